@@ -1,0 +1,16 @@
+// status.h: how the engine's own functions say that something did not work. HIP's codes are hipError_t; this is for
+// everything that is not a HIP call.
+#pragma once
+
+namespace graphpool {
+
+enum class [[nodiscard]] Status {
+  kOk,
+  kNotFound,     ///< what was asked for is not there
+  kUnsupported,  ///< the runtime or the input cannot be served; the program's own path is taken
+  kMalformed,    ///< input that breaks its format
+  kNoMemory,     ///< host or device memory ran out; nothing was changed
+  kFailed,       ///< a HIP call failed; nothing was changed
+};
+
+}  // namespace graphpool

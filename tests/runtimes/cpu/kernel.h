@@ -1,0 +1,42 @@
+// kernel.h: kernels as the CPU runtime runs them: x86-64 code with AMD's metadata for its arguments.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operation.h"
+
+namespace cpuhip {
+
+struct KernelArgument {
+  std::size_t offset = 0, bytes = 0;
+  bool pointer = false;  ///< global_buffer
+};
+
+/// A loaded kernel; kept alive by the module that owns it and by every node that uses it.
+struct Kernel {
+  std::string name;
+  std::vector<KernelArgument> arguments;
+  std::size_t args_bytes = 0;          ///< explicit part of the kernel argument segment
+  unsigned max_threads = 1024;
+  unsigned static_shared_bytes = 0;
+  bool uses_barriers = false;
+  void* entry = nullptr;
+  std::shared_ptr<void> module;        ///< keeps the code loaded
+};
+
+/// The kernel behind a host stub (for the current device) or a hipFunction_t; null when unknown.
+std::shared_ptr<const Kernel> find_kernel(const void* stub_or_function);
+
+/// Packs kernelParams or extra into an argument segment. hipErrorInvalidValue when both or neither are usable.
+hipError_t pack_arguments(const Kernel& kernel, void** params, void** extra, std::vector<std::byte>* args);
+
+/// Runs one launch on the calling thread: all blocks one after another, threads of a block as fibers when the kernel has
+/// barriers.
+void run_kernel(const KernelWork& work);
+
+}  // namespace cpuhip

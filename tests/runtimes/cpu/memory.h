@@ -1,0 +1,36 @@
+// memory.h: devices' memory: allocations, virtual memory management, who may access what.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstddef>
+
+namespace cpuhip {
+
+class Device;
+
+enum class MemoryKind { Device, Host, Managed, Signal, Mapped /* VMM */, Pool /* stream-ordered */, Global /* module variable */ };
+
+struct AllocationInfo {
+  void* base = nullptr;
+  std::size_t bytes = 0;  ///< as the program asked
+  MemoryKind kind = MemoryKind::Device;
+  int device = 0;
+  unsigned flags = 0;
+};
+
+/// The live allocation that contains the address. False for host memory the runtime does not know and freed memory.
+bool find_allocation(const void* address, AllocationInfo* info);
+
+/// Whether work on `device` may touch all of [address, address + bytes). Plain host memory: only as a copy operand.
+bool accessible(const void* address, std::size_t bytes, const Device& device, bool write);
+
+/// Stream-ordered memory, from the device's current pool; used by the pool entries and by graphs' alloc nodes.
+hipError_t pool_allocate(Device& device, void** pointer, std::size_t bytes);
+hipError_t pool_free(void* pointer);
+
+/// Registers memory of a loaded module's variables so that copies to symbols and pointer queries know it.
+void register_global(void* address, std::size_t bytes, int device);
+void unregister_global(void* address);
+
+}  // namespace cpuhip
