@@ -8,7 +8,7 @@
 
 namespace graphpool {
 
-extern constinit Next g_next;
+extern Next g_next;
 
 /// The table of next functions. Callable at any time after the first HIP call of the process has entered the library.
 inline const Next& next() noexcept { return g_next; }
