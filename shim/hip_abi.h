@@ -7,3 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
+
+namespace graphpool {
+
+/// hipDriverProcAddressQueryResult (6.1) and hipDriverEntryPointQueryResult (7.1): 0 is success.
+enum class ProcAddressResult : int { kSuccess = 0 };
+enum class DriverEntryPointResult : int { kSuccess = 0 };
+
+}  // namespace graphpool

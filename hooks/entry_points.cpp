@@ -1,0 +1,43 @@
+// entry_points.cpp: the exported functions of rows with a body. (Rows without one: forward.S.)
+//
+// The functions get their exported names by assembler labels, so that no declaration or overload of the installed HIP
+// header can get in the way.
+#include <new>
+#include <type_traits>
+
+#include "hooks/bodies.h"
+
+namespace graphpool {
+namespace {
+
+/// What an entry answers when the library itself ran out of host memory after it may already have called next.
+template <typename Result>
+Result no_host_memory() noexcept {
+  pass_through("out of host memory");
+  if constexpr (std::is_same_v<Result, hipError_t>) {
+    return hipErrorOutOfMemory;
+  } else if constexpr (std::is_same_v<Result, hiprtcResult>) {
+    return HIPRTC_ERROR_OUT_OF_MEMORY;
+  } else if constexpr (!std::is_void_v<Result>) {
+    return Result{};
+  }
+}
+
+}  // namespace
+
+#define HIP_HOOK(result, name, params, args, node, declared, effect)                                   \
+  extern "C" __attribute__((visibility("default"))) result gp_entry_##name params __asm__(#name);      \
+  result gp_entry_##name params {                                                                      \
+    if (!entered(EntryId::name, __builtin_return_address(0))) return g_next.name args;                 \
+    Entry entry;                                                                                       \
+    try {                                                                                              \
+      return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args);                                    \
+    } catch (const std::bad_alloc&) {                                                                  \
+      return no_host_memory<result>();                                                                 \
+    }                                                                                                  \
+  }
+#define HIP_NEXT(result, name, params, args, node, declared, effect)
+#define HIP_FORWARD(name, node, effect)
+#include "hooks/hip_hooks.def"
+
+}  // namespace graphpool

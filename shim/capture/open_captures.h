@@ -1,0 +1,25 @@
+// open_captures.h: how many captures are open in the process. Where one is, calls that a capture forbids must reach the
+// runtime, and forwarded operations must be noticed. Threads: atomic, any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "shim/hook_table.h"
+
+namespace graphpool {
+
+extern constinit std::atomic<int> g_open_captures;
+extern "C" std::uint8_t gp_stream_attention __attribute__((visibility("hidden")));
+
+inline bool captures_open() noexcept { return g_open_captures.load(std::memory_order_acquire) > 0; }
+
+/// One capture began or ended (also by failing, or by its stream's destruction).
+void capture_opened() noexcept;
+void capture_closed() noexcept;
+
+/// A forwarded operation that touches a stream was issued while a capture is open: no open capture can become a
+/// template, for it may hold what nobody recorded.
+void note_unknown_operation(EntryId id) noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,70 @@
+#include "shim/coverage.h"
+
+#include <string_view>
+
+#include "shim/elf_image.h"
+#include "shim/entry.h"
+#include "shim/log.h"
+#include "shim/lookup.h"
+
+namespace graphpool {
+namespace {
+
+constinit std::atomic<bool> g_unknown_in_use{false};
+
+bool is_hip_function(std::string_view name) noexcept {
+  return name.size() > 3 && name.starts_with("hip") && name[3] >= 'A' && name[3] <= 'Z';
+}
+
+/// True when the object is the runtime itself.
+bool is_runtime(const ElfImage& image) noexcept { return g_runtime_bytes != 0 && image.text_begin() == g_runtime_begin; }
+
+void found(std::string_view name, std::string_view how) noexcept {
+  if (g_unknown_in_use.exchange(true)) return;
+  log_warn("%.*s is %.*s but unknown to this version of the library: graphs are left to the runtime (policy key "
+           "graph.unknown = \"trust\" overrides)",
+           static_cast<int>(name.size()), name.data(), static_cast<int>(how.size()), how.data());
+}
+
+}  // namespace
+
+bool unknown_entries_in_use() noexcept { return g_unknown_in_use.load(std::memory_order_relaxed); }
+
+void check_coverage() noexcept {
+  constexpr std::size_t kMost = 256;
+  std::string_view unknown[kMost];
+  std::size_t count = 0;
+  for_each_image([&](const ElfImage& image) {
+    if (!image.valid() || !is_runtime(image)) return false;
+    image.for_each_symbol([&](std::string_view name, bool is_import) {
+      if (!is_import && is_hip_function(name) && find_entry(name) == EntryId::kCount && count < kMost)
+        unknown[count++] = name;
+    });
+    return true;
+  });
+  if (count == 0) return;
+  std::string_view in_use;
+  for_each_image([&](const ElfImage& image) {
+    if (!image.valid() || is_runtime(image)) return false;
+    image.for_each_symbol([&](std::string_view name, bool is_import) {
+      if (!is_import || !is_hip_function(name)) return;
+      for (std::size_t i = 0; i < count; ++i)
+        if (unknown[i] == name) in_use = name;
+    });
+    return !in_use.empty();
+  });
+  if (!in_use.empty()) found(in_use, "imported by a loaded object");
+}
+
+void note_unknown_lookup(const char* name, const void* address) noexcept {
+  if (!is_hip_function(name)) return;
+  bool runtimes_own = false;
+  for_each_image([&](const ElfImage& image) {
+    if (!is_runtime(image)) return false;
+    runtimes_own = image.contains(address);
+    return true;
+  });
+  if (runtimes_own) found(name, "looked up");
+}
+
+}  // namespace graphpool

@@ -1,0 +1,75 @@
+#include "shim/elf_image.h"
+
+namespace graphpool {
+namespace {
+
+/// The number of symbols a GNU hash table covers: the end of its last chain.
+std::uint32_t gnu_hash_symbols(const std::uint32_t* table) noexcept {
+  const std::uint32_t buckets = table[0], first = table[1], bloom_words = table[2];
+  const auto* bucket = table + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t));
+  const std::uint32_t* chain = bucket + buckets;
+  std::uint32_t last = 0;
+  for (std::uint32_t i = 0; i < buckets; ++i) last = bucket[i] > last ? bucket[i] : last;
+  if (last < first) return first;
+  while ((chain[last - first] & 1) == 0) ++last;
+  return last + 1;
+}
+
+}  // namespace
+
+ElfImage::ElfImage(const dl_phdr_info& info) noexcept : base_(info.dlpi_addr), path_(info.dlpi_name) {
+  const ElfW(Dyn)* dynamic = nullptr;
+  text_begin_ = UINTPTR_MAX;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info.dlpi_phdr[i];
+    if (segment.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(base_ + segment.p_vaddr);
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0) {
+      const std::uintptr_t begin = base_ + segment.p_vaddr;
+      if (begin < text_begin_) text_begin_ = begin;
+      if (begin + segment.p_memsz > text_end_) text_end_ = begin + segment.p_memsz;
+    }
+  }
+  if (text_end_ == 0) text_begin_ = 0;
+  if (dynamic == nullptr) return;
+  // glibc relocates these entries for ordinary objects but not for the vDSO, whose values are offsets.
+  const auto at = [this](ElfW(Addr) value) { return value < base_ ? base_ + value : value; };
+  for (; dynamic->d_tag != DT_NULL; ++dynamic) {
+    switch (dynamic->d_tag) {
+      case DT_SYMTAB: symbols_ = reinterpret_cast<const ElfW(Sym)*>(at(dynamic->d_un.d_ptr)); break;
+      case DT_STRTAB: strings_ = reinterpret_cast<const char*>(at(dynamic->d_un.d_ptr)); break;
+      case DT_HASH: {
+        const std::uint32_t count = reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr))[1];
+        if (count > count_) count_ = count;
+        break;
+      }
+      case DT_GNU_HASH: {
+        const std::uint32_t count =
+            gnu_hash_symbols(reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr)));
+        if (count > count_) count_ = count;
+        break;
+      }
+      default: break;
+    }
+  }
+}
+
+std::string_view ElfImage::basename() const noexcept {
+  const std::size_t slash = path_.rfind('/');
+  return slash == std::string_view::npos ? path_ : path_.substr(slash + 1);
+}
+
+bool ElfImage::contains(const void* address) const noexcept {
+  return reinterpret_cast<std::uintptr_t>(address) - text_begin_ < text_bytes();
+}
+
+void* ElfImage::find_export(std::string_view name) const noexcept {
+  if (!valid()) return nullptr;
+  for (std::uint32_t i = 1; i < count_; ++i) {
+    const ElfW(Sym)& symbol = symbols_[i];
+    if (symbol.st_shndx != SHN_UNDEF && name == strings_ + symbol.st_name)
+      return reinterpret_cast<void*>(base_ + symbol.st_value);
+  }
+  return nullptr;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,59 @@
+// elf_image.h: the symbol tables of objects that the loader has mapped, read in place.
+//
+// Why: the real dlsym must be found without calling dlsym, and the coverage check must know what a runtime exports and
+// what the program's objects import. Reads only what PT_DYNAMIC names; allocates nothing; throws nothing.
+#pragma once
+
+#include <elf.h>
+#include <link.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace graphpool {
+
+class ElfImage {
+ public:
+  /// Views an object as dl_iterate_phdr reports it. valid() is false when it has no usable symbol table.
+  explicit ElfImage(const dl_phdr_info& info) noexcept;
+
+  bool valid() const noexcept { return symbols_ != nullptr && strings_ != nullptr; }
+  std::string_view path() const noexcept { return path_; }
+  std::string_view basename() const noexcept;
+  std::uintptr_t text_begin() const noexcept { return text_begin_; }
+  std::uintptr_t text_bytes() const noexcept { return text_end_ - text_begin_; }
+  bool contains(const void* address) const noexcept;
+
+  /// The address of an exported function or object of this object alone; null when it has none of that name.
+  void* find_export(std::string_view name) const noexcept;
+
+  /// Calls visit(name, is_import) for every symbol of .dynsym that has a name.
+  template <typename Visit>
+  void for_each_symbol(Visit&& visit) const {
+    for (std::uint32_t i = 1; i < count_; ++i) {
+      const ElfW(Sym)& symbol = symbols_[i];
+      const char* name = strings_ + symbol.st_name;
+      if (*name != '\0') visit(std::string_view(name), symbol.st_shndx == SHN_UNDEF);
+    }
+  }
+
+ private:
+  std::uintptr_t base_ = 0;
+  std::string_view path_;
+  std::uintptr_t text_begin_ = 0, text_end_ = 0;
+  const ElfW(Sym)* symbols_ = nullptr;
+  const char* strings_ = nullptr;
+  std::uint32_t count_ = 0;
+};
+
+/// Calls visit(ElfImage) for every loaded object in load order until it returns true; returns whether one did.
+template <typename Visit>
+bool for_each_image(Visit&& visit) {
+  return dl_iterate_phdr(
+             [](dl_phdr_info* info, std::size_t, void* data) -> int {
+               return (*static_cast<std::remove_reference_t<Visit>*>(data))(ElfImage(*info)) ? 1 : 0;
+             },
+             const_cast<void*>(static_cast<const void*>(&visit))) != 0;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,80 @@
+// entry.h: the way into the library: what stands between an exported function and its body.
+//
+// Every exported function with a body asks entered() first. It says no, and the call goes to next untouched, when
+//   - the library is switched off, the process is a forked child, or its state is in doubt (Mode::kPassThrough);
+//   - the thread is already inside a body (the runtime calls itself through the PLT; so do other libraries);
+//   - the caller is the HIP runtime itself.
+// Otherwise the generated entry makes an Entry, which marks the thread as inside until the body has returned, and hands
+// it to the body as its first argument: a body cannot be called without it.
+//
+// Cost: a thread-local byte, a global byte, a compare of the return address and a counter: see the benchmark
+// `passthrough`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "shim/hook_table.h"
+
+namespace graphpool {
+
+enum class Mode : std::uint8_t {
+  kStarting,     ///< no HIP call yet
+  kActive,       ///< bodies run
+  kDraining,     ///< our state is in doubt: bodies run only to recognise what was given out before
+  kPassThrough,  ///< never active, or a forked child: everything is forwarded
+};
+
+extern constinit std::atomic<Mode> g_mode;
+
+/// Calls by entry since the start. Not atomic increments: counts may be a little low when threads collide.
+extern "C" std::uint64_t gp_calls[kEntryCount];
+
+/// The text of the HIP runtime: calls from inside it are not the program's.
+extern std::uintptr_t g_runtime_begin;
+extern std::uintptr_t g_runtime_bytes;
+
+extern thread_local bool t_inside __attribute__((tls_model("initial-exec")));
+
+/// First HIP call of the process: finds next, loads the policy, decides the mode. Idempotent, any thread.
+void start() noexcept;
+
+/// Stops making anything new; one line says why. Handles and addresses given out before are still recognised.
+void pass_through(const char* reason) noexcept;
+
+/// False once the library only recognises what it gave out before.
+inline bool active() noexcept { return g_mode.load(std::memory_order_relaxed) == Mode::kActive; }
+
+class Entry {
+ public:
+  Entry() noexcept { t_inside = true; }
+  ~Entry() { t_inside = false; }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+};
+
+/// True when the body is to run.
+inline bool entered(EntryId id, void* caller) noexcept {
+  std::uint64_t& calls = gp_calls[static_cast<std::size_t>(id)];
+  __atomic_store_n(&calls, __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+  if (t_inside) return false;
+  Mode mode = g_mode.load(std::memory_order_acquire);
+  if (mode == Mode::kStarting) [[unlikely]] {
+    start();
+    mode = g_mode.load(std::memory_order_acquire);
+  }
+  return (mode == Mode::kActive || mode == Mode::kDraining) &&
+         reinterpret_cast<std::uintptr_t>(caller) - g_runtime_begin >= g_runtime_bytes;
+}
+
+/// The thread is inside the library outside of an entry (exit handlers, fork handlers): calls it causes are forwarded.
+class InsideScope {
+ public:
+  InsideScope() noexcept : before_(t_inside) { t_inside = true; }
+  ~InsideScope() { t_inside = before_; }
+
+ private:
+  bool before_;
+};
+
+}  // namespace graphpool

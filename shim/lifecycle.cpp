@@ -1,0 +1,70 @@
+// lifecycle.cpp: the first HIP call, forks, the way into pass-through, and the slow way of forwarded entries.
+//
+// What is not guaranteed: the first HIP call may come before this library's own constructors and the last one after the
+// exit handlers. So all state is constant-initialised or made here on first use, and none of it is ever destroyed.
+#include <pthread.h>
+
+#include <cerrno>
+
+#include "shim/capture/open_captures.h"
+#include "shim/coverage.h"
+#include "shim/engine.h"
+#include "shim/entry.h"
+#include "shim/log.h"
+#include "shim/next.h"
+
+namespace graphpool {
+
+constinit std::atomic<Mode> g_mode{Mode::kStarting};
+thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
+
+extern "C" {
+std::uint64_t gp_calls[kEntryCount] __attribute__((visibility("hidden"))) = {};
+/// Whether a forwarded entry must take the slow way. One byte each, read by forward.S.
+__attribute__((visibility("hidden"))) std::uint8_t gp_attention = 1;
+__attribute__((visibility("hidden"))) std::uint8_t gp_stream_attention = 1;
+}
+
+namespace {
+
+constinit pthread_mutex_t g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void set_mode(Mode mode) noexcept {
+  g_mode.store(mode, std::memory_order_release);
+  __atomic_store_n(&gp_attention, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&gp_stream_attention, 0, __ATOMIC_RELEASE);
+}
+
+/// A child of a process that had initialised HIP cannot use it (nor could it without us): everything is forwarded.
+void after_fork_in_child() noexcept { set_mode(Mode::kPassThrough); }
+
+}  // namespace
+
+void start() noexcept {
+  const int saved_errno = errno;
+  InsideScope inside;
+  pthread_mutex_lock(&g_start_lock);
+  if (g_mode.load(std::memory_order_acquire) == Mode::kStarting) {
+    resolve_next();
+    const bool active = start_engine();
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    set_mode(active ? Mode::kActive : Mode::kPassThrough);
+  }
+  pthread_mutex_unlock(&g_start_lock);
+  errno = saved_errno;
+}
+
+void pass_through(const char* reason) noexcept {
+  Mode expected = Mode::kActive;
+  if (g_mode.compare_exchange_strong(expected, Mode::kDraining))
+    log_warn("%s: every call is passed through from now on", reason);
+}
+
+/// The slow way of a forwarded entry (forward.S): returns the address to jump to.
+extern "C" __attribute__((visibility("hidden"))) void* gp_forward_slow(std::size_t index) noexcept {
+  if (g_mode.load(std::memory_order_acquire) == Mode::kStarting && !t_inside) start();
+  if (!t_inside && captures_open()) note_unknown_operation(static_cast<EntryId>(index));
+  return reinterpret_cast<void* const*>(&g_next)[index];
+}
+
+}  // namespace graphpool

@@ -1,0 +1,25 @@
+// lookup.h: answering programs that look HIP functions up instead of linking to them (dlsym, dlvsym, hipGetProcAddress).
+//
+// A lookup is answered with our entry only if the runtime has the function; otherwise the program sees what it would see
+// without us. Threads: any; no lock is held across dl* functions.
+#pragma once
+
+#include <string_view>
+
+#include "shim/hook_table.h"
+
+namespace graphpool {
+
+/// Our exported function for an address that the runtime gave out, or null when it is not one of ours.
+void* entry_for_next(const void* next_address) noexcept;
+
+/// The id of an exported name; EntryId::kCount when there is none.
+EntryId find_entry(std::string_view name) noexcept;
+
+/// Our exported addresses, by id. Defined where the exports are; absent in unit tests of the engine.
+extern "C" void* const gp_entries[kEntryCount] __attribute__((visibility("hidden"), weak));
+
+/// The real dlsym, usable before anything else works.
+void* real_dlsym(void* handle, const char* name) noexcept;
+
+}  // namespace graphpool
