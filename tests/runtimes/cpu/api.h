@@ -3,29 +3,38 @@
 //
 // Environment (read once, at the first call):
 //   CPUHIP_DEVICES=n           number of devices (default 1)
-//   CPUHIP_JOURNAL=file        one line a call: name, thread, device, stream, generation, result
+//   CPUHIP_JOURNAL=file        one line a call, appended when it returns; %p stands for the process id. Columns, separated
+//                              by blanks: name, thread (1, 2 ... in the order of their first calls), device, stream
+//                              (handle or -), the stream's generation, result (number)
 //   CPUHIP_FAIL=name:n[:code]  the n-th call (from 1) of name returns code (default hipErrorOutOfMemory for allocations,
 //                              else hipErrorUnknown); name * counts all calls; several are separated by commas
 //   CPUHIP_COST=name:ns        busy time added to each call of name; * for every call; several are separated by commas
 //   CPUHIP_VERSION=50221153    what hipRuntimeGetVersion answers; layouts and enumerators follow it (default: by SONAME)
 //   CPUHIP_MEMORY=bytes        memory of each device (default 1 GiB)
+//   CPUHIP_REUSE=mode          when a freed address, a destroyed stream or event handle is handed out again:
+//                              late (default: oldest first, after 64 others), never, once (at once) or random; always is once
+//   CPUHIP_POISON=0            leaves fresh memory as the kernel gives it, zeroed (default 1: filled with 0xCD)
+//   CPUHIP_VMM=0               virtual memory management answers hipErrorNotSupported (default 1)
 #pragma once
 
 #include <hip/hip_runtime_api.h>
 
-#include <concepts>
 #include <cstdint>
-#include <string>
-#include <string_view>
+#include <new>
 
 #define CPUHIP_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace cpuhip {
 
+enum class Reuse { Never, Late, Once, Random };
+
 struct Config {
   int devices = 1;
   int version = 50221153;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30;
+  Reuse reuse = Reuse::Late;
+  bool poison = true;
+  bool vmm = true;
 };
 const Config& config();
 
@@ -33,7 +42,9 @@ const Config& config();
 /// implementation) do not journal: bodies call each other's implementation, never an exported name.
 class Call {
  public:
-  explicit Call(const char* name);
+  enum class Effect { Device, Query };
+  /// Effect::Query: works without a device and after its sticky error.
+  explicit Call(const char* name, Effect effect = Effect::Device);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -44,25 +55,51 @@ class Call {
   void on_stream(hipStream_t stream) { stream_ = stream; }
   /// Records the result for the journal and the thread's last error; returns it.
   hipError_t leave(hipError_t result);
+  /// Records a result that is no hipError_t for the journal alone.
+  void leave_other(int result) { result_ = result; }
 
  private:
   const char* name_;
+  const char* outer_name_;
   hipStream_t stream_ = nullptr;
   hipError_t injected_ = hipSuccess;
-  hipError_t result_ = hipSuccess;
+  int result_ = 0;
 };
 
 /// Runs the body of an exported function that returns hipError_t:
 ///   CPUHIP_EXPORT hipError_t hipFoo(int x) { return cpuhip::api("hipFoo", [&](cpuhip::Call& call) { ... }); }
 template <typename Body>
-hipError_t api(const char* name, Body&& body) {
-  Call call(name);
+hipError_t api(const char* name, Body&& body, Call::Effect effect = Call::Effect::Device) {
+  Call call(name, effect);
   if (call.injected() != hipSuccess) return call.leave(call.injected());
-  return call.leave(body(call));
+  try {
+    return call.leave(body(call));
+  } catch (const std::bad_alloc&) {
+    return call.leave(hipErrorOutOfMemory);
+  }
 }
 
-/// The generated stand-in of every function nobody implements: journals and returns hipErrorNotSupported.
-hipError_t not_supported(const char* name);
+/// The same for functions that need no device and answer after a sticky error.
+template <typename Body>
+hipError_t query_api(const char* name, Body&& body) {
+  return api(name, body, Call::Effect::Query);
+}
+
+/// The same for functions whose result is no hipError_t (hipRTC): it is journalled as a number, the last error stays.
+/// `failure` is the result of an injected failure.
+template <typename Result, typename Body>
+Result plain_api(const char* name, Result failure, Body&& body) {
+  Call call(name, Call::Effect::Query);
+  const Result result = call.injected() != hipSuccess ? failure : body();
+  call.leave_other(static_cast<int>(result));
+  return result;
+}
+
+/// For functions that return nothing or a pointer: a journal line only.
+inline void journal(const char* name) { Call call(name, Call::Effect::Query); }
+
+/// The exported function the calling thread is in; "" outside.
+const char* current_call();
 
 /// Ends the process with a message: misuse of a destroyed object, a broken invariant of a test.
 [[noreturn]] void fatal(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -4,23 +4,64 @@
 #include <hip/hip_runtime_api.h>
 
 #include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
 
 namespace cpuhip {
 
 class Stream;
 
+constexpr int kMaxDevices = 16;
+
 class Device {
  public:
+  explicit Device(int ordinal) : ordinal_(ordinal) {}
+
   int ordinal() const { return ordinal_; }
   Stream& null_stream();
   /// The first asynchronous error: returned by every later call that touches the device, until a reset.
   std::atomic<hipError_t> sticky{hipSuccess};
+  /// Makes an error of asynchronous work sticky when it is of that kind.
+  void note(hipError_t result);
 
- protected:
-  int ordinal_ = 0;
+  /// Peer access enabled by the program from this device to others: one bit a device.
+  std::atomic<std::uint32_t> peers{0};
+  bool reaches(int other) const { return other == ordinal_ || ((peers.load(std::memory_order_relaxed) >> other) & 1u); }
+
+  /// Bytes of device memory in use; grows only within config().memory_bytes.
+  bool take_memory(std::size_t bytes);
+  void give_memory(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  std::size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
+
+  /// Orders the enqueueing of work on the device's streams; guards `streams` and what each stream did last.
+  std::mutex order_mutex;
+  std::vector<Stream*> streams;  ///< all but the null stream
+  std::atomic<unsigned> flags{0};
+
+ private:
+  const int ordinal_;
+  std::atomic<std::size_t> used_{0};
+  std::atomic<Stream*> null_stream_{nullptr};
 };
 
+/// `ordinal` must be below device_count().
 Device& device(int ordinal);
 Device& current_device();
+int device_count();
+/// Makes a device the calling thread's; false when there is none of that number.
+bool set_device(int ordinal);
+
+/// Runs a body with another device current, and restores it.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int ordinal) : before_(current_device().ordinal()) { set_device(ordinal); }
+  ~DeviceScope() { set_device(before_); }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  const int before_;
+};
 
 }  // namespace cpuhip

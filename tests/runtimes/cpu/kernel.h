@@ -32,6 +32,9 @@ struct Kernel {
 /// The kernel behind a host stub (for the current device) or a hipFunction_t; null when unknown.
 std::shared_ptr<const Kernel> find_kernel(const void* stub_or_function);
 
+/// The memory of a module's variable on the current device, from the host's shadow variable. hipErrorInvalidSymbol.
+hipError_t resolve_symbol(const void* symbol, void** address, std::size_t* bytes);
+
 /// Packs kernelParams or extra into an argument segment. hipErrorInvalidValue when both or neither are usable.
 hipError_t pack_arguments(const Kernel& kernel, void** params, void** extra, std::vector<std::byte>* args);
 

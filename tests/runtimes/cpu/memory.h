@@ -22,12 +22,18 @@ struct AllocationInfo {
 /// The live allocation that contains the address. False for host memory the runtime does not know and freed memory.
 bool find_allocation(const void* address, AllocationInfo* info);
 
-/// Whether work on `device` may touch all of [address, address + bytes). Plain host memory: only as a copy operand.
-bool accessible(const void* address, std::size_t bytes, const Device& device, bool write);
+enum class Use { Kernel, Copy };
+/// Whether work on `device` may touch all of [address, address + bytes). Kernels reach their own device, its enabled
+/// peers, managed and host memory of the runtime; copies reach all devices' classic memory without enabling peers, and
+/// plain host memory the runtime does not know. Mapped (VMM) memory: always as hipMemSetAccess says.
+bool accessible(const void* address, std::size_t bytes, const Device& device, bool write, Use use = Use::Kernel);
 
 /// Stream-ordered memory, from the device's current pool; used by the pool entries and by graphs' alloc nodes.
 hipError_t pool_allocate(Device& device, void** pointer, std::size_t bytes);
 hipError_t pool_free(void* pointer);
+
+/// Whether the address lies in a range the runtime manages, live or freed.
+bool owned_range(const void* address);
 
 /// Registers memory of a loaded module's variables so that copies to symbols and pointer queries know it.
 void register_global(void* address, std::size_t bytes, int device);

@@ -25,6 +25,7 @@ struct KernelWork {
 };
 
 /// A copy of a box of bytes; a plain copy is a box of one row.
+/// To and from symbols: `dst` or `src` is the resolved address, `symbol` and `offset` are as the program said.
 struct CopyWork {
   enum class Form { OneD, ToSymbol, FromSymbol, ThreeD, Peer };
   Form form = Form::OneD;
@@ -43,7 +44,8 @@ struct FillWork {
   void* dst = nullptr;
   unsigned value = 0;
   unsigned element_size = 1;
-  std::size_t width = 0, height = 1, pitch = 0;
+  std::size_t width = 0, height = 1, pitch = 0;  ///< elements, rows, bytes from row to row
+  std::size_t depth = 1, slice = 0;              ///< slices, rows from slice to slice
 };
 
 struct HostWork {

@@ -1,11 +1,15 @@
 // stream.h: streams, a worker thread each, and events. Ordering is by completions: a piece of work starts when all that
 // it waits for is complete, so the legacy null stream, events and stream waits are one mechanism.
+// Threads: everything may be called from any thread. A device's order lock (device.h) guards what streams know of each
+// other; a stream's queue has its own lock, taken inside it.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -22,15 +26,14 @@ struct GraphNode;  // graph.h
 /// One moment that may not have come yet.
 class Completion {
  public:
+  /// The first call decides; later ones are ignored.
   void finish(hipError_t result);
-  bool done() const;
+  bool done() const { return state_.load(std::memory_order_acquire) != 0; }
   hipError_t wait();  ///< blocks; returns the result
-  std::int64_t finished_ns() const;
+  std::int64_t finished_ns() const { return finished_ns_; }  ///< steady clock; once done
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
+  std::atomic<int> state_{0};
   hipError_t result_ = hipSuccess;
   std::int64_t finished_ns_ = 0;
 };
@@ -38,47 +41,94 @@ using Token = std::shared_ptr<Completion>;
 
 class Stream {
  public:
-  Device& device() const;
-  unsigned flags() const;
-  int priority() const;
-  bool is_null() const;           ///< the device's legacy null stream
-  bool blocking() const;          ///< orders with the null stream (created without hipStreamNonBlocking)
-  std::uint64_t generation() const;
+  Stream(Device& device, unsigned flags, int priority, bool is_null);
+
+  Device& device() const { return device_; }
+  unsigned flags() const { return flags_; }
+  int priority() const { return priority_; }
+  bool is_null() const { return is_null_; }  ///< the device's legacy null stream
+  /// Orders with the null stream (created without hipStreamNonBlocking).
+  bool blocking() const { return (flags_ & hipStreamNonBlocking) == 0; }
+  /// Counts all streams of the process from 1.
+  std::uint64_t generation() const { return generation_; }
   hipStream_t handle() const;
 
   /// Appends work: it runs on the stream's worker after everything before it, after `also_after`, and by the rules of
   /// the legacy null stream. Never blocks. The result of `work` becomes the device's sticky error when it is one.
   Token enqueue(std::function<hipError_t()> work, std::vector<Token> also_after = {});
+  Token enqueue(Operation operation);
   /// A token that completes when everything enqueued so far has.
   Token marker();
   bool idle();
 
-  /// The capture this stream takes part in, or null. Guarded by the process-wide capture lock (capture.h).
-  Capture* capture = nullptr;
-  /// Its last nodes in that capture: what the next captured operation depends on. Guarded likewise.
+  /// The capture this stream takes part in, or null. Written under the process-wide capture lock (capture.cpp).
+  std::atomic<Capture*> capture{nullptr};
+  /// Its last nodes in that capture: what the next captured operation depends on. Guarded by the capture lock.
   std::vector<GraphNode*> capture_tail;
+
+ private:
+  friend void close_stream(Stream& stream);
+  /// A piece of work and its completion in one allocation.
+  struct Task : Completion {
+    std::function<hipError_t()> work;
+    Operation operation;
+    std::vector<Token> after;
+  };
+  Token push(std::shared_ptr<Task> task);
+  void collect(std::vector<Token>& after) const;
+  void run();
+
+  Device& device_;
+  const unsigned flags_;
+  const int priority_;
+  const bool is_null_;
+  const std::uint64_t generation_;
+  Token last_;  ///< guarded by the device's order lock
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Task>> queue_;
+  bool started_ = false, closing_ = false;
 };
 
 /// Resolves a handle as HIP does: null and hipStreamLegacy are the current device's null stream, hipStreamPerThread the
 /// calling thread's stream on the current device; `per_thread` (the _spt entries): null is the thread's stream too.
-/// A handle never created is hipErrorInvalidHandle... as HIP 5.2 answers; a destroyed one ends the process with its name.
+/// A handle never created: hipErrorContextIsDestroyed; a destroyed one ends the process with its name.
 hipError_t resolve(hipStream_t handle, bool per_thread, Stream** stream);
+/// Null or a handle never created: hipErrorInvalidHandle; a destroyed one ends the process with its name.
+hipError_t resolve(hipEvent_t handle, ihipEvent_t** event);
 
 /// The way of all device work: validates; on a capturing stream adds a node to the capture (capture.h), else enqueues.
-hipError_t submit(Stream& stream, Operation operation);
+/// `token`: what was enqueued; null when it was captured or nothing is to be done.
+hipError_t submit(Stream& stream, Operation operation, Token* token = nullptr);
 
-/// Waits for all streams of a device, as hipFree and hipDeviceSynchronize do.
+/// Waits for all streams of a device, as hipFree and hipDeviceSynchronize do; returns its sticky error.
 hipError_t synchronize(Device& device);
+
+/// The stream of the calling thread on the current device.
+Stream& per_thread_stream();
+/// Ends all streams of a device but the null stream (hipDeviceReset).
+void close_streams(Device& device);
+/// A stream handle's generation for the journal; 0 when it is none.
+std::uint64_t generation_of(hipStream_t handle);
+
+std::int64_t now_ns();
 
 }  // namespace cpuhip
 
 struct ihipEvent_t {
-  std::uint64_t generation = 0;
-  unsigned flags = 0;
-  cpuhip::Token recorded;               ///< last record outside a capture; null before
-  cpuhip::Stream* last_stream = nullptr;
-  std::int64_t recorded_ns = 0;
-  // last record inside a capture: the capture's id and the nodes it stands for
+  ihipEvent_t(int on_device, unsigned with_flags, std::uint64_t number)
+      : generation(number), flags(with_flags), device(on_device) {}
+
+  const std::uint64_t generation;
+  const unsigned flags;
+  const int device;
+  std::mutex mutex;                       ///< guards `recorded`
+  cpuhip::Token recorded;                 ///< last record outside a capture; null before
+  /// Stream of the last record, captured or not, and its generation (a stream may be gone).
+  std::atomic<cpuhip::Stream*> last_stream{nullptr};
+  std::atomic<std::uint64_t> last_stream_generation{0};
+  // Last record inside a capture: the capture's id and the nodes it stands for; guarded by the capture lock.
   unsigned long long capture_id = 0;
   std::vector<cpuhip::GraphNode*> capture_nodes;
 };
