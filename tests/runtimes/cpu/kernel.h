@@ -24,13 +24,20 @@ struct Kernel {
   std::size_t args_bytes = 0;          ///< explicit part of the kernel argument segment
   unsigned max_threads = 1024;
   unsigned static_shared_bytes = 0;
-  bool uses_barriers = false;
+  int device = 0;                      ///< whose copy of the module this is
   void* entry = nullptr;
   std::shared_ptr<void> module;        ///< keeps the code loaded
 };
 
-/// The kernel behind a host stub (for the current device) or a hipFunction_t; null when unknown.
+/// The kernel behind a host stub (for the device; default the current one) or a hipFunction_t; null when unknown.
 std::shared_ptr<const Kernel> find_kernel(const void* stub_or_function);
+std::shared_ptr<const Kernel> find_kernel(const void* stub_or_function, Device& device);
+
+/// The device's copy of a registered __device__ variable; hipErrorInvalidSymbol when unknown. `bytes` may be null.
+hipError_t resolve_symbol(const void* symbol, Device& device, void** address, std::size_t* bytes);
+
+/// HIP's checks of a launch: dimensions, shared memory, launch bounds.
+hipError_t check_launch(const Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes);
 
 /// The memory of a module's variable on the current device, from the host's shadow variable. hipErrorInvalidSymbol.
 hipError_t resolve_symbol(const void* symbol, void** address, std::size_t* bytes);
@@ -38,8 +45,8 @@ hipError_t resolve_symbol(const void* symbol, void** address, std::size_t* bytes
 /// Packs kernelParams or extra into an argument segment. hipErrorInvalidValue when both or neither are usable.
 hipError_t pack_arguments(const Kernel& kernel, void** params, void** extra, std::vector<std::byte>* args);
 
-/// Runs one launch on the calling thread: all blocks one after another, threads of a block as fibers when the kernel has
-/// barriers.
+/// Runs one launch on the calling thread: all blocks one after another; threads of a block become fibers when they meet
+/// a barrier.
 void run_kernel(const KernelWork& work);
 
 }  // namespace cpuhip
