@@ -1,0 +1,89 @@
+// donated.cpp: parameters that ping-pong. Each step reads the parameters from one set of buffers and writes the new
+// ones into the other set, whose content it was given to overwrite; the graph is captured anew, as its addresses
+// changed.
+#include "program.h"
+
+namespace {
+
+constexpr char kSource[] = R"(
+extern "C" __global__ void gradient(float* out, const float* value, const float* target, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int left = i == 0 ? n - 1 : i - 1, right = i == n - 1 ? 0 : i + 1;
+  out[i] = value[i] - target[i] + 0.25f * (2.0f * value[i] - value[left] - value[right]);
+}
+extern "C" __global__ void apply(float* out, float* velocity, const float* value, const float* gradient, float rate, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float v = 0.5f * velocity[i] + gradient[i];
+  velocity[i] = v;
+  out[i] = value[i] - rate * v;
+}
+)";
+
+struct Tensor {
+  std::size_t elements = 0;
+  float* sets[2] = {};
+  float* target = nullptr;
+  float* velocity = nullptr;
+  float* gradient = nullptr;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const program::Options options(argc, argv, {{"steps", "8"}, {"tensors", "4"}, {"elements", "1000"}, {"times", ""}});
+  const program::Kernels kernels(kSource);
+  const hipFunction_t gradient = kernels.get("gradient"), apply = kernels.get("apply");
+  hipStream_t stream = nullptr;
+  CHECK(hipStreamCreate(&stream));
+
+  program::Random random(2);
+  std::vector<Tensor> tensors(static_cast<std::size_t>(options.number("tensors")));
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    Tensor& tensor = tensors[t];
+    tensor.elements = static_cast<std::size_t>(options.number("elements")) + 13 * t;
+    const std::size_t bytes = tensor.elements * sizeof(float);
+    for (float** buffer : {&tensor.sets[0], &tensor.sets[1], &tensor.target, &tensor.velocity, &tensor.gradient}) {
+      *buffer = program::allocate<float>(tensor.elements);
+    }
+    CHECK(hipMemcpy(tensor.sets[0], random.vector(tensor.elements, 1).data(), bytes, hipMemcpyHostToDevice));
+    CHECK(hipMemcpy(tensor.target, random.vector(tensor.elements, 2).data(), bytes, hipMemcpyHostToDevice));
+    CHECK(hipMemset(tensor.velocity, 0, bytes));
+  }
+
+  program::StepTimes times(options.text("times"));
+  const int steps = options.number("steps");
+  for (int step = 0; step < steps; ++step) {
+    const int from = step % 2, to = 1 - from;
+    times.start();
+    hipGraph_t graph = nullptr;
+    hipGraphExec_t exec = nullptr;
+    CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+    for (const Tensor& t : tensors) {
+      const int n = static_cast<int>(t.elements);
+      program::launch(gradient, program::blocks_for(n), program::kThreads, stream, t.gradient, t.sets[from], t.target,
+                      n);
+      program::launch(apply, program::blocks_for(n), program::kThreads, stream, t.sets[to], t.velocity, t.sets[from],
+                      t.gradient, 0.1F, n);
+    }
+    CHECK(hipStreamEndCapture(stream, &graph));
+    CHECK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    CHECK(hipGraphLaunch(exec, stream));
+    CHECK(hipGraphDestroy(graph));
+    CHECK(hipStreamSynchronize(stream));
+    CHECK(hipGraphExecDestroy(exec));
+    times.stop();
+    const Tensor& first = tensors.front();
+    std::printf("step %d parameters %016" PRIx64 "\n", step,
+                program::checksum(program::download(first.sets[to], first.elements)));
+  }
+  std::uint64_t sum = program::checksum(nullptr, 0);
+  for (const Tensor& t : tensors) sum = program::checksum(program::download(t.sets[steps % 2], t.elements), sum);
+  std::printf("parameters %016" PRIx64 "\n", sum);
+  for (const Tensor& t : tensors) {
+    for (float* buffer : {t.sets[0], t.sets[1], t.target, t.velocity, t.gradient}) CHECK(hipFree(buffer));
+  }
+  CHECK(hipStreamDestroy(stream));
+  return 0;
+}
