@@ -1,5 +1,5 @@
-// transformer_kernels.h: the kernels of transformer.cpp, compiled by hipRTC. One thread an output element, or one block a
-// row where a row is reduced; no atomics, every sum in a fixed order, so results are the same bits in every run.
+// transformer_kernels.h: the kernels of transformer.cpp, compiled by hipRTC. One thread an output element, or one block
+// a row where a row is reduced; no atomics, every sum in a fixed order, so results are the same bits in every run.
 #pragma once
 
 inline constexpr char kTransformerKernels[] = R"(
