@@ -1,0 +1,31 @@
+// load.h: the policy of this process: the file GRAPHPOOL_POLICY names, then the environment.
+//
+// Order, later wins: defaults, file, GRAPHPOOL_REPORT, GRAPHPOOL_<SECTION>_<KEY>; GRAPHPOOL_BUFFERS replaces the rules.
+// Any error anywhere: no policy, and everything must be passed through for this process (the host wins).
+// Threads: no state; called once, possibly before any constructor of this library ran. errno is left as found.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/policy.h"
+
+namespace graphpool {
+
+struct Loaded {
+  std::optional<Policy> policy;       ///< complete; nothing: pass everything through
+  std::vector<std::string> errors;    ///< why; empty with no policy: memory ran out
+  std::vector<std::string> warnings;  ///< unknown GRAPHPOOL_ variables, one each
+};
+
+/// Reads a whole file of at most kLongestTextBytes. Returns null, or why it could not.
+using ReadFile = const char* (*)(const char* path, std::string& text);
+
+/// Regular files and character devices only: a FIFO would stop the host.
+const char* read_policy_file(const char* path, std::string& text);
+
+/// environment: "NAME=value" pointers up to a null one (environ). Of a repeated name the first counts, as for getenv.
+[[nodiscard]] Loaded load(ReadFile read_file, const char* const* environment) noexcept;
+
+}  // namespace graphpool

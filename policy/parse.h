@@ -1,0 +1,35 @@
+// parse.h: TOML text -> fields of a Policy, or messages that name the place and what is allowed.
+//
+// Why a file of its own: it is the only one that sees toml++ and the only one fed with text from outside (fuzzed).
+// Messages: "file:line:column: message; allowed: ...", in the order of the text; at most kMostErrors, then one that
+// says how many more there are. Lines and columns count from 1, columns in characters.
+// A key with an error leaves its field unspecified: a Policy with errors must not be used.
+// Threads: no state. Throws nothing but std::bad_alloc.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/keys.h"
+#include "policy/policy.h"
+
+namespace graphpool {
+
+inline constexpr std::size_t kMostErrors = 20;
+inline constexpr std::size_t kLongestTextBytes = std::size_t{1} << 20;
+
+/// A whole policy file. file: its name for messages. Fields the text does not name keep their value; if it has
+/// [[buffer]] rules they replace the policy's.
+[[nodiscard]] std::vector<std::string> parse_policy(std::string_view text, std::string_view file, Policy& policy);
+
+/// [[buffer]] rules alone: `[[buffer]]` tables, or an array of inline tables. They replace the policy's.
+/// place: for messages, "environment GRAPHPOOL_BUFFERS"; the line is left out where the text has only one.
+[[nodiscard]] std::vector<std::string> parse_buffers(std::string_view text, std::string_view place, Policy& policy);
+
+/// The text of an environment variable as the value of a key. place: "environment GRAPHPOOL_POOL_CHUNK".
+[[nodiscard]] std::vector<std::string> parse_value(std::string_view text, std::string_view place,
+                                                   const Key<Policy>& key, Policy& policy);
+
+}  // namespace graphpool
