@@ -1,0 +1,135 @@
+// argument_layout.h: where the explicit arguments of a kernel lie in its argument segment.
+//
+// Why: two captures of one kernel are compared, and its pointers rebound, argument by argument. The layout comes from
+// the code object's metadata, so the bytes between arguments, which nobody sets, are never looked at.
+// Invariants: arguments in rising offset order, none empty, none overlapping; a pointer is 8 bytes. Immutable.
+// Threads: everything const may be used from any thread. Lifetime: a layout of a LayoutPool is never destroyed, and two
+// equal layouts of one pool are one object, so that layouts compare by address.
+// Units: bytes, from the start of the argument segment. Not here: where layouts come from (code_object.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "shim/status.h"
+
+namespace graphpool {
+
+enum class ArgumentKind : std::uint8_t {
+  kByValue,        ///< bytes; a pointer inside a structure is one of these
+  kGlobalBuffer,   ///< a device pointer
+  kDynamicShared,  ///< OpenCL's local memory argument; HIP has none
+  kOther,          ///< image, sampler, pipe, queue
+};
+
+struct Argument {
+  std::uint32_t offset = 0;
+  std::uint32_t bytes = 0;
+  ArgumentKind kind = ArgumentKind::kByValue;
+
+  bool operator==(const Argument&) const = default;
+};
+
+class ArgumentLayout {
+ public:
+  /// Larger segments are not believed: AMD's runtime gives a launch far less.
+  static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+
+  /// Whether these arguments keep the invariants above.
+  static bool is_valid(std::span<const Argument> arguments) noexcept;
+
+  /// Pre-condition: is_valid(arguments).
+  explicit ArgumentLayout(std::vector<Argument> arguments);
+
+  std::span<const Argument> arguments() const noexcept { return arguments_; }
+
+  /// The explicit part of the segment: the end of the last argument.
+  std::size_t bytes() const noexcept { return bytes_; }
+
+  /// Copies the arguments of a launch's kernelParams (one pointer an argument) to `segment`, bytes() long; the bytes
+  /// between arguments become zero. kUnsupported: an argument that is not plain bytes; kMalformed: a null pointer.
+  Status pack(void* const* params, std::byte* segment) const noexcept;
+
+  /// The same from a launch's `extra`: buffer pointer, buffer size, end, in this order as HIP wants it. kMalformed when
+  /// the list is anything else or the buffer is shorter than bytes().
+  Status pack_extra(void* const* extra, std::byte* segment) const noexcept;
+
+  /// Whether all arguments of two segments are equal. Reads no byte between arguments.
+  bool equal(const std::byte* a, const std::byte* b) const noexcept {
+    for (const Run& run : runs_) {
+      if (std::memcmp(a + run.offset, b + run.offset, run.bytes) != 0) return false;
+    }
+    return true;
+  }
+
+  /// Whether kernelParams holds the arguments of `segment`. Pre-condition: pack() of these params would succeed.
+  bool equal_params(void* const* params, const std::byte* segment) const noexcept {
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      if (std::memcmp(params[i], segment + arguments_[i].offset, arguments_[i].bytes) != 0) return false;
+    }
+    return true;
+  }
+
+  /// Calls visit(argument_index, offset, word) for every pointer argument.
+  template <typename Visit>
+  void for_each_pointer(const std::byte* segment, Visit&& visit) const {
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i].kind != ArgumentKind::kGlobalBuffer) continue;
+      visit(i, std::size_t{arguments_[i].offset}, load_word(segment + arguments_[i].offset));
+    }
+  }
+
+  /// Calls visit(argument_index, offset, word) for every 8-byte word at a multiple of 8 inside a by-value argument: the
+  /// places where a structure may hide a pointer. For diagnostics only: a word may be anything.
+  template <typename Visit>
+  void for_each_value_word(const std::byte* segment, Visit&& visit) const {
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i].kind != ArgumentKind::kByValue) continue;
+      const std::size_t end = std::size_t{arguments_[i].offset} + arguments_[i].bytes;
+      for (std::size_t at = (std::size_t{arguments_[i].offset} + 7) / 8 * 8; at + 8 <= end; at += 8) {
+        visit(i, at, load_word(segment + at));
+      }
+    }
+  }
+
+ private:
+  struct Run {
+    std::uint32_t offset, bytes;
+  };
+
+  static std::uint64_t load_word(const std::byte* at) noexcept {
+    std::uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    return word;
+  }
+
+  std::vector<Argument> arguments_;
+  std::vector<Run> runs_;  ///< arguments without gaps between them, joined
+  std::size_t bytes_ = 0;
+  bool plain_ = true;
+};
+
+/// Keeps one object for each distinct layout. Threads: guarded by its owner. Bounded: past kMaxLayouts new layouts are
+/// unknown. Never destroyed with layouts in it, except in tests.
+class LayoutPool {
+ public:
+  static constexpr std::size_t kMaxLayouts = std::size_t{1} << 16;
+
+  /// Null when the arguments are not valid or the pool is full. Throws std::bad_alloc.
+  const ArgumentLayout* intern(const std::vector<Argument>& arguments);
+
+  std::size_t size() const noexcept { return layouts_.size(); }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const std::vector<Argument>& arguments) const noexcept;
+  };
+  std::unordered_map<std::vector<Argument>, ArgumentLayout, Hash> layouts_;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,241 @@
+#include "shim/kernel/code_object.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <new>
+
+#include "shim/kernel/compressed_bundle.h"
+#include "shim/kernel/image_reader.h"
+
+namespace graphpool {
+namespace {
+
+constexpr std::string_view kBundleMagic = "__CLANG_OFFLOAD_BUNDLE__";
+constexpr std::uint64_t kMaxEntries = 4096, kMaxIdBytes = 4096;
+constexpr std::string_view kNoteOwner = "AMDGPU";
+constexpr std::uint32_t kMetadataNote = 32;  // NT_AMDGPU_METADATA
+
+constexpr std::uint64_t round_up_note(std::uint64_t at, std::uint64_t align) noexcept {
+  return (at + align - 1) / align * align;
+}
+
+/// What came of several parts: any trouble, else whether one of them had metadata.
+class Outcome {
+ public:
+  void add(Status status) noexcept {
+    if (status == Status::kOk) {
+      found_ = true;
+    } else if (status != Status::kNotFound && status != Status::kUnsupported) {
+      trouble_ = status;
+    }
+  }
+  Status status() const noexcept {
+    if (trouble_ != Status::kOk) return trouble_;
+    return found_ ? Status::kOk : Status::kNotFound;
+  }
+
+ private:
+  bool found_ = false;
+  Status trouble_ = Status::kOk;
+};
+
+/// Notes are {u32 name size, u32 description size, u32 type}, name, description, each padded to the alignment.
+void read_notes(std::span<const std::byte> notes, std::uint64_t align, KernelSet* kernels, Outcome* outcome) noexcept {
+  const ImageReader reader(notes);
+  std::uint64_t at = 0;
+  Elf64_Nhdr note;
+  while (reader.read(at, &note)) {
+    const std::uint64_t name = at + sizeof note;
+    const std::uint64_t description = round_up_note(name + note.n_namesz, align);
+    if (!reader.contains(name, note.n_namesz) || !reader.contains(description, note.n_descsz)) {
+      outcome->add(Status::kMalformed);
+      return;
+    }
+    std::string_view owner = reader.text(name, note.n_namesz);
+    owner = owner.substr(0, owner.find('\0'));
+    if (owner == kNoteOwner && note.n_type == kMetadataNote) {
+      outcome->add(read_metadata(reader.part(description, note.n_descsz), kernels));
+    }
+    at = round_up_note(description + note.n_descsz, align);
+  }
+}
+
+bool is_elf(const ImageReader& reader) noexcept { return reader.has_text(0, {ELFMAG, SELFMAG}); }
+
+/// The program headers are 64-bit little endian and where the header says; anything else is not device code.
+bool is_usable(const Elf64_Ehdr& header) noexcept {
+  return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB &&
+         (header.e_phnum == 0 || header.e_phentsize == sizeof(Elf64_Phdr)) &&
+         (header.e_shnum == 0 || header.e_shentsize == sizeof(Elf64_Shdr));
+}
+
+/// Widens `end` to at + bytes; false past what an image may reach.
+bool reach(std::uint64_t at, std::uint64_t bytes, std::uint64_t* end) noexcept {
+  if (at > kMaxImageBytes || bytes > kMaxImageBytes - at) return false;
+  *end = std::max(*end, at + bytes);
+  return true;
+}
+
+/// How far an ELF object's headers say that it reaches; 0 when they make no sense. Reads only the headers.
+std::uint64_t promised_elf_bytes(const std::byte* image) noexcept {
+  Elf64_Ehdr header;
+  std::memcpy(&header, image, sizeof header);
+  std::uint64_t end = sizeof header;
+  if (!is_usable(header) || !reach(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr), &end) ||
+      !reach(header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr), &end)) {
+    return 0;
+  }
+  const ImageReader headers({image, static_cast<std::size_t>(end)});
+  Elf64_Phdr segment;
+  for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
+    if (!headers.read(header.e_phoff + i * sizeof segment, &segment)) return 0;
+    if (!reach(segment.p_offset, segment.p_filesz, &end)) return 0;
+  }
+  Elf64_Shdr section;
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
+    if (!headers.read(header.e_shoff + i * sizeof section, &section)) return 0;
+    if (section.sh_type != SHT_NOBITS && !reach(section.sh_offset, section.sh_size, &end)) return 0;
+  }
+  return end;
+}
+
+/// The same for an uncompressed bundle: header after header, then the entries.
+std::uint64_t promised_bundle_bytes(const std::byte* image) noexcept {
+  std::uint64_t count, end = kBundleMagic.size() + sizeof count;
+  std::memcpy(&count, image + kBundleMagic.size(), sizeof count);
+  if (count > kMaxEntries) return 0;
+  std::uint64_t at = end;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::uint64_t entry[3];  // offset, size, length of the id that follows
+    std::memcpy(entry, image + at, sizeof entry);
+    if (entry[2] > kMaxIdBytes) return 0;
+    at += sizeof entry + entry[2];
+    if (!reach(at, 0, &end) || !reach(entry[0], entry[1], &end)) return 0;
+  }
+  return end;
+}
+
+/// "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+" -> "gfx90a:xnack+".
+std::string_view target_of(std::string_view id) noexcept {
+  const std::size_t dashes = id.rfind("--");
+  return dashes == std::string_view::npos ? std::string_view{} : id.substr(dashes + 2);
+}
+
+std::string_view next_feature(std::string_view* features) noexcept {
+  const std::string_view first = features->substr(0, features->find(':'));
+  features->remove_prefix(std::min(first.size() + 1, features->size()));
+  return first;
+}
+
+bool has_feature(std::string_view features, std::string_view wanted) noexcept {
+  while (!features.empty()) {
+    if (next_feature(&features) == wanted) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Status read_elf(std::span<const std::byte> image, KernelSet* kernels) noexcept {
+  const ImageReader reader(image);
+  Elf64_Ehdr header;
+  if (!is_elf(reader)) return Status::kUnsupported;
+  if (!reader.read(0, &header)) return Status::kMalformed;
+  if (!is_usable(header)) return Status::kUnsupported;
+  Outcome outcome;
+  for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    if (!reader.contains(header.e_phoff, 0) || !reader.read(header.e_phoff + i * sizeof segment, &segment) ||
+        (segment.p_type == PT_NOTE && !reader.contains(segment.p_offset, segment.p_filesz))) {
+      outcome.add(Status::kMalformed);
+      break;
+    }
+    if (segment.p_type != PT_NOTE) continue;
+    read_notes(reader.part(segment.p_offset, segment.p_filesz), segment.p_align == 8 ? 8 : 4, kernels, &outcome);
+  }
+  if (outcome.status() != Status::kNotFound) return outcome.status();
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {  // objects that were never linked have sections only
+    Elf64_Shdr section;
+    if (!reader.contains(header.e_shoff, 0) || !reader.read(header.e_shoff + i * sizeof section, &section) ||
+        (section.sh_type == SHT_NOTE && !reader.contains(section.sh_offset, section.sh_size))) {
+      return Status::kMalformed;
+    }
+    if (section.sh_type != SHT_NOTE) continue;
+    read_notes(reader.part(section.sh_offset, section.sh_size), section.sh_addralign == 8 ? 8 : 4, kernels, &outcome);
+  }
+  return outcome.status();
+}
+
+Status bundle_entries(std::span<const std::byte> image, std::vector<BundleEntry>* entries) noexcept {
+  const ImageReader reader(image);
+  if (!reader.has_text(0, kBundleMagic)) return Status::kUnsupported;
+  std::uint64_t at = kBundleMagic.size(), count;
+  if (!reader.read(at, &count) || count > kMaxEntries) return Status::kMalformed;
+  at += sizeof count;
+  try {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::uint64_t entry[3];  // offset, size, length of the id that follows
+      if (!reader.read(at, &entry) || entry[2] > kMaxIdBytes) return Status::kMalformed;
+      at += sizeof entry;
+      if (!reader.contains(at, entry[2]) || !reader.contains(entry[0], entry[1])) return Status::kMalformed;
+      entries->push_back({reader.text(at, entry[2]), reader.part(entry[0], entry[1])});
+      at += entry[2];
+    }
+  } catch (const std::bad_alloc&) {
+    return Status::kNoMemory;
+  }
+  return Status::kOk;
+}
+
+Status read_bundle(std::span<const std::byte> image, KernelSet* kernels) noexcept {
+  std::vector<BundleEntry> entries;
+  if (const Status status = bundle_entries(image, &entries); status != Status::kOk) return status;
+  Outcome outcome;
+  for (const BundleEntry& entry : entries) outcome.add(read_elf(entry.code, kernels));
+  return outcome.status();
+}
+
+Status read_image(std::span<const std::byte> image, KernelSet* kernels) noexcept {
+  const ImageReader reader(image);
+  if (is_elf(reader)) return read_elf(image, kernels);
+  if (reader.has_text(0, kBundleMagic)) return read_bundle(image, kernels);
+  if (!is_compressed_bundle(image)) return Status::kUnsupported;
+  HostBuffer bundle;
+  if (const Status status = unpack_bundle(image, &bundle); status != Status::kOk) return status;
+  return read_bundle(bundle.bytes(), kernels);
+}
+
+Status read_image(const void* image, KernelSet* kernels) noexcept {
+  if (image == nullptr) return Status::kUnsupported;
+  const auto* begin = static_cast<const std::byte*>(image);
+  // Every form begins with four bytes at least; a bundle's longer magic is read byte by byte while it fits.
+  const ImageReader magic({begin, 4});
+  std::uint64_t promised = 0;
+  if (is_elf(magic)) {
+    promised = promised_elf_bytes(begin);
+  } else if (is_compressed_bundle({begin, 4})) {
+    HostBuffer bundle;
+    if (const Status status = unpack_bundle(begin, &bundle); status != Status::kOk) return status;
+    return read_bundle(bundle.bytes(), kernels);
+  } else if (magic.has_text(0, kBundleMagic.substr(0, 4)) &&
+             std::equal(kBundleMagic.begin(), kBundleMagic.end(), reinterpret_cast<const char*>(begin))) {
+    promised = promised_bundle_bytes(begin);
+  } else {
+    return Status::kUnsupported;
+  }
+  if (promised == 0 || promised > kMaxImageBytes) return Status::kMalformed;
+  return read_image(std::span(begin, static_cast<std::size_t>(promised)), kernels);
+}
+
+bool entry_serves(std::string_view id, std::string_view architecture) noexcept {
+  if (!id.starts_with("hip") || id.find("amdgcn") == std::string_view::npos) return false;
+  std::string_view wanted = target_of(id);
+  if (wanted.empty() || next_feature(&wanted) != next_feature(&architecture)) return false;
+  while (!wanted.empty()) {
+    if (!has_feature(architecture, next_feature(&wanted))) return false;
+  }
+  return true;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,52 @@
+// code_object.h: device code as programs hand it to HIP -> kernels and their explicit arguments.
+//
+// Three forms: an ELF object with AMDGPU metadata notes (a code object of one architecture; also the CPU runtime's
+// shared objects), an offload bundle of such entries, a compressed bundle. Entries without metadata (SPIR-V, CUDA,
+// host) are passed over. The entries of a bundle are taken together by kernel name: AMD's argument layout does not
+// depend on the architecture; where they disagree all the same, the kernel is unknown.
+// Pure parsing of untrusted bytes: no HIP call, no exception, magic first, nothing read past what headers promise.
+// Threads: functions of their arguments. Units: bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "shim/kernel/metadata.h"
+#include "shim/status.h"
+
+namespace graphpool {
+
+/// Larger images are not believed.
+inline constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 33;
+
+/// Adds the kernels of an image of any of the three forms. kNotFound: well-formed, but nothing in it has metadata;
+/// kUnsupported: another form, or too large.
+Status read_image(std::span<const std::byte> image, KernelSet* kernels) noexcept;
+
+/// The same for a pointer without a size, as hipModuleLoadData takes it. Pre-condition: HIP has accepted the image, so
+/// that its headers tell the truth. Null is kUnsupported.
+Status read_image(const void* image, KernelSet* kernels) noexcept;
+
+/// The parts, one form each.
+Status read_elf(std::span<const std::byte> image, KernelSet* kernels) noexcept;
+Status read_bundle(std::span<const std::byte> image, KernelSet* kernels) noexcept;
+
+struct BundleEntry {
+  std::string_view id;  ///< points into the image
+  std::span<const std::byte> code;
+};
+
+/// The entries of an uncompressed bundle. kMalformed: one of them is not inside the image.
+Status bundle_entries(std::span<const std::byte> image, std::vector<BundleEntry>* entries) noexcept;
+
+/// The entry with code for the CPU runtime.
+inline constexpr std::string_view kCpuEntryId = "hipv4-x86_64-unknown-linux-gnu--cpu";
+
+/// Whether an entry is code for a device that calls itself `architecture` (hipDeviceProp_t::gcnArchName, such as
+/// "gfx90a:sramecc+:xnack-"): the same processor, and every feature the entry fixes set the same way.
+bool entry_serves(std::string_view id, std::string_view architecture) noexcept;
+
+}  // namespace graphpool

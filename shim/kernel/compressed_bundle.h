@@ -1,0 +1,51 @@
+// compressed_bundle.h: clang's compressed offload bundle ("CCOB"), versions 1 to 3, zlib or zstd -> the bundle inside.
+//
+// Format: LLVM's ClangOffloadBundler documentation; all numbers little endian:
+//   "CCOB", u16 version, u16 method (0 zlib, 1 zstd), [file size: u32 in V2, u64 in V3], uncompressed size (u32; u64 in
+//   V3), u64 hash, compressed data. Version 1 does not say how long it is; its stream does.
+// Pure parsing of untrusted bytes: no HIP call, no exception, bounded memory. The hash is not checked: a bundle that
+// the runtime has accepted needs no second opinion, and its contents are checked anyway.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+
+#include "shim/status.h"
+
+namespace graphpool {
+
+/// Larger bundles are left alone (their kernels' layouts stay unknown): unpacking happens in the host's memory.
+inline constexpr std::uint64_t kMaxUncompressedBytes = std::uint64_t{1} << 30;
+
+bool is_compressed_bundle(std::span<const std::byte> image) noexcept;
+
+/// Unpacked bytes; `data` came from malloc.
+class HostBuffer {
+ public:
+  HostBuffer() = default;
+  explicit HostBuffer(std::size_t bytes) noexcept
+      : data_(static_cast<std::byte*>(std::malloc(bytes == 0 ? 1 : bytes))), bytes_(data_ ? bytes : 0) {}
+
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+  std::byte* data() const noexcept { return data_.get(); }
+  std::span<const std::byte> bytes() const noexcept { return {data_.get(), bytes_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const noexcept { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  std::size_t bytes_ = 0;
+};
+
+/// Unpacks a compressed bundle; `image` may be longer than the bundle.
+Status unpack_bundle(std::span<const std::byte> image, HostBuffer* bundle) noexcept;
+
+/// The same for a bundle of unknown size: reads what its header and its stream promise. A zlib stream's end shows only
+/// on reading it, so that one is read ahead within its last page.
+Status unpack_bundle(const std::byte* image, HostBuffer* bundle) noexcept;
+
+}  // namespace graphpool

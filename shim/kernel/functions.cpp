@@ -1,0 +1,340 @@
+#include "shim/kernel/functions.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "shim/kernel/code_object.h"
+
+namespace graphpool {
+namespace {
+
+/// What __hipRegisterFatBinary is given; part of the ABI.
+struct FatBinaryWrapper {
+  std::uint32_t magic, version;
+  const void* binary;
+  const void* unused;
+};
+constexpr std::uint32_t kWrapperMagic = 0x48495046, kWrapperVersion = 1;
+
+/// In place of a layout's address while the stub's binary has not been read: layouts are aligned.
+constexpr std::uint64_t kUnread = 1;
+
+PointerTable::Value pack(const KernelInfo& info) noexcept {
+  return {reinterpret_cast<std::uint64_t>(info.layout), reinterpret_cast<std::uint64_t>(info.name), info.generation};
+}
+
+KernelInfo unpack(const PointerTable::Value& value) noexcept {
+  return {reinterpret_cast<const ArgumentLayout*>(value[0]), reinterpret_cast<const char*>(value[1]), value[2]};
+}
+
+class SavedErrno {
+ public:
+  SavedErrno() noexcept : saved_(errno) {}
+  ~SavedErrno() { errno = saved_; }
+  SavedErrno(const SavedErrno&) = delete;
+  SavedErrno& operator=(const SavedErrno&) = delete;
+
+ private:
+  int saved_;
+};
+
+}  // namespace
+
+/// A registration as it came in. The device name follows the structure.
+struct Functions::Event {
+  Event* next;
+  void** handle;
+  const void* image;  ///< of a fat binary; null: this is a stub
+  const void* stub;
+
+  const char* name() const noexcept { return reinterpret_cast<const char*>(this + 1); }
+
+  static Event* make(void** handle, const void* image, const void* stub, std::string_view name) noexcept {
+    void* memory = ::operator new(sizeof(Event) + name.size() + 1, std::nothrow);
+    if (memory == nullptr) return nullptr;
+    auto* event = new (memory) Event{nullptr, handle, image, stub};
+    char* text = reinterpret_cast<char*>(event + 1);
+    std::copy(name.begin(), name.end(), text);
+    text[name.size()] = '\0';
+    return event;
+  }
+};
+
+struct Functions::State {
+  struct Binary {
+    const void* image = nullptr;
+    std::vector<const void*> stubs;      ///< those this binary registered first
+    std::vector<const void*> functions;  ///< handles that stand for one of them
+  };
+  struct Module {
+    std::unordered_map<std::string, const ArgumentLayout*> layouts;
+    std::vector<const void*> functions;
+  };
+
+  LayoutPool layouts;
+  std::unordered_set<std::string> names;
+  std::unordered_map<void**, Binary> binaries;
+  std::unordered_map<const void*, void**> binary_of_stub;
+  std::unordered_map<const void*, Module> modules;
+  std::unordered_map<const void*, const void*> owner_of_function;  ///< a module, or the handle of a binary
+  std::uint64_t last_generation = 0;
+
+  const char* keep_name(const char* name) {
+    if (names.size() >= kMaxNames) {
+      const auto known = names.find(name);
+      return known == names.end() ? nullptr : known->c_str();
+    }
+    return names.emplace(name).first->c_str();
+  }
+
+  const ArgumentLayout* layout_of(const KernelDescription* kernel) {
+    return kernel == nullptr || !kernel->known ? nullptr : layouts.intern(kernel->arguments);
+  }
+};
+
+Functions::State& Functions::state() {
+  if (state_ == nullptr) state_ = new State;
+  return *state_;
+}
+
+void Functions::push(Event* event) noexcept {
+  if (event == nullptr) return;  // no memory: the stub stays unknown
+  event->next = events_.load(std::memory_order_relaxed);
+  while (!events_.compare_exchange_weak(event->next, event, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+void Functions::on_fat_binary_registered(void** handle, const void* wrapper) noexcept {
+  FatBinaryWrapper fields;
+  if (handle == nullptr || wrapper == nullptr) return;
+  std::memcpy(&fields, wrapper, sizeof fields);
+  if (fields.magic != kWrapperMagic || fields.version != kWrapperVersion || fields.binary == nullptr) return;
+  push(Event::make(handle, fields.binary, nullptr, ""));
+}
+
+void Functions::on_function_registered(void** handle, const void* stub, const char* device_name) noexcept {
+  if (handle == nullptr || stub == nullptr || device_name == nullptr) return;
+  push(Event::make(handle, nullptr, stub, device_name));
+}
+
+/// Enters what was registered, oldest first; reads no binary. What memory does not suffice for stays unknown. Under the
+/// lock.
+void Functions::drain_events() noexcept {
+  Event* oldest = nullptr;
+  for (Event* event = events_.exchange(nullptr, std::memory_order_acquire); event != nullptr;) {
+    Event* next = event->next;
+    event->next = oldest;
+    oldest = event;
+    event = next;
+  }
+  while (oldest != nullptr) {
+    try {
+      enter(*oldest);
+    } catch (const std::bad_alloc&) {
+    }
+    Event* done = oldest;
+    oldest = oldest->next;
+    ::operator delete(done);
+  }
+}
+
+void Functions::enter(const Event& event) {
+  State& all = state();
+  const auto there = all.binaries.find(event.handle);
+  if (event.image != nullptr) {
+    if (there != all.binaries.end() && there->second.image == event.image) return;  // the runtime answers the same
+    forget_binary(event.handle);
+    all.binaries[event.handle].image = event.image;
+    return;
+  }
+  if (there == all.binaries.end() || all.binary_of_stub.contains(event.stub)) return;
+  const char* name = all.keep_name(event.name());
+  there->second.stubs.push_back(event.stub);
+  all.binary_of_stub.emplace(event.stub, event.handle);
+  PointerTable::Value value = pack({nullptr, name, ++all.last_generation});
+  if (name != nullptr) value[0] = kUnread;
+  table_.put(event.stub, value);
+}
+
+/// Under the lock.
+void Functions::forget_functions(const std::vector<const void*>& functions, const void* owner) noexcept {
+  for (const void* function : functions) {
+    const auto owned = state_->owner_of_function.find(function);
+    if (owned == state_->owner_of_function.end() || owned->second != owner) continue;  // the handle has moved on
+    table_.erase(function);
+    state_->owner_of_function.erase(owned);
+  }
+}
+
+void Functions::forget_binary(void** handle) noexcept {
+  if (state_ == nullptr) return;
+  const auto gone = state_->binaries.find(handle);
+  if (gone == state_->binaries.end()) return;
+  for (const void* stub : gone->second.stubs) {
+    table_.erase(stub);
+    state_->binary_of_stub.erase(stub);
+  }
+  forget_functions(gone->second.functions, handle);
+  state_->binaries.erase(gone);
+}
+
+void Functions::forget_module(const void* module) noexcept {
+  if (state_ == nullptr) return;
+  const auto gone = state_->modules.find(module);
+  if (gone == state_->modules.end()) return;
+  forget_functions(gone->second.functions, module);
+  state_->modules.erase(gone);
+}
+
+void Functions::on_fat_binary_unregistered(void** handle) noexcept {
+  const std::lock_guard lock(mutex_);
+  drain_events();
+  forget_binary(handle);
+}
+
+void Functions::on_module_unloaded(const void* module) noexcept {
+  const std::lock_guard lock(mutex_);
+  forget_module(module);
+}
+
+KernelInfo Functions::find(const void* key) noexcept {
+  PointerTable::Value value;
+  const bool found = table_.find(key, &value);
+  if (found && value[0] != kUnread) return unpack(value);
+  if (!found && events_.load(std::memory_order_acquire) == nullptr) return {};
+  try {
+    return find_slowly(key);
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+/// Enters what is new and reads the binary the stub belongs to.
+KernelInfo Functions::find_slowly(const void* key) {
+  const std::lock_guard lock(mutex_);
+  drain_events();
+  PointerTable::Value value;
+  if (!table_.find(key, &value)) return {};
+  if (value[0] != kUnread) return unpack(value);
+  const State::Binary& binary = state_->binaries.at(state_->binary_of_stub.at(key));
+  KernelSet kernels;
+  const bool usable = read_image(binary.image, &kernels) == Status::kOk;
+  for (const void* stub : binary.stubs) {
+    PointerTable::Value entry;
+    if (!table_.find(stub, &entry) || entry[0] != kUnread) continue;
+    KernelInfo info = unpack({0, entry[1], entry[2]});
+    if (usable) info.layout = state_->layout_of(kernels.find(info.name));
+    table_.put(stub, pack(info));
+    if (stub == key) value = pack(info);
+  }
+  return unpack(value);
+}
+
+/// Also when the module could not be read: its functions are known, their layouts are not.
+Status Functions::add_module(const void* module, Status read, const KernelSet& kernels) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    forget_module(module);  // an unload nobody saw: the handle has been used again
+    State::Module& added = state().modules[module];
+    if (read != Status::kOk) return read;
+    for (const auto& [name, kernel] : kernels.kernels()) added.layouts.emplace(name, state_->layout_of(&kernel));
+    return Status::kOk;
+  } catch (const std::bad_alloc&) {
+    return Status::kNoMemory;
+  }
+}
+
+Status Functions::on_module_loaded(const void* module, const void* image) noexcept {
+  KernelSet kernels;
+  const Status read = read_image(image, &kernels);
+  return add_module(module, read, kernels);
+}
+
+Status Functions::on_module_loaded(const void* module, const void* image, std::size_t image_bytes) noexcept {
+  KernelSet kernels;
+  const Status read = read_image(std::span(static_cast<const std::byte*>(image), image_bytes), &kernels);
+  return add_module(module, read, kernels);
+}
+
+Status Functions::on_module_file_loaded(const void* module, const char* path) noexcept {
+  const SavedErrno saved;
+  KernelSet kernels;
+  Status read = Status::kNotFound;
+  if (const int file = path == nullptr ? -1 : open(path, O_RDONLY | O_CLOEXEC); file >= 0) {
+    struct stat facts;
+    if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0) {
+      const auto bytes = static_cast<std::size_t>(facts.st_size);
+      // Mapped, not read: such files may be hundreds of megabytes and only their notes are looked at.
+      if (void* image = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0); image != MAP_FAILED) {
+        read = read_image(std::span(static_cast<const std::byte*>(image), bytes), &kernels);
+        munmap(image, bytes);
+      }
+    }
+    close(file);
+  }
+  return add_module(module, read, kernels);
+}
+
+/// Under the lock. A function its owner already has, of the same kernel, keeps its generation.
+Status Functions::add_function(const void* owner, std::vector<const void*>* functions, const void* function,
+                               KernelInfo info) {
+  const auto [known, added] = state_->owner_of_function.try_emplace(function, owner);
+  PointerTable::Value value;
+  if (!added && known->second == owner && info.name != nullptr && table_.find(function, &value)) {
+    const KernelInfo before = unpack(value);
+    if (before.name == info.name && before.layout == info.layout) return Status::kOk;
+  }
+  if (added || known->second != owner) functions->push_back(function);
+  known->second = owner;
+  info.generation = ++state_->last_generation;
+  if (!table_.put(function, pack(info))) return Status::kNoMemory;
+  return info.layout == nullptr ? Status::kNotFound : Status::kOk;
+}
+
+Status Functions::on_function_found(const void* module, const char* name, const void* function) noexcept {
+  if (name == nullptr || function == nullptr) return Status::kMalformed;
+  try {
+    const std::lock_guard lock(mutex_);
+    State::Module& owner = state().modules[module];  // made here when the module came before us
+    const auto layout = owner.layouts.find(name);
+    const KernelInfo info{layout == owner.layouts.end() ? nullptr : layout->second, state_->keep_name(name), 0};
+    return add_function(module, &owner.functions, function, info);
+  } catch (const std::bad_alloc&) {
+    return Status::kNoMemory;
+  }
+}
+
+Status Functions::on_function_of_stub(const void* stub, const void* function) noexcept {
+  if (function == nullptr) return Status::kMalformed;
+  const KernelInfo info = find(stub);
+  try {
+    const std::lock_guard lock(mutex_);
+    if (state_ == nullptr) return Status::kNotFound;
+    const auto handle = state_->binary_of_stub.find(stub);
+    if (!info.registered() || handle == state_->binary_of_stub.end()) return Status::kNotFound;
+    return add_function(handle->second, &state_->binaries.at(handle->second).functions, function, info);
+  } catch (const std::bad_alloc&) {
+    return Status::kNoMemory;
+  }
+}
+
+Functions& functions() noexcept {
+  static constinit Functions all;  // trivially destructible: never destroyed
+  return all;
+}
+
+}  // namespace graphpool

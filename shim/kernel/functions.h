@@ -1,0 +1,93 @@
+// functions.h: what the program's kernels are: host stubs of compiled programs and functions of loaded modules.
+//
+// Life of an entry: registration hooks run in constructors, under the loader's lock and before anything is set up, so
+// they only append to a lock-free list; a binary's metadata is read when one of its stubs is first asked for. A module's
+// is read when it is loaded, because the program may free the image afterwards. What is gone (unregistered, unloaded)
+// is forgotten at once; a handle used again gets a new generation, so a recording never takes the new function for the
+// old one. Metadata is copied, never pointed to (rule 37).
+// Not readable, not found, disagreeing: the layout is unknown and the capture that meets it stays the program's own.
+// Threads: everything from any thread. Lock: kKernels, never held across next, dl* or logging; find() of a function met
+// before takes none. Limits: names and layouts that were ever used are kept for good, at most kMaxNames and
+// LayoutPool::kMaxLayouts; all else goes with its module. Never destroyed.
+// Not here: HIP calls; handles are opaque addresses, so that newer kinds (hipLibrary_t, hipKernel_t) fit.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shim/kernel/argument_layout.h"
+#include "shim/kernel/pointer_table.h"
+#include "shim/lock_rank.h"
+#include "shim/status.h"
+
+namespace graphpool {
+
+class KernelSet;
+
+/// What is known of a host stub or a function handle. The pointers are good for ever.
+struct KernelInfo {
+  const ArgumentLayout* layout = nullptr;  ///< null: unknown
+  const char* name = nullptr;              ///< as in the code object; null: not kept
+  std::uint64_t generation = 0;            ///< of this registration; 0: nobody registered this address
+
+  bool registered() const noexcept { return generation != 0; }
+};
+
+class Functions {
+ public:
+  static constexpr std::size_t kMaxNames = std::size_t{1} << 16;
+
+  constexpr Functions() = default;
+
+  // Compiled programs. Called by the hooks of __hip*: after the forwarded call, except unregistering, which comes
+  // before it (a handle may be used again as soon as it is given back).
+
+  /// `wrapper`: {u32 "HIPF", u32 version, binary, unused}. Takes no lock.
+  void on_fat_binary_registered(void** handle, const void* wrapper) noexcept;
+  /// The first registration of a stub wins, as in HIP. Copies the name. Takes no lock.
+  void on_function_registered(void** handle, const void* stub, const char* device_name) noexcept;
+  /// Takes the lock: a thread that is just reading the binary must be through before it is unmapped.
+  void on_fat_binary_unregistered(void** handle) noexcept;
+
+  // Modules. Called after the forwarded call succeeded, except unloading, which comes before it. What is returned is
+  // for a debug line only: on anything but kOk the functions of the module have no known layout.
+
+  Status on_module_loaded(const void* module, const void* image) noexcept;
+  Status on_module_loaded(const void* module, const void* image, std::size_t image_bytes) noexcept;
+  Status on_module_file_loaded(const void* module, const char* path) noexcept;
+  void on_module_unloaded(const void* module) noexcept;
+  /// Asking again for a function keeps its generation.
+  Status on_function_found(const void* module, const char* name, const void* function) noexcept;
+  /// hipGetFuncBySymbol: `function` stands for a stub's kernel.
+  Status on_function_of_stub(const void* stub, const void* function) noexcept;
+
+  /// By a host stub or a function handle. Reads a fat binary's metadata at its first use; after that a few ns.
+  KernelInfo find(const void* stub_or_function) noexcept;
+
+ private:
+  struct Event;
+  struct State;
+
+  void push(Event* event) noexcept;
+  void drain_events() noexcept;
+  void enter(const Event& event);
+  void forget_binary(void** handle) noexcept;
+  void forget_module(const void* module) noexcept;
+  void forget_functions(const std::vector<const void*>& functions, const void* owner) noexcept;
+  State& state();
+  KernelInfo find_slowly(const void* key);
+  Status add_module(const void* module, Status read, const KernelSet& kernels) noexcept;
+  Status add_function(const void* owner, std::vector<const void*>* functions, const void* function, KernelInfo info);
+
+  RankedMutex<LockRank::kKernels> mutex_;
+  PointerTable table_;                    ///< stubs and functions
+  std::atomic<Event*> events_{nullptr};   ///< registrations not yet looked at, newest first
+  State* state_ = nullptr;                ///< all that needs the lock; made at first use
+};
+
+/// The process's.
+Functions& functions() noexcept;
+
+}  // namespace graphpool

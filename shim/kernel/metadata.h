@@ -1,0 +1,44 @@
+// metadata.h: AMDGPU code object metadata (a msgpack map in an ELF note) -> kernels and their explicit arguments.
+//
+// Format: LLVM's AMDGPUUsage, "Code Object V3 Metadata" and later. Pure parsing of untrusted bytes: no HIP call, no
+// exception leaves, memory in proportion to the input. Not here: finding the note (code_object.h).
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shim/kernel/argument_layout.h"
+#include "shim/status.h"
+
+namespace graphpool {
+
+/// What the metadata says of one kernel. Hidden arguments are left out: the runtime fills them in.
+struct KernelDescription {
+  std::vector<Argument> arguments;
+  bool known = true;  ///< false: the arguments make no sense, or two code objects disagree about them
+
+  bool operator==(const KernelDescription&) const = default;
+};
+
+/// Kernels by name. The same kernel from several code objects (one an architecture) must have one layout.
+class KernelSet {
+ public:
+  /// Adds a kernel; when the name is there with other arguments, it becomes unknown. Throws std::bad_alloc.
+  void add(std::string name, KernelDescription kernel);
+
+  /// Null when there is no such kernel.
+  const KernelDescription* find(std::string_view name) const noexcept;
+
+  const std::map<std::string, KernelDescription, std::less<>>& kernels() const noexcept { return kernels_; }
+
+ private:
+  std::map<std::string, KernelDescription, std::less<>> kernels_;
+};
+
+/// Adds the kernels of one metadata note. kMalformed: not such a map; kernels read before the fault stay in the set.
+Status read_metadata(std::span<const std::byte> note, KernelSet* kernels) noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,56 @@
+// pointer_table.h: a map from an address to a few words that readers search without locks.
+//
+// Why: every captured launch asks what its function is; a lock there would cost more than the rest of the question.
+// How: open addressing under one version number (a sequence lock). A reader that saw the version change, or odd, reads
+// again. Arrays that grew too small are kept: a reader may still be in one; sizes double, so they add up to less than
+// the current one.
+// Threads: find() from any; the others one at a time, serialised by the owner. Never destroyed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace graphpool {
+
+class PointerTable {
+ public:
+  using Value = std::array<std::uint64_t, 3>;
+
+  constexpr PointerTable() = default;
+
+  /// False when the key is not there.
+  bool find(const void* key, Value* value) const noexcept;
+
+  /// Adds or replaces. False when memory ran out; then nothing changed. Null cannot be a key.
+  bool put(const void* key, const Value& value) noexcept;
+
+  void erase(const void* key) noexcept;
+
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  struct alignas(32) Cell {
+    std::atomic<std::uint64_t> key;  ///< 0: empty
+    std::array<std::atomic<std::uint64_t>, 3> words;
+  };
+  struct Array {
+    Array* previous;  ///< keeps outgrown arrays reachable
+    std::size_t mask;
+    Cell* cells;
+  };
+
+  static std::size_t home(std::uint64_t key, std::size_t mask) noexcept {
+    return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15u) >> 20) & mask;
+  }
+  static bool is_set(const Cell& cell) noexcept { return cell.key.load(std::memory_order_relaxed) != 0; }
+  static void set(Cell* cell, std::uint64_t key, const Value& value) noexcept;
+  bool grow() noexcept;
+
+  std::atomic<std::uint64_t> version_{0};  ///< odd while a writer is at work
+  std::atomic<Array*> array_{nullptr};
+  std::size_t size_ = 0;
+};
+
+}  // namespace graphpool
