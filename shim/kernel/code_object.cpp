@@ -209,7 +209,7 @@ Status read_image(std::span<const std::byte> image, KernelSet* kernels) noexcept
 Status read_image(const void* image, KernelSet* kernels) noexcept {
   if (image == nullptr) return Status::kUnsupported;
   const auto* begin = static_cast<const std::byte*>(image);
-  // Every form begins with four bytes at least; a bundle's longer magic is read byte by byte while it fits.
+  // Every form begins with four bytes at least; only a bundle's magic begins with an underscore and is longer.
   const ImageReader magic({begin, 4});
   std::uint64_t promised = 0;
   if (is_elf(magic)) {
@@ -219,7 +219,7 @@ Status read_image(const void* image, KernelSet* kernels) noexcept {
     if (const Status status = unpack_bundle(begin, &bundle); status != Status::kOk) return status;
     return read_bundle(bundle.bytes(), kernels);
   } else if (magic.has_text(0, kBundleMagic.substr(0, 4)) &&
-             std::equal(kBundleMagic.begin(), kBundleMagic.end(), reinterpret_cast<const char*>(begin))) {
+             std::memcmp(begin, kBundleMagic.data(), kBundleMagic.size()) == 0) {
     promised = promised_bundle_bytes(begin);
   } else {
     return Status::kUnsupported;

@@ -46,16 +46,23 @@ Status read_header(const std::byte* image, std::size_t bytes, Header* header) no
   std::uint32_t file = 0, uncompressed = 0;
   bool read = true;
   switch (header->version) {
-    case 1: read = reader.read(8, &uncompressed); break;
-    case 2: read = reader.read(8, &file) && reader.read(12, &uncompressed); break;
-    default: read = reader.read(8, &header->file_bytes) && reader.read(16, &header->uncompressed_bytes); break;
+    case 1:
+      read = reader.read(8, &uncompressed);
+      break;
+    case 2:
+      read = reader.read(8, &file) && reader.read(12, &uncompressed);
+      break;
+    default:
+      read = reader.read(8, &header->file_bytes) && reader.read(16, &header->uncompressed_bytes);
+      break;
   }
   if (header->version < 3) {
     header->file_bytes = file;
     header->uncompressed_bytes = uncompressed;
   }
   if (!read || (header->version > 1 && header->file_bytes < header->header_bytes)) return Status::kMalformed;
-  if (header->uncompressed_bytes > kMaxUncompressedBytes || header->file_bytes > 2 * kMaxUncompressedBytes) return Status::kUnsupported;
+  if (header->uncompressed_bytes > kMaxUncompressedBytes || header->file_bytes > 2 * kMaxUncompressedBytes)
+    return Status::kUnsupported;
   return Status::kOk;
 }
 

@@ -212,10 +212,11 @@ void Functions::on_module_unloaded(const void* module) noexcept {
 }
 
 KernelInfo Functions::find(const void* key) noexcept {
-  PointerTable::Value value;
-  const bool found = table_.find(key, &value);
-  if (found && value[0] != kUnread) return unpack(value);
-  if (!found && events_.load(std::memory_order_acquire) == nullptr) return {};
+  if (events_.load(std::memory_order_acquire) == nullptr) {
+    PointerTable::Value value;
+    if (!table_.find(key, &value)) return {};
+    if (value[0] != kUnread) return unpack(value);
+  }
   try {
     return find_slowly(key);
   } catch (const std::bad_alloc&) {

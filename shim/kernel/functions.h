@@ -1,15 +1,15 @@
 // functions.h: what the program's kernels are: host stubs of compiled programs and functions of loaded modules.
 //
 // Life of an entry: registration hooks run in constructors, under the loader's lock and before anything is set up, so
-// they only append to a lock-free list; a binary's metadata is read when one of its stubs is first asked for. A module's
-// is read when it is loaded, because the program may free the image afterwards. What is gone (unregistered, unloaded)
-// is forgotten at once; a handle used again gets a new generation, so a recording never takes the new function for the
-// old one. Metadata is copied, never pointed to (rule 37).
-// Not readable, not found, disagreeing: the layout is unknown and the capture that meets it stays the program's own.
-// Threads: everything from any thread. Lock: kKernels, never held across next, dl* or logging; find() of a function met
-// before takes none. Limits: names and layouts that were ever used are kept for good, at most kMaxNames and
-// LayoutPool::kMaxLayouts; all else goes with its module. Never destroyed.
-// Not here: HIP calls; handles are opaque addresses, so that newer kinds (hipLibrary_t, hipKernel_t) fit.
+// they only append to a lock-free list; a binary's metadata is read when one of its stubs is first asked for. A
+// module's is read when it is loaded, because the program may free the image afterwards. What is gone (unregistered,
+// unloaded) is forgotten at once; a handle used again gets a new generation, so a recording never takes the new
+// function for the old one. Metadata is copied, never pointed to (rule 37). Not readable, not found, disagreeing: the
+// layout is unknown and the capture that meets it stays the program's own. Threads: everything from any thread. Lock:
+// kKernels, never held across next, dl* or logging; find() of a function met before takes none. Limits: names and
+// layouts that were ever used are kept for good, at most kMaxNames and LayoutPool::kMaxLayouts; all else goes with its
+// module. Never destroyed. Not here: HIP calls; handles are opaque addresses, so that newer kinds (hipLibrary_t,
+// hipKernel_t) fit.
 #pragma once
 
 #include <atomic>
@@ -82,9 +82,9 @@ class Functions {
   Status add_function(const void* owner, std::vector<const void*>* functions, const void* function, KernelInfo info);
 
   RankedMutex<LockRank::kKernels> mutex_;
-  PointerTable table_;                    ///< stubs and functions
-  std::atomic<Event*> events_{nullptr};   ///< registrations not yet looked at, newest first
-  State* state_ = nullptr;                ///< all that needs the lock; made at first use
+  PointerTable table_;                   ///< stubs and functions
+  std::atomic<Event*> events_{nullptr};  ///< registrations not yet looked at, newest first
+  State* state_ = nullptr;               ///< all that needs the lock; made at first use
 };
 
 /// The process's.

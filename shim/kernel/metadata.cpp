@@ -66,12 +66,18 @@ class MetadataVisitor : public msgpack::null_visitor {
 
   Place place_of_child(bool map) const noexcept {
     switch (place()) {
-      case Place::kNowhere: return map ? Place::kRoot : Place::kSkipped;
-      case Place::kRoot: return !map && !in_key_ && key_ == "amdhsa.kernels" ? Place::kKernels : Place::kSkipped;
-      case Place::kKernels: return map ? Place::kKernel : Place::kSkipped;
-      case Place::kKernel: return !map && !in_key_ && key_ == ".args" ? Place::kArguments : Place::kSkipped;
-      case Place::kArguments: return map ? Place::kArgument : Place::kSkipped;
-      default: return Place::kSkipped;
+      case Place::kNowhere:
+        return map ? Place::kRoot : Place::kSkipped;
+      case Place::kRoot:
+        return !map && !in_key_ && key_ == "amdhsa.kernels" ? Place::kKernels : Place::kSkipped;
+      case Place::kKernels:
+        return map ? Place::kKernel : Place::kSkipped;
+      case Place::kKernel:
+        return !map && !in_key_ && key_ == ".args" ? Place::kArguments : Place::kSkipped;
+      case Place::kArguments:
+        return map ? Place::kArgument : Place::kSkipped;
+      default:
+        return Place::kSkipped;
     }
   }
 

@@ -37,7 +37,8 @@ bool PointerTable::find(const void* pointer, Value* value) const noexcept {
       bool found = false;
       if (const Array* array = array_.load(std::memory_order_acquire); array != nullptr) {
         // A table being rewritten may show no empty cell: the walk is bounded by the table's size.
-        for (std::size_t i = home(key, array->mask), steps = 0; steps <= array->mask; i = (i + 1) & array->mask, ++steps) {
+        for (std::size_t i = home(key, array->mask), steps = 0; steps <= array->mask;
+             i = (i + 1) & array->mask, ++steps) {
           const Cell& cell = array->cells[i];
           const std::uint64_t there = cell.key.load(std::memory_order_acquire);
           if (there == 0) break;
@@ -65,7 +66,8 @@ bool PointerTable::put(const void* pointer, const Value& value) noexcept {
   if ((array == nullptr || (size_ + 1) * 2 > array->mask + 1) && !grow()) return false;
   array = array_.load(std::memory_order_relaxed);
   std::size_t i = home(key, array->mask);
-  while (is_set(array->cells[i]) && array->cells[i].key.load(std::memory_order_relaxed) != key) i = (i + 1) & array->mask;
+  while (is_set(array->cells[i]) && array->cells[i].key.load(std::memory_order_relaxed) != key)
+    i = (i + 1) & array->mask;
   if (!is_set(array->cells[i])) ++size_;
   const Writing writing(&version_);
   set(&array->cells[i], key, value);

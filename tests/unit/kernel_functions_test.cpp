@@ -1,0 +1,326 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shim/kernel/functions.h"
+#include "tests/support/code_images.h"
+
+namespace graphpool {
+namespace {
+
+/// As clang emits it for a compiled program.
+struct Wrapper {
+  std::uint32_t magic = 0x48495046, version = 1;
+  const void* binary;
+  const void* unused = nullptr;
+};
+
+std::string sample_bundle() {
+  return images::bundle({{"host-x86_64-unknown-linux", ""},
+                         {"hipv4-amdgcn-amd-amdhsa--gfx90a", images::code_object(images::sample_kernels())}});
+}
+
+/// A compiled program's binary with the handle the runtime gave for it.
+struct Program {
+  explicit Program(std::string image = sample_bundle()) : image(std::move(image)) {}
+  std::string image;
+  Wrapper wrapper{.binary = image.data()};
+  void* slot = nullptr;
+  void** handle = &slot;
+};
+
+const void* address(std::uintptr_t value) { return reinterpret_cast<const void*>(value); }
+
+/// The registry is never destroyed, so each test leaves one behind, reachable.
+class FunctionsTest : public testing::Test {
+ protected:
+  FunctionsTest() : all_(*new Functions) { kept_.push_back(&all_); }
+
+  void register_all(Program* program) {
+    all_.on_fat_binary_registered(program->handle, &program->wrapper);
+    all_.on_function_registered(program->handle, address(0x1000), "mixed");
+    all_.on_function_registered(program->handle, address(0x2000), "empty");
+    all_.on_function_registered(program->handle, address(0x3000), "not in the binary");
+  }
+
+  Functions& all_;
+
+ private:
+  static inline std::vector<Functions*> kept_;
+};
+
+TEST_F(FunctionsTest, AStubHasTheLayoutOfItsKernel) {
+  Program program;
+  register_all(&program);
+  const KernelInfo mixed = all_.find(address(0x1000));
+  ASSERT_TRUE(mixed.registered());
+  ASSERT_NE(mixed.layout, nullptr);
+  EXPECT_EQ(mixed.layout->bytes(), 42u);
+  EXPECT_STREQ(mixed.name, "mixed");
+  ASSERT_NE(all_.find(address(0x2000)).layout, nullptr);
+  EXPECT_EQ(all_.find(address(0x2000)).layout->bytes(), 0u);
+}
+
+TEST_F(FunctionsTest, WhatIsNotKnownIsSaidToBe) {
+  EXPECT_FALSE(all_.find(address(0x1000)).registered());
+  EXPECT_FALSE(all_.find(nullptr).registered());
+  Program program;
+  register_all(&program);
+  EXPECT_TRUE(all_.find(address(0x3000)).registered());
+  EXPECT_EQ(all_.find(address(0x3000)).layout, nullptr);
+  EXPECT_FALSE(all_.find(address(0x4000)).registered());
+}
+
+TEST_F(FunctionsTest, ABinaryIsReadAtItsFirstUseAndNamesAreCopied) {
+  const std::string image = sample_bundle();
+  std::string memory(image.size(), 'x');  // nothing readable until later
+  auto wrapper = std::make_unique<Wrapper>(Wrapper{.binary = memory.data()});
+  void* slot = nullptr;
+  all_.on_fat_binary_registered(&slot, wrapper.get());
+  auto name = std::make_unique<std::string>("mixed");
+  all_.on_function_registered(&slot, address(0x1000), name->c_str());
+  wrapper.reset();
+  name.reset();
+  image.copy(memory.data(), image.size());
+  const KernelInfo info = all_.find(address(0x1000));
+  EXPECT_NE(info.layout, nullptr);
+  EXPECT_STREQ(info.name, "mixed");
+}
+
+TEST_F(FunctionsTest, TheFirstRegistrationOfAStubWins) {
+  Program first, second(images::bundle(
+                     {{"hipv4-amdgcn-amd-amdhsa--gfx90a", images::code_object({{"mixed", 8, {{0, 8, "by_value"}}}})}}));
+  register_all(&first);
+  register_all(&second);
+  const KernelInfo info = all_.find(address(0x1000));
+  ASSERT_NE(info.layout, nullptr);
+  EXPECT_EQ(info.layout->bytes(), 42u);
+  all_.on_fat_binary_unregistered(second.handle);
+  EXPECT_EQ(all_.find(address(0x1000)).generation, info.generation) << "the second one never had it";
+  all_.on_fat_binary_unregistered(first.handle);
+  EXPECT_FALSE(all_.find(address(0x1000)).registered()) << "and does not get it";
+}
+
+TEST_F(FunctionsTest, UnregisteringForgetsAndAStubThatComesBackIsNew) {
+  Program program;
+  register_all(&program);
+  const KernelInfo before = all_.find(address(0x1000));
+  all_.on_fat_binary_unregistered(program.handle);
+  EXPECT_FALSE(all_.find(address(0x1000)).registered());
+  EXPECT_FALSE(all_.find(address(0x2000)).registered());
+  register_all(&program);
+  const KernelInfo after = all_.find(address(0x1000));
+  EXPECT_GT(after.generation, before.generation);
+  EXPECT_EQ(after.layout, before.layout);
+  EXPECT_EQ(after.name, before.name);
+}
+
+TEST_F(FunctionsTest, ABinaryUnregisteredUnreadIsNeverRead) {
+  Program program;
+  register_all(&program);
+  all_.on_fat_binary_unregistered(program.handle);
+  program.image = std::string();
+  program.image.shrink_to_fit();
+  EXPECT_FALSE(all_.find(address(0x1000)).registered());
+}
+
+TEST_F(FunctionsTest, AHandleUsedAgainWithoutUnregisteringReplacesTheBinary) {
+  Program program;
+  register_all(&program);
+  const KernelInfo before = all_.find(address(0x1000));
+  const std::string other =
+      images::bundle({{"hipv4-amdgcn-amd-amdhsa--gfx90a", images::code_object({{"mixed", 8, {{0, 8, "by_value"}}}})}});
+  const Wrapper wrapper{.binary = other.data()};
+  all_.on_fat_binary_registered(program.handle, &wrapper);
+  all_.on_function_registered(program.handle, address(0x1000), "mixed");
+  const KernelInfo after = all_.find(address(0x1000));
+  EXPECT_GT(after.generation, before.generation);
+  EXPECT_EQ(after.layout->bytes(), 8u);
+}
+
+TEST_F(FunctionsTest, WrappersOfAnotherKindAreLeftAlone) {
+  Program program;
+  program.wrapper.magic = 0x4b504948;
+  register_all(&program);
+  EXPECT_FALSE(all_.find(address(0x1000)).registered());
+  program.wrapper = {.version = 2, .binary = program.image.data()};
+  register_all(&program);
+  EXPECT_FALSE(all_.find(address(0x1000)).registered());
+  program.wrapper = {.binary = nullptr};
+  register_all(&program);
+  EXPECT_FALSE(all_.find(address(0x1000)).registered());
+  all_.on_fat_binary_registered(nullptr, &program.wrapper);
+  all_.on_fat_binary_registered(program.handle, nullptr);
+  all_.on_function_registered(nullptr, address(0x1000), "mixed");
+  all_.on_function_registered(program.handle, nullptr, "mixed");
+  all_.on_function_registered(program.handle, address(0x1000), nullptr);
+  all_.on_fat_binary_unregistered(nullptr);
+  EXPECT_FALSE(all_.find(address(0x1000)).registered());
+}
+
+TEST_F(FunctionsTest, ABinaryThatCannotBeReadLeavesItsStubsUnknown) {
+  Program program("not a bundle");
+  register_all(&program);
+  const KernelInfo info = all_.find(address(0x1000));
+  EXPECT_TRUE(info.registered());
+  EXPECT_EQ(info.layout, nullptr);
+}
+
+TEST_F(FunctionsTest, ModulesAreReadWhenLoadedAndTheImageMayGo) {
+  const void* module = address(0x100);
+  auto image = std::make_unique<images::GuardedImage>(images::code_object(images::sample_kernels()));
+  ASSERT_EQ(all_.on_module_loaded(module, image->data()), Status::kOk);
+  image.reset();
+  ASSERT_EQ(all_.on_function_found(module, "mixed", address(0x1010)), Status::kOk);
+  const KernelInfo info = all_.find(address(0x1010));
+  ASSERT_NE(info.layout, nullptr);
+  EXPECT_EQ(info.layout->bytes(), 42u);
+  EXPECT_STREQ(info.name, "mixed");
+  EXPECT_EQ(all_.on_function_found(module, "nobody", address(0x1020)), Status::kNotFound);
+  EXPECT_TRUE(all_.find(address(0x1020)).registered());
+  EXPECT_EQ(all_.find(address(0x1020)).layout, nullptr);
+  EXPECT_EQ(all_.on_function_found(module, nullptr, address(0x1030)), Status::kMalformed);
+  EXPECT_EQ(all_.on_function_found(module, "mixed", nullptr), Status::kMalformed);
+}
+
+TEST_F(FunctionsTest, AskingAgainKeepsTheGenerationAndAnotherKernelDoesNot) {
+  const void* module = address(0x100);
+  const std::string image = images::code_object(images::sample_kernels());
+  ASSERT_EQ(all_.on_module_loaded(module, image.data(), image.size()), Status::kOk);
+  ASSERT_EQ(all_.on_function_found(module, "mixed", address(0x1010)), Status::kOk);
+  const std::uint64_t first = all_.find(address(0x1010)).generation;
+  ASSERT_EQ(all_.on_function_found(module, "mixed", address(0x1010)), Status::kOk);
+  EXPECT_EQ(all_.find(address(0x1010)).generation, first);
+  ASSERT_EQ(all_.on_function_found(module, "empty", address(0x1010)), Status::kOk);
+  EXPECT_GT(all_.find(address(0x1010)).generation, first);
+}
+
+TEST_F(FunctionsTest, UnloadingForgetsAndAHandleThatComesBackIsNew) {
+  const void* module = address(0x100);
+  const std::string image = images::code_object(images::sample_kernels());
+  ASSERT_EQ(all_.on_module_loaded(module, image.data()), Status::kOk);
+  ASSERT_EQ(all_.on_function_found(module, "mixed", address(0x1010)), Status::kOk);
+  const std::uint64_t first = all_.find(address(0x1010)).generation;
+  all_.on_module_unloaded(module);
+  EXPECT_FALSE(all_.find(address(0x1010)).registered());
+  all_.on_module_unloaded(module);
+  ASSERT_EQ(all_.on_module_loaded(module, image.data()), Status::kOk);
+  ASSERT_EQ(all_.on_function_found(module, "mixed", address(0x1010)), Status::kOk);
+  EXPECT_GT(all_.find(address(0x1010)).generation, first);
+}
+
+TEST_F(FunctionsTest, AnUnloadNobodySawIsNoticedAtTheNextLoad) {
+  const void* module = address(0x100);
+  const std::string image = images::code_object(images::sample_kernels());
+  ASSERT_EQ(all_.on_module_loaded(module, image.data()), Status::kOk);
+  ASSERT_EQ(all_.on_function_found(module, "mixed", address(0x1010)), Status::kOk);
+  ASSERT_EQ(all_.on_module_loaded(module, image.data()), Status::kOk);
+  EXPECT_FALSE(all_.find(address(0x1010)).registered());
+}
+
+TEST_F(FunctionsTest, AFunctionHandleThatMovedToAnotherModuleStaysWithIt) {
+  const std::string image = images::code_object(images::sample_kernels());
+  ASSERT_EQ(all_.on_module_loaded(address(0x100), image.data()), Status::kOk);
+  ASSERT_EQ(all_.on_module_loaded(address(0x200), image.data()), Status::kOk);
+  ASSERT_EQ(all_.on_function_found(address(0x100), "mixed", address(0x1010)), Status::kOk);
+  ASSERT_EQ(all_.on_function_found(address(0x200), "mixed", address(0x1010)), Status::kOk);
+  const std::uint64_t generation = all_.find(address(0x1010)).generation;
+  all_.on_module_unloaded(address(0x100));
+  EXPECT_EQ(all_.find(address(0x1010)).generation, generation);
+  all_.on_module_unloaded(address(0x200));
+  EXPECT_FALSE(all_.find(address(0x1010)).registered());
+}
+
+TEST_F(FunctionsTest, AModuleThatCannotBeReadHasFunctionsWithoutLayout) {
+  const void* module = address(0x100);
+  EXPECT_EQ(all_.on_module_loaded(module, "not an image, whatever it is"), Status::kUnsupported);
+  EXPECT_EQ(all_.on_function_found(module, "mixed", address(0x1010)), Status::kNotFound);
+  EXPECT_TRUE(all_.find(address(0x1010)).registered());
+  EXPECT_EQ(all_.find(address(0x1010)).layout, nullptr);
+  all_.on_module_unloaded(module);
+  EXPECT_FALSE(all_.find(address(0x1010)).registered());
+}
+
+TEST_F(FunctionsTest, AFunctionOfAModuleLoadedBeforeUsGoesWithItsModule) {
+  EXPECT_EQ(all_.on_function_found(address(0x100), "mixed", address(0x1010)), Status::kNotFound);
+  EXPECT_TRUE(all_.find(address(0x1010)).registered());
+  all_.on_module_unloaded(address(0x100));
+  EXPECT_FALSE(all_.find(address(0x1010)).registered());
+}
+
+TEST_F(FunctionsTest, ModulesFromFiles) {
+  char path[] = "/tmp/graphpool_module_XXXXXX";
+  const int file = mkstemp(path);
+  ASSERT_GE(file, 0);
+  const std::string image = sample_bundle();
+  ASSERT_EQ(write(file, image.data(), image.size()), static_cast<ssize_t>(image.size()));
+  close(file);
+  EXPECT_EQ(all_.on_module_file_loaded(address(0x100), path), Status::kOk);
+  EXPECT_EQ(all_.on_function_found(address(0x100), "mixed", address(0x1010)), Status::kOk);
+  std::remove(path);
+  errno = 1234;
+  EXPECT_EQ(all_.on_module_file_loaded(address(0x200), path), Status::kNotFound);
+  EXPECT_EQ(all_.on_module_file_loaded(address(0x300), nullptr), Status::kNotFound);
+  EXPECT_EQ(all_.on_module_file_loaded(address(0x400), "/"), Status::kNotFound);
+  EXPECT_EQ(errno, 1234);
+}
+
+TEST_F(FunctionsTest, AFunctionHandleOfAStubGoesWithItsBinary) {
+  Program program;
+  register_all(&program);
+  EXPECT_EQ(all_.on_function_of_stub(address(0x1000), address(0x5000)), Status::kOk);
+  const KernelInfo stub = all_.find(address(0x1000)), function = all_.find(address(0x5000));
+  EXPECT_EQ(function.layout, stub.layout);
+  EXPECT_NE(function.generation, stub.generation);
+  EXPECT_EQ(all_.on_function_of_stub(address(0x1000), address(0x5000)), Status::kOk);
+  EXPECT_EQ(all_.find(address(0x5000)).generation, function.generation);
+  EXPECT_EQ(all_.on_function_of_stub(address(0x9000), address(0x6000)), Status::kNotFound);
+  EXPECT_EQ(all_.on_function_of_stub(address(0x1000), nullptr), Status::kMalformed);
+  all_.on_fat_binary_unregistered(program.handle);
+  EXPECT_FALSE(all_.find(address(0x5000)).registered());
+}
+
+TEST_F(FunctionsTest, LoadingAndUnloadingForeverKeepsNothing) {
+  const std::string image = images::code_object(images::sample_kernels());
+  for (std::uintptr_t i = 1; i <= 20000; ++i) {
+    const void* module = address(i * 32);
+    ASSERT_EQ(all_.on_module_loaded(module, image.data()), Status::kOk);
+    ASSERT_EQ(all_.on_function_found(module, "mixed", address(0x100000000 + i * 32)), Status::kOk);
+    all_.on_module_unloaded(module);
+  }
+  EXPECT_FALSE(all_.find(address(0x100000000 + 32)).registered());
+}
+
+TEST_F(FunctionsTest, ManyThreadsRegisterLookUpAndUnregister) {
+  std::vector<std::thread> threads;
+  for (std::uintptr_t t = 1; t <= 4; ++t) {
+    threads.emplace_back([this, t] {
+      Program program;
+      for (std::uintptr_t round = 0; round < 300; ++round) {
+        all_.on_fat_binary_registered(program.handle, &program.wrapper);
+        const void* stub = address(t << 20 | 0x1000);
+        all_.on_function_registered(program.handle, stub, "mixed");
+        const KernelInfo info = all_.find(stub);
+        ASSERT_TRUE(info.registered());
+        ASSERT_NE(info.layout, nullptr);
+        ASSERT_EQ(info.layout->bytes(), 42u);
+        for (std::uintptr_t other = 1; other <= 4; ++other) (void)all_.find(address(other << 20 | 0x1000));
+        all_.on_fat_binary_unregistered(program.handle);
+        ASSERT_FALSE(all_.find(stub).registered());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(FunctionsOfTheProcess, IsOneObject) { EXPECT_EQ(&functions(), &functions()); }
+
+}  // namespace
+}  // namespace graphpool
