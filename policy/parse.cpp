@@ -8,9 +8,10 @@
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
 #define TOML_MAX_NESTED_VALUES 8
-#if !defined(GRAPHPOOL_FUZZING)
-#define TOML_ASSERT(expression) static_assert(true)  // never abort the host
-#endif
+// toml++ 3.3 asserts what a text can break ("[#"). The asserts must neither abort the host nor, as they do with NDEBUG,
+// become promises to the optimiser; the code behind them then reports the error.
+#undef NDEBUG
+#define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::size_t kMostDots = 32;
 constexpr std::size_t kLongestQuote = 64;
+constexpr std::size_t kLongestReason = 300;
 
 struct Position {
   std::size_t line = 1;
@@ -32,16 +34,17 @@ struct Position {
 
 Position position_of(const toml::source_region& region) { return {region.begin.line, region.begin.column}; }
 
-/// Text of the user in a message: bounded, and nothing a terminal would obey.
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  bool cut = text.size() > kLongestQuote;
-  for (char c : text.substr(0, kLongestQuote)) {
+/// Text of the user in a message: bounded, one line, and nothing a terminal would obey.
+std::string tamed(std::string_view text, std::size_t most) {
+  std::string result;
+  for (char c : text.substr(0, most)) {
     unsigned char byte = static_cast<unsigned char>(c);
     result += byte < 0x20 || byte >= 0x7f ? '?' : c;
   }
-  return result + (cut ? "...\"" : "\"");
+  return text.size() > most ? result + "..." : result;
 }
+
+std::string quoted(std::string_view text) { return "\"" + tamed(text, kLongestQuote) + "\""; }
 
 std::string joined(std::span<const std::string_view> names) {
   std::string text;
@@ -173,7 +176,7 @@ class TextReader {
     }
     toml::parse_result result = toml::parse(text);
     if (result) return std::move(result).table();
-    error(position_of(result.error().source()), "not TOML: " + std::string(result.error().description()));
+    error(position_of(result.error().source()), "not TOML: " + tamed(result.error().description(), kLongestReason));
     return {};
   }
 
