@@ -9,7 +9,15 @@ namespace cpuhip {
 
 class Device;
 
-enum class MemoryKind { Device, Host, Managed, Signal, Mapped /* VMM */, Pool /* stream-ordered */, Global /* module variable */ };
+enum class MemoryKind {
+  Device,
+  Host,
+  Managed,
+  Signal,
+  Mapped /* VMM */,
+  Pool /* stream-ordered */,
+  Global /* module variable */
+};
 
 struct AllocationInfo {
   void* base = nullptr;

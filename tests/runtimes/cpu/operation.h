@@ -32,10 +32,10 @@ struct CopyWork {
   void* dst = nullptr;
   const void* src = nullptr;
   hipMemcpyKind kind = hipMemcpyDefault;
-  std::size_t width = 0, height = 1, depth = 1;    ///< bytes, rows, slices
-  std::size_t dst_pitch = 0, dst_slice = 0;        ///< bytes from row to row, rows from slice to slice
+  std::size_t width = 0, height = 1, depth = 1;  ///< bytes, rows, slices
+  std::size_t dst_pitch = 0, dst_slice = 0;      ///< bytes from row to row, rows from slice to slice
   std::size_t src_pitch = 0, src_slice = 0;
-  const void* symbol = nullptr;                    ///< ToSymbol, FromSymbol: the symbol as the program named it
+  const void* symbol = nullptr;  ///< ToSymbol, FromSymbol: the symbol as the program named it
   std::size_t offset = 0;
 };
 

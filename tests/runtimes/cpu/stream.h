@@ -13,8 +13,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <variant>
 #include <vector>
 
+#include "api.h"
 #include "operation.h"
 
 namespace cpuhip {
@@ -29,7 +31,7 @@ class Completion {
   /// The first call decides; later ones are ignored.
   void finish(hipError_t result);
   bool done() const { return state_.load(std::memory_order_acquire) != 0; }
-  hipError_t wait();  ///< blocks; returns the result
+  hipError_t wait();                                         ///< blocks; returns the result
   std::int64_t finished_ns() const { return finished_ns_; }  ///< steady clock; once done
 
  private:
@@ -68,15 +70,17 @@ class Stream {
 
  private:
   friend void close_stream(Stream& stream);
+  friend hipError_t synchronize(Device& device);
   /// A piece of work and its completion in one allocation.
   struct Task : Completion {
-    std::function<hipError_t()> work;
-    Operation operation;
+    std::variant<std::monostate, std::function<hipError_t()>, Operation> work;
     std::vector<Token> after;
   };
   Token push(std::shared_ptr<Task> task);
+  void push_locked(const std::shared_ptr<Task>& task);
   void collect(std::vector<Token>& after) const;
   void run();
+  void retire();
 
   Device& device_;
   const unsigned flags_;
@@ -95,6 +99,12 @@ class Stream {
 /// calling thread's stream on the current device; `per_thread` (the _spt entries): null is the thread's stream too.
 /// A handle never created: hipErrorContextIsDestroyed; a destroyed one ends the process with its name.
 hipError_t resolve(hipStream_t handle, bool per_thread, Stream** stream);
+/// The same, noted in the call for the journal.
+inline hipError_t resolve(Call& call, hipStream_t handle, bool per_thread, Stream** stream) {
+  const hipError_t result = resolve(handle, per_thread, stream);
+  call.on_stream(result == hipSuccess ? (*stream)->handle() : handle);
+  return result;
+}
 /// Null or a handle never created: hipErrorInvalidHandle; a destroyed one ends the process with its name.
 hipError_t resolve(hipEvent_t handle, ihipEvent_t** event);
 
@@ -107,6 +117,8 @@ hipError_t synchronize(Device& device);
 
 /// The stream of the calling thread on the current device.
 Stream& per_thread_stream();
+/// Ends a stream once its work is done, without waiting; its handle is dead already.
+void close_stream(Stream& stream);
 /// Ends all streams of a device but the null stream (hipDeviceReset).
 void close_streams(Device& device);
 /// A stream handle's generation for the journal; 0 when it is none.
@@ -123,12 +135,13 @@ struct ihipEvent_t {
   const std::uint64_t generation;
   const unsigned flags;
   const int device;
-  std::mutex mutex;                       ///< guards `recorded`
-  cpuhip::Token recorded;                 ///< last record outside a capture; null before
+  std::mutex mutex;        ///< guards `recorded`
+  cpuhip::Token recorded;  ///< last record outside a capture; null before
   /// Stream of the last record, captured or not, and its generation (a stream may be gone).
   std::atomic<cpuhip::Stream*> last_stream{nullptr};
   std::atomic<std::uint64_t> last_stream_generation{0};
-  // Last record inside a capture: the capture's id and the nodes it stands for; guarded by the capture lock.
-  unsigned long long capture_id = 0;
+  // Last record inside a capture: the capture's id and the nodes it stands for; guarded by the capture lock, but a
+  // record outside a capture sets the id to 0.
+  std::atomic<unsigned long long> capture_id{0};
   std::vector<cpuhip::GraphNode*> capture_nodes;
 };

@@ -1,0 +1,106 @@
+// handles.h: a table of objects whose addresses are the handles a program holds (streams, events).
+// Why: a handle must be told from garbage and from one that was destroyed, without a lock, and a destroyed handle must
+// be recognised for as long as it is not handed out again. Objects stay constructed until their place is used again.
+// Threads: state() is lock-free; the rest takes the table's lock.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <random>
+#include <utility>
+
+#include "api.h"
+
+namespace cpuhip {
+
+enum class HandleState : int { Unknown, Live, Dead };
+
+template <typename Object, std::size_t kPlaces = 1 << 18>
+class HandleTable {
+ public:
+  HandleTable() {
+    void* memory = mmap(nullptr, kPlaces * sizeof(Place), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    places_ = static_cast<Place*>(memory);
+  }
+
+  template <typename... Arguments>
+  Object* create(Arguments&&... arguments) {
+    const std::lock_guard lock(mutex_);
+    Place* place = take_place();
+    Object* object = new (place->memory) Object(std::forward<Arguments>(arguments)...);
+    place->state.store(HandleState::Live, std::memory_order_release);
+    return object;
+  }
+
+  HandleState state(const void* handle) const {
+    const std::uintptr_t distance =
+        reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(places_);  // huge when before
+    if (distance >= kPlaces * sizeof(Place) || distance % sizeof(Place) != kOffset) return HandleState::Unknown;
+    return places_[distance / sizeof(Place)].state.load(std::memory_order_acquire);
+  }
+
+  /// Makes the handle dead; false when another thread did so first.
+  bool kill(Object* object) {
+    HandleState live = HandleState::Live;
+    return place_of(object)->state.compare_exchange_strong(live, HandleState::Dead);
+  }
+
+  /// Gives a dead handle's place back, to be used again as config().reuse says. The object's last use.
+  void give_back(Object* object) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(place_of(object));
+  }
+
+ private:
+  struct Place {
+    std::atomic<HandleState> state;
+    alignas(Object) unsigned char memory[sizeof(Object)];
+  };
+  static constexpr std::size_t kOffset = offsetof(Place, memory);
+
+  static Place* place_of(Object* object) {
+    return reinterpret_cast<Place*>(reinterpret_cast<unsigned char*>(object) - kOffset);
+  }
+
+  Place* take_place() {
+    constexpr std::size_t kLate = 64;
+    const bool none_left = used_ == kPlaces;
+    if (none_left && free_.empty()) throw std::bad_alloc();
+    std::size_t index = free_.size();  // which free place; none
+    switch (config().reuse) {
+      case Reuse::Never:
+        break;
+      case Reuse::Late:
+        if (free_.size() > kLate) index = 0;
+        break;
+      case Reuse::Once:
+        if (!free_.empty()) index = free_.size() - 1;
+        break;
+      case Reuse::Random:
+        if (!free_.empty()) index = random_() % (free_.size() + 1);
+        break;
+    }
+    if (index == free_.size() && none_left) index = 0;
+    if (index == free_.size()) return &places_[used_++];
+    Place* place = free_[index];
+    free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(index));
+    std::launder(reinterpret_cast<Object*>(place->memory))->~Object();
+    return place;
+  }
+
+  std::mutex mutex_;
+  Place* places_ = nullptr;
+  std::size_t used_ = 0;
+  std::deque<Place*> free_;
+  std::minstd_rand random_;
+};
+
+}  // namespace cpuhip
