@@ -132,7 +132,8 @@ hipError_t symbol_copy(CopyWork::Form form, const void* symbol, void* other, std
   void* address = nullptr;
   std::size_t symbol_bytes = 0;
   if (symbol == nullptr) return hipErrorInvalidSymbol;
-  if (const hipError_t result = resolve_symbol(symbol, &address, &symbol_bytes); result != hipSuccess) return result;
+  if (const hipError_t result = resolve_symbol(symbol, current_device(), &address, &symbol_bytes); result != hipSuccess)
+    return result;
   if (offset > symbol_bytes || bytes > symbol_bytes - offset) return hipErrorInvalidValue;
   char* place = static_cast<char*>(address) + offset;
   const bool to = form == CopyWork::Form::ToSymbol;

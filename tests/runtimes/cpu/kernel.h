@@ -39,9 +39,6 @@ hipError_t resolve_symbol(const void* symbol, Device& device, void** address, st
 /// HIP's checks of a launch: dimensions, shared memory, launch bounds.
 hipError_t check_launch(const Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes);
 
-/// The memory of a module's variable on the current device, from the host's shadow variable. hipErrorInvalidSymbol.
-hipError_t resolve_symbol(const void* symbol, void** address, std::size_t* bytes);
-
 /// Packs kernelParams or extra into an argument segment. hipErrorInvalidValue when both or neither are usable.
 hipError_t pack_arguments(const Kernel& kernel, void** params, void** extra, std::vector<std::byte>* args);
 

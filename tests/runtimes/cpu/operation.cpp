@@ -76,15 +76,8 @@ hipError_t validate_fill(const FillWork& work) {
 }
 
 hipError_t validate_kernel(const KernelWork& work) {
-  constexpr unsigned kSharedBytes = 64 * 1024;
   if (!work.kernel) return hipErrorInvalidDeviceFunction;
-  const std::uint64_t threads = std::uint64_t{work.block.x} * work.block.y * work.block.z;
-  if (threads == 0 || std::uint64_t{work.grid.x} * work.grid.y * work.grid.z == 0) return hipErrorInvalidConfiguration;
-  if (threads > work.kernel->max_threads) return hipErrorInvalidConfiguration;
-  if (work.shared_bytes > kSharedBytes - std::min(kSharedBytes, work.kernel->static_shared_bytes)) {
-    return hipErrorInvalidValue;
-  }
-  return hipSuccess;
+  return check_launch(*work.kernel, work.grid, work.block, work.shared_bytes);
 }
 
 hipError_t run(const CopyWork& work, Device& device) {

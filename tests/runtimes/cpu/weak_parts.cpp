@@ -20,7 +20,9 @@ WEAK void capture_stream_destroyed(Stream&) {}
 WEAK void capture_event_destroyed(ihipEvent_t&) {}
 
 WEAK std::shared_ptr<const Kernel> find_kernel(const void*) { return nullptr; }
-WEAK hipError_t resolve_symbol(const void*, void**, std::size_t*) { return hipErrorInvalidSymbol; }
+WEAK std::shared_ptr<const Kernel> find_kernel(const void*, Device&) { return nullptr; }
+WEAK hipError_t resolve_symbol(const void*, Device&, void**, std::size_t*) { return hipErrorInvalidSymbol; }
+WEAK hipError_t check_launch(const Kernel&, dim3, dim3, std::size_t) { return hipSuccess; }
 WEAK hipError_t pack_arguments(const Kernel&, void**, void**, std::vector<std::byte>*) { return hipErrorNotSupported; }
 WEAK void run_kernel(const KernelWork&) {}
 
