@@ -1,10 +1,10 @@
 // kernel_fuzz_main.cpp: runs a fuzzer's entry without libFuzzer, so that what fuzzing found stays fixed on any machine:
-// the seeds whole, cut at every byte, and changed by a fixed sequence of mutations; then the files named as arguments.
-// `--write FOLDER` writes the seeds there instead, as a corpus to start libFuzzer from.
-#include <cstdio>
+// the seeds whole, cut at every byte, and changed by a fixed sequence of mutations. `--write FOLDER` writes the seeds
+// there instead, as a corpus to start libFuzzer from.
+#include <gtest/gtest.h>
+
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <random>
 
 #include "tests/fuzz/kernel_fuzz.h"
@@ -41,28 +41,27 @@ std::string mutated(std::string input, std::mt19937_64* random) {
 
 }  // namespace
 
+TEST(FuzzSeeds, WholeAndCutAtEveryByte) {
+  for (const std::string& seed : graphpool::fuzz_seeds()) {
+    for (std::size_t bytes = 0; bytes <= seed.size(); ++bytes) run(seed.substr(0, bytes));
+  }
+}
+
+TEST(FuzzSeeds, Mutated) {
+  std::mt19937_64 random(20260101);
+  for (const std::string& seed : graphpool::fuzz_seeds()) {
+    for (int i = 0; i < 5000; ++i) run(mutated(seed, &random));
+  }
+}
+
 int main(int argc, char** argv) {
-  const std::vector<std::string> seeds = graphpool::fuzz_seeds();
   if (argc == 3 && std::strcmp(argv[1], "--write") == 0) {
-    for (std::size_t i = 0; i < seeds.size(); ++i) {
-      std::ofstream(std::string(argv[2]) + "/seed" + std::to_string(i), std::ios::binary) << seeds[i];
+    int number = 0;
+    for (const std::string& seed : graphpool::fuzz_seeds()) {
+      std::ofstream(std::string(argv[2]) + "/seed" + std::to_string(number++), std::ios::binary) << seed;
     }
     return 0;
   }
-  std::size_t runs = 0;
-  std::mt19937_64 random(20260101);
-  for (const std::string& seed : seeds) {
-    for (std::size_t bytes = 0; bytes <= seed.size(); ++bytes, ++runs) run(seed.substr(0, bytes));
-    for (int i = 0; i < 5000; ++i, ++runs) run(mutated(seed, &random));
-  }
-  for (int i = 1; i < argc; ++i, ++runs) {
-    std::ifstream file(argv[i], std::ios::binary);
-    if (!file) {
-      std::fprintf(stderr, "cannot read '%s'\n", argv[i]);
-      return 1;
-    }
-    run({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
-  }
-  std::fprintf(stderr, "%zu inputs\n", runs);
-  return 0;
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
 }
