@@ -1,6 +1,6 @@
 // forward.S: the exported functions of rows without a body, whatever their parameters: count, then jump to next.
-// Two things take the slow way first: a process that has not started yet, and (rows that touch a stream) a process with
-// an open capture, which must learn that an operation it does not understand was issued.
+// Two things take the slow way first: a process that has not started yet, and one with an open capture, which must learn
+// of operations it does not understand and of calls that may have invalidated it.
 // Also here: the table of our exported addresses, and the stubs of dlsym and dlvsym, which must jump to the real
 // functions because these look at their return address.
 
@@ -10,15 +10,13 @@
   .globl name ; .type name, @function ; .p2align 4 ; \
 name: endbr64 ; \
   incq gp_calls + gp_slot(%rip) ; \
-  cmpb $0, GP_ATTENTION_##effect(%rip) ; \
+  cmpb $0, gp_attention(%rip) ; \
   jne 1f ; \
   jmp *gp_next + gp_slot(%rip) ; \
 1: pushq $(gp_slot / 8) ; \
   jmp gp_slow ; \
   .size name, . - name ; \
   .set gp_slot, gp_slot + 8 ;
-#define GP_ATTENTION_Plain gp_attention
-#define GP_ATTENTION_Stream gp_stream_attention
 
   .text
   .set gp_slot, 0

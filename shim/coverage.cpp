@@ -17,13 +17,16 @@ bool is_hip_function(std::string_view name) noexcept {
 }
 
 /// True when the object is the runtime itself.
-bool is_runtime(const ElfImage& image) noexcept { return g_runtime_bytes != 0 && image.text_begin() == g_runtime_begin; }
+bool is_runtime(const ElfImage& image) noexcept {
+  return g_runtime_bytes != 0 && image.text_begin() == g_runtime_begin;
+}
 
 void found(std::string_view name, std::string_view how) noexcept {
   if (g_unknown_in_use.exchange(true)) return;
-  log_warn("%.*s is %.*s but unknown to this version of the library: graphs are left to the runtime (policy key "
-           "graph.unknown = \"trust\" overrides)",
-           static_cast<int>(name.size()), name.data(), static_cast<int>(how.size()), how.data());
+  log_warn(
+      "%.*s is %.*s but unknown to this version of the library: graphs are left to the runtime (policy key "
+      "graph.unknown = \"trust\" overrides)",
+      static_cast<int>(name.size()), name.data(), static_cast<int>(how.size()), how.data());
 }
 
 }  // namespace

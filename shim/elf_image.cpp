@@ -35,20 +35,24 @@ ElfImage::ElfImage(const dl_phdr_info& info) noexcept : base_(info.dlpi_addr), p
   const auto at = [this](ElfW(Addr) value) { return value < base_ ? base_ + value : value; };
   for (; dynamic->d_tag != DT_NULL; ++dynamic) {
     switch (dynamic->d_tag) {
-      case DT_SYMTAB: symbols_ = reinterpret_cast<const ElfW(Sym)*>(at(dynamic->d_un.d_ptr)); break;
-      case DT_STRTAB: strings_ = reinterpret_cast<const char*>(at(dynamic->d_un.d_ptr)); break;
+      case DT_SYMTAB:
+        symbols_ = reinterpret_cast<const ElfW(Sym)*>(at(dynamic->d_un.d_ptr));
+        break;
+      case DT_STRTAB:
+        strings_ = reinterpret_cast<const char*>(at(dynamic->d_un.d_ptr));
+        break;
       case DT_HASH: {
         const std::uint32_t count = reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr))[1];
         if (count > count_) count_ = count;
         break;
       }
       case DT_GNU_HASH: {
-        const std::uint32_t count =
-            gnu_hash_symbols(reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr)));
+        const std::uint32_t count = gnu_hash_symbols(reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr)));
         if (count > count_) count_ = count;
         break;
       }
-      default: break;
+      default:
+        break;
     }
   }
 }

@@ -41,7 +41,7 @@ class ElfImage {
   std::uintptr_t base_ = 0;
   std::string_view path_;
   std::uintptr_t text_begin_ = 0, text_end_ = 0;
-  const ElfW(Sym)* symbols_ = nullptr;
+  const ElfW(Sym) * symbols_ = nullptr;
   const char* strings_ = nullptr;
   std::uint32_t count_ = 0;
 };

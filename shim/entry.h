@@ -45,6 +45,9 @@ void pass_through(const char* reason) noexcept;
 /// False once the library only recognises what it gave out before.
 inline bool active() noexcept { return g_mode.load(std::memory_order_relaxed) == Mode::kActive; }
 
+/// Whether forwarded entries take the slow way (forward.S) although the process has started: while a capture is open.
+void set_attention(bool wanted) noexcept;
+
 class Entry {
  public:
   Entry() noexcept { t_inside = true; }

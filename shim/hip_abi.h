@@ -15,3 +15,10 @@ enum class ProcAddressResult : int { kSuccess = 0 };
 enum class DriverEntryPointResult : int { kSuccess = 0 };
 
 }  // namespace graphpool
+
+namespace graphpool {
+
+/// hipStreamLegacy (6.x): the null stream by name.
+inline const hipStream_t kStreamLegacy = reinterpret_cast<hipStream_t>(1);
+
+}  // namespace graphpool

@@ -20,25 +20,37 @@ thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
 
 extern "C" {
 std::uint64_t gp_calls[kEntryCount] __attribute__((visibility("hidden"))) = {};
-/// Whether a forwarded entry must take the slow way. One byte each, read by forward.S.
+/// Whether a forwarded entry must take the slow way. Read by forward.S.
 __attribute__((visibility("hidden"))) std::uint8_t gp_attention = 1;
-__attribute__((visibility("hidden"))) std::uint8_t gp_stream_attention = 1;
 }
 
 namespace {
 
 constinit pthread_mutex_t g_start_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/// What a forwarded entry means to open captures, from its row.
+enum class ForwardEffect : std::uint8_t { Plain, Quiet, Stream };
+constexpr ForwardEffect kEffects[kEntryCount] = {
+#define HIP_HOOK(result, name, params, args, node, declared, effect) ForwardEffect::Plain,
+#define HIP_NEXT(result, name, params, args, node, declared, effect) ForwardEffect::effect,
+#define HIP_FORWARD(name, node, effect) ForwardEffect::effect,
+#include "hooks/hip_hooks.def"
+#undef HIP_HOOK
+#undef HIP_NEXT
+#undef HIP_FORWARD
+};
+
 void set_mode(Mode mode) noexcept {
   g_mode.store(mode, std::memory_order_release);
-  __atomic_store_n(&gp_attention, 0, __ATOMIC_RELEASE);
-  __atomic_store_n(&gp_stream_attention, 0, __ATOMIC_RELEASE);
+  set_attention(false);
 }
 
 /// A child of a process that had initialised HIP cannot use it (nor could it without us): everything is forwarded.
 void after_fork_in_child() noexcept { set_mode(Mode::kPassThrough); }
 
 }  // namespace
+
+void set_attention(bool wanted) noexcept { __atomic_store_n(&gp_attention, wanted ? 1 : 0, __ATOMIC_RELEASE); }
 
 void start() noexcept {
   const int saved_errno = errno;
@@ -63,7 +75,10 @@ void pass_through(const char* reason) noexcept {
 /// The slow way of a forwarded entry (forward.S): returns the address to jump to.
 extern "C" __attribute__((visibility("hidden"))) void* gp_forward_slow(std::size_t index) noexcept {
   if (g_mode.load(std::memory_order_acquire) == Mode::kStarting && !t_inside) start();
-  if (!t_inside && captures_open()) note_unknown_operation(static_cast<EntryId>(index));
+  if (!t_inside && captures_open()) {
+    if (kEffects[index] == ForwardEffect::Stream) note_unknown_operation(static_cast<EntryId>(index));
+    if (kEffects[index] == ForwardEffect::Plain) note_capture_doubt();
+  }
   return reinterpret_cast<void* const*>(&g_next)[index];
 }
 

@@ -83,7 +83,8 @@ constexpr Answer kNotAnswered{nullptr, 0};
 
 bool looks_like_hip(const char* name) noexcept {
   return (name[0] == 'h' && name[1] == 'i' && name[2] == 'p') ||
-         (name[0] == '_' && (std::strncmp(name, "__hip", 5) == 0 || std::strncmp(name, "_Z24hip", 7) == 0));
+         (name[0] == '_' && (std::strncmp(name, "__hip", 5) == 0 || (name[1] == 'Z' && name[2] != 0 && name[3] != 0 &&
+                                                                     std::strncmp(name + 4, "hip", 3) == 0)));
 }
 
 }  // namespace
@@ -91,9 +92,8 @@ bool looks_like_hip(const char* name) noexcept {
 EntryId find_entry(std::string_view name) noexcept {
   for (const Alias& alias : kAliases)
     if (alias.exported == name) name = alias.name;
-  const auto* found =
-      std::lower_bound(kSortedNames.begin(), kSortedNames.end(), name,
-                       [](const Name& entry, std::string_view wanted) { return entry.text < wanted; });
+  const auto* found = std::lower_bound(kSortedNames.begin(), kSortedNames.end(), name,
+                                       [](const Name& entry, std::string_view wanted) { return entry.text < wanted; });
   return found != kSortedNames.end() && found->text == name ? found->id : EntryId::kCount;
 }
 

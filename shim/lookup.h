@@ -1,7 +1,8 @@
-// lookup.h: answering programs that look HIP functions up instead of linking to them (dlsym, dlvsym, hipGetProcAddress).
+// lookup.h: answering programs that look HIP functions up instead of linking to them (dlsym, dlvsym,
+// hipGetProcAddress).
 //
-// A lookup is answered with our entry only if the runtime has the function; otherwise the program sees what it would see
-// without us. Threads: any; no lock is held across dl* functions.
+// A lookup is answered with our entry only if the runtime has the function; otherwise the program sees what it would
+// see without us. Threads: any; no lock is held across dl* functions.
 #pragma once
 
 #include <string_view>

@@ -1,19 +1,19 @@
 #include "shim/capture/open_captures.h"
 
+#include "shim/entry.h"
+
 namespace graphpool {
 
 constinit std::atomic<int> g_open_captures{0};
+constinit std::atomic<std::uint64_t> g_capture_doubts{0};
 
 void capture_opened() noexcept {
   g_open_captures.fetch_add(1, std::memory_order_acq_rel);
-  __atomic_store_n(&gp_stream_attention, 1, __ATOMIC_RELEASE);
+  set_attention(true);
 }
 
 void capture_closed() noexcept {
-  if (g_open_captures.fetch_sub(1, std::memory_order_acq_rel) == 1)
-    __atomic_store_n(&gp_stream_attention, 0, __ATOMIC_RELEASE);
+  if (g_open_captures.fetch_sub(1, std::memory_order_acq_rel) == 1) set_attention(false);
 }
-
-void note_unknown_operation(EntryId) noexcept {}
 
 }  // namespace graphpool

@@ -10,13 +10,19 @@
 namespace graphpool {
 
 extern constinit std::atomic<int> g_open_captures;
-extern "C" std::uint8_t gp_stream_attention __attribute__((visibility("hidden")));
+
+/// Rises with every call that may have invalidated a capture: a shell asks the runtime before it withholds another
+/// operation (rule 8).
+extern constinit std::atomic<std::uint64_t> g_capture_doubts;
 
 inline bool captures_open() noexcept { return g_open_captures.load(std::memory_order_acquire) > 0; }
 
 /// One capture began or ended (also by failing, or by its stream's destruction).
 void capture_opened() noexcept;
 void capture_closed() noexcept;
+
+/// A call was made that a capture may forbid. Cheap; call it whenever captures_open().
+inline void note_capture_doubt() noexcept { g_capture_doubts.fetch_add(1, std::memory_order_acq_rel); }
 
 /// A forwarded operation that touches a stream was issued while a capture is open: no open capture can become a
 /// template, for it may hold what nobody recorded.

@@ -27,8 +27,8 @@ CXX_NAMES = {
 
 def read_rows(path):
     """Yields (name, node, kind); kind is hip, rtc, pointer, int or void, by the function's result."""
-    typed = re.compile(r"HIP_(?:HOOK|NEXT)\s*\((.+?), (\w+), \(.*, (hip_[\d.]+|Unversioned), (?:Header|Newer), \w+\)")
-    plain = re.compile(r"HIP_FORWARD\s*\((\w+), (hip_[\d.]+|Unversioned), \w+\)")
+    typed = re.compile(r"HIP_(?:HOOK|NEXT)\s*\((.+?), (\w+), \(.*, (hip_[\d.]+|Unversioned), (?:Header|Newer), .+\)")
+    plain = re.compile(r"HIP_FORWARD\s*\((\w+), (hip_[\d.]+|Unversioned), .+\)")
     for number, line in enumerate(open(path), 1):
         if not line.startswith("HIP_"):
             continue

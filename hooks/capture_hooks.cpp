@@ -1,0 +1,77 @@
+// capture_hooks.cpp: begin, end and queries of stream captures, and the events that fork and join them.
+#include "hooks/bodies.h"
+#include "shim/capture/capture.h"
+#include "shim/graph/completion.h"
+#include "shim/graph/graphs.h"
+#include "shim/restore.h"
+
+namespace graphpool::hooks {
+
+hipError_t on_hipStreamBeginCapture(Entry&, hipStream_t stream, hipStreamCaptureMode mode) {
+  return begin_capture({stream, false}, mode, [&] { return next().hipStreamBeginCapture(stream, mode); });
+}
+hipError_t on_hipStreamBeginCapture_spt(Entry&, hipStream_t stream, hipStreamCaptureMode mode) {
+  return begin_capture({stream, true}, mode, [&] { return next().hipStreamBeginCapture_spt(stream, mode); });
+}
+hipError_t on_hipStreamBeginCaptureToGraph(Entry&, hipStream_t stream, hipGraph_t graph,
+                                           const hipGraphNode_t* dependencies, const void* edges, size_t count,
+                                           hipStreamCaptureMode mode) {
+  const hipError_t failed = graphs().expose(&graph, "captured into");
+  if (failed != hipSuccess) return failed;
+  return begin_foreign_capture({stream, false}, [&] {
+    return next().hipStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode);
+  });
+}
+
+hipError_t on_hipStreamEndCapture(Entry&, hipStream_t stream, hipGraph_t* graph) {
+  return end_capture({stream, false}, graph, [&] { return next().hipStreamEndCapture(stream, graph); });
+}
+hipError_t on_hipStreamEndCapture_spt(Entry&, hipStream_t stream, hipGraph_t* graph) {
+  return end_capture({stream, true}, graph, [&] { return next().hipStreamEndCapture_spt(stream, graph); });
+}
+
+hipError_t on_hipStreamGetCaptureInfo_v2(Entry&, hipStream_t stream, hipStreamCaptureStatus* status,
+                                         unsigned long long* id, hipGraph_t* graph, const hipGraphNode_t** dependencies,
+                                         size_t* count) {
+  if (graph != nullptr || dependencies != nullptr || count != nullptr)
+    expose_capture({stream, false}, "hipStreamGetCaptureInfo_v2 asked for the graph or its nodes");
+  return next().hipStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count);
+}
+hipError_t on_hipStreamGetCaptureInfo_v2_spt(Entry&, hipStream_t stream, hipStreamCaptureStatus* status,
+                                             unsigned long long* id, hipGraph_t* graph,
+                                             const hipGraphNode_t** dependencies, size_t* count) {
+  if (graph != nullptr || dependencies != nullptr || count != nullptr)
+    expose_capture({stream, true}, "hipStreamGetCaptureInfo_v2_spt asked for the graph or its nodes");
+  return next().hipStreamGetCaptureInfo_v2_spt(stream, status, id, graph, dependencies, count);
+}
+hipError_t on_hipStreamUpdateCaptureDependencies(Entry&, hipStream_t stream, hipGraphNode_t* dependencies, size_t count,
+                                                 unsigned int flags) {
+  expose_capture({stream, false}, "hipStreamUpdateCaptureDependencies");
+  return next().hipStreamUpdateCaptureDependencies(stream, dependencies, count, flags);
+}
+
+hipError_t on_hipEventRecord(Entry&, hipEvent_t event, hipStream_t stream) {
+  return record_event(event, {stream, false}, [&] { return next().hipEventRecord(event, stream); });
+}
+hipError_t on_hipEventRecord_spt(Entry&, hipEvent_t event, hipStream_t stream) {
+  return record_event(event, {stream, true}, [&] { return next().hipEventRecord_spt(event, stream); });
+}
+hipError_t on_hipEventRecordWithFlags(Entry&, hipEvent_t event, hipStream_t stream, unsigned int flags) {
+  // External records make a node that holds the event (rule 26).
+  if (flags != 0) expose_capture({stream, false}, "hipEventRecordWithFlags");
+  return record_event(event, {stream, false}, [&] { return next().hipEventRecordWithFlags(event, stream, flags); });
+}
+hipError_t on_hipStreamWaitEvent(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
+  if (flags != 0) expose_capture({stream, false}, "hipStreamWaitEvent with flags");
+  return wait_event({stream, false}, event, [&] { return next().hipStreamWaitEvent(stream, event, flags); });
+}
+hipError_t on_hipStreamWaitEvent_spt(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
+  if (flags != 0) expose_capture({stream, true}, "hipStreamWaitEvent_spt with flags");
+  return wait_event({stream, true}, event, [&] { return next().hipStreamWaitEvent_spt(stream, event, flags); });
+}
+hipError_t on_hipEventDestroy(Entry&, hipEvent_t event) {
+  capture_event_destroyed(event);
+  return next().hipEventDestroy(event);
+}
+
+}  // namespace graphpool::hooks

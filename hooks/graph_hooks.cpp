@@ -1,0 +1,62 @@
+// graph_hooks.cpp: graphs and execs as the program holds them. What only reads or changes a graph: generic_hooks.cpp.
+#include "hooks/bodies.h"
+#include "shim/capture/capture.h"
+#include "shim/graph/graphs.h"
+
+namespace graphpool::hooks {
+
+hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().destroy_graph(graph); }
+
+hipError_t on_hipGraphAddChildGraphNode(Entry&, hipGraphNode_t* node, hipGraph_t graph,
+                                        const hipGraphNode_t* dependencies, size_t count, hipGraph_t child) {
+  hipError_t failed = graphs().expose(&graph, "hipGraphAddChildGraphNode");
+  if (failed == hipSuccess) failed = graphs().read(&child, "used as a child graph");
+  return failed == hipSuccess ? next().hipGraphAddChildGraphNode(node, graph, dependencies, count, child) : failed;
+}
+
+hipError_t on_hipGraphInstantiate(Entry&, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log,
+                                  size_t log_bytes) {
+  // The program's log and error node are written by the runtime only when it instantiates; on success it writes none.
+  return graphs().instantiate(exec, graph, true, [&](hipGraph_t real, hipGraphExec_t* made) {
+    return next().hipGraphInstantiate(made, real, error_node, log, log_bytes);
+  });
+}
+hipError_t on_hipGraphInstantiateWithFlags(Entry&, hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) {
+  return graphs().instantiate(exec, graph, flags == 0, [&](hipGraph_t real, hipGraphExec_t* made) {
+    return next().hipGraphInstantiateWithFlags(made, real, flags);
+  });
+}
+hipError_t on_hipGraphInstantiateWithParams(Entry&, hipGraphExec_t* exec, hipGraph_t graph, void* params) {
+  return graphs().instantiate(exec, graph, false, [&](hipGraph_t real, hipGraphExec_t* made) {
+    return next().hipGraphInstantiateWithParams(made, real, params);
+  });
+}
+
+hipError_t on_hipGraphLaunch(Entry&, hipGraphExec_t exec, hipStream_t stream) {
+  expose_capture({stream, false}, "a graph launch was captured");
+  return graphs().launch(exec, {stream, false},
+                         [&](hipGraphExec_t real) { return next().hipGraphLaunch(real, stream); });
+}
+hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t stream) {
+  expose_capture({stream, true}, "a graph launch was captured");
+  return graphs().launch(exec, {stream, true},
+                         [&](hipGraphExec_t real) { return next().hipGraphLaunch_spt(real, stream); });
+}
+hipError_t on_hipGraphUpload(Entry&, hipGraphExec_t exec, hipStream_t stream) {
+  const hipGraphExec_t real = graphs().read_exec(exec);
+  return real == nullptr && exec != nullptr ? hipSuccess : next().hipGraphUpload(real, stream);
+}
+
+hipError_t on_hipGraphExecUpdate(Entry&, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
+                                 hipGraphExecUpdateResult* result) {
+  return graphs().update(exec, graph, error_node, result);
+}
+hipError_t on_hipGraphExecDestroy(Entry&, hipGraphExec_t exec) { return graphs().destroy_exec(exec); }
+
+hipError_t on_hipGraphExecChildGraphNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node, hipGraph_t child) {
+  hipError_t failed = graphs().read(&child, "used as a child graph");
+  if (failed == hipSuccess) failed = graphs().expose_exec(&exec, &node);
+  return failed == hipSuccess ? next().hipGraphExecChildGraphNodeSetParams(exec, node, child) : failed;
+}
+
+}  // namespace graphpool::hooks

@@ -1,0 +1,54 @@
+// launch_hooks.cpp: kernels and host functions put into a stream or a capture.
+#include "hooks/bodies.h"
+#include "shim/capture/capture.h"
+
+namespace graphpool::hooks {
+
+hipError_t on_hipLaunchKernel(Entry&, const void* function, dim3 grid, dim3 block, void** args, size_t shared_bytes,
+                              hipStream_t stream) {
+  return captured_operation(
+      {stream, false},
+      [&](OperationWriter& to) {
+        return to.kernel(function, KernelForm::kStub, grid, block, shared_bytes, args, nullptr);
+      },
+      [&] { return next().hipLaunchKernel(function, grid, block, args, shared_bytes, stream); });
+}
+
+hipError_t on_hipLaunchKernel_spt(Entry&, const void* function, dim3 grid, dim3 block, void** args, size_t shared_bytes,
+                                  hipStream_t stream) {
+  return captured_operation(
+      {stream, true},
+      [&](OperationWriter& to) {
+        return to.kernel(function, KernelForm::kStub, grid, block, shared_bytes, args, nullptr);
+      },
+      [&] { return next().hipLaunchKernel_spt(function, grid, block, args, shared_bytes, stream); });
+}
+
+hipError_t on_hipModuleLaunchKernel(Entry&, hipFunction_t f, unsigned int grid_x, unsigned int grid_y,
+                                    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                    unsigned int block_z, unsigned int shared_bytes, hipStream_t stream, void** params,
+                                    void** extra) {
+  return captured_operation(
+      {stream, false},
+      [&](OperationWriter& to) {
+        return to.kernel(f, KernelForm::kFunction, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+                         params, extra);
+      },
+      [&] {
+        return next().hipModuleLaunchKernel(f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                                            params, extra);
+      });
+}
+
+hipError_t on_hipLaunchHostFunc(Entry&, hipStream_t stream, hipHostFn_t function, void* user) {
+  return captured_operation(
+      {stream, false}, [&](OperationWriter& to) { return to.host(function, user); },
+      [&] { return next().hipLaunchHostFunc(stream, function, user); });
+}
+hipError_t on_hipLaunchHostFunc_spt(Entry&, hipStream_t stream, hipHostFn_t function, void* user) {
+  return captured_operation(
+      {stream, true}, [&](OperationWriter& to) { return to.host(function, user); },
+      [&] { return next().hipLaunchHostFunc_spt(stream, function, user); });
+}
+
+}  // namespace graphpool::hooks

@@ -1,0 +1,62 @@
+// module_hooks.cpp: where kernels come from: registered fat binaries and loaded modules.
+#include "hooks/bodies.h"
+#include "shim/capture/capture.h"
+#include "shim/kernel/functions.h"
+
+namespace graphpool::hooks {
+
+void** on___hipRegisterFatBinary(Entry&, const void* data) {
+  void** const handle = next().__hipRegisterFatBinary(data);
+  functions().on_fat_binary_registered(handle, data);
+  return handle;
+}
+void on___hipRegisterFunction(Entry&, void** modules, const void* stub, char* device_function, const char* device_name,
+                              unsigned int thread_limit, uint3* tid, uint3* bid, dim3* block, dim3* grid,
+                              int* warp_size) {
+  next().__hipRegisterFunction(modules, stub, device_function, device_name, thread_limit, tid, bid, block, grid,
+                               warp_size);
+  functions().on_function_registered(modules, stub, device_name);
+}
+void on___hipUnregisterFatBinary(Entry&, void** modules) {
+  functions().on_fat_binary_unregistered(modules);
+  next().__hipUnregisterFatBinary(modules);
+}
+
+hipError_t on_hipModuleLoad(Entry&, hipModule_t* module, const char* path) {
+  const hipError_t result = next().hipModuleLoad(module, path);
+  if (result == hipSuccess) static_cast<void>(functions().on_module_file_loaded(*module, path));
+  return result;
+}
+hipError_t on_hipModuleLoadData(Entry&, hipModule_t* module, const void* image) {
+  const hipError_t result = next().hipModuleLoadData(module, image);
+  if (result == hipSuccess) static_cast<void>(functions().on_module_loaded(*module, image));
+  return result;
+}
+hipError_t on_hipModuleLoadDataEx(Entry&, hipModule_t* module, const void* image, unsigned int count,
+                                  hipJitOption* options, void** values) {
+  const hipError_t result = next().hipModuleLoadDataEx(module, image, count, options, values);
+  if (result == hipSuccess) static_cast<void>(functions().on_module_loaded(*module, image));
+  return result;
+}
+hipError_t on_hipModuleLoadFatBinary(Entry&, hipModule_t* module, const void* image) {
+  const hipError_t result = next().hipModuleLoadFatBinary(module, image);
+  if (result == hipSuccess) static_cast<void>(functions().on_module_loaded(*module, image));
+  return result;
+}
+hipError_t on_hipModuleUnload(Entry&, hipModule_t module) {
+  materialise_open_captures("a module was unloaded during the capture");
+  functions().on_module_unloaded(module);
+  return next().hipModuleUnload(module);
+}
+hipError_t on_hipModuleGetFunction(Entry&, hipFunction_t* function, hipModule_t module, const char* name) {
+  const hipError_t result = next().hipModuleGetFunction(function, module, name);
+  if (result == hipSuccess) static_cast<void>(functions().on_function_found(module, name, *function));
+  return result;
+}
+hipError_t on_hipGetFuncBySymbol(Entry&, hipFunction_t* function, const void* symbol) {
+  const hipError_t result = next().hipGetFuncBySymbol(function, symbol);
+  if (result == hipSuccess) static_cast<void>(functions().on_function_of_stub(symbol, *function));
+  return result;
+}
+
+}  // namespace graphpool::hooks

@@ -1,0 +1,368 @@
+#include "shim/capture/capture.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "shim/capture/operand.h"
+#include "shim/capture/session.h"
+#include "shim/coverage.h"
+#include "shim/entry.h"
+#include "shim/graph/graphs.h"
+#include "shim/kernel/argument_layout.h"
+#include "shim/kernel/functions.h"
+#include "shim/log.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+#include "shim/settings.h"
+#include "shim/units.h"
+
+namespace graphpool {
+namespace {
+
+/// Which capture a stream takes part in. A process has a few open captures at most: a small array, searched in order.
+class OpenCaptures {
+ public:
+  using Session = std::shared_ptr<CaptureSession>;
+
+  void add(StreamKey key, Session session) {
+    const std::scoped_lock guard(lock_);
+    entries_.push_back({key, std::move(session)});
+  }
+
+  Session find(StreamKey key) {
+    const std::scoped_lock guard(lock_);
+    for (const Entry& entry : entries_)
+      if (entry.key == key) return entry.session;
+    return nullptr;
+  }
+
+  /// The capture in which the event was recorded.
+  Session find_event(hipEvent_t event) {
+    for (const Session& session : all()) {
+      const std::scoped_lock guard(session->lock());
+      if (session->knows_event(event)) return session;
+    }
+    return nullptr;
+  }
+
+  /// False when the capture was not open.
+  bool remove(const CaptureSession* session) noexcept {
+    const std::scoped_lock guard(lock_);
+    return std::erase_if(entries_, [session](const Entry& entry) { return entry.session.get() == session; }) != 0;
+  }
+
+  std::vector<Session> all() {
+    const std::scoped_lock guard(lock_);
+    std::vector<Session> sessions;
+    for (const Entry& entry : entries_)
+      if (std::find(sessions.begin(), sessions.end(), entry.session) == sessions.end())
+        sessions.push_back(entry.session);
+    return sessions;
+  }
+
+ private:
+  struct Entry {
+    StreamKey key;
+    Session session;
+  };
+  RankedMutex<LockRank::kHandles> lock_;
+  std::vector<Entry> entries_;
+};
+
+/// Made at the first capture and never destroyed: captures may end after the exit handlers.
+OpenCaptures& open_captures() {
+  static OpenCaptures* const instance = new OpenCaptures;
+  return *instance;
+}
+
+/// The capture is over: by its end, its stream's destruction or the runtime's own decision.
+void close(const std::shared_ptr<CaptureSession>& session) noexcept {
+  if (!open_captures().remove(session.get())) return;
+  if (session->walks()) graphs().walk_ended();
+  capture_closed();
+}
+
+bool still_capturing(hipStream_t stream) noexcept {
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  return next().hipStreamIsCapturing(stream, &status) == hipSuccess && status != hipStreamCaptureStatusNone;
+}
+
+constinit std::atomic<bool> g_virtual_off{false};
+
+/// Bits of Signature::validity beside the kind or element size in the lowest byte.
+constexpr std::uint32_t kZeroSize = 0x100, kSameOperands = 0x200;
+
+}  // namespace
+
+StreamKey stream_key(StreamArgument stream) noexcept {
+  // The address of a thread-local stands for the thread's own stream on a device; small numbers for null streams.
+  static thread_local char per_thread[64];
+  const auto device = [] { return static_cast<std::size_t>(current_device()) % sizeof per_thread; };
+  const bool null = stream.handle == nullptr;
+  if (stream.handle == hipStreamPerThread || (null && stream.per_thread))
+    return reinterpret_cast<StreamKey>(&per_thread[device()]);
+  if (null || stream.handle == kStreamLegacy) return 0x100 + device();
+  return reinterpret_cast<StreamKey>(stream.handle);
+}
+
+// --- describing operations ---
+
+std::byte* OperationWriter::payload(std::size_t bytes) {
+  const std::size_t at = binding_.size();
+  binding_.resize(at + round_up(bytes, 8));
+  return binding_.data() + at;
+}
+
+Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, dim3 grid, dim3 block,
+                               std::size_t shared_bytes, void** params, void** extra) {
+  const KernelInfo info = functions().find(stub_or_function);
+  if (info.layout == nullptr || shared_bytes > UINT32_MAX) return Status::kUnsupported;
+  const std::size_t bytes = info.layout->bytes();
+  std::byte* const at = payload(sizeof(KernelPayload) + bytes);
+  const KernelPayload shape{{grid.x, grid.y, grid.z},
+                            {block.x, block.y, block.z},
+                            static_cast<std::uint32_t>(shared_bytes),
+                            static_cast<std::uint32_t>(bytes)};
+  std::memcpy(at, &shape, sizeof shape);
+  std::byte* const segment = at + sizeof shape;
+  if (!info.layout->arguments().empty()) {
+    if ((params == nullptr) == (extra == nullptr)) return Status::kUnsupported;
+    const Status packed =
+        params != nullptr ? info.layout->pack(params, segment) : info.layout->pack_extra(extra, segment);
+    if (packed != Status::kOk) return packed;
+  }
+  signature_.kind = OperationKind::kKernel;
+  signature_.form = form;
+  signature_.object = reinterpret_cast<std::uint64_t>(stub_or_function);
+  signature_.generation = info.generation;
+  layout_ = info.layout;
+  return Status::kOk;
+}
+
+Status OperationWriter::copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind) {
+  signature_.kind = OperationKind::kCopy;
+  signature_.validity =
+      (static_cast<std::uint32_t>(kind) & 0xff) | (bytes == 0 ? kZeroSize : 0) | (dst == src ? kSameOperands : 0);
+  signature_.dst_class = operand_class(dst, bytes);
+  signature_.src_class = operand_class(src, bytes);
+  const CopyPayload copy{
+      reinterpret_cast<std::uint64_t>(dst), reinterpret_cast<std::uint64_t>(src), bytes, 1, bytes, bytes};
+  std::memcpy(payload(sizeof copy), &copy, sizeof copy);
+  return Status::kOk;
+}
+
+Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
+                                std::size_t width, std::size_t height, hipMemcpyKind kind) {
+  signature_.kind = OperationKind::kCopy2D;
+  signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | (width * height == 0 ? kZeroSize : 0) |
+                        (dst == src ? kSameOperands : 0) | (dst_pitch < width || src_pitch < width ? 0x400u : 0);
+  signature_.dst_class = operand_class(dst, dst_pitch * height);
+  signature_.src_class = operand_class(src, src_pitch * height);
+  const CopyPayload copy{
+      reinterpret_cast<std::uint64_t>(dst), reinterpret_cast<std::uint64_t>(src), width, height, dst_pitch, src_pitch};
+  std::memcpy(payload(sizeof copy), &copy, sizeof copy);
+  return Status::kOk;
+}
+
+Status OperationWriter::fill(void* dst, std::uint32_t value, std::uint32_t element_bytes, std::size_t width,
+                             std::size_t height, std::size_t pitch) {
+  signature_.kind = OperationKind::kFill;
+  signature_.validity = element_bytes | (width * height == 0 ? kZeroSize : 0) | (height == 1 ? 0 : 0x400u);
+  signature_.dst_class = operand_class(dst, height == 1 ? width * element_bytes : pitch * height);
+  const FillPayload fill{reinterpret_cast<std::uint64_t>(dst), value, width, height, pitch};
+  std::memcpy(payload(sizeof fill), &fill, sizeof fill);
+  return Status::kOk;
+}
+
+Status OperationWriter::host(hipHostFn_t function, void* user) {
+  signature_.kind = OperationKind::kHost;
+  signature_.object = reinterpret_cast<std::uint64_t>(function);
+  signature_.validity = function == nullptr ? kZeroSize : 0;
+  const HostPayload host{reinterpret_cast<std::uint64_t>(user)};
+  std::memcpy(payload(sizeof host), &host, sizeof host);
+  return Status::kOk;
+}
+
+// --- captures ---
+
+hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward) {
+  const StreamKey key = stream_key(stream);
+  const auto session = open_captures().find(key);
+  if (session == nullptr) {
+    note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
+    return forward();
+  }
+  const std::scoped_lock guard(session->lock());
+  return session->operation(key, stream, describe, forward);
+}
+
+hipError_t other_stream_work(StreamArgument stream, Forward forward) {
+  if (captures_open()) {
+    note_capture_doubt();
+    expose_capture(stream, "an operation that the library does not follow");
+  }
+  return forward();
+}
+
+hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
+  const hipError_t result = forward();
+  if (result != hipSuccess) return result;
+  Signature begin;
+  begin.kind = OperationKind::kBegin;
+  begin.device = static_cast<std::int16_t>(current_device());
+  begin.validity = static_cast<std::uint32_t>(mode);
+  begin.object = settings_epoch(begin.device);
+  const StreamKey key = stream_key(stream);
+  const bool own_handle = key == reinterpret_cast<StreamKey>(stream.handle);
+  const bool may_be_virtual = active() && own_handle && graphs().settings().virtual_capture &&
+                              !unknown_entries_in_use() && !g_virtual_off.load(std::memory_order_relaxed);
+  TreeNode* const known = may_be_virtual ? graphs().walk_begins(begin) : nullptr;
+  auto session = std::make_shared<CaptureSession>(stream, begin, known);
+  if (!active() || unknown_entries_in_use()) session->spoil("the library does not see every call of this process");
+  open_captures().add(key, std::move(session));
+  capture_opened();
+  return result;
+}
+
+hipError_t begin_foreign_capture(StreamArgument stream, Forward forward) {
+  const hipError_t result = forward();
+  if (result != hipSuccess) return result;
+  auto session = std::make_shared<CaptureSession>(stream, Signature{}, nullptr);
+  session->spoil("captured into a graph of the program's");
+  open_captures().add(stream_key(stream), std::move(session));
+  capture_opened();
+  return result;
+}
+
+hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward) {
+  const auto session = open_captures().find(stream_key(stream));
+  if (session == nullptr) return forward();
+  TreeNode* end = nullptr;
+  bool was_shell = false;
+  hipError_t result;
+  {
+    const std::scoped_lock guard(session->lock());
+    if (session->shell()) {
+      session->note_thread();
+      if (session->shell() && !session->is_origin(stream_key(stream))) session->expose("ended on another stream");
+    }
+    if (session->shell()) {
+      end = session->matched_end();
+      if (end == nullptr) session->materialise("the capture ended before its recording");
+    }
+    was_shell = session->shell();
+    result = forward();
+  }
+  if (result != hipSuccess) {
+    if (!still_capturing(stream.handle)) close(session);
+    return result;
+  }
+  close(session);
+  const std::scoped_lock guard(session->lock());
+  const bool by_passed = was_shell && !session->shell_is_empty(*graph);
+  if (session->lost() || by_passed) {
+    if (by_passed && !g_virtual_off.exchange(true))
+      log_warn("operations reached a capture past the library: captures are left to the runtime from now on");
+    static_cast<void>(next().hipGraphDestroy(*graph));
+    *graph = nullptr;
+    return hipErrorStreamCaptureInvalidated;
+  }
+  if (was_shell) {
+    static_cast<void>(next().hipGraphDestroy(*graph));
+    *graph = graphs().make_virtual_graph(end, std::move(session->binding()));
+    return hipSuccess;
+  }
+  session->finish_recording();
+  const char* why = session->spoilt();
+  if (why == nullptr && session->matches(*graph, &why)) {
+    graphs().real_graph_captured(*graph, session->take_recording());
+  } else {
+    graphs().note_refused(why);
+  }
+  return hipSuccess;
+}
+
+hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward) {
+  if (!captures_open()) return forward();
+  const StreamKey key = stream_key(stream);
+  const auto session = open_captures().find(key);
+  if (session == nullptr) {
+    // The event now stands for work outside of any capture.
+    if (const auto other = open_captures().find_event(event)) {
+      const std::scoped_lock guard(other->lock());
+      other->event_destroyed(event);
+    }
+    return forward();
+  }
+  const std::scoped_lock guard(session->lock());
+  return session->record(key, event, forward);
+}
+
+hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward) {
+  if (!captures_open()) return forward();
+  const StreamKey key = stream_key(stream);
+  auto session = open_captures().find(key);
+  if (session == nullptr) {
+    session = open_captures().find_event(event);
+    if (session == nullptr) return forward();
+    hipError_t result;
+    {
+      const std::scoped_lock guard(session->lock());
+      result = session->wait(key, stream, event, forward);
+      if (!session->has_stream(key)) return result;
+    }
+    open_captures().add(key, session);
+    return result;
+  }
+  const std::scoped_lock guard(session->lock());
+  return session->wait(key, stream, event, forward);
+}
+
+void expose_capture(StreamArgument stream, const char* why) {
+  if (!captures_open()) return;
+  const auto session = open_captures().find(stream_key(stream));
+  if (session == nullptr) return;
+  const std::scoped_lock guard(session->lock());
+  session->expose(why);
+}
+
+void capture_stream_destroyed(hipStream_t stream) noexcept {
+  if (!captures_open()) return;
+  const StreamKey key = stream_key({stream, false});
+  const auto session = open_captures().find(key);
+  if (session == nullptr) return;
+  bool origin;
+  {
+    const std::scoped_lock guard(session->lock());
+    session->expose("a stream of the capture was destroyed");
+    origin = session->is_origin(key);
+  }
+  if (origin) close(session);
+}
+
+void capture_event_destroyed(hipEvent_t event) noexcept {
+  if (!captures_open()) return;
+  const auto session = open_captures().find_event(event);
+  if (session == nullptr) return;
+  const std::scoped_lock guard(session->lock());
+  session->event_destroyed(event);
+}
+
+void materialise_open_captures(const char* why) {
+  if (!captures_open()) return;
+  for (const auto& session : open_captures().all()) {
+    const std::scoped_lock guard(session->lock());
+    if (session->shell()) session->materialise(why);
+  }
+}
+
+void note_unknown_operation(EntryId) noexcept {
+  note_capture_doubt();
+  for (const auto& session : open_captures().all()) {
+    const std::scoped_lock guard(session->lock());
+    session->expose("an operation that the library does not follow");
+  }
+}
+
+}  // namespace graphpool

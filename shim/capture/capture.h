@@ -1,0 +1,102 @@
+// capture.h: open captures. Records what a program captures, and, where it captures a sequence seen before, compares
+// instead of forwarding (virtual capture).
+//
+// The life of a capture:
+//   begin            forwarded. When recordings with the same beginning exist the capture is a shell: begin, forks,
+//                    joins and end are forwarded, operations are withheld.
+//   each operation   in a shell: matched with the prefix tree; the first mismatch makes the capture real (the matched
+//                    prefix is issued into it). In a real capture: forwarded, then noted with its node.
+//   end              forwarded. A shell that matched to the end becomes a virtual graph; a real capture whose every
+//   node
+//                    is what we noted becomes a template.
+// Not templates, with the reason in the report: a failing operation, an operation with no row or an unknown argument
+// layout, more than one feeding thread, dependencies or nodes asked for by handle, a node nobody issued through us.
+//
+// Threads: a capture has a lock of its own (rank kCapture) held while an operation of it is forwarded: capturing calls
+// neither wait nor call back. Errors are HIP's own; where the library cannot follow, the program's call is forwarded.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstdint>
+
+#include "shim/capture/open_captures.h"
+#include "shim/capture/operation.h"
+#include "shim/function_ref.h"
+#include "shim/status.h"
+
+namespace graphpool {
+
+/// A stream as an entry got it. `per_thread`: the _spt entries, where null is the calling thread's stream (rule 10).
+struct StreamArgument {
+  hipStream_t handle = nullptr;
+  bool per_thread = false;
+};
+
+/// One key a stream: null, legacy and per-thread handles are told apart by device and thread.
+using StreamKey = std::uintptr_t;
+StreamKey stream_key(StreamArgument stream) noexcept;
+
+/// Fills in one operation: its signature's kind-specific fields and its payload.
+class OperationWriter {
+ public:
+  OperationWriter(Signature& signature, Binding& binding) noexcept : signature_(signature), binding_(binding) {}
+
+  /// kUnsupported: the argument layout is not known, or an argument is not plain bytes.
+  Status kernel(const void* stub_or_function, KernelForm form, dim3 grid, dim3 block, std::size_t shared_bytes,
+                void** params, void** extra);
+  Status copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind);
+  Status copy_2d(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,
+                 std::size_t height, hipMemcpyKind kind);
+  Status fill(void* dst, std::uint32_t value, std::uint32_t element_bytes, std::size_t width, std::size_t height,
+              std::size_t pitch);
+  Status host(hipHostFn_t function, void* user);
+  /// An operation the library has no way to re-issue.
+  Status unknown() noexcept { return Status::kUnsupported; }
+
+  const ArgumentLayout* layout() const noexcept { return layout_; }
+
+ private:
+  std::byte* payload(std::size_t bytes);
+
+  Signature& signature_;
+  Binding& binding_;
+  const ArgumentLayout* layout_ = nullptr;
+};
+
+using Describe = FunctionRef<Status(OperationWriter&)>;
+using Forward = FunctionRef<hipError_t()>;
+
+/// An operation while some capture is open in the process; use operation() below.
+hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward);
+
+/// The body of every call that a capture records: describes itself for a capture, forwards otherwise.
+template <typename DescribeCall, typename ForwardCall>
+inline hipError_t captured_operation(StreamArgument stream, DescribeCall&& describe, ForwardCall&& forward) {
+  if (!captures_open()) [[likely]]
+    return forward();
+  return operation_while_capturing(stream, describe, forward);
+}
+
+/// Work on a stream that no template can hold.
+hipError_t other_stream_work(StreamArgument stream, Forward forward);
+
+hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward);
+/// A capture into a graph of the program's, or by a way we do not follow: counted, never a template.
+hipError_t begin_foreign_capture(StreamArgument stream, Forward forward);
+hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward);
+
+hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
+hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward);
+
+/// The program asks for, or changes, what only the real capture knows: makes the stream's capture real for good.
+void expose_capture(StreamArgument stream, const char* why);
+
+/// Ends the stream's part in a capture. Call before forwarding the destruction.
+void capture_stream_destroyed(hipStream_t stream) noexcept;
+void capture_event_destroyed(hipEvent_t event) noexcept;
+
+/// Makes every open virtual capture real (rule 7: memory freed, a module unloaded while one may name it).
+void materialise_open_captures(const char* why);
+
+}  // namespace graphpool

@@ -1,0 +1,103 @@
+// operation.h: one captured call, split in what decides a graph's shape and validity (signature) and what may differ
+// from one capture to the next (payload).
+//
+// Invariants: signatures and payloads have no uninitialised bytes, so both are compared as memory. The payloads of a
+// capture lie one behind the other in one buffer, the binding; equal sequences of signatures give equal offsets, so two
+// bindings of one template compare by one memcmp and an operation's payload has the same place in both.
+// Units: bytes; `width` of a fill counts elements.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace graphpool {
+
+class ArgumentLayout;
+
+enum class OperationKind : std::uint8_t {
+  kBegin,  ///< hipStreamBeginCapture
+  kKernel,
+  kCopy,  ///< one row of bytes
+  kCopy2D,
+  kFill,
+  kHost,
+  kRecord,  ///< hipEventRecord: no node, but fork and join points
+  kWait,    ///< hipStreamWaitEvent
+  kEnd,     ///< hipStreamEndCapture
+};
+
+/// True for kinds that make a node.
+constexpr bool makes_node(OperationKind kind) noexcept {
+  return kind != OperationKind::kBegin && kind != OperationKind::kRecord && kind != OperationKind::kWait &&
+         kind != OperationKind::kEnd;
+}
+
+/// How a kernel was named by the program.
+enum class KernelForm : std::uint8_t { kNone, kStub, kFunction };
+
+struct Signature {
+  OperationKind kind = OperationKind::kBegin;
+  KernelForm form = KernelForm::kNone;
+  std::uint16_t stream = 0;  ///< index of the stream in this capture, by first appearance
+  std::int16_t device = 0;   ///< current device at the call (rule 14)
+  std::uint16_t event = 0;   ///< record, wait: index of the event in this capture; kExternalEvent
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t validity = 0;    ///< kind-specific bits: copy kind, zero sizes, element size, flags (rule 28)
+  std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of the device's settings
+  std::uint64_t generation = 0;  ///< of the object
+  std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown
+  std::uint64_t src_class = 0;
+
+  bool operator==(const Signature& other) const noexcept { return std::memcmp(this, &other, sizeof *this) == 0; }
+};
+static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is compared as memory");
+inline constexpr std::uint16_t kExternalEvent = 0xffff;
+
+struct KernelPayload {
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::uint32_t shared_bytes;
+  std::uint32_t argument_bytes;  ///< the packed arguments follow, padded with zeros to a multiple of 8
+};
+struct CopyPayload {
+  std::uint64_t dst, src, width, height, dst_pitch, src_pitch;
+};
+struct FillPayload {
+  std::uint64_t dst, value, width, height, pitch;
+};
+struct HostPayload {
+  std::uint64_t user;
+};
+
+/// A binding: the payloads of one capture.
+using Binding = std::vector<std::byte>;
+
+/// One operation of a recording.
+struct Operation {
+  Signature signature;
+  std::uint32_t payload_offset = 0;
+  const ArgumentLayout* layout = nullptr;  ///< kernels
+  std::vector<std::uint32_t> after;        ///< the operations this one depends on, by index, rising
+};
+
+/// What a real capture gave: beginning and end included, with the node of each operation (null for those without).
+struct Recording {
+  std::vector<Operation> operations;
+  Binding binding;
+  std::vector<hipGraphNode_t> nodes;
+};
+
+template <typename Payload>
+Payload& payload_at(Binding& binding, std::uint32_t offset) noexcept {
+  return *reinterpret_cast<Payload*>(binding.data() + offset);
+}
+template <typename Payload>
+const Payload& payload_at(const Binding& binding, std::uint32_t offset) noexcept {
+  return *reinterpret_cast<const Payload*>(binding.data() + offset);
+}
+
+}  // namespace graphpool

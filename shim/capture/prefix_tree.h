@@ -1,0 +1,58 @@
+// prefix_tree.h: all known recordings, as a tree of signatures; captures are matched against it call by call.
+//
+// Why: which graph a capture will become is known only at its end; a tree needs no guess, and a recording that is the
+// prefix of another is just an inner node with a template.
+// Invariants: a node is immutable once published, but for the head of its children and its template; nodes are freed
+// only while no capture walks the tree (the capture engine sees to that).
+// Threads: reading takes no lock; changes are made under the engine's lock (kTemplates).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shim/capture/operation.h"
+
+namespace graphpool {
+
+class Template;
+
+struct TreeNode {
+  Operation operation;
+  std::uint32_t index = 0;  ///< position of the operation in its recordings
+  TreeNode* parent = nullptr;
+  TreeNode* next_sibling = nullptr;
+  std::atomic<TreeNode*> first_child{nullptr};
+  std::atomic<Template*> graph{nullptr};  ///< set where a recording ends
+
+  /// The child with this signature, or null. Cost: one compare of 48 bytes where a program repeats itself.
+  TreeNode* find(const Signature& wanted) const noexcept {
+    for (TreeNode* child = first_child.load(std::memory_order_acquire); child != nullptr; child = child->next_sibling)
+      if (child->operation.signature == wanted) return child;
+    return nullptr;
+  }
+};
+
+class PrefixTree {
+ public:
+  constexpr PrefixTree() = default;
+
+  /// The node where captures with this first signature start, or null when none was recorded.
+  TreeNode* find_begin(const Signature& begin) const noexcept;
+
+  /// Adds a recording (which begins with kBegin and ends with kEnd) and returns the node at its end: an existing one
+  /// when the same sequence is known. Throws std::bad_alloc; then nothing reachable was changed.
+  TreeNode* insert(const std::vector<Operation>& operations);
+
+  /// Removes a template and the nodes that only it needed. Pre-condition: no capture walks the tree.
+  void remove(TreeNode* end) noexcept;
+
+  std::size_t nodes() const noexcept { return nodes_; }
+
+ private:
+  std::atomic<TreeNode*> first_{nullptr};  ///< the beginnings
+  std::size_t nodes_ = 0;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,294 @@
+#include "shim/capture/session.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "shim/graph/node_check.h"
+#include "shim/graph/reissue.h"
+#include "shim/kernel/argument_layout.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+
+namespace {
+
+/// Adds the indices of `more` to `tail`, keeping it sorted and without doubles.
+void merge(std::vector<std::uint32_t>& tail, const std::vector<std::uint32_t>& more) {
+  std::vector<std::uint32_t> merged;
+  merged.reserve(tail.size() + more.size());
+  std::set_union(tail.begin(), tail.end(), more.begin(), more.end(), std::back_inserter(merged));
+  tail = std::move(merged);
+}
+
+}  // namespace
+
+CaptureSession::CaptureSession(StreamArgument origin, const Signature& begin_signature, TreeNode* begin)
+    : thread_(pthread_self()),
+      cursor_(begin),
+      walks_(begin != nullptr),
+      doubts_seen_(g_capture_doubts.load(std::memory_order_acquire)) {
+  streams_.push_back({stream_key(origin), origin.handle, {}});
+  if (begin != nullptr) {
+    path_.push_back(begin);
+  } else {
+    operations_.push_back({begin_signature, 0, nullptr, {}});
+    nodes_.push_back(nullptr);
+  }
+}
+
+CaptureSession::Stream* CaptureSession::find_stream(StreamKey key) noexcept {
+  for (Stream& stream : streams_)
+    if (stream.key == key) return &stream;
+  return nullptr;
+}
+
+CaptureSession::Event* CaptureSession::find_event(hipEvent_t event) noexcept {
+  for (Event& known : events_)
+    if (known.handle == event) return &known;
+  return nullptr;
+}
+
+bool CaptureSession::has_stream(StreamKey key) const noexcept {
+  return const_cast<CaptureSession*>(this)->find_stream(key) != nullptr;
+}
+
+bool CaptureSession::knows_event(hipEvent_t event) const noexcept {
+  return const_cast<CaptureSession*>(this)->find_event(event) != nullptr;
+}
+
+std::vector<StreamKey> CaptureSession::keys() const {
+  std::vector<StreamKey> keys;
+  for (const Stream& stream : streams_) keys.push_back(stream.key);
+  return keys;
+}
+
+void CaptureSession::spoil(const char* why) {
+  if (spoilt_ == nullptr) spoilt_ = why;
+}
+
+void CaptureSession::expose(const char* why) {
+  if (shell()) materialise(why);
+  spoil(why);
+}
+
+void CaptureSession::note_thread() {
+  if (pthread_equal(thread_, pthread_self())) return;
+  if (shell()) materialise("more than one thread feeds the capture");
+  spoil("more than one thread feeds the capture");
+}
+
+/// Somebody may have made a call that invalidates captures: a withheld operation would hide it.
+void CaptureSession::check_status() {
+  const std::uint64_t doubts = g_capture_doubts.load(std::memory_order_acquire);
+  if (doubts == doubts_seen_) return;
+  doubts_seen_ = doubts;
+  hipStreamCaptureStatus status = hipStreamCaptureStatusActive;
+  if (next().hipStreamIsCapturing(streams_.front().handle, &status) == hipSuccess &&
+      status == hipStreamCaptureStatusActive)
+    return;
+  invalid_ = true;
+  spoil("the runtime invalidated the capture");
+}
+
+TreeNode* CaptureSession::step(const Signature& signature) {
+  TreeNode* const child = cursor_->find(signature);
+  if (child == nullptr) return nullptr;
+  cursor_ = child;
+  path_.push_back(child);
+  return child;
+}
+
+hipGraphNode_t CaptureSession::last_node(hipStream_t stream) const {
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  hipGraph_t graph = nullptr;
+  const hipGraphNode_t* dependencies = nullptr;
+  std::size_t count = 0;
+  if (next().hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &dependencies, &count) != hipSuccess ||
+      status != hipStreamCaptureStatusActive || count != 1)
+    return nullptr;
+  return dependencies[0];
+}
+
+void CaptureSession::add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
+                                   std::vector<std::uint32_t> after, hipGraphNode_t node) {
+  operations_.push_back({signature, offset, layout, std::move(after)});
+  nodes_.push_back(node);
+}
+
+void CaptureSession::finish_recording() {
+  Signature end;
+  end.kind = OperationKind::kEnd;
+  add_operation(end, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
+}
+
+hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward) {
+  note_thread();
+  if (invalid_) return forward();
+  if (shell()) check_status();
+  if (invalid_) return forward();
+
+  Stream& where = *find_stream(key);
+  Signature signature;
+  signature.stream = static_cast<std::uint16_t>(&where - streams_.data());
+  const auto offset = static_cast<std::uint32_t>(binding_.size());
+  OperationWriter writer(signature, binding_);
+  const bool described = spoilt_ == nullptr && describe(writer) == Status::kOk;
+  if (!described) {
+    binding_.resize(offset);
+    if (shell()) materialise("an operation that cannot be compared");
+    spoil("an operation that cannot be compared");
+    return forward();
+  }
+  signature.device = static_cast<std::int16_t>(current_device());
+  signature.payload_bytes = static_cast<std::uint32_t>(binding_.size() - offset);
+
+  if (shell()) {
+    if (const TreeNode* matched = step(signature)) {
+      where.tail.assign(1, matched->index);
+      return hipSuccess;
+    }
+    // The payload of the operation that differs is not part of what is issued.
+    Binding own(binding_.begin() + offset, binding_.end());
+    binding_.resize(offset);
+    materialise("an operation differs from every recording");
+    binding_.insert(binding_.end(), own.begin(), own.end());
+  }
+
+  const hipError_t result = forward();
+  if (result != hipSuccess) {
+    binding_.resize(offset);
+    spoil("an operation failed");
+    return result;
+  }
+  const hipGraphNode_t node = last_node(stream.handle);
+  if (node == nullptr) spoil("an operation whose node the runtime does not tell");
+  const auto index = static_cast<std::uint32_t>(operations_.size());
+  Stream& fed = *find_stream(key);
+  add_operation(signature, offset, writer.layout(), fed.tail, node);
+  fed.tail.assign(1, index);
+  return result;
+}
+
+hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forward) {
+  note_thread();
+  const hipError_t result = forward();
+  if (result != hipSuccess) {
+    expose("an event record failed");
+    return result;
+  }
+  Stream& where = *find_stream(key);
+  Event* known = find_event(event);
+  if (known == nullptr) known = &events_.emplace_back(Event{event, {}, false});
+  known->tail = where.tail;
+  known->recorded_in_shell = shell();
+  Signature signature;
+  signature.kind = OperationKind::kRecord;
+  signature.stream = static_cast<std::uint16_t>(&where - streams_.data());
+  signature.event = static_cast<std::uint16_t>(known - events_.data());
+  if (shell()) {
+    if (step(signature) != nullptr) return result;
+    materialise("an event record differs from every recording");
+  }
+  add_operation(signature, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
+  return result;
+}
+
+hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward) {
+  note_thread();
+  const hipError_t result = forward();
+  if (result != hipSuccess) {
+    expose("a stream wait failed");
+    return result;
+  }
+  Event* known = find_event(event);
+  Stream* where = find_stream(key);
+  Signature signature;
+  signature.kind = OperationKind::kWait;
+  if (known == nullptr) {
+    signature.event = kExternalEvent;  // performed at once by the runtime (rule 6); no edge
+    if (where == nullptr) return result;
+  } else {
+    signature.event = static_cast<std::uint16_t>(known - events_.data());
+    if (where == nullptr) where = &streams_.emplace_back(Stream{key, stream.handle, {}});
+    merge(where->tail, known->tail);
+  }
+  signature.stream = static_cast<std::uint16_t>(where - streams_.data());
+  if (shell()) {
+    if (step(signature) != nullptr) return result;
+    materialise("a stream wait differs from every recording");
+  } else if (known != nullptr && known->recorded_in_shell && !set_dependencies(where->handle, where->tail)) {
+    // The runtime knows this event from the time the capture was a shell: it stands for no node there.
+    spoil("the runtime did not take a dependency");
+  }
+  add_operation(signature, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
+  return result;
+}
+
+bool CaptureSession::set_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& tail) {
+  std::vector<hipGraphNode_t> nodes;
+  for (const std::uint32_t index : tail) nodes.push_back(nodes_[index]);
+  return next().hipStreamUpdateCaptureDependencies(stream, nodes.data(), nodes.size(),
+                                                   hipStreamSetCaptureDependencies) == hipSuccess;
+}
+
+/// Makes a shell real: it is the real capture already, so what was withheld is issued into it, each operation behind
+/// the nodes it depends on; then every stream's last nodes are what they would have been.
+void CaptureSession::materialise(const char* why) {
+  const DeviceScope device;
+  std::vector<const TreeNode*> path = std::move(path_);
+  path_.clear();
+  cursor_ = nullptr;
+  bool complete = true;
+  for (const TreeNode* step : path) {
+    const Operation& operation = step->operation;
+    const Signature& signature = operation.signature;
+    hipGraphNode_t node = nullptr;
+    if (makes_node(signature.kind)) {
+      const hipStream_t stream = streams_[signature.stream].handle;
+      device.set(signature.device);
+      complete =
+          set_dependencies(stream, operation.after) &&
+          reissue_into_stream(signature, operation.payload_offset, operation.layout, binding_, stream) == hipSuccess &&
+          (node = last_node(stream)) != nullptr && complete;
+    }
+    add_operation(signature, operation.payload_offset, operation.layout, operation.after, node);
+  }
+  for (const Stream& stream : streams_)
+    if (!stream.tail.empty()) complete = set_dependencies(stream.handle, stream.tail) && complete;
+  materialised_ = why;
+  if (!complete) {
+    // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
+    invalid_ = lost_ = true;
+    spoil("a withheld operation failed when it was issued");
+  }
+}
+
+void CaptureSession::stream_destroyed(StreamKey key) {
+  if (find_stream(key) != nullptr) expose("a stream of the capture was destroyed");
+}
+
+void CaptureSession::event_destroyed(hipEvent_t event) {
+  // The handle may come back as another event. In a shell nothing the runtime still needs hangs on it.
+  if (Event* known = find_event(event)) known->handle = nullptr;
+}
+
+bool CaptureSession::shell_is_empty(hipGraph_t graph) const {
+  std::size_t count = 1;
+  return next().hipGraphGetNodes(graph, nullptr, &count) == hipSuccess && count == 0;
+}
+
+bool CaptureSession::matches(hipGraph_t graph, const char** why) const {
+  return nodes_match(graph, operations_, binding_, nodes_, why);
+}
+
+TreeNode* CaptureSession::matched_end() {
+  Signature end;
+  end.kind = OperationKind::kEnd;
+  TreeNode* const found = cursor_->find(end);
+  return found != nullptr && found->graph.load(std::memory_order_acquire) != nullptr ? found : nullptr;
+}
+
+}  // namespace graphpool

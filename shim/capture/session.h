@@ -1,0 +1,106 @@
+// session.h: one open capture. See capture.h for its life; this is the state behind it. Guarded by its own lock.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+#include <pthread.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shim/capture/capture.h"
+#include "shim/capture/prefix_tree.h"
+#include "shim/lock_rank.h"
+
+namespace graphpool {
+
+class CaptureSession {
+ public:
+  struct Stream {
+    StreamKey key;
+    hipStream_t handle;
+    std::vector<std::uint32_t> tail;  ///< what the next operation depends on: operation indices, rising
+  };
+  struct Event {
+    hipEvent_t handle;
+    std::vector<std::uint32_t> tail;
+    bool recorded_in_shell;  ///< the runtime knows it without nodes
+  };
+
+  /// Sets up for a capture that has begun. `begin` is null for a capture that is recorded from its start.
+  CaptureSession(StreamArgument origin, const Signature& begin_signature, TreeNode* begin);
+
+  hipError_t operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward);
+  hipError_t record(StreamKey key, hipEvent_t event, Forward forward);
+  hipError_t wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward);
+
+  /// Makes the capture real and keeps it so. The reason goes to the report.
+  void expose(const char* why);
+  /// Never a template from here on, for this reason (the first one stays).
+  void spoil(const char* why);
+  void stream_destroyed(StreamKey key);
+  void event_destroyed(hipEvent_t event);
+
+  bool has_stream(StreamKey key) const noexcept;
+  bool is_origin(StreamKey key) const noexcept { return streams_.front().key == key; }
+  bool shell() const noexcept { return cursor_ != nullptr; }
+  bool knows_event(hipEvent_t event) const noexcept;
+
+  /// At the end, after a forwarded hipStreamEndCapture that gave `graph`. A shell: whether the runtime's graph is
+  /// empty, as it must be. A real one: whether every node of it is what was recorded.
+  bool shell_is_empty(hipGraph_t graph) const;
+  bool matches(hipGraph_t graph, const char** why) const;
+
+  /// A shell at its end: the recording it matched, or null.
+  TreeNode* matched_end();
+
+  /// Adds the end of the recording; then it may be taken.
+  void finish_recording();
+  Recording take_recording() { return {std::move(operations_), std::move(binding_), std::move(nodes_)}; }
+  Binding& binding() noexcept { return binding_; }
+  /// Whether the capture started as a shell, and so holds the tree.
+  bool walks() const noexcept { return walks_; }
+
+  void note_thread();
+  void materialise(const char* why);
+  /// Why this capture cannot become a template; null while it can.
+  const char* spoilt() const noexcept { return spoilt_; }
+  /// Why it was made real; null when it never was a shell or still is.
+  const char* materialised() const noexcept { return materialised_; }
+  /// Operations the program was told had succeeded are gone: the capture must end as invalidated.
+  bool lost() const noexcept { return lost_; }
+  std::vector<StreamKey> keys() const;
+
+  RankedMutex<LockRank::kCapture>& lock() noexcept { return lock_; }
+
+ private:
+  Stream* find_stream(StreamKey key) noexcept;
+  Event* find_event(hipEvent_t event) noexcept;
+  void check_status();
+  bool set_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& tail);
+  hipGraphNode_t last_node(hipStream_t stream) const;
+  void add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
+                     std::vector<std::uint32_t> after, hipGraphNode_t node);
+  /// Takes one step in the tree. Null: no such child; the caller makes the capture real.
+  TreeNode* step(const Signature& signature);
+
+  RankedMutex<LockRank::kCapture> lock_;
+  pthread_t thread_;
+  std::vector<Stream> streams_;  ///< the first one is the origin
+  std::vector<Event> events_;
+  Binding binding_;
+
+  TreeNode* cursor_ = nullptr;         ///< shell: the last node matched
+  std::vector<const TreeNode*> path_;  ///< shell: what was matched, beginning included
+
+  std::vector<Operation> operations_;  ///< real: what was recorded, beginning included
+  std::vector<hipGraphNode_t> nodes_;  ///< real: the node of each operation, null for those without
+  const bool walks_;
+  const char* spoilt_ = nullptr;
+  const char* materialised_ = nullptr;
+  bool lost_ = false;
+  std::uint64_t doubts_seen_;  ///< g_capture_doubts when the runtime was last asked
+  bool invalid_ = false;       ///< the runtime has invalidated the capture: everything is forwarded
+};
+
+}  // namespace graphpool

@@ -1,0 +1,147 @@
+#include "shim/graph/completion.h"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "shim/capture/open_captures.h"
+#include "shim/lock_rank.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+namespace {
+
+constinit std::atomic<std::uint64_t> g_clock{0};
+
+struct Waits {
+  RankedMutex<LockRank::kStreams> lock;
+  std::unordered_map<StreamKey, std::uint64_t> streams;  ///< waited up to this number
+  std::unordered_map<int, std::uint64_t> devices;
+  std::unordered_map<StreamKey, std::uint64_t> destroyed;  ///< handles that were destroyed, and when
+};
+
+Waits& waits() {
+  static Waits* const instance = new Waits;
+  return *instance;
+}
+
+template <typename Map, typename Key>
+std::uint64_t value_of(const Map& map, const Key& key) {
+  const auto found = map.find(key);
+  return found == map.end() ? 0 : found->second;
+}
+
+bool known_complete(StreamKey key, int device, std::uint64_t number) noexcept {
+  Waits& all = waits();
+  const std::scoped_lock guard(all.lock);
+  return value_of(all.streams, key) >= number || value_of(all.devices, device) >= number;
+}
+
+/// False when the handle was destroyed after this launch: it may be another stream by now, or none.
+bool handle_is_good(StreamKey key, std::uint64_t number) noexcept {
+  Waits& all = waits();
+  const std::scoped_lock guard(all.lock);
+  return value_of(all.destroyed, key) < number;
+}
+
+}  // namespace
+
+std::uint64_t launch_clock() noexcept { return g_clock.load(std::memory_order_acquire); }
+std::uint64_t next_launch() noexcept { return g_clock.fetch_add(1, std::memory_order_acq_rel) + 1; }
+
+void stream_waited(StreamKey stream, std::uint64_t clock) noexcept {
+  Waits& all = waits();
+  const std::scoped_lock guard(all.lock);
+  std::uint64_t& waited = all.streams[stream];
+  if (waited < clock) waited = clock;
+}
+
+void device_waited(int device, std::uint64_t clock) noexcept {
+  Waits& all = waits();
+  const std::scoped_lock guard(all.lock);
+  std::uint64_t& waited = all.devices[device];
+  if (waited < clock) waited = clock;
+}
+
+void launches_stream_destroyed(StreamKey stream) noexcept {
+  const std::uint64_t now = next_launch();
+  Waits& all = waits();
+  const std::scoped_lock guard(all.lock);
+  all.streams.erase(stream);
+  all.destroyed[stream] = now;
+}
+
+/// A private event behind one launch.
+class LaunchMarks::Event {
+ public:
+  /// Null on failure.
+  static std::shared_ptr<Event> record(hipStream_t stream) {
+    auto made = std::make_shared<Event>();
+    if (next().hipEventCreateWithFlags(&made->event_, hipEventDisableTiming) != hipSuccess) made->event_ = nullptr;
+    if (made->event_ == nullptr || next().hipEventRecord(made->event_, stream) != hipSuccess) return nullptr;
+    return made;
+  }
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() {
+    if (event_ != nullptr) static_cast<void>(next().hipEventDestroy(event_));
+  }
+  hipEvent_t get() const noexcept { return event_; }
+
+ private:
+  hipEvent_t event_ = nullptr;
+};
+
+void LaunchMarks::add(StreamKey key, hipStream_t stream, int device, std::uint64_t number) {
+  for (Mark& mark : marks_) {
+    if (mark.key != key || !handle_is_good(key, mark.number)) continue;
+    mark.number = number;
+    mark.event.reset();
+    return;
+  }
+  marks_.push_back({key, stream, device, number, nullptr});
+}
+
+bool LaunchMarks::complete(const Mark& mark) noexcept {
+  if (known_complete(mark.key, mark.device, mark.number)) return true;
+  // Asking for an event whose stream is capturing would invalidate the capture.
+  if (mark.event == nullptr || captures_open()) return false;
+  const LastErrorScope last_error;
+  return next().hipEventQuery(mark.event->get()) == hipSuccess;
+}
+
+bool LaunchMarks::complete() noexcept {
+  std::erase_if(marks_, [](const Mark& mark) { return complete(mark); });
+  return marks_.empty();
+}
+
+void LaunchMarks::seal() {
+  if (captures_open()) return;
+  const LastErrorScope last_error;
+  const DeviceScope device;
+  for (Mark& mark : marks_) {
+    if (mark.event != nullptr || complete(mark) || !handle_is_good(mark.key, mark.number)) continue;
+    device.set(mark.device);
+    mark.event = Event::record(mark.stream);
+  }
+}
+
+std::unique_ptr<LaunchMarks> LaunchMarks::copy() {
+  if (complete()) return nullptr;
+  auto made = std::make_unique<LaunchMarks>();
+  made->marks_ = marks_;
+  return made;
+}
+
+void LaunchMarks::order_before(StreamKey key, hipStream_t stream) {
+  seal();
+  const LastErrorScope last_error;
+  for (const Mark& mark : marks_)
+    if (mark.key != key && mark.event != nullptr && !complete(mark))
+      static_cast<void>(next().hipStreamWaitEvent(stream, mark.event->get(), 0));
+}
+
+}  // namespace graphpool

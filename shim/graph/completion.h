@@ -1,0 +1,64 @@
+// completion.h: is an earlier launch known to be complete? Answered from what the program itself has waited for, and
+// from private events; never by waiting (rule 20).
+//
+// Every launch takes a number. When the program waits for a stream or a device, all launches there with a smaller
+// number are complete. Threads: any; one short lock (rank kStreams).
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shim/capture/capture.h"
+
+namespace graphpool {
+
+/// The number of the newest launch so far; take it before a wait is forwarded.
+std::uint64_t launch_clock() noexcept;
+std::uint64_t next_launch() noexcept;
+
+/// The program has waited: everything up to `clock` is complete on the stream, or on all streams of the device.
+void stream_waited(StreamKey stream, std::uint64_t clock) noexcept;
+void device_waited(int device, std::uint64_t clock) noexcept;
+
+/// The launches of one exec that may still run.
+class LaunchMarks {
+ public:
+  void add(StreamKey key, hipStream_t stream, int device, std::uint64_t number);
+
+  /// Whether all are known to be complete. Forgets those that are.
+  bool complete() noexcept;
+
+  /// No launch follows: records a private event behind each launch not yet known to be complete, so that complete() can
+  /// find out by asking. Not inside a capture of the stream.
+  void seal();
+
+  /// Makes `stream` wait for the launches that may still run on other streams.
+  void order_before(StreamKey key, hipStream_t stream);
+
+  /// The same launches, sharing the events where they are sealed; null when all are complete.
+  std::unique_ptr<LaunchMarks> copy();
+
+  LaunchMarks() = default;
+  LaunchMarks(const LaunchMarks&) = delete;
+  LaunchMarks& operator=(const LaunchMarks&) = delete;
+
+ private:
+  class Event;
+  struct Mark {
+    StreamKey key;
+    hipStream_t stream;
+    int device;
+    std::uint64_t number;
+    std::shared_ptr<Event> event;  ///< null: not sealed
+  };
+  static bool complete(const Mark& mark) noexcept;
+  std::vector<Mark> marks_;
+};
+
+/// The stream is about to be destroyed: its handle must not be used any more.
+void launches_stream_destroyed(StreamKey stream) noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,559 @@
+#include "shim/graph/graphs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "shim/capture/open_captures.h"
+#include "shim/entry.h"
+#include "shim/graph/reissue.h"
+#include "shim/log.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+namespace {
+
+/// Bindings that come in turn get an exec each; once a template has this many, what never comes back is patched.
+constexpr std::size_t kVariantsBeforePatching = 4;
+
+bool equal(const Binding& a, const Binding& b) noexcept {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+bool same_payload(const Operation& operation, const Binding& a, const Binding& b) noexcept {
+  return std::memcmp(a.data() + operation.payload_offset, b.data() + operation.payload_offset,
+                     operation.signature.payload_bytes) == 0;
+}
+
+}  // namespace
+
+Graphs& graphs() noexcept {
+  static Graphs* const instance = new Graphs;
+  return *instance;
+}
+
+Variant::~Variant() {
+  const LastErrorScope last_error;
+  if (exec != nullptr) static_cast<void>(next().hipGraphExecDestroy(exec));
+  if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
+}
+
+// --- captures ---
+
+TreeNode* Graphs::walk_begins(const Signature& begin) {
+  const std::scoped_lock guard(lock_);
+  TreeNode* const node = tree_.find_begin(begin);
+  if (node != nullptr) ++walks_;
+  return node;
+}
+
+void Graphs::walk_ended() noexcept {
+  const std::scoped_lock guard(lock_);
+  --walks_;
+}
+
+Template* Graphs::template_for(Recording& recording, TreeNode* end) {
+  if (Template* const known = end->graph.load(std::memory_order_acquire)) return known;
+  auto made = std::make_unique<Template>();
+  made->operations = std::move(recording.operations);
+  for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
+  made->end = end;
+  Template* const of = made.get();
+  templates_.push_back(std::move(made));
+  end->graph.store(of, std::memory_order_release);
+  return of;
+}
+
+void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
+  Retired retired;
+  const std::scoped_lock guard(lock_);
+  ++totals_.captures;
+  auto known = std::make_unique<KnownGraph>();
+  TreeNode* const end = tree_.insert(recording.operations);
+  known->of = template_for(recording, end);
+  known->of->last_used = ++clock_;
+  ++known->of->users;
+  ++known->of->statistics.captures;
+  known->binding = std::move(recording.binding);
+  known->real = graph;
+  known->nodes = std::move(recording.nodes);
+  for (std::uint32_t i = 0; i < known->nodes.size(); ++i)
+    if (known->nodes[i] != nullptr) nodes_[known->nodes[i]] = {known.get(), i};
+  known_[graph] = std::move(known);
+}
+
+hipGraph_t Graphs::make_virtual_graph(TreeNode* end, Binding binding) {
+  auto known = std::make_unique<KnownGraph>();
+  known->binding = std::move(binding);
+  known->is_virtual = true;
+  Template* const of = end->graph.load(std::memory_order_acquire);
+  {
+    const std::scoped_lock guard(lock_);
+    known->of = of;
+    of->last_used = ++clock_;
+    ++of->users;
+    ++of->statistics.captures_avoided;
+    ++totals_.virtual_captures;
+  }
+  auto* const handle = static_cast<hipGraph_t>(virtual_graphs_.add(known.get()));
+  if (handle != nullptr) {
+    static_cast<void>(known.release());
+    return handle;
+  }
+  // No handle to be had: the program gets a graph of its own.
+  static_cast<void>(make_real(*known, "no handle left"));
+  const hipGraph_t real = known->real;
+  const std::scoped_lock guard(lock_);
+  --of->users;
+  return real;
+}
+
+void Graphs::note_refused(const char* why) noexcept {
+  const std::scoped_lock guard(lock_);
+  ++totals_.refused;
+  static_cast<void>(why);
+}
+
+// --- graphs ---
+
+KnownGraph* Graphs::find_known(hipGraph_t graph) {
+  if (virtual_graphs_.owns(graph)) return virtual_graphs_.find(graph);
+  const auto found = known_.find(graph);
+  return found == known_.end() ? nullptr : found->second.get();
+}
+
+hipError_t Graphs::make_real(KnownGraph& known, const char*) {
+  if (known.real != nullptr) return hipSuccess;
+  const RelaxedScope relaxed;
+  const hipError_t result = build_graph(known.of->operations, known.binding, &known.real, &known.nodes);
+  if (result != hipSuccess) return result;
+  const std::scoped_lock guard(lock_);
+  ++known.of->statistics.materialised;
+  for (std::uint32_t i = 0; i < known.nodes.size(); ++i)
+    if (known.nodes[i] != nullptr) nodes_[known.nodes[i]] = {&known, i};
+  return hipSuccess;
+}
+
+hipError_t Graphs::read(hipGraph_t* graph, const char* why) {
+  if (!virtual_graphs_.owns(*graph)) return hipSuccess;
+  KnownGraph* const known = virtual_graphs_.find(*graph);
+  if (known == nullptr) return hipErrorInvalidValue;
+  const hipError_t result = make_real(*known, why);
+  if (result == hipSuccess) *graph = known->real;
+  return result;
+}
+
+hipError_t Graphs::expose(hipGraph_t* graph, const char* why) {
+  const hipGraph_t handle = *graph;
+  const hipError_t result = read(graph, why);
+  if (result != hipSuccess) return result;
+  const std::scoped_lock guard(lock_);
+  if (KnownGraph* const known = find_known(handle)) known->exact = false;
+  return hipSuccess;
+}
+
+void Graphs::expose_node(hipGraphNode_t node) {
+  const std::scoped_lock guard(lock_);
+  const auto found = nodes_.find(node);
+  if (found != nodes_.end()) found->second.graph->exact = false;
+}
+
+void Graphs::forget(hipGraph_t graph) noexcept {
+  // under lock_
+  const auto found = known_.find(graph);
+  if (found == known_.end()) return;
+  for (const hipGraphNode_t node : found->second->nodes) nodes_.erase(node);
+  --found->second->of->users;
+  known_.erase(found);
+}
+
+hipError_t Graphs::destroy_graph(hipGraph_t graph) {
+  if (!virtual_graphs_.owns(graph)) {
+    {
+      const std::scoped_lock guard(lock_);
+      forget(graph);
+    }
+    return next().hipGraphDestroy(graph);
+  }
+  std::unique_ptr<KnownGraph> known(virtual_graphs_.find(graph));
+  if (known == nullptr) return hipErrorInvalidValue;
+  virtual_graphs_.remove(graph);
+  {
+    const std::scoped_lock guard(lock_);
+    for (const hipGraphNode_t node : known->nodes) nodes_.erase(node);
+    --known->of->users;
+  }
+  return known->real == nullptr ? hipSuccess : next().hipGraphDestroy(known->real);
+}
+
+// --- variants ---
+
+Variant* Graphs::take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {
+  for (const auto& variant : of.variants) {
+    if (variant->owner != nullptr || variant->device != device || !equal(variant->baked, binding)) continue;
+    if (!variant->launches.complete()) continue;
+    variant->owner = owner;
+    variant->last_used = ++clock_;
+    return variant.get();
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Variant> Graphs::remove(Template& of, const Variant* variant) noexcept {
+  for (auto& held : of.variants) {
+    if (held.get() != variant) continue;
+    std::unique_ptr<Variant> removed = std::move(held);
+    held = std::move(of.variants.back());
+    of.variants.pop_back();
+    removed->owner = nullptr;
+    return removed;
+  }
+  return nullptr;
+}
+
+/// A free variant with nodes of its own that the runtime is known to update correctly for this binding. Under lock_.
+Variant* Graphs::choose_patchable(Template& of, const Binding& binding, int device) {
+  if (settings_.strategy == Strategy::kVariant || settings_.strategy == Strategy::kRecord) return nullptr;
+  if (settings_.strategy == Strategy::kAuto && of.variants.size() < kVariantsBeforePatching) return nullptr;
+  Variant* chosen = nullptr;
+  for (const auto& variant : of.variants) {
+    if (variant->owner != nullptr || variant->device != device || variant->graph == nullptr ||
+        variant->patches >= settings_.patch_budget || !variant->launches.complete())
+      continue;
+    if (chosen == nullptr || variant->last_used < chosen->last_used) chosen = variant.get();
+  }
+  if (chosen == nullptr) return nullptr;
+  for (const Operation& operation : of.operations)
+    if (makes_node(operation.signature.kind) && operation.signature.kind != OperationKind::kKernel &&
+        !same_payload(operation, chosen->baked, binding))
+      return nullptr;  // rule 9: kernels only
+  return chosen;
+}
+
+Variant* Graphs::patch_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {
+  Variant* chosen;
+  {
+    const std::scoped_lock guard(lock_);
+    chosen = choose_patchable(of, binding, device);
+    if (chosen == nullptr) return nullptr;
+    chosen->owner = owner;
+    chosen->last_used = ++clock_;
+  }
+  const DeviceScope scope;
+  scope.set(device);
+  std::uint32_t patched = 0;
+  bool failed = false;
+  for (std::size_t i = 0; i < of.operations.size() && !failed; ++i) {
+    const Operation& operation = of.operations[i];
+    if (!makes_node(operation.signature.kind) || same_payload(operation, chosen->baked, binding)) continue;
+    failed = patch_exec(operation, binding, chosen->exec, chosen->nodes[i]) != hipSuccess;
+    ++patched;
+  }
+  std::unique_ptr<Variant> broken;
+  const std::scoped_lock guard(lock_);
+  chosen->patches += patched;
+  of.statistics.patched_nodes += patched;
+  if (failed) {
+    broken = remove(of, chosen);  // half patched: of no use any more
+    return nullptr;
+  }
+  chosen->baked = binding;
+  return chosen;
+}
+
+/// Takes a new variant into the template, and what that pushes out.
+Variant* Graphs::adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner) {
+  Retired retired;
+  const std::scoped_lock guard(lock_);
+  variant->owner = owner;
+  variant->last_used = ++clock_;
+  Variant* const adopted = variant.get();
+  of.variants.push_back(std::move(variant));
+  ++of.statistics.instantiates;
+  trim_variants(of, &retired);
+  return adopted;
+}
+
+/// Too many variants: the least recently used free ones go. Under lock_; the caller destroys `retired` after unlocking.
+void Graphs::trim_variants(Template& of, Retired* retired) {
+  while (of.variants.size() > settings_.most_variants) {
+    const Variant* oldest = nullptr;
+    for (const auto& variant : of.variants)
+      if (variant->owner == nullptr && (oldest == nullptr || variant->last_used < oldest->last_used))
+        oldest = variant.get();
+    if (oldest == nullptr) return;
+    retired->push_back(remove(of, oldest));
+  }
+}
+
+/// Too many templates: the least recently used ones that nobody refers to go. Under lock_.
+void Graphs::trim_templates(Retired* retired) {
+  while (templates_.size() > settings_.most_templates && walks_ == 0) {
+    auto oldest = templates_.end();
+    for (auto at = templates_.begin(); at != templates_.end(); ++at)
+      if ((*at)->users == 0 && (oldest == templates_.end() || (*at)->last_used < (*oldest)->last_used)) oldest = at;
+    if (oldest == templates_.end()) return;
+    tree_.remove((*oldest)->end);
+    for (auto& variant : (*oldest)->variants) retired->push_back(std::move(variant));
+    templates_.erase(oldest);
+  }
+}
+
+/// An exec from a graph of our own.
+hipError_t Graphs::build_variant(const Template& of, const Binding& binding, int device,
+                                 std::unique_ptr<Variant>* made) {
+  auto variant = std::make_unique<Variant>();
+  const RelaxedScope relaxed;
+  hipError_t result = build_graph(of.operations, binding, &variant->graph, &variant->nodes);
+  if (result != hipSuccess) return result;
+  const DeviceScope scope;
+  scope.set(device);
+  result = next().hipGraphInstantiate(&variant->exec, variant->graph, nullptr, nullptr, 0);
+  if (result != hipSuccess) {
+    variant->exec = nullptr;
+    return result;
+  }
+  variant->device = device;
+  variant->baked = binding;
+  *made = std::move(variant);
+  return hipSuccess;
+}
+
+/// The variant that serves this binding: a free one that has it, a patched one, or a new one (`native`: made from the
+/// program's own graph).
+hipError_t Graphs::obtain(Template& of, const Binding& binding, int device, const VirtualExec* owner,
+                          const NativeVariant* native, Variant** variant) {
+  {
+    const std::scoped_lock guard(lock_);
+    of.last_used = ++clock_;
+    *variant = take_free(of, binding, device, owner);
+    if (*variant != nullptr) {
+      ++totals_.instantiates_avoided;
+      ++of.statistics.instantiates_avoided;
+      return hipSuccess;
+    }
+  }
+  *variant = patch_free(of, binding, device, owner);
+  if (*variant != nullptr) return hipSuccess;
+  std::unique_ptr<Variant> made;
+  const hipError_t result = native != nullptr ? (*native)(&made) : build_variant(of, binding, device, &made);
+  if (result != hipSuccess) return result;
+  *variant = adopt(of, std::move(made), owner);
+  return hipSuccess;
+}
+
+// --- execs ---
+
+hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain, NativeInstantiate native) {
+  const int device = current_device();
+  Template* of = nullptr;
+  Binding binding;
+  bool real = false;
+  {
+    const std::scoped_lock guard(lock_);
+    ++totals_.instantiates;
+    KnownGraph* const known = find_known(graph);
+    if (known != nullptr && known->exact && plain && settings_.reuse && active() && out != nullptr) {
+      of = known->of;
+      binding = known->binding;
+      real = known->real != nullptr;
+      ++of->users;
+    }
+  }
+  if (of == nullptr) {
+    const hipError_t result = expose(&graph, "instantiated in a way of its own");
+    return result == hipSuccess ? native(graph, out) : result;
+  }
+  auto exec = std::make_unique<VirtualExec>();
+  exec->of = of;
+  exec->device = device;
+  hipError_t result = hipSuccess;
+  if (of->node_count != 0) {
+    const auto from_program = [&](std::unique_ptr<Variant>* made) {
+      auto variant = std::make_unique<Variant>();
+      hipGraph_t source = graph;
+      hipError_t failed = read(&source, "instantiated");
+      if (failed == hipSuccess) failed = native(source, &variant->exec);
+      if (failed != hipSuccess) {
+        variant->exec = nullptr;
+        return failed;
+      }
+      variant->device = device;
+      variant->baked = binding;
+      *made = std::move(variant);
+      return hipSuccess;
+    };
+    const NativeVariant native_variant(from_program);
+    result = obtain(*of, binding, device, exec.get(), real ? &native_variant : nullptr, &exec->variant);
+  }
+  void* const handle = result == hipSuccess ? execs_.add(exec.get()) : nullptr;
+  if (handle == nullptr) {
+    const std::scoped_lock guard(lock_);
+    --of->users;
+    if (exec->variant != nullptr) exec->variant->owner = nullptr;
+    return result == hipSuccess ? hipErrorOutOfMemory : result;
+  }
+  static_cast<void>(exec.release());
+  *out = static_cast<hipGraphExec_t>(handle);
+  return hipSuccess;
+}
+
+hipGraphExec_t Graphs::read_exec(hipGraphExec_t handle) const noexcept {
+  const VirtualExec* const exec = execs_.find(handle);
+  if (exec == nullptr) return execs_.owns(handle) ? nullptr : handle;
+  return exec->variant == nullptr ? nullptr : exec->variant->exec;
+}
+
+hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
+  VirtualExec* const exec = execs_.find(handle);
+  if (exec == nullptr) return execs_.owns(handle) ? hipErrorInvalidValue : native(handle);
+  launches_.fetch_add(1, std::memory_order_relaxed);
+  const StreamKey key = stream_key(stream);
+  hipGraphExec_t real = nullptr;
+  {
+    const std::scoped_lock guard(exec->lock);
+    if (exec->variant == nullptr) {
+      // A graph without operations: nothing to run, and some runtimes crash on one. HIP still judges the stream.
+      unsigned flags = 0;
+      return stream.per_thread && stream.handle == nullptr ? hipSuccess
+                                                           : next().hipStreamGetFlags(stream.handle, &flags);
+    }
+    if (exec->before != nullptr) {
+      exec->before->order_before(key, stream.handle);  // rule 3: also behind what another variant still runs
+      exec->before.reset();
+    }
+    exec->variant->launches.add(key, stream.handle, exec->device, next_launch());
+    real = exec->variant->exec;
+  }
+  return native(real);
+}
+
+hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_t* error_node,
+                          hipGraphExecUpdateResult* result) {
+  VirtualExec* const exec = execs_.find(handle);
+  if (exec != nullptr && exec->of != nullptr && error_node != nullptr && result != nullptr) {
+    Binding binding;
+    bool same_template = false;
+    {
+      const std::scoped_lock guard(lock_);
+      ++totals_.updates;
+      KnownGraph* const known = find_known(graph);
+      if (known != nullptr && known->exact && known->of == exec->of) {
+        same_template = true;
+        binding = known->binding;
+      }
+    }
+    if (same_template && rebind(*exec, binding) == hipSuccess) {
+      *error_node = nullptr;
+      *result = hipGraphExecUpdateSuccess;
+      const std::scoped_lock guard(lock_);
+      ++totals_.updates_avoided;
+      return hipSuccess;
+    }
+  }
+  hipError_t failed = read(&graph, "an exec is updated by it");
+  if (failed == hipSuccess) failed = expose_exec(&handle, nullptr);
+  return failed == hipSuccess ? next().hipGraphExecUpdate(handle, graph, error_node, result) : failed;
+}
+
+/// Makes the exec serve another binding. In flight launches keep the old one.
+hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
+  if (exec.variant == nullptr || equal(exec.variant->baked, binding)) return hipSuccess;
+  Variant* variant = nullptr;
+  const hipError_t result = obtain(*exec.of, binding, exec.device, &exec, nullptr, &variant);
+  if (result != hipSuccess) return result;
+  Variant* const old = exec.variant;
+  {
+    const std::scoped_lock guard(exec.lock);
+    old->launches.seal();
+    exec.before = old->launches.copy();
+    exec.variant = variant;
+  }
+  const std::scoped_lock guard(lock_);
+  old->owner = nullptr;
+  return hipSuccess;
+}
+
+hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
+  if (!execs_.owns(handle)) return next().hipGraphExecDestroy(handle);
+  const std::unique_ptr<VirtualExec> exec(execs_.find(handle));
+  if (exec == nullptr) return hipErrorInvalidValue;
+  execs_.remove(handle);
+  if (exec->of == nullptr) return hipSuccess;  // tainted: its own exec goes with it
+  if (exec->variant != nullptr) exec->variant->launches.seal();
+  Retired retired;
+  const std::scoped_lock guard(lock_);
+  --exec->of->users;
+  if (exec->variant != nullptr) exec->variant->owner = nullptr;
+  trim_variants(*exec->of, &retired);
+  trim_templates(&retired);
+  return hipSuccess;
+}
+
+hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
+  VirtualExec* const exec = execs_.find(*handle);
+  if (exec == nullptr) {
+    if (execs_.owns(*handle)) return hipErrorInvalidValue;
+    return hipSuccess;
+  }
+  if (exec->of != nullptr) {
+    const hipError_t result = taint(*exec);
+    if (result != hipSuccess) return result;
+  }
+  *handle = exec->own->exec;
+  if (node == nullptr) return hipSuccess;
+  const std::scoped_lock guard(lock_);
+  const auto named = nodes_.find(*node);
+  if (named != nodes_.end() && named->second.operation < exec->own->nodes.size())
+    *node = exec->own->nodes[named->second.operation];
+  return hipSuccess;
+}
+
+/// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known.
+hipError_t Graphs::taint(VirtualExec& exec) {
+  std::unique_ptr<Variant> own;
+  if (exec.variant == nullptr || exec.variant->graph == nullptr) {
+    const Binding binding = exec.variant == nullptr ? Binding{} : exec.variant->baked;
+    const hipError_t result = build_variant(*exec.of, binding, exec.device, &own);
+    if (result != hipSuccess) return result;
+  }
+  const std::scoped_lock exec_guard(exec.lock);
+  if (exec.variant != nullptr && own != nullptr) {
+    exec.variant->launches.seal();
+    exec.before = exec.variant->launches.copy();
+  }
+  const std::scoped_lock guard(lock_);
+  if (own == nullptr)
+    own = remove(*exec.of, exec.variant);
+  else if (exec.variant != nullptr)
+    exec.variant->owner = nullptr;
+  exec.own = std::move(own);
+  exec.variant = exec.own.get();
+  --exec.of->users;
+  exec.of = nullptr;
+  return hipSuccess;
+}
+
+void Graphs::device_reset(int device) noexcept {
+  // What the runtime made on the device is gone with it: forget it without destroying.
+  const std::scoped_lock guard(lock_);
+  for (const auto& of : templates_) {
+    for (auto& variant : of->variants) {
+      if (variant->device != device || variant->owner != nullptr) continue;
+      variant->exec = nullptr;
+      variant->graph = nullptr;
+      variant.reset();
+    }
+    std::erase(of->variants, nullptr);
+  }
+}
+
+Graphs::Totals Graphs::totals() const noexcept {
+  const std::scoped_lock guard(lock_);
+  Totals totals = totals_;
+  totals.launches = launches_.load(std::memory_order_relaxed);
+  return totals;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,159 @@
+// graphs.h: the graphs and execs a program holds, and the templates behind them.
+//
+// Words: a graph is *known* while it is exactly what its recording says: captured through us and not touched since. A
+// *virtual* graph is a known graph that exists only as template and binding until somebody needs the real one. A
+// virtual exec is the handle of an exec that a template may use again once the program has destroyed it.
+//
+// The life of a step: a capture ends in a known graph (capture.h) -> instantiate(): a free variant whose baked-in
+// binding is the graph's serves; else one is patched or made -> update(): the same for another binding -> launch():
+// forwards the variant -> destroy: the variant is free again once its launches are known to be complete. An exec the
+// program reaches in any other way is *tainted*: it serves its holder and goes with it (rule 2).
+//
+// Errors are HIP's. Threads: any. Locks: kTemplates for templates and known graphs, never held across next.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "shim/capture/capture.h"
+#include "shim/capture/prefix_tree.h"
+#include "shim/function_ref.h"
+#include "shim/graph/handle_table.h"
+#include "shim/graph/template.h"
+#include "shim/lock_rank.h"
+
+namespace graphpool {
+
+enum class Strategy : std::uint8_t { kAuto, kVariant, kPatch, kRecord };
+
+struct GraphSettings {
+  bool virtual_capture = true;
+  bool reuse = true;
+  Strategy strategy = Strategy::kAuto;
+  std::size_t most_templates = 256;
+  std::size_t most_variants = 8;      ///< of one template
+  std::uint32_t patch_budget = 1000;  ///< patches of one exec before it is replaced
+};
+
+/// A graph the program holds that is known.
+struct KnownGraph {
+  Template* of = nullptr;
+  Binding binding;
+  hipGraph_t real = nullptr;          ///< null for a virtual graph nobody needed yet
+  std::vector<hipGraphNode_t> nodes;  ///< of the real graph, one an operation
+  bool is_virtual = false;
+  bool exact = true;  ///< false once the program may have changed it
+};
+
+class VirtualExec {
+ public:
+  Template* of = nullptr;        ///< null once tainted
+  Variant* variant = nullptr;    ///< null for a graph without operations
+  std::unique_ptr<Variant> own;  ///< a tainted variant
+  int device = 0;
+  RankedMutex<LockRank::kSlots> lock;   ///< the fields below and the choice of variant
+  std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
+};
+
+using NativeInstantiate = FunctionRef<hipError_t(hipGraph_t graph, hipGraphExec_t* exec)>;
+using NativeExecCall = FunctionRef<hipError_t(hipGraphExec_t exec)>;
+
+class Graphs {
+ public:
+  GraphSettings& settings() noexcept { return settings_; }
+  const GraphSettings& settings() const noexcept { return settings_; }
+
+  // --- captures ---
+
+  /// Where captures with this beginning start in the tree, or null; not null: the tree is held until walk_ended().
+  TreeNode* walk_begins(const Signature& begin);
+  void walk_ended() noexcept;
+  /// A real capture ended and its graph is what was recorded.
+  void real_graph_captured(hipGraph_t graph, Recording recording);
+  hipGraph_t make_virtual_graph(TreeNode* end, Binding binding);
+  /// A capture that is no template, and why.
+  void note_refused(const char* why) noexcept;
+
+  // --- graphs ---
+
+  /// The real graph behind a handle, for a call that only reads it. Makes a virtual graph real.
+  /// hipErrorOutOfMemory when that fails; null and destroyed virtual handles are given to HIP as they are.
+  hipError_t read(hipGraph_t* graph, const char* why);
+  /// The same for a call that may change the graph, or keep it: it is not known any more.
+  hipError_t expose(hipGraph_t* graph, const char* why);
+  /// A node of a known graph is about to be changed.
+  void expose_node(hipGraphNode_t node);
+  hipError_t destroy_graph(hipGraph_t graph);
+
+  // --- execs ---
+
+  hipError_t instantiate(hipGraphExec_t* exec, hipGraph_t graph, bool plain, NativeInstantiate native);
+  hipError_t launch(hipGraphExec_t exec, StreamArgument stream, NativeExecCall native);
+  hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
+                    hipGraphExecUpdateResult* result);
+  hipError_t destroy_exec(hipGraphExec_t exec);
+  /// The real exec for any other call: tainted from now on. `node` becomes the exec's own node where the program names
+  /// one of a graph that the exec was not made from.
+  hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node);
+  /// The real exec for a call that only reads it.
+  hipGraphExec_t read_exec(hipGraphExec_t exec) const noexcept;
+
+  /// The device is being reset: everything made for it is gone with it.
+  void device_reset(int device) noexcept;
+
+  struct Totals {
+    std::uint64_t captures = 0, virtual_captures = 0, refused = 0;
+    std::uint64_t instantiates = 0, instantiates_avoided = 0, updates = 0, updates_avoided = 0, launches = 0;
+  };
+  Totals totals() const noexcept;
+
+ private:
+  using Retired = std::vector<std::unique_ptr<Variant>>;
+
+  using NativeVariant = FunctionRef<hipError_t(std::unique_ptr<Variant>*)>;
+
+  KnownGraph* find_known(hipGraph_t graph);
+  hipError_t make_real(KnownGraph& known, const char* why);
+  void forget(hipGraph_t graph) noexcept;
+  Template* template_for(Recording& recording, TreeNode* end);
+
+  hipError_t obtain(Template& of, const Binding& binding, int device, const VirtualExec* owner,
+                    const NativeVariant* native, Variant** variant);
+  Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
+  Variant* choose_patchable(Template& of, const Binding& binding, int device);
+  Variant* patch_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
+  hipError_t build_variant(const Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made);
+  Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
+  std::unique_ptr<Variant> remove(Template& of, const Variant* variant) noexcept;
+  void trim_variants(Template& of, Retired* retired);
+  void trim_templates(Retired* retired);
+  hipError_t rebind(VirtualExec& exec, const Binding& binding);
+  hipError_t taint(VirtualExec& exec);
+
+  GraphSettings settings_;
+  mutable RankedMutex<LockRank::kTemplates> lock_;
+  PrefixTree tree_;
+  std::size_t walks_ = 0;
+  std::uint64_t clock_ = 0;
+  std::vector<std::unique_ptr<Template>> templates_;
+  std::unordered_map<hipGraph_t, std::unique_ptr<KnownGraph>> known_;  ///< real graphs
+  struct NodeOf {
+    KnownGraph* graph;
+    std::uint32_t operation;
+  };
+  std::unordered_map<hipGraphNode_t, NodeOf> nodes_;  ///< of known graphs, real or made real
+  HandleTable<KnownGraph> virtual_graphs_;
+  HandleTable<VirtualExec> execs_;
+  Totals totals_;
+  std::atomic<std::uint64_t> launches_{0};
+};
+
+/// The process's. Never destroyed.
+Graphs& graphs() noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,211 @@
+#include "shim/graph/reissue.h"
+
+#include <array>
+
+#include "shim/kernel/argument_layout.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+namespace {
+
+/// A kernel launch as HIP takes it: one pointer an argument, into the binding.
+class Launch {
+ public:
+  Launch(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout, const Binding& binding)
+      : payload_(payload_at<KernelPayload>(binding, offset)), function_(reinterpret_cast<void*>(signature.object)) {
+    const std::byte* const segment = binding.data() + offset + sizeof(KernelPayload);
+    const auto arguments = layout->arguments();
+    void** out = few_.data();
+    if (arguments.size() > few_.size()) {
+      many_.resize(arguments.size());
+      out = many_.data();
+    }
+    for (std::size_t i = 0; i < arguments.size(); ++i) out[i] = const_cast<std::byte*>(segment + arguments[i].offset);
+    params_ = out;
+  }
+
+  dim3 grid() const { return {payload_.grid[0], payload_.grid[1], payload_.grid[2]}; }
+  dim3 block() const { return {payload_.block[0], payload_.block[1], payload_.block[2]}; }
+  unsigned shared_bytes() const { return payload_.shared_bytes; }
+  void* function() const { return function_; }
+  void** params() const { return params_; }
+
+  hipKernelNodeParams node_params() const {
+    hipKernelNodeParams params{};
+    params.func = function_;
+    params.gridDim = grid();
+    params.blockDim = block();
+    params.sharedMemBytes = payload_.shared_bytes;
+    params.kernelParams = params_;
+    return params;
+  }
+
+ private:
+  const KernelPayload& payload_;
+  void* function_;
+  std::array<void*, 32> few_;
+  std::vector<void*> many_;
+  void** params_;
+};
+
+hipMemcpyKind copy_kind(const Signature& signature) { return static_cast<hipMemcpyKind>(signature.validity & 0xff); }
+unsigned element_bytes(const Signature& signature) { return signature.validity & 0xff; }
+void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+hipMemsetParams fill_params(const Signature& signature, const FillPayload& fill) {
+  hipMemsetParams params{};
+  params.dst = pointer(fill.dst);
+  params.elementSize = element_bytes(signature);
+  params.value = static_cast<unsigned>(fill.value);
+  params.width = fill.width;
+  params.height = fill.height;
+  params.pitch = fill.pitch;
+  return params;
+}
+
+hipMemcpy3DParms copy_params(const Signature& signature, const CopyPayload& copy) {
+  hipMemcpy3DParms params{};
+  params.srcPtr = {pointer(copy.src), copy.src_pitch, copy.width, copy.height};
+  params.dstPtr = {pointer(copy.dst), copy.dst_pitch, copy.width, copy.height};
+  params.extent = {copy.width, copy.height, 1};
+  params.kind = copy_kind(signature);
+  return params;
+}
+
+}  // namespace
+
+hipError_t reissue_into_stream(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
+                               const Binding& binding, hipStream_t stream) {
+  switch (signature.kind) {
+    case OperationKind::kKernel: {
+      const Launch launch(signature, offset, layout, binding);
+      if (signature.form == KernelForm::kStub)
+        return next().hipLaunchKernel(launch.function(), launch.grid(), launch.block(), launch.params(),
+                                      launch.shared_bytes(), stream);
+      const dim3 grid = launch.grid(), block = launch.block();
+      return next().hipModuleLaunchKernel(static_cast<hipFunction_t>(launch.function()), grid.x, grid.y, grid.z,
+                                          block.x, block.y, block.z, launch.shared_bytes(), stream, launch.params(),
+                                          nullptr);
+    }
+    case OperationKind::kCopy: {
+      const auto& copy = payload_at<CopyPayload>(binding, offset);
+      return next().hipMemcpyAsync(pointer(copy.dst), pointer(copy.src), copy.width, copy_kind(signature), stream);
+    }
+    case OperationKind::kCopy2D: {
+      const auto& copy = payload_at<CopyPayload>(binding, offset);
+      return next().hipMemcpy2DAsync(pointer(copy.dst), copy.dst_pitch, pointer(copy.src), copy.src_pitch, copy.width,
+                                     copy.height, copy_kind(signature), stream);
+    }
+    case OperationKind::kFill: {
+      const auto& fill = payload_at<FillPayload>(binding, offset);
+      if (fill.height != 1)
+        return next().hipMemset2DAsync(pointer(fill.dst), fill.pitch, static_cast<int>(fill.value), fill.width,
+                                       fill.height, stream);
+      switch (element_bytes(signature)) {
+        case 2:
+          return next().hipMemsetD16Async(pointer(fill.dst), static_cast<unsigned short>(fill.value), fill.width,
+                                          stream);
+        case 4:
+          return next().hipMemsetD32Async(pointer(fill.dst), static_cast<int>(fill.value), fill.width, stream);
+        default:
+          return next().hipMemsetAsync(pointer(fill.dst), static_cast<int>(fill.value), fill.width, stream);
+      }
+    }
+    case OperationKind::kHost:
+      return next().hipLaunchHostFunc(stream, reinterpret_cast<hipHostFn_t>(signature.object),
+                                      pointer(payload_at<HostPayload>(binding, offset).user));
+    default:
+      return hipErrorInvalidValue;
+  }
+}
+
+hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipGraph_t graph,
+                        const std::vector<hipGraphNode_t>& after, hipGraphNode_t* node) {
+  const Signature& signature = operation.signature;
+  const std::uint32_t offset = operation.payload_offset;
+  switch (signature.kind) {
+    case OperationKind::kKernel: {
+      const Launch launch(signature, offset, operation.layout, binding);
+      const hipKernelNodeParams params = launch.node_params();
+      return next().hipGraphAddKernelNode(node, graph, after.data(), after.size(), &params);
+    }
+    case OperationKind::kCopy: {
+      const auto& copy = payload_at<CopyPayload>(binding, offset);
+      return next().hipGraphAddMemcpyNode1D(node, graph, after.data(), after.size(), pointer(copy.dst),
+                                            pointer(copy.src), copy.width, copy_kind(signature));
+    }
+    case OperationKind::kCopy2D: {
+      const hipMemcpy3DParms params = copy_params(signature, payload_at<CopyPayload>(binding, offset));
+      return next().hipGraphAddMemcpyNode(node, graph, after.data(), after.size(), &params);
+    }
+    case OperationKind::kFill: {
+      const hipMemsetParams params = fill_params(signature, payload_at<FillPayload>(binding, offset));
+      return next().hipGraphAddMemsetNode(node, graph, after.data(), after.size(), &params);
+    }
+    case OperationKind::kHost: {
+      const hipHostNodeParams params{reinterpret_cast<hipHostFn_t>(signature.object),
+                                     pointer(payload_at<HostPayload>(binding, offset).user)};
+      return next().hipGraphAddHostNode(node, graph, after.data(), after.size(), &params);
+    }
+    default:
+      return hipErrorInvalidValue;
+  }
+}
+
+hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
+                       std::vector<hipGraphNode_t>* nodes) {
+  hipError_t result = next().hipGraphCreate(graph, 0);
+  if (result != hipSuccess) return result;
+  const DeviceScope device;
+  nodes->assign(operations.size(), nullptr);
+  std::vector<hipGraphNode_t> after;
+  for (std::size_t i = 0; i < operations.size() && result == hipSuccess; ++i) {
+    const Operation& operation = operations[i];
+    if (!makes_node(operation.signature.kind)) continue;
+    after.clear();
+    for (const std::uint32_t index : operation.after) after.push_back((*nodes)[index]);
+    device.set(operation.signature.device);
+    result = add_to_graph(operation, binding, *graph, after, &(*nodes)[i]);
+  }
+  if (result != hipSuccess) {
+    static_cast<void>(next().hipGraphDestroy(*graph));
+    *graph = nullptr;
+    nodes->clear();
+  }
+  return result;
+}
+
+hipError_t patch_exec(const Operation& operation, const Binding& binding, hipGraphExec_t exec, hipGraphNode_t node) {
+  const Signature& signature = operation.signature;
+  const std::uint32_t offset = operation.payload_offset;
+  switch (signature.kind) {
+    case OperationKind::kKernel: {
+      const Launch launch(signature, offset, operation.layout, binding);
+      const hipKernelNodeParams params = launch.node_params();
+      return next().hipGraphExecKernelNodeSetParams(exec, node, &params);
+    }
+    case OperationKind::kCopy: {
+      const auto& copy = payload_at<CopyPayload>(binding, offset);
+      return next().hipGraphExecMemcpyNodeSetParams1D(exec, node, pointer(copy.dst), pointer(copy.src), copy.width,
+                                                      copy_kind(signature));
+    }
+    case OperationKind::kCopy2D: {
+      hipMemcpy3DParms params = copy_params(signature, payload_at<CopyPayload>(binding, offset));
+      return next().hipGraphExecMemcpyNodeSetParams(exec, node, &params);
+    }
+    case OperationKind::kFill: {
+      const hipMemsetParams params = fill_params(signature, payload_at<FillPayload>(binding, offset));
+      return next().hipGraphExecMemsetNodeSetParams(exec, node, &params);
+    }
+    case OperationKind::kHost: {
+      const hipHostNodeParams params{reinterpret_cast<hipHostFn_t>(signature.object),
+                                     pointer(payload_at<HostPayload>(binding, offset).user)};
+      return next().hipGraphExecHostNodeSetParams(exec, node, &params);
+    }
+    default:
+      return hipErrorInvalidValue;
+  }
+}
+
+}  // namespace graphpool

@@ -1,0 +1,31 @@
+// reissue.h: operations made from a recording and a binding instead of a program's call: issued into a capturing
+// stream, added to a graph, or set in an exec.
+//
+// Errors: HIP's. Threads: any; the caller sets the device. Not here: which of these is exact when (template.h).
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <vector>
+
+#include "shim/capture/operation.h"
+
+namespace graphpool {
+
+/// The call a program would make to capture or run this operation.
+hipError_t reissue_into_stream(const Signature& signature, std::uint32_t payload_offset, const ArgumentLayout* layout,
+                               const Binding& binding, hipStream_t stream);
+
+/// The node of this operation, behind `after`.
+hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipGraph_t graph,
+                        const std::vector<hipGraphNode_t>& after, hipGraphNode_t* node);
+
+/// A graph of our own holding all operations of a recording with the payloads of `binding`. nodes: one an operation,
+/// null where it makes none. On failure nothing is left.
+hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
+                       std::vector<hipGraphNode_t>* nodes);
+
+/// Gives the exec's node the payload of `binding`.
+hipError_t patch_exec(const Operation& operation, const Binding& binding, hipGraphExec_t exec, hipGraphNode_t node);
+
+}  // namespace graphpool

@@ -1,0 +1,56 @@
+// template.h: a recording that may be used again, and the execs made of it.
+//
+// Threads: guarded by the lock of Graphs (kTemplates) unless said otherwise; the recording is immutable.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shim/capture/prefix_tree.h"
+#include "shim/graph/completion.h"
+
+namespace graphpool {
+
+class VirtualExec;
+
+/// One exec and the binding baked into it. Owned by the template, or, tainted, by the virtual exec that holds it.
+struct Variant {
+  hipGraphExec_t exec = nullptr;
+  hipGraph_t graph = nullptr;         ///< of our own, when the exec was made from one; else null
+  std::vector<hipGraphNode_t> nodes;  ///< of that graph, one an operation
+  Binding baked;
+  int device = 0;                      ///< current when it was instantiated (rule 14)
+  const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it
+  LaunchMarks launches;
+  std::uint32_t patches = 0;
+  std::uint64_t last_used = 0;
+
+  Variant() = default;
+  Variant(const Variant&) = delete;
+  Variant& operator=(const Variant&) = delete;
+  ~Variant();  ///< destroys exec and graph: never under a lock
+};
+
+class Template {
+ public:
+  std::vector<Operation> operations;  ///< beginning and end included
+  std::size_t node_count = 0;
+  TreeNode* end = nullptr;
+  std::vector<std::unique_ptr<Variant>> variants;
+  std::uint64_t last_used = 0;
+  std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any
+
+  struct Statistics {
+    std::uint64_t captures = 0, captures_avoided = 0, materialised = 0;
+    std::uint64_t instantiates = 0, instantiates_avoided = 0, updates_avoided = 0;
+    std::uint64_t patched_nodes = 0, launches = 0, bytes_staged = 0;
+  } statistics;
+
+  /// The bytes a binding has here.
+  std::size_t binding_bytes() const noexcept { return operations.back().payload_offset; }
+};
+
+}  // namespace graphpool

@@ -1,0 +1,58 @@
+// restore.h: calls of our own leave no trace in what the program can ask for: current device, last error (rule 14).
+#pragma once
+
+#include "shim/next.h"
+
+namespace graphpool {
+
+/// The calling thread's current device; 0 when the runtime does not say.
+inline int current_device() noexcept {
+  int device = 0;
+  return next().hipGetDevice(&device) == hipSuccess ? device : 0;
+}
+
+/// Restores the thread's current device.
+class DeviceScope {
+ public:
+  DeviceScope() noexcept : before_(current_device()), now_(before_) {}
+  ~DeviceScope() { set(before_); }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+  void set(int device) const noexcept {
+    if (device != now_ && next().hipSetDevice(device) == hipSuccess) now_ = device;
+  }
+
+ private:
+  int before_;
+  mutable int now_;
+};
+
+/// A failure of a call of our own must not show in hipGetLastError. HIP keeps one error a thread: where the program has
+/// one pending it is left alone, else ours is cleared.
+class LastErrorScope {
+ public:
+  LastErrorScope() noexcept : pending_(next().hipPeekAtLastError()) {}
+  ~LastErrorScope() {
+    if (pending_ == hipSuccess) static_cast<void>(next().hipGetLastError());
+  }
+  LastErrorScope(const LastErrorScope&) = delete;
+  LastErrorScope& operator=(const LastErrorScope&) = delete;
+
+ private:
+  hipError_t pending_;
+};
+
+/// Calls of our own that a capture of this thread would forbid run in relaxed mode.
+class RelaxedScope {
+ public:
+  RelaxedScope() noexcept { static_cast<void>(next().hipThreadExchangeStreamCaptureMode(&mode_)); }
+  ~RelaxedScope() { static_cast<void>(next().hipThreadExchangeStreamCaptureMode(&mode_)); }
+  RelaxedScope(const RelaxedScope&) = delete;
+  RelaxedScope& operator=(const RelaxedScope&) = delete;
+
+ private:
+  hipStreamCaptureMode mode_ = hipStreamCaptureModeRelaxed;
+};
+
+}  // namespace graphpool
