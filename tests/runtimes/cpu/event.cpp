@@ -39,10 +39,12 @@ hipError_t record(Call& call, hipEvent_t handle, hipStream_t stream_handle, bool
   if (const hipError_t result = resolve(handle, &event); result != hipSuccess) return result;
   Stream* stream = nullptr;
   if (const hipError_t result = resolve(call, stream_handle, per_thread, &stream); result != hipSuccess) return result;
+  if (stream->capture.load(std::memory_order_acquire) != nullptr && capture_event_record(*stream, *event)) {
+    return hipSuccess;
+  }
   if (event->device != stream->device().ordinal()) return hipErrorInvalidHandle;
   event->last_stream_generation = stream->generation();
   event->last_stream = stream;
-  if (stream->capture.load(std::memory_order_acquire) != nullptr) return capture_event_record(*stream, *event);
   event->capture_id = 0;
   Token token = stream->marker();
   const std::lock_guard lock(event->mutex);
@@ -139,7 +141,7 @@ CPUHIP_EXPORT hipError_t hipEventQuery(hipEvent_t handle) {
 
 CPUHIP_EXPORT hipError_t hipEventSynchronize(hipEvent_t handle) {
   return with_event("hipEventSynchronize", handle, [](ihipEvent_t& event) {
-    const hipError_t result = check_capture_event_query(event);
+    const hipError_t result = check_capture_event_synchronize(event);
     if (result != hipSuccess) return result;
     const Token token = recorded(event);
     return token ? token->wait() : hipSuccess;

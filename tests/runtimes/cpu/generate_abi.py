@@ -63,7 +63,7 @@ def main():
         for index, node in enumerate(nodes):
             names = [name for name, its_node, _ in rows if its_node == node]
             if index == 0:
-                names += CXX_NAMES
+                names += [*CXX_NAMES, "cpuhip_statistics"]
             local = "local: *; " if index == 0 else ""
             out.write(f"{node} {{\nglobal:\n" + "".join(f"  {name};\n" for name in names) + local + "}")
             out.write(f" {nodes[index - 1]};\n" if index else ";\n")

@@ -200,6 +200,7 @@ hipError_t release(void* pointer) {
   if (!found || found->info.base != pointer || !freeable(*found)) return hipErrorInvalidValue;
   const bool pooled = found->info.kind == MemoryKind::Pool;
   if (!pooled || config().version < 70000000) synchronize_users(found->info);
+  if (free_graph_memory(pointer)) return hipSuccess;
   if (pooled) return pool_free(pointer);
   const auto removed = memory_table().remove(pointer, freeable);
   if (!removed) return hipErrorInvalidValue;  // another thread was faster

@@ -123,7 +123,7 @@ hipError_t free_async(Call& call, void* pointer, hipStream_t handle) {
   const bool found = find_allocation(pointer, &info) && info.base == pointer;
   if (!found || (info.kind != MemoryKind::Pool && info.kind != MemoryKind::Device)) return hipErrorInvalidValue;
   stream->enqueue([pointer] {
-    (void)pool_free(pointer);
+    if (!free_graph_memory(pointer)) (void)pool_free(pointer);
     return hipSuccess;
   });
   return hipSuccess;

@@ -41,7 +41,9 @@ struct ThreadStreams {
   std::atomic<Stream*> streams[kMaxDevices] = {};
   ~ThreadStreams() {
     for (auto& stream : streams) {
-      if (stream != nullptr && table().kill(stream)) close_stream(*stream);
+      if (stream == nullptr) continue;
+      capture_stream_destroyed(*stream);
+      if (table().kill(stream)) close_stream(*stream);
     }
   }
 };
@@ -276,6 +278,7 @@ void close_streams(Device& device) {
     streams = device.streams;
   }
   for (Stream* stream : streams) {
+    capture_stream_destroyed(*stream);
     if (table().kill(stream)) close_stream(*stream);
   }
 }

@@ -1,0 +1,31 @@
+/* cpuhip_statistics.h: what the CPU runtime holds at this moment, for tests that prove that nothing grows. Exported by the
+ * CPU runtime only; tests look it up: dlsym(RTLD_DEFAULT, "cpuhip_statistics"). */
+#ifndef CPUHIP_STATISTICS_H
+#define CPUHIP_STATISTICS_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct cpuhip_statistics_t {
+  size_t graphs;              /* live graphs, those inside child nodes too */
+  size_t nodes;               /* live nodes of live graphs */
+  size_t execs;               /* live executable graphs, those destroyed but still running too */
+  size_t user_objects;
+  size_t captures;            /* streams that take part in a capture */
+  size_t node_argument_bytes; /* kernel arguments held by nodes */
+  size_t exec_argument_bytes; /* kernel arguments held by execs; every update takes new space until the exec is gone */
+  size_t graph_memory_bytes;  /* memory of alloc nodes */
+  size_t launches;            /* graph launches that have not finished */
+  size_t helper_threads;      /* threads started for branches of graphs */
+};
+
+void cpuhip_statistics(struct cpuhip_statistics_t* out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
