@@ -39,7 +39,7 @@ hipError_t on_hipDeviceSynchronize(Entry&) {
   const std::uint64_t clock = launch_clock();
   const hipError_t result = next().hipDeviceSynchronize();
   if (captures_open()) note_capture_doubt();
-  if (result == hipSuccess) device_waited(current_device(), clock);
+  if (result == hipSuccess) device_waited(calling_device(), clock);
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "shim/elf_image.h"
+#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/log.h"
 #include "shim/lookup.h"
@@ -22,7 +23,7 @@ bool is_runtime(const ElfImage& image) noexcept {
 }
 
 void found(std::string_view name, std::string_view how) noexcept {
-  if (g_unknown_in_use.exchange(true)) return;
+  if (policy().graph.unknown == Unknown::kTrust || g_unknown_in_use.exchange(true)) return;
   log_warn(
       "%.*s is %.*s but unknown to this version of the library: graphs are left to the runtime (policy key "
       "graph.unknown = \"trust\" overrides)",
@@ -60,7 +61,7 @@ void check_coverage() noexcept {
 }
 
 void note_unknown_lookup(const char* name, const void* address) noexcept {
-  if (!is_hip_function(name)) return;
+  if (!is_hip_function(name) || !active()) return;
   bool runtimes_own = false;
   for_each_image([&](const ElfImage& image) {
     if (!is_runtime(image)) return false;

@@ -97,6 +97,8 @@ EntryId find_entry(std::string_view name) noexcept {
   return found != kSortedNames.end() && found->text == name ? found->id : EntryId::kCount;
 }
 
+std::string_view entry_name(EntryId id) noexcept { return kNames[static_cast<std::size_t>(id)]; }
+
 void* real_dlsym(void* handle, const char* name) noexcept {
   ensure_real_functions();
   return gp_real_dlsym == nullptr ? nullptr : gp_real_dlsym(handle, name);

@@ -17,6 +17,9 @@ void* entry_for_next(const void* next_address) noexcept;
 /// The id of an exported name; EntryId::kCount when there is none.
 EntryId find_entry(std::string_view name) noexcept;
 
+/// The exported name of an entry.
+std::string_view entry_name(EntryId id) noexcept;
+
 /// Our exported addresses, by id. Defined where the exports are; absent in unit tests of the engine.
 extern "C" void* const gp_entries[kEntryCount] __attribute__((visibility("hidden"), weak));
 

@@ -6,18 +6,18 @@
 namespace graphpool {
 
 /// The calling thread's current device; 0 when the runtime does not say.
-inline int current_device() noexcept {
+inline int calling_device() noexcept {
   int device = 0;
   return next().hipGetDevice(&device) == hipSuccess ? device : 0;
 }
 
 /// Restores the thread's current device.
-class DeviceScope {
+class SavedDevice {
  public:
-  DeviceScope() noexcept : before_(current_device()), now_(before_) {}
-  ~DeviceScope() { set(before_); }
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
+  SavedDevice() noexcept : before_(calling_device()), now_(before_) {}
+  ~SavedDevice() { set(before_); }
+  SavedDevice(const SavedDevice&) = delete;
+  SavedDevice& operator=(const SavedDevice&) = delete;
 
   void set(int device) const noexcept {
     if (device != now_ && next().hipSetDevice(device) == hipSuccess) now_ = device;

@@ -98,7 +98,7 @@ constexpr std::uint32_t kZeroSize = 0x100, kSameOperands = 0x200;
 StreamKey stream_key(StreamArgument stream) noexcept {
   // The address of a thread-local stands for the thread's own stream on a device; small numbers for null streams.
   static thread_local char per_thread[64];
-  const auto device = [] { return static_cast<std::size_t>(current_device()) % sizeof per_thread; };
+  const auto device = [] { return static_cast<std::size_t>(calling_device()) % sizeof per_thread; };
   const bool null = stream.handle == nullptr;
   if (stream.handle == hipStreamPerThread || (null && stream.per_thread))
     return reinterpret_cast<StreamKey>(&per_thread[device()]);
@@ -210,7 +210,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   if (result != hipSuccess) return result;
   Signature begin;
   begin.kind = OperationKind::kBegin;
-  begin.device = static_cast<std::int16_t>(current_device());
+  begin.device = static_cast<std::int16_t>(calling_device());
   begin.validity = static_cast<std::uint32_t>(mode);
   begin.object = settings_epoch(begin.device);
   const StreamKey key = stream_key(stream);

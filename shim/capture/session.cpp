@@ -142,7 +142,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     spoil("an operation that cannot be compared");
     return forward();
   }
-  signature.device = static_cast<std::int16_t>(current_device());
+  signature.device = static_cast<std::int16_t>(calling_device());
   signature.payload_bytes = static_cast<std::uint32_t>(binding_.size() - offset);
 
   if (shell()) {
@@ -237,7 +237,7 @@ bool CaptureSession::set_dependencies(hipStream_t stream, const std::vector<std:
 /// Makes a shell real: it is the real capture already, so what was withheld is issued into it, each operation behind
 /// the nodes it depends on; then every stream's last nodes are what they would have been.
 void CaptureSession::materialise(const char* why) {
-  const DeviceScope device;
+  const SavedDevice device;
   std::vector<const TreeNode*> path = std::move(path_);
   path_.clear();
   cursor_ = nullptr;

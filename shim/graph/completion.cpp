@@ -121,7 +121,7 @@ bool LaunchMarks::complete() noexcept {
 void LaunchMarks::seal() {
   if (captures_open()) return;
   const LastErrorScope last_error;
-  const DeviceScope device;
+  const SavedDevice device;
   for (Mark& mark : marks_) {
     if (mark.event != nullptr || complete(mark) || !handle_is_good(mark.key, mark.number)) continue;
     device.set(mark.device);

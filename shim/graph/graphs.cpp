@@ -112,7 +112,12 @@ hipGraph_t Graphs::make_virtual_graph(TreeNode* end, Binding binding) {
 void Graphs::note_refused(const char* why) noexcept {
   const std::scoped_lock guard(lock_);
   ++totals_.refused;
-  static_cast<void>(why);
+  for (auto& [reason, count] : refusals_)
+    if (reason == why) {
+      ++count;
+      return;
+    }
+  refusals_.emplace_back(why, 1);  // the reasons are a few literals
 }
 
 // --- graphs ---
@@ -240,7 +245,7 @@ Variant* Graphs::patch_free(Template& of, const Binding& binding, int device, co
     chosen->owner = owner;
     chosen->last_used = ++clock_;
   }
-  const DeviceScope scope;
+  const SavedDevice scope;
   scope.set(device);
   std::uint32_t patched = 0;
   bool failed = false;
@@ -307,7 +312,7 @@ hipError_t Graphs::build_variant(const Template& of, const Binding& binding, int
   const RelaxedScope relaxed;
   hipError_t result = build_graph(of.operations, binding, &variant->graph, &variant->nodes);
   if (result != hipSuccess) return result;
-  const DeviceScope scope;
+  const SavedDevice scope;
   scope.set(device);
   result = next().hipGraphInstantiate(&variant->exec, variant->graph, nullptr, nullptr, 0);
   if (result != hipSuccess) {
@@ -346,7 +351,7 @@ hipError_t Graphs::obtain(Template& of, const Binding& binding, int device, cons
 // --- execs ---
 
 hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain, NativeInstantiate native) {
-  const int device = current_device();
+  const int device = calling_device();
   Template* of = nullptr;
   Binding binding;
   bool real = false;
@@ -552,8 +557,22 @@ void Graphs::device_reset(int device) noexcept {
 Graphs::Totals Graphs::totals() const noexcept {
   const std::scoped_lock guard(lock_);
   Totals totals = totals_;
+  totals.templates = templates_.size();
+  for (const auto& of : templates_) totals.variants += of->variants.size();
   totals.launches = launches_.load(std::memory_order_relaxed);
   return totals;
+}
+
+std::vector<Graphs::TemplateReport> Graphs::templates() const {
+  const std::scoped_lock guard(lock_);
+  std::vector<TemplateReport> reports;
+  for (const auto& of : templates_) reports.push_back({of->node_count, of->variants.size(), of->statistics});
+  return reports;
+}
+
+std::vector<std::pair<const char*, std::uint64_t>> Graphs::refusals() const {
+  const std::scoped_lock guard(lock_);
+  return refusals_;
 }
 
 }  // namespace graphpool

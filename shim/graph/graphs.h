@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policy/values.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/prefix_tree.h"
 #include "shim/function_ref.h"
@@ -28,8 +29,6 @@
 #include "shim/lock_rank.h"
 
 namespace graphpool {
-
-enum class Strategy : std::uint8_t { kAuto, kVariant, kPatch, kRecord };
 
 struct GraphSettings {
   bool virtual_capture = true;
@@ -107,10 +106,21 @@ class Graphs {
   void device_reset(int device) noexcept;
 
   struct Totals {
+    std::uint64_t templates = 0, variants = 0;
     std::uint64_t captures = 0, virtual_captures = 0, refused = 0;
     std::uint64_t instantiates = 0, instantiates_avoided = 0, updates = 0, updates_avoided = 0, launches = 0;
   };
   Totals totals() const noexcept;
+
+  /// What a report says of one template.
+  struct TemplateReport {
+    std::size_t operations;
+    std::size_t variants;
+    Template::Statistics statistics;
+  };
+  std::vector<TemplateReport> templates() const;
+  /// Why captures did not become templates, and how often; reasons are literals.
+  std::vector<std::pair<const char*, std::uint64_t>> refusals() const;
 
  private:
   using Retired = std::vector<std::unique_ptr<Variant>>;
@@ -150,6 +160,7 @@ class Graphs {
   HandleTable<KnownGraph> virtual_graphs_;
   HandleTable<VirtualExec> execs_;
   Totals totals_;
+  std::vector<std::pair<const char*, std::uint64_t>> refusals_;
   std::atomic<std::uint64_t> launches_{0};
 };
 

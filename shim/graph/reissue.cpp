@@ -157,7 +157,7 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
                        std::vector<hipGraphNode_t>* nodes) {
   hipError_t result = next().hipGraphCreate(graph, 0);
   if (result != hipSuccess) return result;
-  const DeviceScope device;
+  const SavedDevice device;
   nodes->assign(operations.size(), nullptr);
   std::vector<hipGraphNode_t> after;
   for (std::size_t i = 0; i < operations.size() && result == hipSuccess; ++i) {

@@ -46,7 +46,7 @@ class Template {
   struct Statistics {
     std::uint64_t captures = 0, captures_avoided = 0, materialised = 0;
     std::uint64_t instantiates = 0, instantiates_avoided = 0, updates_avoided = 0;
-    std::uint64_t patched_nodes = 0, launches = 0, bytes_staged = 0;
+    std::uint64_t patched_nodes = 0, bytes_staged = 0;
   } statistics;
 
   /// The bytes a binding has here.

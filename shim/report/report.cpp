@@ -1,0 +1,161 @@
+#include "shim/report/report.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "shim/entry.h"
+#include "shim/graph/graphs.h"
+#include "shim/log.h"
+#include "shim/lookup.h"
+#include "shim/report/json.h"
+
+namespace graphpool {
+namespace {
+
+std::string* g_file = nullptr;  ///< made once, never destroyed
+
+std::string rank() {
+  // Open MPI, PMI (MPICH, Intel), Slurm, torchrun.
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"})
+    if (const char* value = std::getenv(name)) return value;
+  return "0";
+}
+
+std::string host() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+void write_graphs(JsonWriter& json) {
+  const Graphs::Totals totals = graphs().totals();
+  json.key("graphs").open_object();
+  json.key("templates").value(totals.templates);
+  json.key("execs_kept").value(totals.variants);
+  json.key("captures_recorded").value(totals.captures);
+  json.key("captures_avoided").value(totals.virtual_captures);
+  json.key("captures_refused").value(totals.refused);
+  json.key("instantiates").value(totals.instantiates);
+  json.key("instantiates_avoided").value(totals.instantiates_avoided);
+  json.key("updates").value(totals.updates);
+  json.key("updates_avoided").value(totals.updates_avoided);
+  json.key("launches").value(totals.launches);
+  json.key("refusals").open_array();
+  for (const auto& [reason, count] : graphs().refusals())
+    json.open_object().key("reason").value(reason).key("count").value(count).close_object();
+  json.close_array();
+  json.close_object();
+  json.key("templates").open_array();
+  for (const Graphs::TemplateReport& of : graphs().templates()) {
+    json.open_object();
+    json.key("operations").value(std::uint64_t{of.operations});
+    json.key("variants").value(std::uint64_t{of.variants});
+    json.key("captures").value(of.statistics.captures);
+    json.key("captures_avoided").value(of.statistics.captures_avoided);
+    json.key("materialised").value(of.statistics.materialised);
+    json.key("instantiates").value(of.statistics.instantiates);
+    json.key("instantiates_avoided").value(of.statistics.instantiates_avoided);
+    json.key("patched_nodes").value(of.statistics.patched_nodes);
+    json.key("bytes_staged").value(of.statistics.bytes_staged);
+    json.close_object();
+  }
+  json.close_array();
+}
+
+void write_calls(JsonWriter& json) {
+  json.key("calls").open_object();
+  for (std::size_t i = 0; i < kEntryCount; ++i) {
+    const std::uint64_t calls = __atomic_load_n(&gp_calls[i], __ATOMIC_RELAXED);
+    if (calls != 0) json.key(entry_name(static_cast<EntryId>(i))).value(calls);
+  }
+  json.close_object();
+}
+
+void write_report() {
+  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return;
+  const InsideScope inside;
+  const Graphs::Totals totals = graphs().totals();
+  log_info("%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches",
+           static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.virtual_captures),
+           static_cast<unsigned long long>(totals.instantiates),
+           static_cast<unsigned long long>(totals.instantiates_avoided),
+           static_cast<unsigned long long>(totals.launches));
+  if (g_file->empty()) return;
+  const std::string name = expand_report_name(*g_file);
+  const std::string text = report_text();
+  const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  std::size_t written = 0;
+  while (file >= 0 && written < text.size()) {
+    const ssize_t more = write(file, text.data() + written, text.size() - written);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) break;
+    written += static_cast<std::size_t>(more);
+  }
+  if (file < 0 || written < text.size()) log_warn("report file %s: %s", name.c_str(), std::strerror(errno));
+  if (file >= 0) close(file);
+}
+
+void write_at_exit() {
+  try {
+    write_report();
+  } catch (const std::bad_alloc&) {
+    log_warn("no report: out of host memory");
+  }
+}
+
+}  // namespace
+
+std::string expand_report_name(std::string_view pattern) {
+  std::string name;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%' || i + 1 == pattern.size()) {
+      name += pattern[i];
+      continue;
+    }
+    switch (pattern[++i]) {
+      case 'p':
+        name += std::to_string(getpid());
+        break;
+      case 'r':
+        name += rank();
+        break;
+      case 'h':
+        name += host();
+        break;
+      case '%':
+        name += '%';
+        break;
+      default:
+        name.append({'%', pattern[i]});
+    }
+  }
+  return name;
+}
+
+std::string report_text() {
+  JsonWriter json;
+  json.open_object();
+  std::uint64_t bytes_staged = 0;
+  for (const Graphs::TemplateReport& of : graphs().templates()) bytes_staged += of.statistics.bytes_staged;
+  json.key("bytes_staged").value(bytes_staged);
+  write_graphs(json);
+  write_calls(json);
+  json.close_object();
+  return json.text() + "\n";
+}
+
+void write_report_at_exit(std::string_view pattern) noexcept {
+  try {
+    g_file = new std::string(pattern);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  std::atexit(write_at_exit);
+}
+
+}  // namespace graphpool
