@@ -412,17 +412,32 @@ CPUHIP_EXPORT hipError_t hipDriverGetVersion(int* version) {
   });
 }
 
+namespace {
+
+/// `per_thread`: the form for the thread's own stream where the function has one.
+hipError_t look_up(const char* symbol, void** function, int version, int* status, bool per_thread) {
+  constexpr int kFound = 0, kNotFound = 1;
+  if (symbol == nullptr || function == nullptr) return hipErrorInvalidValue;
+  std::string name(symbol);
+  if (version >= 600 && (name == "hipGetDeviceProperties" || name == "hipChooseDevice")) name += "R0600";
+  *function = nullptr;
+  if (void* handle = own_handle(); handle != nullptr) {
+    if (per_thread) *function = dlsym(handle, (name + "_spt").c_str());
+    if (*function == nullptr) *function = dlsym(handle, name.c_str());
+    dlclose(handle);
+  }
+  if (status != nullptr) *status = *function != nullptr ? kFound : kNotFound;
+  return *function != nullptr ? hipSuccess : hipErrorInvalidValue;
+}
+
+}  // namespace
+
 CPUHIP_EXPORT hipError_t hipGetProcAddress(const char* symbol, void** function, int version, std::uint64_t,
                                            int* status) {
-  return query_api("hipGetProcAddress", [&](Call&) {
-    constexpr int kFound = 0, kNotFound = 1;
-    if (symbol == nullptr || function == nullptr) return hipErrorInvalidValue;
-    std::string name(symbol);
-    if (version >= 600 && (name == "hipGetDeviceProperties" || name == "hipChooseDevice")) name += "R0600";
-    void* handle = own_handle();
-    *function = handle != nullptr ? dlsym(handle, name.c_str()) : nullptr;
-    if (handle != nullptr) dlclose(handle);
-    if (status != nullptr) *status = *function != nullptr ? kFound : kNotFound;
-    return *function != nullptr ? hipSuccess : hipErrorInvalidValue;
-  });
+  return query_api("hipGetProcAddress", [&](Call&) { return look_up(symbol, function, version, status, false); });
+}
+
+CPUHIP_EXPORT hipError_t hipGetProcAddress_spt(const char* symbol, void** function, int version, std::uint64_t,
+                                               int* status) {
+  return query_api("hipGetProcAddress_spt", [&](Call&) { return look_up(symbol, function, version, status, true); });
 }

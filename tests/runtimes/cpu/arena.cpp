@@ -142,6 +142,12 @@ void arena_give(const Range& range) {
   arena().give(range);
 }
 
+void arena_restore(const Range& range) {
+  void* restored =
+      mmap(range.address, range.bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, range.file, range.offset);
+  if (restored == MAP_FAILED) fatal("cannot undo a mapping");
+}
+
 bool arena_owns(const void* address) { return arena().owns(address); }
 
 void poison(void* address, std::size_t bytes) {

@@ -30,6 +30,8 @@ bool arena_owns(const void* address);
 /// Memory without an address: a part of one of the arena's files (for hipMemCreate); given back by arena_give.
 /// Its address must not be touched: the range has no access.
 bool arena_take_memory(std::size_t bytes, Range* range);
+/// Undoes a fixed mapping made over the range or a part of it.
+void arena_restore(const Range& range);
 
 /// What fresh memory holds, so that nobody relies on zeroes; large ranges are filled at their ends only.
 void poison(void* address, std::size_t bytes);

@@ -626,6 +626,15 @@ CPUHIP_EXPORT hipError_t hipCtxGetDevice(hipDevice_t* ordinal) {
   return api("hipCtxGetDevice", [&](Call&) { return out(ordinal, t_device); });
 }
 
+CPUHIP_EXPORT hipError_t hipCtxGetFlags(unsigned* flags) {
+  return api("hipCtxGetFlags", [&](Call&) { return out(flags, current_device().flags.load()); });
+}
+
+CPUHIP_EXPORT hipError_t hipCtxGetApiVersion(hipCtx_t handle, int* version) {
+  return api("hipCtxGetApiVersion",
+             [&](Call&) { return ordinal_of(handle) >= 0 ? out(version, 4) : hipErrorInvalidContext; });
+}
+
 CPUHIP_EXPORT hipError_t hipDevicePrimaryCtxRetain(hipCtx_t* handle, hipDevice_t ordinal) {
   return api("hipDevicePrimaryCtxRetain",
              [&](Call&) { return valid(ordinal) ? out(handle, context(ordinal)) : hipErrorInvalidDevice; });

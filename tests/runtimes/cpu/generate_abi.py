@@ -5,7 +5,7 @@ generate_abi.py hip_hooks.def VERSION_SCRIPT STAND_INS HIPRTC NAMES
   VERSION_SCRIPT  every name under its version node; names without a known node are in the newest one
   STAND_INS       C++: a weak stand-in for every function, which journals and reports that it is not supported
   HIPRTC          C++: libhiprtc, whose functions jump to those of libamdhip64
-  NAMES           text for the tests: name, node and kind of result of each function, a line each
+  NAMES           for the tests: NAME(name, version node) for each function
 """
 import re
 import sys
@@ -99,7 +99,7 @@ def main():
                       f'{name}: jmp *cpuhip_rtc_targets+{8 * index}(%rip)\\n");\n')
 
     with open(names_path, "w") as out:
-        out.write("".join(f"{name} {node} {kind}\n" for name, node, kind in rows))
+        out.write("".join(f'NAME({name}, "{node}")\n' for name, node, _ in rows))
 
 
 if __name__ == "__main__":

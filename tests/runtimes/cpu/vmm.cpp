@@ -279,9 +279,7 @@ hipError_t unmap(void* pointer, std::size_t bytes) {
     const auto [base, found] = *mapping;
     memory_table().remove(base, [](const Allocation&) { return true; });
     const off_t offset = reservation->range.offset + (base - static_cast<char*>(reservation->range.address));
-    void* restored =
-        mmap(base, found.bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, reservation->range.file, offset);
-    if (restored == MAP_FAILED) fatal("cannot unmap");
+    arena_restore({base, found.bytes, reservation->range.file, offset});
     reservation->mappings.erase(mapping);
     --found.physical->mappings;
     drop_if_unused(found.physical);
