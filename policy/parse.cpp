@@ -1,7 +1,8 @@
 // parse.cpp: see parse.h. The one file that includes toml++: headers only, without exceptions.
 //
-// toml++ is guarded against two inputs: text without end (kLongestTextBytes) and keys nested so deep that its
-// recursive destructors run out of stack (kMostDots a line, kMostNestedValues).
+// toml++ 3.3 is guarded against what it cannot bear: text without end (kLongestTextBytes), keys nested so deep that its
+// recursive destructors run out of stack (kMostDots a line, TOML_MAX_NESTED_VALUES), and other than ASCII outside
+// strings and comments (U+00A1 to U+0499 there is undefined behaviour; it would be an error in any case).
 #include "policy/parse.h"
 
 #define TOML_HEADER_ONLY 1
@@ -100,42 +101,52 @@ bool scalar_text(const toml::node& node, unsigned forms, std::string& text) {
   return true;
 }
 
-/// Where a key has more dots than kMostDots. Sees strings and comments as TOML does, as long as the text is valid.
-std::optional<Position> too_deep(std::string_view text) {
+struct Obstacle {
+  Position at;
+  const char* message;
+};
+
+/// What keeps toml++ from being given a text. Sees strings and comments as TOML does, as long as the text is valid.
+std::optional<Obstacle> obstacle(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Position at;
   std::size_t dots = 0;
   std::string_view closing;  // of the string or comment we are in
   for (std::size_t i = 0; i < text.size(); ++i, ++at.column) {
-    char c = text[i];
+    const char c = text[i];
     if (c == '\n') {
       at = {at.line + 1, 0};
       dots = 0;
       if (closing.size() < 3) closing = {};
       continue;
     }
+    std::size_t length = 1;
     if (!closing.empty()) {
-      bool is_end = text.substr(i).starts_with(closing);
       if (c == '\\' && closing[0] == '"' && !text.substr(i).starts_with("\\\n")) {
-        ++i, ++at.column;
-      } else if (is_end) {
-        std::size_t length = closing.size();
+        length = 2;
+      } else if (text.substr(i).starts_with(closing)) {
+        length = closing.size();
         // A multi-line string may end in up to two quotes of its own before the three that close it.
         for (int more = 0; closing.size() == 3 && more < 2 && text.substr(i + length).starts_with(c); ++more) ++length;
-        i += length - 1;
-        at.column += length - 1;
         closing = {};
       }
-      continue;
+    } else if (c == '#') {
+      closing = "\n";
+    } else if (c == '"' || c == '\'') {
+      for (std::string_view opening : {"\"\"\"", "'''", "\"", "'"}) {
+        if (!text.substr(i).starts_with(opening)) continue;
+        closing = opening;
+        length = opening.size();
+        break;
+      }
+    } else if (static_cast<unsigned char>(c) >= 0x80) {
+      return Obstacle{at, "not TOML: other than ASCII outside a string or comment"};
+    } else if (c == '.' && ++dots > kMostDots) {
+      return Obstacle{at, "key nested too deep; allowed: section and key"};
     }
-    for (std::string_view opening : {"\"\"\"", "'''", "\"", "'"}) {
-      if (!text.substr(i).starts_with(opening)) continue;
-      closing = opening;
-      i += opening.size() - 1;
-      at.column += opening.size() - 1;
-      break;
-    }
-    if (c == '#') closing = "\n";
-    if (c == '.' && ++dots > kMostDots) return at;
+    i += length - 1;
+    at.column += length - 1;
   }
   return std::nullopt;
 }
@@ -170,8 +181,8 @@ class TextReader {
       error({}, "text of " + std::to_string(text.size()) + " bytes; allowed: " + std::to_string(kLongestTextBytes));
       return {};
     }
-    if (std::optional<Position> deep = too_deep(text)) {
-      error(*deep, "key nested too deep; allowed: section and key");
+    if (std::optional<Obstacle> found = obstacle(text)) {
+      error(found->at, found->message);
       return {};
     }
     toml::parse_result result = toml::parse(text);

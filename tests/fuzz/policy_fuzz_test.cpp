@@ -24,6 +24,8 @@ const std::vector<std::string>& seeds() {
       "0a.b.c.d = {x = [1.5, 1e9, inf, nan, 0x1F, 0o7, 0b1, 1979-05-27T07:32:00Z]}",
       "0[pool\n",
       "0[#\n",  // broke an assertion of toml++
+      "0\xcf\xa6"
+      "5ffer",  // reached its "unreachable"
       "0\xef\xbb\xbf[pool]\r\nlarge = 1\r\n",
       "1[{size = '1MiB..64MiB', stage = 'always', role = 'out', full = true}, {slots = 0}]",
       "1 \n [\n {order = '0..7'} ]",

@@ -306,6 +306,15 @@ TEST(ParseMessages, TooLongOrTooDeep) {
   EXPECT_EQ(parse("[log]\nfile = '''" + dots + "'''").errors, Messages{});
 }
 
+TEST(ParseMessages, OtherThanAsciiOnlyInStringsAndComments) {
+  const std::string outside = "not TOML: other than ASCII outside a string or comment";
+  expect_error("[log]\nfile = \xc3\xa9", "p.toml:2:8: " + outside);
+  expect_error("\xef\xbb\xbf\xc2\xa0", "p.toml:1:1: " + outside);
+  expect_error("'''x''' '\\' \xc3\xa9", "p.toml:1:13: " + outside);
+  EXPECT_EQ(parse("# \xc3\xa9\n[log]\nfile = '\xc3\xa9' # \xc3\xa9").errors, Messages{});
+  EXPECT_EQ(parse("[log]\nfile = \"\"\"\\\n\xc3\xa9\"\"\"").errors, Messages{});
+}
+
 TEST(ParseMessages, NestedListsAreRefused) {
   std::string text = "[compile]\ntools = " + std::string(100000, '[');
   Parsed parsed = parse(text);
