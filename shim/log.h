@@ -1,12 +1,46 @@
-// log.h: what the library says, on stderr or in the policy's file, never on stdout. printf formats; one line a message,
-// "graphpool: warning: ...". Works before anything is set up; keeps errno. Call it without holding a lock.
+// log.h: what the library says: one line a message, "graphpool: warning: ...", to stderr or the policy's file, never to
+// stdout. printf formats. At most kLongestLineBytes a line; longer ones are cut.
+//
+// Works at any time: before open_log() (level warn, stderr), after exit handlers, in a forked child; takes no lock and,
+// but for open_log(), allocates nothing. Keeps errno; a closed pipe behind stderr does not kill the host.
+// Rate: at most kMostPerSecond lines a second of level info and above; how many were left out is said later.
+// Threads: all functions from any thread; lines never mix. Call them without holding a lock of this library: a full
+// pipe behind stderr makes them wait.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "policy/values.h"
+
 namespace graphpool {
+
+inline constexpr std::size_t kLongestLineBytes = 1024;
+inline constexpr unsigned kMostPerSecond = 50;
+
+/// The least severe level written; see log_enabled().
+extern std::atomic<LogLevel> g_log_level;
+
+/// Takes level and place from the policy. file: appended to; empty: stderr. If it cannot be opened one line says so,
+/// and stderr it is. Called once, at start (tests call it again).
+void open_log(LogLevel level, const std::string& file) noexcept;
+
+/// For messages whose making costs something.
+[[nodiscard]] inline bool log_enabled(LogLevel level) noexcept {
+  return level <= g_log_level.load(std::memory_order_relaxed);
+}
 
 void log_error(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 void log_warn(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 void log_info(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 void log_debug(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
+void log_trace(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
+
+/// Only the first message with this key in this process is written. Where more than a thousand keys were used, further
+/// new ones are not.
+void log_once(LogLevel level, std::string_view key, const char* format, ...) noexcept
+    __attribute__((format(printf, 3, 4)));
 
 }  // namespace graphpool
