@@ -11,34 +11,38 @@ template <typename Reader>
 constexpr bool is_good_default(std::string_view text) {
   if constexpr (std::is_trivially_copyable_v<typename Reader::Value>) {
     typename Reader::Value value{};
-    return !Reader::read(items_of<Reader>(text), value).has_value();
+    return !Reader::read(reading::items_of<Reader>(text), value).has_value();
   } else {
     return true;
   }
 }
 #define POLICY_TOP(name, reader, fallback, help) \
-  static_assert(is_good_default<reader>(fallback), "policy_keys.def: bad default of " #name);
+  static_assert(is_good_default<reading::reader>(fallback), "policy_keys.def: bad default of " #name);
 #define POLICY_KEY(section, name, reader, fallback, help) \
-  static_assert(is_good_default<reader>(fallback), "policy_keys.def: bad default of " #section "." #name);
+  static_assert(is_good_default<reading::reader>(fallback), "policy_keys.def: bad default of " #section "." #name);
 #define BUFFER_KEY(name, reader, fallback, help) \
-  static_assert(is_good_default<reader>(fallback), "policy_keys.def: bad default of buffer." #name);
+  static_assert(is_good_default<reading::reader>(fallback), "policy_keys.def: bad default of buffer." #name);
 #include "policy/policy_keys.def"
 
 constexpr Key<Policy> kPolicyKeys[] = {
-#define POLICY_TOP(name, reader, fallback, help)                                 \
-  {"",                                                                           \
-   #name,                                                                        \
-   fallback,                                                                     \
-   help,                                                                         \
-   reader::kForms,                                                               \
-   [](Policy& policy, Items items) { return reader::read(items, policy.name); }, \
-   &items_of<reader>,                                                            \
-   &reader::allowed},
-#define POLICY_KEY(section, name, reader, fallback, help)  \
-  {#section,          #name,                               \
-   fallback,          help,                                \
-   reader::kForms,    [](Policy& policy, Items items) { return reader::read(items, policy.section.name); }, \
-   &items_of<reader>, &reader::allowed},
+#define POLICY_TOP(name, reader, fallback, help)                                                   \
+  {"",                                                                                             \
+   #name,                                                                                          \
+   fallback,                                                                                       \
+   help,                                                                                           \
+   reading::reader::kForms,                                                                        \
+   [](Policy& policy, reading::Items items) { return reading::reader::read(items, policy.name); }, \
+   &reading::items_of<reading::reader>,                                                            \
+   &reading::reader::allowed},
+#define POLICY_KEY(section, name, reader, fallback, help)                                                  \
+  {#section,                                                                                               \
+   #name,                                                                                                  \
+   fallback,                                                                                               \
+   help,                                                                                                   \
+   reading::reader::kForms,                                                                                \
+   [](Policy& policy, reading::Items items) { return reading::reader::read(items, policy.section.name); }, \
+   &reading::items_of<reading::reader>,                                                                    \
+   &reading::reader::allowed},
 #include "policy/policy_keys.def"
 };
 
@@ -48,13 +52,13 @@ constexpr Key<BufferRule> kBufferKeys[] = {
    #name,                                                             \
    fallback,                                                          \
    help,                                                              \
-   reader::kForms,                                                    \
-   [](BufferRule& rule, Items items) {                                \
+   reading::reader::kForms,                                           \
+   [](BufferRule& rule, reading::Items items) {                       \
      rule.said |= 1u << static_cast<unsigned>(BufferRule::Key::name); \
-     return reader::read(items, rule.name);                           \
+     return reading::reader::read(items, rule.name);                  \
    },                                                                 \
-   &items_of<reader>,                                                 \
-   &reader::allowed},
+   &reading::items_of<reading::reader>,                               \
+   &reading::reader::allowed},
 #include "policy/policy_keys.def"
 };
 static_assert(std::size(kBufferKeys) <= 32, "BufferRule::said holds one bit a key: widen it");

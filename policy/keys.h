@@ -16,8 +16,8 @@ struct Key {
   std::string_view name;
   std::string_view fallback;  ///< as an environment variable would say it
   std::string_view help;
-  unsigned forms;  ///< Form bits
-  Outcome (*read)(Target& target, Items items);
+  unsigned forms;  ///< reading::Form bits
+  reading::Outcome (*read)(Target& target, reading::Items items);
   std::vector<std::string_view> (*items)(std::string_view text);  ///< the items of an environment variable's text
   std::string (*allowed)();
 };

@@ -23,6 +23,8 @@
 namespace graphpool {
 namespace {
 
+using namespace reading;
+
 constexpr std::size_t kMostDots = 32;
 constexpr std::size_t kLongestQuote = 64;
 constexpr std::size_t kLongestReason = 300;

@@ -20,7 +20,7 @@ namespace graphpool {
 template <typename Reader>
 constexpr typename Reader::Value default_value(std::string_view text) {
   typename Reader::Value value{};
-  static_cast<void>(Reader::read(items_of<Reader>(text), value));
+  static_cast<void>(Reader::read(reading::items_of<Reader>(text), value));
   return value;
 }
 
@@ -48,7 +48,7 @@ struct AllocationQuery {
 /// One [[buffer]] rule. In a loaded policy every field holds its final value: what the rule did not say is taken from
 /// [pool] and [graph].
 struct BufferRule {
-#define BUFFER_KEY(name, reader, fallback, help) reader::Value name = default_value<reader>(fallback);
+#define BUFFER_KEY(name, reader, fallback, help) reading::reader::Value name = default_value<reading::reader>(fallback);
 #include "policy/policy_keys.def"
 
   /// The position of a key among the rows, and whether the rule itself said it.
@@ -68,11 +68,12 @@ struct BufferRule {
 };
 
 struct Policy {
-#define POLICY_TOP(name, reader, fallback, help) reader::Value name = default_value<reader>(fallback);
+#define POLICY_TOP(name, reader, fallback, help) reading::reader::Value name = default_value<reading::reader>(fallback);
 #include "policy/policy_keys.def"
 
 #define POLICY_SECTION(type, section, help) struct type {
-#define POLICY_KEY(section, name, reader, fallback, help) reader::Value name = default_value<reader>(fallback);
+#define POLICY_KEY(section, name, reader, fallback, help) \
+  reading::reader::Value name = default_value<reading::reader>(fallback);
 #define POLICY_END(type, section)               \
   bool operator==(const type&) const = default; \
   }                                             \

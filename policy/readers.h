@@ -21,7 +21,7 @@
 #include "policy/glob.h"
 #include "policy/values.h"
 
-namespace graphpool {
+namespace graphpool::reading {
 
 enum Form : unsigned { kBoolean = 1, kInteger = 2, kString = 4, kList = 8 };
 
@@ -33,8 +33,6 @@ struct Fault {
 };
 using Outcome = std::optional<Fault>;
 using Items = std::span<const std::string_view>;
-
-namespace reading {
 
 constexpr Outcome kGood = std::nullopt;
 constexpr Outcome bad(std::size_t offset = 0, std::size_t item = 0) { return Fault{item, offset}; }
@@ -128,14 +126,12 @@ constexpr Outcome printable(std::string_view text) {
 
 inline constexpr std::string_view kSizeHelp = "bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB";
 
-}  // namespace reading
-
 struct Flag {
   using Value = bool;
   static constexpr unsigned kForms = kBoolean;
   static constexpr Outcome read(Items items, Value& value) {
     value = items[0] == "true" || items[0] == "1" || items[0] == "on";
-    return value || items[0] == "false" || items[0] == "0" || items[0] == "off" ? reading::kGood : reading::bad();
+    return value || items[0] == "false" || items[0] == "0" || items[0] == "off" ? kGood : bad();
   }
   static std::string allowed() { return "true, false (in the environment also 1, 0, on, off)"; }
 };
@@ -146,9 +142,9 @@ struct Number {
   static constexpr unsigned kForms = kInteger;
   static constexpr Outcome read(Items items, Value& value) {
     std::uint64_t wide = 0;
-    if (Outcome fault = reading::quantity(items[0], reading::kNoUnits, Most, wide)) return fault;
+    if (Outcome fault = quantity(items[0], kNoUnits, Most, wide)) return fault;
     value = static_cast<Value>(wide);
-    return value >= Least ? reading::kGood : reading::bad();
+    return value >= Least ? kGood : bad();
   }
   static std::string allowed() { return "an integer from " + std::to_string(Least) + " to " + std::to_string(Most); }
 };
@@ -160,11 +156,11 @@ struct SizeBetween {
   using Value = Bytes;
   static constexpr unsigned kForms = kInteger | kString;
   static constexpr Outcome read(Items items, Value& value) {
-    if (Outcome fault = reading::size(items[0], value.bytes)) return fault;
-    return value.bytes >= Least && value.bytes <= Most ? reading::kGood : reading::bad();
+    if (Outcome fault = size(items[0], value.bytes)) return fault;
+    return value.bytes >= Least && value.bytes <= Most ? kGood : bad();
   }
   static std::string allowed() {
-    std::string text = "a size: " + std::string(reading::kSizeHelp);
+    std::string text = "a size: " + std::string(kSizeHelp);
     if (Least > 0) text += "; at least " + std::to_string(Least) + " bytes";
     if (Most < std::numeric_limits<std::uint64_t>::max()) text += "; at most " + std::to_string(Most) + " bytes";
     return text;
@@ -178,16 +174,16 @@ struct PartOfMemory {
   static constexpr unsigned kForms = kInteger | kString;
   static constexpr Outcome read(Items items, Value& value) {
     value = Share{};
-    if (!items[0].ends_with('%')) return reading::size(items[0], value.bytes);
+    if (!items[0].ends_with('%')) return size(items[0], value.bytes);
     std::uint64_t percent = 0;
-    if (Outcome fault = reading::quantity(items[0].substr(0, items[0].size() - 1), reading::kNoUnits, 100, percent)) {
+    if (Outcome fault = quantity(items[0].substr(0, items[0].size() - 1), kNoUnits, 100, percent)) {
       return fault;
     }
     value.percent = static_cast<std::uint32_t>(percent);
     value.is_percent = true;
-    return reading::kGood;
+    return kGood;
   }
-  static std::string allowed() { return "0% to 100%, or a size: " + std::string(reading::kSizeHelp); }
+  static std::string allowed() { return "0% to 100%, or a size: " + std::string(kSizeHelp); }
 };
 
 struct Duration {
@@ -196,9 +192,9 @@ struct Duration {
   static constexpr Outcome read(Items items, Value& value) {
     std::uint64_t ns = 0;
     constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-    if (Outcome fault = reading::quantity(items[0], reading::kTimeUnits, kMost, ns)) return fault;
+    if (Outcome fault = quantity(items[0], kTimeUnits, kMost, ns)) return fault;
     value = std::chrono::nanoseconds(static_cast<std::int64_t>(ns));
-    return reading::kGood;
+    return kGood;
   }
   static std::string allowed() { return "a number with ms, s or min"; }
 };
@@ -208,7 +204,7 @@ struct PermitCount {
   static constexpr unsigned kForms = kInteger | kString;
   static constexpr Outcome read(Items items, Value& value) {
     value = PermitLimit{};
-    if (items[0] == "auto") return reading::kGood;
+    if (items[0] == "auto") return kGood;
     return Number<1, 65536>::read(items, value.count);
   }
   static std::string allowed() { return "auto, or " + Number<1, 65536>::allowed(); }
@@ -219,14 +215,14 @@ struct VerifyRule {
   static constexpr unsigned kForms = kString;
   static constexpr Outcome read(Items items, Value& value) {
     value = Verify{};
-    if (items[0] == "off") return reading::kGood;
+    if (items[0] == "off") return kGood;
     constexpr std::size_t kPrefix = 6;
     if (items[0].starts_with("first:")) {
       value.mode = Verify::Mode::kFirst;
     } else if (items[0].starts_with("every:")) {
       value.mode = Verify::Mode::kEvery;
     } else {
-      return reading::bad();
+      return bad();
     }
     std::string_view number[] = {items[0].substr(kPrefix)};
     Outcome fault = Count::read(number, value.count);
@@ -293,9 +289,9 @@ struct Choice {
     for (const Name<Enum>& name : kNames<Enum>) {
       if (name.text != items[0]) continue;
       value = name.value;
-      return reading::kGood;
+      return kGood;
     }
-    return reading::bad();
+    return bad();
   }
   static std::string allowed() {
     std::string text;
@@ -310,18 +306,16 @@ struct Choice {
 struct SizeSpan {
   using Value = Span;
   static constexpr unsigned kForms = kInteger | kString;
-  static constexpr Outcome read(Items items, Value& value) {
-    return reading::span(items[0], reading::kSizeUnits, value);
-  }
+  static constexpr Outcome read(Items items, Value& value) { return span(items[0], kSizeUnits, value); }
   static std::string allowed() {
-    return "a size, \">=size\", \"<=size\" or \"size..size\"; a size is " + std::string(reading::kSizeHelp);
+    return "a size, \">=size\", \"<=size\" or \"size..size\"; a size is " + std::string(kSizeHelp);
   }
 };
 
 struct IndexSpan {
   using Value = Span;
   static constexpr unsigned kForms = kInteger | kString;
-  static constexpr Outcome read(Items items, Value& value) { return reading::span(items[0], reading::kNoUnits, value); }
+  static constexpr Outcome read(Items items, Value& value) { return span(items[0], kNoUnits, value); }
   static std::string allowed() { return "a number from 0, \">=n\", \"<=n\" or \"n..m\""; }
 };
 
@@ -330,7 +324,7 @@ struct Text {
   static constexpr unsigned kForms = kString;
   static Outcome read(Items items, Value& value) {
     value = items[0];
-    return reading::printable(items[0]);
+    return printable(items[0]);
   }
   static std::string allowed() { return "text without control characters"; }
 };
@@ -340,7 +334,7 @@ struct GlobText {
   static constexpr unsigned kForms = kString;
   static Outcome read(Items items, Value& value) {
     value = Glob(items[0]);
-    return reading::printable(items[0]);
+    return printable(items[0]);
   }
   static std::string allowed() { return "a pattern; * stands for any characters, ? for one"; }
 };
@@ -351,11 +345,11 @@ struct GlobList {
   static Outcome read(Items items, Value& value) {
     value.clear();
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (items[i].empty()) return reading::bad(0, i);
-      if (Outcome fault = reading::printable(items[i])) return reading::bad(fault->offset, i);
+      if (items[i].empty()) return bad(0, i);
+      if (Outcome fault = printable(items[i])) return bad(fault->offset, i);
       value.emplace_back(items[i]);
     }
-    return reading::kGood;
+    return kGood;
   }
   static std::string allowed() {
     return "a list of patterns, none empty (in the environment separated by commas); * stands for any characters, "
@@ -370,10 +364,10 @@ struct DeviceList {
     value.clear();
     for (std::size_t i = 0; i < items.size(); ++i) {
       std::uint32_t device = 0;
-      if (Outcome fault = Number<0, 65535>::read(items.subspan(i, 1), device)) return reading::bad(fault->offset, i);
+      if (Outcome fault = Number<0, 65535>::read(items.subspan(i, 1), device)) return bad(fault->offset, i);
       value.push_back(device);
     }
-    return reading::kGood;
+    return kGood;
   }
   static std::string allowed() { return "a device number from 0, or a list of them"; }
 };
@@ -382,13 +376,13 @@ struct ByteRange {
   using Value = WrittenRange;
   static constexpr unsigned kForms = kInteger | kString | kList;
   static constexpr Outcome read(Items items, Value& value) {
-    if (items.size() != 2) return reading::bad(0, items.size());
-    if (Outcome fault = reading::size(items[0], value.offset_bytes)) return fault;
-    if (Outcome fault = reading::size(items[1], value.length_bytes)) return reading::bad(fault->offset, 1);
+    if (items.size() != 2) return bad(0, items.size());
+    if (Outcome fault = size(items[0], value.offset_bytes)) return fault;
+    if (Outcome fault = size(items[1], value.length_bytes)) return bad(fault->offset, 1);
     bool fits = value.length_bytes <= std::numeric_limits<std::uint64_t>::max() - value.offset_bytes;
-    return fits ? reading::kGood : reading::bad(0, 1);
+    return fits ? kGood : bad(0, 1);
   }
-  static std::string allowed() { return "[offset, length], each " + std::string(reading::kSizeHelp); }
+  static std::string allowed() { return "[offset, length], each " + std::string(kSizeHelp); }
 };
 
 /// The items of a text: those between commas where the reader takes a list (none if it is empty), else the text itself.
@@ -409,4 +403,8 @@ constexpr std::vector<std::string_view> items_of(std::string_view text) {
   return items;
 }
 
+}  // namespace graphpool::reading
+
+namespace graphpool {
+using reading::name_of;
 }  // namespace graphpool

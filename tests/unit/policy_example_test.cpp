@@ -10,6 +10,8 @@
 namespace graphpool {
 namespace {
 
+using namespace reading;
+
 std::string file_text() {
   std::ostringstream text;
   text << std::ifstream(GRAPHPOOL_EXAMPLE_POLICY).rdbuf();

@@ -8,6 +8,8 @@
 namespace graphpool {
 namespace {
 
+using namespace reading;
+
 template <typename Target>
 void defaults_are_good(std::span<const Key<Target>> keys) {
   Target target;

@@ -17,6 +17,8 @@
 namespace graphpool {
 namespace {
 
+using namespace reading;
+
 using Messages = std::vector<std::string>;
 
 const char* g_file_text = nullptr;  // null: there is no such file

@@ -11,6 +11,8 @@
 namespace graphpool {
 namespace {
 
+using namespace reading;
+
 using namespace std::chrono_literals;
 using Messages = std::vector<std::string>;
 

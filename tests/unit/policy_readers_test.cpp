@@ -9,6 +9,8 @@
 namespace graphpool {
 namespace {
 
+using namespace reading;
+
 using namespace std::chrono_literals;
 
 template <typename Reader>
