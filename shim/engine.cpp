@@ -31,6 +31,7 @@ const Policy& policy() noexcept { return *g_policy; }
 
 bool start_engine() noexcept {
   Loaded loaded = load(read_policy_file, environ);
+  if (loaded.policy.has_value()) open_log(loaded.policy->log.level, loaded.policy->log.file);
   for (const std::string& warning : loaded.warnings) log_warn("%s", warning.c_str());
   if (!loaded.policy.has_value()) {
     for (const std::string& error : loaded.errors) log_error("%s", error.c_str());
