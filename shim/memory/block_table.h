@@ -1,0 +1,167 @@
+// block_table.h: every device allocation of the program that we know, found by any address inside it.
+//
+// Why: each captured operand, each copy and each free asks "whose memory is this?", so a lookup must cost a few
+// nanoseconds and take no lock. A radix tree over 4 KiB pages does that: three dependent loads.
+//
+//   root[bits 46..36] -> region[bits 35..24] -> leaf[bits 23..12] -> block, or a list where several share the page
+//                        region entries also hold a block that covers the whole 16 MiB (so that a 64 GiB allocation
+//                        costs 4096 stores, not 16 million)
+//
+// Invariants (is_valid() in debug builds and tests):
+//   - ranges never overlap;
+//   - nodes, page lists and Block objects are recycled, never given back to the heap: a reader that races with a removal
+//     reads stale words, never unmapped memory, and a Block's sequence number tells it that the words are stale.
+// Threads: find() from any thread without a lock. insert(), remove() under the caller's lock (the pool's,
+// rank kBlocks). The other members of Block belong to whoever holds that lock; a thread that was handed a pointer into
+// the block by the program may read those marked "fixed while live".
+// Units: bytes. Not here: who may reuse a block (pool.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace graphpool {
+
+class Chunk;
+class Fence;
+struct FreeList;
+
+/// Which of the program's calls made the memory.
+enum class AllocationFunction : std::uint8_t {
+  kMalloc,
+  kExtMalloc,    ///< hipExtMallocWithFlags
+  kMallocAsync,  ///< hipMallocAsync, from a memory pool or by rule from ours
+  kMallocFromPool,
+  kMallocPitch,  ///< hipMallocPitch, hipMemAllocPitch
+  kMalloc3D,
+  kMallocManaged,
+  kHostMalloc,  ///< every function that returns pinned host memory
+};
+
+enum class MemoryKind : std::uint8_t {
+  kDevice,
+  kStreamOrdered,  ///< device memory owned by one of the runtime's memory pools
+  kManaged,
+  kHost,
+};
+
+enum class BlockBacking : std::uint8_t { kClassic, kVmm };
+
+enum class BlockState : std::uint8_t {
+  kFree,     ///< not in the table
+  kLive,     ///< the program's
+  kLeaving,  ///< a free is under way
+  kPending,  ///< freed by the program; reusable once the device has passed its fence
+  kKept,     ///< freed by the program, ours to hand out again
+};
+
+struct Block {
+  // Read by racing lookups: sequence is odd while base and end change.
+  std::atomic<std::uint32_t> sequence{0};
+  std::atomic<std::uintptr_t> base{0};
+  std::atomic<std::uintptr_t> end{0};  ///< base + the bytes the program asked for
+  std::atomic<BlockState> state{BlockState::kFree};
+
+  // Fixed while live.
+  int device = 0;
+  unsigned flags = 0;
+  MemoryKind kind = MemoryKind::kDevice;
+  BlockBacking backing = BlockBacking::kClassic;
+  AllocationFunction function = AllocationFunction::kMalloc;
+  std::uint32_t rule = 0;       ///< the buffer rule that decided, by the policy's number; 0: none
+  std::uint32_t call_site = 0;  ///< 0: unknown
+  std::uint64_t order = 0;      ///< its number among the process's allocations
+  std::uint64_t generation = 0;  ///< changes with every hand-out of the address: (base, generation) names one allocation
+  std::atomic<bool> exported{false};  ///< its handle left the process: really freed, never handed out again
+
+  // The pool's, under its lock.
+  FreeList* list = nullptr;     ///< where it goes when freed; null: not pooled
+  std::size_t heap_index = 0;   ///< its place in the list's heap while kept
+  Block* older = nullptr;       ///< neighbours in the order of frees, while kept or pending
+  Block* newer = nullptr;
+  bool linked = false;          ///< in that order
+  Chunk* chunk = nullptr;       ///< the VMM chunk it is part of
+  Fence* fence = nullptr;       ///< while pending
+  Block* next_free = nullptr;   ///< in the table's store of unused blocks
+
+  std::uintptr_t address() const noexcept { return base.load(std::memory_order_relaxed); }
+  void* pointer() const noexcept { return reinterpret_cast<void*>(address()); }
+  std::size_t bytes() const noexcept { return end.load(std::memory_order_relaxed) - address(); }
+  bool live() const noexcept {
+    const BlockState now = state.load(std::memory_order_acquire);
+    return now == BlockState::kLive || now == BlockState::kLeaving;
+  }
+};
+
+class BlockTable {
+ public:
+  BlockTable() = default;
+  BlockTable(const BlockTable&) = delete;
+  BlockTable& operator=(const BlockTable&) = delete;
+
+  /// The block with this address inside, live or kept; null if we know none.
+  Block* find(const void* address) const noexcept;
+
+  /// Blocks that share an address with [base, base + bytes), appended to `found`.
+  void overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Block*>* found) const;
+
+  /// A block for [base, base + bytes), which overlaps no other, with default members and state kLive. Null if it cannot
+  /// be known: no bytes, an address beyond user space, no host memory.
+  Block* insert(std::uintptr_t base, std::size_t bytes) noexcept;
+
+  /// Takes the block out; the object may serve another allocation.
+  void remove(Block* block) noexcept;
+
+  std::size_t size() const noexcept { return count_; }
+
+  /// Calls visit(Block*) for every block, in rising address order. Under the lock; visit must not change the table.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (const Block* block : blocks_in_order()) visit(const_cast<Block*>(block));
+  }
+
+  /// All invariants hold. Slow.
+  bool is_valid() const;
+
+ private:
+  static constexpr unsigned kPageShift = 12, kRegionShift = 24, kRootShift = 36;
+  static constexpr unsigned kAddressBits = 47;
+  static constexpr std::size_t kFan = 4096;
+  static constexpr std::size_t kRootFan = std::size_t{1} << (kAddressBits - kRootShift);
+  static constexpr std::size_t kListItems = 8;
+
+  /// Blocks that share a page, in no order; holes are null. Chained when more than kListItems share it.
+  struct PageList {
+    std::array<std::atomic<Block*>, kListItems> items{};
+    std::atomic<PageList*> more{nullptr};
+  };
+  /// 0, a Block*, or a PageList* with bit 0 set.
+  using Slot = std::atomic<std::uintptr_t>;
+  struct Leaf {
+    std::array<Slot, kFan> pages{};
+  };
+  struct Region {
+    std::array<std::atomic<Leaf*>, kFan> leaves{};
+    std::array<std::atomic<Block*>, kFan> whole{};
+  };
+
+  Leaf* leaf_for(std::uintptr_t address) noexcept;
+  Region* region_for(std::uintptr_t address) noexcept;
+  bool add_to_slot(Slot& slot, Block* block) noexcept;
+  static void remove_from_slot(Slot& slot, const Block* block) noexcept;
+  static Block* find_in_slot(std::uintptr_t slot, std::uintptr_t address) noexcept;
+  bool fill(Block* block, std::uintptr_t base, std::uintptr_t end) noexcept;
+  void clear(Block* block) noexcept;
+  void recycle(Block* block) noexcept;
+  std::vector<const Block*> blocks_in_order() const;
+
+  std::array<std::atomic<Region*>, kRootFan> root_{};
+  Block* unused_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,880 @@
+#include "shim/memory/pool.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "shim/capture/open_captures.h"
+#include "shim/memory/never_address.h"
+#include "shim/memory/slot_set.h"
+#include "shim/units.h"
+
+namespace graphpool {
+namespace {
+
+bool valid_device(int device) noexcept { return device >= 0 && device < kMaxDevices; }
+
+std::size_t pages(std::size_t bytes) noexcept { return round_up(bytes, kPageBytes); }
+
+std::size_t alignment_of(std::size_t bytes) noexcept { return bytes >= kLargePageBytes ? kLargePageBytes : kPageBytes; }
+
+/// What the program called.
+hipError_t call_native(const AllocationRequest& request, void** ptr) noexcept {
+  switch (request.function) {
+    case AllocationFunction::kExtMalloc:
+      return next().hipExtMallocWithFlags(ptr, request.bytes, request.flags);
+    case AllocationFunction::kMallocAsync:
+      return next().hipMallocAsync(ptr, request.bytes, request.stream);
+    default:
+      return next().hipMalloc(ptr, request.bytes);
+  }
+}
+
+/// New memory that we may keep later: not owned by one of the runtime's memory pools.
+hipError_t call_fresh(const AllocationRequest& request, void** ptr) noexcept {
+  if (request.function == AllocationFunction::kMallocAsync) return next().hipMalloc(ptr, request.bytes);
+  return call_native(request, ptr);
+}
+
+bool later(const Block* a, const Block* b) noexcept { return a->address() > b->address(); }
+
+}  // namespace
+
+void* Pool::never_address() noexcept { return never_allocated_address(); }
+
+std::size_t Pool::KeyHash::operator()(const PoolKey& key) const noexcept {
+  std::uint64_t hash = key.bytes * 0x9E3779B97F4A7C15u;
+  hash ^= (std::uint64_t{key.call_site} << 32 | key.rule) * 0xC2B2AE3D27D4EB4Fu;
+  hash ^= static_cast<std::uint64_t>(key.device) << 8 ^ static_cast<std::uint64_t>(key.function) << 4 ^ key.flags ^
+          static_cast<std::uint64_t>(key.backing) << 16;
+  return hash ^ hash >> 29;
+}
+
+void Pool::configure(const PoolSettings& settings, Decider decide) noexcept {
+  std::lock_guard guard(lock_);
+  settings_ = settings;
+  decide_ = decide;
+  for (Device& device : devices_) device.limit_bytes.store(kUnknown);
+  enabled_.store(settings.enabled, std::memory_order_relaxed);
+}
+
+void Pool::disable() noexcept {
+  enabled_.store(false, std::memory_order_relaxed);
+  for (int device = 0; device < kMaxDevices; ++device) (void)release_all(device);
+}
+
+// --- allocation ---
+
+hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
+  if (ptr == nullptr || request.bytes == 0) return call_native(request, ptr);
+  const bool capturing = captures_open();
+  const bool may_pool = enabled() && valid_device(request.device) && request.flags == hipDeviceMallocDefault &&
+                        request.bytes < settings_.large_bytes &&
+                        (request.function != AllocationFunction::kMallocAsync || !capturing);
+  Decision decision{.pool = false};
+  if (may_pool && decide_ != nullptr) decision = decide_(request);
+  PoolKey key{.bytes = request.bytes,
+              .device = request.device,
+              .flags = request.flags,
+              .rule = decision.rule,
+              .call_site = decision.by_call_site ? decision.call_site : 0,
+              .function = request.function,
+              .backing = decision.backing};
+
+  if (decision.pool && !capturing) {
+    const bool in_stream_order = request.function == AllocationFunction::kMallocAsync;
+    const hipStream_t* stream = in_stream_order ? &request.stream : nullptr;
+    Block* block = take_kept(key, decision, stream);
+    if (block == nullptr && key.backing == BlockBacking::kVmm) {
+      block = allocate_vmm(key, decision);
+      if (block == nullptr) {
+        key.backing = BlockBacking::kClassic;
+        block = take_kept(key, decision, stream);
+      }
+    }
+    if (block != nullptr) {
+      *ptr = block->pointer();
+      return hipSuccess;
+    }
+  }
+  key.backing = BlockBacking::kClassic;
+  const hipError_t error = retry_after_trim(
+      request.device, [&] { return decision.pool ? call_fresh(request, ptr) : call_native(request, ptr); });
+  if (error != hipSuccess) return error;
+  if (!decision.pool) {
+    // Memory of a captured allocation belongs to the graph: it comes and goes without a call we would see.
+    if (capturing && request.function == AllocationFunction::kMallocAsync) return error;
+    note_native(*ptr, request.bytes, request.device, request.flags,
+                request.function == AllocationFunction::kMallocAsync ? MemoryKind::kStreamOrdered : MemoryKind::kDevice,
+                request.function);
+    return error;
+  }
+  try {
+    std::lock_guard guard(lock_);
+    ++counters_.fresh;
+    (void)enter(*ptr, request.bytes, &key, decision);
+  } catch (const std::bad_alloc&) {
+    // The memory stays unknown to us: everything about it is forwarded.
+  }
+  recycle_fences();
+  return error;
+}
+
+/// Makes the memory known; with a key, it comes back to that key's list when freed. Null where it cannot be known.
+Block* Pool::enter(void* ptr, std::size_t bytes, const PoolKey* key, const Decision& decision) {
+  const auto base = reinterpret_cast<std::uintptr_t>(ptr);
+  // The runtime has just handed it out, so what we knew there was freed past us.
+  std::vector<Block*> stale;
+  table_.overlaps(base, bytes, &stale);
+  for (Block* block : stale) forget(block);
+  FreeList* list = key == nullptr ? nullptr : join_list(*key);
+  Block* block = table_.insert(base, bytes);
+  if (block == nullptr) {
+    if (list != nullptr && --list->members == 0) lists_.erase(list->key);
+    return nullptr;
+  }
+  if (key != nullptr) {
+    block->device = key->device;
+    block->flags = key->flags;
+    block->function = key->function;
+    block->backing = key->backing;
+    block->list = list;
+  }
+  hand_out(block, decision);
+  return block;
+}
+
+void Pool::hand_out(Block* block, const Decision& decision) noexcept {
+  block->rule = decision.rule;
+  block->call_site = decision.call_site;
+  block->order = ++last_order_;
+  block->generation = ++last_generation_;
+  block->state.store(BlockState::kLive, std::memory_order_release);
+}
+
+void Pool::note_native(void* ptr, std::size_t bytes, int device, unsigned flags, MemoryKind kind,
+                       AllocationFunction function) noexcept {
+  if (ptr == nullptr || bytes == 0) return;
+  try {
+    std::lock_guard guard(lock_);
+    ++counters_.fresh;
+    Block* block = enter(ptr, bytes, nullptr, Decision{.pool = false});
+    if (block == nullptr) return;
+    block->device = device;
+    block->flags = flags;
+    block->kind = kind;
+    block->function = function;
+  } catch (const std::bad_alloc&) {
+    // The memory stays unknown to us: everything about it is forwarded.
+  }
+  recycle_fences();
+}
+
+/// A kept block of the key, live again; null if there is none. With a stream: also one that was freed in its order.
+Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipStream_t* stream) {
+  for (bool collected = false;; collected = true) {
+    Block* block = nullptr;
+    Named parked{};
+    bool pending = false;
+    {
+      std::lock_guard guard(lock_);
+      const auto found = lists_.find(key);
+      if (found == lists_.end()) return nullptr;
+      block = take_locked(*found->second, stream);
+      if (block == nullptr) {
+        pending = !found->second->pending.empty();
+      } else if (block->chunk != nullptr && !block->chunk->resident()) {
+        block->chunk->changing = true;
+        block->state.store(BlockState::kLeaving, std::memory_order_release);
+        parked = {block, block->generation, key.device, block->kind};
+      } else {
+        hand_out(block, decision);
+        ++counters_.reused;
+      }
+    }
+    recycle_fences();
+    if (parked.block != nullptr) return load_chunk(parked, decision) ? block : nullptr;
+    if (block != nullptr || !pending || collected || !collect_pending(key)) return block;
+  }
+}
+
+/// Takes the block with the lowest address that may be used at once out of the list.
+Block* Pool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
+  Block* best = list.heap.empty() ? nullptr : list.heap.front();
+  if (stream != nullptr) {
+    for (Block* block : list.pending)
+      if (block->fence != nullptr && (best == nullptr || later(best, block)) &&
+          work_.same_stream(block->fence, *stream))
+        best = block;
+  }
+  if (best == nullptr || (best->chunk != nullptr && best->chunk->changing)) return nullptr;
+  if (best->state.load() == BlockState::kKept) {
+    from_kept(best);
+  } else {
+    from_pending(best);
+  }
+  if (best->chunk != nullptr) best->chunk->used_bytes += pages(best->bytes());
+  return best;
+}
+
+/// Moves blocks whose fence the device has passed to the kept ones. False: there was none.
+bool Pool::collect_pending(const PoolKey& key) {
+  PrivateCalls private_calls;
+  // Blocks freed where no fence could be made get one now.
+  for (;;) {
+    {
+      std::lock_guard guard(lock_);
+      const auto found = lists_.find(key);
+      if (found == lists_.end()) return false;
+      const auto& pending = found->second->pending;
+      if (std::none_of(pending.begin(), pending.end(), [](const Block* block) { return block->fence == nullptr; }))
+        break;
+    }
+    Fence* fence = work_.make_fence(key.device);
+    if (fence == nullptr) break;
+    std::lock_guard guard(lock_);
+    const auto found = lists_.find(key);
+    if (found != lists_.end()) {
+      for (Block* block : found->second->pending) {
+        if (block->fence != nullptr) continue;
+        block->fence = std::exchange(fence, nullptr);
+        break;
+      }
+    }
+    if (fence != nullptr && StreamWork::drop_reference(fence)) add_dropped(fence);
+  }
+  bool any = false;
+  {
+    std::lock_guard guard(lock_);
+    const auto found = lists_.find(key);
+    if (found == lists_.end()) return false;
+    std::vector<Block*>& pending = found->second->pending;
+    for (std::size_t i = 0; i < pending.size();) {
+      Block* block = pending[i];
+      if (block->fence == nullptr || !work_.passed(block->fence)) {
+        ++i;
+        continue;
+      }
+      // It keeps its place in the order of frees.
+      drop_fence(block);
+      pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
+      push_heap(block);
+      any = true;
+    }
+  }
+  recycle_fences();
+  return any;
+}
+
+// --- VMM ---
+
+/// Physical memory for a chunk of which we held the addresses only. The block is out of its list, its chunk marked.
+bool Pool::load_chunk(Named named, const Decision& decision) {
+  Chunk* chunk = named.block->chunk;
+  const int device = chunk->device();
+  const bool loaded = may_map_now(device) && chunk->load() == hipSuccess;
+  std::lock_guard guard(lock_);
+  chunk->changing = false;
+  if (loaded) {
+    --device_of(device).parked;
+    for_each_kept(chunk, [&](Block* block) { link_newest(block); });
+    hand_out(named.block, decision);
+    ++counters_.reused;
+    return true;
+  }
+  to_kept(named.block, false);
+  return false;
+}
+
+template <typename Visit>
+void Pool::for_each_kept(const Chunk* chunk, Visit visit) {
+  for (auto& [key, list] : lists_) {
+    if (key.backing != BlockBacking::kVmm || key.device != chunk->device()) continue;
+    for (Block* block : list->heap)
+      if (block->chunk == chunk) visit(block);
+  }
+}
+
+Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
+  const std::size_t bytes = pages(key.bytes);
+  std::size_t chunk_bytes = 0;
+  {
+    std::lock_guard guard(lock_);
+    Device& device = device_of(key.device);
+    for (auto& chunk : device.chunks) {
+      if (chunk->changing || !chunk->resident()) continue;
+      if (Block* block = place(*chunk, key, decision)) return block;
+    }
+    device.chunks.reserve(device.chunks.size() + 8);
+    chunk_bytes = std::max(settings_.chunk_bytes, bytes);
+    if (!device.preallocated) chunk_bytes = std::max(chunk_bytes, settings_.preallocate_bytes);
+  }
+  if (!vmm_works(key.device) || !may_map_now(key.device)) return nullptr;
+  std::unique_ptr<Chunk> chunk;
+  if (make_chunk(key.device, chunk_bytes, &chunk) != hipSuccess) return nullptr;
+  std::lock_guard guard(lock_);
+  Device& device = device_of(key.device);
+  device.preallocated = true;
+  device.chunks.push_back(std::move(chunk));
+  return place(*device.chunks.back(), key, decision);
+}
+
+Block* Pool::place(Chunk& chunk, const PoolKey& key, const Decision& decision) {
+  const std::size_t bytes = pages(key.bytes);
+  const std::optional<std::size_t> offset = chunk.free_ranges.take(chunk.base(), bytes, alignment_of(bytes));
+  if (!offset) return nullptr;
+  Block* block = enter(reinterpret_cast<void*>(chunk.base() + *offset), key.bytes, &key, decision);
+  if (block == nullptr) {
+    chunk.free_ranges.give(*offset, bytes);
+    return nullptr;
+  }
+  block->chunk = &chunk;
+  chunk.used_bytes += bytes;
+  ++chunk.busy_parts;
+  vmm_blocks_.fetch_add(1, std::memory_order_relaxed);
+  ++counters_.fresh;
+  return block;
+}
+
+// --- free ---
+
+hipError_t Pool::free(void* ptr, Free forward) {
+  if (ptr == nullptr || table_.find(ptr) == nullptr) return forward(ptr);
+  const bool is_hip_free = forward == next().hipFree;
+  Named named{};
+  bool vmm = false, keepable = false;
+  {
+    std::lock_guard guard(lock_);
+    Block* block = table_.find(ptr);
+    if (block != nullptr) {
+      vmm = block->backing == BlockBacking::kVmm;
+      const bool interior = block->pointer() != ptr;
+      if (block->state.load() != BlockState::kLive || (vmm && (interior || !is_hip_free))) {
+        // Freed before, or not what a separate allocation would let the program free.
+        ptr = never_address();
+      } else if (!interior) {
+        named = {block, block->generation, block->device, block->kind};
+        keepable = is_hip_free && block->list != nullptr && !block->exported.load() && enabled() && !captures_open();
+        block->state.store(BlockState::kLeaving, std::memory_order_release);
+      }
+    }
+  }
+  if (named.block == nullptr) return forward(ptr);
+  if (vmm) return free_vmm(named, forward);
+  return keepable ? free_kept(named, ptr, forward) : free_native(named, ptr, forward);
+}
+
+/// The runtime frees it. It stays in the table until that has worked: if another thread is given the address before we
+/// look again, its entry has replaced this one.
+hipError_t Pool::free_native(Named named, void* ptr, Free forward) {
+  StreamWork::Snapshot waited_for;
+  if (named.kind == MemoryKind::kDevice && forward == next().hipFree)
+    waited_for = work_.before_device_sync(named.device);
+  const hipError_t error = forward(ptr);
+  if (error != hipSuccess) {
+    back_to_live(named);
+    return error;
+  }
+  work_.idle(waited_for);
+  if (!waited_for.empty()) (void)free_retired_slots(named.device);
+  {
+    std::lock_guard guard(lock_);
+    if (same(named)) forget(named.block);
+    ++counters_.real;
+  }
+  recycle_fences();
+  return error;
+}
+
+void Pool::back_to_live(Named named) noexcept {
+  std::lock_guard guard(lock_);
+  if (same(named)) named.block->state.store(BlockState::kLive, std::memory_order_release);
+}
+
+/// hipFree of a classic block that is to be kept.
+hipError_t Pool::free_kept(Named named, void* ptr, Free forward) {
+  const int device = named.device;
+  // HIP before 7 makes every call's result the last error; so does this one.
+  (void)current_device();
+  BlockState state = BlockState::kKept;
+  Fence* fence = nullptr;
+  if (!work_.is_idle(device)) {
+    PrivateCalls private_calls;
+    fence = work_.make_fence(device);
+    bool known = fence != nullptr;
+    if (known && settings_.deferred_free) {
+      if (!work_.passed(fence)) state = BlockState::kPending;
+    } else if (known) {
+      known = work_.wait(fence);
+    }
+    if (fence != nullptr && (!known || state == BlockState::kKept)) {
+      work_.release(fence);
+      fence = nullptr;
+    }
+    if (!known) state = BlockState::kLive;
+  }
+  if (state == BlockState::kLive) return free_native(named, ptr, forward);
+  keep(named, state, fence);
+  evict_over_limit(device);
+  if (!settings_.deferred_free) (void)free_retired_slots(device);
+  return hipSuccess;
+}
+
+/// hipFree of a part of a chunk: the runtime cannot do it, so its parts are done here: the error it gives in a capture,
+/// the wait, the reuse.
+hipError_t Pool::free_vmm(Named named, Free forward) {
+  const int device = named.device;
+  const bool capturing = captures_open();
+  if (capturing) {
+    const hipError_t error = forward(nullptr);
+    if (error != hipSuccess) {
+      back_to_live(named);
+      return error;
+    }
+  } else {
+    (void)current_device();
+  }
+  BlockState state = BlockState::kKept;
+  Fence* fence = nullptr;
+  if (capturing || !work_.is_idle(device)) {
+    PrivateCalls private_calls;
+    fence = work_.make_fence(device);
+    bool waited = false;
+    if (fence != nullptr) {
+      waited = settings_.deferred_free ? work_.passed(fence) : work_.wait(fence);
+    } else if (!settings_.deferred_free) {
+      waited = wait_like_free(device);
+    }
+    if (waited && fence != nullptr) {
+      work_.release(fence);
+      fence = nullptr;
+    }
+    if (!waited) state = BlockState::kPending;
+  }
+  keep(named, state, fence);
+  evict_over_limit(device);
+  return hipSuccess;
+}
+
+/// Waits for all streams of the device where no fence can be made: hipFree itself does, whatever it frees.
+bool Pool::wait_like_free(int device) noexcept {
+  DeviceScope current(device);
+  void* page = nullptr;
+  if (!current.ok() || !PrivateCalls::worked(next().hipMalloc(&page, kPageBytes))) return false;
+  return PrivateCalls::worked(next().hipFree(page));
+}
+
+hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
+  if (ptr == nullptr || table_.find(ptr) == nullptr) return next().hipFreeAsync(ptr, stream);
+  const bool capturing = captures_open();
+  Named named{};
+  bool vmm = false, keepable = false;
+  {
+    std::lock_guard guard(lock_);
+    Block* block = table_.find(ptr);
+    if (block != nullptr) {
+      vmm = block->backing == BlockBacking::kVmm;
+      const bool interior = block->pointer() != ptr;
+      if (block->state.load() != BlockState::kLive || (vmm && interior)) {
+        ptr = never_address();
+      } else if (!interior) {
+        named = {block, block->generation, block->device, block->kind};
+        keepable = !capturing && enabled() && block->list != nullptr && !block->exported.load() &&
+                   (vmm || block->function == AllocationFunction::kMallocAsync);
+        block->state.store(BlockState::kLeaving, std::memory_order_release);
+      }
+    }
+  }
+  if (named.block == nullptr) return next().hipFreeAsync(ptr, stream);
+  Fence* fence = keepable ? work_.make_stream_fence(named.device, stream) : nullptr;
+  if (fence != nullptr || vmm) {
+    keep(named, BlockState::kPending, fence);
+    evict_over_limit(named.device);
+    return hipSuccess;
+  }
+  const hipError_t error = next().hipFreeAsync(ptr, stream);
+  if (error != hipSuccess) {
+    back_to_live(named);
+    return error;
+  }
+  {
+    std::lock_guard guard(lock_);
+    if (same(named)) forget(named.block);
+    ++counters_.real;
+  }
+  recycle_fences();
+  return error;
+}
+
+/// The block is freed. Without a fence a pending one gets it later (collect_pending).
+void Pool::keep(Named named, BlockState state, Fence* fence) noexcept {
+  {
+    std::lock_guard guard(lock_);
+    if (same(named)) {
+      Block* block = named.block;
+      ++counters_.kept;
+      if (block->chunk != nullptr && block->exported.load()) {
+        // Another process may hold it: out of use for good, and its chunk stays.
+        leave_list(block);
+        vmm_blocks_.fetch_sub(1, std::memory_order_relaxed);
+        table_.remove(block);
+      } else if (state == BlockState::kKept) {
+        to_kept(block, true);
+      } else {
+        to_pending(block, std::exchange(fence, nullptr));
+      }
+    }
+  }
+  if (fence != nullptr) work_.release(fence);
+  if (!enabled()) (void)release_all(named.device);
+}
+
+bool Pool::mark_exported(const void* ptr) noexcept {
+  std::lock_guard guard(lock_);
+  Block* block = table_.find(ptr);
+  if (block == nullptr || !block->live()) return false;
+  block->exported.store(true);
+  return true;
+}
+
+// --- giving back ---
+
+std::size_t Pool::limit_of(int device) noexcept {
+  std::size_t limit = device_of(device).limit_bytes.load(std::memory_order_relaxed);
+  if (limit != kUnknown) return limit;
+  limit = settings_.limit_bytes;
+  if (limit == 0) {
+    std::size_t total = 0;
+    if (PrivateCalls::worked(next().hipDeviceTotalMem(&total, device))) limit = total / 100 * settings_.limit_percent;
+  }
+  device_of(device).limit_bytes.store(limit, std::memory_order_relaxed);
+  return limit;
+}
+
+void Pool::evict_over_limit(int device) noexcept {
+  const std::size_t limit = limit_of(device);
+  for (;;) {
+    {
+      std::lock_guard guard(lock_);
+      if (device_of(device).kept_bytes <= limit) return;
+      ++counters_.evicted;
+    }
+    if (give_back_oldest(device) == 0) return;
+  }
+}
+
+/// Gives the block back that was freed first. Returns by how much kept memory shrank; 0: there is none to give.
+std::size_t Pool::give_back_oldest(int device) noexcept {
+  void* classic = nullptr;
+  Chunk* parked = nullptr;
+  std::unique_ptr<Chunk> dead;
+  std::size_t bytes = 0;
+  {
+    std::lock_guard guard(lock_);
+    Device& state = device_of(device);
+    Block* block = state.oldest;
+    while (block != nullptr && block->chunk != nullptr &&
+           (block->state.load() == BlockState::kPending || block->chunk->changing))
+      block = block->newer;
+    if (block == nullptr) return 0;
+    const std::size_t before = state.kept_bytes;
+    if (block->chunk == nullptr) {
+      classic = block->pointer();
+      forget(block);
+    } else if (block->chunk->busy_parts > 0) {
+      forget(block);
+    } else if (state.parked < kMaxParked) {
+      // Its physical memory goes, its addresses stay.
+      parked = block->chunk;
+      parked->changing = true;
+      ++state.parked;
+      for_each_kept(parked, [&](Block* kept) { unlink(kept); });
+    } else {
+      const auto owner = std::find_if(state.chunks.begin(), state.chunks.end(),
+                                      [&](const auto& chunk) { return chunk.get() == block->chunk; });
+      dead = std::move(*owner);
+      state.chunks.erase(owner);
+      while (Block* part = any_kept(dead.get())) forget(part);
+    }
+    bytes = before - state.kept_bytes;
+  }
+  recycle_fences();
+  PrivateCalls private_calls;
+  if (classic != nullptr) (void)PrivateCalls::worked(next().hipFree(classic));
+  if (parked != nullptr) {
+    parked->unload();
+    std::lock_guard guard(lock_);
+    parked->changing = false;
+  }
+  return bytes;
+}
+
+bool Pool::trim(int device, std::size_t bytes) noexcept {
+  if (!valid_device(device)) return false;
+  std::size_t given = 0;
+  while (given < bytes) {
+    const std::size_t more = give_back_oldest(device);
+    if (more == 0) break;
+    given += more;
+  }
+  return given > 0;
+}
+
+bool Pool::give_back(int device) noexcept {
+  bool any = free_retired_slots(device);
+  const int first = device < 0 ? 0 : device, last = device < 0 ? kMaxDevices - 1 : device;
+  for (int each = first; each <= last; ++each) {
+    while (give_back_oldest(each) > 0) {
+      any = true;
+      std::lock_guard guard(lock_);
+      ++counters_.trimmed;
+    }
+  }
+  return any;
+}
+
+std::size_t Pool::hidden_free_bytes(int device) noexcept {
+  if (!valid_device(device)) return 0;
+  std::size_t bytes = retired_slot_bytes(device);
+  std::lock_guard guard(lock_);
+  const Device& state = device_of(device);
+  bytes += state.classic_bytes;
+  for (const auto& chunk : state.chunks)
+    if (chunk->changing || chunk->resident()) bytes += chunk->bytes() - chunk->used_bytes;
+  return bytes;
+}
+
+hipError_t Pool::check_range(const void* ptr, std::size_t bytes) const noexcept {
+  const Block* block = table_.find(ptr);
+  if (block == nullptr || block->backing != BlockBacking::kVmm) return hipSuccess;
+  const auto offset = reinterpret_cast<std::uintptr_t>(ptr) - block->address();
+  return bytes <= block->bytes() - offset ? hipSuccess : hipErrorInvalidValue;
+}
+
+void Pool::device_reset(int device) {
+  if (!valid_device(device)) return;
+  std::vector<std::unique_ptr<Chunk>> chunks;
+  {
+    std::lock_guard guard(lock_);
+    std::vector<Block*> gone;
+    table_.for_each([&](Block* block) {
+      if (block->device == device) gone.push_back(block);
+    });
+    for (Block* block : gone) forget(block);
+    Device& state = device_of(device);
+    chunks.swap(state.chunks);
+    state.parked = 0;
+    state.preallocated = false;
+    state.limit_bytes.store(kUnknown);
+  }
+  recycle_fences();
+  if (!chunks.empty() && !work_.is_idle(device)) {
+    PrivateCalls private_calls;
+    (void)wait_like_free(device);
+  }
+  chunks.clear();
+  (void)free_retired_slots(device);
+  work_.device_reset(device);
+  forget_vmm(device);
+}
+
+// --- lists; all under the lock ---
+
+void Pool::link_newest(Block* block) noexcept {
+  Device& device = device_of(block->device);
+  block->older = device.newest;
+  block->newer = nullptr;
+  (device.newest == nullptr ? device.oldest : device.newest->newer) = block;
+  device.newest = block;
+  block->linked = true;
+  device.kept_bytes += pages(block->bytes());
+  if (block->chunk == nullptr) device.classic_bytes += pages(block->bytes());
+}
+
+void Pool::unlink(Block* block) noexcept {
+  if (!block->linked) return;
+  Device& device = device_of(block->device);
+  (block->older == nullptr ? device.oldest : block->older->newer) = block->newer;
+  (block->newer == nullptr ? device.newest : block->newer->older) = block->older;
+  block->older = block->newer = nullptr;
+  block->linked = false;
+  device.kept_bytes -= pages(block->bytes());
+  if (block->chunk == nullptr) device.classic_bytes -= pages(block->bytes());
+}
+
+void Pool::push_heap(Block* block) noexcept {
+  std::vector<Block*>& heap = block->list->heap;
+  if (block->chunk != nullptr) --block->chunk->busy_parts;
+  block->state.store(BlockState::kKept, std::memory_order_release);
+  std::size_t at = heap.size();
+  heap.push_back(block);
+  while (at > 0 && later(heap[(at - 1) / 2], block)) {
+    heap[at] = heap[(at - 1) / 2];
+    heap[at]->heap_index = at;
+    at = (at - 1) / 2;
+  }
+  heap[at] = block;
+  block->heap_index = at;
+}
+
+void Pool::to_kept(Block* block, bool linked) noexcept {
+  if (block->chunk != nullptr) block->chunk->used_bytes -= pages(block->bytes());
+  kept_blocks_.fetch_add(1, std::memory_order_relaxed);
+  push_heap(block);
+  if (linked) link_newest(block);
+}
+
+void Pool::from_kept(Block* block) noexcept {
+  std::vector<Block*>& heap = block->list->heap;
+  Block* moved = heap.back();
+  heap.pop_back();
+  std::size_t at = block->heap_index;
+  if (moved != block) {
+    while (at > 0 && later(heap[(at - 1) / 2], moved)) {
+      heap[at] = heap[(at - 1) / 2];
+      heap[at]->heap_index = at;
+      at = (at - 1) / 2;
+    }
+    for (;;) {
+      std::size_t child = 2 * at + 1;
+      if (child >= heap.size()) break;
+      if (child + 1 < heap.size() && later(heap[child], heap[child + 1])) ++child;
+      if (!later(moved, heap[child])) break;
+      heap[at] = heap[child];
+      heap[at]->heap_index = at;
+      at = child;
+    }
+    heap[at] = moved;
+    moved->heap_index = at;
+  }
+  kept_blocks_.fetch_sub(1, std::memory_order_relaxed);
+  if (block->chunk != nullptr) ++block->chunk->busy_parts;
+  unlink(block);
+}
+
+void Pool::to_pending(Block* block, Fence* fence) noexcept {
+  if (block->chunk != nullptr) block->chunk->used_bytes -= pages(block->bytes());
+  kept_blocks_.fetch_add(1, std::memory_order_relaxed);
+  block->fence = fence;
+  block->state.store(BlockState::kPending, std::memory_order_release);
+  block->list->pending.push_back(block);
+  link_newest(block);
+}
+
+void Pool::from_pending(Block* block) noexcept {
+  std::vector<Block*>& pending = block->list->pending;
+  pending.erase(std::find(pending.begin(), pending.end(), block));
+  drop_fence(block);
+  kept_blocks_.fetch_sub(1, std::memory_order_relaxed);
+  unlink(block);
+}
+
+void Pool::drop_fence(Block* block) noexcept {
+  if (block->fence != nullptr && StreamWork::drop_reference(block->fence)) add_dropped(block->fence);
+  block->fence = nullptr;
+}
+
+/// Only under the lock; taken out without it.
+void Pool::add_dropped(Fence* fence) noexcept {
+  fence->next = dropped_fences_.load();
+  while (!dropped_fences_.compare_exchange_weak(fence->next, fence)) {
+  }
+}
+
+void Pool::recycle_fences() noexcept {
+  if (dropped_fences_.load(std::memory_order_relaxed) == nullptr) return;
+  for (Fence* fence = dropped_fences_.exchange(nullptr); fence != nullptr;) {
+    Fence* after = fence->next;
+    work_.recycle(fence);
+    fence = after;
+  }
+}
+
+/// The key's list with one member more, and room for it to come back without an allocation.
+FreeList* Pool::join_list(const PoolKey& key) {
+  std::unique_ptr<FreeList>& list = lists_[key];
+  if (list == nullptr) {
+    try {
+      list = std::make_unique<FreeList>();
+    } catch (...) {
+      lists_.erase(key);
+      throw;
+    }
+    list->key = key;
+  }
+  if (list->heap.capacity() <= list->members) list->heap.reserve(2 * list->members + 4);
+  if (list->pending.capacity() <= list->members) list->pending.reserve(2 * list->members + 4);
+  ++list->members;
+  return list.get();
+}
+
+void Pool::leave_list(Block* block) noexcept {
+  FreeList* list = std::exchange(block->list, nullptr);
+  if (list != nullptr && --list->members == 0) lists_.erase(PoolKey(list->key));
+}
+
+/// Nothing here knows the block any more; a part of a chunk is free for others.
+void Pool::forget(Block* block) noexcept {
+  switch (block->state.load()) {
+    case BlockState::kKept:
+      from_kept(block);
+      break;
+    case BlockState::kPending:
+      from_pending(block);
+      break;
+    default:
+      if (block->chunk != nullptr) block->chunk->used_bytes -= pages(block->bytes());
+  }
+  leave_list(block);
+  if (Chunk* chunk = block->chunk) {
+    --chunk->busy_parts;
+    chunk->free_ranges.give(block->address() - chunk->base(), pages(block->bytes()));
+    vmm_blocks_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  table_.remove(block);
+}
+
+Block* Pool::any_kept(const Chunk* chunk) noexcept {
+  Block* found = nullptr;
+  for_each_kept(chunk, [&](Block* block) { found = block; });
+  return found;
+}
+
+PoolCounters Pool::counters() const noexcept {
+  std::lock_guard guard(lock_);
+  return counters_;
+}
+
+bool Pool::is_valid() {
+  std::lock_guard guard(lock_);
+  if (!table_.is_valid()) return false;
+  std::size_t kept = 0, members = 0, vmm = 0;
+  std::array<std::size_t, kMaxDevices> kept_bytes{};
+  bool good = true;
+  table_.for_each([&](Block* block) {
+    const BlockState state = block->state.load();
+    const bool freed = state == BlockState::kKept || state == BlockState::kPending;
+    members += block->list != nullptr;
+    vmm += block->chunk != nullptr;
+    kept += freed;
+    if (block->linked) kept_bytes[static_cast<std::size_t>(block->device)] += pages(block->bytes());
+    good = good && (!block->linked || freed) && (state == BlockState::kPending || block->fence == nullptr);
+  });
+  std::size_t listed = 0;
+  for (const auto& [key, list] : lists_) {
+    listed += list->members;
+    good = good && list->members > 0 && list->heap.size() + list->pending.size() <= list->members;
+    for (std::size_t i = 0; i < list->heap.size(); ++i)
+      good = good && list->heap[i]->heap_index == i && (i == 0 || !later(list->heap[(i - 1) / 2], list->heap[i]));
+  }
+  for (int device = 0; device < kMaxDevices; ++device)
+    good = good && device_of(device).kept_bytes == kept_bytes[static_cast<std::size_t>(device)];
+  return good && kept == kept_blocks_.load() && members == listed && vmm == vmm_blocks_.load();
+}
+
+Pool& pool() noexcept {
+  static auto* const table = new BlockTable;
+  static auto* const instance = new Pool(*table, stream_work());
+  return *instance;
+}
+
+}  // namespace graphpool

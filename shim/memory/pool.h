@@ -1,0 +1,260 @@
+// pool.h: stable allocations: device memory the program freed is kept and handed out again, so that a step that repeats
+// gets the addresses it had before. Also the keeper of the block table.
+//
+// The life of a block (README.md tells it as a story):
+//
+//   hipMalloc -> kLive -> hipFree -> kLeaving -> kKept ------> hipMalloc of the same key: kLive again, new generation
+//                                       |    \-> kPending ----^ (deferred: once the device has passed its fence)
+//                                       \-> really freed: large, exported, capture open, not pooled, past the limit
+//
+// What is handed out again has exactly the requested size, device, flags, function and rule, and (where the decision
+// says so) call site; of those the lowest address.
+//
+// What the program sees stays HIP's:
+//   - a free waits as hipFree does, by a fence (stream_work.h), never by hipDeviceSynchronize; where no fence can be
+//     made, the free is the runtime's own;
+//   - while a capture is open in the process, malloc and free are the runtime's own (its error, its invalidation);
+//   - freeing kept memory again, or using it in any query, gets the runtime's answer for an address it does not know;
+//   - kept memory counts as free, is bounded by the limit (least recently freed goes first), and is given back before a
+//     call may fail for memory (retry_after_trim). Giving back waits as hipFree does.
+//
+// Threads: any. One lock (rank kBlocks), never held over a HIP call that can wait. Lookups take none.
+// Units: bytes. Not here: which memory is pooled (the Decider's answer), waiting (stream_work.h), VMM calls (vmm.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "shim/lock_rank.h"
+#include "shim/memory/block_table.h"
+#include "shim/memory/hip_scope.h"
+#include "shim/memory/stream_work.h"
+#include "shim/memory/vmm.h"
+#include "shim/next.h"
+
+namespace graphpool {
+
+/// What the policy says about the pool as a whole.
+struct PoolSettings {
+  bool enabled = true;
+  std::size_t limit_bytes = 0;     ///< kept per device at most; 0: limit_percent decides
+  unsigned limit_percent = 25;     ///< of the device's memory
+  std::size_t large_bytes = kGiB;  ///< from this size up: exact and really freed
+  bool deferred_free = false;
+  std::size_t chunk_bytes = 64 * kMiB;
+  std::size_t preallocate_bytes = 0;  ///< VMM chunks made per device at its first allocation with VMM backing
+};
+
+struct AllocationRequest {
+  AllocationFunction function = AllocationFunction::kMalloc;
+  std::size_t bytes = 0;
+  int device = 0;
+  unsigned flags = 0;
+  hipStream_t stream = nullptr;  ///< hipMallocAsync's; already resolved to hipStreamPerThread in _spt entries
+};
+
+/// What is to be done with a request.
+struct Decision {
+  bool pool = true;
+  BlockBacking backing = BlockBacking::kClassic;
+  std::uint32_t rule = 0;
+  std::uint32_t call_site = 0;
+  bool by_call_site = false;  ///< only memory freed by the same call site is handed out
+};
+
+/// Asked for every allocation that could be pooled, without a lock held. Must be quick; may unwind. Without one nothing
+/// is pooled.
+using Decider = Decision (*)(const AllocationRequest&);
+
+struct PoolKey {
+  std::size_t bytes = 0;
+  int device = 0;
+  unsigned flags = 0;
+  std::uint32_t rule = 0;
+  std::uint32_t call_site = 0;
+  AllocationFunction function = AllocationFunction::kMalloc;
+  BlockBacking backing = BlockBacking::kClassic;
+
+  friend bool operator==(const PoolKey&, const PoolKey&) = default;
+};
+
+/// The freed blocks of one key.
+struct FreeList {
+  PoolKey key;
+  std::vector<Block*> heap;     ///< kept ones, lowest address on top; capacity for all members
+  std::vector<Block*> pending;  ///< kPending ones; capacity for all members
+  std::size_t members = 0;      ///< blocks that come back here, live ones too
+};
+
+struct PoolCounters {
+  std::uint64_t fresh = 0;     ///< allocations the runtime served
+  std::uint64_t reused = 0;    ///< allocations kept memory served
+  std::uint64_t kept = 0;      ///< frees that kept the memory
+  std::uint64_t real = 0;      ///< frees the runtime did
+  std::uint64_t evicted = 0;   ///< kept blocks given back for the limit
+  std::uint64_t trimmed = 0;   ///< kept blocks given back because a call failed for memory
+};
+
+class Pool {
+ public:
+  Pool(BlockTable& table, StreamWork& work) noexcept : table_(table), work_(work) {}
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  /// Before the first allocation.
+  void configure(const PoolSettings& settings, Decider decide) noexcept;
+  /// Nothing is kept from now on; what is kept is given back. What was handed out is still known.
+  void disable() noexcept;
+  bool enabled() const noexcept { return enabled_.load(std::memory_order_relaxed); }
+
+  BlockTable& table() noexcept { return table_; }
+
+  using Free = hipError_t (*)(void*);
+
+  /// hipMalloc, hipExtMallocWithFlags or hipMallocAsync of the program, on the current device.
+  hipError_t allocate(const AllocationRequest& request, void** ptr);
+
+  /// hipFree, and (with another function to forward to) every other call that frees by address.
+  hipError_t free(void* ptr, Free forward);
+  hipError_t free_async(void* ptr, hipStream_t stream);
+
+  /// The program got memory from the runtime itself: it is known, but never pooled.
+  void note_native(void* ptr, std::size_t bytes, int device, unsigned flags, MemoryKind kind,
+                   AllocationFunction function) noexcept;
+
+  /// The address as the runtime shall see it in queries and copies: one that HIP never handed out where the program has
+  /// freed the memory, otherwise the same.
+  template <typename T>
+  T* seen_by_hip(T* ptr) const noexcept {
+    const Block* block = kept_blocks_.load(std::memory_order_relaxed) == 0 ? nullptr : table_.find(ptr);
+    return block == nullptr || block->live() ? ptr : static_cast<T*>(never_address());
+  }
+
+  /// HIP's bounds error for a copy or fill that leaves a VMM block; hipSuccess otherwise. Only copy bodies need it, and
+  /// only while vmm_blocks() is true: the runtime sees no bounds inside a chunk.
+  hipError_t check_range(const void* ptr, std::size_t bytes) const noexcept;
+  bool vmm_blocks() const noexcept { return vmm_blocks_.load(std::memory_order_relaxed) != 0; }
+
+  /// The block's handle leaves the process. False: no live block of ours there.
+  bool mark_exported(const void* ptr) noexcept;
+
+  /// What the program does not use although the runtime counts it as used: to be added to free memory.
+  std::size_t hidden_free_bytes(int device) noexcept;
+
+  /// Gives kept memory back, least recently freed first, until this many bytes are free. Waits as hipFree does. Returns
+  /// whether anything was given back.
+  bool trim(int device, std::size_t bytes) noexcept;
+  bool release_all(int device) noexcept { return trim(device, ~std::size_t{0}); }
+
+  /// Makes the call; where it fails for memory, gives the device's kept memory back (all devices: device < 0) and makes
+  /// it once more.
+  template <typename Call>
+  hipError_t retry_after_trim(int device, Call&& call) {
+    hipError_t error = call();
+    if (error == hipErrorOutOfMemory && give_back(device)) {
+      PrivateCalls::clear_error();
+      error = call();
+    }
+    return error;
+  }
+
+  /// The device is about to be reset: its memory is gone.
+  void device_reset(int device);
+
+  PoolCounters counters() const noexcept;
+  /// Tests: everything consistent.
+  bool is_valid();
+
+ private:
+  struct KeyHash {
+    std::size_t operator()(const PoolKey& key) const noexcept;
+  };
+  static constexpr std::size_t kUnknown = ~std::size_t{0};
+  struct Device {
+    Block* oldest = nullptr;  ///< kept and pending blocks in the order they were freed
+    Block* newest = nullptr;
+    std::size_t kept_bytes = 0;     ///< of those, rounded to pages; without parts of parked chunks
+    std::size_t classic_bytes = 0;  ///< the classic ones among them
+    std::atomic<std::size_t> limit_bytes{kUnknown};
+    bool preallocated = false;
+    std::size_t parked = 0;  ///< chunks of which only the addresses are held
+    std::vector<std::unique_ptr<Chunk>> chunks;
+  };
+  /// A block and the allocation it was when we looked.
+  struct Named {
+    Block* block = nullptr;
+    std::uint64_t generation = 0;
+    int device = 0;
+    MemoryKind kind = MemoryKind::kDevice;
+  };
+
+  static void* never_address() noexcept;
+  Device& device_of(int device) noexcept { return devices_[static_cast<std::size_t>(device)]; }
+
+  Block* take_kept(const PoolKey& key, const Decision& decision, const hipStream_t* stream);
+  Block* take_locked(FreeList& list, const hipStream_t* stream) noexcept;
+  bool collect_pending(const PoolKey& key);
+  bool load_chunk(Named named, const Decision& decision);
+  Block* allocate_vmm(const PoolKey& key, const Decision& decision);
+  Block* place(Chunk& chunk, const PoolKey& key, const Decision& decision);
+  Block* enter(void* ptr, std::size_t bytes, const PoolKey* key, const Decision& decision);
+  void hand_out(Block* block, const Decision& decision) noexcept;
+
+  hipError_t free_native(Named named, void* ptr, Free forward);
+  hipError_t free_kept(Named named, void* ptr, Free forward);
+  hipError_t free_vmm(Named named, Free forward);
+  bool wait_like_free(int device) noexcept;
+  void keep(Named named, BlockState state, Fence* fence) noexcept;
+  void back_to_live(Named named) noexcept;
+  void evict_over_limit(int device) noexcept;
+  bool give_back(int device) noexcept;
+  std::size_t give_back_oldest(int device) noexcept;
+  std::size_t limit_of(int device) noexcept;
+  template <typename Visit>
+  void for_each_kept(const Chunk* chunk, Visit visit);
+
+  void link_newest(Block* block) noexcept;
+  void unlink(Block* block) noexcept;
+  void push_heap(Block* block) noexcept;
+  void to_kept(Block* block, bool linked) noexcept;
+  void from_kept(Block* block) noexcept;
+  void to_pending(Block* block, Fence* fence) noexcept;
+  void from_pending(Block* block) noexcept;
+  FreeList* join_list(const PoolKey& key);
+  void leave_list(Block* block) noexcept;
+  void forget(Block* block) noexcept;
+  void drop_fence(Block* block) noexcept;
+  void add_dropped(Fence* fence) noexcept;
+  void recycle_fences() noexcept;
+  Block* any_kept(const Chunk* chunk) noexcept;
+  bool same(Named named) const noexcept {
+    return named.block->generation == named.generation && named.block->state.load() != BlockState::kFree;
+  }
+
+  BlockTable& table_;
+  StreamWork& work_;
+  std::atomic<bool> enabled_{false};
+  std::atomic<std::size_t> kept_blocks_{0};
+  std::atomic<std::size_t> vmm_blocks_{0};
+  PoolSettings settings_;
+  Decider decide_ = nullptr;
+  mutable RankedMutex<LockRank::kBlocks> lock_;
+  std::unordered_map<PoolKey, std::unique_ptr<FreeList>, KeyHash> lists_;
+  std::array<Device, kMaxDevices> devices_{};
+  std::atomic<Fence*> dropped_fences_{nullptr};  ///< to be recycled when the lock has been left
+  static constexpr std::size_t kMaxParked = 64;
+  std::uint64_t last_order_ = 0;
+  std::uint64_t last_generation_ = 0;
+  PoolCounters counters_;
+};
+
+/// The process's own.
+Pool& pool() noexcept;
+
+}  // namespace graphpool

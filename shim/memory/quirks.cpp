@@ -1,0 +1,65 @@
+#include "shim/memory/quirks.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <limits>
+
+#include "shim/memory/hip_scope.h"
+
+namespace graphpool {
+namespace {
+
+constexpr int kAlways = std::numeric_limits<int>::max();
+constexpr int version(int major, int minor) { return major * 10'000'000 + minor * 100'000; }
+
+constexpr std::array kQuirks{
+    // clr 6.3: map and unmap are commands on the null stream. A direct call in the sources of 7.14; between: unknown.
+    Quirk{Defect::kMapWaits, 0, version(7, 14), "mapping waits for the work of the device's streams",
+          "memory is mapped only while nothing is outstanding on the device; otherwise classic memory is used"},
+    // clr 6.1: sub-range maps came with 6.2.
+    Quirk{Defect::kMapWholeReservation, version(6, 1), version(6, 2), "only whole reservations can be mapped",
+          "reservations have the chunk's size and the alignment the runtime happens to give"},
+    // clr 6.3 hip_vm.cpp: the command's status is not looked at.
+    Quirk{Defect::kMapErrorsHidden, 0, kAlways, "hipMemMap reports success although it failed",
+          "a mapping is believed once hipMemSetAccess succeeded and hipMemGetAccess confirms it"},
+    // clr 6.3 hip_vm.cpp: the 0 handed to ROCr is its flags word; the wanted address is a hint.
+    Quirk{Defect::kReserveIgnoresHints, 0, kAlways, "alignment and wanted address of a reservation are ignored",
+          "more is reserved and the range aligned by hand; the address is read back"},
+    // clr 6.3 hip_vm.cpp:42-50,352-355.
+    Quirk{Defect::kUnmapUnknownCrashes, 0, kAlways, "unmapping or freeing an unknown address crashes",
+          "only what was mapped and reserved here is ever unmapped and freed, once"},
+    // ROCm/clr#265: rejected by the runtime since 2026-03.
+    Quirk{Defect::kIpcOfVmmCrashes, 0, version(7, 14), "an IPC handle of VMM memory can crash the kernel driver",
+          "hipErrorInvalidValue without asking the runtime, and a line that names backing = \"classic\""},
+    // Headers of 5.5 and 5.6.
+    Quirk{Defect::kOldAllocationProperties, 1, version(5, 6), "hipMemAllocationProp has another order of members",
+          "the structure is filled in by the runtime's version"},
+};
+
+constinit std::atomic<int> g_version{-1};
+
+}  // namespace
+
+std::span<const Quirk> quirks() noexcept { return kQuirks; }
+
+bool has_defect(Defect defect, int version) noexcept {
+  return std::any_of(kQuirks.begin(), kQuirks.end(), [&](const Quirk& quirk) {
+    return quirk.defect == defect && version >= quirk.first_version && version < quirk.fixed_version;
+  });
+}
+
+bool has_defect(Defect defect) noexcept { return has_defect(defect, runtime_version()); }
+
+int runtime_version() noexcept {
+  int known = g_version.load(std::memory_order_relaxed);
+  if (known < 0) {
+    if (!PrivateCalls::worked(next().hipRuntimeGetVersion(&known)) || known < 0) known = 0;
+    g_version.store(known, std::memory_order_relaxed);
+  }
+  return known;
+}
+
+void test_set_runtime_version(int version) noexcept { g_version.store(version, std::memory_order_relaxed); }
+
+}  // namespace graphpool

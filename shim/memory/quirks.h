@@ -1,0 +1,45 @@
+// quirks.h: known defects of HIP runtimes that memory has to live with: versions, what goes wrong, what is done instead.
+//
+// Why one table: a workaround that nobody can find never goes away. Versions are hipRuntimeGetVersion's, never the
+// SONAME's (libamdhip64.so.5 spans 5.0 to 5.7). Sources: clr at the tags and commits named in the rows' comments.
+// Threads: any; the version is asked for once. Not here: whether VMM works at all, which is tried (vmm.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace graphpool {
+
+enum class Defect : std::uint8_t {
+  kMapWaits,              ///< hipMemMap waits for the device's streams
+  kMapWholeReservation,   ///< hipMemMap maps a whole reservation or fails
+  kMapErrorsHidden,       ///< hipMemMap may report success although nothing was mapped
+  kReserveIgnoresHints,   ///< hipMemAddressReserve ignores the alignment
+  kUnmapUnknownCrashes,   ///< hipMemUnmap and hipMemAddressFree of an unknown address crash
+  kIpcOfVmmCrashes,       ///< hipIpcGetMemHandle of VMM memory gives a handle that crashes the kernel driver
+  kOldAllocationProperties,  ///< hipMemAllocationProp has its members in another order
+};
+
+struct Quirk {
+  Defect defect;
+  int first_version;   ///< first version that has it
+  int fixed_version;   ///< first version that is known not to have it
+  const char* what;
+  const char* counter_measure;
+};
+
+/// All of them.
+std::span<const Quirk> quirks() noexcept;
+
+/// Whether the runtime of this version has the defect.
+bool has_defect(Defect defect, int version) noexcept;
+/// Whether the loaded runtime has it.
+bool has_defect(Defect defect) noexcept;
+
+/// hipRuntimeGetVersion's answer, asked for once; 0 where it has none (then every defect is assumed).
+int runtime_version() noexcept;
+
+/// Unit tests play other versions; a negative one makes the next question ask the runtime again.
+void test_set_runtime_version(int version) noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,35 @@
+// ranges.h: the free parts of a range of offsets, lowest first, so that equal requests in equal order get equal places.
+// Threads: none of its own. Units: bytes.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace graphpool {
+
+class Ranges {
+ public:
+  struct Range {
+    std::size_t offset;
+    std::size_t bytes;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+
+  /// Everything in [0, bytes) is free.
+  void reset(std::size_t bytes);
+
+  /// The lowest free place whose address (base + offset) has the alignment. May throw bad_alloc, then nothing changed.
+  std::optional<std::size_t> take(std::size_t base, std::size_t bytes, std::size_t alignment);
+  /// Gives back what take() gave. Never allocates: take() has made room.
+  void give(std::size_t offset, std::size_t bytes) noexcept;
+
+  std::size_t free_bytes() const noexcept;
+  const std::vector<Range>& free() const noexcept { return free_; }
+
+ private:
+  std::vector<Range> free_;  // rising, never adjacent, never empty ones
+  std::size_t taken_ = 0;    // ranges out: giving them back needs at most taken_ + free_.size() entries
+};
+
+}  // namespace graphpool

@@ -1,0 +1,213 @@
+#include "shim/memory/slot_set.h"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "shim/lock_rank.h"
+#include "shim/memory/hip_scope.h"
+#include "shim/memory/pool.h"
+#include "shim/memory/quirks.h"
+#include "shim/memory/stream_work.h"
+#include "shim/memory/vmm.h"
+#include "shim/units.h"
+
+namespace graphpool {
+
+/// What a set is made of; outlives it while retired.
+struct SlotMemory {
+  struct Slot {
+    SlotRequest request;
+    void* address = nullptr;
+    void* alias = nullptr;
+  };
+  /// One device's part.
+  struct Part {
+    int device = 0;
+    std::size_t bytes = 0;
+    std::unique_ptr<Chunk> chunk;  // or
+    void* classic = nullptr;
+    Fence* fence = nullptr;  // while retired; null: not known when the device is done with it
+  };
+
+  std::vector<Slot> slots;
+  std::vector<Part> parts;
+  bool aliased = false;
+  std::unique_ptr<SlotMemory> next;  // in the list of retired memory
+
+  SlotMemory() = default;
+  SlotMemory(const SlotMemory&) = delete;
+  SlotMemory& operator=(const SlotMemory&) = delete;
+  ~SlotMemory() {
+    drop_fences();
+    PrivateCalls private_calls;
+    for (const Part& part : parts)
+      if (part.classic != nullptr) (void)PrivateCalls::worked(next_free(part.classic));
+  }
+
+  void drop_fences() noexcept {
+    for (Part& part : parts)
+      if (Fence* fence = std::exchange(part.fence, nullptr)) stream_work().release(fence);
+  }
+  bool on(int device) const noexcept {
+    return device < 0 || std::any_of(parts.begin(), parts.end(), [&](const Part& part) { return part.device == device; });
+  }
+  bool has_shape(std::span<const SlotRequest> requests) const noexcept {
+    return std::equal(requests.begin(), requests.end(), slots.begin(), slots.end(),
+                      [](const SlotRequest& request, const Slot& slot) { return request == slot.request; });
+  }
+  bool passed() const noexcept {
+    return std::all_of(parts.begin(), parts.end(),
+                       [](const Part& part) { return part.fence != nullptr && stream_work().passed(part.fence); });
+  }
+
+  hipError_t allocate_part(int device);
+
+ private:
+  static hipError_t next_free(void* memory) noexcept { return graphpool::next().hipFree(memory); }
+};
+
+namespace {
+
+constexpr std::size_t alignment_of(std::size_t bytes) noexcept {
+  return bytes >= kLargePageBytes ? kLargePageBytes : kPageBytes;
+}
+
+constinit RankedMutex<LockRank::kSlots> g_lock;
+constinit SlotMemory* g_retired = nullptr;  // owned; a plain pointer so that nothing is destroyed at exit
+
+/// Takes the first retired memory out of the list for which this holds.
+template <typename Wanted>
+std::unique_ptr<SlotMemory> take_retired(Wanted wanted) noexcept {
+  std::lock_guard guard(g_lock);
+  SlotMemory* before = nullptr;
+  for (SlotMemory* memory = g_retired; memory != nullptr; before = memory, memory = memory->next.get()) {
+    if (!wanted(*memory)) continue;
+    SlotMemory* after = memory->next.release();
+    if (before == nullptr) {
+      g_retired = after;
+    } else {
+      (void)before->next.release();
+      before->next.reset(after);
+    }
+    return std::unique_ptr<SlotMemory>(memory);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+/// Gives the device's slots their memory.
+hipError_t SlotMemory::allocate_part(int device) {
+  std::vector<std::size_t> offsets(slots.size());
+  std::size_t end = 0, alignment = kPageBytes;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const SlotRequest& request = slots[i].request;
+    if (request.device != device) continue;
+    alignment = std::max(alignment, alignment_of(request.bytes));
+    offsets[i] = round_up(end, alignment_of(request.bytes));
+    end = offsets[i] + round_up(std::max<std::size_t>(request.bytes, 1), kPageBytes);
+  }
+  Part part{.device = device};
+  std::uintptr_t start = 0;
+  void* alias = nullptr;
+  if (vmm_works(device) && may_map_now(device)) {
+    const std::size_t spare = has_defect(Defect::kMapWholeReservation) ? alignment : 0;
+    if (make_chunk(device, end + spare, &part.chunk) != hipSuccess) part.chunk = nullptr;
+  }
+  if (part.chunk != nullptr) {
+    part.bytes = part.chunk->bytes();
+    start = part.chunk->base();
+    if (aliased && part.chunk->map_alias(&alias) != hipSuccess) alias = nullptr;
+  } else {
+    part.bytes = end + alignment;
+    PrivateCalls private_calls;
+    DeviceScope current(device);
+    if (!current.ok()) return hipErrorInvalidDevice;
+    const hipError_t error =
+        pool().retry_after_trim(device, [&] { return graphpool::next().hipMalloc(&part.classic, part.bytes); });
+    if (!PrivateCalls::worked(error)) return error;
+    start = reinterpret_cast<std::uintptr_t>(part.classic);
+  }
+  const std::uintptr_t base = round_up(start, alignment);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].request.device != device) continue;
+    slots[i].address = reinterpret_cast<void*>(base + offsets[i]);
+    if (alias != nullptr) slots[i].alias = static_cast<char*>(alias) + (base - start) + offsets[i];
+  }
+  parts.push_back(std::move(part));  // room was reserved
+  return hipSuccess;
+}
+
+hipError_t SlotSet::create(std::span<const SlotRequest> requests, bool aliased, std::unique_ptr<SlotSet>* set) {
+  std::unique_ptr<SlotMemory> memory;
+  {
+    PrivateCalls private_calls;
+    memory = take_retired([&](const SlotMemory& old) {
+      return old.aliased == aliased && old.has_shape(requests) && old.passed();
+    });
+  }
+  if (memory != nullptr) {
+    memory->drop_fences();
+  } else {
+    memory = std::make_unique<SlotMemory>();
+    memory->aliased = aliased;
+    std::vector<int> devices;
+    for (const SlotRequest& request : requests) {
+      memory->slots.push_back({.request = request});
+      if (std::find(devices.begin(), devices.end(), request.device) == devices.end())
+        devices.push_back(request.device);
+    }
+    memory->parts.reserve(devices.size());
+    for (const int device : devices) {
+      const hipError_t error = memory->allocate_part(device);
+      if (error != hipSuccess) return error;
+    }
+  }
+  set->reset(new SlotSet(std::move(memory)));
+  return hipSuccess;
+}
+
+SlotSet::SlotSet(std::unique_ptr<SlotMemory> memory) noexcept : memory_(std::move(memory)) {}
+
+SlotSet::~SlotSet() {
+  for (SlotMemory::Part& part : memory_->parts) part.fence = stream_work().make_fence(part.device);
+  std::lock_guard guard(g_lock);
+  memory_->next.reset(g_retired);
+  g_retired = memory_.release();
+}
+
+std::size_t SlotSet::size() const noexcept { return memory_->slots.size(); }
+void* SlotSet::address(std::size_t slot) const noexcept { return memory_->slots[slot].address; }
+void* SlotSet::alias(std::size_t slot) const noexcept { return memory_->slots[slot].alias; }
+std::size_t SlotSet::bytes(std::size_t slot) const noexcept { return memory_->slots[slot].request.bytes; }
+int SlotSet::device(std::size_t slot) const noexcept { return memory_->slots[slot].request.device; }
+
+std::size_t SlotSet::total_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const SlotMemory::Part& part : memory_->parts) bytes += part.bytes;
+  return bytes;
+}
+
+bool SlotSet::is_vmm(int device) const noexcept {
+  return std::any_of(memory_->parts.begin(), memory_->parts.end(), [&](const SlotMemory::Part& part) {
+    return part.device == device && part.chunk != nullptr;
+  });
+}
+
+bool free_retired_slots(int device) noexcept {
+  bool any = false;
+  while (take_retired([&](const SlotMemory& memory) { return memory.on(device); }) != nullptr) any = true;
+  return any;
+}
+
+std::size_t retired_slot_bytes(int device) noexcept {
+  std::lock_guard guard(g_lock);
+  std::size_t bytes = 0;
+  for (const SlotMemory* memory = g_retired; memory != nullptr; memory = memory->next.get())
+    for (const SlotMemory::Part& part : memory->parts)
+      if (part.device == device) bytes += part.bytes;
+  return bytes;
+}
+
+}  // namespace graphpool

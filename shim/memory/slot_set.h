@@ -1,0 +1,65 @@
+// slot_set.h: the device memory of one graph's staged buffers. The program never sees it.
+//
+// Made once, when the graph is instantiated: one chunk a device (VMM where the runtime has it and mapping would not wait,
+// classic memory otherwise), cut into slots of whole pages. Nothing is mapped or allocated in a launch. A set lives
+// until its graph is gone; then its memory is retired: another set of the same shape takes it over once the device has
+// passed what was enqueued until then, or it is freed where the program's own call waits anyway (free_retired_slots).
+// So neither the making nor the unmaking of a set waits where HIP would not (rule 16).
+//
+// Threads: a SlotSet belongs to its graph; retiring and taking over are under their own lock (rank kSlots), which is not
+// held over HIP calls. Units: bytes. Not here: when a slot is free again (rings), what is copied (staging).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "shim/next.h"
+
+namespace graphpool {
+
+struct SlotMemory;
+
+struct SlotRequest {
+  std::size_t bytes = 0;
+  int device = 0;
+
+  friend bool operator==(const SlotRequest&, const SlotRequest&) = default;
+};
+
+class SlotSet {
+ public:
+  /// Memory of at least these sizes: page-aligned, from 2 MiB up aligned to that, in the order asked for. On failure HIP's
+  /// error (not left in hipGetLastError), nothing allocated. `aliased`: also map every slot at a second address, where
+  /// the runtime can.
+  static hipError_t create(std::span<const SlotRequest> requests, bool aliased, std::unique_ptr<SlotSet>* set);
+  ~SlotSet();
+  SlotSet(const SlotSet&) = delete;
+  SlotSet& operator=(const SlotSet&) = delete;
+
+  std::size_t size() const noexcept;
+  void* address(std::size_t slot) const noexcept;
+  /// The same memory at another address; null where there is none.
+  void* alias(std::size_t slot) const noexcept;
+  std::size_t bytes(std::size_t slot) const noexcept;
+  int device(std::size_t slot) const noexcept;
+  /// Device memory the set holds, all devices together.
+  std::size_t total_bytes() const noexcept;
+  /// Whether the device's slots are VMM memory.
+  bool is_vmm(int device) const noexcept;
+
+ private:
+  explicit SlotSet(std::unique_ptr<SlotMemory> memory) noexcept;
+
+  std::unique_ptr<SlotMemory> memory_;
+};
+
+/// Frees retired memory of the device (all devices: -1). Waits as hipFree does: call it where the program's own call has
+/// waited for the device, or when memory has run out. Returns whether there was any.
+bool free_retired_slots(int device) noexcept;
+
+/// Device memory that is retired: nobody's, but counted as used by the runtime.
+std::size_t retired_slot_bytes(int device) noexcept;
+
+}  // namespace graphpool

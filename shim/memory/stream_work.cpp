@@ -1,0 +1,388 @@
+#include "shim/memory/stream_work.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+
+#include "shim/capture/open_captures.h"
+#include "shim/memory/hip_scope.h"
+
+namespace graphpool {
+namespace {
+
+/// Its address tells threads apart.
+thread_local char t_thread_token;
+
+bool valid_device(int device) noexcept { return device >= 0 && device < kMaxDevices; }
+
+bool is_per_thread(hipStream_t stream) noexcept { return stream == hipStreamPerThread; }
+
+}  // namespace
+
+void StreamWork::complete(const std::vector<WorkMark>& marks) noexcept {
+  for (const WorkMark& mark : marks) {
+    std::uint64_t known = mark.completed->load();
+    while (known < mark.submitted && !mark.completed->compare_exchange_weak(known, mark.submitted)) {
+    }
+  }
+}
+
+void StreamWork::note_other(hipStream_t stream) noexcept {
+  if (is_per_thread(stream)) {
+    // In this order: whoever sees the count sees this owner or a later one.
+    const void* before = per_thread_owner_.exchange(&t_thread_token);
+    if (before != nullptr && before != &t_thread_token) per_thread_shared_.store(true);
+    per_thread_.submitted.fetch_add(1);
+    return;
+  }
+  if (!is_handle(stream)) {
+    null_.submitted.fetch_add(1);
+    return;
+  }
+  // A stream made before we were active, or by a way we do not see.
+  int device = -1;
+  {
+    PrivateCalls private_calls;
+    if (!has(EntryId::hipStreamGetDevice) || !PrivateCalls::worked(next().hipStreamGetDevice(stream, &device)))
+      device = current_device();
+  }
+  if (!valid_device(device)) {
+    note_work_anywhere();
+    return;
+  }
+  created(stream, device);
+  if (StreamEntry* entry = find(stream)) {
+    entry->work.submitted.fetch_add(1);
+    if (!entry->listed.load()) list(entry);
+  } else {
+    note_work_anywhere();
+  }
+}
+
+void StreamWork::list(StreamEntry* entry) noexcept {
+  std::lock_guard guard(lock_);
+  try {
+    list_locked(entry);
+  } catch (const std::bad_alloc&) {
+    note_work_anywhere();
+  }
+}
+
+void StreamWork::list_locked(StreamEntry* entry) {
+  if (entry->listed.load() || entry->stream.load() == nullptr) return;
+  Device& device = device_of(entry->device.load());
+  device.busy.push_back(entry);
+  entry->listed.store(true);
+  device.busy_count.store(device.busy.size());
+}
+
+/// Takes streams that are known idle out of the list of busy ones.
+void StreamWork::tidy_busy(Device& device) noexcept {
+  auto keep = device.busy.begin();
+  for (StreamEntry* entry : device.busy) {
+    if (entry->stream.load() != nullptr) {
+      if (entry->work.busy()) {
+        *keep++ = entry;
+        continue;
+      }
+      // note_work counts first and looks at `listed` then: one of the two sees the other.
+      entry->listed.store(false);
+      if (entry->work.busy()) {
+        entry->listed.store(true);
+        *keep++ = entry;
+      }
+    }
+  }
+  device.busy.erase(keep, device.busy.end());
+  device.busy_count.store(device.busy.size());
+}
+
+StreamWork::StreamEntry* StreamWork::enter_locked(hipStream_t stream, int device) noexcept {
+  std::atomic<StreamEntry*>& head = buckets_[bucket(stream)];
+  StreamEntry* unused = nullptr;
+  for (StreamEntry* entry = head.load(); entry != nullptr; entry = entry->next.load()) {
+    if (entry->stream.load() == stream) {
+      if (entry->device.load() == device) return entry;
+      entry->stream.store(nullptr);  // a new stream at the address of one destroyed past us
+    }
+    if (entry->stream.load() == nullptr && !entry->listed.load()) unused = entry;
+  }
+  if (unused == nullptr) {
+    unused = new (std::nothrow) StreamEntry;
+    if (unused == nullptr) return nullptr;
+    unused->next.store(head.load());
+    head.store(unused, std::memory_order_release);
+  }
+  unused->device.store(device);
+  unused->serial.store(++last_serial_);
+  unused->work.completed.store(unused->work.submitted.load());
+  unused->stream.store(stream, std::memory_order_release);
+  return unused;
+}
+
+void StreamWork::created(hipStream_t stream, int device) noexcept {
+  if (!is_handle(stream) || !valid_device(device)) return;
+  std::lock_guard guard(lock_);
+  (void)enter_locked(stream, device);
+}
+
+void StreamWork::before_destroy(hipStream_t stream) noexcept {
+  if (!is_handle(stream)) return;
+  PrivateCalls private_calls;
+  std::lock_guard guard(lock_);
+  StreamEntry* entry = find(stream);
+  if (entry == nullptr) return;
+  Device& device = device_of(entry->device.load());
+  if (entry->work.busy()) {
+    DeviceScope current(entry->device.load());
+    const bool joined = !captures_open() && current.ok() && prepare(device) && join(device, stream);
+    (joined ? device.left : device.lost).submitted.fetch_add(1);
+  }
+  entry->stream.store(nullptr);
+  tidy_busy(device);
+  entry->listed.store(false);
+}
+
+StreamWork::Snapshot StreamWork::before_stream_sync(hipStream_t stream) {
+  Snapshot marks;
+  if (is_handle(stream)) {
+    if (StreamEntry* entry = find(stream)) marks.push_back({&entry->work.completed, entry->work.submitted.load()});
+    return marks;
+  }
+  const int device = current_device();
+  if (!valid_device(device)) return marks;
+  if (!is_per_thread(stream)) {
+    marks.push_back(null_.mark(device));
+  } else if (per_thread_owner_.load() == &t_thread_token && !per_thread_shared_.load()) {
+    marks.push_back(per_thread_.mark(device));
+  }
+  return marks;
+}
+
+StreamWork::Snapshot StreamWork::before_device_sync(int device) {
+  Snapshot marks;
+  if (!valid_device(device)) return marks;
+  std::lock_guard guard(lock_);
+  Device& state = device_of(device);
+  for (StreamEntry* entry : state.busy) marks.push_back({&entry->work.completed, entry->work.submitted.load()});
+  for (CommonCount* count : {&null_, &per_thread_, &anywhere_}) marks.push_back(count->mark(device));
+  for (WorkCount* count : {&state.left, &state.lost}) marks.push_back({&count->completed, count->submitted.load()});
+  return marks;
+}
+
+void StreamWork::idle(const Snapshot& snapshot) noexcept { complete(snapshot); }
+
+bool StreamWork::is_idle(int device) const noexcept {
+  if (!valid_device(device)) return false;
+  const Device& state = device_of(device);
+  if (null_.busy(device) || per_thread_.busy(device) || anywhere_.busy(device) || state.left.busy() ||
+      state.lost.busy())
+    return false;
+  return state.busy_count.load() == 0;
+}
+
+/// Makes what fences need. The device is current.
+bool StreamWork::prepare(Device& device) noexcept {
+  if (device.waiter == nullptr &&
+      !PrivateCalls::worked(next().hipStreamCreateWithFlags(&device.waiter, hipStreamNonBlocking))) {
+    device.waiter = nullptr;
+    return false;
+  }
+  if (device.scratch == nullptr &&
+      !PrivateCalls::worked(next().hipEventCreateWithFlags(&device.scratch, hipEventDisableTiming))) {
+    device.scratch = nullptr;
+    return false;
+  }
+  return true;
+}
+
+/// Lets the waiter wait for what is on the stream. A wait takes the event as it is now, so it is free again at once.
+bool StreamWork::join(Device& device, hipStream_t stream) noexcept {
+  return PrivateCalls::worked(next().hipEventRecord(device.scratch, stream)) &&
+         PrivateCalls::worked(next().hipStreamWaitEvent(device.waiter, device.scratch, 0));
+}
+
+bool StreamWork::join_null(Device& device) noexcept {
+  if (device.after_null == nullptr &&
+      !PrivateCalls::worked(next().hipStreamCreateWithFlags(&device.after_null, hipStreamDefault))) {
+    device.after_null = nullptr;
+    return false;
+  }
+  return join(device, device.after_null);
+}
+
+Fence* StreamWork::make_locked(int device, hipStream_t only, bool all) {
+  Device& state = device_of(device);
+  if (captures_open() || anywhere_.busy(device) || state.lost.busy()) return nullptr;
+
+  // The counts are read before anything is recorded: what is enqueued later is not covered.
+  std::vector<WorkMark> marks;
+  std::vector<StreamEntry*> streams;
+  bool own_busy = false, null_busy = false, left_busy = false;
+  if (all) {
+    tidy_busy(state);
+    own_busy = per_thread_.busy(device);
+    if (own_busy) marks.push_back(per_thread_.mark(device));
+    null_busy = null_.busy(device);
+    if (null_busy) marks.push_back(null_.mark(device));
+    left_busy = state.left.busy();
+    if (left_busy) marks.push_back({&state.left.completed, state.left.submitted.load()});
+    for (StreamEntry* entry : state.busy) {
+      marks.push_back({&entry->work.completed, entry->work.submitted.load()});
+      streams.push_back(entry);
+    }
+  } else if (is_per_thread(only)) {
+    own_busy = true;
+  } else if (!is_handle(only)) {
+    null_busy = true;
+  } else {
+    StreamEntry* entry = find(only);
+    if (entry == nullptr) return nullptr;
+    marks.push_back({&entry->work.completed, entry->work.submitted.load()});
+    streams.push_back(entry);
+  }
+  if (own_busy && all && (per_thread_shared_.load() || per_thread_owner_.load() != &t_thread_token)) return nullptr;
+
+  if (state.latest != nullptr && all && state.latest->marks_ == marks) {
+    state.latest->references_.fetch_add(1);
+    return state.latest;
+  }
+
+  DeviceScope current(device);
+  if (!current.ok() || !prepare(state)) return nullptr;
+  hipEvent_t event = nullptr;
+  if (!own_busy && !null_busy && !left_busy && streams.empty()) {
+    event = nullptr;
+  } else {
+    for (StreamEntry* entry : streams)
+      if (!join(state, entry->stream.load())) return nullptr;
+    if (own_busy && !join(state, hipStreamPerThread)) return nullptr;
+    if (null_busy && !join_null(state)) return nullptr;
+    if (!state.events.empty()) {
+      event = state.events.back();
+      state.events.pop_back();
+    } else if (!PrivateCalls::worked(next().hipEventCreateWithFlags(&event, hipEventDisableTiming))) {
+      return nullptr;
+    }
+    if (!PrivateCalls::worked(next().hipEventRecord(event, state.waiter))) {
+      state.events.push_back(event);
+      return nullptr;
+    }
+  }
+  auto* fence = new Fence;
+  fence->device_ = device;
+  fence->all_ = all;
+  if (!all) fence->serial_ = !streams.empty() ? streams.front()->serial.load() : null_busy ? kNullSerial : kNoSerial;
+  fence->event_ = event;
+  fence->passed_.store(event == nullptr);
+  fence->epoch_ = state.epoch.load();
+  fence->marks_ = std::move(marks);
+  fence->references_.store(1);
+  if (all && event != nullptr) {
+    if (state.latest != nullptr && drop_reference(state.latest)) recycle_locked(state.latest);
+    state.latest = fence;
+    fence->references_.fetch_add(1);
+  }
+  return fence;
+}
+
+Fence* StreamWork::make_fence(int device) noexcept {
+  if (!valid_device(device)) return nullptr;
+  PrivateCalls private_calls;
+  std::lock_guard guard(lock_);
+  try {
+    return make_locked(device, nullptr, true);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+Fence* StreamWork::make_stream_fence(int device, hipStream_t stream) noexcept {
+  if (!valid_device(device)) return nullptr;
+  if (is_handle(stream) && find(stream) == nullptr) note_work(stream);
+  PrivateCalls private_calls;
+  std::lock_guard guard(lock_);
+  try {
+    return make_locked(device, stream, false);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+bool StreamWork::wait(Fence* fence) noexcept {
+  if (!fence->passed_.load()) {
+    if (fence->epoch_ != device_of(fence->device_).epoch.load()) return true;
+    if (!PrivateCalls::worked(next().hipEventSynchronize(fence->event_))) return false;
+    fence->passed_.store(true);
+  }
+  complete(fence->marks_);
+  return true;
+}
+
+bool StreamWork::passed(Fence* fence) noexcept {
+  if (!fence->passed_.load()) {
+    if (fence->epoch_ != device_of(fence->device_).epoch.load()) return true;
+    if (!PrivateCalls::worked(next().hipEventQuery(fence->event_))) return false;
+    fence->passed_.store(true);
+    complete(fence->marks_);
+  }
+  return true;
+}
+
+bool StreamWork::same_stream(const Fence* fence, hipStream_t stream) const noexcept {
+  if (fence->all_ || fence->epoch_ != device_of(fence->device_).epoch.load()) return false;
+  if (is_per_thread(stream)) return false;
+  if (!is_handle(stream)) return fence->serial_ == kNullSerial;
+  const StreamEntry* entry = find(stream);
+  return entry != nullptr && entry->serial.load() == fence->serial_;
+}
+
+void StreamWork::recycle(Fence* fence) noexcept {
+  std::lock_guard guard(lock_);
+  recycle_locked(fence);
+}
+
+void StreamWork::recycle_locked(Fence* fence) noexcept {
+  Device& state = device_of(fence->device_);
+  if (fence->event_ != nullptr && fence->epoch_ == state.epoch.load()) {
+    try {
+      state.events.push_back(fence->event_);
+    } catch (const std::bad_alloc&) {
+      // One event is lost until the device is reset.
+    }
+  }
+  delete fence;
+}
+
+void StreamWork::capture_begins() noexcept { std::lock_guard guard(lock_); }
+
+void StreamWork::device_reset(int device) noexcept {
+  if (!valid_device(device)) return;
+  std::lock_guard guard(lock_);
+  Device& state = device_of(device);
+  state.epoch.fetch_add(1);
+  if (state.latest != nullptr && drop_reference(state.latest)) recycle_locked(state.latest);
+  state.latest = nullptr;
+  state.waiter = nullptr;
+  state.after_null = nullptr;
+  state.scratch = nullptr;
+  state.events.clear();
+  for (auto& head : buckets_) {
+    for (StreamEntry* entry = head.load(); entry != nullptr; entry = entry->next.load()) {
+      if (entry->stream.load() == nullptr || entry->device.load() != device) continue;
+      entry->stream.store(nullptr);
+      entry->listed.store(false);
+    }
+  }
+  state.busy.clear();
+  state.busy_count.store(0);
+  for (CommonCount* count : {&null_, &per_thread_, &anywhere_}) complete({count->mark(device)});
+  for (WorkCount* count : {&state.left, &state.lost}) complete({{&count->completed, count->submitted.load()}});
+}
+
+StreamWork& stream_work() noexcept {
+  static auto* const instance = new StreamWork;
+  return *instance;
+}
+
+}  // namespace graphpool
