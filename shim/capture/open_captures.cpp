@@ -1,6 +1,7 @@
 #include "shim/capture/open_captures.h"
 
 #include "shim/entry.h"
+#include "shim/memory/stream_work.h"
 
 namespace graphpool {
 
@@ -10,6 +11,8 @@ constinit std::atomic<std::uint64_t> g_capture_doubts{0};
 void capture_opened() noexcept {
   g_open_captures.fetch_add(1, std::memory_order_acq_rel);
   set_attention(true);
+  // No event of ours gets into the capture that begins now.
+  stream_work().capture_begins();
 }
 
 void capture_closed() noexcept {

@@ -5,6 +5,7 @@
 
 #include "shim/capture/open_captures.h"
 #include "shim/memory/never_address.h"
+#include "shim/memory/quirks.h"
 #include "shim/memory/slot_set.h"
 #include "shim/units.h"
 
@@ -55,6 +56,22 @@ void Pool::configure(const PoolSettings& settings, Decider decide) noexcept {
   decide_ = decide;
   for (Device& device : devices_) device.limit_bytes.store(kUnknown);
   enabled_.store(settings.enabled, std::memory_order_relaxed);
+  device_in_error_.store(false, std::memory_order_relaxed);
+}
+
+void Pool::note_error(hipError_t error) noexcept {
+  switch (error) {
+    case hipErrorIllegalAddress:
+    case hipErrorAssert:
+    case hipErrorLaunchFailure:
+    case hipErrorLaunchTimeOut:
+    case hipErrorECCNotCorrectable:
+    case hipErrorNotInitialized:
+      device_in_error_.store(true, std::memory_order_relaxed);
+      break;
+    default:
+      break;
+  }
 }
 
 void Pool::disable() noexcept {
@@ -305,7 +322,9 @@ Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
       if (Block* block = place(*chunk, key, decision)) return block;
     }
     device.chunks.reserve(device.chunks.size() + 8);
-    chunk_bytes = std::max(settings_.chunk_bytes, bytes);
+    // Where the runtime chooses the chunk's alignment, the block is aligned inside it.
+    const std::size_t spare = has_defect(Defect::kMapWholeReservation) ? alignment_of(bytes) : 0;
+    chunk_bytes = std::max(settings_.chunk_bytes, bytes + spare);
     if (!device.preallocated) chunk_bytes = std::max(chunk_bytes, settings_.preallocate_bytes);
   }
   if (!vmm_works(key.device) || !may_map_now(key.device)) return nullptr;
@@ -394,7 +413,7 @@ void Pool::back_to_live(Named named) noexcept {
 hipError_t Pool::free_kept(Named named, void* ptr, Free forward) {
   const int device = named.device;
   // HIP before 7 makes every call's result the last error; so does this one.
-  (void)current_device();
+  if (current_device() < 0) return free_native(named, ptr, forward);
   BlockState state = BlockState::kKept;
   Fence* fence = nullptr;
   if (!work_.is_idle(device)) {
@@ -525,7 +544,7 @@ void Pool::keep(Named named, BlockState state, Fence* fence) noexcept {
     }
   }
   if (fence != nullptr) work_.release(fence);
-  if (!enabled()) (void)release_all(named.device);
+  if (!enabled_.load(std::memory_order_relaxed)) (void)release_all(named.device);
 }
 
 bool Pool::mark_exported(const void* ptr) noexcept {
@@ -675,6 +694,7 @@ void Pool::device_reset(int device) {
   (void)free_retired_slots(device);
   work_.device_reset(device);
   forget_vmm(device);
+  device_in_error_.store(false, std::memory_order_relaxed);
 }
 
 // --- lists; all under the lock ---

@@ -111,7 +111,14 @@ class Pool {
   void configure(const PoolSettings& settings, Decider decide) noexcept;
   /// Nothing is kept from now on; what is kept is given back. What was handed out is still known.
   void disable() noexcept;
-  bool enabled() const noexcept { return enabled_.load(std::memory_order_relaxed); }
+  /// Whether memory is kept and handed out again now.
+  bool enabled() const noexcept {
+    return enabled_.load(std::memory_order_relaxed) && !device_in_error_.load(std::memory_order_relaxed);
+  }
+
+  /// A call of the program failed. After errors that every later call returns too, until the device is reset, malloc and
+  /// free are the runtime's own again.
+  void note_error(hipError_t error) noexcept;
 
   BlockTable& table() noexcept { return table_; }
 
@@ -240,6 +247,7 @@ class Pool {
   BlockTable& table_;
   StreamWork& work_;
   std::atomic<bool> enabled_{false};
+  std::atomic<bool> device_in_error_{false};
   std::atomic<std::size_t> kept_blocks_{0};
   std::atomic<std::size_t> vmm_blocks_{0};
   PoolSettings settings_;

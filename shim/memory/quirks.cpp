@@ -17,8 +17,8 @@ constexpr std::array kQuirks{
     // clr 6.3: map and unmap are commands on the null stream. A direct call in the sources of 7.14; between: unknown.
     Quirk{Defect::kMapWaits, 0, version(7, 14), "mapping waits for the work of the device's streams",
           "memory is mapped only while nothing is outstanding on the device; otherwise classic memory is used"},
-    // clr 6.1: sub-range maps came with 6.2.
-    Quirk{Defect::kMapWholeReservation, version(6, 1), version(6, 2), "only whole reservations can be mapped",
+    // clr 6.1, the first with VMM on Linux: sub-range maps came with 6.2.
+    Quirk{Defect::kMapWholeReservation, 0, version(6, 2), "only whole reservations can be mapped",
           "reservations have the chunk's size and the alignment the runtime happens to give"},
     // clr 6.3 hip_vm.cpp: the command's status is not looked at.
     Quirk{Defect::kMapErrorsHidden, 0, kAlways, "hipMemMap reports success although it failed",

@@ -1,7 +1,9 @@
 #include "shim/memory/slot_set.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "shim/lock_rank.h"
@@ -75,10 +77,12 @@ constexpr std::size_t alignment_of(std::size_t bytes) noexcept {
 
 constinit RankedMutex<LockRank::kSlots> g_lock;
 constinit SlotMemory* g_retired = nullptr;  // owned; a plain pointer so that nothing is destroyed at exit
+constinit std::atomic<bool> g_any_retired{false};
 
 /// Takes the first retired memory out of the list for which this holds.
 template <typename Wanted>
 std::unique_ptr<SlotMemory> take_retired(Wanted wanted) noexcept {
+  if (!g_any_retired.load(std::memory_order_relaxed)) return nullptr;
   std::lock_guard guard(g_lock);
   SlotMemory* before = nullptr;
   for (SlotMemory* memory = g_retired; memory != nullptr; before = memory, memory = memory->next.get()) {
@@ -90,6 +94,7 @@ std::unique_ptr<SlotMemory> take_retired(Wanted wanted) noexcept {
       (void)before->next.release();
       before->next.reset(after);
     }
+    g_any_retired.store(g_retired != nullptr, std::memory_order_relaxed);
     return std::unique_ptr<SlotMemory>(memory);
   }
   return nullptr;
@@ -108,7 +113,7 @@ hipError_t SlotMemory::allocate_part(int device) {
     offsets[i] = round_up(end, alignment_of(request.bytes));
     end = offsets[i] + round_up(std::max<std::size_t>(request.bytes, 1), kPageBytes);
   }
-  Part part{.device = device};
+  Part part{.device = device, .bytes = 0, .chunk = nullptr, .classic = nullptr, .fence = nullptr};
   std::uintptr_t start = 0;
   void* alias = nullptr;
   if (vmm_works(device) && may_map_now(device)) {
@@ -154,7 +159,7 @@ hipError_t SlotSet::create(std::span<const SlotRequest> requests, bool aliased, 
     memory->aliased = aliased;
     std::vector<int> devices;
     for (const SlotRequest& request : requests) {
-      memory->slots.push_back({.request = request});
+      memory->slots.push_back({request, nullptr, nullptr});
       if (std::find(devices.begin(), devices.end(), request.device) == devices.end())
         devices.push_back(request.device);
     }
@@ -175,6 +180,7 @@ SlotSet::~SlotSet() {
   std::lock_guard guard(g_lock);
   memory_->next.reset(g_retired);
   g_retired = memory_.release();
+  g_any_retired.store(true, std::memory_order_relaxed);
 }
 
 std::size_t SlotSet::size() const noexcept { return memory_->slots.size(); }

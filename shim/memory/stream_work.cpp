@@ -172,13 +172,16 @@ StreamWork::Snapshot StreamWork::before_device_sync(int device) {
 
 void StreamWork::idle(const Snapshot& snapshot) noexcept { complete(snapshot); }
 
-bool StreamWork::is_idle(int device) const noexcept {
+bool StreamWork::is_idle(int device) noexcept {
   if (!valid_device(device)) return false;
-  const Device& state = device_of(device);
+  Device& state = device_of(device);
   if (null_.busy(device) || per_thread_.busy(device) || anywhere_.busy(device) || state.left.busy() ||
       state.lost.busy())
     return false;
-  return state.busy_count.load() == 0;
+  if (state.busy_count.load() == 0) return true;
+  std::lock_guard guard(lock_);
+  tidy_busy(state);
+  return state.busy.empty();
 }
 
 /// Makes what fences need. The device is current.
@@ -322,7 +325,9 @@ bool StreamWork::wait(Fence* fence) noexcept {
 bool StreamWork::passed(Fence* fence) noexcept {
   if (!fence->passed_.load()) {
     if (fence->epoch_ != device_of(fence->device_).epoch.load()) return true;
-    if (!PrivateCalls::worked(next().hipEventQuery(fence->event_))) return false;
+    const hipError_t error = next().hipEventQuery(fence->event_);
+    // "Not ready" is no error that hipGetLastError would keep; a program's own must survive this.
+    if (error == hipErrorNotReady || !PrivateCalls::worked(error)) return false;
     fence->passed_.store(true);
     complete(fence->marks_);
   }

@@ -104,8 +104,8 @@ class StreamWork {
   Snapshot before_device_sync(int device);
   void idle(const Snapshot& snapshot) noexcept;
 
-  /// Nothing on the device is known to be outstanding. A few loads.
-  bool is_idle(int device) const noexcept;
+  /// Nothing on the device is known to be outstanding. A few loads where nothing is.
+  bool is_idle(int device) noexcept;
 
   /// A fence after everything enqueued on the device so far. Does not wait. Null when that cannot be made: a capture is
   /// open, another thread's per-thread stream or an unknown one is busy, or HIP failed (its error has been taken out of
