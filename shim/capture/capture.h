@@ -33,6 +33,11 @@ struct StreamArgument {
   bool per_thread = false;
 };
 
+/// The handle by which calls without _spt name the same stream.
+inline hipStream_t plain_handle(StreamArgument stream) noexcept {
+  return stream.per_thread && stream.handle == nullptr ? hipStreamPerThread : stream.handle;
+}
+
 /// One key a stream: null, legacy and per-thread handles are told apart by device and thread.
 using StreamKey = std::uintptr_t;
 StreamKey stream_key(StreamArgument stream) noexcept;

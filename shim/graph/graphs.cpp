@@ -37,6 +37,7 @@ Variant::~Variant() {
   const LastErrorScope last_error;
   if (exec != nullptr) static_cast<void>(next().hipGraphExecDestroy(exec));
   if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
+  if (done != nullptr) static_cast<void>(next().hipEventDestroy(done));
 }
 
 // --- captures ---
@@ -59,6 +60,7 @@ Template* Graphs::template_for(Recording& recording, TreeNode* end) {
   made->operations = std::move(recording.operations);
   for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
   made->end = end;
+  made->plan = StagePlan::make(made->operations, recording.binding);
   Template* const of = made.get();
   templates_.push_back(std::move(made));
   end->graph.store(of, std::memory_order_release);
@@ -196,7 +198,9 @@ hipError_t Graphs::destroy_graph(hipGraph_t graph) {
 
 Variant* Graphs::take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {
   for (const auto& variant : of.variants) {
-    if (variant->owner != nullptr || variant->device != device || !equal(variant->baked, binding)) continue;
+    if (variant->owner != nullptr || variant->device != device || variant->slots != nullptr ||
+        !equal(variant->baked, binding))
+      continue;
     if (!variant->launches.complete()) continue;
     variant->owner = owner;
     variant->last_used = ++clock_;
@@ -224,7 +228,7 @@ Variant* Graphs::choose_patchable(Template& of, const Binding& binding, int devi
   Variant* chosen = nullptr;
   for (const auto& variant : of.variants) {
     if (variant->owner != nullptr || variant->device != device || variant->graph == nullptr ||
-        variant->patches >= settings_.patch_budget || !variant->launches.complete())
+        variant->slots != nullptr || variant->patches >= settings_.patch_budget || !variant->launches.complete())
       continue;
     if (chosen == nullptr || variant->last_used < chosen->last_used) chosen = variant.get();
   }
@@ -327,24 +331,70 @@ hipError_t Graphs::build_variant(const Template& of, const Binding& binding, int
 
 /// The variant that serves this binding: a free one that has it, a patched one, or a new one (`native`: made from the
 /// program's own graph).
-hipError_t Graphs::obtain(Template& of, const Binding& binding, int device, const VirtualExec* owner,
-                          const NativeVariant* native, Variant** variant) {
+hipError_t Graphs::obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Variant** variant) {
+  Template& of = *exec.of;
+  if (of.plan != nullptr && obtain_staged(exec, binding, variant) == hipSuccess) return hipSuccess;
   {
     const std::scoped_lock guard(lock_);
     of.last_used = ++clock_;
-    *variant = take_free(of, binding, device, owner);
+    *variant = take_free(of, binding, exec.device, &exec);
     if (*variant != nullptr) {
       ++totals_.instantiates_avoided;
       ++of.statistics.instantiates_avoided;
       return hipSuccess;
     }
   }
-  *variant = patch_free(of, binding, device, owner);
+  *variant = patch_free(of, binding, exec.device, &exec);
   if (*variant != nullptr) return hipSuccess;
   std::unique_ptr<Variant> made;
-  const hipError_t result = native != nullptr ? (*native)(&made) : build_variant(of, binding, device, &made);
+  const hipError_t result = native != nullptr ? (*native)(&made) : build_variant(of, binding, exec.device, &made);
   if (result != hipSuccess) return result;
-  *variant = adopt(of, std::move(made), owner);
+  *variant = adopt(of, std::move(made), &exec);
+  return hipSuccess;
+}
+
+/// A variant that works on slots. Fails where the binding is not the plan's shape or memory runs out: then the graph is
+/// served without staging, which is always exact.
+hipError_t Graphs::obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant) {
+  Template& of = *exec.of;
+  std::vector<char*> bases;
+  if (exec.device != of.plan->device() || !of.plan->locate(of.operations, binding, &bases)) return hipErrorInvalidValue;
+  const auto serve = [&](Variant* chosen) {
+    *variant = chosen;
+    const std::scoped_lock guard(exec.lock);
+    exec.bases = bases;
+  };
+  Variant* chosen = nullptr;
+  {
+    const std::scoped_lock guard(lock_);
+    of.last_used = ++clock_;
+    for (const auto& held : of.variants) {
+      const bool usable = held->owner == &exec || (held->owner == nullptr && held->launches.complete());
+      if (held->slots == nullptr || !usable || !equal(held->baked, of.plan->translated(binding, *held->slots))) continue;
+      chosen = held.get();
+      chosen->owner = &exec;
+      chosen->last_used = clock_;
+      ++totals_.instantiates_avoided;
+      ++of.statistics.instantiates_avoided;
+      break;
+    }
+  }
+  if (chosen == nullptr) {
+    std::unique_ptr<SlotSet> slots;
+    std::unique_ptr<Variant> made;
+    const RelaxedScope relaxed;
+    const LastErrorScope last_error;
+    hipError_t result = of.plan->make_slots(&slots);
+    if (result == hipSuccess) result = build_variant(of, of.plan->translated(binding, *slots), exec.device, &made);
+    if (result == hipSuccess) result = next().hipEventCreateWithFlags(&made->done, hipEventDisableTiming);
+    if (result != hipSuccess) {
+      log_warn("a staged graph is served without staging: no slots (%s)", next().hipGetErrorName(result));
+      return result;
+    }
+    made->slots = std::move(slots);
+    chosen = adopt(of, std::move(made), &exec);
+  }
+  serve(chosen);
   return hipSuccess;
 }
 
@@ -373,6 +423,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
   auto exec = std::make_unique<VirtualExec>();
   exec->of = of;
   exec->device = device;
+  exec->binding = binding;
   hipError_t result = hipSuccess;
   if (of->node_count != 0) {
     const auto from_program = [&](std::unique_ptr<Variant>* made) {
@@ -390,7 +441,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
       return hipSuccess;
     };
     const NativeVariant native_variant(from_program);
-    result = obtain(*of, binding, device, exec.get(), real ? &native_variant : nullptr, &exec->variant);
+    result = obtain(*exec, binding, real ? &native_variant : nullptr, &exec->variant);
   }
   void* const handle = result == hipSuccess ? execs_.add(exec.get()) : nullptr;
   if (handle == nullptr) {
@@ -425,13 +476,33 @@ hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeEx
                                                            : next().hipStreamGetFlags(stream.handle, &flags);
     }
     if (exec->before != nullptr) {
-      exec->before->order_before(key, stream.handle);  // rule 3: also behind what another variant still runs
+      exec->before->order_before(key, plain_handle(stream));  // rule 3: also behind what another variant still runs
       exec->before.reset();
     }
-    exec->variant->launches.add(key, stream.handle, exec->device, next_launch());
+    exec->variant->launches.add(key, plain_handle(stream), exec->device, next_launch());
+    if (exec->variant->slots != nullptr) return launch_staged(*exec, stream, native);
     real = exec->variant->exec;
   }
   return native(real);
+}
+
+/// Copy in, replay, copy out, all in the program's stream, behind the launch before it. Under the exec's lock: two
+/// launches of one slot set must not mix. What is enqueued here neither waits nor calls back.
+hipError_t Graphs::launch_staged(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+  Variant& variant = *exec.variant;
+  const StagePlan& plan = *exec.of->plan;
+  const hipStream_t handle = plain_handle(stream);
+  const StreamKey key = stream_key(stream);
+  std::uint64_t bytes = 0;
+  hipError_t result = hipSuccess;
+  if (variant.done_on != 0 && variant.done_on != key) result = next().hipStreamWaitEvent(handle, variant.done, 0);
+  if (result == hipSuccess) result = plan.copy_in(exec.bases, *variant.slots, handle, &bytes);
+  if (result == hipSuccess) result = native(variant.exec);
+  if (result == hipSuccess) result = plan.copy_out(exec.bases, *variant.slots, handle, &bytes);
+  if (next().hipEventRecord(variant.done, handle) == hipSuccess) variant.done_on = key;
+  const std::scoped_lock guard(lock_);
+  exec.of->statistics.bytes_staged += bytes;
+  return result;
 }
 
 hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_t* error_node,
@@ -464,13 +535,15 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
 
 /// Makes the exec serve another binding. In flight launches keep the old one.
 hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
-  if (exec.variant == nullptr || equal(exec.variant->baked, binding)) return hipSuccess;
+  if (exec.variant == nullptr || equal(exec.binding, binding)) return hipSuccess;
   Variant* variant = nullptr;
-  const hipError_t result = obtain(*exec.of, binding, exec.device, &exec, nullptr, &variant);
+  const hipError_t result = obtain(exec, binding, nullptr, &variant);
   if (result != hipSuccess) return result;
   Variant* const old = exec.variant;
   {
     const std::scoped_lock guard(exec.lock);
+    exec.binding = binding;
+    if (variant == old) return hipSuccess;  // staged: only the program's buffers moved
     old->launches.seal();
     exec.before = old->launches.copy();
     exec.variant = variant;
@@ -518,9 +591,8 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
 /// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known.
 hipError_t Graphs::taint(VirtualExec& exec) {
   std::unique_ptr<Variant> own;
-  if (exec.variant == nullptr || exec.variant->graph == nullptr) {
-    const Binding binding = exec.variant == nullptr ? Binding{} : exec.variant->baked;
-    const hipError_t result = build_variant(*exec.of, binding, exec.device, &own);
+  if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->slots != nullptr) {
+    const hipError_t result = build_variant(*exec.of, exec.binding, exec.device, &own);
     if (result != hipSuccess) return result;
   }
   const std::scoped_lock exec_guard(exec.lock);
@@ -548,6 +620,7 @@ void Graphs::device_reset(int device) noexcept {
       if (variant->device != device || variant->owner != nullptr) continue;
       variant->exec = nullptr;
       variant->graph = nullptr;
+      variant->done = nullptr;
       variant.reset();
     }
     std::erase(of->variants, nullptr);

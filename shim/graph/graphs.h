@@ -56,6 +56,8 @@ class VirtualExec {
   std::unique_ptr<Variant> own;  ///< a tainted variant
   int device = 0;
   RankedMutex<LockRank::kSlots> lock;   ///< the fields below and the choice of variant
+  Binding binding;                      ///< the program's
+  std::vector<char*> bases;             ///< staged: the program's buffers
   std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
 };
 
@@ -132,8 +134,9 @@ class Graphs {
   void forget(hipGraph_t graph) noexcept;
   Template* template_for(Recording& recording, TreeNode* end);
 
-  hipError_t obtain(Template& of, const Binding& binding, int device, const VirtualExec* owner,
-                    const NativeVariant* native, Variant** variant);
+  hipError_t obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Variant** variant);
+  hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant);
+  hipError_t launch_staged(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
   Variant* choose_patchable(Template& of, const Binding& binding, int device);
   Variant* patch_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
