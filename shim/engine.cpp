@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include "policy/load.h"
+#include "shim/buffer_rules.h"
 #include "shim/coverage.h"
 #include "shim/graph/graphs.h"
 #include "shim/log.h"
+#include "shim/memory/pool.h"
 #include "shim/next.h"
 #include "shim/report/report.h"
 
@@ -25,6 +27,27 @@ void configure_graphs(const Policy& policy) {
   settings.patch_budget = policy.graph.patch_budget;
 }
 
+void configure_pool(const Policy& policy) {
+  PoolSettings settings;
+  settings.enabled = policy.pool.enabled;
+  if (policy.pool.limit.is_percent) {
+    settings.limit_percent = policy.pool.limit.percent;
+  } else {
+    settings.limit_bytes = policy.pool.limit.bytes;
+    settings.limit_percent = 0;
+  }
+  settings.large_bytes = policy.pool.large.bytes;
+  settings.deferred_free = policy.pool.free == FreeMode::kDeferred;
+  settings.chunk_bytes = policy.pool.chunk.bytes;
+  settings.preallocate_bytes = policy.pool.preallocate.bytes;
+  if (settings.enabled && !runtime_owns_memory()) {
+    settings.enabled = false;
+    log_warn("hipMalloc is another library's, not the HIP runtime's: memory is left to it");
+  }
+  prepare_buffer_rules(policy);
+  pool().configure(settings, decide_by_policy);
+}
+
 }  // namespace
 
 const Policy& policy() noexcept { return *g_policy; }
@@ -41,6 +64,7 @@ bool start_engine() noexcept {
   if (!loaded.policy->enabled) return false;
   try {
     g_policy = new Policy(std::move(*loaded.policy));
+    configure_pool(*g_policy);
     configure_graphs(*g_policy);
   } catch (const std::bad_alloc&) {
     return false;

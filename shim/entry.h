@@ -35,6 +35,8 @@ extern std::uintptr_t g_runtime_begin;
 extern std::uintptr_t g_runtime_bytes;
 
 extern thread_local bool t_inside __attribute__((tls_model("initial-exec")));
+/// The return address of the entry the thread is in: whose call it is.
+extern thread_local const void* t_caller __attribute__((tls_model("initial-exec")));
 
 /// First HIP call of the process: finds next, loads the policy, decides the mode. Idempotent, any thread.
 void start() noexcept;
@@ -50,14 +52,17 @@ void set_attention(bool wanted) noexcept;
 
 class Entry {
  public:
-  Entry() noexcept { t_inside = true; }
+  explicit Entry(const void* caller) noexcept {
+    t_inside = true;
+    t_caller = caller;
+  }
   ~Entry() { t_inside = false; }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
 };
 
 /// True when the body is to run.
-inline bool entered(EntryId id, void* caller) noexcept {
+inline bool entered(EntryId id, const void* caller) noexcept {
   std::uint64_t& calls = gp_calls[static_cast<std::size_t>(id)];
   __atomic_store_n(&calls, __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
   if (t_inside) return false;

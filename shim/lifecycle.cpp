@@ -18,6 +18,8 @@ namespace graphpool {
 constinit std::atomic<Mode> g_mode{Mode::kStarting};
 thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
 
+thread_local const void* t_caller __attribute__((tls_model("initial-exec"))) = nullptr;
+
 extern "C" {
 std::uint64_t gp_calls[kEntryCount] __attribute__((visibility("hidden"))) = {};
 /// Whether a forwarded entry must take the slow way. Read by forward.S.

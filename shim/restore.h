@@ -1,14 +1,15 @@
 // restore.h: calls of our own leave no trace in what the program can ask for: current device, last error (rule 14).
 #pragma once
 
+#include "shim/memory/hip_scope.h"
 #include "shim/next.h"
 
 namespace graphpool {
 
 /// The calling thread's current device; 0 when the runtime does not say.
 inline int calling_device() noexcept {
-  int device = 0;
-  return next().hipGetDevice(&device) == hipSuccess ? device : 0;
+  const int device = current_device();
+  return device < 0 ? 0 : device;
 }
 
 /// Restores the thread's current device.
@@ -41,18 +42,6 @@ class LastErrorScope {
 
  private:
   hipError_t pending_;
-};
-
-/// Calls of our own that a capture of this thread would forbid run in relaxed mode.
-class RelaxedScope {
- public:
-  RelaxedScope() noexcept { static_cast<void>(next().hipThreadExchangeStreamCaptureMode(&mode_)); }
-  ~RelaxedScope() { static_cast<void>(next().hipThreadExchangeStreamCaptureMode(&mode_)); }
-  RelaxedScope(const RelaxedScope&) = delete;
-  RelaxedScope& operator=(const RelaxedScope&) = delete;
-
- private:
-  hipStreamCaptureMode mode_ = hipStreamCaptureModeRelaxed;
 };
 
 }  // namespace graphpool

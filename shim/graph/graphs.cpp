@@ -132,7 +132,7 @@ KnownGraph* Graphs::find_known(hipGraph_t graph) {
 
 hipError_t Graphs::make_real(KnownGraph& known, const char*) {
   if (known.real != nullptr) return hipSuccess;
-  const RelaxedScope relaxed;
+  const PrivateCalls private_calls;
   const hipError_t result = build_graph(known.of->operations, known.binding, &known.real, &known.nodes);
   if (result != hipSuccess) return result;
   const std::scoped_lock guard(lock_);
@@ -313,7 +313,7 @@ void Graphs::trim_templates(Retired* retired) {
 hipError_t Graphs::build_variant(const Template& of, const Binding& binding, int device,
                                  std::unique_ptr<Variant>* made) {
   auto variant = std::make_unique<Variant>();
-  const RelaxedScope relaxed;
+  const PrivateCalls private_calls;
   hipError_t result = build_graph(of.operations, binding, &variant->graph, &variant->nodes);
   if (result != hipSuccess) return result;
   const SavedDevice scope;
@@ -382,7 +382,7 @@ hipError_t Graphs::obtain_staged(VirtualExec& exec, const Binding& binding, Vari
   if (chosen == nullptr) {
     std::unique_ptr<SlotSet> slots;
     std::unique_ptr<Variant> made;
-    const RelaxedScope relaxed;
+    const PrivateCalls private_calls;
     const LastErrorScope last_error;
     hipError_t result = of.plan->make_slots(&slots);
     if (result == hipSuccess) result = build_variant(of, of.plan->translated(binding, *slots), exec.device, &made);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "shim/engine.h"
+#include "policy/policy.h"
+#include "shim/buffer_rules.h"
 #include "shim/kernel/argument_layout.h"
-#include "shim/memory/memory.h"
+#include "shim/memory/pool.h"
 #include "shim/next.h"
 
 namespace graphpool {
@@ -38,10 +39,6 @@ void for_each_address(const std::vector<Operation>& operations, const Binding& b
       default: break;
     }
   }
-}
-
-const BufferRule* rule_of(const Block& block) {
-  return block.rule == 0 || block.rule > policy().buffers.size() ? nullptr : &policy().buffers[block.rule - 1];
 }
 
 /// The live block an address lies in, when its rule stages it.
