@@ -15,24 +15,24 @@ constexpr std::string_view kCommunicationLibraries[] = {
 
 constexpr std::string_view kStreamOrdered[] = {"hipMallocAsync", "hipMallocFromPoolAsync"};
 
-bool prefix_matches(const std::vector<Glob>& globs, CallSite& site) noexcept {
-  std::size_t depth = site.depth();
-  if (depth < globs.size()) return false;
+}  // namespace
+
+bool CallSite::begins_with(const std::vector<Glob>& globs) noexcept {
+  const std::size_t frames = depth();
+  if (frames < globs.size()) return false;
   for (std::size_t left = globs.size(); left > 0; --left) {
-    if (!globs[left - 1].matches(site.frame(depth - left))) return false;
+    if (!globs[left - 1].matches(frame(frames - left))) return false;
   }
   return true;
 }
 
-bool any_frame_matches(const Glob& glob, CallSite& site) noexcept {
-  std::size_t depth = site.depth();
-  for (std::size_t i = 0; i < depth; ++i) {
-    if (glob.matches(site.frame(i))) return true;
+bool CallSite::any_frame_matches(const Glob& glob) noexcept {
+  const std::size_t frames = depth();
+  for (std::size_t i = 0; i < frames; ++i) {
+    if (glob.matches(frame(i))) return true;
   }
   return false;
 }
-
-}  // namespace
 
 bool is_communication_library(std::string_view module) noexcept {
   return std::any_of(std::begin(kCommunicationLibraries), std::end(kCommunicationLibraries),
@@ -53,8 +53,8 @@ bool BufferRule::matches(const AllocationQuery& query) const noexcept {
   if (!needs_callsite()) return true;
   if (query.callsite == nullptr) return false;
   CallSite& site = *query.callsite;
-  return (callsite_prefix.empty() || prefix_matches(callsite_prefix, site)) &&
-         (callsite.empty() || any_frame_matches(callsite, site)) &&
+  return (callsite_prefix.empty() || site.begins_with(callsite_prefix)) &&
+         (callsite.empty() || site.any_frame_matches(callsite)) &&
          (order.is_everything() || order.contains(site.order()));
 }
 

@@ -33,6 +33,11 @@ class CallSite {
   /// How many allocations this call site made before.
   virtual std::uint64_t order() noexcept = 0;
 
+  /// Whether some frame matches, and whether the outermost frames match one glob each, the outermost the first.
+  /// Overridden where answers are remembered, by the glob's address: globs of a policy stay where they are.
+  virtual bool any_frame_matches(const Glob& glob) noexcept;
+  virtual bool begins_with(const std::vector<Glob>& globs) noexcept;
+
  protected:
   ~CallSite() = default;
 };

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "shim/kernel/compressed_bundle.h"
-#include "shim/kernel/image_reader.h"
+#include "shim/image_reader.h"
 
 namespace graphpool {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shim/kernel/image_reader.h"
+#include "shim/image_reader.h"
 #include "shim/units.h"
 
 namespace graphpool {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "shim/kernel/argument_layout.h"
-#include "shim/kernel/pointer_table.h"
+#include "shim/pointer_table.h"
 #include "shim/lock_rank.h"
 #include "shim/status.h"
 

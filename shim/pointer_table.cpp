@@ -1,4 +1,4 @@
-#include "shim/kernel/pointer_table.h"
+#include "shim/pointer_table.h"
 
 #include <sched.h>
 

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "shim/kernel/pointer_table.h"
+#include "shim/pointer_table.h"
 
 namespace graphpool {
 namespace {

@@ -1,0 +1,56 @@
+// unwinder.h: the return addresses of the calling thread, by libunwind.
+//
+// Why opened and not linked: libunwind.so exports _Unwind_*; in a preloaded library those would take the place of the
+// host's own. So it is opened privately, and only when a rule or the report asks for call sites. Why unw_backtrace: a
+// step-by-step walk costs twenty times as much.
+// Threads: open() once at a time, unwind() from any thread after it. Not from a signal handler. Hold no lock.
+// Limits: a stack deeper than kMaxFrames is cut at its outer end; code without unwind tables ends it early, unnoticed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/status.h"
+
+namespace graphpool {
+
+/// Where an object's code lies: [begin, end).
+struct AddressRange {
+  std::uintptr_t begin = 0, end = 0;
+
+  bool contains(std::uintptr_t address) const noexcept { return address >= begin && address < end; }
+};
+
+/// The mapping of the object that holds an address; empty when there is none.
+AddressRange object_around(const void* address) noexcept;
+
+struct Backtrace {
+  static constexpr std::size_t kMaxFrames = 128;
+
+  std::array<std::uintptr_t, kMaxFrames> addresses;  ///< innermost first
+  std::size_t count = 0;
+  bool whole = true;  ///< false: cut at the outer end
+};
+
+class Unwinder {
+ public:
+  constexpr Unwinder() = default;
+
+  /// Frames inside `own` are left out of every stack. kNotFound: no libunwind; then every stack is empty.
+  Status open(AddressRange own, const char* library = "libunwind.so.8") noexcept;
+
+  bool ready() const noexcept { return backtrace_.load(std::memory_order_acquire) != nullptr; }
+
+  /// The caller's stack.
+  void unwind(Backtrace* stack) const noexcept;
+
+ private:
+  using Function = int(void**, int);
+
+  std::atomic<Function*> backtrace_{nullptr};
+  AddressRange own_;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,25 @@
+#include "tests/support/counting_new.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+thread_local std::size_t t_allocations = 0;
+
+}  // namespace
+
+// The forms that are not replaced call these.
+void* operator new(std::size_t bytes) {
+  ++t_allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace graphpool {
+
+std::size_t allocations_of_this_thread() noexcept { return t_allocations; }
+
+}  // namespace graphpool
