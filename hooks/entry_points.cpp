@@ -28,9 +28,9 @@ Result no_host_memory() noexcept {
 #define HIP_HOOK(result, name, params, args, node, declared, effect)                              \
   extern "C" __attribute__((visibility("default"))) result gp_entry_##name params __asm__(#name); \
   result gp_entry_##name params {                                                                 \
-    const void* const caller = __builtin_return_address(0);                                        \
-    if (!entered(EntryId::name, caller)) return g_next.name args;                                  \
-    Entry entry(caller);                                                                           \
+    const void* const caller = __builtin_return_address(0);                                       \
+    if (!entered(EntryId::name, caller)) return g_next.name args;                                 \
+    Entry entry(caller);                                                                          \
     try {                                                                                         \
       return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args);                               \
     } catch (const std::bad_alloc&) {                                                             \

@@ -16,14 +16,22 @@ bool g_key_by_site = false;  ///< memory goes back to the call site it came from
 
 std::string_view function_name(AllocationFunction function) noexcept {
   switch (function) {
-    case AllocationFunction::kMalloc: return "hipMalloc";
-    case AllocationFunction::kExtMalloc: return "hipExtMallocWithFlags";
-    case AllocationFunction::kMallocAsync: return "hipMallocAsync";
-    case AllocationFunction::kMallocFromPool: return "hipMallocFromPoolAsync";
-    case AllocationFunction::kMallocPitch: return "hipMallocPitch";
-    case AllocationFunction::kMalloc3D: return "hipMalloc3D";
-    case AllocationFunction::kMallocManaged: return "hipMallocManaged";
-    case AllocationFunction::kHostMalloc: return "hipHostMalloc";
+    case AllocationFunction::kMalloc:
+      return "hipMalloc";
+    case AllocationFunction::kExtMalloc:
+      return "hipExtMallocWithFlags";
+    case AllocationFunction::kMallocAsync:
+      return "hipMallocAsync";
+    case AllocationFunction::kMallocFromPool:
+      return "hipMallocFromPoolAsync";
+    case AllocationFunction::kMallocPitch:
+      return "hipMallocPitch";
+    case AllocationFunction::kMalloc3D:
+      return "hipMalloc3D";
+    case AllocationFunction::kMallocManaged:
+      return "hipMallocManaged";
+    case AllocationFunction::kHostMalloc:
+      return "hipHostMalloc";
   }
   return "";
 }

@@ -370,7 +370,8 @@ hipError_t Graphs::obtain_staged(VirtualExec& exec, const Binding& binding, Vari
     of.last_used = ++clock_;
     for (const auto& held : of.variants) {
       const bool usable = held->owner == &exec || (held->owner == nullptr && held->launches.complete());
-      if (held->slots == nullptr || !usable || !equal(held->baked, of.plan->translated(binding, *held->slots))) continue;
+      if (held->slots == nullptr || !usable || !equal(held->baked, of.plan->translated(binding, *held->slots)))
+        continue;
       chosen = held.get();
       chosen->owner = &exec;
       chosen->last_used = clock_;

@@ -36,7 +36,8 @@ void for_each_address(const std::vector<Operation>& operations, const Binding& b
       case OperationKind::kFill:
         visit(at + static_cast<std::uint32_t>(offsetof(FillPayload, dst)), payload_at<FillPayload>(binding, at).dst);
         break;
-      default: break;
+      default:
+        break;
     }
   }
 }
@@ -71,7 +72,8 @@ std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operati
   const int device = operations.front().signature.device;
   for (const Operation& operation : operations) {
     const Signature& signature = operation.signature;
-    if (signature.kind == OperationKind::kHost || (signature.kind == OperationKind::kWait && signature.event == kExternalEvent))
+    if (signature.kind == OperationKind::kHost ||
+        (signature.kind == OperationKind::kWait && signature.event == kExternalEvent))
       return nullptr;
     if (makes_node(signature.kind) && signature.device != device) return nullptr;
   }
@@ -152,8 +154,8 @@ hipError_t StagePlan::copy_out(const std::vector<char*>& bases, const SlotSet& s
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const Buffer& buffer = buffers_[i];
     if (!buffer.copy_out || buffer.out_bytes == 0) continue;
-    const hipError_t result = copy(bases[i] + buffer.out_offset, static_cast<char*>(slots.address(i)) + buffer.out_offset,
-                                   buffer.out_bytes, stream);
+    const hipError_t result = copy(bases[i] + buffer.out_offset,
+                                   static_cast<char*>(slots.address(i)) + buffer.out_offset, buffer.out_bytes, stream);
     if (result != hipSuccess) return result;
     *bytes += buffer.out_bytes;
   }

@@ -1,11 +1,11 @@
 // staging.h: which operands of a recording lie in staged buffers, and what a launch copies for them.
 //
-// A buffer is staged when a rule of the policy says so for its allocation. The exec then holds addresses inside a slot set
-// (memory/slot_set.h); a launch copies the program's buffers in, replays, and copies out what the rule says the graph
-// writes. Offsets inside a buffer and operands that overlap keep their relation, because a buffer is staged as a whole.
-// Not staged: graphs with host operations or work on several devices (rule 4), and bindings whose buffers do not have
-// the recorded sizes, or overlap otherwise than recorded. A pointer inside a structure argument cannot be seen: the rule
-// promises that every access goes through an operand of its own.
+// A buffer is staged when a rule of the policy says so for its allocation. The exec then holds addresses inside a slot
+// set (memory/slot_set.h); a launch copies the program's buffers in, replays, and copies out what the rule says the
+// graph writes. Offsets inside a buffer and operands that overlap keep their relation, because a buffer is staged as a
+// whole. Not staged: graphs with host operations or work on several devices (rule 4), and bindings whose buffers do not
+// have the recorded sizes, or overlap otherwise than recorded. A pointer inside a structure argument cannot be seen:
+// the rule promises that every access goes through an operand of its own.
 //
 // Threads: plans are immutable. Units: bytes.
 #pragma once
@@ -42,15 +42,17 @@ class StagePlan {
   hipError_t make_slots(std::unique_ptr<SlotSet>* slots) const;
 
   /// The copies around a replay, enqueued in the program's stream. Adds the bytes copied to *bytes.
-  hipError_t copy_in(const std::vector<char*>& bases, const SlotSet& slots, hipStream_t stream, std::uint64_t* bytes) const;
-  hipError_t copy_out(const std::vector<char*>& bases, const SlotSet& slots, hipStream_t stream, std::uint64_t* bytes) const;
+  hipError_t copy_in(const std::vector<char*>& bases, const SlotSet& slots, hipStream_t stream,
+                     std::uint64_t* bytes) const;
+  hipError_t copy_out(const std::vector<char*>& bases, const SlotSet& slots, hipStream_t stream,
+                      std::uint64_t* bytes) const;
 
   std::size_t buffers() const noexcept { return buffers_.size(); }
   int device() const noexcept { return device_; }
 
  private:
   struct Word {
-    std::uint32_t place;   ///< in the binding
+    std::uint32_t place;  ///< in the binding
     std::uint32_t buffer;
     std::uint64_t offset;  ///< in the buffer
   };

@@ -26,9 +26,9 @@ struct Variant {
   int device = 0;                      ///< current when it was instantiated (rule 14)
   const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it
   LaunchMarks launches;
-  std::unique_ptr<SlotSet> slots;      ///< staged: the memory the exec works on
-  hipEvent_t done = nullptr;           ///< staged: recorded behind each launch
-  StreamKey done_on = 0;               ///< the stream it was last recorded on
+  std::unique_ptr<SlotSet> slots;  ///< staged: the memory the exec works on
+  hipEvent_t done = nullptr;       ///< staged: recorded behind each launch
+  StreamKey done_on = 0;           ///< the stream it was last recorded on
   std::uint32_t patches = 0;
   std::uint64_t last_used = 0;
 
@@ -43,7 +43,7 @@ class Template {
   std::vector<Operation> operations;  ///< beginning and end included
   std::size_t node_count = 0;
   TreeNode* end = nullptr;
-  std::unique_ptr<StagePlan> plan;    ///< null: nothing is staged
+  std::unique_ptr<StagePlan> plan;  ///< null: nothing is staged
   std::vector<std::unique_ptr<Variant>> variants;
   std::uint64_t last_used = 0;
   std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any
