@@ -258,6 +258,7 @@ CPUHIP_EXPORT hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size
                                                    hipStream_t* stream) {
   return api("__hipPopCallConfiguration", [&](Call&) {
     if (configurations().empty()) return hipErrorMissingConfiguration;
+    if (grid == nullptr || block == nullptr || shared_bytes == nullptr || stream == nullptr) return hipErrorInvalidValue;
     const Launch& launch = configurations().back().launch;
     *grid = launch.grid;
     *block = launch.block;
@@ -281,7 +282,7 @@ CPUHIP_EXPORT hipError_t hipSetupArgument(const void* arg, size_t size, size_t o
     if (configurations().empty()) return hipErrorMissingConfiguration;
     std::vector<std::byte>& args = configurations().back().args;
     if (args.size() < offset + size) args.resize(offset + size);
-    std::memcpy(args.data() + offset, arg, size);
+    if (size != 0) std::memcpy(args.data() + offset, arg, size);
     return hipSuccess;
   });
 }

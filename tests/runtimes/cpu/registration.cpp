@@ -149,6 +149,7 @@ using cpuhip::Call;
 
 CPUHIP_EXPORT void** __hipRegisterFatBinary(const void* data) {
   const Call call("__hipRegisterFatBinary");
+  if (data == nullptr) return nullptr;
   cpuhip::Wrapper wrapper;
   std::memcpy(&wrapper, data, sizeof wrapper);
   if (wrapper.magic != cpuhip::kWrapperMagic || wrapper.version != 1) return nullptr;

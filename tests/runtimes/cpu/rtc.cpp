@@ -162,6 +162,7 @@ CPUHIP_EXPORT hiprtcResult hiprtcVersion(int* major, int* minor) {
 }
 
 CPUHIP_EXPORT const char* hiprtcGetErrorString(hiprtcResult result) {
+  const cpuhip::Call call("hiprtcGetErrorString");
   switch (result) {
     case HIPRTC_SUCCESS: return "HIPRTC_SUCCESS";
     case HIPRTC_ERROR_OUT_OF_MEMORY: return "HIPRTC_ERROR_OUT_OF_MEMORY";
