@@ -9,17 +9,19 @@ namespace graphpool {
 
 enum class LockRank : int {
   kNone = 0,
-  kLifecycle,  ///< resolving next, loading the policy
-  kHandles,    ///< virtual execs and graphs
-  kCapture,    ///< open captures
-  kTemplates,  ///< recordings, templates, variants
-  kSlots,      ///< slot sets and rings
-  kKernels,    ///< code objects, registered functions
-  kStreams,    ///< streams with outstanding work
-  kBlocks,     ///< program-visible device memory
-  kCallSites,  ///< the tree of frames
-  kReport,     ///< counters that need more than an atomic
-  kLog,        ///< the logger
+  kLifecycle,    ///< resolving next, loading the policy
+  kCaptureList,  ///< which captures are open
+  kCapture,      ///< one open capture
+  kExecs,        ///< one virtual exec
+  kTemplates,    ///< recordings, templates, variants
+  kHandles,      ///< the tables of our handles
+  kKernels,      ///< code objects, registered functions
+  kSlots,        ///< slot memory waiting for another use
+  kStreams,      ///< streams with outstanding work
+  kBlocks,       ///< program-visible device memory
+  kCallSites,    ///< the tree of frames
+  kReport,       ///< counters that need more than an atomic
+  kLog,          ///< the logger
 };
 
 inline thread_local int t_highest_rank = 0;

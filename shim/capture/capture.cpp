@@ -66,7 +66,7 @@ class OpenCaptures {
     StreamKey key;
     Session session;
   };
-  RankedMutex<LockRank::kHandles> lock_;
+  RankedMutex<LockRank::kCaptureList> lock_;
   std::vector<Entry> entries_;
 };
 

@@ -55,7 +55,7 @@ class VirtualExec {
   Variant* variant = nullptr;    ///< null for a graph without operations
   std::unique_ptr<Variant> own;  ///< a tainted variant
   int device = 0;
-  RankedMutex<LockRank::kSlots> lock;   ///< the fields below and the choice of variant
+  RankedMutex<LockRank::kExecs> lock;   ///< the fields below and the choice of variant
   Binding binding;                      ///< the program's
   std::vector<char*> bases;             ///< staged: the program's buffers
   std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
