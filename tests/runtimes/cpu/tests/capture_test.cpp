@@ -186,11 +186,11 @@ TEST_F(CaptureTest, UnsafeCallsByModeOfThreadAndCapture) {
   };
   const hipStreamCaptureMode global = hipStreamCaptureModeGlobal, local = hipStreamCaptureModeThreadLocal,
                              relaxed = hipStreamCaptureModeRelaxed;
-  const Row rows[] = {{global, global, true, false},  {global, local, true, false},  {global, relaxed, true, true},
-                      {local, global, true, false},   {local, local, true, false},   {local, relaxed, true, true},
-                      {relaxed, global, true, true},  {relaxed, local, true, true},  {relaxed, relaxed, true, true},
-                      {global, global, false, false}, {global, local, false, true},  {global, relaxed, false, true},
-                      {local, global, false, true},   {local, local, false, true},   {relaxed, global, false, true}};
+  const Row rows[] = {{global, global, true, false},  {global, local, true, false}, {global, relaxed, true, true},
+                      {local, global, true, false},   {local, local, true, false},  {local, relaxed, true, true},
+                      {relaxed, global, true, true},  {relaxed, local, true, true}, {relaxed, relaxed, true, true},
+                      {global, global, false, false}, {global, local, false, true}, {global, relaxed, false, true},
+                      {local, global, false, true},   {local, local, false, true},  {relaxed, global, false, true}};
   for (const Row& row : rows) {
     SCOPED_TRACE(testing::Message() << row.thread << row.capture << row.same_thread);
     TestStream stream;
