@@ -20,7 +20,7 @@ namespace cpuhip {
 namespace {
 
 thread_local int t_device = 0;
-thread_local std::vector<int>* t_contexts = nullptr;  // pushed contexts; leaked with the thread
+thread_local std::vector<int> t_contexts;  // devices under the current one
 
 /// A forked child has the parent's handles but none of its workers.
 std::atomic<bool> g_forked{false};
@@ -341,11 +341,6 @@ int ordinal_of(hipCtx_t handle) {
   return -1;
 }
 
-std::vector<int>& context_stack() {
-  if (t_contexts == nullptr) t_contexts = new std::vector<int>;
-  return *t_contexts;
-}
-
 template <typename Value>
 hipError_t out(Value* place, Value value) {
   if (place == nullptr) return hipErrorInvalidValue;
@@ -582,7 +577,7 @@ CPUHIP_EXPORT hipError_t hipCtxCreate(hipCtx_t* handle, unsigned, hipDevice_t or
     if (!valid(ordinal)) return hipErrorInvalidDevice;
     const hipError_t result = out(handle, context(ordinal));
     if (result != hipSuccess) return result;
-    context_stack().push_back(t_device);
+    t_contexts.push_back(t_device);
     t_device = ordinal;
     return hipSuccess;
   });
@@ -595,7 +590,7 @@ CPUHIP_EXPORT hipError_t hipCtxDestroy(hipCtx_t handle) {
 CPUHIP_EXPORT hipError_t hipCtxPushCurrent(hipCtx_t handle) {
   return api("hipCtxPushCurrent", [&](Call&) {
     if (ordinal_of(handle) < 0) return hipErrorInvalidContext;
-    context_stack().push_back(t_device);
+    t_contexts.push_back(t_device);
     t_device = ordinal_of(handle);
     return hipSuccess;
   });
@@ -603,10 +598,10 @@ CPUHIP_EXPORT hipError_t hipCtxPushCurrent(hipCtx_t handle) {
 
 CPUHIP_EXPORT hipError_t hipCtxPopCurrent(hipCtx_t* handle) {
   return api("hipCtxPopCurrent", [&](Call&) {
-    if (context_stack().empty()) return hipErrorInvalidContext;
+    if (t_contexts.empty()) return hipErrorInvalidContext;
     if (handle != nullptr) *handle = context(t_device);
-    t_device = context_stack().back();
-    context_stack().pop_back();
+    t_device = t_contexts.back();
+    t_contexts.pop_back();
     return hipSuccess;
   });
 }

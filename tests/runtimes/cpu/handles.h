@@ -4,8 +4,6 @@
 // Threads: state() is lock-free; the rest takes the table's lock.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,16 +19,9 @@ namespace cpuhip {
 
 enum class HandleState : int { Unknown, Live, Dead };
 
-template <typename Object, std::size_t kPlaces = 1 << 18>
+template <typename Object>
 class HandleTable {
  public:
-  HandleTable() {
-    void* memory = mmap(nullptr, kPlaces * sizeof(Place), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    places_ = static_cast<Place*>(memory);
-  }
-
   template <typename... Arguments>
   Object* create(Arguments&&... arguments) {
     const std::lock_guard lock(mutex_);
@@ -41,10 +32,15 @@ class HandleTable {
   }
 
   HandleState state(const void* handle) const {
-    const std::uintptr_t distance =
-        reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(places_);  // huge when before
-    if (distance >= kPlaces * sizeof(Place) || distance % sizeof(Place) != kOffset) return HandleState::Unknown;
-    return places_[distance / sizeof(Place)].state.load(std::memory_order_acquire);
+    const std::size_t chunks = chunk_count_.load(std::memory_order_acquire);
+    for (std::size_t index = 0; index < chunks; ++index) {
+      const std::uintptr_t distance =  // huge when the handle is before the chunk
+          reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(chunks_[index]);
+      if (distance >= kChunkPlaces * sizeof(Place)) continue;
+      if (distance % sizeof(Place) != kOffset) return HandleState::Unknown;
+      return chunks_[index][distance / sizeof(Place)].state.load(std::memory_order_acquire);
+    }
+    return HandleState::Unknown;
   }
 
   /// Makes the handle dead; false when another thread did so first.
@@ -61,7 +57,7 @@ class HandleTable {
 
  private:
   struct Place {
-    std::atomic<HandleState> state;
+    std::atomic<HandleState> state{HandleState::Unknown};
     alignas(Object) unsigned char memory[sizeof(Object)];
   };
   static constexpr std::size_t kOffset = offsetof(Place, memory);
@@ -72,7 +68,7 @@ class HandleTable {
 
   Place* take_place() {
     constexpr std::size_t kLate = 64;
-    const bool none_left = used_ == kPlaces;
+    const bool none_left = used_ == kChunks * kChunkPlaces;
     if (none_left && free_.empty()) throw std::bad_alloc();
     std::size_t index = free_.size();  // which free place; none
     switch (config().reuse) {
@@ -89,16 +85,28 @@ class HandleTable {
         break;
     }
     if (index == free_.size() && none_left) index = 0;
-    if (index == free_.size()) return &places_[used_++];
+    if (index == free_.size()) return new_place();
     Place* place = free_[index];
     free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(index));
     std::launder(reinterpret_cast<Object*>(place->memory))->~Object();
     return place;
   }
 
+  Place* new_place() {
+    const std::size_t chunk = used_ / kChunkPlaces;
+    if (chunk == chunk_count_.load(std::memory_order_relaxed)) {
+      chunks_[chunk] = new Place[kChunkPlaces];
+      chunk_count_.store(chunk + 1, std::memory_order_release);
+    }
+    return &chunks_[chunk][used_++ % kChunkPlaces];
+  }
+
+  static constexpr std::size_t kChunks = 1024, kChunkPlaces = 256;
+
   std::mutex mutex_;
-  Place* places_ = nullptr;
   std::size_t used_ = 0;
+  Place* chunks_[kChunks] = {};
+  std::atomic<std::size_t> chunk_count_{0};
   std::deque<Place*> free_;
   std::minstd_rand random_;
 };

@@ -177,8 +177,11 @@ TEST(Exports, AreUnderTheirVersionNodes) {
             nullptr);
 }
 
-/// Functions that cannot be called with nothing but zeroes: what they return is written through an argument.
-bool callable(const std::string& name) { return name != "hipCreateChannelDesc"; }
+/// Functions that cannot be called with nothing but zeroes: one whose result is written through a hidden argument, and
+/// those only a compiler's generated code calls, which never passes null (a launch without a stub among them).
+bool callable(const std::string& name) {
+  return name != "hipCreateChannelDesc" && name.rfind("__hipRegister", 0) != 0 && name != "__hipUnregisterFatBinary";
+}
 
 TEST(DISABLED_Exports, CallAll) {
   using Anything = void (*)(long, long, long, long, long, long, long, long, long, long, long, long, long, long, long,

@@ -58,7 +58,7 @@ TEST_F(Copies, BoundsAreThoseOfTheAllocation) {
   HIP_OK(hipMemset(nullptr, 0, 0));
   EXPECT_EQ(hipMemcpy(host, host + 8, 1, hipMemcpyHostToDevice), hipErrorInvalidValue);
   HIP_OK(hipMemcpy(host, host + 8, 1, hipMemcpyHostToHost));
-  EXPECT_EQ(hipMemcpy(host, a_, 1, static_cast<hipMemcpyKind>(9)), hipErrorInvalidMemcpyDirection);
+  EXPECT_EQ(hipMemcpy(host, a_, 1, static_cast<hipMemcpyKind>(7)), hipErrorInvalidMemcpyDirection);
 }
 
 TEST_F(Copies, FreedMemoryIsRefused) {
