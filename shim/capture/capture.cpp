@@ -90,6 +90,13 @@ bool still_capturing(hipStream_t stream) noexcept {
 
 constinit std::atomic<bool> g_virtual_off{false};
 
+/// Of an operand we do not know the size counts too: only the runtime can judge it.
+void judge_sizes(Signature& signature, std::uint64_t bytes, std::uint64_t width) noexcept {
+  if (is_known_class(signature.dst_class) && is_known_class(signature.src_class)) return;
+  signature.object = bytes;
+  signature.generation = width;
+}
+
 /// Bits of Signature::validity beside the kind or element size in the lowest byte.
 constexpr std::uint32_t kZeroSize = 0x100, kSameOperands = 0x200;
 
@@ -146,6 +153,7 @@ Status OperationWriter::copy(void* dst, const void* src, std::size_t bytes, hipM
       (static_cast<std::uint32_t>(kind) & 0xff) | (bytes == 0 ? kZeroSize : 0) | (dst == src ? kSameOperands : 0);
   signature_.dst_class = operand_class(dst, bytes);
   signature_.src_class = operand_class(src, bytes);
+  judge_sizes(signature_, bytes, bytes);
   const CopyPayload copy{
       reinterpret_cast<std::uint64_t>(dst), reinterpret_cast<std::uint64_t>(src), bytes, 1, bytes, bytes};
   std::memcpy(payload(sizeof copy), &copy, sizeof copy);
@@ -159,6 +167,7 @@ Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* sr
                         (dst == src ? kSameOperands : 0) | (dst_pitch < width || src_pitch < width ? 0x400u : 0);
   signature_.dst_class = operand_class(dst, dst_pitch * height);
   signature_.src_class = operand_class(src, src_pitch * height);
+  judge_sizes(signature_, dst_pitch * height, width);
   const CopyPayload copy{
       reinterpret_cast<std::uint64_t>(dst), reinterpret_cast<std::uint64_t>(src), width, height, dst_pitch, src_pitch};
   std::memcpy(payload(sizeof copy), &copy, sizeof copy);
@@ -170,6 +179,8 @@ Status OperationWriter::fill(void* dst, std::uint32_t value, std::uint32_t eleme
   signature_.kind = OperationKind::kFill;
   signature_.validity = element_bytes | (width * height == 0 ? kZeroSize : 0) | (height == 1 ? 0 : 0x400u);
   signature_.dst_class = operand_class(dst, height == 1 ? width * element_bytes : pitch * height);
+  signature_.src_class = signature_.dst_class;
+  judge_sizes(signature_, pitch * height, width);
   const FillPayload fill{reinterpret_cast<std::uint64_t>(dst), value, width, height, pitch};
   std::memcpy(payload(sizeof fill), &fill, sizeof fill);
   return Status::kOk;

@@ -1,0 +1,175 @@
+// captures.h: what the tests of captured graphs share: kernels, buffers, and the CPU runtime's journal, which says what
+// really reached HIP. The tests are plain HIP; each runs natively and under the library, and what it expects of the
+// journal it expects only where the library is loaded.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <hip/hip_runtime_api.h>
+#include <hip/hiprtc.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace captures {
+
+/// In a block of its own: a bare ASSERT_EQ is an if with an else.
+#define OK(call)                   \
+  do {                             \
+    ASSERT_EQ(hipSuccess, (call)); \
+  } while (false)
+
+inline bool under_library() {
+  const char* const preload = std::getenv("LD_PRELOAD");
+  return preload != nullptr && std::strstr(preload, "libgraphpool") != nullptr;
+}
+
+/// How often a function has reached the runtime in this process.
+inline int calls(const std::string& name) {
+  std::ifstream journal(std::getenv("CPUHIP_JOURNAL"));
+  int count = 0;
+  for (std::string line; std::getline(journal, line);) count += line.compare(0, name.size() + 1, name + " ") == 0;
+  return count;
+}
+
+/// Counts of what happens between two points.
+class Since {
+ public:
+  explicit Since(std::vector<std::string> names) : names_(std::move(names)) {
+    for (const std::string& name : names_) before_.push_back(calls(name));
+  }
+  int operator[](const std::string& name) const {
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      if (names_[i] == name) return calls(name) - before_[i];
+    ADD_FAILURE() << name << " is not counted";
+    return -1;
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<int> before_;
+};
+
+inline Since graph_calls() {
+  return Since({"hipModuleLaunchKernel", "hipMemsetAsync", "hipMemcpyAsync", "hipGraphInstantiate", "hipGraphLaunch",
+                "hipGraphExecUpdate", "hipGraphExecKernelNodeSetParams", "hipStreamBeginCapture", "hipStreamEndCapture",
+                "hipGraphAddKernelNode", "hipGraphExecDestroy", "hipEventRecord", "hipStreamWaitEvent"});
+}
+
+/// Kernels over ints: each notes in its buffer that it ran, so that a missing, doubled or misordered operation shows.
+class Kernels {
+ public:
+  Kernels() {
+    const char* const source = R"(
+      extern "C" __global__ void mix(int* p, int n, int a) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) p[i] = p[i] * 31 + a;
+      }
+      extern "C" __global__ void join(int* p, const int* q, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) p[i] = p[i] * 17 + q[i];
+      }
+      extern "C" __global__ void spin(volatile int* flag) { while (*flag == 0) {} }
+    )";
+    hiprtcProgram program;
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "captures.hip", 0, nullptr, nullptr));
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
+    std::size_t bytes = 0;
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
+    std::vector<char> code(bytes);
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
+    EXPECT_EQ(hipSuccess, hipModuleLoadData(&module_, code.data()));
+    EXPECT_EQ(hipSuccess, hipModuleGetFunction(&mix_, module_, "mix"));
+    EXPECT_EQ(hipSuccess, hipModuleGetFunction(&join_, module_, "join"));
+    EXPECT_EQ(hipSuccess, hipModuleGetFunction(&spin_, module_, "spin"));
+  }
+
+  hipError_t mix(hipStream_t stream, int* p, int n, int a) const {
+    void* args[] = {&p, &n, &a};
+    return hipModuleLaunchKernel(mix_, static_cast<unsigned>(n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, args, nullptr);
+  }
+  hipError_t join(hipStream_t stream, int* p, const int* q, int n) const {
+    void* args[] = {&p, &q, &n};
+    return hipModuleLaunchKernel(join_, static_cast<unsigned>(n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, args, nullptr);
+  }
+  hipError_t spin(hipStream_t stream, int* flag) const {
+    void* args[] = {&flag};
+    return hipModuleLaunchKernel(spin_, 1, 1, 1, 1, 1, 1, 0, stream, args, nullptr);
+  }
+
+ private:
+  hipModule_t module_ = nullptr;
+  hipFunction_t mix_ = nullptr, join_ = nullptr, spin_ = nullptr;
+};
+
+inline const Kernels& kernels() {
+  static const Kernels* const instance = new Kernels;
+  return *instance;
+}
+
+inline constexpr int kCount = 100;
+
+/// Device memory of kCount ints.
+class Buffer {
+ public:
+  Buffer() {
+    EXPECT_EQ(hipSuccess, hipMalloc(reinterpret_cast<void**>(&at_), kCount * sizeof(int)));
+    EXPECT_EQ(hipSuccess, hipMemset(at_, 0, kCount * sizeof(int)));
+  }
+  ~Buffer() { EXPECT_EQ(hipSuccess, hipFree(at_)); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  int* get() const { return at_; }
+  /// Every element, which all must be equal.
+  int value() const {
+    std::vector<int> host(kCount);
+    EXPECT_EQ(hipSuccess, hipMemcpy(host.data(), at_, kCount * sizeof(int), hipMemcpyDeviceToHost));
+    for (const int element : host) EXPECT_EQ(host[0], element);
+    return host[0];
+  }
+
+ private:
+  int* at_ = nullptr;
+};
+
+/// What mix() makes of a value.
+inline int mixed(int value, int a) { return value * 31 + a; }
+
+class Stream {
+ public:
+  Stream() { EXPECT_EQ(hipSuccess, hipStreamCreate(&at_)); }
+  ~Stream() { EXPECT_EQ(hipSuccess, hipStreamDestroy(at_)); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator hipStream_t() const { return at_; }  // NOLINT: stands for the handle
+
+ private:
+  hipStream_t at_ = nullptr;
+};
+
+/// Captures `body` on the stream.
+inline hipGraph_t capture(hipStream_t stream, const std::function<void()>& body) {
+  hipGraph_t graph = nullptr;
+  EXPECT_EQ(hipSuccess, hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+  body();
+  EXPECT_EQ(hipSuccess, hipStreamEndCapture(stream, &graph));
+  return graph;
+}
+
+/// A step as programs do it: capture, instantiate, launch, wait, destroy.
+inline void step(hipStream_t stream, const std::function<void()>& body) {
+  const hipGraph_t graph = capture(stream, body);
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(exec, stream));
+  OK(hipStreamSynchronize(stream));
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
+}
+
+}  // namespace captures

@@ -1,0 +1,226 @@
+// Captures of sequences seen before, and of sequences that differ from them at every position.
+#include <thread>
+
+#include "captures.h"
+
+namespace captures {
+namespace {
+
+/// Mixes the constants into the buffer, one operation each.
+void sequence(hipStream_t stream, const Buffer& buffer, const std::vector<int>& constants) {
+  for (const int constant : constants) OK(kernels().mix(stream, buffer.get(), kCount, constant));
+}
+
+int expected(int value, const std::vector<int>& constants) {
+  for (const int constant : constants) value = mixed(value, constant);
+  return value;
+}
+
+TEST(Matching, steady_state_reaches_the_runtime_as_begin_end_and_launch) {
+  const Stream stream;
+  const Buffer buffer, other;
+  int value = 0;
+  const std::vector<int> constants = {1, 2, 3, 4};
+  const auto one = [&] {
+    step(stream, [&] {
+      sequence(stream, buffer, constants);
+      OK(hipMemsetAsync(other.get(), 0, 8, stream));
+      OK(hipMemcpyAsync(other.get() + 4, other.get(), 8, hipMemcpyDeviceToDevice, stream));
+    });
+    value = expected(value, constants);
+    EXPECT_EQ(value, buffer.value());
+  };
+  one();
+  one();
+  const Since since = graph_calls();
+  for (int i = 0; i < 5; ++i) one();
+  if (!under_library()) return;
+  EXPECT_EQ(5, since["hipStreamBeginCapture"]);
+  EXPECT_EQ(5, since["hipStreamEndCapture"]);
+  EXPECT_EQ(5, since["hipGraphLaunch"]);
+  EXPECT_EQ(0, since["hipModuleLaunchKernel"]);
+  EXPECT_EQ(0, since["hipMemsetAsync"]);
+  EXPECT_EQ(0, since["hipGraphInstantiate"]);
+  EXPECT_EQ(0, since["hipGraphExecDestroy"]);
+  EXPECT_EQ(0, since["hipGraphExecKernelNodeSetParams"]);
+}
+
+TEST(Matching, changed_constants_are_a_binding_not_a_capture) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  const auto one = [&](int i) {
+    const std::vector<int> constants = {i, 7, i * 3};
+    step(stream, [&] { sequence(stream, buffer, constants); });
+    value = expected(value, constants);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+  };
+  one(0);
+  const Since since = graph_calls();
+  for (int i = 1; i < 20; ++i) one(i);
+  if (!under_library()) return;
+  EXPECT_EQ(0, since["hipModuleLaunchKernel"]);
+  EXPECT_LT(since["hipGraphInstantiate"], 8);  // then they are patched
+  EXPECT_GT(since["hipGraphExecKernelNodeSetParams"], 0);
+}
+
+/// Where a second sequence differs from the first, by its index of the first other operation.
+class Differs : public testing::TestWithParam<int> {};
+
+TEST_P(Differs, the_other_sequence_is_captured_as_it_is) {
+  const Stream stream;
+  const Buffer buffer, other;
+  const int at = GetParam();
+  int value = 0, other_value = 0;
+  for (int round = 0; round < 3; ++round) {
+    step(stream, [&] { sequence(stream, buffer, {1, 2, 3, 4, 5}); });
+    value = expected(value, {1, 2, 3, 4, 5});
+    EXPECT_EQ(value, buffer.value());
+    step(stream, [&] {
+      for (int i = 0; i < 5; ++i) {
+        if (i == at)
+          OK(kernels().join(stream, buffer.get(), other.get(), kCount));
+        else
+          OK(kernels().mix(stream, buffer.get(), kCount, 10 + i));
+      }
+    });
+    for (int i = 0; i < 5; ++i) value = i == at ? value * 17 + other_value : mixed(value, 10 + i);
+    EXPECT_EQ(value, buffer.value()) << "round " << round;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Positions, Differs, testing::Range(0, 5));
+
+TEST(Matching, shorter_longer_and_prefix_sequences) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (const std::size_t length : {3u, 5u, 1u, 4u, 2u}) {
+      std::vector<int> constants;
+      for (std::size_t i = 0; i < length; ++i) constants.push_back(static_cast<int>(i) + round);
+      step(stream, [&] { sequence(stream, buffer, constants); });
+      value = expected(value, constants);
+      EXPECT_EQ(value, buffer.value()) << length;
+    }
+  }
+}
+
+TEST(Matching, fork_and_join_over_streams) {
+  const Stream one, two;
+  const Buffer left, right;
+  hipEvent_t fork, join;
+  OK(hipEventCreate(&fork));
+  OK(hipEventCreate(&join));
+  int left_value = 0, right_value = 0;
+  const auto forked = [&](int a) {
+    step(one, [&] {
+      OK(kernels().mix(one, left.get(), kCount, a));
+      OK(hipEventRecord(fork, one));
+      OK(hipStreamWaitEvent(two, fork, 0));
+      OK(kernels().mix(two, right.get(), kCount, a + 1));
+      OK(kernels().mix(one, left.get(), kCount, a + 2));
+      OK(hipEventRecord(join, two));
+      OK(hipStreamWaitEvent(one, join, 0));
+      OK(kernels().join(one, left.get(), right.get(), kCount));
+    });
+    right_value = mixed(right_value, a + 1);
+    left_value = mixed(mixed(left_value, a), a + 2) * 17 + right_value;
+    EXPECT_EQ(left_value, left.value());
+    EXPECT_EQ(right_value, right.value());
+  };
+  forked(1);
+  forked(1);
+  const Since since = graph_calls();
+  for (int i = 0; i < 4; ++i) forked(1);
+  if (under_library()) {
+    EXPECT_EQ(0, since["hipModuleLaunchKernel"]);
+    EXPECT_EQ(8, since["hipEventRecord"]);
+    EXPECT_EQ(8, since["hipStreamWaitEvent"]);
+  }
+  // A fork whose branch differs: the matched part is issued, dependencies included.
+  for (int i = 0; i < 2; ++i) {
+    step(one, [&] {
+      OK(kernels().mix(one, left.get(), kCount, 1));
+      OK(hipEventRecord(fork, one));
+      OK(hipStreamWaitEvent(two, fork, 0));
+      OK(kernels().mix(two, right.get(), kCount, 2));
+      OK(kernels().join(two, right.get(), left.get(), kCount));
+      OK(hipEventRecord(join, two));
+      OK(hipStreamWaitEvent(one, join, 0));
+      OK(kernels().join(one, left.get(), right.get(), kCount));
+    });
+    left_value = mixed(left_value, 1);
+    right_value = mixed(right_value, 2) * 17 + left_value;
+    left_value = left_value * 17 + right_value;
+    EXPECT_EQ(left_value, left.value());
+    EXPECT_EQ(right_value, right.value());
+  }
+  OK(hipEventDestroy(fork));
+  OK(hipEventDestroy(join));
+}
+
+TEST(Matching, an_event_recorded_before_the_mismatch_still_orders_after_it) {
+  const Stream one, two;
+  const Buffer left, right;
+  hipEvent_t fork, join;
+  OK(hipEventCreate(&fork));
+  OK(hipEventCreate(&join));
+  int left_value = 0, right_value = 0;
+  for (const bool longer : {false, false, true, true, false}) {
+    step(one, [&] {
+      OK(kernels().mix(one, left.get(), kCount, 5));
+      OK(hipEventRecord(fork, one));
+      OK(kernels().mix(one, left.get(), kCount, 6));
+      if (longer) OK(kernels().mix(one, left.get(), kCount, 7));
+      OK(hipStreamWaitEvent(two, fork, 0));
+      OK(kernels().mix(two, right.get(), kCount, 8));
+      OK(hipEventRecord(join, two));
+      OK(hipStreamWaitEvent(one, join, 0));
+      OK(kernels().join(one, left.get(), right.get(), kCount));
+    });
+    right_value = mixed(right_value, 8);
+    left_value = mixed(mixed(left_value, 5), 6);
+    if (longer) left_value = mixed(left_value, 7);
+    left_value = left_value * 17 + right_value;
+    EXPECT_EQ(left_value, left.value());
+  }
+  OK(hipEventDestroy(fork));
+  OK(hipEventDestroy(join));
+}
+
+TEST(Matching, two_captures_at_once_in_two_threads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([t] {
+      const Stream stream;
+      int* memory = nullptr;
+      OK(hipMalloc(reinterpret_cast<void**>(&memory), kCount * sizeof(int)));
+      OK(hipMemsetAsync(memory, 0, kCount * sizeof(int), stream));
+      OK(hipStreamSynchronize(stream));
+      int value = 0;
+      for (int i = 0; i < 20; ++i) {
+        hipGraph_t graph;
+        hipGraphExec_t exec;
+        OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+        for (int k = 0; k < 3 + t; ++k) {
+          OK(kernels().mix(stream, memory, kCount, k + i % 2));
+          value = mixed(value, k + i % 2);
+        }
+        OK(hipStreamEndCapture(stream, &graph));
+        OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+        OK(hipGraphLaunch(exec, stream));
+        OK(hipGraphExecDestroy(exec));
+        OK(hipGraphDestroy(graph));
+      }
+      std::vector<int> host(kCount);
+      OK(hipMemcpyAsync(host.data(), memory, kCount * sizeof(int), hipMemcpyDeviceToHost, stream));
+      while (hipStreamQuery(stream) != hipSuccess) std::this_thread::yield();
+      EXPECT_EQ(value, host[0]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace captures

@@ -1,0 +1,462 @@
+// The rules about graphs that a program can break by what it does: each runs natively and under the library.
+#include <dlfcn.h>
+
+#include <thread>
+
+#include "captures.h"
+
+namespace captures {
+namespace {
+
+/// A function newer than the oldest header; null where the runtime lacks it.
+template <typename Function>
+Function newer(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+TEST(Rules, rule_01_the_node_of_an_operation_is_known_not_inferred) {
+  // Breadth-first order differs from the order of capture: a patch by position would hit the wrong node.
+  const Stream s, t;
+  const Buffer a, b, c, d;
+  hipEvent_t fork, join;
+  OK(hipEventCreate(&fork));
+  OK(hipEventCreate(&join));
+  int values[4] = {};
+  for (int i = 0; i < 12; ++i) {
+    step(s, [&] {
+      OK(kernels().mix(s, a.get(), kCount, i));
+      OK(hipEventRecord(fork, s));
+      OK(hipStreamWaitEvent(t, fork, 0));
+      OK(kernels().mix(s, b.get(), kCount, 100 + i));
+      OK(kernels().mix(s, c.get(), kCount, 200 + i));
+      OK(kernels().mix(t, d.get(), kCount, 300 + i));
+      OK(hipEventRecord(join, t));
+      OK(hipStreamWaitEvent(s, join, 0));
+    });
+    const Buffer* const buffers[] = {&a, &b, &c, &d};
+    for (int k = 0; k < 4; ++k) {
+      values[k] = mixed(values[k], k * 100 + i);
+      EXPECT_EQ(values[k], buffers[k]->value()) << "step " << i << " buffer " << k;
+    }
+  }
+  OK(hipEventDestroy(fork));
+  OK(hipEventDestroy(join));
+}
+
+TEST(Rules, rule_02_an_exec_the_program_changed_serves_nobody_else) {
+  using SetEnabled = hipError_t (*)(hipGraphExec_t, hipGraphNode_t, unsigned);
+  const auto set_enabled = newer<SetEnabled>("hipGraphNodeSetEnabled");
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 4; ++i) {
+    const hipGraph_t graph = capture(s, [&] {
+      OK(kernels().mix(s, buffer.get(), kCount, 3));
+      OK(kernels().mix(s, buffer.get(), kCount, 4));
+    });
+    hipGraphExec_t exec;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    bool second = true;
+    if (i == 1) {
+      std::size_t count = 2;
+      hipGraphNode_t nodes[2];
+      OK(hipGraphGetNodes(graph, nodes, &count));
+      ASSERT_EQ(2u, count);
+      if (set_enabled != nullptr && set_enabled(exec, nodes[1], 0) == hipSuccess) second = false;
+    }
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    value = mixed(value, 3);
+    if (second) value = mixed(value, 4);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+  }
+}
+
+TEST(Rules, rule_02_parameters_set_by_the_program_stay_with_their_exec) {
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 6; ++i) {
+    const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 3)); });
+    hipGraphExec_t exec;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    int constant = 3;
+    if (i % 3 == 1) {
+      std::size_t count = 1;
+      hipGraphNode_t node;
+      OK(hipGraphGetNodes(graph, &node, &count));
+      hipKernelNodeParams params{};
+      OK(hipGraphKernelNodeGetParams(node, &params));
+      int* p = buffer.get();
+      int n = kCount;
+      constant = 50 + i;
+      void* args[] = {&p, &n, &constant};
+      params.kernelParams = args;
+      OK(hipGraphExecKernelNodeSetParams(exec, node, &params));
+    }
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    value = mixed(value, constant);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+  }
+}
+
+TEST(Rules, rule_02_a_changed_graph_is_instantiated_as_it_is) {
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 4; ++i) {
+    const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 3)); });
+    int constant = 3;
+    if (i >= 2) {
+      std::size_t count = 1;
+      hipGraphNode_t node;
+      OK(hipGraphGetNodes(graph, &node, &count));
+      hipKernelNodeParams params{};
+      OK(hipGraphKernelNodeGetParams(node, &params));
+      int* p = buffer.get();
+      int n = kCount;
+      constant = 70 + i;
+      void* args[] = {&p, &n, &constant};
+      params.kernelParams = args;
+      OK(hipGraphKernelNodeSetParams(node, &params));
+    }
+    hipGraphExec_t exec;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    value = mixed(value, constant);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+  }
+}
+
+TEST(Rules, rule_02_handles_of_one_recording_are_independent) {
+  const Stream s;
+  const Buffer buffer;
+  const auto body = [&] { OK(kernels().mix(s, buffer.get(), kCount, 9)); };
+  const hipGraph_t first = capture(s, body), second = capture(s, body);
+  ASSERT_NE(first, second);
+  hipGraphExec_t one, two;
+  OK(hipGraphInstantiate(&one, first, nullptr, nullptr, 0));
+  OK(hipGraphInstantiate(&two, second, nullptr, nullptr, 0));
+  ASSERT_NE(one, two);
+  OK(hipGraphDestroy(first));
+  OK(hipGraphLaunch(one, s));
+  OK(hipGraphExecDestroy(one));
+  OK(hipGraphLaunch(two, s));
+  OK(hipStreamSynchronize(s));
+  OK(hipGraphExecDestroy(two));
+  hipGraph_t clone;
+  OK(hipGraphClone(&clone, second));
+  OK(hipGraphDestroy(second));
+  std::size_t count = 0;
+  OK(hipGraphGetNodes(clone, nullptr, &count));
+  EXPECT_EQ(1u, count);
+  OK(hipGraphDestroy(clone));
+  EXPECT_EQ(mixed(mixed(0, 9), 9), buffer.value());
+}
+
+TEST(Rules, rule_03_launches_of_one_exec_keep_their_order_whatever_serves_them) {
+  const Stream s, t;
+  const Buffer buffer;
+  const auto graph_of = [&](int constant) {
+    return capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, constant)); });
+  };
+  const hipGraph_t first = graph_of(1);
+  hipGraphExec_t exec;
+  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  OK(hipGraphDestroy(first));
+  int value = 0;
+  hipEvent_t done;
+  OK(hipEventCreate(&done));
+  for (int i = 0; i < 20; ++i) {
+    const hipStream_t stream = i % 2 == 0 ? s : t;
+    // The program orders its launches itself, as HIP 6.3 asks of it.
+    OK(hipStreamWaitEvent(stream, done, 0));
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipEventRecord(done, stream));
+    value = mixed(value, i == 0 ? 1 : i % 3);
+    const hipGraph_t next = graph_of((i + 1) % 3);
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult result;
+    OK(hipGraphExecUpdate(exec, next, &node, &result));
+    EXPECT_EQ(hipGraphExecUpdateSuccess, result);
+    OK(hipGraphDestroy(next));
+  }
+  OK(hipStreamSynchronize(s));
+  OK(hipStreamSynchronize(t));
+  EXPECT_EQ(value, buffer.value());
+  OK(hipGraphExecDestroy(exec));
+  OK(hipEventDestroy(done));
+}
+
+TEST(Rules, rule_06_a_wait_for_an_event_from_outside_the_capture_reaches_the_runtime) {
+  const Stream s, other;
+  const Buffer buffer;
+  hipEvent_t event;
+  OK(hipEventCreate(&event));
+  OK(hipEventRecord(event, other));
+  OK(hipStreamSynchronize(other));
+  std::vector<hipError_t> results;
+  int value = 0;
+  for (int i = 0; i < 3; ++i) {
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
+    OK(kernels().mix(s, buffer.get(), kCount, 1));
+    results.push_back(hipStreamWaitEvent(s, event, 0));
+    results.push_back(kernels().mix(s, buffer.get(), kCount, 2));
+    results.push_back(hipStreamEndCapture(s, &graph));
+    if (results.back() == hipSuccess) {
+      hipGraphExec_t exec;
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      OK(hipGraphLaunch(exec, s));
+      OK(hipStreamSynchronize(s));
+      OK(hipGraphExecDestroy(exec));
+      OK(hipGraphDestroy(graph));
+      value = mixed(mixed(value, 1), 2);
+    }
+    // Every step gets the codes of the first, which was the runtime's own capture.
+    for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(results[k], results[static_cast<std::size_t>(i) * 3 + k]);
+    EXPECT_EQ(value, buffer.value());
+  }
+  OK(hipEventDestroy(event));
+}
+
+TEST(Rules, rule_07_a_temporary_event_may_go_while_the_capture_is_open) {
+  const Stream s, t;
+  const Buffer left, right;
+  int left_value = 0, right_value = 0;
+  for (int i = 0; i < 4; ++i) {
+    const bool longer = i == 2;
+    step(s, [&] {
+      OK(kernels().mix(s, left.get(), kCount, 1));
+      hipEvent_t fork;
+      OK(hipEventCreateWithFlags(&fork, hipEventDisableTiming));
+      OK(hipEventRecord(fork, s));
+      OK(hipStreamWaitEvent(t, fork, 0));
+      OK(hipEventDestroy(fork));
+      OK(kernels().mix(t, right.get(), kCount, 2));
+      if (longer) OK(kernels().mix(t, right.get(), kCount, 3));
+      hipEvent_t join;
+      OK(hipEventCreateWithFlags(&join, hipEventDisableTiming));
+      OK(hipEventRecord(join, t));
+      OK(hipStreamWaitEvent(s, join, 0));
+      OK(hipEventDestroy(join));
+      OK(kernels().join(s, left.get(), right.get(), kCount));
+    });
+    right_value = mixed(right_value, 2);
+    if (longer) right_value = mixed(right_value, 3);
+    left_value = mixed(left_value, 1) * 17 + right_value;
+    EXPECT_EQ(left_value, left.value()) << "step " << i;
+  }
+}
+
+TEST(Rules, rule_08_what_a_capture_refuses_is_refused_in_a_virtual_one_and_invalidates_it) {
+  const Stream s;
+  const Buffer buffer;
+  std::vector<hipError_t> first;
+  for (int i = 0; i < 3; ++i) {
+    // A complete capture first, so that the next one is virtual under the library.
+    step(s, [&] {
+      OK(kernels().mix(s, buffer.get(), kCount, 1));
+      OK(kernels().mix(s, buffer.get(), kCount, 2));
+    });
+    std::vector<hipError_t> results;
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
+    results.push_back(kernels().mix(s, buffer.get(), kCount, 1));
+    int flag = 0;
+    results.push_back(hipMemcpy(&flag, buffer.get(), sizeof flag, hipMemcpyDeviceToHost));
+    results.push_back(kernels().mix(s, buffer.get(), kCount, 2));
+    results.push_back(hipStreamEndCapture(s, &graph));
+    EXPECT_EQ(nullptr, graph);
+    EXPECT_NE(hipSuccess, results[1]);
+    EXPECT_EQ(hipErrorStreamCaptureInvalidated, results[3]);
+    if (i == 0) first = results;
+    EXPECT_EQ(first, results) << "step " << i;
+    static_cast<void>(hipGetLastError());
+  }
+}
+
+TEST(Rules, rule_08_hipmalloc_and_hipfree_in_a_capture_answer_as_the_runtime_does) {
+  const Stream s;
+  const Buffer buffer;
+  void* kept = nullptr;
+  OK(hipMalloc(&kept, 4096));
+  std::vector<hipError_t> first;
+  for (int i = 0; i < 3; ++i) {
+    step(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 1)); });
+    for (const bool free : {false, true}) {
+      std::vector<hipError_t> results;
+      hipGraph_t graph = nullptr;
+      OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
+      void* made = nullptr;
+      results.push_back(free ? hipFree(kept) : hipMalloc(&made, 4096));
+      results.push_back(kernels().mix(s, buffer.get(), kCount, 1));
+      results.push_back(hipStreamEndCapture(s, &graph));
+      static_cast<void>(hipGetLastError());
+      if (i == 0)
+        first.insert(first.end(), results.begin(), results.end());
+      else
+        for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(first[(free ? 3u : 0u) + k], results[k]);
+    }
+  }
+  OK(hipFree(kept));
+}
+
+TEST(Rules, rule_10_the_threads_own_stream_is_no_shared_stream) {
+  const Buffer mine, theirs;
+  const auto run = [](const Buffer& buffer, int constant) {
+    for (int i = 0; i < 3; ++i) {
+      OK(hipStreamBeginCapture(hipStreamPerThread, hipStreamCaptureModeRelaxed));
+      OK(kernels().mix(hipStreamPerThread, buffer.get(), kCount, constant));
+      hipGraph_t graph;
+      OK(hipStreamEndCapture(hipStreamPerThread, &graph));
+      hipGraphExec_t exec;
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      OK(hipGraphLaunch(exec, hipStreamPerThread));
+      while (hipStreamQuery(hipStreamPerThread) != hipSuccess) std::this_thread::yield();
+      OK(hipGraphExecDestroy(exec));
+      OK(hipGraphDestroy(graph));
+    }
+  };
+  std::thread other([&] { run(theirs, 5); });
+  run(mine, 4);
+  other.join();
+  EXPECT_EQ(mixed(mixed(mixed(0, 4), 4), 4), mine.value());
+  EXPECT_EQ(mixed(mixed(mixed(0, 5), 5), 5), theirs.value());
+}
+
+TEST(Rules, rule_13_one_capture_has_one_id) {
+  const Stream s;
+  const Buffer buffer;
+  for (int i = 0; i < 3; ++i) {
+    step(s, [&] {
+      hipStreamCaptureStatus status;
+      unsigned long long before = 0, after = 1;
+      OK(hipStreamGetCaptureInfo(s, &status, &before));
+      EXPECT_EQ(hipStreamCaptureStatusActive, status);
+      OK(kernels().mix(s, buffer.get(), kCount, 1));
+      if (i == 2) OK(hipMemsetAsync(buffer.get(), 0, 4 * kCount, s));  // the virtual capture becomes real
+      OK(kernels().mix(s, buffer.get(), kCount, 1));
+      OK(hipStreamGetCaptureInfo(s, &status, &after));
+      EXPECT_EQ(before, after);
+    });
+  }
+  EXPECT_EQ(1, buffer.value());
+}
+
+TEST(Rules, rule_14_internal_calls_leave_device_and_last_error_alone) {
+  int devices = 0;
+  OK(hipGetDeviceCount(&devices));
+  ASSERT_EQ(2, devices);
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 6; ++i) {
+    OK(hipSetDevice(i % 2));
+    EXPECT_NE(hipSuccess, hipMemcpy(nullptr, nullptr, 8, hipMemcpyHostToHost));
+    const hipError_t pending = hipPeekAtLastError();
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    const hipError_t launched = kernels().mix(s, buffer.get(), kCount, i);
+    OK(hipStreamEndCapture(s, &graph));
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    int now = -1;
+    OK(hipGetDevice(&now));
+    EXPECT_EQ(i % 2, now);
+    static_cast<void>(pending);
+    OK(hipSetDevice(0));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    if (launched == hipSuccess) value = mixed(value, i);
+    EXPECT_EQ(value, buffer.value());
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+  }
+}
+
+TEST(Rules, rule_20_an_exec_in_flight_is_not_given_to_another_holder) {
+  const Stream s, t;
+  const Buffer buffer;
+  int* flag = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&flag), sizeof(int), 0));
+  *flag = 1;
+  const auto body = [&] { OK(kernels().spin(s, flag)); };
+  step(s, body);
+  *flag = 0;
+  const hipGraph_t first = capture(s, body), second = capture(s, body);
+  hipGraphExec_t one, two;
+  OK(hipGraphInstantiate(&one, first, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(one, s));
+  const Since since = graph_calls();
+  OK(hipGraphInstantiate(&two, second, nullptr, nullptr, 0));
+  if (under_library()) {
+    EXPECT_EQ(1, since["hipGraphInstantiate"]);
+  }
+  OK(hipGraphLaunch(two, t));
+  *reinterpret_cast<volatile int*>(flag) = 1;
+  OK(hipStreamSynchronize(s));
+  OK(hipStreamSynchronize(t));
+  OK(hipGraphExecDestroy(one));
+  OK(hipGraphExecDestroy(two));
+  OK(hipGraphDestroy(first));
+  OK(hipGraphDestroy(second));
+  OK(hipHostFree(flag));
+}
+
+TEST(Rules, rule_27_what_two_threads_fed_is_captured_as_it_is) {
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 4; ++i) {
+    hipGraph_t graph;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    OK(kernels().mix(s, buffer.get(), kCount, 1));
+    std::thread([&] { OK(kernels().mix(s, buffer.get(), kCount, 2)); }).join();
+    OK(kernels().mix(s, buffer.get(), kCount, 3));
+    OK(hipStreamEndCapture(s, &graph));
+    hipGraphExec_t exec;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    value = mixed(mixed(mixed(value, 1), 2), 3);
+    EXPECT_EQ(value, buffer.value());
+  }
+}
+
+TEST(Rules, rule_28_an_operation_the_runtime_would_refuse_is_not_taken_for_one_it_accepted) {
+  const Stream s;
+  const Buffer buffer;
+  const auto body = [&](std::size_t bytes, std::vector<hipError_t>* results) {
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    results->push_back(hipMemsetAsync(buffer.get(), 0, bytes, s));
+    results->push_back(hipStreamEndCapture(s, &graph));
+    if (graph != nullptr) OK(hipGraphDestroy(graph));
+    static_cast<void>(hipGetLastError());
+  };
+  std::vector<hipError_t> first, again;
+  for (const std::size_t bytes : {std::size_t{kCount * 4}, std::size_t{0}, std::size_t{1} << 40}) body(bytes, &first);
+  for (const std::size_t bytes : {std::size_t{kCount * 4}, std::size_t{0}, std::size_t{1} << 40}) body(bytes, &again);
+  EXPECT_EQ(first, again);
+  EXPECT_EQ(hipSuccess, first[0]);
+  EXPECT_NE(hipSuccess, first[4]);
+}
+
+TEST(Rules, an_empty_capture_instantiates_and_launches) {
+  const Stream s;
+  for (int i = 0; i < 3; ++i) step(s, [] {});
+}
+
+}  // namespace
+}  // namespace captures
