@@ -61,7 +61,7 @@ bool CallSites::any_frame_matches(Index stack, const Glob& glob, std::uint64_t g
 
 bool CallSites::begins_with(Index stack, const std::vector<Glob>& globs, std::uint64_t generation) noexcept {
   const std::size_t depth = tree_.depth(stack);
-  if (depth < globs.size() || !tree_.is_whole(stack)) return false;
+  if (stack == FrameTree::kUnknown || depth < globs.size()) return false;
   Index frame = tree_.ancestor(stack, depth - globs.size());
   for (std::size_t left = globs.size(); left > 0; --left, frame = tree_.parent(frame)) {
     const Glob& glob = globs[left - 1];
@@ -75,7 +75,7 @@ bool CallSites::begins_with(Index stack, const std::vector<Glob>& globs, std::ui
     }
     if (!answer) return false;
   }
-  return true;
+  return frame == FrameTree::kRoot;
 }
 
 CallSites& callsites() noexcept {
