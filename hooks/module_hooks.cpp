@@ -2,8 +2,19 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/kernel/functions.h"
+#include "shim/memory/pool.h"
+#include "shim/restore.h"
 
 namespace graphpool::hooks {
+namespace {
+
+/// A call that may fail for device memory is made once more after kept memory was given back (rule 25).
+template <typename Call>
+hipError_t for_memory(Call&& call) {
+  return pool().retry_after_trim(calling_device(), call);
+}
+
+}  // namespace
 
 void** on___hipRegisterFatBinary(Entry&, const void* data) {
   void** const handle = next().__hipRegisterFatBinary(data);
@@ -23,23 +34,24 @@ void on___hipUnregisterFatBinary(Entry&, void** modules) {
 }
 
 hipError_t on_hipModuleLoad(Entry&, hipModule_t* module, const char* path) {
-  const hipError_t result = next().hipModuleLoad(module, path);
+  const hipError_t result = for_memory([&] { return next().hipModuleLoad(module, path); });
   if (result == hipSuccess) static_cast<void>(functions().on_module_file_loaded(*module, path));
   return result;
 }
 hipError_t on_hipModuleLoadData(Entry&, hipModule_t* module, const void* image) {
-  const hipError_t result = next().hipModuleLoadData(module, image);
+  const hipError_t result = for_memory([&] { return next().hipModuleLoadData(module, image); });
   if (result == hipSuccess) static_cast<void>(functions().on_module_loaded(*module, image));
   return result;
 }
 hipError_t on_hipModuleLoadDataEx(Entry&, hipModule_t* module, const void* image, unsigned int count,
                                   hipJitOption* options, void** values) {
-  const hipError_t result = next().hipModuleLoadDataEx(module, image, count, options, values);
+  const hipError_t result =
+      for_memory([&] { return next().hipModuleLoadDataEx(module, image, count, options, values); });
   if (result == hipSuccess) static_cast<void>(functions().on_module_loaded(*module, image));
   return result;
 }
 hipError_t on_hipModuleLoadFatBinary(Entry&, hipModule_t* module, const void* image) {
-  const hipError_t result = next().hipModuleLoadFatBinary(module, image);
+  const hipError_t result = for_memory([&] { return next().hipModuleLoadFatBinary(module, image); });
   if (result == hipSuccess) static_cast<void>(functions().on_module_loaded(*module, image));
   return result;
 }

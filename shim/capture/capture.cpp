@@ -83,6 +83,14 @@ void close(const std::shared_ptr<CaptureSession>& session) noexcept {
   capture_closed();
 }
 
+/// A capture counts as open before the runtime begins it, so that no event of ours gets into it.
+hipError_t counted_begin(Forward forward) {
+  capture_opened();
+  const hipError_t result = forward();
+  if (result != hipSuccess) capture_closed();
+  return result;
+}
+
 bool still_capturing(hipStream_t stream) noexcept {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   return next().hipStreamIsCapturing(stream, &status) == hipSuccess && status != hipStreamCaptureStatusNone;
@@ -202,7 +210,9 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   const auto session = open_captures().find(key);
   if (session == nullptr) {
     note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
-    return forward();
+    const hipError_t result = forward();
+    stream_work().note_work(plain_handle(stream));
+    return result;
   }
   const std::scoped_lock guard(session->lock());
   return session->operation(key, stream, describe, forward);
@@ -213,11 +223,13 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
     note_capture_doubt();
     expose_capture(stream, "an operation that the library does not follow");
   }
-  return forward();
+  const hipError_t result = forward();
+  stream_work().note_work(plain_handle(stream));
+  return result;
 }
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
-  const hipError_t result = forward();
+  const hipError_t result = counted_begin(forward);
   if (result != hipSuccess) return result;
   Signature begin;
   begin.kind = OperationKind::kBegin;
@@ -232,17 +244,15 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   auto session = std::make_shared<CaptureSession>(stream, begin, known);
   if (!active() || unknown_entries_in_use()) session->spoil("the library does not see every call of this process");
   open_captures().add(key, std::move(session));
-  capture_opened();
   return result;
 }
 
 hipError_t begin_foreign_capture(StreamArgument stream, Forward forward) {
-  const hipError_t result = forward();
+  const hipError_t result = counted_begin(forward);
   if (result != hipSuccess) return result;
   auto session = std::make_shared<CaptureSession>(stream, Signature{}, nullptr);
   session->spoil("captured into a graph of the program's");
   open_captures().add(stream_key(stream), std::move(session));
-  capture_opened();
   return result;
 }
 

@@ -23,6 +23,7 @@
 #include "shim/capture/open_captures.h"
 #include "shim/capture/operation.h"
 #include "shim/function_ref.h"
+#include "shim/memory/stream_work.h"
 #include "shim/status.h"
 
 namespace graphpool {

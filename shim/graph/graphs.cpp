@@ -8,6 +8,8 @@
 #include "shim/entry.h"
 #include "shim/graph/reissue.h"
 #include "shim/log.h"
+#include "shim/memory/pool.h"
+#include "shim/memory/stream_work.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 
@@ -318,7 +320,8 @@ hipError_t Graphs::build_variant(const Template& of, const Binding& binding, int
   if (result != hipSuccess) return result;
   const SavedDevice scope;
   scope.set(device);
-  result = next().hipGraphInstantiate(&variant->exec, variant->graph, nullptr, nullptr, 0);
+  result = pool().retry_after_trim(
+      device, [&] { return next().hipGraphInstantiate(&variant->exec, variant->graph, nullptr, nullptr, 0); });
   if (result != hipSuccess) {
     variant->exec = nullptr;
     return result;
@@ -419,7 +422,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
   }
   if (of == nullptr) {
     const hipError_t result = expose(&graph, "instantiated in a way of its own");
-    return result == hipSuccess ? native(graph, out) : result;
+    return result == hipSuccess ? pool().retry_after_trim(device, [&] { return native(graph, out); }) : result;
   }
   auto exec = std::make_unique<VirtualExec>();
   exec->of = of;
@@ -431,7 +434,8 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
       auto variant = std::make_unique<Variant>();
       hipGraph_t source = graph;
       hipError_t failed = read(&source, "instantiated");
-      if (failed == hipSuccess) failed = native(source, &variant->exec);
+      if (failed == hipSuccess)
+        failed = pool().retry_after_trim(device, [&] { return native(source, &variant->exec); });
       if (failed != hipSuccess) {
         variant->exec = nullptr;
         return failed;
@@ -464,25 +468,31 @@ hipGraphExec_t Graphs::read_exec(hipGraphExec_t handle) const noexcept {
 
 hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
   VirtualExec* const exec = execs_.find(handle);
-  if (exec == nullptr) return execs_.owns(handle) ? hipErrorInvalidValue : native(handle);
+  if (exec == nullptr && execs_.owns(handle)) return hipErrorInvalidValue;
+  const hipError_t result = exec == nullptr ? native(handle) : launch_virtual(*exec, stream, native);
+  stream_work().note_work(plain_handle(stream));
+  return result;
+}
+
+hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   launches_.fetch_add(1, std::memory_order_relaxed);
   const StreamKey key = stream_key(stream);
   hipGraphExec_t real = nullptr;
   {
-    const std::scoped_lock guard(exec->lock);
-    if (exec->variant == nullptr) {
+    const std::scoped_lock guard(exec.lock);
+    if (exec.variant == nullptr) {
       // A graph without operations: nothing to run, and some runtimes crash on one. HIP still judges the stream.
       unsigned flags = 0;
       return stream.per_thread && stream.handle == nullptr ? hipSuccess
                                                            : next().hipStreamGetFlags(stream.handle, &flags);
     }
-    if (exec->before != nullptr) {
-      exec->before->order_before(key, plain_handle(stream));  // rule 3: also behind what another variant still runs
-      exec->before.reset();
+    if (exec.before != nullptr) {
+      exec.before->order_before(key, plain_handle(stream));  // rule 3: also behind what another variant still runs
+      exec.before.reset();
     }
-    exec->variant->launches.add(key, plain_handle(stream), exec->device, next_launch());
-    if (exec->variant->slots != nullptr) return launch_staged(*exec, stream, native);
-    real = exec->variant->exec;
+    exec.variant->launches.add(key, plain_handle(stream), exec.device, next_launch());
+    if (exec.variant->slots != nullptr) return launch_staged(exec, stream, native);
+    real = exec.variant->exec;
   }
   return native(real);
 }
@@ -640,7 +650,15 @@ Graphs::Totals Graphs::totals() const noexcept {
 std::vector<Graphs::TemplateReport> Graphs::templates() const {
   const std::scoped_lock guard(lock_);
   std::vector<TemplateReport> reports;
-  for (const auto& of : templates_) reports.push_back({of->node_count, of->variants.size(), of->statistics});
+  for (const auto& of : templates_) {
+    TemplateReport report{of->node_count, of->variants.size(), of->statistics, 0, 0};
+    for (const auto& variant : of->variants) {
+      if (variant->slots == nullptr) continue;
+      report.slots += variant->slots->size();
+      report.slot_bytes += variant->slots->total_bytes();
+    }
+    reports.push_back(report);
+  }
   return reports;
 }
 

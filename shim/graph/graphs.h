@@ -119,6 +119,7 @@ class Graphs {
     std::size_t operations;
     std::size_t variants;
     Template::Statistics statistics;
+    std::size_t slots, slot_bytes;
   };
   std::vector<TemplateReport> templates() const;
   /// Why captures did not become templates, and how often; reasons are literals.
@@ -136,6 +137,7 @@ class Graphs {
 
   hipError_t obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Variant** variant);
   hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant);
+  hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_staged(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
   Variant* choose_patchable(Template& of, const Binding& binding, int device);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <new>
 
-#include "shim/kernel/compressed_bundle.h"
 #include "shim/image_reader.h"
+#include "shim/kernel/compressed_bundle.h"
 
 namespace graphpool {
 namespace {

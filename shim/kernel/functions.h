@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "shim/kernel/argument_layout.h"
-#include "shim/pointer_table.h"
 #include "shim/lock_rank.h"
+#include "shim/pointer_table.h"
 #include "shim/status.h"
 
 namespace graphpool {

@@ -9,7 +9,8 @@
 //
 // Invariants (is_valid() in debug builds and tests):
 //   - ranges never overlap;
-//   - nodes, page lists and Block objects are recycled, never given back to the heap: a reader that races with a removal
+//   - nodes, page lists and Block objects are recycled, never given back to the heap: a reader that races with a
+//   removal
 //     reads stale words, never unmapped memory, and a Block's sequence number tells it that the words are stale.
 // Threads: find() from any thread without a lock. insert(), remove() under the caller's lock (the pool's,
 // rank kBlocks). The other members of Block belong to whoever holds that lock; a thread that was handed a pointer into
@@ -75,18 +76,19 @@ struct Block {
   std::uint32_t rule = 0;       ///< the buffer rule that decided, by the policy's number; 0: none
   std::uint32_t call_site = 0;  ///< 0: unknown
   std::uint64_t order = 0;      ///< its number among the process's allocations
-  std::uint64_t generation = 0;  ///< changes with every hand-out of the address: (base, generation) names one allocation
+  std::uint64_t generation =
+      0;  ///< changes with every hand-out of the address: (base, generation) names one allocation
   std::atomic<bool> exported{false};  ///< its handle left the process: really freed, never handed out again
 
   // The pool's, under its lock.
-  FreeList* list = nullptr;     ///< where it goes when freed; null: not pooled
-  std::size_t heap_index = 0;   ///< its place in the list's heap while kept
-  Block* older = nullptr;       ///< neighbours in the order of frees, while kept or pending
+  FreeList* list = nullptr;    ///< where it goes when freed; null: not pooled
+  std::size_t heap_index = 0;  ///< its place in the list's heap while kept
+  Block* older = nullptr;      ///< neighbours in the order of frees, while kept or pending
   Block* newer = nullptr;
-  bool linked = false;          ///< in that order
-  Chunk* chunk = nullptr;       ///< the VMM chunk it is part of
-  Fence* fence = nullptr;       ///< while pending
-  Block* next_free = nullptr;   ///< in the table's store of unused blocks
+  bool linked = false;         ///< in that order
+  Chunk* chunk = nullptr;      ///< the VMM chunk it is part of
+  Fence* fence = nullptr;      ///< while pending
+  Block* next_free = nullptr;  ///< in the table's store of unused blocks
 
   std::uintptr_t address() const noexcept { return base.load(std::memory_order_relaxed); }
   void* pointer() const noexcept { return reinterpret_cast<void*>(address()); }

@@ -93,12 +93,12 @@ struct FreeList {
 };
 
 struct PoolCounters {
-  std::uint64_t fresh = 0;     ///< allocations the runtime served
-  std::uint64_t reused = 0;    ///< allocations kept memory served
-  std::uint64_t kept = 0;      ///< frees that kept the memory
-  std::uint64_t real = 0;      ///< frees the runtime did
-  std::uint64_t evicted = 0;   ///< kept blocks given back for the limit
-  std::uint64_t trimmed = 0;   ///< kept blocks given back because a call failed for memory
+  std::uint64_t fresh = 0;    ///< allocations the runtime served
+  std::uint64_t reused = 0;   ///< allocations kept memory served
+  std::uint64_t kept = 0;     ///< frees that kept the memory
+  std::uint64_t real = 0;     ///< frees the runtime did
+  std::uint64_t evicted = 0;  ///< kept blocks given back for the limit
+  std::uint64_t trimmed = 0;  ///< kept blocks given back because a call failed for memory
 };
 
 class Pool {
@@ -116,8 +116,8 @@ class Pool {
     return enabled_.load(std::memory_order_relaxed) && !device_in_error_.load(std::memory_order_relaxed);
   }
 
-  /// A call of the program failed. After errors that every later call returns too, until the device is reset, malloc and
-  /// free are the runtime's own again.
+  /// A call of the program failed. After errors that every later call returns too, until the device is reset, malloc
+  /// and free are the runtime's own again.
   void note_error(hipError_t error) noexcept;
 
   BlockTable& table() noexcept { return table_; }

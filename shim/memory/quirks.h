@@ -1,4 +1,5 @@
-// quirks.h: known defects of HIP runtimes that memory has to live with: versions, what goes wrong, what is done instead.
+// quirks.h: known defects of HIP runtimes that memory has to live with: versions, what goes wrong, what is done
+// instead.
 //
 // Why one table: a workaround that nobody can find never goes away. Versions are hipRuntimeGetVersion's, never the
 // SONAME's (libamdhip64.so.5 spans 5.0 to 5.7). Sources: clr at the tags and commits named in the rows' comments.
@@ -11,19 +12,19 @@
 namespace graphpool {
 
 enum class Defect : std::uint8_t {
-  kMapWaits,              ///< hipMemMap waits for the device's streams
-  kMapWholeReservation,   ///< hipMemMap maps a whole reservation or fails
-  kMapErrorsHidden,       ///< hipMemMap may report success although nothing was mapped
-  kReserveIgnoresHints,   ///< hipMemAddressReserve ignores the alignment
-  kUnmapUnknownCrashes,   ///< hipMemUnmap and hipMemAddressFree of an unknown address crash
-  kIpcOfVmmCrashes,       ///< hipIpcGetMemHandle of VMM memory gives a handle that crashes the kernel driver
+  kMapWaits,                 ///< hipMemMap waits for the device's streams
+  kMapWholeReservation,      ///< hipMemMap maps a whole reservation or fails
+  kMapErrorsHidden,          ///< hipMemMap may report success although nothing was mapped
+  kReserveIgnoresHints,      ///< hipMemAddressReserve ignores the alignment
+  kUnmapUnknownCrashes,      ///< hipMemUnmap and hipMemAddressFree of an unknown address crash
+  kIpcOfVmmCrashes,          ///< hipIpcGetMemHandle of VMM memory gives a handle that crashes the kernel driver
   kOldAllocationProperties,  ///< hipMemAllocationProp has its members in another order
 };
 
 struct Quirk {
   Defect defect;
-  int first_version;   ///< first version that has it
-  int fixed_version;   ///< first version that is known not to have it
+  int first_version;  ///< first version that has it
+  int fixed_version;  ///< first version that is known not to have it
   const char* what;
   const char* counter_measure;
 };

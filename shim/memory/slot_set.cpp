@@ -52,7 +52,8 @@ struct SlotMemory {
       if (Fence* fence = std::exchange(part.fence, nullptr)) stream_work().release(fence);
   }
   bool on(int device) const noexcept {
-    return device < 0 || std::any_of(parts.begin(), parts.end(), [&](const Part& part) { return part.device == device; });
+    return device < 0 ||
+           std::any_of(parts.begin(), parts.end(), [&](const Part& part) { return part.device == device; });
   }
   bool has_shape(std::span<const SlotRequest> requests) const noexcept {
     return std::equal(requests.begin(), requests.end(), slots.begin(), slots.end(),
@@ -148,9 +149,8 @@ hipError_t SlotSet::create(std::span<const SlotRequest> requests, bool aliased, 
   std::unique_ptr<SlotMemory> memory;
   {
     PrivateCalls private_calls;
-    memory = take_retired([&](const SlotMemory& old) {
-      return old.aliased == aliased && old.has_shape(requests) && old.passed();
-    });
+    memory = take_retired(
+        [&](const SlotMemory& old) { return old.aliased == aliased && old.has_shape(requests) && old.passed(); });
   }
   if (memory != nullptr) {
     memory->drop_fences();
@@ -160,8 +160,7 @@ hipError_t SlotSet::create(std::span<const SlotRequest> requests, bool aliased, 
     std::vector<int> devices;
     for (const SlotRequest& request : requests) {
       memory->slots.push_back({request, nullptr, nullptr});
-      if (std::find(devices.begin(), devices.end(), request.device) == devices.end())
-        devices.push_back(request.device);
+      if (std::find(devices.begin(), devices.end(), request.device) == devices.end()) devices.push_back(request.device);
     }
     memory->parts.reserve(devices.size());
     for (const int device : devices) {
@@ -196,9 +195,8 @@ std::size_t SlotSet::total_bytes() const noexcept {
 }
 
 bool SlotSet::is_vmm(int device) const noexcept {
-  return std::any_of(memory_->parts.begin(), memory_->parts.end(), [&](const SlotMemory::Part& part) {
-    return part.device == device && part.chunk != nullptr;
-  });
+  return std::any_of(memory_->parts.begin(), memory_->parts.end(),
+                     [&](const SlotMemory::Part& part) { return part.device == device && part.chunk != nullptr; });
 }
 
 bool free_retired_slots(int device) noexcept {

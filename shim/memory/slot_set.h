@@ -1,13 +1,13 @@
 // slot_set.h: the device memory of one graph's staged buffers. The program never sees it.
 //
-// Made once, when the graph is instantiated: one chunk a device (VMM where the runtime has it and mapping would not wait,
-// classic memory otherwise), cut into slots of whole pages. Nothing is mapped or allocated in a launch. A set lives
-// until its graph is gone; then its memory is retired: another set of the same shape takes it over once the device has
-// passed what was enqueued until then, or it is freed where the program's own call waits anyway (free_retired_slots).
-// So neither the making nor the unmaking of a set waits where HIP would not (rule 16).
+// Made once, when the graph is instantiated: one chunk a device (VMM where the runtime has it and mapping would not
+// wait, classic memory otherwise), cut into slots of whole pages. Nothing is mapped or allocated in a launch. A set
+// lives until its graph is gone; then its memory is retired: another set of the same shape takes it over once the
+// device has passed what was enqueued until then, or it is freed where the program's own call waits anyway
+// (free_retired_slots). So neither the making nor the unmaking of a set waits where HIP would not (rule 16).
 //
-// Threads: a SlotSet belongs to its graph; retiring and taking over are under their own lock (rank kSlots), which is not
-// held over HIP calls. Units: bytes. Not here: when a slot is free again (rings), what is copied (staging).
+// Threads: a SlotSet belongs to its graph; retiring and taking over are under their own lock (rank kSlots), which is
+// not held over HIP calls. Units: bytes. Not here: when a slot is free again (rings), what is copied (staging).
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ struct SlotRequest {
 
 class SlotSet {
  public:
-  /// Memory of at least these sizes: page-aligned, from 2 MiB up aligned to that, in the order asked for. On failure HIP's
-  /// error (not left in hipGetLastError), nothing allocated. `aliased`: also map every slot at a second address, where
-  /// the runtime can.
+  /// Memory of at least these sizes: page-aligned, from 2 MiB up aligned to that, in the order asked for. On failure
+  /// HIP's error (not left in hipGetLastError), nothing allocated. `aliased`: also map every slot at a second address,
+  /// where the runtime can.
   static hipError_t create(std::span<const SlotRequest> requests, bool aliased, std::unique_ptr<SlotSet>* set);
   ~SlotSet();
   SlotSet(const SlotSet&) = delete;
@@ -55,8 +55,8 @@ class SlotSet {
   std::unique_ptr<SlotMemory> memory_;
 };
 
-/// Frees retired memory of the device (all devices: -1). Waits as hipFree does: call it where the program's own call has
-/// waited for the device, or when memory has run out. Returns whether there was any.
+/// Frees retired memory of the device (all devices: -1). Waits as hipFree does: call it where the program's own call
+/// has waited for the device, or when memory has run out. Returns whether there was any.
 bool free_retired_slots(int device) noexcept;
 
 /// Device memory that is retired: nobody's, but counted as used by the runtime.

@@ -60,12 +60,12 @@ class Fence {
  private:
   friend class StreamWork;
   int device_ = 0;
-  bool all_ = true;             ///< made for the whole device, else for one stream
-  std::uint64_t serial_ = 0;    ///< of that stream
+  bool all_ = true;           ///< made for the whole device, else for one stream
+  std::uint64_t serial_ = 0;  ///< of that stream
   std::atomic<int> references_{0};
   hipEvent_t event_ = nullptr;  ///< null: nothing was outstanding
   std::atomic<bool> passed_{false};
-  std::uint64_t epoch_ = 0;     ///< the device's resets before it was made
+  std::uint64_t epoch_ = 0;  ///< the device's resets before it was made
   std::vector<WorkMark> marks_;
 };
 
@@ -75,9 +75,9 @@ class StreamWork {
   StreamWork(const StreamWork&) = delete;
   StreamWork& operator=(const StreamWork&) = delete;
 
-  /// Something was enqueued on the stream (null, hipStreamLegacy and hipStreamPerThread too: the caller has resolved the
-  /// null of _spt entries to hipStreamPerThread). Call it after the forwarded call has returned, whatever it returned:
-  /// before it, a wait in another thread could take the count for complete.
+  /// Something was enqueued on the stream (null, hipStreamLegacy and hipStreamPerThread too: the caller has resolved
+  /// the null of _spt entries to hipStreamPerThread). Call it after the forwarded call has returned, whatever it
+  /// returned: before it, a wait in another thread could take the count for complete.
   void note_work(hipStream_t stream) noexcept {
     if (is_handle(stream)) {
       if (StreamEntry* entry = find(stream)) {
@@ -89,8 +89,8 @@ class StreamWork {
     note_other(stream);
   }
 
-  /// Something was enqueued we do not know where, for instance by a function without a body. Until the next real free or
-  /// synchronisation of a device, its frees are the runtime's.
+  /// Something was enqueued we do not know where, for instance by a function without a body. Until the next real free
+  /// or synchronisation of a device, its frees are the runtime's.
   void note_work_anywhere() noexcept { anywhere_.submitted.fetch_add(1); }
 
   void created(hipStream_t stream, int device) noexcept;
@@ -126,8 +126,8 @@ class StreamWork {
   static bool drop_reference(Fence* fence) noexcept { return fence->references_.fetch_sub(1) == 1; }
   void recycle(Fence* fence) noexcept;
 
-  /// Called when a capture has been counted as open, before hipStreamBeginCapture is forwarded: returns when no fence is
-  /// being made.
+  /// Called when a capture has been counted as open, before hipStreamBeginCapture is forwarded: returns when no fence
+  /// is being made.
   void capture_begins() noexcept;
 
   /// The device is about to be reset: its streams and events are gone, its fences passed.
@@ -159,8 +159,8 @@ class StreamWork {
     std::vector<hipEvent_t> events;    ///< unused events of fences
     std::vector<StreamEntry*> busy;    ///< streams whose count has moved since they were last known idle
     std::atomic<std::size_t> busy_count{0};
-    WorkCount left;                    ///< work of destroyed streams that `waiter` waits for
-    WorkCount lost;                    ///< work of destroyed streams that nothing waits for
+    WorkCount left;                       ///< work of destroyed streams that `waiter` waits for
+    WorkCount lost;                       ///< work of destroyed streams that nothing waits for
     std::atomic<std::uint64_t> epoch{0};  ///< resets so far
     Fence* latest = nullptr;
   };

@@ -142,9 +142,9 @@ constinit std::atomic<std::size_t> g_granularity[kMaxDevices] = {};
 bool valid_device(int device) noexcept { return device >= 0 && device < kMaxDevices; }
 
 bool try_vmm(int device) noexcept {
-  for (const EntryId id : {EntryId::hipMemAddressReserve, EntryId::hipMemCreate, EntryId::hipMemMap,
-                           EntryId::hipMemSetAccess, EntryId::hipMemUnmap, EntryId::hipMemRelease,
-                           EntryId::hipMemAddressFree})
+  for (const EntryId id :
+       {EntryId::hipMemAddressReserve, EntryId::hipMemCreate, EntryId::hipMemMap, EntryId::hipMemSetAccess,
+        EntryId::hipMemUnmap, EntryId::hipMemRelease, EntryId::hipMemAddressFree})
     if (!has(id)) return false;
   std::unique_ptr<Chunk> chunk;
   return make_chunk(device, chunk_granularity(device), &chunk) == hipSuccess;

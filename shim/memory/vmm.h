@@ -1,4 +1,5 @@
-// vmm.h: chunks: device memory made by HIP's virtual memory management: reserved, created, mapped and given access once.
+// vmm.h: chunks: device memory made by HIP's virtual memory management: reserved, created, mapped and given access
+// once.
 //
 //   hipMemAddressReserve -> hipMemCreate -> hipMemMap (offset 0) -> hipMemSetAccess (owner and every device that can
 //   reach it) -> hipMemGetAccess (the mapping is believed only now: see quirks.h, kMapErrorsHidden)
@@ -7,8 +8,8 @@
 // step's copies. Everything smaller is a part of a chunk (ranges.h).
 //
 // Invariants: a failure undoes what was made; what is unmapped or freed here was mapped or reserved here, once.
-// Threads: a Chunk belongs to its owner (pool under its lock, a slot set). No lock is held by these functions; they make
-// HIP calls that may wait (kMapWaits), so call them without one. Units: bytes.
+// Threads: a Chunk belongs to its owner (pool under its lock, a slot set). No lock is held by these functions; they
+// make HIP calls that may wait (kMapWaits), so call them without one. Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +61,7 @@ class Chunk {
   hipError_t map_alias(void** alias) noexcept;
 
   // Kept by the owner.
-  Ranges free_ranges;         ///< offsets not handed out
+  Ranges free_ranges;          ///< offsets not handed out
   std::size_t used_bytes = 0;  ///< the program's parts, rounded to pages
   std::size_t busy_parts = 0;  ///< parts that the program or the device may still touch
   bool changing = false;       ///< load() or unload() is under way: resident() must not be asked
@@ -79,8 +80,8 @@ class Chunk {
 /// Makes a chunk of at least this size. On failure HIP's error (not left in hipGetLastError) and nothing is changed.
 hipError_t make_chunk(int device, std::size_t bytes, std::unique_ptr<Chunk>* chunk) noexcept;
 
-/// Whether the device's runtime has working VMM: found out by making and dropping one small chunk, at the first question
-/// outside captures (5.x has no attribute to ask). While a capture is open and nothing is known: false.
+/// Whether the device's runtime has working VMM: found out by making and dropping one small chunk, at the first
+/// question outside captures (5.x has no attribute to ask). While a capture is open and nothing is known: false.
 bool vmm_works(int device) noexcept;
 
 /// Whether mapping now would make the program wait where HIP natively would not (rule 16). Outside a call that waits

@@ -13,6 +13,7 @@
 #include "shim/graph/graphs.h"
 #include "shim/log.h"
 #include "shim/lookup.h"
+#include "shim/memory/pool.h"
 #include "shim/report/json.h"
 
 namespace graphpool {
@@ -65,6 +66,18 @@ void write_graphs(JsonWriter& json) {
     json.close_object();
   }
   json.close_array();
+}
+
+void write_pool(JsonWriter& json) {
+  const PoolCounters counters = pool().counters();
+  json.key("pool").open_object();
+  json.key("allocations_from_runtime").value(counters.fresh);
+  json.key("allocations_reused").value(counters.reused);
+  json.key("frees_kept").value(counters.kept);
+  json.key("frees_by_runtime").value(counters.real);
+  json.key("evicted").value(counters.evicted);
+  json.key("given_back").value(counters.trimmed);
+  json.close_object();
 }
 
 void write_calls(JsonWriter& json) {
@@ -140,9 +153,16 @@ std::string expand_report_name(std::string_view pattern) {
 std::string report_text() {
   JsonWriter json;
   json.open_object();
-  std::uint64_t bytes_staged = 0;
-  for (const Graphs::TemplateReport& of : graphs().templates()) bytes_staged += of.statistics.bytes_staged;
+  std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
+  for (const Graphs::TemplateReport& of : graphs().templates()) {
+    bytes_staged += of.statistics.bytes_staged;
+    slots += of.slots;
+    slot_bytes += of.slot_bytes;
+  }
   json.key("bytes_staged").value(bytes_staged);
+  json.key("slots").value(slots);
+  json.key("slot_bytes").value(slot_bytes);
+  write_pool(json);
   write_graphs(json);
   write_calls(json);
   json.close_object();
