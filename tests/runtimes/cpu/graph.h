@@ -46,7 +46,6 @@ struct NodeWork {
   ihipEvent_t* event = nullptr;         ///< WaitEvent, EventRecord; Kernel: recorded when it is complete, or null
   std::shared_ptr<GraphMemory> memory;  ///< MemAlloc, and MemFree of memory of an alloc node
   void* freed = nullptr;                ///< MemFree
-  bool packed = false;                  ///< Kernel: arguments came as one buffer (`extra`)
   std::shared_ptr<const hipMemcpy3DParms> copy;  ///< Memcpy made from such a description
   std::shared_ptr<const HIP_MEMCPY3D> driver_copy;
 

@@ -17,6 +17,7 @@
 #include "device.h"
 #include "graph.h"
 #include "graph_exec.h"
+#include "kernel.h"
 #include "memory.h"
 
 namespace cpuhip {
@@ -167,9 +168,19 @@ struct Launch {
     where.note(status);
   }
 
+  /// A graph launched on another device than it was made on: host stubs stand for that device's code.
+  static hipError_t perform_kernel(const NodeWork& work, Device& where) {
+    const auto& kernel = std::get<KernelWork>(work.operation);
+    if (kernel.kernel->device == where.ordinal()) return execute(work.operation, where);
+    KernelWork there = kernel;
+    there.kernel = find_kernel(kernel.handle, where);
+    if (there.kernel == nullptr || there.kernel->device != where.ordinal()) return hipErrorInvalidDeviceFunction;
+    return execute(there, where);
+  }
+
   hipError_t perform(const NodeWork& work, Device& where, std::uint32_t slot) const {
     switch (work.kind) {
-      case NodeKind::Kernel:
+      case NodeKind::Kernel: return perform_kernel(work, where);
       case NodeKind::Memcpy:
       case NodeKind::Memset:
       case NodeKind::Host:
@@ -356,6 +367,8 @@ ExecState::~ExecState() {
   release_exec_user_objects(user_objects);
 }
 
+bool swallowed(hipError_t error) { return quirks().swallowed_errors && error != hipErrorInvalidValue; }
+
 Plan& writable_plan(ExecState& state) {
   if (state.plan->in_flight.load(std::memory_order_acquire) != 0 && !switches().params_at_node) {
     auto copy = std::make_shared<Plan>();
@@ -376,10 +389,7 @@ hipError_t set_exec_work(ExecState& state, std::uint32_t slot, Work work, WorkCh
     default: break;
   }
   const hipError_t valid = check_change(*old_work, *work, change);
-  if (valid != hipSuccess) {
-    // HIP 6.3 drops errors of preparing the new packet: the old one stays
-    return quirks().swallowed_errors && valid != hipErrorInvalidValue ? hipSuccess : valid;
-  }
+  if (valid != hipSuccess) return swallowed(valid) ? hipSuccess : valid;
   if (quirks().host_copy_at_patch) copy_at_patch(*work);
   if (work->kind == NodeKind::Kernel) {
     if (work->event != old_work->event) {  // a launch's events are no parameters

@@ -12,6 +12,8 @@ enum class WorkChange { Node, ExecNode, Update };
 hipError_t check_change(const NodeWork& old_work, const NodeWork& new_work, WorkChange change);
 /// Both copies are of one direction and made by the same family of calls.
 bool same_copy_class(const NodeWork& a, const NodeWork& b);
+/// Quirk swallowed_errors: HIP 6.3 drops errors of preparing a node's new packet; the old one stays.
+bool swallowed(hipError_t error);
 /// Quirk host_copy_at_patch: runs a copy from host to host.
 void copy_at_patch(const NodeWork& work);
 inline bool can_be_disabled(NodeKind kind) {

@@ -53,9 +53,8 @@ hipError_t make_kernel(const hipKernelNodeParams* params, int ordinal, NewWork* 
   }
   const hipError_t packed = pack_arguments(*work.kernel, params->kernelParams, params->extra, &work.args);
   if (packed != hipSuccess) return packed;
-  NewWork made = new_work(NodeKind::Kernel, ordinal);
-  made->packed = params->kernelParams == nullptr && params->extra != nullptr;
-  return finish(std::move(work), std::move(made), out);
+  work.packed = params->kernelParams == nullptr && params->extra != nullptr;
+  return finish(std::move(work), new_work(NodeKind::Kernel, ordinal), out);
 }
 
 hipError_t make_copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind, int ordinal, NewWork* out) {
@@ -312,7 +311,7 @@ hipError_t set_in_exec(hipGraphExec_t exec, hipGraphNode_t handle, NodeKind kind
     const Work old_work = state.plan->works[in_exec.slot];
     NewWork work;
     const hipError_t made = make(old_work->device, &work);
-    if (made != hipSuccess) return made;
+    if (made != hipSuccess) return swallowed(made) ? hipSuccess : made;
     if (kind == NodeKind::Memcpy &&
         std::get<CopyWork>(work->operation).kind != std::get<CopyWork>(old_work->operation).kind) {
       return hipErrorInvalidValue;
@@ -370,8 +369,8 @@ void get_kernel(GraphNode& node, hipKernelNodeParams* out) {
   out->gridDim = work.grid;
   out->blockDim = work.block;
   out->sharedMemBytes = work.shared_bytes;
-  out->kernelParams = node.work->packed ? nullptr : node.view->params.data();
-  out->extra = node.work->packed ? node.view->extra : nullptr;
+  out->kernelParams = work.packed ? nullptr : node.view->params.data();
+  out->extra = work.packed ? node.view->extra : nullptr;
 }
 
 /// Parameters that came from hipGraphKernelNodeGetParams: the arguments are the node's own, written in place or not.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api.h"
+#include "capture.h"
 #include "device.h"
 #include "module.h"
 #include "stream.h"
@@ -21,6 +22,7 @@ struct Launch {
   void** params = nullptr;
   void** extra = nullptr;
   hipEvent_t start = nullptr, stop = nullptr;
+  bool captured = true;  ///< false: HIP runs it at once even on a capturing stream
 };
 
 /// The event stands for what `token` completes.
@@ -43,17 +45,20 @@ hipError_t launch(Stream& stream, const void* handle, std::shared_ptr<const Kern
   work.shared_bytes = static_cast<unsigned>(what.shared_bytes);
   if (const hipError_t error = pack_arguments(*kernel, what.params, what.extra, &work.args); error != hipSuccess)
     return error;
+  work.packed = what.params == nullptr && what.extra != nullptr;
   work.kernel = std::move(kernel);
   ihipEvent_t *start = nullptr, *stop = nullptr;
   for (const auto& [event, resolved] : {std::pair{what.start, &start}, {what.stop, &stop}})
     if (event != nullptr && resolve(event, resolved) != hipSuccess) return hipErrorInvalidValue;
-  if (start == nullptr && stop == nullptr) return submit(stream, std::move(work));
-  if (stream.capture.load(std::memory_order_acquire) != nullptr) return hipErrorNotSupported;
+  if (what.captured && start == nullptr && stop == nullptr) return submit(stream, std::move(work));
+  if (const hipError_t error = validate(work, stream.device()); error != hipSuccess) return error;
+  if (what.captured && stream.capture.load(std::memory_order_acquire) != nullptr) {
+    return capture_launch_with_events(stream, std::move(work), start, stop);
+  }
   if (start != nullptr) set_event(*start, stream, stream.marker());
-  Token token;
-  const hipError_t result = submit(stream, std::move(work), &token);
-  if (result == hipSuccess && stop != nullptr) set_event(*stop, stream, token);
-  return result;
+  const Token token = stream.enqueue(std::move(work));
+  if (stop != nullptr) set_event(*stop, stream, token);
+  return hipSuccess;
 }
 
 /// By host stub, on the stream's device. `unknown`: what HIP answers for a stub it does not know.
@@ -88,7 +93,8 @@ hipError_t launch_global(Call& call, hipFunction_t function, dim3 global, Launch
   return launch_function(call, function, what);
 }
 
-hipError_t launch_cooperative(Call& call, const void* stub, const Launch& what) {
+hipError_t launch_cooperative(Call& call, const void* stub, Launch what) {
+  what.captured = false;
   constexpr std::size_t kMaxSharedBytes = std::size_t{64} << 10;
   constexpr std::uint64_t kMaxThreads = 1024;
   if (stub != nullptr) {
@@ -198,7 +204,8 @@ CPUHIP_EXPORT hipError_t hipHccModuleLaunchKernel(hipFunction_t function, uint32
                                                   void** params, void** extra, hipEvent_t start, hipEvent_t stop) {
   return api("hipHccModuleLaunchKernel", [&](Call& call) {
     return launch_global(call, function, dim3(global_x, global_y, global_z),
-                         {dim3(), dim3(block_x, block_y, block_z), shared_bytes, stream, false, params, extra, start, stop});
+                         {dim3(), dim3(block_x, block_y, block_z), shared_bytes, stream, false, params, extra, start, stop,
+                          false});
   });
 }
 
@@ -222,8 +229,9 @@ CPUHIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function
                                                           unsigned int block_z, unsigned int shared_bytes,
                                                           hipStream_t stream, void** params) {
   return api("hipModuleLaunchCooperativeKernel", [&](Call& call) {
-    return launch_function(call, function, {dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z),
-                                            shared_bytes, stream, false, params});
+    Launch what{dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z), shared_bytes, stream, false, params};
+    what.captured = false;
+    return launch_function(call, function, what);
   });
 }
 

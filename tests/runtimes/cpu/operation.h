@@ -22,6 +22,7 @@ struct KernelWork {
   dim3 grid, block;
   unsigned shared_bytes = 0;
   std::vector<std::byte> args;
+  bool packed = false;  ///< the arguments came as one buffer (`extra`)
 };
 
 /// A copy of a box of bytes; a plain copy is a box of one row.

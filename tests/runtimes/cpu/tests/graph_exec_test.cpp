@@ -311,7 +311,7 @@ TEST_F(ExecTest, SettingParametersChangesTheExecOnly) {
 }
 
 TEST_F(ExecTest, SettingParametersIsChecked) {
-  const auto filled = fill(0, 1), copied = copy(8, 0);
+  const auto filled = fill(0, 1), copied = copy(8, 64);
   instantiate();
   const auto later = fill(16, 1);
   hipMemsetParams params = fill_params(0, 6);
@@ -745,7 +745,6 @@ TEST_F(ExecTest, QuirkFittingCallsOffAnyCallWillDo) {
   EXPECT_EQ(8u, params.extent.width);
   params.dstPtr.ptr = buffer_.data() + 32;
   EXPECT_HIP(hipGraphMemcpyNodeSetParams(node, &params));
-  fill(0, 3);
   EXPECT_HIP(hipMemset(buffer_.data(), 3, 8));
   instantiate();
   run();
