@@ -66,15 +66,19 @@ gp_slow:
   .size gp_slow, . - gp_slow
 
 // void* dlsym(void* handle, const char* name), void* dlvsym(void* handle, const char* name, const char* version).
-// gp_lookup returns {address, answered}; not answered: the real function is entered with the caller's own frame.
-  .globl dlsym
+// gp_lookup(handle, name, version or null, caller) returns {address, answered}; not answered: the next function is
+// entered with the caller's own frame.
+  .globl dlsym, gp_dlsym
+  .hidden gp_dlsym
   .type dlsym, @function
 dlsym:
+gp_dlsym:
   endbr64
   pushq %rdi
   pushq %rsi
   pushq %rdx
   xorl %edx, %edx
+  movq 24(%rsp), %rcx
   call gp_lookup
   movq %rdx, %r11
   popq %rdx
@@ -82,17 +86,20 @@ dlsym:
   popq %rdi
   testq %r11, %r11
   jne 1f
-  jmp *gp_real_dlsym(%rip)
+  jmp *gp_next_dlsym(%rip)
 1: ret
   .size dlsym, . - dlsym
 
-  .globl dlvsym
+  .globl dlvsym, gp_dlvsym
+  .hidden gp_dlvsym
   .type dlvsym, @function
 dlvsym:
+gp_dlvsym:
   endbr64
   pushq %rdi
   pushq %rsi
   pushq %rdx
+  movq 24(%rsp), %rcx
   call gp_lookup
   movq %rdx, %r11
   popq %rdx
@@ -100,12 +107,16 @@ dlvsym:
   popq %rdi
   testq %r11, %r11
   jne 1f
-  jmp *gp_real_dlvsym(%rip)
+  jmp *gp_next_dlvsym(%rip)
 1: ret
   .size dlvsym, . - dlvsym
 
-// Other names of the same entries.
-#define HIP_ALIAS(name, exported) .globl exported ; .type exported, @function ; .set exported, name ;
+// Other names of the same entries; jumps, as entries with a body are defined elsewhere.
+#define HIP_ALIAS(name, exported) \
+  .globl exported ; .type exported, @function ; .p2align 4 ; \
+exported: endbr64 ; \
+  jmp name@PLT ; \
+  .size exported, . - exported ;
 #include "hooks/hip_aliases.def"
 
 // Our exported address of every entry, by id.

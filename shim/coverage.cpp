@@ -1,5 +1,7 @@
 #include "shim/coverage.h"
 
+#include <array>
+#include <cstring>
 #include <string_view>
 
 #include "shim/elf_image.h"
@@ -7,11 +9,17 @@
 #include "shim/entry.h"
 #include "shim/log.h"
 #include "shim/lookup.h"
+#include "shim/next.h"
 
 namespace graphpool {
 namespace {
 
 constinit std::atomic<bool> g_unknown_in_use{false};
+
+/// The first unknown function that was looked up before the library had started: programs that open the runtime
+/// themselves look everything up first.
+std::array<char, 128> g_early_lookup{};
+constinit std::atomic<bool> g_early_lookup_taken{false}, g_early_lookup_set{false};
 
 bool is_hip_function(std::string_view name) noexcept {
   return name.size() > 3 && name.starts_with("hip") && name[3] >= 'A' && name[3] <= 'Z';
@@ -19,7 +27,7 @@ bool is_hip_function(std::string_view name) noexcept {
 
 /// True when the object is the runtime itself.
 bool is_runtime(const ElfImage& image) noexcept {
-  return g_runtime_bytes != 0 && image.text_begin() == g_runtime_begin;
+  return g_runtime_bytes.load(std::memory_order_relaxed) != 0 && image.text_begin() == g_runtime_begin;
 }
 
 void found(std::string_view name, std::string_view how) noexcept {
@@ -47,6 +55,7 @@ void check_coverage() noexcept {
     return true;
   });
   if (count == 0) return;
+  if (g_early_lookup_set.load(std::memory_order_acquire)) found(g_early_lookup.data(), "looked up");
   std::string_view in_use;
   for_each_image([&](const ElfImage& image) {
     if (!image.valid() || is_runtime(image)) return false;
@@ -61,14 +70,14 @@ void check_coverage() noexcept {
 }
 
 void note_unknown_lookup(const char* name, const void* address) noexcept {
-  if (!is_hip_function(name) || !active()) return;
-  bool runtimes_own = false;
-  for_each_image([&](const ElfImage& image) {
-    if (!is_runtime(image)) return false;
-    runtimes_own = image.contains(address);
-    return true;
-  });
-  if (runtimes_own) found(name, "looked up");
+  resolve_next();
+  if (!is_hip_function(name) || !in_runtime(address)) return;
+  if (g_mode.load(std::memory_order_acquire) != Mode::kStarting) {
+    if (active()) found(name, "looked up");
+  } else if (!g_early_lookup_taken.exchange(true)) {
+    std::strncpy(g_early_lookup.data(), name, g_early_lookup.size() - 1);
+    g_early_lookup_set.store(true, std::memory_order_release);
+  }
 }
 
 }  // namespace graphpool

@@ -1,9 +1,12 @@
 #include "shim/elf_image.h"
 
+#include <algorithm>
+
 namespace graphpool {
 namespace {
 
-/// The number of symbols a GNU hash table covers: the end of its last chain.
+/// The number of symbols a GNU hash table covers: the end of its last chain. Only 1 where an object exports nothing,
+/// whatever it imports.
 std::uint32_t gnu_hash_symbols(const std::uint32_t* table) noexcept {
   const std::uint32_t buckets = table[0], first = table[1], bloom_words = table[2];
   const auto* bucket = table + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t));
@@ -41,20 +44,49 @@ ElfImage::ElfImage(const dl_phdr_info& info) noexcept : base_(info.dlpi_addr), p
       case DT_STRTAB:
         strings_ = reinterpret_cast<const char*>(at(dynamic->d_un.d_ptr));
         break;
+      case DT_RELA:
+        relocations_.begin = reinterpret_cast<const ElfW(Rela)*>(at(dynamic->d_un.d_ptr));
+        break;
+      case DT_RELASZ:
+        relocations_.bytes = dynamic->d_un.d_val;
+        break;
+      case DT_JMPREL:
+        plt_relocations_.begin = reinterpret_cast<const ElfW(Rela)*>(at(dynamic->d_un.d_ptr));
+        break;
+      case DT_PLTRELSZ:
+        plt_relocations_.bytes = dynamic->d_un.d_val;
+        break;
+      case DT_VERSYM:
+        versions_ = reinterpret_cast<const ElfW(Half)*>(at(dynamic->d_un.d_ptr));
+        break;
       case DT_HASH: {
         const std::uint32_t count = reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr))[1];
-        if (count > count_) count_ = count;
+        if (count > hashed_symbols_) hashed_symbols_ = count;
         break;
       }
       case DT_GNU_HASH: {
         const std::uint32_t count = gnu_hash_symbols(reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr)));
-        if (count > count_) count_ = count;
+        if (count > hashed_symbols_) hashed_symbols_ = count;
         break;
       }
       default:
         break;
     }
   }
+}
+
+std::uint32_t ElfImage::named_by(const Relocations& relocations) noexcept {
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; relocations.begin != nullptr && i < relocations.bytes / sizeof(ElfW(Rela)); ++i) {
+    const auto symbol = static_cast<std::uint32_t>(ELF64_R_SYM(relocations.begin[i].r_info));
+    if (symbol >= count) count = symbol + 1;
+  }
+  return count;
+}
+
+std::uint32_t ElfImage::count() const noexcept {
+  if (!valid()) return 0;
+  return hashed_symbols_ > 1 ? hashed_symbols_ : std::max(named_by(relocations_), named_by(plt_relocations_));
 }
 
 std::string_view ElfImage::basename() const noexcept {
@@ -67,13 +99,24 @@ bool ElfImage::contains(const void* address) const noexcept {
 }
 
 void* ElfImage::find_export(std::string_view name) const noexcept {
-  if (!valid()) return nullptr;
-  for (std::uint32_t i = 1; i < count_; ++i) {
+  const std::uint32_t end = count();
+  for (std::uint32_t i = 1; i < end; ++i) {
     const ElfW(Sym)& symbol = symbols_[i];
     if (symbol.st_shndx != SHN_UNDEF && name == strings_ + symbol.st_name)
       return reinterpret_cast<void*>(base_ + symbol.st_value);
   }
   return nullptr;
+}
+
+std::uint64_t loaded_objects_epoch() noexcept {
+  std::uint64_t epoch = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) -> int {
+        *static_cast<std::uint64_t*>(data) = info->dlpi_adds;
+        return 1;
+      },
+      &epoch);
+  return epoch;
 }
 
 }  // namespace graphpool

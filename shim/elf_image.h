@@ -27,10 +27,23 @@ class ElfImage {
   /// The address of an exported function or object of this object alone; null when it has none of that name.
   void* find_export(std::string_view name) const noexcept;
 
+  /// Calls visit(name, address) for every function that a lookup without a version finds in this object.
+  template <typename Visit>
+  void for_each_function(Visit&& visit) const {
+    const std::uint32_t end = count();
+    for (std::uint32_t i = 1; i < end; ++i) {
+      const ElfW(Sym)& symbol = symbols_[i];
+      const bool hidden_version = versions_ != nullptr && (versions_[i] & kHiddenVersion) != 0;
+      if (symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || hidden_version) continue;
+      visit(std::string_view(strings_ + symbol.st_name), reinterpret_cast<void*>(base_ + symbol.st_value));
+    }
+  }
+
   /// Calls visit(name, is_import) for every symbol of .dynsym that has a name.
   template <typename Visit>
   void for_each_symbol(Visit&& visit) const {
-    for (std::uint32_t i = 1; i < count_; ++i) {
+    const std::uint32_t end = count();
+    for (std::uint32_t i = 1; i < end; ++i) {
       const ElfW(Sym)& symbol = symbols_[i];
       const char* name = strings_ + symbol.st_name;
       if (*name != '\0') visit(std::string_view(name), symbol.st_shndx == SHN_UNDEF);
@@ -38,12 +51,26 @@ class ElfImage {
   }
 
  private:
+  static constexpr ElfW(Half) kHiddenVersion = 0x8000;
+
+  struct Relocations {
+    const ElfW(Rela) * begin = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  /// The number of symbols, or 0. The format does not say; it follows from a hash table or from the relocations.
+  std::uint32_t count() const noexcept;
+  static std::uint32_t named_by(const Relocations& relocations) noexcept;
+
+
   std::uintptr_t base_ = 0;
   std::string_view path_;
   std::uintptr_t text_begin_ = 0, text_end_ = 0;
   const ElfW(Sym) * symbols_ = nullptr;
   const char* strings_ = nullptr;
-  std::uint32_t count_ = 0;
+  const ElfW(Half) * versions_ = nullptr;
+  std::uint32_t hashed_symbols_ = 0;
+  Relocations relocations_, plt_relocations_;
 };
 
 /// Calls visit(ElfImage) for every loaded object in load order until it returns true; returns whether one did.
@@ -55,5 +82,8 @@ bool for_each_image(Visit&& visit) {
              },
              const_cast<void*>(static_cast<const void*>(&visit))) != 0;
 }
+
+/// A number that changes whenever an object is loaded.
+std::uint64_t loaded_objects_epoch() noexcept;
 
 }  // namespace graphpool

@@ -30,13 +30,17 @@ extern constinit std::atomic<Mode> g_mode;
 /// Calls by entry since the start. Not atomic increments: counts may be a little low when threads collide.
 extern "C" std::uint64_t gp_calls[kEntryCount];
 
-/// The text of the HIP runtime: calls from inside it are not the program's.
-extern std::uintptr_t g_runtime_begin;
-extern std::uintptr_t g_runtime_bytes;
+/// The text of the HIP runtime: calls from inside it are not the program's. Nothing (0 bytes) until it is known.
+extern constinit std::atomic<std::uintptr_t> g_runtime_begin;
+extern constinit std::atomic<std::uintptr_t> g_runtime_bytes;
+inline bool in_runtime(const void* address) noexcept {
+  return reinterpret_cast<std::uintptr_t>(address) - g_runtime_begin.load(std::memory_order_relaxed) <
+         g_runtime_bytes.load(std::memory_order_relaxed);
+}
 
-extern thread_local bool t_inside __attribute__((tls_model("initial-exec")));
+extern constinit thread_local bool t_inside __attribute__((tls_model("initial-exec")));
 /// The return address of the entry the thread is in: whose call it is.
-extern thread_local const void* t_caller __attribute__((tls_model("initial-exec")));
+extern constinit thread_local const void* t_caller __attribute__((tls_model("initial-exec")));
 
 /// First HIP call of the process: finds next, loads the policy, decides the mode. Idempotent, any thread.
 void start() noexcept;
@@ -71,8 +75,7 @@ inline bool entered(EntryId id, const void* caller) noexcept {
     start();
     mode = g_mode.load(std::memory_order_acquire);
   }
-  return (mode == Mode::kActive || mode == Mode::kDraining) &&
-         reinterpret_cast<std::uintptr_t>(caller) - g_runtime_begin >= g_runtime_bytes;
+  return (mode == Mode::kActive || mode == Mode::kDraining) && !in_runtime(caller);
 }
 
 /// The thread is inside the library outside of an entry (exit handlers, fork handlers): calls it causes are forwarded.

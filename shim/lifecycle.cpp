@@ -3,6 +3,7 @@
 // What is not guaranteed: the first HIP call may come before this library's own constructors and the last one after the
 // exit handlers. So all state is constant-initialised or made here on first use, and none of it is ever destroyed.
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -16,9 +17,9 @@
 namespace graphpool {
 
 constinit std::atomic<Mode> g_mode{Mode::kStarting};
-thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
+constinit thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
 
-thread_local const void* t_caller __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local const void* t_caller __attribute__((tls_model("initial-exec"))) = nullptr;
 
 extern "C" {
 std::uint64_t gp_calls[kEntryCount] __attribute__((visibility("hidden"))) = {};
@@ -54,17 +55,21 @@ void after_fork_in_child() noexcept { set_mode(Mode::kPassThrough); }
 
 void set_attention(bool wanted) noexcept { __atomic_store_n(&gp_attention, wanted ? 1 : 0, __ATOMIC_RELEASE); }
 
+// Nothing under the lock may call dl* functions or wait for HIP: another thread may be in a constructor that the loader
+// runs while it holds its own lock, and that constructor's first HIP call waits here.
 void start() noexcept {
   const int saved_errno = errno;
   InsideScope inside;
   pthread_mutex_lock(&g_start_lock);
-  if (g_mode.load(std::memory_order_acquire) == Mode::kStarting) {
-    resolve_next();
+  resolve_next();
+  // Before the C library has started (.preinit_array) there is no environment, so no policy: such calls are forwarded.
+  if (g_mode.load(std::memory_order_acquire) == Mode::kStarting && environ != nullptr) {
     const bool active = start_engine();
     pthread_atfork(nullptr, nullptr, after_fork_in_child);
     set_mode(active ? Mode::kActive : Mode::kPassThrough);
   }
   pthread_mutex_unlock(&g_start_lock);
+  keep_runtime_loaded();
   errno = saved_errno;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
+#include <cerrno>
 
 #include "shim/coverage.h"
 #include "shim/elf_image.h"
@@ -15,10 +15,13 @@
 using DlsymFunction = void* (*)(void*, const char*);
 using DlvsymFunction = void* (*)(void*, const char*, const char*);
 
-/// Where the stubs in forward.S jump to.
+/// Where the stubs in forward.S jump to: the functions behind us, which may be those of another preloaded library.
 extern "C" {
-__attribute__((visibility("hidden"))) DlsymFunction gp_real_dlsym = nullptr;
-__attribute__((visibility("hidden"))) DlvsymFunction gp_real_dlvsym = nullptr;
+__attribute__((visibility("hidden"))) DlsymFunction gp_next_dlsym = nullptr;
+__attribute__((visibility("hidden"))) DlvsymFunction gp_next_dlvsym = nullptr;
+/// Our exports; absent in unit tests of the engine.
+__attribute__((visibility("hidden"), weak)) void* gp_dlsym(void* handle, const char* name);
+__attribute__((visibility("hidden"), weak)) void* gp_dlvsym(void* handle, const char* name, const char* version);
 }
 
 namespace graphpool {
@@ -55,8 +58,13 @@ constexpr Alias kAliases[] = {
 #undef HIP_ALIAS
 };
 
-/// dlsym and dlvsym of the C library itself: our exports of the same names must not be found, so the symbol table of
-/// the object is read directly. glibc 2.34 moved both from libdl to libc.
+/// The C library's own functions, for lookups of our own: RTLD_NEXT means what is behind us only when nobody wraps the
+/// call.
+constinit std::atomic<DlsymFunction> g_libc_dlsym{nullptr};
+constinit std::atomic<DlvsymFunction> g_libc_dlvsym{nullptr};
+
+/// Our exports of the same names must not be found, so the symbol table of the object is read directly. glibc 2.34
+/// moved both from libdl to libc.
 void find_real_functions() noexcept {
   DlsymFunction found = nullptr;
   DlvsymFunction found_v = nullptr;
@@ -67,27 +75,94 @@ void find_real_functions() noexcept {
     if (void* address = image.find_export("dlvsym")) found_v = reinterpret_cast<DlvsymFunction>(address);
     return found != nullptr && found_v != nullptr;
   });
-  __atomic_store_n(&gp_real_dlvsym, found_v, __ATOMIC_RELEASE);
-  __atomic_store_n(&gp_real_dlsym, found, __ATOMIC_RELEASE);
+  void* const next = found(RTLD_NEXT, "dlsym");
+  void* const next_v = found(RTLD_NEXT, "dlvsym");
+  __atomic_store_n(&gp_next_dlvsym, next_v != nullptr ? reinterpret_cast<DlvsymFunction>(next_v) : found_v,
+                   __ATOMIC_RELEASE);
+  __atomic_store_n(&gp_next_dlsym, next != nullptr ? reinterpret_cast<DlsymFunction>(next) : found, __ATOMIC_RELEASE);
+  g_libc_dlvsym.store(found_v, std::memory_order_release);
+  g_libc_dlsym.store(found, std::memory_order_release);
 }
 
-void ensure_real_functions() noexcept {
-  if (__atomic_load_n(&gp_real_dlsym, __ATOMIC_ACQUIRE) == nullptr) find_real_functions();
-}
-
+/// What the stub is to do: return `address` if `answered`, else enter the next function with the program's own frame.
 struct Answer {
   void* address;
   std::uint64_t answered;
 };
 constexpr Answer kNotAnswered{nullptr, 0};
 
-bool looks_like_hip(const char* name) noexcept {
-  return (name[0] == 'h' && name[1] == 'i' && name[2] == 'p') ||
-         (name[0] == '_' && (std::strncmp(name, "__hip", 5) == 0 || (name[1] == 'Z' && name[2] != 0 && name[3] != 0 &&
-                                                                     std::strncmp(name + 4, "hip", 3) == 0)));
+void* lookup(void* handle, const char* name, const char* version) noexcept {
+  return version == nullptr ? g_libc_dlsym.load(std::memory_order_relaxed)(handle, name)
+                            : g_libc_dlvsym.load(std::memory_order_relaxed)(handle, name, version);
+}
+
+Answer with_entry(EntryId id) noexcept {
+  keep_runtime_loaded();
+  return {gp_entries[static_cast<std::size_t>(id)], 1};
+}
+
+/// Not found, with an error for dlerror().
+Answer not_found(const char* name) noexcept { return {lookup(RTLD_NEXT, name, nullptr), 1}; }
+
+/// Whether an object before us in load order has this function, and whether the caller is in one.
+struct BeforeUs {
+  bool has_function = false, has_caller = false;
+};
+BeforeUs look_before_us(const char* name, const void* caller) noexcept {
+  BeforeUs found;
+  for_each_image([&](const ElfImage& image) {
+    if (image.contains(reinterpret_cast<const void*>(&look_before_us))) return true;
+    found.has_function = found.has_function || image.find_export(name) != nullptr;
+    found.has_caller = found.has_caller || image.contains(caller);
+    return false;
+  });
+  return found;
+}
+
+/// A lookup in the scope of an object. Our own export is found through the program's handle (dlopen(NULL)).
+Answer look_up_in_object(EntryId id, void* handle, const char* name, const char* version) noexcept {
+  void* const address = lookup(handle, name, version);
+  if (address == nullptr) return kNotAnswered;
+  if (address == gp_entries[static_cast<std::size_t>(id)])
+    return lookup(RTLD_NEXT, name, nullptr) != nullptr ? with_entry(id) : not_found(name);
+  return adopt_next(id, address) ? with_entry(id) : kNotAnswered;
+}
+
+/// RTLD_DEFAULT. A lookup with a version passes our exports by, as they have none.
+Answer look_up_in_default(EntryId id, const char* name, const char* version, const void* caller) noexcept {
+  void* const address = lookup(RTLD_DEFAULT, name, version);
+  if (version != nullptr) return address != nullptr && adopt_next(id, address) ? with_entry(id) : kNotAnswered;
+  // Somebody before us has it, or takes the address of its own import; or the runtime is in the global scope.
+  if (address != gp_entries[static_cast<std::size_t>(id)] || lookup(RTLD_NEXT, name, nullptr) != nullptr)
+    return kNotAnswered;
+  // The runtime is not in the global scope: only objects loaded later can have it in a scope of their own.
+  resolve_next();
+  return has(id) && !in_startup_object(caller) ? with_entry(id) : not_found(name);
+}
+
+bool is_lookup_function(std::string_view name) noexcept { return name == "dlsym" || name == "dlvsym"; }
+
+/// Libraries that wrap dlsym find the next one by a lookup with the C library's version, which passes our export by as it
+/// has none: one before us is to meet ours.
+Answer look_up_dlsym(const char* name, const char* version, const void* caller) noexcept {
+  if (lookup(RTLD_NEXT, name, version) == nullptr || !look_before_us(name, caller).has_caller) return kNotAnswered;
+  return {std::string_view(name) == "dlsym" ? reinterpret_cast<void*>(&gp_dlsym) : reinterpret_cast<void*>(&gp_dlvsym),
+          1};
+}
+
+/// RTLD_NEXT: only a caller before us can find our export.
+Answer look_up_in_next(const char* name, const void* caller) noexcept {
+  if (lookup(RTLD_NEXT, name, nullptr) != nullptr) return kNotAnswered;
+  const BeforeUs before = look_before_us(name, caller);
+  return before.has_caller && !before.has_function ? not_found(name) : kNotAnswered;
 }
 
 }  // namespace
+
+bool may_be_entry(std::string_view name) noexcept {
+  return name.starts_with("hip") || name.starts_with("__hip") || name.starts_with("amd_dbgapi") ||
+         (name.starts_with("_Z") && name.size() > 4 && name.substr(4).starts_with("hip"));
+}
 
 EntryId find_entry(std::string_view name) noexcept {
   for (const Alias& alias : kAliases)
@@ -99,11 +174,6 @@ EntryId find_entry(std::string_view name) noexcept {
 
 std::string_view entry_name(EntryId id) noexcept { return kNames[static_cast<std::size_t>(id)]; }
 
-void* real_dlsym(void* handle, const char* name) noexcept {
-  ensure_real_functions();
-  return gp_real_dlsym == nullptr ? nullptr : gp_real_dlsym(handle, name);
-}
-
 void* entry_for_next(const void* next_address) noexcept {
   const auto* table = reinterpret_cast<void* const*>(&g_next);
   for (std::size_t i = 0; i < kEntryCount; ++i)
@@ -112,21 +182,29 @@ void* entry_for_next(const void* next_address) noexcept {
 }
 
 /// The decision of both stubs. Lookups of our own, from inside the library, are never answered.
-extern "C" __attribute__((visibility("hidden"))) Answer gp_lookup(void* handle, const char* name,
-                                                                  const char* version) noexcept {
-  ensure_real_functions();
-  if (name == nullptr || handle == RTLD_NEXT || t_inside || !looks_like_hip(name)) return kNotAnswered;
+extern "C" __attribute__((visibility("hidden"))) Answer gp_lookup(void* handle, const char* name, const char* version,
+                                                                  const void* caller) noexcept {
+  if (g_libc_dlsym.load(std::memory_order_acquire) == nullptr) find_real_functions();
+  if (name == nullptr || t_inside) return kNotAnswered;
+  if (handle == RTLD_NEXT && version != nullptr && name[0] == 'd' && is_lookup_function(name))
+    return look_up_dlsym(name, version, caller);
+  if (!may_be_entry(name)) return kNotAnswered;
+  const int saved_errno = errno;
   InsideScope inside;
-  // RTLD_DEFAULT would find our own export whether or not the runtime has the function: look behind us instead.
-  void* const where = handle == RTLD_DEFAULT ? RTLD_NEXT : handle;
-  void* const address = version == nullptr ? gp_real_dlsym(where, name) : gp_real_dlvsym(where, name, version);
+  Answer answer = kNotAnswered;
   const EntryId id = find_entry(name);
   if (id == EntryId::kCount) {
-    if (address != nullptr) note_unknown_lookup(name, address);
-    return handle == RTLD_DEFAULT ? kNotAnswered : Answer{address, 1};
+    if (const void* address = lookup(handle == RTLD_DEFAULT ? RTLD_NEXT : handle, name, version))
+      note_unknown_lookup(name, address);
+  } else if (handle == RTLD_NEXT) {
+    if (version == nullptr) answer = look_up_in_next(name, caller);
+  } else if (handle == RTLD_DEFAULT) {
+    answer = look_up_in_default(id, name, version, caller);
+  } else {
+    answer = look_up_in_object(id, handle, name, version);
   }
-  if (address == nullptr) return {nullptr, 1};
-  return {adopt_next(id, address) ? gp_entries[static_cast<std::size_t>(id)] : address, 1};
+  errno = saved_errno;
+  return answer;
 }
 
 }  // namespace graphpool

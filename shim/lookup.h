@@ -1,8 +1,8 @@
 // lookup.h: answering programs that look HIP functions up instead of linking to them (dlsym, dlvsym,
 // hipGetProcAddress).
 //
-// A lookup is answered with our entry only if the runtime has the function; otherwise the program sees what it would
-// see without us. Threads: any; no lock is held across dl* functions.
+// A lookup is answered with our entry only if it would have found the runtime's function; otherwise the program sees
+// what it would see without us. Threads: any; no lock is held across dl* functions.
 #pragma once
 
 #include <string_view>
@@ -14,6 +14,9 @@ namespace graphpool {
 /// Our exported function for an address that the runtime gave out, or null when it is not one of ours.
 void* entry_for_next(const void* next_address) noexcept;
 
+/// False for names that cannot be exported names; cheap.
+bool may_be_entry(std::string_view name) noexcept;
+
 /// The id of an exported name; EntryId::kCount when there is none.
 EntryId find_entry(std::string_view name) noexcept;
 
@@ -22,8 +25,5 @@ std::string_view entry_name(EntryId id) noexcept;
 
 /// Our exported addresses, by id. Defined where the exports are; absent in unit tests of the engine.
 extern "C" void* const gp_entries[kEntryCount] __attribute__((visibility("hidden"), weak));
-
-/// The real dlsym, usable before anything else works.
-void* real_dlsym(void* handle, const char* name) noexcept;
 
 }  // namespace graphpool

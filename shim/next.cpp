@@ -3,8 +3,9 @@
 #include <dlfcn.h>
 #include <limits.h>
 
-#include <array>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 #include <string_view>
 #include <type_traits>
 
@@ -43,83 +44,91 @@ const Next kMissing = {
 #include "hooks/hip_hooks.def"
 };
 
-constexpr std::array<const char*, kEntryCount> kNames = {
-#undef HIP_HOOK
-#undef HIP_NEXT
-#undef HIP_FORWARD
-#define HIP_HOOK(result, name, params, args, node, declared, effect) #name,
-#define HIP_NEXT(result, name, params, args, node, declared, effect) #name,
-#define HIP_FORWARD(name, node, effect) #name,
-#include "hooks/hip_hooks.def"
-};
-
-struct Alias {
-  std::string_view name;
-  const char* exported;
-};
-constexpr Alias kAliases[] = {
-#define HIP_ALIAS(name, exported) {#name, #exported},
-#include "hooks/hip_aliases.def"
-#undef HIP_ALIAS
-};
-
 constinit RankedMutex<LockRank::kLifecycle> g_resolve_lock;
+
+/// How many objects had been loaded when the library's constructor ran: in load order these, and we, are the global
+/// scope. 0: it has not run yet, so nothing else has been loaded.
+constinit std::atomic<std::size_t> g_startup_objects{0};
+constinit std::atomic<bool> g_runtime_is_startup_object{false};
+
+__attribute__((constructor)) void count_startup_objects() noexcept {
+  std::size_t count = 0;
+  dl_iterate_phdr([](dl_phdr_info*, std::size_t, void* data) { return ++*static_cast<std::size_t*>(data), 0; }, &count);
+  g_startup_objects.store(count, std::memory_order_relaxed);
+}
+
+bool is_startup_object(std::size_t index) noexcept {
+  const std::size_t count = g_startup_objects.load(std::memory_order_relaxed);
+  return count == 0 || index < count;
+}
 
 void** slot(EntryId id) noexcept { return reinterpret_cast<void**>(&g_next) + static_cast<std::size_t>(id); }
 void* missing(std::size_t index) noexcept { return reinterpret_cast<void* const*>(&kMissing)[index]; }
 
-bool is_runtime_name(std::string_view basename) noexcept {
-  return basename.starts_with("libamdhip64.so") || basename.starts_with("libhiprtc.so");
+bool is_runtime(const ElfImage& image) noexcept {
+  return g_runtime_bytes.load(std::memory_order_relaxed) != 0 && image.text_begin() == g_runtime_begin;
+}
+bool is_runtime_name(std::string_view basename) noexcept { return basename.starts_with("libamdhip64.so"); }
+bool is_compiler_name(std::string_view basename) noexcept { return basename.starts_with("libhiprtc.so"); }
+
+void set_runtime(const ElfImage& image, bool startup_object) noexcept {
+  g_runtime_is_startup_object.store(startup_object, std::memory_order_relaxed);
+  g_runtime_begin.store(image.text_begin(), std::memory_order_relaxed);
+  g_runtime_bytes.store(image.text_bytes(), std::memory_order_relaxed);
 }
 
-/// Handles of loaded HIP objects, whichever scope they are in. Never closed: a runtime is not unloaded under us.
-struct Handles {
-  std::array<void*, 4> at{};
-  std::size_t count = 0;
-};
-
-Handles open_runtimes() noexcept {
-  struct Paths {
-    std::array<std::array<char, PATH_MAX>, 4> at{};
-    std::size_t count = 0;
+/// The first object with the name of a runtime; else the first one behind us that answers for its version.
+void find_runtime() noexcept {
+  const auto find = [](auto&& matches) {
+    std::size_t index = 0;
+    return for_each_image([&](const ElfImage& image) {
+      if (!matches(image, is_startup_object(index))) return ++index, false;
+      set_runtime(image, is_startup_object(index));
+      return true;
+    });
   };
-  static Paths paths;  // too large for the stack of a thread we know nothing about; guarded by g_resolve_lock
-  paths.count = 0;
-  for_each_image([](const ElfImage& image) {
-    const std::string_view path = image.path();
-    if (is_runtime_name(image.basename()) && path.size() < PATH_MAX && paths.count < paths.at.size()) {
-      auto& copy = paths.at[paths.count++];
-      std::memcpy(copy.data(), path.data(), path.size());
-      copy[path.size()] = '\0';
+  bool behind_us = false;
+  if (find([](const ElfImage& image, bool) { return is_runtime_name(image.basename()); })) return;
+  find([&behind_us](const ElfImage& image, bool startup_object) {
+    if (image.contains(reinterpret_cast<const void*>(&find_runtime))) return behind_us = true, false;
+    return behind_us && startup_object && image.find_export("hipRuntimeGetVersion") != nullptr;
+  });
+}
+
+/// Takes every function behind us in the global scope, then those of the runtime and of its compiler library, whichever
+/// scope they are in. Never those of a second runtime that the program opened for itself. A function under another name
+/// counts only where none has the proper one: it may be a jump to that.
+enum class Names { kProper, kAliases };
+void fill_table(Names names) noexcept {
+  bool behind_us = false, have_compiler = false;
+  std::size_t index = 0;
+  for_each_image([&](const ElfImage& image) {
+    const bool global = is_startup_object(index++) && behind_us;
+    if (image.contains(reinterpret_cast<const void*>(static_cast<void (*)(Names)>(&fill_table)))) {
+      behind_us = true;
+      return false;
     }
+    const bool compiler = is_compiler_name(image.basename()) && !have_compiler;
+    if (!global && !compiler && !is_runtime(image)) return false;
+    have_compiler = have_compiler || compiler;
+    image.for_each_function([names](std::string_view name, void* address) {
+      const EntryId id = may_be_entry(name) ? find_entry(name) : EntryId::kCount;
+      if (id == EntryId::kCount || has(id) || (entry_name(id) == name) != (names == Names::kProper)) return;
+      __atomic_store_n(slot(id), address, __ATOMIC_RELEASE);
+    });
     return false;
   });
-  Handles handles;
-  for (std::size_t i = 0; i < paths.count; ++i)
-    if (void* handle = dlopen(paths.at[i].data(), RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL))
-      handles.at[handles.count++] = handle;
-  return handles;
 }
 
-void* find(const char* name, const Handles& handles) noexcept {
-  if (void* address = real_dlsym(RTLD_NEXT, name)) return address;
-  for (std::size_t i = 0; i < handles.count; ++i)
-    if (void* address = real_dlsym(handles.at[i], name)) return address;
-  return nullptr;
-}
-
-void* find_with_aliases(std::string_view name, const char* text, const Handles& handles) noexcept {
-  if (void* address = find(text, handles)) return address;
-  for (const Alias& alias : kAliases)
-    if (alias.name == name)
-      if (void* address = find(alias.exported, handles)) return address;
-  return nullptr;
+void fill_table() noexcept {
+  fill_table(Names::kProper);
+  fill_table(Names::kAliases);
 }
 
 }  // namespace
 
-std::uintptr_t g_runtime_begin = 0;
-std::uintptr_t g_runtime_bytes = 0;
+constinit std::atomic<std::uintptr_t> g_runtime_begin{0};
+constinit std::atomic<std::uintptr_t> g_runtime_bytes{0};
 
 // Not constinit by the letter (pointers to functions), but without any code run for it.
 Next g_next = {
@@ -137,36 +146,55 @@ bool has(EntryId id) noexcept {
 }
 
 void resolve_next() noexcept {
-  InsideScope inside;
-  // dl* under this lock is safe: the lock is taken at the first HIP call and in lookups only, never in a constructor
-  // that the loader runs while it holds its own lock for us.
-  g_resolve_lock.lock();
-  const Handles handles = open_runtimes();
-  for (std::size_t i = 0; i < kEntryCount; ++i) {
-    const auto id = static_cast<EntryId>(i);
-    if (has(id)) continue;
-    if (void* address = find_with_aliases(kNames[i], kNames[i], handles))
-      __atomic_store_n(slot(id), address, __ATOMIC_RELEASE);
-  }
-  const void* const version = *slot(EntryId::hipRuntimeGetVersion);
-  for_each_image([version](const ElfImage& image) {
-    if (!image.contains(version)) return false;
-    g_runtime_begin = image.text_begin();
-    g_runtime_bytes = image.text_bytes();
-    return true;
-  });
-  g_resolve_lock.unlock();
+  static constinit std::uint64_t resolved_epoch = 0;  // guarded by the lock
+  const std::uint64_t epoch = loaded_objects_epoch();
+  const std::scoped_lock guard(g_resolve_lock);
+  if (epoch == resolved_epoch) return;
+  resolved_epoch = epoch;
+  if (g_runtime_bytes.load(std::memory_order_relaxed) == 0) find_runtime();
+  fill_table();
 }
 
 bool adopt_next(EntryId id, void* address) noexcept {
   if (!has(id)) resolve_next();
-  if (!has(id)) __atomic_store_n(slot(id), address, __ATOMIC_RELEASE);
-  return __atomic_load_n(slot(id), __ATOMIC_ACQUIRE) == address;
+  if (!has(id) && g_runtime_bytes.load(std::memory_order_relaxed) == 0) {
+    // A runtime under a name we do not know, opened by the program: it is the object that the lookup led to.
+    const std::scoped_lock guard(g_resolve_lock);
+    for_each_image([address](const ElfImage& image) {
+      if (!image.contains(address)) return false;
+      set_runtime(image, false);
+      return true;
+    });
+    fill_table();
+  }
+  return has(id) && __atomic_load_n(slot(id), __ATOMIC_ACQUIRE) == address;
 }
 
-bool runtime_owns_memory() noexcept {
-  const auto malloc_at = reinterpret_cast<std::uintptr_t>(*slot(EntryId::hipMalloc));
-  return g_runtime_bytes != 0 && malloc_at - g_runtime_begin < g_runtime_bytes;
+void keep_runtime_loaded() noexcept {
+  static constinit std::atomic<bool> done{false};
+  if (g_runtime_bytes.load(std::memory_order_relaxed) == 0 ||
+      g_runtime_is_startup_object.load(std::memory_order_relaxed) || done.exchange(true))
+    return;
+  char path[PATH_MAX] = "";
+  for_each_image([&path](const ElfImage& image) {
+    if (!is_runtime(image)) return false;
+    if (image.path().size() < sizeof path) std::memcpy(path, image.path().data(), image.path().size());
+    return true;
+  });
+  // The handle is given up on purpose: it is the reference.
+  if (path[0] != '\0') static_cast<void>(dlopen(path, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY));
 }
+
+bool in_startup_object(const void* address) noexcept {
+  std::size_t index = 0;
+  bool found = false;
+  for_each_image([&](const ElfImage& image) {
+    found = image.contains(address);
+    return found || (++index, false);
+  });
+  return found && is_startup_object(index);
+}
+
+bool runtime_owns_memory() noexcept { return in_runtime(*slot(EntryId::hipMalloc)); }
 
 }  // namespace graphpool

@@ -18,8 +18,16 @@ inline const Next& next() noexcept { return g_next; }
 bool has(EntryId id) noexcept;
 
 /// Finds the HIP runtime and fills the table: what stands behind us in the global scope, else the loaded runtime object
-/// itself (a program may have opened it RTLD_LOCAL). Idempotent.
+/// itself (a program may have opened it RTLD_LOCAL). Reads symbol tables and calls no dl* function: dlerror() stays as
+/// it is, and no lock of the loader's is waited for that a constructor could hold. Idempotent.
 void resolve_next() noexcept;
+
+/// A runtime that the program opened itself must outlive our pointers into it: makes the loader keep it. Calls dlopen:
+/// not under a lock.
+void keep_runtime_loaded() noexcept;
+
+/// Whether an address is in an object that was loaded with the program, and so has the global scope for its own.
+bool in_startup_object(const void* address) noexcept;
 
 /// A lookup of the program found `address` for this entry. Returns true when that is what we forward to (taking it as
 /// next if there was none): then our entry may be the answer. False: another runtime's function, to be left alone.
