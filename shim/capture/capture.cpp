@@ -151,6 +151,9 @@ Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, di
   signature_.form = form;
   signature_.object = reinterpret_cast<std::uint64_t>(stub_or_function);
   signature_.generation = info.generation;
+  // What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28).
+  signature_.dst_class = block.x | std::uint64_t{block.y} << 32;
+  signature_.src_class = block.z | shared_bytes << 32;
   layout_ = info.layout;
   return Status::kOk;
 }

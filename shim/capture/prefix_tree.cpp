@@ -10,7 +10,7 @@ TreeNode* PrefixTree::find_begin(const Signature& begin) const noexcept {
   return nullptr;
 }
 
-TreeNode* PrefixTree::insert(const std::vector<Operation>& operations) {
+TreeNode* PrefixTree::insert(const std::vector<Operation>& operations, const Binding& binding) {
   TreeNode* at = nullptr;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     TreeNode* child = at == nullptr ? find_begin(operations[i].signature) : at->find(operations[i].signature);
@@ -26,6 +26,11 @@ TreeNode* PrefixTree::insert(const std::vector<Operation>& operations) {
       ++nodes_;
     }
     at = child;
+    if (operations[i].signature.kind != OperationKind::kKernel) continue;
+    const auto& accepted = payload_at<KernelPayload>(binding, operations[i].payload_offset).grid;
+    for (int k = 0; k < 3; ++k)
+      if (accepted[k] > at->grid[k].load(std::memory_order_relaxed))
+        at->grid[k].store(accepted[k], std::memory_order_relaxed);
   }
   return at;
 }

@@ -25,6 +25,14 @@ struct TreeNode {
   TreeNode* next_sibling = nullptr;
   std::atomic<TreeNode*> first_child{nullptr};
   std::atomic<Template*> graph{nullptr};  ///< set where a recording ends
+  std::atomic<std::uint32_t> grid[3]{};   ///< kernels: the largest grid the runtime has accepted here
+
+  /// Whether a grid is within what the runtime has accepted here (rule 28).
+  bool accepts(const std::uint32_t (&wanted)[3]) const noexcept {
+    for (int i = 0; i < 3; ++i)
+      if (wanted[i] == 0 || wanted[i] > grid[i].load(std::memory_order_relaxed)) return false;
+    return true;
+  }
 
   /// The child with this signature, or null. Cost: one compare of 48 bytes where a program repeats itself.
   TreeNode* find(const Signature& wanted) const noexcept {
@@ -42,8 +50,9 @@ class PrefixTree {
   TreeNode* find_begin(const Signature& begin) const noexcept;
 
   /// Adds a recording (which begins with kBegin and ends with kEnd) and returns the node at its end: an existing one
-  /// when the same sequence is known. Throws std::bad_alloc; then nothing reachable was changed.
-  TreeNode* insert(const std::vector<Operation>& operations);
+  /// when the same sequence is known. Throws std::bad_alloc; then nothing reachable was changed. `binding` tells the
+  /// grids the runtime has accepted.
+  TreeNode* insert(const std::vector<Operation>& operations, const Binding& binding);
 
   /// Removes a template and the nodes that only it needed. Pre-condition: no capture walks the tree.
   void remove(TreeNode* end) noexcept;

@@ -6,6 +6,7 @@
 
 #include "shim/graph/node_check.h"
 #include "shim/graph/reissue.h"
+#include "shim/graph/template.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -95,6 +96,9 @@ void CaptureSession::check_status() {
 TreeNode* CaptureSession::step(const Signature& signature) {
   TreeNode* const child = cursor_->find(signature);
   if (child == nullptr) return nullptr;
+  if (signature.kind == OperationKind::kKernel &&
+      !child->accepts(payload_at<KernelPayload>(binding_, child->operation.payload_offset).grid))
+    return nullptr;
   cursor_ = child;
   path_.push_back(child);
   return child;
@@ -288,7 +292,9 @@ TreeNode* CaptureSession::matched_end() {
   Signature end;
   end.kind = OperationKind::kEnd;
   TreeNode* const found = cursor_->find(end);
-  return found != nullptr && found->graph.load(std::memory_order_acquire) != nullptr ? found : nullptr;
+  if (found == nullptr) return nullptr;
+  const Template* const of = found->graph.load(std::memory_order_acquire);
+  return of != nullptr && of->rebuildable.load(std::memory_order_acquire) ? found : nullptr;
 }
 
 }  // namespace graphpool

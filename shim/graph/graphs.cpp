@@ -70,21 +70,32 @@ Template* Graphs::template_for(Recording& recording, TreeNode* end) {
 }
 
 void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
-  Retired retired;
-  const std::scoped_lock guard(lock_);
-  ++totals_.captures;
   auto known = std::make_unique<KnownGraph>();
-  TreeNode* const end = tree_.insert(recording.operations);
-  known->of = template_for(recording, end);
-  known->of->last_used = ++clock_;
-  ++known->of->users;
-  ++known->of->statistics.captures;
-  known->binding = std::move(recording.binding);
-  known->real = graph;
-  known->nodes = std::move(recording.nodes);
-  for (std::uint32_t i = 0; i < known->nodes.size(); ++i)
-    if (known->nodes[i] != nullptr) nodes_[known->nodes[i]] = {known.get(), i};
-  known_[graph] = std::move(known);
+  KnownGraph& captured = *known;
+  {
+    const std::scoped_lock guard(lock_);
+    ++totals_.captures;
+    TreeNode* const end = tree_.insert(recording.operations, recording.binding);
+    captured.of = template_for(recording, end);
+    captured.of->last_used = ++clock_;
+    ++captured.of->users;
+    ++captured.of->statistics.captures;
+    captured.binding = std::move(recording.binding);
+    captured.real = graph;
+    captured.nodes = std::move(recording.nodes);
+    for (std::uint32_t i = 0; i < captured.nodes.size(); ++i)
+      if (captured.nodes[i] != nullptr) nodes_[captured.nodes[i]] = {&captured, i};
+    known_[graph] = std::move(known);
+    if (captured.of->statistics.captures != 1) return;
+  }
+  // The first of its kind: prove that a graph of our own can be made of it. The first exec will use that graph.
+  auto first = std::make_unique<Variant>();
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  if (build_graph(captured.of->operations, captured.binding, &first->graph, &first->nodes) != hipSuccess) return;
+  first->baked = captured.binding;
+  captured.of->first = std::move(first);
+  captured.of->rebuildable.store(true, std::memory_order_release);
 }
 
 hipGraph_t Graphs::make_virtual_graph(TreeNode* end, Binding binding) {
@@ -307,17 +318,25 @@ void Graphs::trim_templates(Retired* retired) {
     if (oldest == templates_.end()) return;
     tree_.remove((*oldest)->end);
     for (auto& variant : (*oldest)->variants) retired->push_back(std::move(variant));
+    retired->push_back(std::move((*oldest)->first));
     templates_.erase(oldest);
   }
 }
 
 /// An exec from a graph of our own.
-hipError_t Graphs::build_variant(const Template& of, const Binding& binding, int device,
-                                 std::unique_ptr<Variant>* made) {
-  auto variant = std::make_unique<Variant>();
+hipError_t Graphs::build_variant(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made) {
+  std::unique_ptr<Variant> variant, unused;
+  {
+    const std::scoped_lock guard(lock_);
+    if (of.first != nullptr) (equal(of.first->baked, binding) ? variant : unused) = std::move(of.first);
+  }
   const PrivateCalls private_calls;
-  hipError_t result = build_graph(of.operations, binding, &variant->graph, &variant->nodes);
-  if (result != hipSuccess) return result;
+  hipError_t result = hipSuccess;
+  if (variant == nullptr) {
+    variant = std::make_unique<Variant>();
+    result = build_graph(of.operations, binding, &variant->graph, &variant->nodes);
+    if (result != hipSuccess) return result;
+  }
   const SavedDevice scope;
   scope.set(device);
   result = pool().retry_after_trim(
@@ -350,7 +369,13 @@ hipError_t Graphs::obtain(VirtualExec& exec, const Binding& binding, const Nativ
   *variant = patch_free(of, binding, exec.device, &exec);
   if (*variant != nullptr) return hipSuccess;
   std::unique_ptr<Variant> made;
-  const hipError_t result = native != nullptr ? (*native)(&made) : build_variant(of, binding, exec.device, &made);
+  // From a graph of our own, whose nodes can be patched; where that fails, from the program's.
+  hipError_t result = hipErrorNotSupported;
+  if (of.rebuildable.load(std::memory_order_acquire)) {
+    const LastErrorScope last_error;
+    result = build_variant(of, binding, exec.device, &made);
+  }
+  if (result != hipSuccess && native != nullptr) result = (*native)(&made);
   if (result != hipSuccess) return result;
   *variant = adopt(of, std::move(made), &exec);
   return hipSuccess;

@@ -142,7 +142,7 @@ class Graphs {
   Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
   Variant* choose_patchable(Template& of, const Binding& binding, int device);
   Variant* patch_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
-  hipError_t build_variant(const Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made);
+  hipError_t build_variant(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made);
   Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
   std::unique_ptr<Variant> remove(Template& of, const Variant* variant) noexcept;
   void trim_variants(Template& of, Retired* retired);

@@ -5,6 +5,7 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -40,6 +41,9 @@ struct Variant {
 
 class Template {
  public:
+  /// A graph of our own can be made of the recording: only then may captures of it be virtual.
+  std::atomic<bool> rebuildable{false};
+  std::unique_ptr<Variant> first;     ///< that graph, with the first binding, until the first exec is made of it
   std::vector<Operation> operations;  ///< beginning and end included
   std::size_t node_count = 0;
   TreeNode* end = nullptr;
