@@ -628,8 +628,11 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
 hipError_t Graphs::taint(VirtualExec& exec) {
   std::unique_ptr<Variant> own;
   if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->slots != nullptr) {
+    const LastErrorScope last_error;
     const hipError_t result = build_variant(*exec.of, exec.binding, exec.device, &own);
-    if (result != hipSuccess) return result;
+    // What it was made over may be freed by now, so that it cannot be built again. Then it goes out as it is: its nodes
+    // are the program's own.
+    if (result != hipSuccess && (exec.variant == nullptr || exec.variant->slots != nullptr)) return result;
   }
   const std::scoped_lock exec_guard(exec.lock);
   if (exec.variant != nullptr && own != nullptr) {
