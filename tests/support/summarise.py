@@ -1,5 +1,5 @@
-"""summarise.py LOGS: what `meson test` wrote below LOGS (the folder meson-logs), as a table of suites, the output of what
-failed, the reasons of what was skipped, and a last line `N passed, N failed, N skipped`.
+"""summarise.py LOGS: what `meson test` wrote below LOGS (the folder meson-logs of a build directory): the output of what
+failed, the reasons of what was skipped, a table of suites, and a last line `N passed, N failed, N skipped`.
 
 Counted are cases: every GoogleTest case, and every test that is a script or a program as one. Exit code 1 if one failed or
 none ran.
@@ -15,14 +15,17 @@ FAILED = {'FAIL', 'ERROR', 'TIMEOUT', 'INTERRUPT', 'UNEXPECTEDPASS'}
 
 
 def tests_of(logs):
-    """(name with suites, result, output) of each test program that meson ran."""
+    """(name, suite, result, output) of each test program that meson ran; the name as in the report of cases."""
+    listed = json.loads((logs.parent / 'meson-info/intro-tests.json').read_text())
+    suites = {test['name']: test['suite'][0].partition(':')[2] for test in listed if test['suite']}
     for line in (logs / 'testlog.json').read_text().splitlines():
         test = json.loads(line)
-        yield test['name'], test['result'], test.get('stdout', '') + test.get('stderr', '')
+        suite = suites.get(test['name'].rpartition(' / ')[2], 'no suite')
+        yield test['name'], suite, test['result'], test.get('stdout', '') + test.get('stderr', '')
 
 
 def cases_of(logs):
-    """(name with suites of the program, case name, verdict, text) of each GoogleTest case."""
+    """(name of the program, case name, verdict, text) of each GoogleTest case."""
     junit = logs / 'testlog.junit.xml'
     for suite in xml.etree.ElementTree.parse(junit).getroot().iter('testsuite'):
         program, _, fixture = suite.get('name', '').partition('.')[2].rpartition('.')
@@ -50,8 +53,7 @@ def main():
 
     table = collections.defaultdict(collections.Counter)
     skipped, failures = [], []
-    for name, result, output in tests_of(logs):
-        suite = name.rpartition(' / ')[0].partition(':')[2]
+    for name, suite, result, output in tests_of(logs):
         counts = collections.Counter(verdict for _, verdict, _ in cases[name])
         skipped += [(f'{name}: {case}', text) for case, verdict, text in cases[name] if verdict == 'skipped']
         if result in FAILED:
