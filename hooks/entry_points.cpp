@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "hooks/bodies.h"
+#include "shim/memory/pool.h"
 
 namespace graphpool {
 namespace {
@@ -23,6 +24,19 @@ Result no_host_memory() noexcept {
   }
 }
 
+/// Runs a body. Every failure it returns is looked at: some mean that no later call will work.
+template <typename Result, typename Body>
+Result run(Body&& body) {
+  if constexpr (std::is_same_v<Result, hipError_t>) {
+    const hipError_t result = body();
+    if (result != hipSuccess) [[unlikely]]
+      pool().note_error(result);
+    return result;
+  } else {
+    return body();
+  }
+}
+
 }  // namespace
 
 #define HIP_HOOK(result, name, params, args, node, declared, effect)                              \
@@ -32,7 +46,7 @@ Result no_host_memory() noexcept {
     if (!entered(EntryId::name, caller)) return g_next.name args;                                 \
     Entry entry(caller);                                                                          \
     try {                                                                                         \
-      return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args);                               \
+      return run<result>([&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); });  \
     } catch (const std::bad_alloc&) {                                                             \
       return no_host_memory<result>();                                                            \
     }                                                                                             \

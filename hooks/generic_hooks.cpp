@@ -4,8 +4,41 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/graphs.h"
+#include "shim/memory/pool.h"
+#include "shim/memory/stream_work.h"
 
 namespace graphpool::hooks {
+namespace {
+
+/// Bytes from the first to behind the last of a pitched range.
+size_t rows(size_t pitch, size_t width, size_t height) noexcept {
+  return height == 0 || width == 0 ? 0 : pitch * (height - 1) + width;
+}
+
+/// What the runtime is to see as operands of a copy or fill; the stream its work is in.
+template <typename Dst>
+hipStream_t operands(hipStream_t stream, Dst*& dst, size_t dst_bytes) noexcept {
+  dst = pool().operand(dst, dst_bytes);
+  return stream;
+}
+template <typename Dst, typename Src>
+hipStream_t operands(hipStream_t stream, Dst*& dst, size_t dst_bytes, Src*& src, size_t src_bytes) noexcept {
+  dst = pool().operand(dst, dst_bytes);
+  src = pool().operand(src, src_bytes);
+  return stream;
+}
+hipStream_t operands(hipStream_t stream) noexcept { return stream; }
+
+/// A call that may leave work in a null stream, and that a capture forbids.
+template <typename Forward>
+hipError_t null_work(hipStream_t stream, Forward&& forward) {
+  const hipError_t result = forward();
+  stream_work().note_work(stream);
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+
+}  // namespace
 
 // Each effect names the macro that makes the body, and the parameters it is about.
 #define GP_EFFECT_Plain (NOTHING, )
@@ -18,6 +51,18 @@ namespace graphpool::hooks {
 #define GP_EFFECT_NodeChange(node) (NODE_CHANGE, node)
 #define GP_EFFECT_ExecRead(exec) (EXEC_READ, exec)
 #define GP_EFFECT_ExecChange(exec, node) (EXEC_CHANGE, (exec, node))
+#define GP_EFFECT_Memory (MEMORY, )
+#define GP_EFFECT_Names(pointer) (NAMES, pointer)
+#define GP_EFFECT_NullWork (NULL_WORK, (nullptr))
+#define GP_EFFECT_NullWorkSpt (NULL_WORK, (hipStreamPerThread))
+#define GP_EFFECT_Copy(dst, src, bytes) (TRANSFER, (nullptr, dst, bytes, src, bytes))
+#define GP_EFFECT_CopySpt(dst, src, bytes) (TRANSFER, (hipStreamPerThread, dst, bytes, src, bytes))
+#define GP_EFFECT_Copy2D(dst, dst_pitch, src, src_pitch, width, height) \
+  (TRANSFER, (nullptr, dst, rows(dst_pitch, width, height), src, rows(src_pitch, width, height)))
+#define GP_EFFECT_Copy2DSpt(dst, dst_pitch, src, src_pitch, width, height) \
+  (TRANSFER, (hipStreamPerThread, dst, rows(dst_pitch, width, height), src, rows(src_pitch, width, height)))
+#define GP_EFFECT_Fill(dst, bytes) (TRANSFER, (nullptr, dst, bytes))
+#define GP_EFFECT_FillSpt(dst, bytes) (TRANSFER, (hipStreamPerThread, dst, bytes))
 
 #define GP_MAKE_BODY(effect, name, params, args) GP_MAKE_BODY_2(effect, name, params, args)
 #define GP_MAKE_BODY_2(effect, name, params, args) GP_MAKE_BODY_3(GP_UNPACK effect, name, params, args)
@@ -28,6 +73,26 @@ namespace graphpool::hooks {
 #define GP_BODY_STREAM_WORK(about, name, params, args)                                           \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                 \
     return other_stream_work(StreamArgument{GP_UNPACK about}, [&] { return next().name args; }); \
+  }
+#define GP_BODY_MEMORY(about, name, params, args)                                                      \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                      \
+    const hipError_t result =                                                                         \
+        pool().retry_after_trim(current_device(), [&] { return next().name args; });                  \
+    if (captures_open()) note_capture_doubt();                                                        \
+    return result;                                                                                    \
+  }
+#define GP_BODY_NAMES(pointer, name, params, args)               \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
+    pointer = pool().seen_by_hip(pointer);                       \
+    const hipError_t result = next().name args;                  \
+    if (captures_open()) note_capture_doubt();                   \
+    return result;                                               \
+  }
+#define GP_BODY_NULL_WORK(about, name, params, args) GP_BODY_TRANSFER(about, name, params, args)
+#define GP_BODY_TRANSFER(about, name, params, args)                    \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {       \
+    const hipStream_t stream_of_work = operands about;                 \
+    return null_work(stream_of_work, [&] { return next().name args; }); \
   }
 #define GP_BODY_GRAPH_READ(about, name, params, args)            \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \

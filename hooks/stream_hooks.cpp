@@ -2,6 +2,7 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/completion.h"
+#include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/restore.h"
 
@@ -21,8 +22,30 @@ hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
   return result;
 }
 
+/// A stream is made: it may fail for memory (rule 25), and is one to wait for from now on.
+template <typename Make>
+hipError_t make_stream(hipStream_t* stream, Make&& make) {
+  const int device = calling_device();
+  const hipError_t result = pool().retry_after_trim(device, make);
+  if (captures_open()) note_capture_doubt();
+  if (result == hipSuccess) stream_work().created(*stream, device);
+  return result;
+}
+
 }  // namespace
 
+hipError_t on_hipStreamCreate(Entry&, hipStream_t* stream) {
+  return make_stream(stream, [&] { return next().hipStreamCreate(stream); });
+}
+hipError_t on_hipStreamCreateWithFlags(Entry&, hipStream_t* stream, unsigned int flags) {
+  return make_stream(stream, [&] { return next().hipStreamCreateWithFlags(stream, flags); });
+}
+hipError_t on_hipStreamCreateWithPriority(Entry&, hipStream_t* stream, unsigned int flags, int priority) {
+  return make_stream(stream, [&] { return next().hipStreamCreateWithPriority(stream, flags, priority); });
+}
+hipError_t on_hipExtStreamCreateWithCUMask(Entry&, hipStream_t* stream, uint32_t words, const uint32_t* mask) {
+  return make_stream(stream, [&] { return next().hipExtStreamCreateWithCUMask(stream, words, mask); });
+}
 hipError_t on_hipStreamDestroy(Entry&, hipStream_t stream) {
   capture_stream_destroyed(stream);
   launches_stream_destroyed(stream_key({stream, false}));

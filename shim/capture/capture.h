@@ -79,8 +79,11 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
 /// The body of every call that a capture records: describes itself for a capture, forwards otherwise.
 template <typename DescribeCall, typename ForwardCall>
 inline hipError_t captured_operation(StreamArgument stream, DescribeCall&& describe, ForwardCall&& forward) {
-  if (!captures_open()) [[likely]]
-    return forward();
+  if (!captures_open()) [[likely]] {
+    const hipError_t result = forward();
+    stream_work().note_work(plain_handle(stream));
+    return result;
+  }
   return operation_while_capturing(stream, describe, forward);
 }
 

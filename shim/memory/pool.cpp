@@ -84,11 +84,12 @@ void Pool::disable() noexcept {
 hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
   if (ptr == nullptr || request.bytes == 0) return call_native(request, ptr);
   const bool capturing = captures_open();
-  const bool may_pool = enabled() && valid_device(request.device) && request.flags == hipDeviceMallocDefault &&
-                        request.bytes < settings_.large_bytes &&
-                        (request.function != AllocationFunction::kMallocAsync || !capturing);
+  // The rules also say what is staged, pooled or not.
   Decision decision{.pool = false};
-  if (may_pool && decide_ != nullptr) decision = decide_(request);
+  if (valid_device(request.device) && decide_ != nullptr) decision = decide_(request);
+  decision.pool = decision.pool && enabled() && request.flags == hipDeviceMallocDefault &&
+                  request.bytes < settings_.large_bytes &&
+                  (request.function != AllocationFunction::kMallocAsync || !capturing);
   PoolKey key{.bytes = request.bytes,
               .device = request.device,
               .flags = request.flags,
@@ -122,7 +123,7 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
     if (capturing && request.function == AllocationFunction::kMallocAsync) return error;
     note_native(*ptr, request.bytes, request.device, request.flags,
                 request.function == AllocationFunction::kMallocAsync ? MemoryKind::kStreamOrdered : MemoryKind::kDevice,
-                request.function);
+                request.function, decision);
     return error;
   }
   try {
@@ -169,12 +170,12 @@ void Pool::hand_out(Block* block, const Decision& decision) noexcept {
 }
 
 void Pool::note_native(void* ptr, std::size_t bytes, int device, unsigned flags, MemoryKind kind,
-                       AllocationFunction function) noexcept {
+                       AllocationFunction function, const Decision& decision) noexcept {
   if (ptr == nullptr || bytes == 0) return;
   try {
     std::lock_guard guard(lock_);
     ++counters_.fresh;
-    Block* block = enter(ptr, bytes, nullptr, Decision{.pool = false});
+    Block* block = enter(ptr, bytes, nullptr, decision);
     if (block == nullptr) return;
     block->device = device;
     block->flags = flags;
@@ -662,11 +663,13 @@ std::size_t Pool::hidden_free_bytes(int device) noexcept {
   return bytes;
 }
 
-hipError_t Pool::check_range(const void* ptr, std::size_t bytes) const noexcept {
+void* Pool::checked(const void* ptr, std::size_t bytes) const noexcept {
+  void* same = const_cast<void*>(ptr);
   const Block* block = table_.find(ptr);
-  if (block == nullptr || block->backing != BlockBacking::kVmm) return hipSuccess;
+  if (block == nullptr) return same;
+  if (!block->live()) return never_mapped_address();
   const auto offset = reinterpret_cast<std::uintptr_t>(ptr) - block->address();
-  return bytes <= block->bytes() - offset ? hipSuccess : hipErrorInvalidValue;
+  return block->backing == BlockBacking::kVmm && bytes > block->bytes() - offset ? never_mapped_address() : same;
 }
 
 void Pool::device_reset(int device) {

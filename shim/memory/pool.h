@@ -56,7 +56,7 @@ struct AllocationRequest {
   std::size_t bytes = 0;
   int device = 0;
   unsigned flags = 0;
-  hipStream_t stream = nullptr;  ///< hipMallocAsync's; already resolved to hipStreamPerThread in _spt entries
+  hipStream_t stream = nullptr;  ///< hipMallocAsync's
 };
 
 /// What is to be done with a request.
@@ -133,7 +133,7 @@ class Pool {
 
   /// The program got memory from the runtime itself: it is known, but never pooled.
   void note_native(void* ptr, std::size_t bytes, int device, unsigned flags, MemoryKind kind,
-                   AllocationFunction function) noexcept;
+                   AllocationFunction function, const Decision& decision = {}) noexcept;
 
   /// The address as the runtime shall see it in queries and copies: one that HIP never handed out where the program has
   /// freed the memory, otherwise the same.
@@ -143,9 +143,24 @@ class Pool {
     return block == nullptr || block->live() ? ptr : static_cast<T*>(never_address());
   }
 
-  /// HIP's bounds error for a copy or fill that leaves a VMM block; hipSuccess otherwise. Only copy bodies need it, and
-  /// only while vmm_blocks() is true: the runtime sees no bounds inside a chunk.
-  hipError_t check_range(const void* ptr, std::size_t bytes) const noexcept;
+  /// The same for an operand of a copy or fill, of which so many bytes are touched: also refused is what leaves a VMM
+  /// block, for the runtime sees no bounds inside a chunk.
+  template <typename T>
+  T* operand(T* ptr, std::size_t bytes) const noexcept {
+    return kept_blocks_.load(std::memory_order_relaxed) != 0 || vmm_blocks() ? static_cast<T*>(checked(ptr, bytes)) : ptr;
+  }
+
+  /// The same for calls that work on mappings: no block of ours is one to the program.
+  void* outside_chunks(void* ptr) const noexcept {
+    if (!vmm_blocks() && kept_blocks_.load(std::memory_order_relaxed) == 0) return ptr;
+    const Block* block = table_.find(ptr);
+    return block != nullptr && (!block->live() || block->backing == BlockBacking::kVmm) ? never_address() : ptr;
+  }
+
+  /// An address the runtime refuses.
+  static void* refused() noexcept { return never_address(); }
+
+  /// Whether any block is a part of a chunk.
   bool vmm_blocks() const noexcept { return vmm_blocks_.load(std::memory_order_relaxed) != 0; }
 
   /// The block's handle leaves the process. False: no live block of ours there.
@@ -202,6 +217,7 @@ class Pool {
   };
 
   static void* never_address() noexcept;
+  void* checked(const void* ptr, std::size_t bytes) const noexcept;
   Device& device_of(int device) noexcept { return devices_[static_cast<std::size_t>(device)]; }
 
   Block* take_kept(const PoolKey& key, const Decision& decision, const hipStream_t* stream);

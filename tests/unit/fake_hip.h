@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "shim/capture/open_captures.h"
+#include "shim/memory/never_address.h"
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
 #include "shim/units.h"
@@ -261,6 +262,7 @@ inline hipError_t destroy_stream(Hip& hip, hipStream_t stream) {
 class Install {
  public:
   Install() {
+    (void)never_mapped_address();  // once for the process, and no leak of this test's
     hip = std::make_unique<Hip>();
     g_hip = hip.get();
     t_device = 0;

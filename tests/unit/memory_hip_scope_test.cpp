@@ -53,6 +53,8 @@ TEST(HipScopeTest, ADeviceThatIsNot) {
 TEST(NeverAddressTest, AlwaysTheSame) {
   EXPECT_NE(never_allocated_address(), nullptr);
   EXPECT_EQ(never_allocated_address(), never_allocated_address());
+  EXPECT_NE(never_mapped_address(), nullptr);
+  EXPECT_EQ(never_mapped_address(), never_mapped_address());
 }
 
 }  // namespace

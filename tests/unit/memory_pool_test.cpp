@@ -168,6 +168,15 @@ TEST_F(PoolTest, WhatIsNotPooledIsForwarded) {
   EXPECT_EQ(count("hipFree"), 4);
 }
 
+TEST_F(PoolTest, TheRuleOfUnpooledMemoryIsKnown) {
+  g_decision = {.pool = false, .rule = 9};
+  EXPECT_EQ(table->find(get(100))->rule, 9u);
+  settings.large_bytes = kMiB;
+  configure();
+  g_decision = {.pool = true, .rule = 4};
+  EXPECT_EQ(table->find(get(2 * kMiB))->rule, 4u);
+}
+
 TEST_F(PoolTest, rule_25_LargeAllocationsAreReallyFreed) {
   settings.large_bytes = kMiB;
   configure();
@@ -200,7 +209,10 @@ TEST_F(PoolTest, rule_24_KeptMemoryIsUnknownToQueries) {
   drop(ptr);
   EXPECT_EQ(pool.seen_by_hip(ptr + 50), never_allocated_address());
   EXPECT_EQ(pool.seen_by_hip(ptr + 100), ptr + 100);
+  EXPECT_EQ(pool.operand(ptr, 1), never_mapped_address());
+  EXPECT_EQ(pool.outside_chunks(ptr), never_allocated_address());
   EXPECT_EQ(get(100), ptr);
+  EXPECT_EQ(pool.operand(ptr, 5000), ptr) << "bounds of classic memory are the runtime's to check";
   EXPECT_EQ(pool.seen_by_hip(ptr), ptr);
 }
 
@@ -532,11 +544,13 @@ TEST_F(PoolTest, rule_22_PartsOfChunksAreWholePages) {
   for (char* ptr : {a, b}) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(ptr) % kPageBytes, 0u);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(c) % kLargePageBytes, 0u);
   EXPECT_TRUE(pool.vmm_blocks());
-  EXPECT_EQ(pool.check_range(b, 5000), hipSuccess);
-  EXPECT_EQ(pool.check_range(b + 4000, 1000), hipSuccess);
-  EXPECT_EQ(pool.check_range(b, 5001), hipErrorInvalidValue);
-  EXPECT_EQ(pool.check_range(b + 4999, 2), hipErrorInvalidValue);
-  EXPECT_EQ(pool.check_range(&pool, kGiB), hipSuccess);
+  EXPECT_EQ(pool.operand(b, 5000), b);
+  EXPECT_EQ(pool.operand(b + 4000, 1000), b + 4000);
+  EXPECT_EQ(pool.operand(b, 5001), never_mapped_address());
+  EXPECT_EQ(pool.operand(b + 4999, 2), never_mapped_address());
+  EXPECT_EQ(pool.operand(&pool, kGiB), &pool);
+  EXPECT_EQ(pool.outside_chunks(b + 7), never_allocated_address());
+  EXPECT_EQ(pool.outside_chunks(&pool), &pool);
 }
 
 TEST_F(PoolTest, VmmBlocksAreKeptAndFreedLikeOthers) {

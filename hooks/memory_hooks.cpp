@@ -1,0 +1,148 @@
+// memory_hooks.cpp: memory is allocated and freed; devices are reset. What is done is the pool's (shim/memory/pool.h).
+#include "hooks/bodies.h"
+#include "shim/capture/capture.h"
+#include "shim/memory/pool.h"
+#include "shim/memory/stream_work.h"
+
+namespace graphpool::hooks {
+namespace {
+
+constexpr int kAllDevices = -1;
+
+void doubt_captures() noexcept {
+  if (captures_open()) note_capture_doubt();
+}
+
+hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsigned int flags, hipStream_t stream) {
+  const hipError_t result = pool().allocate({function, bytes, current_device(), flags, stream}, ptr);
+  doubt_captures();
+  return result;
+}
+
+/// An allocation the pool never serves: made by the runtime, once more after kept memory was given back; then known.
+template <typename Call>
+hipError_t native(int device, Call&& call) {
+  const hipError_t result = pool().retry_after_trim(device, call);
+  doubt_captures();
+  return result;
+}
+
+template <typename Call>
+hipError_t host(void** ptr, size_t bytes, unsigned int flags, Call&& call) {
+  const hipError_t result = native(kAllDevices, call);
+  if (result == hipSuccess && ptr != nullptr)
+    pool().note_native(*ptr, bytes, current_device(), flags, MemoryKind::kHost, AllocationFunction::kHostMalloc);
+  return result;
+}
+
+hipError_t free(void* ptr, Pool::Free forward) {
+  // A virtual capture may name the memory: it becomes real while its addresses are still the program's (rule 7).
+  if (captures_open()) materialise_open_captures("memory was freed");
+  const hipError_t result = pool().free(ptr, forward);
+  doubt_captures();
+  return result;
+}
+
+}  // namespace
+
+hipError_t on_hipMalloc(Entry&, void** ptr, size_t bytes) {
+  return allocate(AllocationFunction::kMalloc, ptr, bytes, hipDeviceMallocDefault, nullptr);
+}
+hipError_t on_hipExtMallocWithFlags(Entry&, void** ptr, size_t bytes, unsigned int flags) {
+  return allocate(AllocationFunction::kExtMalloc, ptr, bytes, flags, nullptr);
+}
+hipError_t on_hipMallocAsync(Entry&, void** ptr, size_t bytes, hipStream_t stream) {
+  // On a capturing stream it is a node that no template can hold.
+  if (captures_open()) expose_capture({stream, false}, "hipMallocAsync was captured");
+  const hipError_t result = allocate(AllocationFunction::kMallocAsync, ptr, bytes, 0, stream);
+  stream_work().note_work(stream);
+  return result;
+}
+hipError_t on_hipMallocFromPoolAsync(Entry&, void** ptr, size_t bytes, hipMemPool_t from, hipStream_t stream) {
+  if (captures_open()) expose_capture({stream, false}, "hipMallocFromPoolAsync was captured");
+  const bool capturing = captures_open();
+  const int device = current_device();
+  const hipError_t result =
+      native(device, [&] { return next().hipMallocFromPoolAsync(ptr, bytes, from, stream); });
+  if (result == hipSuccess && ptr != nullptr && !capturing)
+    pool().note_native(*ptr, bytes, device, 0, MemoryKind::kStreamOrdered, AllocationFunction::kMallocFromPool);
+  stream_work().note_work(stream);
+  return result;
+}
+
+hipError_t on_hipMallocManaged(Entry&, void** ptr, size_t bytes, unsigned int flags) {
+  const int device = current_device();
+  const hipError_t result = native(device, [&] { return next().hipMallocManaged(ptr, bytes, flags); });
+  if (result == hipSuccess && ptr != nullptr)
+    pool().note_native(*ptr, bytes, device, flags, MemoryKind::kManaged, AllocationFunction::kMallocManaged);
+  return result;
+}
+hipError_t on_hipMallocPitch(Entry&, void** ptr, size_t* pitch, size_t width, size_t height) {
+  const int device = current_device();
+  const hipError_t result = native(device, [&] { return next().hipMallocPitch(ptr, pitch, width, height); });
+  if (result == hipSuccess && ptr != nullptr && pitch != nullptr)
+    pool().note_native(*ptr, *pitch * height, device, 0, MemoryKind::kDevice, AllocationFunction::kMallocPitch);
+  return result;
+}
+hipError_t on_hipMemAllocPitch(Entry&, hipDeviceptr_t* ptr, size_t* pitch, size_t width, size_t height,
+                               unsigned int element_bytes) {
+  const int device = current_device();
+  const hipError_t result =
+      native(device, [&] { return next().hipMemAllocPitch(ptr, pitch, width, height, element_bytes); });
+  if (result == hipSuccess && ptr != nullptr && pitch != nullptr)
+    pool().note_native(*ptr, *pitch * height, device, 0, MemoryKind::kDevice, AllocationFunction::kMallocPitch);
+  return result;
+}
+hipError_t on_hipMalloc3D(Entry&, hipPitchedPtr* made, hipExtent extent) {
+  const int device = current_device();
+  const hipError_t result = native(device, [&] { return next().hipMalloc3D(made, extent); });
+  if (result == hipSuccess && made != nullptr)
+    pool().note_native(made->ptr, made->pitch * extent.height * extent.depth, device, 0, MemoryKind::kDevice,
+                       AllocationFunction::kMalloc3D);
+  return result;
+}
+
+hipError_t on_hipHostMalloc(Entry&, void** ptr, size_t bytes, unsigned int flags) {
+  return host(ptr, bytes, flags, [&] { return next().hipHostMalloc(ptr, bytes, flags); });
+}
+hipError_t on_hipHostAlloc(Entry&, void** ptr, size_t bytes, unsigned int flags) {
+  return host(ptr, bytes, flags, [&] { return next().hipHostAlloc(ptr, bytes, flags); });
+}
+hipError_t on_hipExtHostAlloc(Entry&, void** ptr, size_t bytes, unsigned int flags) {
+  return host(ptr, bytes, flags, [&] { return next().hipExtHostAlloc(ptr, bytes, flags); });
+}
+hipError_t on_hipMallocHost(Entry&, void** ptr, size_t bytes) {
+  return host(ptr, bytes, 0, [&] { return next().hipMallocHost(ptr, bytes); });
+}
+hipError_t on_hipMemAllocHost(Entry&, void** ptr, size_t bytes) {
+  return host(ptr, bytes, 0, [&] { return next().hipMemAllocHost(ptr, bytes); });
+}
+
+hipError_t on_hipFree(Entry&, void* ptr) { return free(ptr, next().hipFree); }
+hipError_t on_hipHostFree(Entry&, void* ptr) { return free(ptr, next().hipHostFree); }
+hipError_t on_hipFreeHost(Entry&, void* ptr) { return free(ptr, next().hipFreeHost); }
+hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
+  if (captures_open()) {
+    expose_capture({stream, false}, "hipFreeAsync was captured");
+    materialise_open_captures("memory was freed");
+  }
+  const hipError_t result = pool().free_async(ptr, stream);
+  stream_work().note_work(stream);
+  doubt_captures();
+  return result;
+}
+
+hipError_t on_hipDeviceReset(Entry&) {
+  pool().device_reset(current_device());
+  const hipError_t result = next().hipDeviceReset();
+  doubt_captures();
+  return result;
+}
+hipError_t on_hipDevicePrimaryCtxReset(Entry&, hipDevice_t device) {
+  pool().device_reset(device);
+  const hipError_t result = next().hipDevicePrimaryCtxReset(device);
+  doubt_captures();
+  return result;
+}
+
+}  // namespace graphpool::hooks

@@ -1,0 +1,117 @@
+// query_hooks.cpp: questions about memory, and handles of it for others. Kept memory is the runtime's to refuse: it is
+// asked about an address it never handed out. A part of a VMM chunk answers as the separate allocation it stands for.
+// (Functions that only need the first are rows with the effect Names.)
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "hooks/bodies.h"
+#include "shim/capture/capture.h"
+#include "shim/log.h"
+#include "shim/memory/pool.h"
+
+namespace graphpool::hooks {
+namespace {
+
+/// The live VMM block the address lies in, when the runtime's answer would be the whole chunk's.
+const Block* part_of_chunk(const void* ptr) noexcept {
+  if (!pool().vmm_blocks()) return nullptr;
+  const Block* block = pool().table().find(ptr);
+  return block != nullptr && block->live() && block->backing == BlockBacking::kVmm ? block : nullptr;
+}
+
+void correct(const Block* block, hipPointer_attribute attribute, void* answer) noexcept {
+  if (block == nullptr || answer == nullptr) return;
+  if (attribute == HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR) {
+    void* const base = block->pointer();
+    std::memcpy(answer, &base, sizeof base);
+  } else if (attribute == HIP_POINTER_ATTRIBUTE_RANGE_SIZE) {
+    const auto bytes = static_cast<std::uint32_t>(block->bytes());  // as wide as AMD's runtime writes it
+    std::memcpy(answer, &bytes, sizeof bytes);
+  }
+}
+
+}  // namespace
+
+hipError_t on_hipMemGetInfo(Entry&, size_t* free_bytes, size_t* total_bytes) {
+  const hipError_t result = next().hipMemGetInfo(free_bytes, total_bytes);
+  if (result == hipSuccess && free_bytes != nullptr) {
+    *free_bytes += pool().hidden_free_bytes(current_device());
+    if (total_bytes != nullptr && *free_bytes > *total_bytes) *free_bytes = *total_bytes;
+  }
+  return result;
+}
+
+hipError_t on_hipMemGetAddressRange(Entry&, hipDeviceptr_t* base, size_t* bytes, hipDeviceptr_t ptr) {
+  const Block* block = part_of_chunk(ptr);
+  const hipError_t result = next().hipMemGetAddressRange(base, bytes, pool().seen_by_hip(ptr));
+  if (result == hipSuccess && block != nullptr) {
+    if (base != nullptr) *base = block->pointer();
+    if (bytes != nullptr) *bytes = block->bytes();
+  }
+  return result;
+}
+
+hipError_t on_hipMemPtrGetInfo(Entry&, void* ptr, size_t* bytes) {
+  const Block* block = part_of_chunk(ptr);
+  const hipError_t result = next().hipMemPtrGetInfo(pool().seen_by_hip(ptr), bytes);
+  if (result == hipSuccess && block != nullptr && bytes != nullptr) *bytes = block->bytes();
+  return result;
+}
+
+hipError_t on_hipPointerGetAttribute(Entry&, void* data, hipPointer_attribute attribute, hipDeviceptr_t ptr) {
+  const Block* block = part_of_chunk(ptr);
+  const hipError_t result = next().hipPointerGetAttribute(data, attribute, pool().seen_by_hip(ptr));
+  if (result == hipSuccess) correct(block, attribute, data);
+  return result;
+}
+
+hipError_t on_hipDrvPointerGetAttributes(Entry&, unsigned int count, hipPointer_attribute* attributes, void** data,
+                                         hipDeviceptr_t ptr) {
+  const Block* block = part_of_chunk(ptr);
+  const hipError_t result = next().hipDrvPointerGetAttributes(count, attributes, data, pool().seen_by_hip(ptr));
+  if (result == hipSuccess && block != nullptr)
+    for (unsigned int i = 0; i < count; ++i) correct(block, attributes[i], data[i]);
+  return result;
+}
+
+hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
+  if (part_of_chunk(ptr) != nullptr) {
+    static constinit std::atomic<bool> said{false};
+    if (!said.exchange(true))
+      log_warn("hipIpcGetMemHandle of VMM memory is refused: give its buffer rule backing = \"classic\"");
+    // It can crash the kernel driver (quirks.h, kIpcOfVmmCrashes); this leaves the error where the program looks for it.
+    (void)next().hipIpcGetMemHandle(handle, Pool::refused());
+    return hipErrorInvalidValue;
+  }
+  const hipError_t result = next().hipIpcGetMemHandle(handle, pool().seen_by_hip(ptr));
+  if (result == hipSuccess) (void)pool().mark_exported(ptr);
+  return result;
+}
+
+hipError_t on_hipMemGetHandleForAddressRange(Entry&, void* handle, hipDeviceptr_t ptr, size_t bytes, int type,
+                                             unsigned long long flags) {
+  const hipError_t result =
+      next().hipMemGetHandleForAddressRange(handle, pool().seen_by_hip(ptr), bytes, type, flags);
+  if (result == hipSuccess) (void)pool().mark_exported(ptr);
+  return result;
+}
+
+// Calls about mappings: memory of hipMalloc is none, whatever we made it of.
+hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
+  return next().hipMemUnmap(pool().outside_chunks(ptr), bytes);
+}
+hipError_t on_hipMemAddressFree(Entry&, void* ptr, size_t bytes) {
+  return next().hipMemAddressFree(pool().outside_chunks(ptr), bytes);
+}
+hipError_t on_hipMemSetAccess(Entry&, void* ptr, size_t bytes, const hipMemAccessDesc* access, size_t count) {
+  return next().hipMemSetAccess(pool().outside_chunks(ptr), bytes, access, count);
+}
+hipError_t on_hipMemGetAccess(Entry&, unsigned long long* flags, const hipMemLocation* location, void* ptr) {
+  return next().hipMemGetAccess(flags, location, pool().outside_chunks(ptr));
+}
+hipError_t on_hipMemRetainAllocationHandle(Entry&, hipMemGenericAllocationHandle_t* handle, void* ptr) {
+  return next().hipMemRetainAllocationHandle(handle, pool().outside_chunks(ptr));
+}
+
+}  // namespace graphpool::hooks
