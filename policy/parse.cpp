@@ -1,8 +1,9 @@
 // parse.cpp: see parse.h. The one file that includes toml++: headers only, without exceptions.
 //
 // toml++ 3.3 is guarded against what it cannot bear: text without end (kLongestTextBytes), keys nested so deep that its
-// recursive destructors run out of stack (kMostDots a line, TOML_MAX_NESTED_VALUES), and other than ASCII outside
-// strings and comments (U+00A1 to U+0499 there is undefined behaviour; it would be an error in any case).
+// recursive destructors run out of stack (kMostDots a line, TOML_MAX_NESTED_VALUES), and other than ASCII where it asks
+// whether that is white space (U+00A1 to U+0499 is undefined behaviour then): outside strings and comments, where it
+// would be an error in any case, and after a backslash in multi-line strings.
 #include "policy/parse.h"
 
 #define TOML_HEADER_ONLY 1
@@ -110,6 +111,7 @@ struct Obstacle {
 
 /// What keeps toml++ from being given a text. Sees strings and comments as TOML does, as long as the text is valid.
 std::optional<Obstacle> obstacle(std::string_view text) {
+  constexpr std::string_view kMultiLine = "\"\"\"";
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Position at;
@@ -125,7 +127,9 @@ std::optional<Obstacle> obstacle(std::string_view text) {
     }
     std::size_t length = 1;
     if (!closing.empty()) {
-      if (c == '\\' && closing[0] == '"' && !text.substr(i).starts_with("\\\n")) {
+      if (static_cast<unsigned char>(c) >= 0x80 && closing == kMultiLine) {
+        return Obstacle{at, "not supported: other than ASCII in a multi-line \"\"\" string"};
+      } else if (c == '\\' && closing[0] == '"' && !text.substr(i).starts_with("\\\n")) {
         length = 2;
       } else if (text.substr(i).starts_with(closing)) {
         length = closing.size();

@@ -35,8 +35,10 @@ struct LogFile {
   dev_t device;
   ino_t inode;
   std::string path;
+  LogFile* made_before;  ///< so that leak checkers still see what was replaced
 };
 
+constinit std::atomic<LogFile*> g_last_made{nullptr};
 constinit std::atomic<LogFile*> g_file{nullptr};  // null: stderr. Never destroyed, nor are those it replaces.
 constinit std::atomic<spdlog::logger*> g_logger{nullptr};
 
@@ -57,7 +59,10 @@ LogFile* make_file(const std::string& path) noexcept {
   if (descriptor < 0) return nullptr;
   if (fstat(descriptor, &status) == 0) {
     try {
-      return new LogFile{descriptor, status.st_dev, status.st_ino, path};
+      auto* file = new LogFile{descriptor, status.st_dev, status.st_ino, path, g_last_made.load()};
+      while (!g_last_made.compare_exchange_weak(file->made_before, file)) {
+      }
+      return file;
     } catch (const std::bad_alloc&) {
     }
   }
@@ -78,7 +83,6 @@ int descriptor_now() noexcept {
   if (!again) return -1;
   if (g_file.compare_exchange_strong(file, again, std::memory_order_acq_rel)) return again->descriptor;
   close(again->descriptor);
-  delete again;
   return file->descriptor;
 }
 

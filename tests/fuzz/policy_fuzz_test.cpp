@@ -26,6 +26,7 @@ const std::vector<std::string>& seeds() {
       "0[#\n",  // broke an assertion of toml++
       "0\xcf\xa6"
       "5ffer",  // reached its "unreachable"
+      "0a = \"\"\"\\\n\xc3\xa9\"\"\"\n",
       "0\xef\xbb\xbf[pool]\r\nlarge = 1\r\n",
       "1[{size = '1MiB..64MiB', stage = 'always', role = 'out', full = true}, {slots = 0}]",
       "1 \n [\n {order = '0..7'} ]",
