@@ -36,12 +36,18 @@ std::string_view function_name(AllocationFunction function) noexcept {
   return "";
 }
 
+bool asks_for_call_sites(const Policy& policy) noexcept { return policy.needs_callsite() || policy.report.callsites; }
+
 }  // namespace
 
+void open_call_sites(const Policy& policy) noexcept {
+  if (asks_for_call_sites(policy)) static_cast<void>(callsites().open());
+}
+
 void prepare_buffer_rules(const Policy& policy) noexcept {
-  g_unwind = policy.needs_callsite() || policy.report.callsites;
+  g_unwind = asks_for_call_sites(policy);
   if (!g_unwind) return;
-  if (callsites().open() != Status::kOk) {
+  if (!callsites().ready()) {
     g_unwind = false;
     log_warn("libunwind.so.8 cannot be opened: rules about call sites match nothing");
   }

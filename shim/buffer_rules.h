@@ -12,7 +12,10 @@ namespace graphpool {
 struct BufferRule;
 struct Policy;
 
-/// Opens what the rules need. Before the first allocation.
+/// Opens libunwind if a rule or the report asks for call sites. Any thread, idempotent; calls dlopen: not under a lock.
+void open_call_sites(const Policy& policy) noexcept;
+
+/// Before the first allocation, after open_call_sites().
 void prepare_buffer_rules(const Policy& policy) noexcept;
 
 /// The pool's Decider: Decision::rule is the matching rule's position in Policy::buffers, from 1.

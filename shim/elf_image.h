@@ -62,7 +62,6 @@ class ElfImage {
   std::uint32_t count() const noexcept;
   static std::uint32_t named_by(const Relocations& relocations) noexcept;
 
-
   std::uintptr_t base_ = 0;
   std::string_view path_;
   std::uintptr_t text_begin_ = 0, text_end_ = 0;

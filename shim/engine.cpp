@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <new>
+#include <utility>
+
 #include "policy/load.h"
 #include "shim/buffer_rules.h"
 #include "shim/coverage.h"
@@ -52,7 +55,9 @@ void configure_pool(const Policy& policy) {
 
 const Policy& policy() noexcept { return *g_policy; }
 
-bool start_engine() noexcept {
+bool load_policy() noexcept {
+  static constinit bool loaded_before = false;
+  if (std::exchange(loaded_before, true)) return g_policy != nullptr;
   Loaded loaded = load(read_policy_file, environ);
   if (loaded.policy.has_value()) open_log(loaded.policy->log.level, loaded.policy->log.file);
   for (const std::string& warning : loaded.warnings) log_warn("%s", warning.c_str());
@@ -62,8 +67,14 @@ bool start_engine() noexcept {
     return false;
   }
   if (!loaded.policy->enabled) return false;
+  g_policy = new (std::nothrow) Policy(std::move(*loaded.policy));
+  return g_policy != nullptr;
+}
+
+void open_what_policy_needs() noexcept { open_call_sites(*g_policy); }
+
+bool start_engine() noexcept {
   try {
-    g_policy = new Policy(std::move(*loaded.policy));
     configure_pool(*g_policy);
     configure_graphs(*g_policy);
   } catch (const std::bad_alloc&) {

@@ -5,7 +5,16 @@
 
 namespace graphpool {
 
-/// Loads the policy and sets every part of the engine up by it. False: everything is to be passed through.
+// The steps of the start, in this order. The first and the last run under a lock and call no dl* function; the middle
+// one runs without, in every thread that finds the library starting.
+
+/// Reads the policy, once. False: everything is to be passed through.
+bool load_policy() noexcept;
+
+/// Opens the libraries that the policy needs.
+void open_what_policy_needs() noexcept;
+
+/// Sets every part of the engine up by the policy. False: everything is to be passed through.
 bool start_engine() noexcept;
 
 /// The process's policy. Only while the library is active or draining.

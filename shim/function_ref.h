@@ -1,4 +1,5 @@
-// function_ref.h: a callable passed by reference for the duration of one call; never allocates.
+// function_ref.h: a callable object (a lambda, not a plain function) passed by reference for the duration of one call;
+// never allocates.
 #pragma once
 
 #include <type_traits>

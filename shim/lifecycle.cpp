@@ -60,15 +60,22 @@ void set_attention(bool wanted) noexcept { __atomic_store_n(&gp_attention, wante
 void start() noexcept {
   const int saved_errno = errno;
   InsideScope inside;
-  pthread_mutex_lock(&g_start_lock);
   resolve_next();
   // Before the C library has started (.preinit_array) there is no environment, so no policy: such calls are forwarded.
-  if (g_mode.load(std::memory_order_acquire) == Mode::kStarting && environ != nullptr) {
-    const bool active = start_engine();
-    pthread_atfork(nullptr, nullptr, after_fork_in_child);
-    set_mode(active ? Mode::kActive : Mode::kPassThrough);
+  if (environ != nullptr) {
+    const auto starting = [] { return g_mode.load(std::memory_order_acquire) == Mode::kStarting; };
+    pthread_mutex_lock(&g_start_lock);
+    const bool usable = starting() && load_policy();
+    pthread_mutex_unlock(&g_start_lock);
+    if (usable) open_what_policy_needs();
+    pthread_mutex_lock(&g_start_lock);
+    if (starting()) {
+      const bool active = usable && start_engine();
+      pthread_atfork(nullptr, nullptr, after_fork_in_child);
+      set_mode(active ? Mode::kActive : Mode::kPassThrough);
+    }
+    pthread_mutex_unlock(&g_start_lock);
   }
-  pthread_mutex_unlock(&g_start_lock);
   keep_runtime_loaded();
   errno = saved_errno;
 }

@@ -142,8 +142,8 @@ Answer look_up_in_default(EntryId id, const char* name, const char* version, con
 
 bool is_lookup_function(std::string_view name) noexcept { return name == "dlsym" || name == "dlvsym"; }
 
-/// Libraries that wrap dlsym find the next one by a lookup with the C library's version, which passes our export by as it
-/// has none: one before us is to meet ours.
+/// Libraries that wrap dlsym find the next one by a lookup with the C library's version, which passes our export by as
+/// it has none: one before us is to meet ours.
 Answer look_up_dlsym(const char* name, const char* version, const void* caller) noexcept {
   if (lookup(RTLD_NEXT, name, version) == nullptr || !look_before_us(name, caller).has_caller) return kNotAnswered;
   return {std::string_view(name) == "dlsym" ? reinterpret_cast<void*>(&gp_dlsym) : reinterpret_cast<void*>(&gp_dlvsym),

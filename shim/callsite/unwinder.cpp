@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <mutex>
 
 namespace graphpool {
 
@@ -39,6 +40,8 @@ Status Unwinder::open(AddressRange own, const char* library) noexcept {
     if (handle != nullptr) dlclose(handle);
     return Status::kNotFound;
   }
+  const std::scoped_lock guard(lock_);
+  if (ready()) return Status::kOk;
   own_ = own;
   backtrace_.store(reinterpret_cast<Function*>(function), std::memory_order_release);
   return Status::kOk;

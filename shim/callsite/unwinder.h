@@ -3,7 +3,7 @@
 // Why opened and not linked: libunwind.so exports _Unwind_*; in a preloaded library those would take the place of the
 // host's own. So it is opened privately, and only when a rule or the report asks for call sites. Why unw_backtrace: a
 // step-by-step walk costs twenty times as much.
-// Threads: open() once at a time, unwind() from any thread after it. Not from a signal handler. Hold no lock.
+// Threads: open() and unwind() from any thread. Not from a signal handler. Hold no lock.
 // Limits: a stack deeper than kMaxFrames is cut at its outer end; code without unwind tables ends it early, unnoticed.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/lock_rank.h"
 #include "shim/status.h"
 
 namespace graphpool {
@@ -50,6 +51,7 @@ class Unwinder {
   using Function = int(void**, int);
 
   std::atomic<Function*> backtrace_{nullptr};
+  RankedMutex<LockRank::kCallSites> lock_;
   AddressRange own_;
 };
 

@@ -180,6 +180,8 @@ def threads_call_while_main_exits():
 @case
 def first_call_while_another_thread_loads_a_plugin():
     same('open_while_starting', path('slow_plugin'))
+    # With call sites the library itself opens another one while it starts.
+    same('open_while_starting', path('slow_plugin'), environment={'GRAPHPOOL_REPORT_CALLSITES': 'true'})
 
 
 # --- Processes ---
@@ -187,7 +189,7 @@ def first_call_while_another_thread_loads_a_plugin():
 @case
 def fork_before_hip():
     first, run = same('fork_before', environment={'GRAPHPOOL_POOL_ENABLED': 'false'})
-    check(first.calls == run.calls, f'calls: {first.calls} and {run.calls}')
+    check(first.calls <= run.calls, f'calls: {first.calls} and {run.calls}')
     hooked(run, 'hipMalloc')
 
 

@@ -1,4 +1,5 @@
-// HIP calls before any constructor of a preloaded library has run: from .preinit_array and from a library's constructor.
+// HIP calls before any constructor of a preloaded library has run: from .preinit_array and from a library's
+// constructor.
 #include "host.h"
 
 extern "C" int early_library_result();

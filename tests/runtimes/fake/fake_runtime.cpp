@@ -1,5 +1,6 @@
-// A HIP runtime of a few functions, for what the CPU runtime cannot show: it lacks most functions, calls its own exports
-// through the PLT as AMD's 5.2 does, prints what reaches it, and exports functions that nobody has heard of yet.
+// A HIP runtime of a few functions, for what the CPU runtime cannot show: it lacks most functions, calls its own
+// exports through the PLT as AMD's 5.2 does, prints what reaches it, and exports functions that nobody has heard of
+// yet.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

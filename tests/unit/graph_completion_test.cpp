@@ -1,0 +1,246 @@
+// Whether an earlier launch is known to be complete, against events and streams that the test completes by hand.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "shim/capture/open_captures.h"
+#include "shim/graph/completion.h"
+#include "shim/next.h"
+
+namespace graphpool {
+namespace {
+
+struct FakeEvent {
+  hipStream_t stream = nullptr;
+  bool complete = false;
+};
+
+struct Fake {
+  std::vector<FakeEvent> events;
+  std::vector<std::pair<hipStream_t, std::size_t>> waits;  // stream, event
+  int live = 0, queries = 0, device = 0;
+  std::vector<int> devices_of_records;
+  hipError_t create_result = hipSuccess, last_error = hipSuccess;
+};
+Fake* g_fake = nullptr;
+
+std::size_t number_of(hipEvent_t event) { return reinterpret_cast<std::size_t>(event) - 1; }
+
+class Completion : public ::testing::Test {
+ protected:
+  Completion() : saved_(test_next()) {
+    g_fake = &fake_;
+    Next& next = test_next();
+    next.hipEventCreateWithFlags = [](hipEvent_t* event, unsigned flags) {
+      EXPECT_EQ(flags, unsigned{hipEventDisableTiming});
+      if (g_fake->create_result != hipSuccess) return g_fake->last_error = g_fake->create_result;
+      g_fake->events.emplace_back();
+      ++g_fake->live;
+      *event = reinterpret_cast<hipEvent_t>(g_fake->events.size());
+      return hipSuccess;
+    };
+    next.hipEventRecord = [](hipEvent_t event, hipStream_t stream) {
+      g_fake->events[number_of(event)].stream = stream;
+      g_fake->devices_of_records.push_back(g_fake->device);
+      return hipSuccess;
+    };
+    next.hipEventQuery = [](hipEvent_t event) {
+      ++g_fake->queries;
+      if (g_fake->events[number_of(event)].complete) return hipSuccess;
+      return g_fake->last_error = hipErrorNotReady;
+    };
+    next.hipEventDestroy = [](hipEvent_t) {
+      --g_fake->live;
+      return hipSuccess;
+    };
+    next.hipStreamWaitEvent = [](hipStream_t stream, hipEvent_t event, unsigned) {
+      g_fake->waits.emplace_back(stream, number_of(event));
+      return hipSuccess;
+    };
+    next.hipGetDevice = [](int* device) {
+      *device = g_fake->device;
+      return hipSuccess;
+    };
+    next.hipSetDevice = [](int device) {
+      g_fake->device = device;
+      return hipSuccess;
+    };
+    next.hipPeekAtLastError = [] { return g_fake->last_error; };
+    next.hipGetLastError = [] { return std::exchange(g_fake->last_error, hipSuccess); };
+  }
+  ~Completion() override {
+    test_next() = saved_;
+    g_fake = nullptr;
+  }
+
+  /// Streams of their own in each test: what was waited for is the process's.
+  hipStream_t stream() { return reinterpret_cast<hipStream_t>(next_stream_ += 16); }
+  static StreamKey key(hipStream_t stream) { return reinterpret_cast<StreamKey>(stream); }
+  static int device() { return 100 + ::testing::UnitTest::GetInstance()->current_test_info()->line(); }
+
+  void launch(LaunchMarks& marks, hipStream_t stream) { marks.add(key(stream), stream, device(), next_launch()); }
+
+  Fake fake_;
+
+ private:
+  static inline std::uintptr_t next_stream_ = 0x1000;
+  Next saved_;
+};
+
+TEST_F(Completion, nothing_launched_is_complete) {
+  LaunchMarks marks;
+  EXPECT_TRUE(marks.complete());
+  EXPECT_EQ(marks.copy(), nullptr);
+}
+
+TEST_F(Completion, a_launch_is_not_complete_until_something_says_so) {
+  LaunchMarks marks;
+  launch(marks, stream());
+  EXPECT_FALSE(marks.complete());
+  EXPECT_EQ(fake_.queries, 0) << "no event, so nothing to ask";
+}
+
+TEST_F(Completion, the_programs_own_wait_completes) {
+  LaunchMarks marks;
+  const hipStream_t here = stream(), there = stream();
+  launch(marks, here);
+  stream_waited(key(there), launch_clock());
+  EXPECT_FALSE(marks.complete()) << "another stream's wait";
+  stream_waited(key(here), launch_clock() - 1);
+  EXPECT_FALSE(marks.complete()) << "a wait from before the launch";
+  stream_waited(key(here), launch_clock());
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, a_wait_for_the_device_completes_all_its_streams) {
+  LaunchMarks marks;
+  launch(marks, stream());
+  launch(marks, stream());
+  device_waited(device() + 1, launch_clock());
+  EXPECT_FALSE(marks.complete());
+  device_waited(device(), launch_clock());
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, an_older_wait_does_not_take_back_a_newer_one) {
+  LaunchMarks marks;
+  const hipStream_t here = stream();
+  launch(marks, here);
+  stream_waited(key(here), launch_clock());
+  stream_waited(key(here), 1);
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, of_several_launches_on_a_stream_the_last_counts) {
+  LaunchMarks marks;
+  const hipStream_t here = stream();
+  launch(marks, here);
+  const std::uint64_t between = launch_clock();
+  launch(marks, here);
+  stream_waited(key(here), between);
+  EXPECT_FALSE(marks.complete());
+}
+
+TEST_F(Completion, sealed_marks_ask_their_events) {
+  {
+    LaunchMarks marks;
+    const hipStream_t here = stream();
+    launch(marks, here);
+    marks.seal();
+    ASSERT_EQ(fake_.events.size(), 1u);
+    EXPECT_EQ(fake_.events[0].stream, here);
+    EXPECT_EQ(fake_.devices_of_records, std::vector<int>{device()}) << "recorded with the launch's device set";
+    EXPECT_EQ(fake_.device, 0) << "and the program's set again";
+    EXPECT_FALSE(marks.complete());
+    EXPECT_EQ(fake_.last_error, hipSuccess) << "our question left no error";
+    marks.seal();
+    EXPECT_EQ(fake_.events.size(), 1u) << "sealed once";
+    fake_.events[0].complete = true;
+    EXPECT_TRUE(marks.complete());
+  }
+  EXPECT_EQ(fake_.live, 0) << "no event is left over";
+}
+
+TEST_F(Completion, the_programs_pending_error_stays) {
+  fake_.last_error = hipErrorInvalidValue;
+  LaunchMarks marks;
+  launch(marks, stream());
+  marks.seal();
+  EXPECT_EQ(fake_.last_error, hipErrorInvalidValue);
+}
+
+TEST_F(Completion, a_failed_event_leaves_the_launch_unknown) {
+  fake_.create_result = hipErrorOutOfMemory;
+  LaunchMarks marks;
+  launch(marks, stream());
+  marks.seal();
+  EXPECT_FALSE(marks.complete());
+  EXPECT_EQ(fake_.last_error, hipSuccess);
+}
+
+TEST_F(Completion, rule_17_nothing_is_asked_while_a_capture_is_open) {
+  LaunchMarks marks;
+  launch(marks, stream());
+  marks.seal();
+  fake_.events[0].complete = true;
+  capture_opened();
+  EXPECT_FALSE(marks.complete());
+  EXPECT_EQ(fake_.queries, 0);
+  capture_closed();
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, a_destroyed_streams_handle_is_not_used) {
+  LaunchMarks marks;
+  const hipStream_t here = stream();
+  launch(marks, here);
+  launches_stream_destroyed(key(here));
+  marks.seal();
+  EXPECT_TRUE(fake_.events.empty());
+  EXPECT_FALSE(marks.complete());
+  device_waited(device(), launch_clock());
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, a_new_stream_with_an_old_handle_is_another) {
+  LaunchMarks marks;
+  const hipStream_t here = stream();
+  launch(marks, here);
+  launches_stream_destroyed(key(here));
+  launch(marks, here);
+  marks.seal();
+  ASSERT_EQ(fake_.events.size(), 1u) << "the new stream's launch alone";
+  fake_.events[0].complete = true;
+  EXPECT_FALSE(marks.complete()) << "the old stream's launch is still unknown";
+}
+
+TEST_F(Completion, rule_03_other_streams_wait_and_the_same_does_not) {
+  LaunchMarks marks;
+  const hipStream_t here = stream(), there = stream();
+  launch(marks, here);
+  marks.order_before(key(here), here);
+  EXPECT_TRUE(fake_.waits.empty()) << "a stream is in order with itself";
+  marks.order_before(key(there), there);
+  ASSERT_EQ(fake_.waits.size(), 1u);
+  EXPECT_EQ(fake_.waits[0].first, there);
+  EXPECT_EQ(fake_.events[fake_.waits[0].second].stream, here);
+}
+
+TEST_F(Completion, copies_share_the_events) {
+  std::unique_ptr<LaunchMarks> copied;
+  {
+    LaunchMarks marks;
+    launch(marks, stream());
+    marks.seal();
+    copied = marks.copy();
+  }
+  ASSERT_NE(copied, nullptr);
+  EXPECT_EQ(fake_.live, 1) << "still used by the copy";
+  EXPECT_FALSE(copied->complete());
+  fake_.events[0].complete = true;
+  EXPECT_TRUE(copied->complete());
+  EXPECT_EQ(fake_.live, 0);
+}
+
+}  // namespace
+}  // namespace graphpool
