@@ -277,6 +277,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     }
     was_shell = session->shell();
     result = forward();
+    if (result == hipSuccess) session->leave_shell();
   }
   if (result != hipSuccess) {
     if (!still_capturing(stream.handle)) close(session);

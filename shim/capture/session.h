@@ -63,6 +63,8 @@ class CaptureSession {
 
   void note_thread();
   void materialise(const char* why);
+  /// The runtime has ended the capture: another thread that still finds it must not make it real any more.
+  void leave_shell() noexcept { cursor_ = nullptr; }
   /// Why this capture cannot become a template; null while it can.
   const char* spoilt() const noexcept { return spoilt_; }
   /// Why it was made real; null when it never was a shell or still is.
