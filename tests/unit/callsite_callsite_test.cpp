@@ -31,15 +31,15 @@ std::uintptr_t inside(Function* function) {
 
 /// Never destroyed, as in the library; the globs' addresses are remembered, so they live as long.
 CallSites& make_callsites() {
-  static std::vector<CallSites*> kept;
+  static auto& kept = *new std::vector<CallSites*>;  // reachable to the end
   return *kept.emplace_back(new CallSites);
 }
 const Glob& glob(const char* pattern) {
-  static std::vector<Glob*> kept;
+  static auto& kept = *new std::vector<Glob*>;  // reachable to the end
   return *kept.emplace_back(new Glob(pattern));
 }
 const std::vector<Glob>& globs(std::vector<Glob> patterns) {
-  static std::vector<std::vector<Glob>*> kept;
+  static auto& kept = *new std::vector<std::vector<Glob>*>;  // reachable to the end
   return *kept.emplace_back(new std::vector<Glob>(std::move(patterns)));
 }
 

@@ -25,7 +25,7 @@ std::uintptr_t inside(Function* function) {
 
 /// Never destroyed, as in the library.
 Symbols& make_symbols() {
-  static std::vector<Symbols*> kept;
+  static auto& kept = *new std::vector<Symbols*>;  // reachable to the end
   return *kept.emplace_back(new Symbols);
 }
 

@@ -53,7 +53,7 @@ class FunctionsTest : public testing::Test {
   Functions& all_;
 
  private:
-  static inline std::vector<Functions*> kept_;
+  static inline auto& kept_ = *new std::vector<Functions*>;  // reachable to the end
 };
 
 TEST_F(FunctionsTest, AStubHasTheLayoutOfItsKernel) {
