@@ -3,20 +3,20 @@
 //
 // Environment (read once, at the first call):
 //   CPUHIP_DEVICES=n           number of devices (default 1)
-//   CPUHIP_JOURNAL=file        one line a call, appended when it returns; %p stands for the process id. Columns,
-//   separated
-//                              by blanks: name, thread (1, 2 ... in the order of their first calls), device, stream
-//                              (handle or -), the stream's generation, result (number)
-//   CPUHIP_FAIL=name:n[:code]  the n-th call (from 1) of name returns code (default hipErrorOutOfMemory for
-//   allocations,
-//                              else hipErrorUnknown); name * counts all calls; several are separated by commas
-//   CPUHIP_COST=name:ns        busy time added to each call of name; * for every call; several are separated by commas
-//   CPUHIP_VERSION=50221153    what hipRuntimeGetVersion answers; layouts and enumerators follow it (default: by
-//   SONAME) CPUHIP_MEMORY=bytes        memory of each device (default 1 GiB) CPUHIP_REUSE=mode          when a freed
-//   address, a destroyed stream or event handle is handed out again:
-//                              late (default: oldest first, after 64 others), never, once (at once) or random; always
-//                              is once
-//   CPUHIP_POISON=0            leaves fresh memory as the kernel gives it, zeroed (default 1: filled with 0xCD)
+//   CPUHIP_JOURNAL=file        one line a call, appended when it returns; %p stands for the process id. Columns with
+//                              blanks between: name, thread (1, 2 ... in the order of their first calls), device,
+//                              stream (handle or -), the stream's generation, result (number)
+//   CPUHIP_FAIL=name:n[:code]  the n-th call (from 1) of name returns code (default: hipErrorOutOfMemory if it is an
+//                              allocation, else hipErrorUnknown); name * counts all calls; commas between several
+//   CPUHIP_COST=name:ns        busy time added to each call of name; * for every call; commas between several
+//   CPUHIP_VERSION=50221153    what hipRuntimeGetVersion answers; layouts and enumerators follow it (default: by the
+//                              library's SONAME)
+//   CPUHIP_MEMORY=bytes        memory of each device (default 1 GiB)
+//   CPUHIP_REUSE=mode          when a freed address, a destroyed stream or event handle is handed out again:
+//                              late (default: oldest first, after 64 others), never, once (at once; always is the
+//                              same) or random
+//   CPUHIP_POISON=0            leaves fresh memory as the kernel gives it, zeroed (default 1: filled with 0xCD; that
+//                              costs a page fault each 4 KiB, so benchmarks of allocations switch it off)
 //   CPUHIP_VMM=0               virtual memory management answers hipErrorNotSupported (default 1)
 #pragma once
 

@@ -22,7 +22,6 @@ namespace {
 thread_local int t_device = 0;
 thread_local std::vector<int> t_contexts;  // devices under the current one
 
-/// A forked child has the parent's handles but none of its workers.
 std::atomic<bool> g_forked{false};
 
 std::vector<Device*>& devices() {
@@ -44,6 +43,8 @@ bool is_sticky(hipError_t error) {
 }
 
 }  // namespace
+
+bool forked() { return g_forked.load(std::memory_order_relaxed); }
 
 Device& device(int ordinal) { return *devices()[static_cast<std::size_t>(ordinal)]; }
 Device& current_device() { return device(t_device); }
@@ -316,7 +317,7 @@ hipError_t disable_peer(int peer) {
 }
 
 hipError_t reset(Device& device) {
-  if (g_forked) return hipErrorNotInitialized;
+  if (forked()) return hipErrorNotInitialized;
   (void)synchronize(device);
   close_streams(device);
   const auto removed = memory_table().remove_all([&](const Allocation& allocation) {
@@ -353,10 +354,12 @@ hipError_t out_for(int ordinal, Value* place, Value value) {
   return valid(ordinal) ? out(place, value) : hipErrorInvalidDevice;
 }
 
-std::atomic<std::size_t> g_heap_limit{4 << 20}, g_printf_limit{1 << 20};
+std::atomic<std::size_t> g_stack_limit{1024}, g_heap_limit{4 << 20}, g_printf_limit{1 << 20};
 std::atomic<int> g_cache_config{0}, g_shared_config{0};
 
 std::atomic<std::size_t>* limit(hipLimit_t wanted) {
+  constexpr int kStackSize = 0;  // hipLimitStackSize, from HIP 5.3 on
+  if (static_cast<int>(wanted) == kStackSize) return &g_stack_limit;
   if (wanted == hipLimitMallocHeapSize) return &g_heap_limit;
   if (wanted == hipLimitPrintfFifoSize) return &g_printf_limit;
   return nullptr;

@@ -52,6 +52,9 @@ int device_count();
 /// Makes a device the calling thread's; false when there is none of that number.
 bool set_device(int ordinal);
 
+/// Whether this process is a fork of one that used devices: it has the handles, but none of the workers.
+bool forked();
+
 /// Runs a body with another device current, and restores it.
 class DeviceScope {
  public:

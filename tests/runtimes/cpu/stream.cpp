@@ -38,12 +38,20 @@ void start_detached(std::function<void()> body) {
 
 /// The calling thread's streams; ended with the thread, without waiting for their work.
 struct ThreadStreams {
-  std::atomic<Stream*> streams[kMaxDevices] = {};
+  struct Entry {
+    Stream* stream = nullptr;
+    std::uint64_t generation = 0;  ///< the place may serve another stream after a device reset
+    bool live() const { return stream != nullptr && table().state(stream) == HandleState::Live && same(); }
+    bool same() const { return stream->generation() == generation; }
+  };
+  Entry entries[kMaxDevices];
+
   ~ThreadStreams() {
-    for (auto& stream : streams) {
-      if (stream == nullptr) continue;
-      capture_stream_destroyed(*stream);
-      if (table().kill(stream)) close_stream(*stream);
+    if (forked()) return;  // a lock may be held for ever by a thread that is not there
+    for (const Entry& entry : entries) {
+      if (!entry.live()) continue;
+      capture_stream_destroyed(*entry.stream);
+      if (table().kill(entry.stream)) close_stream(*entry.stream);
     }
   }
 };
@@ -214,9 +222,12 @@ Stream* create_stream(Device& device, unsigned flags, int priority) {
 
 Stream& per_thread_stream() {
   Device& device = current_device();
-  auto& place = t_streams.streams[device.ordinal()];
-  if (place == nullptr || table().state(place) != HandleState::Live) place = create_stream(device, 0, 0);
-  return *place;
+  ThreadStreams::Entry& entry = t_streams.entries[device.ordinal()];
+  if (!entry.live()) {
+    entry.stream = create_stream(device, 0, 0);
+    entry.generation = entry.stream->generation();
+  }
+  return *entry.stream;
 }
 
 hipError_t resolve(hipStream_t handle, bool per_thread, Stream** stream) {
