@@ -10,6 +10,15 @@
 extern "C" hipError_t hipExtModuleLaunchKernel(hipFunction_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
                                                size_t, hipStream_t, void**, void**, hipEvent_t, hipEvent_t, uint32_t);
 
+extern "C" {
+void** __hipRegisterFatBinary(const void* data);
+void __hipRegisterFunction(void** modules, const void* host_function, char* device_function, const char* device_name,
+                           unsigned thread_limit, void* tid, void* bid, void* block, void* grid, int* warp);
+void __hipRegisterVar(void** modules, void* variable, char* host_name, char* device_name, int ext, size_t size,
+                      int constant, int global);
+void __hipUnregisterFatBinary(void** modules);
+}
+
 namespace graph_test {
 namespace {
 
@@ -412,6 +421,147 @@ TEST_F(KernelNodeTest, NothingGrows) {
   EXPECT_EQ(7, at(0));
   EXPECT_EQ(before_.node_argument_bytes, statistics().node_argument_bytes);
   EXPECT_EQ(before_.exec_argument_bytes, statistics().exec_argument_bytes);
+}
+
+// --- Host stubs and variables, as hipcc registers them ---
+
+const KernelSource kProgram = {"graph_program", R"(
+__device__ int variable[4];
+extern "C" __global__ void bump(int by) { variable[threadIdx.x] += by; }
+extern "C" __global__ void show(int* out) { out[threadIdx.x] = variable[threadIdx.x]; }
+)", {}};
+
+class Program {
+ public:
+  Program() {
+    const Compiled compiled = compile(kProgram);
+    EXPECT_EQ(HIPRTC_SUCCESS, compiled.result) << compiled.log;
+    // a bundle of one entry
+    const std::string id = "hipv4-x86_64-unknown-linux-gnu--cpu", magic = "__CLANG_OFFLOAD_BUNDLE__";
+    const std::uint64_t head[] = {1, 4096, compiled.code.size(), id.size()};
+    image_.assign(4096, 0);
+    std::memcpy(image_.data(), magic.data(), magic.size());
+    std::memcpy(image_.data() + magic.size(), head, sizeof head);
+    std::memcpy(image_.data() + magic.size() + sizeof head, id.data(), id.size());
+    image_.insert(image_.end(), compiled.code.begin(), compiled.code.end());
+    wrapper_.binary = image_.data();
+    handle_ = __hipRegisterFatBinary(&wrapper_);
+    for (const auto& [stub, name] : {std::pair{&bump_, "bump"}, {&show_, "show"}}) {
+      __hipRegisterFunction(handle_, stub, const_cast<char*>(name), name, ~0u, nullptr, nullptr, nullptr, nullptr, nullptr);
+    }
+    char name[] = "variable";
+    __hipRegisterVar(handle_, &variable_, name, name, 0, 4 * sizeof(int), 0, 0);
+  }
+  ~Program() { __hipUnregisterFatBinary(handle_); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  const void* variable() const { return &variable_; }
+  void* bump() { return &bump_; }
+
+ private:
+  char bump_ = 0, show_ = 0, variable_ = 0;
+  std::vector<char> image_;
+  struct {
+    unsigned magic = 0x48495046, version = 1;
+    const void* binary = nullptr;
+    const void* unused = nullptr;
+  } wrapper_;
+  void** handle_ = nullptr;
+};
+
+TEST_F(KernelNodeTest, SymbolsAreCopiedToAndFrom) {
+  Program program;
+  const void* const symbol = program.variable();
+  int in[2] = {3, 4}, other_in[2] = {5, 6}, out[2] = {};
+  hipGraphNode_t to = nullptr, from = nullptr, node = nullptr;
+  EXPECT_EQ(hipErrorInvalidSymbol, hipGraphAddMemcpyNodeToSymbol(&node, graph_, nullptr, 0, &in, in, 4, 0,
+                                                                 hipMemcpyHostToDevice));
+  EXPECT_EQ(hipErrorInvalidValue,
+            hipGraphAddMemcpyNodeToSymbol(&node, graph_, nullptr, 0, symbol, in, 8, 12, hipMemcpyHostToDevice));
+  EXPECT_EQ(hipErrorInvalidValue,
+            hipGraphAddMemcpyNodeToSymbol(&node, graph_, nullptr, 0, symbol, in, 0, 0, hipMemcpyHostToDevice));
+  ASSERT_HIP(hipGraphAddMemcpyNodeToSymbol(&to, graph_, nullptr, 0, symbol, in, 8, 8, hipMemcpyHostToDevice));
+  ASSERT_HIP(hipGraphAddMemcpyNodeFromSymbol(&from, graph_, &to, 1, out, symbol, 8, 4, hipMemcpyDeviceToHost));
+  hipGraphNodeType type;
+  EXPECT_HIP(hipGraphNodeGetType(to, &type));
+  EXPECT_EQ(version() < 50300000 ? 11 : 1, static_cast<int>(type));
+  instantiate();
+  run();
+  EXPECT_EQ(0, out[0]);
+  EXPECT_EQ(3, out[1]);
+  EXPECT_HIP(hipGraphExecMemcpyNodeSetParamsToSymbol(exec_, to, symbol, other_in, 8, 4, hipMemcpyHostToDevice));
+  EXPECT_HIP(hipGraphExecMemcpyNodeSetParamsFromSymbol(exec_, from, out, symbol, 4, 4, hipMemcpyDeviceToHost));
+  EXPECT_EQ(hipErrorInvalidValue,
+            hipGraphExecMemcpyNodeSetParamsToSymbol(exec_, from, symbol, other_in, 8, 4, hipMemcpyDeviceToHost));
+  EXPECT_EQ(hipErrorInvalidSymbol,
+            hipGraphExecMemcpyNodeSetParamsToSymbol(exec_, to, nullptr, other_in, 8, 4, hipMemcpyHostToDevice));
+  run();
+  EXPECT_EQ(5, out[0]);
+  EXPECT_EQ(3, out[1]);
+  EXPECT_HIP(hipGraphMemcpyNodeSetParamsFromSymbol(from, out, symbol, 8, 8, hipMemcpyDeviceToHost));
+  EXPECT_HIP(hipGraphMemcpyNodeSetParamsToSymbol(to, symbol, in, 4, 0, hipMemcpyHostToDevice));
+
+  ASSERT_HIP(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
+  EXPECT_HIP(hipMemcpyFromSymbolAsync(out, symbol, 4, 0, hipMemcpyDeviceToHost, stream_));
+  hipGraph_t captured = nullptr;
+  ASSERT_HIP(hipStreamEndCapture(stream_, &captured));
+  EXPECT_HIP(hipGraphNodeGetType(nodes_of(captured).at(0), &type));
+  EXPECT_EQ(version() < 50300000 ? 10 : 1, static_cast<int>(type));
+  EXPECT_HIP(hipGraphDestroy(captured));
+}
+
+TEST_F(KernelNodeTest, AStubStandsForTheCodeOfTheDeviceItIsLaunchedOn) {
+  int devices = 0;
+  EXPECT_HIP(hipGetDeviceCount(&devices));
+  ASSERT_GE(devices, 2);
+  Program program;
+  int by = 7;
+  void* arguments[] = {&by};
+  hipKernelNodeParams made = {};
+  made.func = program.bump();
+  made.gridDim = made.blockDim = dim3(1, 1, 1);
+  made.kernelParams = arguments;
+  hipGraphNode_t node = nullptr;
+  ASSERT_HIP(hipGraphAddKernelNode(&node, graph_, nullptr, 0, &made));
+  instantiate();
+  run();
+  EXPECT_HIP(hipSetDevice(1));
+  {
+    TestStream second;
+    for (int i = 0; i < 2; ++i) EXPECT_HIP(hipGraphLaunch(exec_, second));
+    EXPECT_HIP(hipStreamSynchronize(second));
+  }
+  for (const int device : {1, 0}) {
+    EXPECT_HIP(hipSetDevice(device));
+    int value = 0;
+    EXPECT_HIP(hipMemcpyFromSymbol(&value, program.variable(), sizeof value, 0, hipMemcpyDeviceToHost));
+    EXPECT_EQ(device == 0 ? 7 : 14, value);
+  }
+}
+
+TEST_F(KernelNodeTest, StreamsOfTwoDevicesInOneCapture) {
+  int devices = 0;
+  EXPECT_HIP(hipGetDeviceCount(&devices));
+  ASSERT_GE(devices, 2);
+  TestEvent fork, join;
+  EXPECT_HIP(hipSetDevice(1));
+  TestStream second;
+  const ::Buffer<int> there(4);
+  EXPECT_HIP(hipSetDevice(0));
+  ASSERT_HIP(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
+  EXPECT_HIP(hipMemsetAsync(data_.data(), 1, 4, stream_));
+  EXPECT_HIP(hipEventRecord(fork, stream_));
+  EXPECT_HIP(hipStreamWaitEvent(second, fork, 0));
+  EXPECT_HIP(hipMemsetAsync(there.data(), 2, 4, second));  // only its own device may
+  EXPECT_HIP(hipEventRecord(join, second));
+  EXPECT_HIP(hipStreamWaitEvent(stream_, join, 0));
+  hipGraph_t captured = nullptr;
+  ASSERT_HIP(hipStreamEndCapture(stream_, &captured));
+  ASSERT_HIP(hipGraphInstantiate(&exec_, captured, nullptr, nullptr, 0));
+  EXPECT_HIP(hipGraphDestroy(captured));
+  run();
+  EXPECT_EQ(0x01010101, at(0));
+  EXPECT_EQ(0x02020202, there.read()[0]);
 }
 
 }  // namespace
