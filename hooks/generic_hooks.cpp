@@ -6,6 +6,7 @@
 #include "shim/graph/graphs.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
+#include "shim/settings.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -44,6 +45,7 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_EFFECT_Plain (NOTHING, )
 #define GP_EFFECT_Quiet (NOTHING, )
 #define GP_EFFECT_Stream (NOTHING, )
+#define GP_EFFECT_Settings (SETTINGS, )
 #define GP_EFFECT_StreamWork(stream) (STREAM_WORK, (stream, false))
 #define GP_EFFECT_StreamWorkSpt(stream) (STREAM_WORK, (stream, true))
 #define GP_EFFECT_GraphRead(graph) (GRAPH_READ, graph)
@@ -70,16 +72,22 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_MAKE_BODY_4(kind, about, name, params, args) GP_BODY_##kind(about, name, params, args)
 
 #define GP_BODY_NOTHING(about, name, params, args)
+#define GP_BODY_SETTINGS(about, name, params, args)              \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
+    const hipError_t result = next().name args;                  \
+    settings_changed();                                          \
+    if (captures_open()) note_capture_doubt();                   \
+    return result;                                               \
+  }
 #define GP_BODY_STREAM_WORK(about, name, params, args)                                           \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                 \
     return other_stream_work(StreamArgument{GP_UNPACK about}, [&] { return next().name args; }); \
   }
-#define GP_BODY_MEMORY(about, name, params, args)                                                      \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                      \
-    const hipError_t result =                                                                         \
-        pool().retry_after_trim(current_device(), [&] { return next().name args; });                  \
-    if (captures_open()) note_capture_doubt();                                                        \
-    return result;                                                                                    \
+#define GP_BODY_MEMORY(about, name, params, args)                                                          \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                           \
+    const hipError_t result = pool().retry_after_trim(current_device(), [&] { return next().name args; }); \
+    if (captures_open()) note_capture_doubt();                                                             \
+    return result;                                                                                         \
   }
 #define GP_BODY_NAMES(pointer, name, params, args)               \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
@@ -89,9 +97,9 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
     return result;                                               \
   }
 #define GP_BODY_NULL_WORK(about, name, params, args) GP_BODY_TRANSFER(about, name, params, args)
-#define GP_BODY_TRANSFER(about, name, params, args)                    \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {       \
-    const hipStream_t stream_of_work = operands about;                 \
+#define GP_BODY_TRANSFER(about, name, params, args)                     \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {        \
+    const hipStream_t stream_of_work = operands about;                  \
     return null_work(stream_of_work, [&] { return next().name args; }); \
   }
 #define GP_BODY_GRAPH_READ(about, name, params, args)            \

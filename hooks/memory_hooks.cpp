@@ -1,8 +1,10 @@
 // memory_hooks.cpp: memory is allocated and freed; devices are reset. What is done is the pool's (shim/memory/pool.h).
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/graph/graphs.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
+#include "shim/settings.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -43,6 +45,14 @@ hipError_t free(void* ptr, Pool::Free forward) {
   return result;
 }
 
+/// Rule 31: what was made on the device goes with it. Graphs first: they give their slots back.
+void drop_device(int device) {
+  if (captures_open()) materialise_open_captures("a device was reset");
+  graphs().device_reset(device);
+  pool().device_reset(device);
+  settings_changed();
+}
+
 }  // namespace
 
 hipError_t on_hipMalloc(Entry&, void** ptr, size_t bytes) {
@@ -62,8 +72,7 @@ hipError_t on_hipMallocFromPoolAsync(Entry&, void** ptr, size_t bytes, hipMemPoo
   if (captures_open()) expose_capture({stream, false}, "hipMallocFromPoolAsync was captured");
   const bool capturing = captures_open();
   const int device = current_device();
-  const hipError_t result =
-      native(device, [&] { return next().hipMallocFromPoolAsync(ptr, bytes, from, stream); });
+  const hipError_t result = native(device, [&] { return next().hipMallocFromPoolAsync(ptr, bytes, from, stream); });
   if (result == hipSuccess && ptr != nullptr && !capturing)
     pool().note_native(*ptr, bytes, device, 0, MemoryKind::kStreamOrdered, AllocationFunction::kMallocFromPool);
   stream_work().note_work(stream);
@@ -133,13 +142,13 @@ hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
 }
 
 hipError_t on_hipDeviceReset(Entry&) {
-  pool().device_reset(current_device());
+  drop_device(current_device());
   const hipError_t result = next().hipDeviceReset();
   doubt_captures();
   return result;
 }
 hipError_t on_hipDevicePrimaryCtxReset(Entry&, hipDevice_t device) {
-  pool().device_reset(device);
+  drop_device(device);
   const hipError_t result = next().hipDevicePrimaryCtxReset(device);
   doubt_captures();
   return result;

@@ -30,6 +30,20 @@ void configure_graphs(const Policy& policy) {
   settings.patch_budget = policy.graph.patch_budget;
 }
 
+/// Keys that a policy may hold already but that nothing acts on yet are not passed over in silence.
+void name_keys_without_effect(const Policy& policy) {
+  const auto no_effect = [](bool said, const char* key) {
+    if (said) log_warn("policy: %s has no effect in this version", key);
+  };
+  no_effect(policy.graph.slots > 1, "graph.slots above 1");
+  no_effect(policy.graph.overlap, "graph.overlap");
+  no_effect(policy.graph.collectives, "graph.collectives");
+  no_effect(policy.graph.malloc_in_capture, "graph.malloc_in_capture");
+  no_effect(policy.graph.verify.mode != Verify::Mode::kOff, "graph.verify");
+  no_effect(policy.graph.stage == Stage::kAuto, "stage = \"auto\" (it means never)");
+  no_effect(!policy.compile.max.is_auto(), "compile.max");
+}
+
 void configure_pool(const Policy& policy) {
   PoolSettings settings;
   settings.enabled = policy.pool.enabled;
@@ -75,6 +89,7 @@ void open_what_policy_needs() noexcept { open_call_sites(*g_policy); }
 
 bool start_engine() noexcept {
   try {
+    name_keys_without_effect(*g_policy);
     configure_pool(*g_policy);
     configure_graphs(*g_policy);
   } catch (const std::bad_alloc&) {

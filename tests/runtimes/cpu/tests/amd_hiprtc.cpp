@@ -16,14 +16,14 @@ namespace {
 void* library = nullptr;
 
 template <typename Function>
-Function* find(Function*, const char* name) {
+Function* find(const char* name) {
   return reinterpret_cast<Function*>(dlsym(library, name));
 }
 
 int run(int count, char** words) {
   library = dlopen("libamdhip64.so.5", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return 77;
-#define FIND(name) const auto name##_ = find(&name, #name)
+#define FIND(name) const auto name##_ = find<decltype(name)>(#name)
   FIND(hiprtcCreateProgram);
   FIND(hiprtcAddNameExpression);
   FIND(hiprtcCompileProgram);
