@@ -15,15 +15,16 @@ namespace cpuhip {
 namespace {
 
 struct Program {
+  std::mutex lock;  // held while compiling
   CompileRequest request;
   CompileResult result;
   bool compiled = false;
 };
 
-/// Programs by handle. One lock for all, held while compiling: HIP compiles one program of a process at a time.
 struct Programs {
   std::mutex lock;
-  std::unordered_map<hiprtcProgram, std::unique_ptr<Program>> live;
+  std::unordered_map<hiprtcProgram, std::shared_ptr<Program>> live;
+  std::mutex one_at_a_time;
 };
 
 Programs& programs() {
@@ -31,19 +32,30 @@ Programs& programs() {
   return *all;
 }
 
+/// HIP 6 lets one hiprtc call of a process run at a time; HIP 5 compiles different programs in parallel.
 template <typename Body>
 hiprtcResult rtc_api(const char* name, Body&& body) {
+  constexpr int kSerialSince = 60000000;
   const Call call(name);
-  return call.injected() == hipSuccess ? body() : HIPRTC_ERROR_INTERNAL_ERROR;
+  if (call.injected() != hipSuccess) return HIPRTC_ERROR_INTERNAL_ERROR;
+  std::unique_lock serial(programs().one_at_a_time, std::defer_lock);
+  if (config().version >= kSerialSince) serial.lock();
+  return body();
 }
 
 /// Runs the body on a live program.
 template <typename Body>
 hiprtcResult with_program(const char* name, hiprtcProgram handle, Body&& body) {
   return rtc_api(name, [&] {
-    const std::lock_guard lock(programs().lock);
-    const auto found = programs().live.find(handle);
-    return found == programs().live.end() ? HIPRTC_ERROR_INVALID_PROGRAM : body(*found->second);
+    std::shared_ptr<Program> program;
+    {
+      const std::lock_guard lock(programs().lock);
+      const auto found = programs().live.find(handle);
+      if (found == programs().live.end()) return HIPRTC_ERROR_INVALID_PROGRAM;
+      program = found->second;
+    }
+    const std::lock_guard lock(program->lock);
+    return body(*program);
   });
 }
 
@@ -59,7 +71,7 @@ CPUHIP_EXPORT hiprtcResult hiprtcCreateProgram(hiprtcProgram* program, const cha
   return rtc_api("hiprtcCreateProgram", [&] {
     if (program == nullptr || source == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
     if (count < 0 || (count > 0 && (headers == nullptr || include_names == nullptr))) return HIPRTC_ERROR_INVALID_INPUT;
-    auto made = std::make_unique<cpuhip::Program>();
+    auto made = std::make_shared<cpuhip::Program>();
     made->request.source = source;
     made->request.name = name == nullptr || *name == '\0' ? "CompileSource" : name;
     for (int i = 0; i < count; ++i) made->request.headers.emplace_back(include_names[i], headers[i]);

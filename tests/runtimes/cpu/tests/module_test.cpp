@@ -20,6 +20,8 @@ void __hipRegisterManagedVar(void* module, void** pointer, void* initial, const 
 void __hipUnregisterFatBinary(void** modules);
 hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t shared, hipStream_t stream);
 hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, hipStream_t* stream);
+hipError_t hipLaunchKernelExC(const void* config, const void* function, void** args);
+hipError_t hipLaunchKernel_spt(const void* function, dim3 grid, dim3 block, void** args, size_t shared, hipStream_t stream);
 hipError_t hipGetFuncBySymbol(hipFunction_t* function, const void* symbol);
 hipError_t hipModuleGetFunctionCount(unsigned* count, hipModule_t module);
 hipError_t hipModuleEnumerateFunctions(hipFunction_t* functions, unsigned count, hipModule_t module);
@@ -322,14 +324,28 @@ TEST(Registration, StubsLaunchTheirKernels) {
   EXPECT_EQ(1024, attributes.maxThreadsPerBlock);
 
   int* pointer = out.data();
-  const int value = 22;
+  int value = 22;
   HIP_OK(hipConfigureCall(dim3(1), dim3(1), 0, nullptr));
   HIP_OK(hipSetupArgument(&pointer, sizeof pointer, 0));
   HIP_OK(hipSetupArgument(&value, sizeof value, sizeof pointer));
   HIP_OK(hipLaunchByPtr(&store_stub));
   EXPECT_EQ(22, out.read()[0]);
   EXPECT_EQ(hipErrorMissingConfiguration, hipLaunchByPtr(&store_stub));
-  void* params[] = {&pointer, const_cast<int*>(&value)};
+  void* params[] = {&pointer, &value};
+  const struct {
+    dim3 grid, block;
+    size_t shared;
+    hipStream_t stream;
+    void* attributes;
+    unsigned count;
+  } config{dim3(1), dim3(1), 0, nullptr, nullptr, 0};
+  value = 23;
+  HIP_OK(hipLaunchKernelExC(&config, &store_stub, params));
+  EXPECT_EQ(23, out.read()[0]);
+  value = 24;
+  HIP_OK(hipLaunchKernel_spt(&store_stub, dim3(1), dim3(1), params, 0, nullptr));
+  HIP_OK(hipStreamSynchronize(hipStreamPerThread));
+  EXPECT_EQ(24, out.read()[0]);
   HIP_OK(hipLaunchCooperativeKernel(&store_stub, dim3(1), dim3(1), params, 0, nullptr));
   HIP_OK(hipExtLaunchKernel(&store_stub, dim3(1), dim3(1), params, 0, nullptr, nullptr, nullptr, 0));
 }

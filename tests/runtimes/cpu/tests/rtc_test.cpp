@@ -11,6 +11,7 @@
 #include <map>
 #include <span>
 #include <sstream>
+#include <thread>
 
 #include "../rtc_metadata.h"
 #include "../rtc_scan.h"
@@ -194,6 +195,34 @@ TEST(Rtc, ManyProcessesFillOneCache) {
     EXPECT_TRUE(kernels_of(bytes_of(code)).contains(i % 2 == 0 ? "gate" : "bump"));
   }
   EXPECT_EQ(2, count_files(folder.file("cache")));
+}
+
+TEST(Rtc, ProgramsCompileInParallelUpToHip5) {
+  const TemporaryDirectory folder;
+  const Setting cache("CPUHIP_CACHE", folder.file("cache").string());
+  const std::string log = folder.file("log").string(), compiler = folder.file("compiler").string();
+  // A compiler that begins by waiting for another one, at most ten seconds.
+  std::ofstream(compiler) << "#!/bin/sh\n"
+                             "case \"$*\" in *-E*)\n"
+                             "  echo begin >> " + log + "\n"
+                             "  i=0\n"
+                             "  while [ $i -lt 100 ]; do\n"
+                             "    [ $(grep -c begin " + log + ") -ge 2 ] && echo together >> " + log + " && break\n"
+                             "    sleep 0.1; i=$((i + 1))\n"
+                             "  done;;\n"
+                             "esac\n"
+                             "exec c++ \"$@\"\n";
+  fs::permissions(compiler, fs::perms::owner_all);
+  const Setting chosen("CPUHIP_COMPILER", compiler);
+  hiprtcResult results[2] = {HIPRTC_ERROR_COMPILATION, HIPRTC_ERROR_COMPILATION};
+  std::thread other([&] { results[1] = compile(kernel_source("devices")).result; });
+  results[0] = compile(kernel_source("waiting")).result;
+  other.join();
+  EXPECT_EQ(HIPRTC_SUCCESS, results[0]);
+  EXPECT_EQ(HIPRTC_SUCCESS, results[1]);
+  std::ifstream in(log);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ("begin\nbegin\ntogether\ntogether\n", text);
 }
 
 TEST(Rtc, CompilingTwiceGivesTheSameBytes) {
