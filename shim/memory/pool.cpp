@@ -323,9 +323,10 @@ Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
       if (Block* block = place(*chunk, key, decision)) return block;
     }
     device.chunks.reserve(device.chunks.size() + 8);
-    // Where the runtime chooses the chunk's alignment, the block is aligned inside it.
+    // Where the runtime chooses the chunk's alignment, the block is aligned inside it. A block that fills a chunk gets
+    // one of its own without anything spare: the program must be able to allocate as much as it could natively.
     const std::size_t spare = has_defect(Defect::kMapWholeReservation) ? alignment_of(bytes) : 0;
-    chunk_bytes = std::max(settings_.chunk_bytes, bytes + spare);
+    chunk_bytes = bytes >= settings_.chunk_bytes ? bytes : std::max(settings_.chunk_bytes, bytes + spare);
     if (!device.preallocated) chunk_bytes = std::max(chunk_bytes, settings_.preallocate_bytes);
   }
   if (!vmm_works(key.device) || !may_map_now(key.device)) return nullptr;
@@ -340,7 +341,8 @@ Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
 
 Block* Pool::place(Chunk& chunk, const PoolKey& key, const Decision& decision) {
   const std::size_t bytes = pages(key.bytes);
-  const std::optional<std::size_t> offset = chunk.free_ranges.take(chunk.base(), bytes, alignment_of(bytes));
+  std::optional<std::size_t> offset = chunk.free_ranges.take(chunk.base(), bytes, alignment_of(bytes));
+  if (!offset && bytes >= settings_.chunk_bytes) offset = chunk.free_ranges.take(chunk.base(), bytes, kPageBytes);
   if (!offset) return nullptr;
   Block* block = enter(reinterpret_cast<void*>(chunk.base() + *offset), key.bytes, &key, decision);
   if (block == nullptr) {

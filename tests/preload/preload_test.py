@@ -189,6 +189,7 @@ def first_call_while_another_thread_loads_a_plugin():
 @case
 def fork_before_hip():
     first, run = same('fork_before', environment={'GRAPHPOOL_POOL_ENABLED': 'false'})
+    run.calls.pop('hipGetDevice', None)  # the library asks on its own account
     check(first.calls <= run.calls, f'calls: {first.calls} and {run.calls}')
     hooked(run, 'hipMalloc')
 
