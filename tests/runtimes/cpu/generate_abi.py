@@ -80,7 +80,7 @@ def main():
             result, body = bodies[kind]
             out.write(f'STAND_IN {result} {name}() {{ {body}("{name}"); }}\n')
         for mangled, name in CXX_NAMES.items():
-            out.write(f'__asm__(".globl {mangled}\\n.type {mangled}, @function\\n{mangled}: jmp {name}@PLT\\n");\n')
+            out.write(f'__asm__(".text\\n.globl {mangled}\\n.type {mangled}, @function\\n{mangled}: jmp {name}@PLT\\n");\n')
 
     rtc_names = [name for name, _, _ in rows if name.startswith("hiprtc")]
     with open(hiprtc_path, "w") as out:
@@ -95,7 +95,7 @@ def main():
                   "  for (const char* name : kNames) *target++ = runtime != nullptr ? dlsym(runtime, name) : nullptr;\n"
                   "}\n}  // namespace\n")
         for index, name in enumerate(rtc_names):
-            out.write(f'__asm__(".globl {name}\\n.type {name}, @function\\n'
+            out.write(f'__asm__(".text\\n.globl {name}\\n.type {name}, @function\\n'
                       f'{name}: jmp *cpuhip_rtc_targets+{8 * index}(%rip)\\n");\n')
 
     with open(names_path, "w") as out:
