@@ -342,7 +342,8 @@ Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
 Block* Pool::place(Chunk& chunk, const PoolKey& key, const Decision& decision) {
   const std::size_t bytes = pages(key.bytes);
   std::optional<std::size_t> offset = chunk.free_ranges.take(chunk.base(), bytes, alignment_of(bytes));
-  if (!offset && bytes >= settings_.chunk_bytes) offset = chunk.free_ranges.take(chunk.base(), bytes, kPageBytes);
+  // A chunk made for this block alone begins where the runtime put it.
+  if (!offset && chunk.used_bytes == 0) offset = chunk.free_ranges.take(chunk.base(), bytes, kPageBytes);
   if (!offset) return nullptr;
   Block* block = enter(reinterpret_cast<void*>(chunk.base() + *offset), key.bytes, &key, decision);
   if (block == nullptr) {
