@@ -55,7 +55,7 @@ def main():
     skipped, failures = [], []
     for name, suite, result, output in tests_of(logs):
         counts = collections.Counter(verdict for _, verdict, _ in cases[name])
-        skipped += [(f'{name}: {case}', text) for case, verdict, text in cases[name] if verdict == 'skipped']
+        skipped += [(case, text) for case, verdict, text in cases[name] if verdict == 'skipped']
         if result in FAILED:
             # A program may also fail with all its cases passed: a leak, a crash at exit, no report written at all.
             counts['failed'] += counts['failed'] == 0
@@ -76,8 +76,9 @@ def main():
         if len(lines) > OUTPUT_LINES:
             print(f'({len(lines) - OUTPUT_LINES} lines before these)')
         print('\n'.join(lines[-OUTPUT_LINES:]))
-    for name, reason in skipped:
-        print(f'skipped {name}: {" ".join(reason.split())}')
+    # A test program that runs once for each of many settings skips the same cases for the same reason again and again.
+    for (name, reason), times in sorted(collections.Counter(skipped).items()):
+        print(f'skipped {name}{f" ({times} times)" if times > 1 else ""}: {" ".join(reason.split())}')
     for suite, counts in sorted(table.items()):
         print(f'{suite:<14} {counts["passed"]:6} passed {counts["failed"]:4} failed {counts["skipped"]:4} skipped')
     total = sum(table.values(), collections.Counter())
