@@ -298,6 +298,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     *graph = graphs().make_virtual_graph(end, std::move(session->binding()));
     return hipSuccess;
   }
+  if (session->materialised() != nullptr) graphs().note_materialised(session->materialised());
   session->finish_recording();
   const char* why = session->spoilt();
   if (why == nullptr && session->matches(*graph, &why)) {

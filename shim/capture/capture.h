@@ -57,8 +57,6 @@ class OperationWriter {
   Status fill(void* dst, std::uint32_t value, std::uint32_t element_bytes, std::size_t width, std::size_t height,
               std::size_t pitch);
   Status host(hipHostFn_t function, void* user);
-  /// An operation the library has no way to re-issue.
-  Status unknown() noexcept { return Status::kUnsupported; }
 
   const ArgumentLayout* layout() const noexcept { return layout_; }
 

@@ -59,12 +59,6 @@ bool CaptureSession::knows_event(hipEvent_t event) const noexcept {
   return const_cast<CaptureSession*>(this)->find_event(event) != nullptr;
 }
 
-std::vector<StreamKey> CaptureSession::keys() const {
-  std::vector<StreamKey> keys;
-  for (const Stream& stream : streams_) keys.push_back(stream.key);
-  return keys;
-}
-
 void CaptureSession::spoil(const char* why) {
   if (spoilt_ == nullptr) spoilt_ = why;
 }

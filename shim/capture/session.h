@@ -71,7 +71,6 @@ class CaptureSession {
   const char* materialised() const noexcept { return materialised_; }
   /// Operations the program was told had succeeded are gone: the capture must end as invalidated.
   bool lost() const noexcept { return lost_; }
-  std::vector<StreamKey> keys() const;
 
   RankedMutex<LockRank::kCapture>& lock() noexcept { return lock_; }
 

@@ -46,6 +46,12 @@ bool handle_is_good(StreamKey key, std::uint64_t number) noexcept {
   return value_of(all.destroyed, key) < number;
 }
 
+/// Whether an event of ours might get into a capture of the stream.
+bool may_capture(hipStream_t stream) noexcept {
+  hipStreamCaptureStatus status = hipStreamCaptureStatusActive;
+  return next().hipStreamIsCapturing(stream, &status) != hipSuccess || status != hipStreamCaptureStatusNone;
+}
+
 }  // namespace
 
 std::uint64_t launch_clock() noexcept { return g_clock.load(std::memory_order_acquire); }
@@ -119,11 +125,11 @@ bool LaunchMarks::complete() noexcept {
 }
 
 void LaunchMarks::seal() {
-  if (captures_open()) return;
   const LastErrorScope last_error;
   const SavedDevice device;
   for (Mark& mark : marks_) {
     if (mark.event != nullptr || complete(mark) || !handle_is_good(mark.key, mark.number)) continue;
+    if (captures_open() && may_capture(mark.stream)) continue;
     device.set(mark.device);
     mark.event = Event::record(mark.stream);
   }

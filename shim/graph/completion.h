@@ -32,7 +32,7 @@ class LaunchMarks {
   bool complete() noexcept;
 
   /// No launch follows: records a private event behind each launch not yet known to be complete, so that complete() can
-  /// find out by asking. Not inside a capture of the stream.
+  /// find out by asking. A stream that is capturing is left alone.
   void seal();
 
   /// Makes `stream` wait for the launches that may still run on other streams.

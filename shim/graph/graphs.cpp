@@ -28,6 +28,16 @@ bool same_payload(const Operation& operation, const Binding& a, const Binding& b
                      operation.signature.payload_bytes) == 0;
 }
 
+/// The reasons are a few literals, so they are told apart by address.
+void count_reason(Graphs::Reasons* reasons, const char* why) {
+  for (auto& [reason, count] : *reasons)
+    if (reason == why) {
+      ++count;
+      return;
+    }
+  reasons->emplace_back(why, 1);
+}
+
 }  // namespace
 
 Graphs& graphs() noexcept {
@@ -101,7 +111,6 @@ void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
 hipGraph_t Graphs::make_virtual_graph(TreeNode* end, Binding binding) {
   auto known = std::make_unique<KnownGraph>();
   known->binding = std::move(binding);
-  known->is_virtual = true;
   Template* const of = end->graph.load(std::memory_order_acquire);
   {
     const std::scoped_lock guard(lock_);
@@ -127,12 +136,12 @@ hipGraph_t Graphs::make_virtual_graph(TreeNode* end, Binding binding) {
 void Graphs::note_refused(const char* why) noexcept {
   const std::scoped_lock guard(lock_);
   ++totals_.refused;
-  for (auto& [reason, count] : refusals_)
-    if (reason == why) {
-      ++count;
-      return;
-    }
-  refusals_.emplace_back(why, 1);  // the reasons are a few literals
+  count_reason(&refusals_, why);
+}
+
+void Graphs::note_materialised(const char* why) noexcept {
+  const std::scoped_lock guard(lock_);
+  count_reason(&materialisations_, why);
 }
 
 // --- graphs ---
@@ -143,13 +152,14 @@ KnownGraph* Graphs::find_known(hipGraph_t graph) {
   return found == known_.end() ? nullptr : found->second.get();
 }
 
-hipError_t Graphs::make_real(KnownGraph& known, const char*) {
+hipError_t Graphs::make_real(KnownGraph& known, const char* why) {
   if (known.real != nullptr) return hipSuccess;
   const PrivateCalls private_calls;
   const hipError_t result = build_graph(known.of->operations, known.binding, &known.real, &known.nodes);
   if (result != hipSuccess) return result;
   const std::scoped_lock guard(lock_);
   ++known.of->statistics.materialised;
+  count_reason(&materialisations_, why);
   for (std::uint32_t i = 0; i < known.nodes.size(); ++i)
     if (known.nodes[i] != nullptr) nodes_[known.nodes[i]] = {&known, i};
   return hipSuccess;
@@ -690,9 +700,14 @@ std::vector<Graphs::TemplateReport> Graphs::templates() const {
   return reports;
 }
 
-std::vector<std::pair<const char*, std::uint64_t>> Graphs::refusals() const {
+Graphs::Reasons Graphs::refusals() const {
   const std::scoped_lock guard(lock_);
   return refusals_;
+}
+
+Graphs::Reasons Graphs::materialisations() const {
+  const std::scoped_lock guard(lock_);
+  return materialisations_;
 }
 
 }  // namespace graphpool

@@ -45,8 +45,7 @@ struct KnownGraph {
   Binding binding;
   hipGraph_t real = nullptr;          ///< null for a virtual graph nobody needed yet
   std::vector<hipGraphNode_t> nodes;  ///< of the real graph, one an operation
-  bool is_virtual = false;
-  bool exact = true;  ///< false once the program may have changed it
+  bool exact = true;                  ///< false once the program may have changed it
 };
 
 class VirtualExec {
@@ -77,8 +76,9 @@ class Graphs {
   /// A real capture ended and its graph is what was recorded.
   void real_graph_captured(hipGraph_t graph, Recording recording);
   hipGraph_t make_virtual_graph(TreeNode* end, Binding binding);
-  /// A capture that is no template, and why.
+  /// A capture that is no template, and why; a virtual capture or graph that had to be made real, and why. Literals.
   void note_refused(const char* why) noexcept;
+  void note_materialised(const char* why) noexcept;
 
   // --- graphs ---
 
@@ -122,8 +122,10 @@ class Graphs {
     std::size_t slots, slot_bytes;
   };
   std::vector<TemplateReport> templates() const;
-  /// Why captures did not become templates, and how often; reasons are literals.
-  std::vector<std::pair<const char*, std::uint64_t>> refusals() const;
+  /// Reasons, and how often each was given.
+  using Reasons = std::vector<std::pair<const char*, std::uint64_t>>;
+  Reasons refusals() const;
+  Reasons materialisations() const;
 
  private:
   using Retired = std::vector<std::unique_ptr<Variant>>;
@@ -165,7 +167,7 @@ class Graphs {
   HandleTable<KnownGraph> virtual_graphs_;
   HandleTable<VirtualExec> execs_;
   Totals totals_;
-  std::vector<std::pair<const char*, std::uint64_t>> refusals_;
+  Reasons refusals_, materialisations_;
   std::atomic<std::uint64_t> launches_{0};
 };
 

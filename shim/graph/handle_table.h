@@ -57,7 +57,9 @@ class HandleTable {
 
   /// The live object; null when the handle is not ours or was removed.
   Object* find(const void* handle) const noexcept {
-    if (!owns(handle)) return nullptr;
+    if (!owns(handle) ||
+        (reinterpret_cast<std::uintptr_t>(handle) - base_.load(std::memory_order_relaxed)) % kStride != 0)
+      return nullptr;
     const std::size_t index = index_of(handle);
     Page* const page = pages_[index / kPage].load(std::memory_order_acquire);
     return page == nullptr ? nullptr : (*page)[index % kPage].load(std::memory_order_acquire);

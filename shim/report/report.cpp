@@ -33,6 +33,13 @@ std::string host() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
+void write_reasons(JsonWriter& json, std::string_view key, const Graphs::Reasons& reasons) {
+  json.key(key).open_array();
+  for (const auto& [reason, count] : reasons)
+    json.open_object().key("reason").value(reason).key("count").value(count).close_object();
+  json.close_array();
+}
+
 void write_graphs(JsonWriter& json) {
   const Graphs::Totals totals = graphs().totals();
   json.key("graphs").open_object();
@@ -46,10 +53,8 @@ void write_graphs(JsonWriter& json) {
   json.key("updates").value(totals.updates);
   json.key("updates_avoided").value(totals.updates_avoided);
   json.key("launches").value(totals.launches);
-  json.key("refusals").open_array();
-  for (const auto& [reason, count] : graphs().refusals())
-    json.open_object().key("reason").value(reason).key("count").value(count).close_object();
-  json.close_array();
+  write_reasons(json, "refusals", graphs().refusals());
+  write_reasons(json, "materialisations", graphs().materialisations());
   json.close_object();
   json.key("templates").open_array();
   for (const Graphs::TemplateReport& of : graphs().templates()) {
