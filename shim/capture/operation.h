@@ -76,6 +76,10 @@ struct HostPayload {
 /// A binding: the payloads of one capture.
 using Binding = std::vector<std::byte>;
 
+inline bool equal(const Binding& a, const Binding& b) noexcept {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
 /// One operation of a recording.
 struct Operation {
   Signature signature;

@@ -16,18 +16,6 @@
 namespace graphpool {
 namespace {
 
-/// Bindings that come in turn get an exec each; once a template has this many, what never comes back is patched.
-constexpr std::size_t kVariantsBeforePatching = 4;
-
-bool equal(const Binding& a, const Binding& b) noexcept {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
-}
-
-bool same_payload(const Operation& operation, const Binding& a, const Binding& b) noexcept {
-  return std::memcmp(a.data() + operation.payload_offset, b.data() + operation.payload_offset,
-                     operation.signature.payload_bytes) == 0;
-}
-
 /// The reasons are a few literals, so they are told apart by address.
 void count_reason(Graphs::Reasons* reasons, const char* why) {
   for (auto& [reason, count] : *reasons)
@@ -43,13 +31,6 @@ void count_reason(Graphs::Reasons* reasons, const char* why) {
 Graphs& graphs() noexcept {
   static Graphs* const instance = new Graphs;
   return *instance;
-}
-
-Variant::~Variant() {
-  const LastErrorScope last_error;
-  if (exec != nullptr) static_cast<void>(next().hipGraphExecDestroy(exec));
-  if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
-  if (done != nullptr) static_cast<void>(next().hipEventDestroy(done));
 }
 
 // --- captures ---
@@ -217,110 +198,8 @@ hipError_t Graphs::destroy_graph(hipGraph_t graph) {
   return known->real == nullptr ? hipSuccess : next().hipGraphDestroy(known->real);
 }
 
-// --- variants ---
-
-Variant* Graphs::take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {
-  for (const auto& variant : of.variants) {
-    if (variant->owner != nullptr || variant->device != device || variant->slots != nullptr ||
-        !equal(variant->baked, binding))
-      continue;
-    if (!variant->launches.complete()) continue;
-    variant->owner = owner;
-    variant->last_used = ++clock_;
-    return variant.get();
-  }
-  return nullptr;
-}
-
-std::unique_ptr<Variant> Graphs::remove(Template& of, const Variant* variant) noexcept {
-  for (auto& held : of.variants) {
-    if (held.get() != variant) continue;
-    std::unique_ptr<Variant> removed = std::move(held);
-    held = std::move(of.variants.back());
-    of.variants.pop_back();
-    removed->owner = nullptr;
-    return removed;
-  }
-  return nullptr;
-}
-
-/// A free variant with nodes of its own that the runtime is known to update correctly for this binding. Under lock_.
-Variant* Graphs::choose_patchable(Template& of, const Binding& binding, int device) {
-  if (settings_.strategy == Strategy::kVariant || settings_.strategy == Strategy::kRecord) return nullptr;
-  if (settings_.strategy == Strategy::kAuto && of.variants.size() < kVariantsBeforePatching) return nullptr;
-  Variant* chosen = nullptr;
-  for (const auto& variant : of.variants) {
-    if (variant->owner != nullptr || variant->device != device || variant->graph == nullptr ||
-        variant->slots != nullptr || variant->patches >= settings_.patch_budget || !variant->launches.complete())
-      continue;
-    if (chosen == nullptr || variant->last_used < chosen->last_used) chosen = variant.get();
-  }
-  if (chosen == nullptr) return nullptr;
-  for (const Operation& operation : of.operations)
-    if (makes_node(operation.signature.kind) && operation.signature.kind != OperationKind::kKernel &&
-        !same_payload(operation, chosen->baked, binding))
-      return nullptr;  // rule 9: kernels only
-  return chosen;
-}
-
-Variant* Graphs::patch_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {
-  Variant* chosen;
-  {
-    const std::scoped_lock guard(lock_);
-    chosen = choose_patchable(of, binding, device);
-    if (chosen == nullptr) return nullptr;
-    chosen->owner = owner;
-    chosen->last_used = ++clock_;
-  }
-  const SavedDevice scope;
-  scope.set(device);
-  std::uint32_t patched = 0;
-  bool failed = false;
-  for (std::size_t i = 0; i < of.operations.size() && !failed; ++i) {
-    const Operation& operation = of.operations[i];
-    if (!makes_node(operation.signature.kind) || same_payload(operation, chosen->baked, binding)) continue;
-    failed = patch_exec(operation, binding, chosen->exec, chosen->nodes[i]) != hipSuccess;
-    ++patched;
-  }
-  std::unique_ptr<Variant> broken;
-  const std::scoped_lock guard(lock_);
-  chosen->patches += patched;
-  of.statistics.patched_nodes += patched;
-  if (failed) {
-    broken = remove(of, chosen);  // half patched: of no use any more
-    return nullptr;
-  }
-  chosen->baked = binding;
-  return chosen;
-}
-
-/// Takes a new variant into the template, and what that pushes out.
-Variant* Graphs::adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner) {
-  Retired retired;
-  const std::scoped_lock guard(lock_);
-  variant->owner = owner;
-  variant->last_used = ++clock_;
-  Variant* const adopted = variant.get();
-  of.variants.push_back(std::move(variant));
-  ++of.statistics.instantiates;
-  trim_variants(of, &retired);
-  return adopted;
-}
-
-/// Too many variants: the least recently used free ones go. Under lock_; the caller destroys `retired` after unlocking.
-void Graphs::trim_variants(Template& of, Retired* retired) {
-  while (of.variants.size() > settings_.most_variants) {
-    const Variant* oldest = nullptr;
-    for (const auto& variant : of.variants)
-      if (variant->owner == nullptr && (oldest == nullptr || variant->last_used < oldest->last_used))
-        oldest = variant.get();
-    if (oldest == nullptr) return;
-    retired->push_back(remove(of, oldest));
-  }
-}
-
 /// Too many templates: the least recently used ones that nobody refers to go. Under lock_.
-void Graphs::trim_templates(Retired* retired) {
+void Graphs::trim_templates(Variants::Retired* retired) {
   while (templates_.size() > settings_.most_templates && walks_ == 0) {
     auto oldest = templates_.end();
     for (auto at = templates_.begin(); at != templates_.end(); ++at)
@@ -331,110 +210,6 @@ void Graphs::trim_templates(Retired* retired) {
     retired->push_back(std::move((*oldest)->first));
     templates_.erase(oldest);
   }
-}
-
-/// An exec from a graph of our own.
-hipError_t Graphs::build_variant(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made) {
-  std::unique_ptr<Variant> variant, unused;
-  {
-    const std::scoped_lock guard(lock_);
-    if (of.first != nullptr) (equal(of.first->baked, binding) ? variant : unused) = std::move(of.first);
-  }
-  const PrivateCalls private_calls;
-  hipError_t result = hipSuccess;
-  if (variant == nullptr) {
-    variant = std::make_unique<Variant>();
-    result = build_graph(of.operations, binding, &variant->graph, &variant->nodes);
-    if (result != hipSuccess) return result;
-  }
-  const SavedDevice scope;
-  scope.set(device);
-  result = pool().retry_after_trim(
-      device, [&] { return next().hipGraphInstantiate(&variant->exec, variant->graph, nullptr, nullptr, 0); });
-  if (result != hipSuccess) {
-    variant->exec = nullptr;
-    return result;
-  }
-  variant->device = device;
-  variant->baked = binding;
-  *made = std::move(variant);
-  return hipSuccess;
-}
-
-/// The variant that serves this binding: a free one that has it, a patched one, or a new one (`native`: made from the
-/// program's own graph).
-hipError_t Graphs::obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Variant** variant) {
-  Template& of = *exec.of;
-  if (of.plan != nullptr && obtain_staged(exec, binding, variant) == hipSuccess) return hipSuccess;
-  {
-    const std::scoped_lock guard(lock_);
-    of.last_used = ++clock_;
-    *variant = take_free(of, binding, exec.device, &exec);
-    if (*variant != nullptr) {
-      ++totals_.instantiates_avoided;
-      ++of.statistics.instantiates_avoided;
-      return hipSuccess;
-    }
-  }
-  *variant = patch_free(of, binding, exec.device, &exec);
-  if (*variant != nullptr) return hipSuccess;
-  std::unique_ptr<Variant> made;
-  // From a graph of our own, whose nodes can be patched; where that fails, from the program's.
-  hipError_t result = hipErrorNotSupported;
-  if (of.rebuildable.load(std::memory_order_acquire)) {
-    const LastErrorScope last_error;
-    result = build_variant(of, binding, exec.device, &made);
-  }
-  if (result != hipSuccess && native != nullptr) result = (*native)(&made);
-  if (result != hipSuccess) return result;
-  *variant = adopt(of, std::move(made), &exec);
-  return hipSuccess;
-}
-
-/// A variant that works on slots. Fails where the binding is not the plan's shape or memory runs out: then the graph is
-/// served without staging, which is always exact.
-hipError_t Graphs::obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant) {
-  Template& of = *exec.of;
-  std::vector<char*> bases;
-  if (exec.device != of.plan->device() || !of.plan->locate(of.operations, binding, &bases)) return hipErrorInvalidValue;
-  const auto serve = [&](Variant* chosen) {
-    *variant = chosen;
-    const std::scoped_lock guard(exec.lock);
-    exec.bases = bases;
-  };
-  Variant* chosen = nullptr;
-  {
-    const std::scoped_lock guard(lock_);
-    of.last_used = ++clock_;
-    for (const auto& held : of.variants) {
-      const bool usable = held->owner == &exec || (held->owner == nullptr && held->launches.complete());
-      if (held->slots == nullptr || !usable || !equal(held->baked, of.plan->translated(binding, *held->slots)))
-        continue;
-      chosen = held.get();
-      chosen->owner = &exec;
-      chosen->last_used = clock_;
-      ++totals_.instantiates_avoided;
-      ++of.statistics.instantiates_avoided;
-      break;
-    }
-  }
-  if (chosen == nullptr) {
-    std::unique_ptr<SlotSet> slots;
-    std::unique_ptr<Variant> made;
-    const PrivateCalls private_calls;
-    const LastErrorScope last_error;
-    hipError_t result = of.plan->make_slots(&slots);
-    if (result == hipSuccess) result = build_variant(of, of.plan->translated(binding, *slots), exec.device, &made);
-    if (result == hipSuccess) result = next().hipEventCreateWithFlags(&made->done, hipEventDisableTiming);
-    if (result != hipSuccess) {
-      log_warn("a staged graph is served without staging: no slots (%s)", next().hipGetErrorName(result));
-      return result;
-    }
-    made->slots = std::move(slots);
-    chosen = adopt(of, std::move(made), &exec);
-  }
-  serve(chosen);
-  return hipSuccess;
 }
 
 // --- execs ---
@@ -452,6 +227,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
       of = known->of;
       binding = known->binding;
       real = known->real != nullptr;
+      of->last_used = ++clock_;
       ++of->users;
     }
   }
@@ -480,8 +256,8 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
       *made = std::move(variant);
       return hipSuccess;
     };
-    const NativeVariant native_variant(from_program);
-    result = obtain(*exec, binding, real ? &native_variant : nullptr, &exec->variant);
+    const Variants::NativeVariant native_variant(from_program);
+    result = variants_.obtain(*exec, binding, real ? &native_variant : nullptr, &exec->variant);
   }
   void* const handle = result == hipSuccess ? execs_.add(exec.get()) : nullptr;
   if (handle == nullptr) {
@@ -563,6 +339,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
       KnownGraph* const known = find_known(graph);
       if (known != nullptr && known->exact && known->of == exec->of) {
         same_template = true;
+        exec->of->last_used = ++clock_;
         binding = known->binding;
       }
     }
@@ -583,7 +360,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
 hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
   if (exec.variant == nullptr || equal(exec.binding, binding)) return hipSuccess;
   Variant* variant = nullptr;
-  const hipError_t result = obtain(exec, binding, nullptr, &variant);
+  const hipError_t result = variants_.obtain(exec, binding, nullptr, &variant);
   if (result != hipSuccess) return result;
   Variant* const old = exec.variant;
   {
@@ -606,11 +383,11 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   execs_.remove(handle);
   if (exec->of == nullptr) return hipSuccess;  // tainted: its own exec goes with it
   if (exec->variant != nullptr) exec->variant->launches.seal();
-  Retired retired;
+  Variants::Retired retired;
   const std::scoped_lock guard(lock_);
   --exec->of->users;
   if (exec->variant != nullptr) exec->variant->owner = nullptr;
-  trim_variants(*exec->of, &retired);
+  variants_.trim(*exec->of, &retired);
   trim_templates(&retired);
   return hipSuccess;
 }
@@ -639,7 +416,7 @@ hipError_t Graphs::taint(VirtualExec& exec) {
   std::unique_ptr<Variant> own;
   if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->slots != nullptr) {
     const LastErrorScope last_error;
-    const hipError_t result = build_variant(*exec.of, exec.binding, exec.device, &own);
+    const hipError_t result = variants_.build(*exec.of, exec.binding, exec.device, &own);
     // What it was made over may be freed by now, so that it cannot be built again. Then it goes out as it is: its nodes
     // are the program's own.
     if (result != hipSuccess && (exec.variant == nullptr || exec.variant->slots != nullptr)) return result;
@@ -651,7 +428,7 @@ hipError_t Graphs::taint(VirtualExec& exec) {
   }
   const std::scoped_lock guard(lock_);
   if (own == nullptr)
-    own = remove(*exec.of, exec.variant);
+    own = variants_.remove(*exec.of, exec.variant);
   else if (exec.variant != nullptr)
     exec.variant->owner = nullptr;
   exec.own = std::move(own);
@@ -680,6 +457,7 @@ Graphs::Totals Graphs::totals() const noexcept {
   const std::scoped_lock guard(lock_);
   Totals totals = totals_;
   totals.templates = templates_.size();
+  totals.instantiates_avoided = variants_.avoided();
   for (const auto& of : templates_) totals.variants += of->variants.size();
   totals.launches = launches_.load(std::memory_order_relaxed);
   return totals;

@@ -20,24 +20,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "policy/values.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/prefix_tree.h"
 #include "shim/function_ref.h"
 #include "shim/graph/handle_table.h"
 #include "shim/graph/template.h"
-#include "shim/lock_rank.h"
+#include "shim/graph/variants.h"
 
 namespace graphpool {
-
-struct GraphSettings {
-  bool virtual_capture = true;
-  bool reuse = true;
-  Strategy strategy = Strategy::kAuto;
-  std::size_t most_templates = 256;
-  std::size_t most_variants = 8;      ///< of one template
-  std::uint32_t patch_budget = 1000;  ///< patches of one exec before it is replaced
-};
 
 /// A graph the program holds that is known.
 struct KnownGraph {
@@ -46,18 +36,6 @@ struct KnownGraph {
   hipGraph_t real = nullptr;          ///< null for a virtual graph nobody needed yet
   std::vector<hipGraphNode_t> nodes;  ///< of the real graph, one an operation
   bool exact = true;                  ///< false once the program may have changed it
-};
-
-class VirtualExec {
- public:
-  Template* of = nullptr;        ///< null once tainted
-  Variant* variant = nullptr;    ///< null for a graph without operations
-  std::unique_ptr<Variant> own;  ///< a tainted variant
-  int device = 0;
-  RankedMutex<LockRank::kExecs> lock;   ///< the fields below and the choice of variant
-  Binding binding;                      ///< the program's
-  std::vector<char*> bases;             ///< staged: the program's buffers
-  std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
 };
 
 using NativeInstantiate = FunctionRef<hipError_t(hipGraph_t graph, hipGraphExec_t* exec)>;
@@ -128,32 +106,20 @@ class Graphs {
   Reasons materialisations() const;
 
  private:
-  using Retired = std::vector<std::unique_ptr<Variant>>;
-
-  using NativeVariant = FunctionRef<hipError_t(std::unique_ptr<Variant>*)>;
-
   KnownGraph* find_known(hipGraph_t graph);
   hipError_t make_real(KnownGraph& known, const char* why);
   void forget(hipGraph_t graph) noexcept;
   Template* template_for(Recording& recording, TreeNode* end);
 
-  hipError_t obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Variant** variant);
-  hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant);
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_staged(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
-  Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
-  Variant* choose_patchable(Template& of, const Binding& binding, int device);
-  Variant* patch_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
-  hipError_t build_variant(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made);
-  Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
-  std::unique_ptr<Variant> remove(Template& of, const Variant* variant) noexcept;
-  void trim_variants(Template& of, Retired* retired);
-  void trim_templates(Retired* retired);
+  void trim_templates(Variants::Retired* retired);
   hipError_t rebind(VirtualExec& exec, const Binding& binding);
   hipError_t taint(VirtualExec& exec);
 
   GraphSettings settings_;
-  mutable RankedMutex<LockRank::kTemplates> lock_;
+  mutable Variants::Lock lock_;
+  Variants variants_{lock_, settings_};
   PrefixTree tree_;
   std::size_t walks_ = 0;
   std::uint64_t clock_ = 0;

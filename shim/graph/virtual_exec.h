@@ -1,0 +1,28 @@
+// virtual_exec.h: the exec a program holds: a handle, the program's binding, and the variant that serves it.
+//
+// Invariants: a variant has at most one live virtual exec as its owner; a tainted exec has no template and owns its
+// variant. Threads: any; `lock` guards what it names, the rest changes only in calls that change the exec, which HIP
+// does not allow to run beside others on it. Lock: kExecs, taken before kTemplates.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "shim/graph/template.h"
+#include "shim/lock_rank.h"
+
+namespace graphpool {
+
+class VirtualExec {
+ public:
+  Template* of = nullptr;        ///< null once tainted
+  Variant* variant = nullptr;    ///< null for a graph without operations
+  std::unique_ptr<Variant> own;  ///< a tainted variant
+  int device = 0;
+  RankedMutex<LockRank::kExecs> lock;   ///< the fields below and the choice of variant
+  Binding binding;                      ///< the program's
+  std::vector<char*> bases;             ///< staged: the program's buffers
+  std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
+};
+
+}  // namespace graphpool
