@@ -124,6 +124,8 @@ const Settings& settings() {
     read->config.reuse = read_reuse();
     read->config.poison = number_from_environment("CPUHIP_POISON", 1, 1) != 0;
     read->config.vmm = number_from_environment("CPUHIP_VMM", 1, 1) != 0;
+    read->config.queues = static_cast<int>(number_from_environment("CPUHIP_QUEUES", 0, 64));
+    read->config.serialise = number_from_environment("CPUHIP_SERIALISE", 0, 1) != 0;
     read->journal = open_journal();
     read->failures = read_rules("CPUHIP_FAIL");
     read->costs = read_rules("CPUHIP_COST");
@@ -213,6 +215,7 @@ Call::~Call() {
 }
 
 hipError_t Call::leave(hipError_t result) {
+  if (config().serialise) finish_serialised();
   result_ = result;
   t_state.last_result = result;
   // Up to HIP 6 the last error is the last call's result, success included; HIP 7 keeps the last real error.

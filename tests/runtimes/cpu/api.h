@@ -18,6 +18,10 @@
 //   CPUHIP_POISON=0            leaves fresh memory as the kernel gives it, zeroed (default 1: filled with 0xCD; that
 //                              costs a page fault each 4 KiB, so benchmarks of allocations switch it off)
 //   CPUHIP_VMM=0               virtual memory management answers hipErrorNotSupported (default 1)
+//   CPUHIP_QUEUES=k            all streams of a device share k hardware queues (default 0: each stream has one of its
+//                              own). A queue runs its work in the order it was enqueued: what waits, for an event, a
+//                              value or a kernel that spins, holds up all streams of the queue
+//   CPUHIP_SERIALISE=1         every call that enqueues work returns when the work is done
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -38,6 +42,8 @@ struct Config {
   Reuse reuse = Reuse::Late;
   bool poison = true;
   bool vmm = true;
+  int queues = 0;
+  bool serialise = false;
 };
 const Config& config();
 

@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 namespace cpuhip {
 
 class Stream;
+class Worker;
 
 constexpr int kMaxDevices = 16;
 
@@ -19,6 +21,8 @@ class Device {
   explicit Device(int ordinal) : ordinal_(ordinal) {}
 
   int ordinal() const { return ordinal_; }
+  /// The hardware queue of the next stream (CPUHIP_QUEUES): one after another.
+  std::shared_ptr<Worker> next_queue();
   Stream& null_stream();
   /// The first asynchronous error: returned by every later call that touches the device, until a reset.
   std::atomic<hipError_t> sticky{hipSuccess};
@@ -43,6 +47,9 @@ class Device {
   const int ordinal_;
   std::atomic<std::size_t> used_{0};
   std::atomic<Stream*> null_stream_{nullptr};
+  std::mutex queue_mutex_;
+  std::vector<std::shared_ptr<Worker>> queues_;
+  std::size_t next_queue_ = 0;
 };
 
 /// `ordinal` must be below device_count().

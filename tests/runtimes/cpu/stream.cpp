@@ -1,7 +1,8 @@
 // stream.cpp: streams and their workers, and the entries about streams.
-// A worker is started by a stream's first work and never joined: at exit of the process it is simply left where it is.
+// A worker is started by its first work and never joined: at exit of the process it is simply left where it is.
 // Invariants: a task waits only for tasks enqueued before it (of any stream), so workers cannot wait for each other in
-// a circle; what a task holds is released before it is seen complete.
+// a circle, also where streams share them; only what waits for something outside of the queues (a kernel that spins, a
+// value awaited) can hold up others, as on a GPU. What a task holds is released before it is seen complete.
 #include "stream.h"
 
 #include <pthread.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "api.h"
 #include "capture.h"
@@ -56,6 +58,8 @@ struct ThreadStreams {
   }
 };
 thread_local ThreadStreams t_streams;
+/// CPUHIP_SERIALISE: what the call in progress has enqueued last.
+thread_local Token t_enqueued;
 
 }  // namespace
 
@@ -79,7 +83,13 @@ hipError_t Completion::wait() {
 }
 
 Stream::Stream(Device& device, unsigned flags, int priority, bool is_null)
-    : device_(device), flags_(flags), priority_(priority), is_null_(is_null), generation_(++g_generation) {}
+    : device_(device),
+      flags_(flags),
+      priority_(priority),
+      is_null_(is_null),
+      generation_(++g_generation),
+      own_worker_(config().queues == 0),
+      worker_(own_worker_ ? std::make_shared<Worker>(device) : device.next_queue()) {}
 
 hipStream_t Stream::handle() const { return reinterpret_cast<hipStream_t>(const_cast<Stream*>(this)); }
 
@@ -95,15 +105,58 @@ void Stream::collect(std::vector<Token>& after) const {
   }
 }
 
-void Stream::push_locked(const std::shared_ptr<Task>& task) {
-  last_ = task;
+void Worker::push(std::shared_ptr<Task> task) {
   const std::lock_guard lock(mutex_);
-  queue_.push_back(task);
+  queue_.push_back(std::move(task));
   if (!started_) {
     started_ = true;
-    start_detached([this] { run(); });
+    start_detached([self = shared_from_this()] { self->run(); });
   }
   changed_.notify_one();
+}
+
+void Worker::close(std::function<void()> last) {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    changed_.notify_one();
+    if (started_) {
+      last_ = std::move(last);
+      return;
+    }
+  }
+  last();
+}
+
+void Worker::run() {
+  for (;;) {
+    std::shared_ptr<Task> task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return !queue_.empty() || closing_; });
+      if (queue_.empty()) break;
+      task = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    for (const Token& token : task->after) (void)token->wait();
+    hipError_t result = hipSuccess;
+    if (const auto* work = std::get_if<std::function<hipError_t()>>(&task->work)) {
+      result = (*work)();
+    } else if (const auto* operation = std::get_if<Operation>(&task->work)) {
+      result = device_.sticky.load(std::memory_order_acquire);  // a device in error runs nothing more
+      if (result == hipSuccess) result = execute(*operation, device_);
+    }
+    device_.note(result);
+    task->work = std::monostate{};
+    task->after.clear();
+    task->finish(result);
+  }
+  last_();
+}
+
+void Stream::push_locked(const std::shared_ptr<Task>& task) {
+  last_ = task;
+  worker_->push(task);
 }
 
 Token Stream::push(std::shared_ptr<Task> task) {
@@ -111,7 +164,12 @@ Token Stream::push(std::shared_ptr<Task> task) {
   const std::lock_guard lock(device_.order_mutex);
   collect(task->after);
   push_locked(task);
+  if (config().serialise) t_enqueued = task;
   return task;
+}
+
+void finish_serialised() {
+  if (const Token token = std::exchange(t_enqueued, nullptr)) (void)token->wait();
 }
 
 Token Stream::enqueue(std::function<hipError_t()> work, std::vector<Token> also_after) {
@@ -156,32 +214,6 @@ bool Stream::idle() {
   return after.empty() && (!last_ || last_->done());
 }
 
-void Stream::run() {
-  for (;;) {
-    std::shared_ptr<Task> task;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return !queue_.empty() || closing_; });
-      if (queue_.empty()) break;
-      task = std::move(queue_.front());
-      queue_.pop_front();
-    }
-    for (const Token& token : task->after) (void)token->wait();
-    hipError_t result = hipSuccess;
-    if (const auto* work = std::get_if<std::function<hipError_t()>>(&task->work)) {
-      result = (*work)();
-    } else if (const auto* operation = std::get_if<Operation>(&task->work)) {
-      result = device_.sticky.load(std::memory_order_acquire);  // a device in error runs nothing more
-      if (result == hipSuccess) result = execute(*operation, device_);
-    }
-    device_.note(result);
-    task->work = std::monostate{};
-    task->after.clear();
-    task->finish(result);
-  }
-  retire();
-}
-
 void Stream::retire() {
   {
     const std::lock_guard lock(device_.order_mutex);
@@ -192,13 +224,26 @@ void Stream::retire() {
 }
 
 void close_stream(Stream& stream) {
-  {
-    const std::lock_guard lock(stream.mutex_);
-    stream.closing_ = true;
-    stream.changed_.notify_one();
-    if (stream.started_) return;  // its worker retires it
+  const std::shared_ptr<Worker> worker = stream.worker_;  // the stream may be gone before close() returns
+  if (stream.own_worker_) {
+    worker->close([&stream] { stream.retire(); });
+    return;
   }
-  stream.retire();
+  // Behind what the stream has in the queue it shares.
+  auto task = std::make_shared<Task>();
+  task->work = [&stream] {
+    stream.retire();
+    return hipSuccess;
+  };
+  worker->push(std::move(task));
+}
+
+std::shared_ptr<Worker> Device::next_queue() {
+  const std::lock_guard lock(queue_mutex_);
+  if (queues_.empty()) {
+    for (int i = 0; i < config().queues; ++i) queues_.push_back(std::make_shared<Worker>(*this));
+  }
+  return queues_[next_queue_++ % queues_.size()];
 }
 
 Stream& Device::null_stream() {

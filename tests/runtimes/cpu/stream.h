@@ -1,7 +1,7 @@
 // stream.h: streams, a worker thread each, and events. Ordering is by completions: a piece of work starts when all that
 // it waits for is complete, so the legacy null stream, events and stream waits are one mechanism.
 // Threads: everything may be called from any thread. A device's order lock (device.h) guards what streams know of each
-// other; a stream's queue has its own lock, taken inside it.
+// other; a worker's queue has its own lock, taken inside it.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -41,6 +41,33 @@ class Completion {
 };
 using Token = std::shared_ptr<Completion>;
 
+/// A piece of work and its completion in one allocation.
+struct Task : Completion {
+  std::variant<std::monostate, std::function<hipError_t()>, Operation> work;
+  std::vector<Token> after;
+};
+
+/// Runs tasks one after another on a thread of its own: a stream's, or a hardware queue that streams share
+/// (CPUHIP_QUEUES), where a task that waits holds up whatever came behind it.
+class Worker : public std::enable_shared_from_this<Worker> {
+ public:
+  explicit Worker(Device& device) : device_(device) {}
+
+  void push(std::shared_ptr<Task> task);
+  /// Nothing is pushed any more; `last` runs behind everything, at once where nothing ever was pushed.
+  void close(std::function<void()> last);
+
+ private:
+  void run();
+
+  Device& device_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Task>> queue_;
+  bool started_ = false, closing_ = false;
+  std::function<void()> last_;
+};
+
 class Stream {
  public:
   Stream(Device& device, unsigned flags, int priority, bool is_null);
@@ -71,15 +98,9 @@ class Stream {
  private:
   friend void close_stream(Stream& stream);
   friend hipError_t synchronize(Device& device);
-  /// A piece of work and its completion in one allocation.
-  struct Task : Completion {
-    std::variant<std::monostate, std::function<hipError_t()>, Operation> work;
-    std::vector<Token> after;
-  };
   Token push(std::shared_ptr<Task> task);
   void push_locked(const std::shared_ptr<Task>& task);
   void collect(std::vector<Token>& after) const;
-  void run();
   void retire();
 
   Device& device_;
@@ -88,11 +109,8 @@ class Stream {
   const bool is_null_;
   const std::uint64_t generation_;
   Token last_;  ///< guarded by the device's order lock
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::shared_ptr<Task>> queue_;
-  bool started_ = false, closing_ = false;
+  const bool own_worker_;
+  const std::shared_ptr<Worker> worker_;
 };
 
 /// Resolves a handle as HIP does: null and hipStreamLegacy are the current device's null stream, hipStreamPerThread the
@@ -114,6 +132,9 @@ hipError_t submit(Stream& stream, Operation operation, Token* token = nullptr);
 
 /// Waits for all streams of a device, as hipFree and hipDeviceSynchronize do; returns its sticky error.
 hipError_t synchronize(Device& device);
+
+/// CPUHIP_SERIALISE: waits for what the calling thread has enqueued in this call.
+void finish_serialised();
 
 /// The stream of the calling thread on the current device.
 Stream& per_thread_stream();

@@ -260,6 +260,82 @@ TEST(Misuse, HandlesComeBackOnlyLate) {
   for (hipEvent_t event : events) HIP_OK(hipEventDestroy(event));
 }
 
+/// Streams made one after another, with a gate in the first. Which of the others are held up?
+std::vector<bool> held_by_the_first(int count) {
+  std::vector<hipStream_t> streams(static_cast<std::size_t>(count));
+  for (hipStream_t& stream : streams) EXPECT_EQ(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), hipSuccess);
+  std::vector<bool> held;
+  {
+    Gate gate(streams[0]);
+    for (hipStream_t stream : streams)
+      EXPECT_EQ(hipLaunchHostFunc(
+                    stream, [](void*) {}, nullptr),
+                hipSuccess);
+    pause_shortly();
+    for (hipStream_t stream : streams) held.push_back(hipStreamQuery(stream) == hipErrorNotReady);
+  }
+  for (hipStream_t stream : streams) EXPECT_EQ(hipStreamDestroy(stream), hipSuccess);
+  return held;
+}
+
+TEST(DISABLED_Queues, OneForAllStreams) {
+  EXPECT_EQ(held_by_the_first(3), std::vector<bool>({true, true, true}));
+  // A value awaited holds the queue: written from behind it, it never comes. The host's own store frees it.
+  hipStream_t a, b;
+  HIP_OK(hipStreamCreateWithFlags(&a, hipStreamNonBlocking));
+  HIP_OK(hipStreamCreateWithFlags(&b, hipStreamNonBlocking));
+  void* memory = nullptr;
+  HIP_OK(hipExtMallocWithFlags(&memory, 8, hipMallocSignalMemory));
+  HIP_OK(hipStreamWaitValue64(a, memory, 1, hipStreamWaitValueEq, ~std::uint64_t{0}));
+  HIP_OK(hipStreamWriteValue64(b, memory, 1, 0));
+  pause_shortly();
+  EXPECT_EQ(hipStreamQuery(b), hipErrorNotReady);
+  __atomic_store_n(static_cast<std::uint64_t*>(memory), std::uint64_t{1}, __ATOMIC_RELEASE);
+  HIP_OK(hipStreamDestroy(a));
+  HIP_OK(hipStreamDestroy(b));
+  // Events order streams of one queue without blocking it for ever.
+  Order order;
+  hipEvent_t event;
+  HIP_OK(hipEventCreate(&event));
+  HIP_OK(hipStreamCreateWithFlags(&a, hipStreamNonBlocking));
+  HIP_OK(hipStreamCreateWithFlags(&b, hipStreamNonBlocking));
+  order.add(a, 1);
+  HIP_OK(hipEventRecord(event, a));
+  HIP_OK(hipStreamWaitEvent(b, event, 0));
+  order.add(b, 2);
+  HIP_OK(hipStreamDestroy(a));
+  HIP_OK(hipStreamDestroy(b));
+  EXPECT_EQ(order.numbers(), std::vector<int>({1, 2}));
+}
+
+TEST(DISABLED_Queues, TwoForAllStreams) {
+  EXPECT_EQ(held_by_the_first(4), std::vector<bool>({true, false, true, false}));
+}
+
+TEST(DISABLED_Queues, Serialised) {
+  hipStream_t stream;
+  HIP_OK(hipStreamCreate(&stream));
+  bool ran = false;
+  HIP_OK(hipLaunchHostFunc(
+      stream,
+      [](void* user) {
+        pause_shortly();
+        *static_cast<bool*>(user) = true;
+      },
+      &ran));
+  EXPECT_TRUE(ran) << "the call returns when its work is done";
+  HIP_OK(hipStreamDestroy(stream));
+}
+
+TEST(Queues, StreamsShareThem) {
+  EXPECT_EQ(run_child("DISABLED_Queues.OneForAllStreams", {{"CPUHIP_QUEUES", "1"}}), 0);
+  EXPECT_EQ(run_child("DISABLED_Queues.TwoForAllStreams", {{"CPUHIP_QUEUES", "2"}}), 0);
+}
+
+TEST(Queues, SerialisedCallsReturnWhenTheirWorkIsDone) {
+  EXPECT_EQ(run_child("DISABLED_Queues.Serialised", {{"CPUHIP_SERIALISE", "1"}}), 0);
+}
+
 TEST(DISABLED_Exit, WithWorkQueued) {
   hipStream_t stream;
   HIP_OK(hipStreamCreate(&stream));
