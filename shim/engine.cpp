@@ -26,8 +26,11 @@ void configure_graphs(const Policy& policy) {
   settings.reuse = policy.graph.reuse;
   settings.strategy = policy.graph.strategy;
   settings.most_templates = policy.graph.recordings;
+  settings.most_recording_bytes = policy.graph.recording_memory.bytes;
   settings.most_variants = policy.graph.variants;
+  settings.most_variant_bytes = policy.graph.variant_memory.bytes;
   settings.patch_budget = policy.graph.patch_budget;
+  pool().set_reclaim([](int device) { return graphs().reclaim(device); });
 }
 
 /// Keys that a policy may hold already but that nothing acts on yet are not passed over in silence.

@@ -16,6 +16,14 @@
 namespace graphpool {
 namespace {
 
+/// Host memory of a recording: its operations, their nodes in the tree, its binding and the last one (see history).
+std::size_t recording_memory(const std::vector<Operation>& operations) noexcept {
+  std::size_t bytes = sizeof(Template) + operations.size() * (sizeof(Operation) + sizeof(TreeNode)) +
+                      2 * std::size_t{operations.back().payload_offset};
+  for (const Operation& operation : operations) bytes += operation.after.size() * sizeof operation.after[0];
+  return bytes;
+}
+
 /// The reasons are a few literals, so they are told apart by address.
 void count_reason(Graphs::Reasons* reasons, const char* why) {
   for (auto& [reason, count] : *reasons)
@@ -53,6 +61,10 @@ Template* Graphs::template_for(Recording& recording, TreeNode* end) {
   made->operations = std::move(recording.operations);
   for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
   made->end = end;
+  made->number = ++last_number_;
+  made->exec_bytes = exec_memory(made->operations);
+  made->host_bytes = recording_memory(made->operations);
+  recording_bytes_ += made->host_bytes;
   made->plan = StagePlan::make(made->operations, recording.binding);
   Template* const of = made.get();
   templates_.push_back(std::move(made));
@@ -198,16 +210,19 @@ hipError_t Graphs::destroy_graph(hipGraph_t graph) {
   return known->real == nullptr ? hipSuccess : next().hipGraphDestroy(known->real);
 }
 
-/// Too many templates: the least recently used ones that nobody refers to go. Under lock_.
+/// Too many recordings, or too large: the least recently used ones that nobody refers to go. Under lock_.
 void Graphs::trim_templates(Variants::Retired* retired) {
-  while (templates_.size() > settings_.most_templates && walks_ == 0) {
+  while ((templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes) &&
+         walks_ == 0) {
     auto oldest = templates_.end();
     for (auto at = templates_.begin(); at != templates_.end(); ++at)
       if ((*at)->users == 0 && (oldest == templates_.end() || (*at)->last_used < (*oldest)->last_used)) oldest = at;
     if (oldest == templates_.end()) return;
-    tree_.remove((*oldest)->end);
-    for (auto& variant : (*oldest)->variants) retired->push_back(std::move(variant));
-    retired->push_back(std::move((*oldest)->first));
+    Template& of = **oldest;
+    tree_.remove(of.end);
+    while (!of.variants.empty()) retired->push_back(variants_.remove(of, of.variants.back().get()));
+    retired->push_back(std::move(of.first));
+    recording_bytes_ -= of.host_bytes;
     templates_.erase(oldest);
   }
 }
@@ -257,7 +272,10 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
       return hipSuccess;
     };
     const Variants::NativeVariant native_variant(from_program);
-    result = variants_.obtain(*exec, binding, real ? &native_variant : nullptr, &exec->variant);
+    Variants::Served served;
+    result = variants_.obtain(*exec, binding, real ? &native_variant : nullptr, &served);
+    exec->variant = served.variant;
+    exec->way = served.way;
   }
   void* const handle = result == hipSuccess ? execs_.add(exec.get()) : nullptr;
   if (handle == nullptr) {
@@ -268,6 +286,9 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
   }
   static_cast<void>(exec.release());
   *out = static_cast<hipGraphExec_t>(handle);
+  Variants::Retired retired;
+  const std::scoped_lock guard(lock_);
+  variants_.evict(*of, &retired);
   return hipSuccess;
 }
 
@@ -289,6 +310,7 @@ hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, Nati
   launches_.fetch_add(1, std::memory_order_relaxed);
   const StreamKey key = stream_key(stream);
   hipGraphExec_t real = nullptr;
+  Template* first = nullptr;  // its first launch costs more than others
   {
     const std::scoped_lock guard(exec.lock);
     if (exec.variant == nullptr) {
@@ -302,10 +324,17 @@ hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, Nati
       exec.before.reset();
     }
     exec.variant->launches.add(key, plain_handle(stream), exec.device, next_launch());
+    if (exec.of != nullptr)
+      exec.of->launches[static_cast<std::size_t>(exec.way)].fetch_add(1, std::memory_order_relaxed);
     if (exec.variant->slots != nullptr) return launch_staged(exec, stream, native);
     real = exec.variant->exec;
+    if (!std::exchange(exec.variant->launched, true)) first = exec.of;
   }
-  return native(real);
+  if (first == nullptr) return native(real);
+  const CostTimer timer;
+  const hipError_t result = native(real);
+  if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count);
+  return result;
 }
 
 /// Copy in, replay, copy out, all in the program's stream, behind the launch before it. Under the exec's lock: two
@@ -359,17 +388,18 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
 /// Makes the exec serve another binding. In flight launches keep the old one.
 hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
   if (exec.variant == nullptr || equal(exec.binding, binding)) return hipSuccess;
-  Variant* variant = nullptr;
-  const hipError_t result = variants_.obtain(exec, binding, nullptr, &variant);
+  Variants::Served served;
+  const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
   if (result != hipSuccess) return result;
   Variant* const old = exec.variant;
   {
     const std::scoped_lock guard(exec.lock);
     exec.binding = binding;
-    if (variant == old) return hipSuccess;  // staged: only the program's buffers moved
+    exec.way = served.way;
+    if (served.variant == old) return hipSuccess;  // staged: only the program's buffers moved
     old->launches.seal();
     exec.before = old->launches.copy();
-    exec.variant = variant;
+    exec.variant = served.variant;
   }
   const std::scoped_lock guard(lock_);
   old->owner = nullptr;
@@ -387,7 +417,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   const std::scoped_lock guard(lock_);
   --exec->of->users;
   if (exec->variant != nullptr) exec->variant->owner = nullptr;
-  variants_.trim(*exec->of, &retired);
+  variants_.evict(*exec->of, &retired);
   trim_templates(&retired);
   return hipSuccess;
 }
@@ -441,17 +471,10 @@ hipError_t Graphs::taint(VirtualExec& exec) {
 void Graphs::device_reset(int device) noexcept {
   // What the runtime made on the device is gone with it: forget it without destroying.
   const std::scoped_lock guard(lock_);
-  for (const auto& of : templates_) {
-    for (auto& variant : of->variants) {
-      if (variant->device != device || variant->owner != nullptr) continue;
-      variant->exec = nullptr;
-      variant->graph = nullptr;
-      variant->done = nullptr;
-      variant.reset();
-    }
-    std::erase(of->variants, nullptr);
-  }
+  variants_.device_reset(device);
 }
+
+bool Graphs::reclaim(int device) noexcept { return variants_.reclaim(device); }
 
 Graphs::Totals Graphs::totals() const noexcept {
   const std::scoped_lock guard(lock_);

@@ -82,6 +82,9 @@ class Graphs {
   /// The real exec for a call that only reads it.
   hipGraphExec_t read_exec(hipGraphExec_t exec) const noexcept;
 
+  /// Memory has run out on the device (all: -1): execs that nobody uses go. Returns whether there were any.
+  bool reclaim(int device) noexcept;
+
   /// The device is being reset: everything made for it is gone with it.
   void device_reset(int device) noexcept;
 
@@ -123,6 +126,8 @@ class Graphs {
   PrefixTree tree_;
   std::size_t walks_ = 0;
   std::uint64_t clock_ = 0;
+  std::uint64_t last_number_ = 0;
+  std::size_t recording_bytes_ = 0;
   std::vector<std::unique_ptr<Template>> templates_;
   std::unordered_map<hipGraph_t, std::unique_ptr<KnownGraph>> known_;  ///< real graphs
   struct NodeOf {

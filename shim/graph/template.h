@@ -5,17 +5,21 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "shim/capture/prefix_tree.h"
+#include "shim/graph/binding_history.h"
 #include "shim/graph/completion.h"
+#include "shim/graph/cost_model.h"
 #include "shim/graph/staging.h"
 
 namespace graphpool {
 
+class Template;
 class VirtualExec;
 
 /// One exec and the binding baked into it. Owned by the template, or, tainted, by the virtual exec that holds it.
@@ -31,6 +35,10 @@ struct Variant {
   hipEvent_t done = nullptr;       ///< staged: recorded behind each launch
   StreamKey done_on = 0;           ///< the stream it was last recorded on
   std::uint32_t patches = 0;
+  bool keep = true;              ///< false: for one use, or worn out by patches; goes when it is free
+  bool launched = false;         ///< the first launch costs more
+  std::size_t device_bytes = 0;  ///< device memory it is taken to hold
+  Template* of = nullptr;        ///< kept by this template
   std::uint64_t last_used = 0;
 
   Variant() = default;
@@ -46,16 +54,26 @@ class Template {
   std::unique_ptr<Variant> first;     ///< that graph, with the first binding, until the first exec is made of it
   std::vector<Operation> operations;  ///< beginning and end included
   std::size_t node_count = 0;
+  std::size_t exec_bytes = 0;  ///< device memory an exec of it is taken to hold
+  std::size_t host_bytes = 0;  ///< host memory the recording holds
+  std::uint64_t number = 0;    ///< names it in messages and the report, from 1
   TreeNode* end = nullptr;
   std::unique_ptr<StagePlan> plan;  ///< null: nothing is staged
   std::vector<std::unique_ptr<Variant>> variants;
   std::uint64_t last_used = 0;
   std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any
 
+  BindingHistory history;
+  double spent_ns = 0;  ///< on patches for bindings seen before, since the last exec was made
+  Way last_way = Way::kVariant;
+  bool may_patch = true, may_stage = true;                   ///< false once verification has found a difference
+  std::array<std::atomic<std::uint64_t>, kWays> launches{};  ///< by way, without lock
+
   struct Statistics {
     std::uint64_t captures = 0, captures_avoided = 0, materialised = 0;
     std::uint64_t instantiates = 0, instantiates_avoided = 0, updates_avoided = 0;
     std::uint64_t patched_nodes = 0, bytes_staged = 0;
+    std::uint64_t bindings = 0, replaced = 0, evicted = 0;
   } statistics;
 
   /// The bytes a binding has here.

@@ -1,8 +1,10 @@
 #include "shim/graph/variants.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
 #include "shim/log.h"
 #include "shim/memory/pool.h"
@@ -12,15 +14,28 @@
 namespace graphpool {
 namespace {
 
-/// Bindings that come in turn get an exec each; once a template has this many, what never comes back is patched.
-constexpr std::size_t kVariantsBeforePatching = 4;
-
 bool same_payload(const Operation& operation, const Binding& a, const Binding& b) noexcept {
   return std::memcmp(a.data() + operation.payload_offset, b.data() + operation.payload_offset,
                      operation.signature.payload_bytes) == 0;
 }
 
+bool differs(const Operation& operation, const Binding& a, const Binding& b) noexcept {
+  return makes_node(operation.signature.kind) && !same_payload(operation, a, b);
+}
+
+/// Kernel argument memory a node takes: its arguments and up to 256 bytes of hidden ones.
+std::size_t argument_memory(const Operation& operation) noexcept {
+  if (operation.signature.kind != OperationKind::kKernel) return 0;
+  return round_up(operation.signature.payload_bytes + 256, 64);
+}
+
 }  // namespace
+
+std::size_t exec_memory(const std::vector<Operation>& operations) noexcept {
+  std::size_t bytes = 128 * kKiB;
+  for (const Operation& operation : operations) bytes += argument_memory(operation);
+  return bytes;
+}
 
 Variant::~Variant() {
   const LastErrorScope last_error;
@@ -28,6 +43,121 @@ Variant::~Variant() {
   if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
   if (done != nullptr) static_cast<void>(next().hipEventDestroy(done));
 }
+
+// --- what is kept ---
+
+void Variants::hold(Variant& variant, std::size_t bytes) {
+  Held& held = held_[variant.device];
+  variant.device_bytes += bytes;
+  held.bytes += bytes;
+  held.peak_bytes = std::max(held.peak_bytes, held.bytes);
+}
+
+std::size_t Variants::held_bytes(int device) const noexcept {
+  const auto found = held_.find(device);
+  return found == held_.end() ? 0 : found->second.bytes;
+}
+
+std::size_t Variants::peak_bytes(int device) const noexcept {
+  const auto found = held_.find(device);
+  return found == held_.end() ? 0 : found->second.peak_bytes;
+}
+
+std::unique_ptr<Variant> Variants::remove(Template& of, const Variant* variant) noexcept {
+  for (auto& held : of.variants) {
+    if (held.get() != variant) continue;
+    std::unique_ptr<Variant> removed = std::move(held);
+    held = std::move(of.variants.back());
+    of.variants.pop_back();
+    removed->owner = nullptr;
+    removed->of = nullptr;
+    std::erase(kept_, removed.get());
+    held_[removed->device].bytes -= removed->device_bytes;
+    return removed;
+  }
+  return nullptr;
+}
+
+/// Takes a new variant into the template.
+Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner) {
+  const std::scoped_lock guard(lock_);
+  variant->owner = owner;
+  variant->of = &of;
+  variant->last_used = ++clock_;
+  Variant* const adopted = variant.get();
+  kept_.push_back(adopted);
+  hold(*adopted, of.exec_bytes + (adopted->slots == nullptr ? 0 : adopted->slots->total_bytes()));
+  of.variants.push_back(std::move(variant));
+  ++of.statistics.instantiates;
+  return adopted;
+}
+
+/// The least recently used that is free; of this device, or of any (-1).
+Variant* Variants::oldest_free(const std::vector<Variant*>& among, int device) {
+  Variant* oldest = nullptr;
+  for (Variant* const variant : among)
+    if (variant->owner == nullptr && (device < 0 || variant->device == device) &&
+        (oldest == nullptr || variant->last_used < oldest->last_used) && variant->launches.complete())
+      oldest = variant;
+  return oldest;
+}
+
+void Variants::evict(Template& of, Retired* retired) {
+  const auto go = [&](Variant* variant) {
+    ++variant->of->statistics.evicted;
+    retired->push_back(remove(*variant->of, variant));
+  };
+  for (std::size_t i = 0; i < of.variants.size();) {
+    Variant* const variant = of.variants[i].get();
+    if (!variant->keep && variant->owner == nullptr && variant->launches.complete())
+      retired->push_back(remove(of, variant));
+    else
+      ++i;
+  }
+  if (of.variants.size() > settings_.most_variants) {
+    std::vector<Variant*> own;
+    for (const auto& variant : of.variants) own.push_back(variant.get());
+    while (own.size() > settings_.most_variants) {
+      Variant* const oldest = oldest_free(own, -1);
+      if (oldest == nullptr) break;
+      std::erase(own, oldest);
+      go(oldest);
+    }
+  }
+  for (const auto& [device, held] : held_) {
+    while (held.bytes > settings_.most_variant_bytes) {
+      Variant* const oldest = oldest_free(kept_, device);
+      if (oldest == nullptr) break;
+      go(oldest);
+    }
+  }
+}
+
+bool Variants::reclaim(int device) noexcept {
+  Retired retired;
+  const std::scoped_lock guard(lock_);
+  while (Variant* const oldest = oldest_free(kept_, device)) {
+    ++oldest->of->statistics.evicted;
+    retired.push_back(remove(*oldest->of, oldest));
+  }
+  return !retired.empty();
+}
+
+void Variants::device_reset(int device) noexcept {
+  for (std::size_t i = 0; i < kept_.size();) {
+    Variant* const variant = kept_[i];
+    if (variant->device != device || variant->owner != nullptr) {
+      ++i;
+      continue;
+    }
+    variant->exec = nullptr;
+    variant->graph = nullptr;
+    variant->done = nullptr;
+    static_cast<void>(remove(*variant->of, variant));
+  }
+}
+
+// --- which one serves a binding ---
 
 Variant* Variants::take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {
   for (const auto& variant : of.variants) {
@@ -42,90 +172,93 @@ Variant* Variants::take_free(Template& of, const Binding& binding, int device, c
   return nullptr;
 }
 
-std::unique_ptr<Variant> Variants::remove(Template& of, const Variant* variant) noexcept {
-  for (auto& held : of.variants) {
-    if (held.get() != variant) continue;
-    std::unique_ptr<Variant> removed = std::move(held);
-    held = std::move(of.variants.back());
-    of.variants.pop_back();
-    removed->owner = nullptr;
-    return removed;
-  }
-  return nullptr;
-}
-
-/// A free variant with nodes of its own that the runtime is known to update correctly for this binding. Under lock_.
-Variant* Variants::choose_patchable(Template& of, const Binding& binding, int device) {
-  if (settings_.strategy == Strategy::kVariant || settings_.strategy == Strategy::kRecord) return nullptr;
-  if (settings_.strategy == Strategy::kAuto && of.variants.size() < kVariantsBeforePatching) return nullptr;
-  Variant* chosen = nullptr;
-  for (const auto& variant : of.variants) {
-    if (variant->owner != nullptr || variant->device != device || variant->graph == nullptr ||
-        variant->slots != nullptr || variant->patches >= settings_.patch_budget || !variant->launches.complete())
+/// A free variant with nodes of its own that the runtime is known to update correctly for this binding: one that was
+/// patched before, so that the others keep what they have, else the least recently used. Under the lock.
+Variants::Candidate Variants::find_patchable(Template& of, const Binding& binding, int device) {
+  Candidate best;
+  for (const auto& held : of.variants) {
+    Variant& variant = *held;
+    if (variant.owner != nullptr || variant.device != device || variant.graph == nullptr || variant.slots != nullptr ||
+        !variant.keep)
       continue;
-    if (chosen == nullptr || variant->last_used < chosen->last_used) chosen = variant.get();
+    const bool better =
+        best.variant == nullptr || (variant.patches != 0) > (best.variant->patches != 0) ||
+        ((variant.patches != 0) == (best.variant->patches != 0) && variant.last_used < best.variant->last_used);
+    if (!better || !variant.launches.complete()) continue;
+    std::size_t differing = 0;
+    bool exact = true;
+    for (const Operation& operation : of.operations) {
+      if (!differs(operation, variant.baked, binding)) continue;
+      exact = patch_is_exact(operation.signature);
+      if (!exact) break;
+      ++differing;
+    }
+    if (!exact) continue;
+    if (variant.patches + differing > settings_.patch_budget) {
+      if (variant.patches == 0) continue;  // the budget is less than one binding needs
+      variant.keep = false;
+      ++of.statistics.replaced;
+      continue;
+    }
+    best = {&variant, differing};
   }
-  if (chosen == nullptr) return nullptr;
-  for (const Operation& operation : of.operations)
-    if (makes_node(operation.signature.kind) && operation.signature.kind != OperationKind::kKernel &&
-        !same_payload(operation, chosen->baked, binding))
-      return nullptr;  // rule 9: kernels only
-  return chosen;
+  return best;
 }
 
-Variant* Variants::patch_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {
-  Variant* chosen;
-  {
-    const std::scoped_lock guard(lock_);
-    chosen = choose_patchable(of, binding, device);
-    if (chosen == nullptr) return nullptr;
-    chosen->owner = owner;
-    chosen->last_used = ++clock_;
-  }
+/// Under the lock. *candidate: what is to be patched.
+Way Variants::decide(Template& of, const Binding& binding, int device, Candidate* candidate) {
+  const BindingHistory::Noted noted = of.history.note(binding);
+  ++of.statistics.bindings;
+  CostModel::Question question;
+  question.strategy = settings_.strategy;
+  question.is_volatile = noted.is_volatile;
+  question.seen = noted.seen;
+  question.nodes = of.node_count;
+  question.budget = settings_.patch_budget;
+  question.spent_ns = of.spent_ns;
+  question.last = of.last_way;
+  for (const auto& variant : of.variants) question.kept += variant->slots == nullptr && variant->keep ? 1 : 0;
+  *candidate = {};
+  if (of.may_patch && (settings_.strategy == Strategy::kAuto || settings_.strategy == Strategy::kPatch))
+    *candidate = find_patchable(of, binding, device);
+  question.patchable = candidate->variant != nullptr;
+  question.differing = candidate->differing;
+  const Way way = costs().choose(question);
+  if (way == Way::kPatch && noted.seen)
+    of.spent_ns += costs().patch_ns(of.node_count, candidate->differing, settings_.patch_budget);
+  else if (way != Way::kPatch)
+    of.spent_ns = 0;
+  of.last_way = way;
+  return way;
+}
+
+/// Sets the nodes that differ. The variant is owned. False: half patched, of no use any more.
+bool Variants::patch(Template& of, const Binding& binding, Variant& variant) {
   const SavedDevice scope;
-  scope.set(device);
+  scope.set(variant.device);
   std::uint32_t patched = 0;
-  bool failed = false;
-  for (std::size_t i = 0; i < of.operations.size() && !failed; ++i) {
+  std::size_t memory = 0;
+  bool ok = true;
+  const LastErrorScope last_error;
+  const CostTimer timer;
+  for (std::size_t i = 0; i < of.operations.size() && ok; ++i) {
     const Operation& operation = of.operations[i];
-    if (!makes_node(operation.signature.kind) || same_payload(operation, chosen->baked, binding)) continue;
-    failed = patch_exec(operation, binding, chosen->exec, chosen->nodes[i]) != hipSuccess;
+    if (!differs(operation, variant.baked, binding)) continue;
+    ok = patch_exec(operation, binding, variant.exec, variant.nodes[i]) == hipSuccess;
     ++patched;
+    memory += argument_memory(operation);
   }
+  if (ok) timer.stop(Cost::kPatchNode, patched);
   std::unique_ptr<Variant> broken;
   const std::scoped_lock guard(lock_);
-  chosen->patches += patched;
+  variant.patches += patched;
   of.statistics.patched_nodes += patched;
-  if (failed) {
-    broken = remove(of, chosen);  // half patched: of no use any more
-    return nullptr;
-  }
-  chosen->baked = binding;
-  return chosen;
-}
-
-/// Takes a new variant into the template, and what that pushes out.
-Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner) {
-  Retired retired;
-  const std::scoped_lock guard(lock_);
-  variant->owner = owner;
-  variant->last_used = ++clock_;
-  Variant* const adopted = variant.get();
-  of.variants.push_back(std::move(variant));
-  ++of.statistics.instantiates;
-  trim(of, &retired);
-  return adopted;
-}
-
-void Variants::trim(Template& of, Retired* retired) {
-  while (of.variants.size() > settings_.most_variants) {
-    const Variant* oldest = nullptr;
-    for (const auto& variant : of.variants)
-      if (variant->owner == nullptr && (oldest == nullptr || variant->last_used < oldest->last_used))
-        oldest = variant.get();
-    if (oldest == nullptr) return;
-    retired->push_back(remove(of, oldest));
-  }
+  hold(variant, memory);
+  if (ok)
+    variant.baked = binding;
+  else
+    broken = remove(of, &variant);
+  return ok;
 }
 
 hipError_t Variants::build(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made) {
@@ -138,37 +271,60 @@ hipError_t Variants::build(Template& of, const Binding& binding, int device, std
   hipError_t result = hipSuccess;
   if (variant == nullptr) {
     variant = std::make_unique<Variant>();
+    const CostTimer timer;
     result = build_graph(of.operations, binding, &variant->graph, &variant->nodes);
     if (result != hipSuccess) return result;
+    timer.stop(Cost::kBuildNode, of.node_count);
   }
   const SavedDevice scope;
   scope.set(device);
+  const CostTimer timer;
   result = pool().retry_after_trim(
       device, [&] { return next().hipGraphInstantiate(&variant->exec, variant->graph, nullptr, nullptr, 0); });
   if (result != hipSuccess) {
     variant->exec = nullptr;
     return result;
   }
+  timer.stop(Cost::kInstantiateNode, of.node_count);
   variant->device = device;
   variant->baked = binding;
   *made = std::move(variant);
   return hipSuccess;
 }
 
-hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Variant** variant) {
+hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served) {
   Template& of = *exec.of;
-  if (of.plan != nullptr && obtain_staged(exec, binding, variant) == hipSuccess) return hipSuccess;
+  if (of.plan != nullptr && of.may_stage && obtain_staged(exec, binding, &served->variant) == hipSuccess) {
+    served->way = Way::kStage;
+    return hipSuccess;
+  }
+  Candidate candidate;
   {
     const std::scoped_lock guard(lock_);
-    *variant = take_free(of, binding, exec.device, &exec);
-    if (*variant != nullptr) {
+    served->variant = take_free(of, binding, exec.device, &exec);
+    if (served->variant != nullptr) {
+      served->way = Way::kSame;
       ++avoided_;
       ++of.statistics.instantiates_avoided;
       return hipSuccess;
     }
+    served->way = decide(of, binding, exec.device, &candidate);
+    if (served->way == Way::kPatch) {
+      candidate.variant->owner = &exec;
+      candidate.variant->last_used = ++clock_;
+    }
   }
-  *variant = patch_free(of, binding, exec.device, &exec);
-  if (*variant != nullptr) return hipSuccess;
+  log_debug("graph %llu, %zu operations: a new binding is served by %s (an exec costs %.0f ns, %zu nodes patched %.0f)",
+            static_cast<unsigned long long>(of.number), of.node_count, way_name(served->way),
+            costs().exec_ns(of.node_count), candidate.differing,
+            costs().patch_ns(of.node_count, candidate.differing, settings_.patch_budget));
+  if (served->way == Way::kPatch) {
+    if (patch(of, binding, *candidate.variant)) {
+      served->variant = candidate.variant;
+      return hipSuccess;
+    }
+    served->way = Way::kVariant;
+  }
   std::unique_ptr<Variant> made;
   // From a graph of our own, whose nodes can be patched; where that fails, from the program's.
   hipError_t result = hipErrorNotSupported;
@@ -178,7 +334,8 @@ hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const Nat
   }
   if (result != hipSuccess && native != nullptr) result = (*native)(&made);
   if (result != hipSuccess) return result;
-  *variant = adopt(of, std::move(made), &exec);
+  made->keep = served->way != Way::kRecord;
+  served->variant = adopt(of, std::move(made), &exec);
   return hipSuccess;
 }
 

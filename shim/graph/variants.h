@@ -1,12 +1,17 @@
 // variants.h: the execs a template keeps, and which of them serves a binding.
 //
-// A virtual exec needs a variant with its binding baked in: obtain() takes a free one that has it; else patches a free
-// one, where the runtime is known to update the differing nodes correctly (rule 9); else makes one. A variant is free
-// when its holder is gone and its last launch is known to be complete (rule 20); until then another is made. What
-// serves a binding exists when obtain() returns success, so a launch only selects (rule 15).
+// A virtual exec needs a variant with its binding baked in: obtain() takes a free one that has it; else the cost model
+// (cost_model.h) says whether a free one is patched, where the runtime is known to update the differing nodes correctly
+// (patch_table.h), or another is made, to keep or for this use only. A variant is free when its holder is gone and its
+// last launch is known to be complete (rule 20); until then another is made. What serves a binding exists when obtain()
+// returns success, so a launch only selects (rule 15).
 //
-// Invariants: a variant whose patch failed is never used again. At most `most_variants` a template, as far as they are
-// free; the least recently used go first.
+// Bounded: so many variants a template, so many bytes of device memory a device; the least recently used free ones go
+// first. They go only in calls of the program that make or free something themselves (evict(), reclaim()), and never
+// while they may still run. What an exec holds is an estimate: HIP does not tell, and a difference of hipMemGetInfo
+// counts what other threads do. It takes kernel argument memory, 128 KiB beyond, and takes more with every patch.
+//
+// Invariants: a variant whose patch failed, or that was patched `patch_budget` times, serves no further binding.
 // Errors: HIP's. Threads: any. Lock: that of Graphs (kTemplates), never held across next but where a function says
 // "under the lock": its caller holds it.
 // Not here: handles, graphs and launches (graphs.h), slots (memory/slot_set.h), what a launch copies (staging.h).
@@ -16,6 +21,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "policy/values.h"
@@ -23,6 +29,7 @@
 #include "shim/graph/template.h"
 #include "shim/graph/virtual_exec.h"
 #include "shim/lock_rank.h"
+#include "shim/units.h"
 
 namespace graphpool {
 
@@ -31,9 +38,14 @@ struct GraphSettings {
   bool reuse = true;
   Strategy strategy = Strategy::kAuto;
   std::size_t most_templates = 256;
-  std::size_t most_variants = 8;      ///< of one template
-  std::uint32_t patch_budget = 1000;  ///< patches of one exec before it is replaced
+  std::size_t most_recording_bytes = 64 * kMiB;  ///< host memory of all recordings
+  std::size_t most_variants = 8;                 ///< of one template
+  std::size_t most_variant_bytes = 512 * kMiB;   ///< device memory of all variants, a device
+  std::uint32_t patch_budget = 1000;             ///< patches of one exec before it is replaced
 };
+
+/// Device memory an exec of these operations is taken to hold.
+std::size_t exec_memory(const std::vector<Operation>& operations) noexcept;
 
 class Variants {
  public:
@@ -45,31 +57,53 @@ class Variants {
 
   Variants(Lock& lock, const GraphSettings& settings) noexcept : lock_(lock), settings_(settings) {}
 
-  /// The variant that serves this binding, owned by `exec`: a free one that has it, a patched one, or a new one.
-  hipError_t obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Variant** variant);
+  struct Served {
+    Variant* variant = nullptr;
+    Way way = Way::kSame;
+  };
+  /// The variant that serves this binding, owned by `exec`.
+  hipError_t obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served);
 
   /// An exec from a graph of our own.
   hipError_t build(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made);
 
   /// Under the lock: takes a variant out of its template.
   std::unique_ptr<Variant> remove(Template& of, const Variant* variant) noexcept;
-  /// Under the lock: where a template has too many variants, the least recently used free ones go.
-  void trim(Template& of, Retired* retired);
+  /// Under the lock: what is not to be kept goes, and, where there is too much, the least recently used.
+  void evict(Template& of, Retired* retired);
+  /// Memory has run out: every free variant of the device (all: -1) goes. Returns whether there was one.
+  bool reclaim(int device) noexcept;
+  /// Under the lock: the device is being reset; what the runtime made there is forgotten without a call.
+  void device_reset(int device) noexcept;
 
-  /// Under the lock: instantiates that a free variant served.
+  /// Under the lock: instantiates that a free variant served; bytes held on a device.
   std::uint64_t avoided() const noexcept { return avoided_; }
+  std::size_t held_bytes(int device) const noexcept;
+  std::size_t peak_bytes(int device) const noexcept;
 
  private:
+  struct Held {
+    std::size_t bytes = 0, peak_bytes = 0;
+  };
+  struct Candidate {
+    Variant* variant = nullptr;
+    std::size_t differing = 0;
+  };
   hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant);
   Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
-  Variant* choose_patchable(Template& of, const Binding& binding, int device);
-  Variant* patch_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
+  Way decide(Template& of, const Binding& binding, int device, Candidate* candidate);
+  Candidate find_patchable(Template& of, const Binding& binding, int device);
+  bool patch(Template& of, const Binding& binding, Variant& variant);
   Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
+  Variant* oldest_free(const std::vector<Variant*>& among, int device);
+  void hold(Variant& variant, std::size_t bytes);
 
   Lock& lock_;
   const GraphSettings& settings_;
   std::uint64_t clock_ = 0;  ///< orders uses of variants
   std::uint64_t avoided_ = 0;
+  std::vector<Variant*> kept_;  ///< of all templates
+  std::unordered_map<int, Held> held_;
 };
 
 }  // namespace graphpool

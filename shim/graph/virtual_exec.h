@@ -20,6 +20,7 @@ class VirtualExec {
   std::unique_ptr<Variant> own;  ///< a tainted variant
   int device = 0;
   RankedMutex<LockRank::kExecs> lock;   ///< the fields below and the choice of variant
+  Way way = Way::kSame;                 ///< how the binding is served
   Binding binding;                      ///< the program's
   std::vector<char*> bases;             ///< staged: the program's buffers
   std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for

@@ -643,7 +643,8 @@ bool Pool::trim(int device, std::size_t bytes) noexcept {
 }
 
 bool Pool::give_back(int device) noexcept {
-  bool any = free_retired_slots(device);
+  bool any = reclaim_ != nullptr && reclaim_(device);
+  any = free_retired_slots(device) || any;
   const int first = device < 0 ? 0 : device, last = device < 0 ? kMaxDevices - 1 : device;
   for (int each = first; each <= last; ++each) {
     while (give_back_oldest(each) > 0) {

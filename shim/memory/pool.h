@@ -109,6 +109,9 @@ class Pool {
 
   /// Before the first allocation.
   void configure(const PoolSettings& settings, Decider decide) noexcept;
+  /// Asked, without a lock held, for device memory of others when a call has failed for memory: whether any was given.
+  using Reclaim = bool (*)(int device);
+  void set_reclaim(Reclaim reclaim) noexcept { reclaim_ = reclaim; }
   /// Nothing is kept from now on; what is kept is given back. What was handed out is still known.
   void disable() noexcept;
   /// Whether memory is kept and handed out again now.
@@ -268,6 +271,7 @@ class Pool {
   std::atomic<std::size_t> vmm_blocks_{0};
   PoolSettings settings_;
   Decider decide_ = nullptr;
+  Reclaim reclaim_ = nullptr;
   mutable RankedMutex<LockRank::kBlocks> lock_;
   std::unordered_map<PoolKey, std::unique_ptr<FreeList>, KeyHash> lists_;
   std::array<Device, kMaxDevices> devices_{};

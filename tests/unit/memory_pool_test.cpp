@@ -445,6 +445,20 @@ TEST_F(PoolTest, rule_25_KeptMemoryIsGivenBackBeforeACallFails) {
   EXPECT_EQ(calls, 1) << "nothing was there to give back";
 }
 
+TEST_F(PoolTest, others_give_memory_back_before_a_call_fails_for_it) {
+  static int asked_for;
+  asked_for = -2;
+  pool.set_reclaim([](int device) {
+    asked_for = device;
+    return true;
+  });
+  int calls = 0;
+  const hipError_t error = pool.retry_after_trim(1, [&] { return ++calls == 1 ? hipErrorOutOfMemory : hipSuccess; });
+  EXPECT_EQ(error, hipSuccess);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(asked_for, 1);
+}
+
 TEST_F(PoolTest, TrimByBytes) {
   char* a = get(kMiB);
   char* b = get(2 * kMiB);

@@ -1,0 +1,106 @@
+// cost_model.h: what the ways to serve a binding cost on this machine, and which of them is chosen.
+//
+// Costs begin as built-in figures (measured on one H200, per node or byte). Each is replaced by what the engine's own
+// calls take from the first real one on: nothing is run for the sake of measuring, so nothing is measured at start-up
+// or inside a capture (rule 31). Later measurements are averaged in.
+//
+// The choice, for a binding that no free exec has:
+//   - a binding with volatile words gets no exec of its own (rule 30): patched, or recorded anew for one use;
+//   - the first few bindings of a template get an exec each: bindings often come in turn;
+//   - then what is cheaper. A patched node also uses up a share of an exec, which is replaced after a budget of
+//   patches;
+//   - a binding that was there before gets an exec once patching for such bindings has cost as much as an exec.
+// Hysteresis: a template changes between exec and patch only if the other way costs a fifth less.
+//
+// Threads: any, without lock. Units: nanoseconds. Not here: whether patching is exact (patch_table.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "policy/values.h"
+
+namespace graphpool {
+
+/// How a binding was served.
+enum class Way : std::uint8_t {
+  kSame,     ///< an exec had it
+  kPatch,    ///< an exec was patched
+  kVariant,  ///< another exec was made, and kept
+  kRecord,   ///< another exec was made, for this use only
+  kStage,    ///< copied through slots
+};
+inline constexpr std::size_t kWays = 5;
+const char* way_name(Way way) noexcept;
+
+enum class Cost : std::uint8_t {
+  kCaptureNode,      ///< one captured operation, when the program captures
+  kBuildNode,        ///< one node of a graph of our own
+  kInstantiateNode,  ///< one node of an exec
+  kFirstLaunchNode,  ///< what an exec's first launch takes, by node
+  kPatchNode,        ///< one node's parameters set
+  kCopy,             ///< one copy submitted
+  kCopyKiB,          ///< 1024 bytes copied on the device. Never measured: that would need a wait.
+};
+inline constexpr std::size_t kCosts = 7;
+const char* cost_name(Cost cost) noexcept;
+
+class CostModel {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  double ns(Cost cost) const noexcept;
+  bool measured(Cost cost) const noexcept { return counts_[index(cost)].load(std::memory_order_relaxed) != 0; }
+
+  /// So many operations took so long.
+  void observe(Cost cost, std::chrono::nanoseconds took, std::size_t operations) noexcept;
+
+  /// An exec of so many nodes: built, instantiated, launched for the first time.
+  double exec_ns(std::size_t nodes) const noexcept;
+  /// So many nodes of it patched, an exec lasting `budget` patches.
+  double patch_ns(std::size_t nodes, std::size_t differing, std::size_t budget) const noexcept;
+
+  struct Question {
+    Strategy strategy = Strategy::kAuto;
+    std::size_t nodes = 0;      ///< of the template
+    std::size_t differing = 0;  ///< nodes to be patched
+    bool patchable = false;     ///< a free exec is there, and all that differs is updated correctly
+    std::size_t budget = 1000;  ///< patches an exec lasts
+    std::size_t kept = 0;       ///< execs the template has
+    bool seen = false;          ///< the binding was there before
+    bool is_volatile = false;   ///< words differ that never come back
+    double spent_ns = 0;        ///< patching for bindings seen before has cost this since the last exec was made
+    Way last = Way::kVariant;
+  };
+  /// kPatch, kVariant or kRecord.
+  Way choose(const Question& question) const noexcept;
+
+  /// Execs a template gets before patching is thought of.
+  static constexpr std::size_t kExecsBeforePatching = 4;
+
+ private:
+  static constexpr std::size_t index(Cost cost) noexcept { return static_cast<std::size_t>(cost); }
+
+  std::array<std::atomic<std::uint64_t>, kCosts> ps_{};  ///< picoseconds, once measured
+  std::array<std::atomic<std::uint32_t>, kCosts> counts_{};
+};
+
+/// The process's.
+CostModel& costs() noexcept;
+
+/// Times what it encloses.
+class CostTimer {
+ public:
+  CostTimer() noexcept : began_(CostModel::Clock::now()) {}
+  void stop(Cost cost, std::size_t operations) const noexcept {
+    costs().observe(cost, CostModel::Clock::now() - began_, operations);
+  }
+
+ private:
+  CostModel::Clock::time_point began_;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,192 @@
+// Bindings that no exec has: which way serves them, what is kept for them, when it goes. The programs run natively and
+// under the library with several policies; GRAPHPOOL_GRAPH_* says which, and CPUHIP_VERSION which runtime is played.
+#include "captures.h"
+
+namespace captures {
+namespace {
+
+std::string policy(const char* key) {
+  const char* const value = std::getenv((std::string("GRAPHPOOL_GRAPH_") + key).c_str());
+  return value == nullptr ? "" : value;
+}
+
+bool runtime_is(const char* version) {
+  const char* const value = std::getenv("CPUHIP_VERSION");
+  return value != nullptr && std::strcmp(value, version) == 0;
+}
+
+Since exec_calls() {
+  return Since({"hipGraphInstantiate", "hipGraphExecDestroy", "hipGraphExecKernelNodeSetParams",
+                "hipGraphExecMemsetNodeSetParams", "hipGraphExecMemcpyNodeSetParams1D", "hipGraphExecHostNodeSetParams",
+                "hipModuleLaunchKernel", "hipStreamBeginCapture"});
+}
+
+int live_execs(const Since& since) { return since["hipGraphInstantiate"] - since["hipGraphExecDestroy"]; }
+
+/// A step whose binding never comes back.
+class Counting {
+ public:
+  void one() {
+    ++round_;
+    step(stream_, [&] {
+      OK(kernels().mix(stream_, buffer_.get(), kCount, round_));
+      OK(kernels().mix(stream_, buffer_.get(), kCount, 7));
+    });
+    value_ = mixed(mixed(value_, round_), 7);
+    EXPECT_EQ(value_, buffer_.value()) << "round " << round_;
+  }
+
+ private:
+  const Stream stream_;
+  const Buffer buffer_;
+  int round_ = 0, value_ = 0;
+};
+
+TEST(Rebinding, rule_30_what_is_kept_for_bindings_that_never_come_back_is_bounded) {
+  Counting counting;
+  const Since since = exec_calls();
+  for (int i = 0; i < 60; ++i) counting.one();
+  if (!under_library()) return;
+  const int patched = since["hipGraphExecKernelNodeSetParams"];
+  if (policy("STRATEGY") == "record") {
+    EXPECT_EQ(0, patched);
+    EXPECT_EQ(60, since["hipGraphInstantiate"]);
+    EXPECT_EQ(0, live_execs(since));
+  } else if (policy("STRATEGY") == "variant") {
+    EXPECT_EQ(0, patched);
+    EXPECT_EQ(60, since["hipGraphInstantiate"]);
+    EXPECT_EQ(16, live_execs(since));  // the default of `variants`
+  } else if (runtime_is("60342131")) {
+    EXPECT_EQ(0, patched);  // an update would keep a pointer of ours
+    EXPECT_EQ(60, since["hipGraphInstantiate"]);
+    EXPECT_LE(live_execs(since), 8);  // from then on the word is known to be volatile
+  } else if (!policy("PATCH_BUDGET").empty()) {
+    const int budget = std::stoi(policy("PATCH_BUDGET"));
+    EXPECT_GE(since["hipGraphInstantiate"], 60 / (budget + 1));  // each serves one binding new and `budget` patched
+    EXPECT_LE(live_execs(since), 8);
+  } else if (policy("VARIANT_MEMORY") == "0") {
+    EXPECT_EQ(60, since["hipGraphInstantiate"]);
+    EXPECT_EQ(0, live_execs(since));
+  } else if (policy("STRATEGY") == "patch") {
+    EXPECT_EQ(59, patched);
+    EXPECT_EQ(1, since["hipGraphInstantiate"]);
+  } else {
+    EXPECT_GT(patched, 40);
+    EXPECT_LE(live_execs(since), 8);
+  }
+}
+
+TEST(Rebinding, bindings_that_come_in_turn_have_an_exec_each) {
+  const Stream stream;
+  const Buffer buffers[3];
+  int values[3] = {};
+  const auto one = [&](int i) {
+    step(stream, [&] { OK(kernels().mix(stream, buffers[i % 3].get(), kCount, 5)); });
+    values[i % 3] = mixed(values[i % 3], 5);
+    EXPECT_EQ(values[i % 3], buffers[i % 3].value()) << "step " << i;
+  };
+  for (int i = 0; i < 3; ++i) one(i);
+  const Since since = exec_calls();
+  for (int i = 3; i < 12; ++i) one(i);
+  if (!under_library() || !policy("VARIANT_MEMORY").empty()) return;
+  if (policy("STRATEGY").empty() || policy("STRATEGY") == "variant") {
+    EXPECT_EQ(0, since["hipGraphInstantiate"]);
+    EXPECT_EQ(0, since["hipGraphExecKernelNodeSetParams"]);
+  }
+}
+
+TEST(Rebinding, rule_09_a_node_is_patched_only_where_the_runtime_updates_it_correctly) {
+  const Stream stream;
+  const Buffer buffer, other;
+  const Since since = exec_calls();
+  for (int i = 1; i <= 30; ++i) {
+    step(stream, [&] {
+      OK(hipMemsetD32Async(buffer.get(), i, kCount, stream));
+      OK(hipMemcpyAsync(other.get(), buffer.get() + i % 2, kCount * sizeof(int) / 2, hipMemcpyDeviceToDevice, stream));
+      OK(kernels().mix(stream, buffer.get(), kCount, i));
+    });
+    EXPECT_EQ(mixed(i, i), buffer.value()) << "step " << i;
+  }
+  if (!under_library() || !policy("STRATEGY").empty() || !policy("VARIANT_MEMORY").empty()) return;
+  EXPECT_EQ(2, since["hipStreamBeginCapture"] - 28);
+  if (runtime_is("60342131") || runtime_is("70051831")) {
+    EXPECT_EQ(0, since["hipGraphExecMemsetNodeSetParams"]);
+    EXPECT_EQ(0, since["hipGraphExecMemcpyNodeSetParams1D"]);
+    EXPECT_EQ(30, since["hipGraphInstantiate"]);  // the fill differs, and must not be set
+  } else if (policy("PATCH_BUDGET").empty()) {
+    EXPECT_GT(since["hipGraphExecMemsetNodeSetParams"], 10);
+    EXPECT_GT(since["hipGraphExecKernelNodeSetParams"], 10);
+  }
+}
+
+void add_one(void* value) { ++*static_cast<int*>(value); }
+
+TEST(Rebinding, rule_09_a_host_function_is_never_patched) {
+  const Stream stream;
+  const Buffer buffer;
+  std::vector<int> counts(20);
+  const Since since = exec_calls();
+  for (int& count : counts) {
+    step(stream, [&] {
+      OK(kernels().mix(stream, buffer.get(), kCount, 1));
+      OK(hipLaunchHostFunc(stream, add_one, &count));
+    });
+  }
+  for (const int count : counts) EXPECT_EQ(1, count);
+  EXPECT_EQ(0, since["hipGraphExecHostNodeSetParams"]);
+}
+
+TEST(Rebinding, rule_15_execs_go_only_in_instantiate_destroy_and_allocation) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 10; ++i) {
+    const hipGraph_t graph = capture(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, i)); });
+    const hipGraph_t other = capture(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, 1000 + i)); });
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    const Since since = exec_calls();
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult result;
+    OK(hipGraphExecUpdate(exec, other, &node, &result));
+    // The update has made what serves the new binding; the launch makes nothing.
+    const Since launches = exec_calls();
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    EXPECT_EQ(0, launches["hipGraphInstantiate"]);
+    EXPECT_EQ(0, launches["hipGraphExecKernelNodeSetParams"]);
+    EXPECT_EQ(0, since["hipGraphExecDestroy"]);
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    OK(hipGraphDestroy(other));
+    value = mixed(mixed(value, i), 1000 + i);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+  }
+}
+
+TEST(Rebinding, rule_30_recordings_are_bounded) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  const auto one = [&](int length) {
+    step(stream, [&] {
+      for (int i = 0; i < length; ++i) OK(kernels().mix(stream, buffer.get(), kCount, i));
+    });
+    for (int i = 0; i < length; ++i) value = mixed(value, i);
+    EXPECT_EQ(value, buffer.value()) << length;
+  };
+  for (int length = 1; length <= 60; ++length) one(length);
+  const Since since = exec_calls();
+  one(60);  // the newest is known
+  const int newest = since["hipModuleLaunchKernel"];
+  one(1);
+  if (!under_library()) return;
+  EXPECT_EQ(0, newest);
+  // Of 60 recordings the first is gone where they may not hold much memory.
+  EXPECT_EQ(policy("RECORDING_MEMORY").empty() ? 0 : 1, since["hipModuleLaunchKernel"]);
+}
+
+}  // namespace
+}  // namespace captures

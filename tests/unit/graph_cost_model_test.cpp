@@ -1,0 +1,140 @@
+// Which way a binding is served, with costs the test sets.
+#include <gtest/gtest.h>
+
+#include "shim/graph/cost_model.h"
+
+namespace graphpool {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// An exec costs 1000 ns a node, a patch 100 ns.
+void set_costs(CostModel& model, int exec = 1000, int patch = 100) {
+  model.observe(Cost::kBuildNode, nanoseconds(0), 1);
+  model.observe(Cost::kFirstLaunchNode, nanoseconds(0), 1);
+  model.observe(Cost::kInstantiateNode, nanoseconds(exec), 1);
+  model.observe(Cost::kPatchNode, nanoseconds(patch), 1);
+}
+
+/// A template of 100 nodes with all its first execs, half of whose nodes differ.
+CostModel::Question question() {
+  CostModel::Question question;
+  question.nodes = 100;
+  question.differing = 50;
+  question.patchable = true;
+  question.budget = 100'000;
+  question.kept = CostModel::kExecsBeforePatching;
+  return question;
+}
+
+TEST(CostModel, built_in_until_measured_then_averaged) {
+  CostModel model;
+  for (std::size_t i = 0; i < kCosts; ++i) {
+    EXPECT_GT(model.ns(static_cast<Cost>(i)), 0) << cost_name(static_cast<Cost>(i));
+    EXPECT_FALSE(model.measured(static_cast<Cost>(i)));
+  }
+  model.observe(Cost::kPatchNode, nanoseconds(8000), 10);
+  EXPECT_TRUE(model.measured(Cost::kPatchNode));
+  EXPECT_FALSE(model.measured(Cost::kInstantiateNode));
+  EXPECT_DOUBLE_EQ(800, model.ns(Cost::kPatchNode));
+  model.observe(Cost::kPatchNode, nanoseconds(1600), 1);
+  EXPECT_DOUBLE_EQ(900, model.ns(Cost::kPatchNode));  // one eighth of the way
+  model.observe(Cost::kPatchNode, nanoseconds(5), 0);
+  EXPECT_DOUBLE_EQ(900, model.ns(Cost::kPatchNode));
+}
+
+TEST(CostModel, a_patch_also_uses_up_its_exec) {
+  CostModel model;
+  set_costs(model);
+  EXPECT_DOUBLE_EQ(100'000, model.exec_ns(100));
+  EXPECT_DOUBLE_EQ(10 * (100 + 100'000 / 1000.0), model.patch_ns(100, 10, 1000));
+}
+
+TEST(CostModel, the_first_bindings_get_an_exec_each) {
+  CostModel model;
+  set_costs(model);
+  auto asked = question();
+  asked.kept = CostModel::kExecsBeforePatching - 1;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  asked.kept = CostModel::kExecsBeforePatching;
+  EXPECT_EQ(Way::kPatch, model.choose(asked));
+}
+
+TEST(CostModel, what_cannot_be_patched_gets_an_exec) {
+  CostModel model;
+  set_costs(model);
+  auto asked = question();
+  asked.patchable = false;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  asked.is_volatile = true;
+  EXPECT_EQ(Way::kRecord, model.choose(asked));
+}
+
+TEST(CostModel, rule_30_volatile_words_never_get_an_exec_of_their_own) {
+  CostModel model;
+  set_costs(model);
+  auto asked = question();
+  asked.is_volatile = true;
+  asked.kept = 0;
+  EXPECT_EQ(Way::kPatch, model.choose(asked));
+  for (int i = 0; i < 200; ++i) set_costs(model, 1, 1'000'000);
+  EXPECT_EQ(Way::kRecord, model.choose(asked));
+}
+
+TEST(CostModel, bindings_that_come_back_get_an_exec_once_patching_has_cost_one) {
+  CostModel model;
+  set_costs(model);
+  auto asked = question();
+  asked.seen = true;
+  asked.last = Way::kPatch;
+  const double patch = model.patch_ns(asked.nodes, asked.differing, asked.budget);
+  int patches = 0;
+  while (model.choose(asked) == Way::kPatch) {
+    asked.spent_ns += patch;
+    ASSERT_LT(++patches, 100);
+  }
+  EXPECT_EQ(static_cast<int>(model.exec_ns(asked.nodes) / patch), patches);
+}
+
+TEST(CostModel, hysteresis_keeps_the_way_while_costs_are_close) {
+  CostModel model;
+  set_costs(model, 1000, 950);
+  auto asked = question();
+  asked.differing = 100;
+  asked.last = Way::kVariant;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));  // 5 % cheaper is not enough to change
+  asked.last = Way::kPatch;
+  EXPECT_EQ(Way::kPatch, model.choose(asked));
+  asked.differing = 70;
+  asked.last = Way::kVariant;
+  EXPECT_EQ(Way::kPatch, model.choose(asked));  // a third is
+}
+
+TEST(CostModel, a_strategy_is_obeyed) {
+  CostModel model;
+  set_costs(model);
+  auto asked = question();
+  asked.strategy = Strategy::kVariant;
+  asked.is_volatile = true;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  asked.strategy = Strategy::kRecord;
+  EXPECT_EQ(Way::kRecord, model.choose(asked));
+  asked.strategy = Strategy::kPatch;
+  asked.kept = 1;
+  EXPECT_EQ(Way::kPatch, model.choose(asked));
+  asked.patchable = false;
+  asked.is_volatile = false;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));
+}
+
+TEST(CostModel, ways_have_names) {
+  EXPECT_STREQ("same", way_name(Way::kSame));
+  EXPECT_STREQ("patch", way_name(Way::kPatch));
+  EXPECT_STREQ("variant", way_name(Way::kVariant));
+  EXPECT_STREQ("record", way_name(Way::kRecord));
+  EXPECT_STREQ("stage", way_name(Way::kStage));
+  EXPECT_STREQ("copy_kib", cost_name(Cost::kCopyKiB));
+}
+
+}  // namespace
+}  // namespace graphpool
