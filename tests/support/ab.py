@@ -5,8 +5,11 @@ LIST is the JSON file that meson writes of all benchmarks (tests/bench/meson.bui
            this one process tree; each figure gets the median and the spread over the runs of both, the difference of the
            medians and their ratio
   command  any command: its wall time, measured in the same way
+  counts   a HIP program on the CPU runtime: how often it calls what the runtime is asked to do, for each call of `per` in
+           the native run, by the runtime's journal; what was staged, by the library's report
   alone    a program that measures by itself; its figures are taken as they are
---json: one JSON object a benchmark, one a line. --quick: few runs.
+A benchmark may say how many `runs` it needs, and with --quick `quick_runs`, and take `arguments` or `quick_arguments`.
+--json: one JSON object a benchmark, one a line. --quick: few runs. What is being run is said on stderr.
 """
 import argparse
 import json
@@ -18,8 +21,15 @@ import time
 
 import runs
 
-RUNS = {'pair': 9, 'command': 201, 'alone': 1}
-QUICK_RUNS = {'pair': 3, 'command': 21, 'alone': 1}
+RUNS = {'pair': 9, 'command': 201, 'counts': 1, 'alone': 1}
+QUICK_RUNS = {'pair': 3, 'command': 21, 'counts': 1, 'alone': 1}
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f'\r\033[K{text}', end='', file=sys.stderr, flush=True)
+    elif text:
+        print(text, file=sys.stderr, flush=True)
 
 
 def wall_time_ms(command, preload):
@@ -35,19 +45,35 @@ def wall_time_ms(command, preload):
     return elapsed_ms
 
 
-def figures_of(benchmark, preload):
-    """One run: {figure: (unit, value)}."""
-    if benchmark['kind'] == 'command':
-        return {'wall time': ('ms', wall_time_ms(benchmark['command'], preload))}
+def run_program(benchmark, preload, counted):
     environment = dict(benchmark.get('environment', {}))
     if preload:
         environment.update(benchmark.get('library_environment', {}))
     done = runs.run(benchmark['command'], runtime=benchmark.get('runtime'), preload=preload, environment=environment,
-                    journal=False)
+                    journal=counted, report=counted and bool(preload))
     if done.code != 0:
         sys.exit(f'{benchmark["name"]}: code {done.code}\n{done.stderr}')
-    lines = [json.loads(line) for line in done.stdout.decode().splitlines() if line.startswith('{')]
-    return {line['figure']: (line['unit'], line['value']) for line in lines}
+    return done
+
+
+def figures_of(benchmark, preload):
+    """One run: {figure: (unit, value)}."""
+    if benchmark['kind'] == 'command':
+        return {'wall time': ('ms', wall_time_ms(benchmark['command'], preload))}
+    if benchmark['kind'] == 'counts':
+        return counts_of(benchmark, preload)
+    lines = run_program(benchmark, preload, False).stdout.decode().splitlines()
+    figures = [json.loads(line) for line in lines if line.startswith('{')]
+    return {figure['figure']: (figure['unit'], figure['value']) for figure in figures}
+
+
+def counts_of(benchmark, preload):
+    done = run_program(benchmark, preload, True)
+    units = done.calls[benchmark['per']]
+    figures = {f'{name} a {benchmark["per"]}': ('1', done.calls[name] / units) for name in benchmark['calls']}
+    figures[f'submissions a {benchmark["per"]}'] = ('1', sum(done.calls[name] for name in benchmark['calls']) / units)
+    figures[f'bytes staged a {benchmark["per"]}'] = ('B', done.report.get('bytes_staged', 0) / units)
+    return figures
 
 
 def spread(values):
@@ -55,28 +81,34 @@ def spread(values):
 
 
 def measure(benchmark, library, count):
+    name = benchmark['name']
     if benchmark['kind'] == 'alone':
-        return {name: {'unit': unit, 'value': value} for name, (unit, value) in figures_of(benchmark, ()).items()}
+        progress(f'{name} ...')
+        return {figure: {'unit': unit, 'value': value} for figure, (unit, value) in figures_of(benchmark, ()).items()}
     native, pooled = [], []
-    for _ in range(count):
+    for number in range(count):
+        if benchmark['kind'] != 'command' or number == 0:
+            progress(f'{name} {number + 1}/{count} ...')
         native.append(figures_of(benchmark, ()))
         pooled.append(figures_of(benchmark, (library,)))
     figures = {}
-    for name, (unit, _) in native[0].items():
-        before = spread([run[name][1] for run in native])
-        after = spread([run[name][1] for run in pooled])
-        figures[name] = {'unit': unit, 'native': before, 'library': after, 'difference': after['median'] - before['median'],
-                         'ratio': after['median'] / before['median'] if before['median'] else None}
+    for figure, (unit, _) in native[0].items():
+        before = spread([run[figure][1] for run in native])
+        after = spread([run[figure][1] for run in pooled])
+        figures[figure] = {'unit': unit, 'native': before, 'library': after,
+                           'difference': after['median'] - before['median'],
+                           'ratio': after['median'] / before['median'] if before['median'] else None}
     return figures
 
 
 def show(name, figures):
     for figure, values in figures.items():
         if 'value' in values:
-            print(f'{name:<14} {figure:<28} {values["value"]:>12.3f} {values["unit"]}')
+            print(f'{name:<14} {figure:<44} {values["value"]:>12.3f} {values["unit"]}')
         else:
-            print(f'{name:<14} {figure:<28} {values["native"]["median"]:>12.3f} {values["library"]["median"]:>12.3f} '
-                  f'{values["difference"]:>+12.3f} {values["unit"]:<3} {values["ratio"]:>9.3f}')
+            ratio = '' if values['ratio'] is None else f'{values["ratio"]:.3f}'
+            print(f'{name:<14} {figure:<44} {values["native"]["median"]:>12.3f} {values["library"]["median"]:>12.3f} '
+                  f'{values["difference"]:>+12.3f} {values["unit"]:<3} {ratio:>9}')
     sys.stdout.flush()
 
 
@@ -92,17 +124,21 @@ def main():
     for name in options.names:
         if name not in known:
             sys.exit(f"no benchmark '{name}'; there are: {' '.join(known)}")
-    print(f'{"benchmark":<14} {"figure":<28} {"native":>12} {"library":>12} {"difference":>12} {"":<3} {"ratio":>9}')
+    quick = 'quick_' if options.quick else ''
+    default_runs = QUICK_RUNS if options.quick else RUNS
+    print(f'{"benchmark":<14} {"figure":<44} {"native":>12} {"library":>12} {"difference":>12} {"":<3} {"ratio":>9}', flush=True)
     results = []
     for benchmark in listed['benchmarks']:
         if options.names and benchmark['name'] not in options.names:
             continue
-        count = (QUICK_RUNS if options.quick else RUNS)[benchmark['kind']]
+        benchmark['command'] = benchmark['command'] + benchmark.get(quick + 'arguments', [])
+        count = benchmark.get(quick + 'runs', default_runs[benchmark['kind']])
         figures = measure(benchmark, listed['library'], count)
+        progress('')
         show(benchmark['name'], figures)
         results.append({'name': benchmark['name'], 'about': benchmark['about'], 'runs': count, 'figures': figures})
-    if options.json:
-        pathlib.Path(options.json).write_text(''.join(json.dumps(result) + '\n' for result in results))
+        if options.json:  # after each, so that a run broken off leaves what it has measured
+            pathlib.Path(options.json).write_text(''.join(json.dumps(result) + '\n' for result in results))
 
 
 if __name__ == '__main__':

@@ -1,0 +1,139 @@
+// recapture.cpp: what a step costs that captures its graph again: by instantiating and destroying an exec each step,
+// and by updating one. Of a graph of so many kernels, none, 1 % or all have an argument that moves to an address never
+// used before. CPU time of the calling thread; the step's work is waited for outside of it.
+//
+// "operation" is the time a captured call takes, "allocations" how often the thread asked for host memory meanwhile.
+#include <hip/hiprtc.h>
+
+#include <string>
+
+#include "timing.h"
+
+extern "C" void* __libc_malloc(std::size_t bytes);
+
+namespace {
+thread_local std::size_t t_allocations = 0;
+}
+
+// Before the C library's own, for every object of the process. Only counts.
+extern "C" void* malloc(std::size_t bytes) {
+  ++t_allocations;
+  return __libc_malloc(bytes);
+}
+
+namespace {
+
+constexpr char kSource[] = R"(
+extern "C" __global__ void touch(float* out, const float* in, int n) {
+  if (n < 0) out[0] = in[0];
+}
+)";
+
+hipFunction_t compile() {
+  hiprtcProgram program = nullptr;
+  hipModule_t module = nullptr;
+  hipFunction_t function = nullptr;
+  std::size_t bytes = 0;
+  const auto done = [](hiprtcResult result) { bench::check(result == HIPRTC_SUCCESS ? hipSuccess : hipErrorUnknown); };
+  done(hiprtcCreateProgram(&program, kSource, "touch.hip", 0, nullptr, nullptr));
+  done(hiprtcCompileProgram(program, 0, nullptr));
+  done(hiprtcGetCodeSize(program, &bytes));
+  std::string code(bytes, '\0');
+  done(hiprtcGetCode(program, code.data()));
+  bench::check(hipModuleLoadData(&module, code.data()));
+  bench::check(hipModuleGetFunction(&function, module, "touch"));
+  return function;
+}
+
+class Steps {
+ public:
+  Steps() : function_(compile()) {
+    bench::check(hipStreamCreate(&stream_));
+    bench::check(hipMalloc(&memory_, kBytes));
+  }
+
+  /// One size of graph with so many kernels that move each step.
+  void measure(int kernels, int moved, bool update) {
+    const int steps = std::max(kWarmUp + 12, std::min(100, 20000 / kernels));
+    std::vector<double> whole, per_operation;
+    std::size_t allocations = 0, step_allocations = 0;
+    hipGraphExec_t exec = nullptr;
+    for (int step = 0; step < steps; ++step) {
+      if (moved > 0) ++place_;
+      const std::size_t before = t_allocations;
+      const double started = bench::thread_ns();
+      bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
+      const std::size_t before_operations = t_allocations;
+      const double first = bench::thread_ns();
+      for (int i = 0; i < kernels; ++i) launch(i, i < moved);
+      const double last = bench::thread_ns();
+      const std::size_t after_operations = t_allocations;
+      hipGraph_t graph = nullptr;
+      bench::check(hipStreamEndCapture(stream_, &graph));
+      if (exec == nullptr) {
+        bench::check(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      } else {
+        hipGraphNode_t node = nullptr;
+        hipGraphExecUpdateResult result{};
+        bench::check(hipGraphExecUpdate(exec, graph, &node, &result));
+      }
+      bench::check(hipGraphLaunch(exec, stream_));
+      double elapsed = bench::thread_ns() - started;
+      bench::check(hipStreamSynchronize(stream_));
+      const double destroying = bench::thread_ns();
+      bench::check(hipGraphDestroy(graph));
+      if (!update) {
+        bench::check(hipGraphExecDestroy(exec));
+        exec = nullptr;
+      }
+      elapsed += bench::thread_ns() - destroying;
+      if (step < kWarmUp) continue;
+      whole.push_back(elapsed);
+      per_operation.push_back((last - first) / kernels);
+      allocations += after_operations - before_operations;
+      step_allocations += t_allocations - before;
+    }
+    if (exec != nullptr) bench::check(hipGraphExecDestroy(exec));
+    const int counted = steps - kWarmUp;
+    const std::string name =
+        std::to_string(kernels) + (update ? " updated, " : " remade, ") + std::to_string(moved) + " moved";
+    bench::print((name + ": step").c_str(), bench::median(whole) / 1000, "us");
+    bench::print((name + ": operation").c_str(), bench::median(per_operation), "ns");
+    bench::print((name + ": allocations an operation").c_str(), double(allocations) / counted / kernels, "1");
+    bench::print((name + ": allocations a step").c_str(), double(step_allocations) / counted, "1");
+  }
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{64} << 20;
+  static constexpr int kWarmUp = 8;
+
+  void launch(int index, bool moves) {
+    auto* const base = static_cast<char*>(memory_);
+    void* out = base + 64 * static_cast<std::size_t>(index);
+    void* in = base + kBytes / 2 + (moves ? 64 * static_cast<std::size_t>(place_) % (kBytes / 2) : 0);
+    int n = 1;
+    void* arguments[] = {&out, &in, &n};
+    bench::check(hipModuleLaunchKernel(function_, 1, 1, 1, 1, 1, 1, 0, stream_, arguments, nullptr));
+  }
+
+  hipFunction_t function_;
+  hipStream_t stream_ = nullptr;
+  void* memory_ = nullptr;
+  int place_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Steps steps;
+  const int most = argc > 1 ? std::atoi(argv[1]) : 4000;
+  for (const int kernels : {1, 10, 100, 1000, 4000}) {
+    if (kernels > most) break;
+    for (const bool update : {false, true}) {
+      steps.measure(kernels, 0, update);
+      if (kernels >= 100) steps.measure(kernels, kernels / 100, update);
+      steps.measure(kernels, kernels, update);
+    }
+  }
+  return 0;
+}
