@@ -29,6 +29,7 @@ void configure_graphs(const Policy& policy) {
   settings.most_recording_bytes = policy.graph.recording_memory.bytes;
   settings.most_variants = policy.graph.variants;
   settings.most_variant_bytes = policy.graph.variant_memory.bytes;
+  settings.verify = policy.graph.verify;
   settings.patch_budget = policy.graph.patch_budget;
   pool().set_reclaim([](int device) { return graphs().reclaim(device); });
 }
@@ -42,7 +43,6 @@ void name_keys_without_effect(const Policy& policy) {
   no_effect(policy.graph.overlap, "graph.overlap");
   no_effect(policy.graph.collectives, "graph.collectives");
   no_effect(policy.graph.malloc_in_capture, "graph.malloc_in_capture");
-  no_effect(policy.graph.verify.mode != Verify::Mode::kOff, "graph.verify");
   no_effect(policy.graph.stage == Stage::kAuto, "stage = \"auto\" (it means never)");
   no_effect(!policy.compile.max.is_auto(), "compile.max");
 }

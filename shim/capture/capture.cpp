@@ -4,11 +4,13 @@
 #include <memory>
 #include <utility>
 
+#include "shim/capture/hit_rate.h"
 #include "shim/capture/operand.h"
 #include "shim/capture/session.h"
 #include "shim/coverage.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
+#include "shim/graph/node_check.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
@@ -243,8 +245,14 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   const bool own_handle = key == reinterpret_cast<StreamKey>(stream.handle);
   const bool may_be_virtual = active() && own_handle && graphs().settings().virtual_capture &&
                               !unknown_entries_in_use() && !g_virtual_off.load(std::memory_order_relaxed);
-  TreeNode* const known = may_be_virtual ? graphs().walk_begins(begin) : nullptr;
-  auto session = std::make_shared<CaptureSession>(stream, begin, known);
+  const void* const place = t_caller;
+  const bool follow = hit_rates().follow(place);
+  bool verify = false;
+  TreeNode* const known = may_be_virtual && follow ? graphs().walk_begins(begin, &verify) : nullptr;
+  using Mode = CaptureSession::Mode;
+  const Mode way = known == nullptr ? Mode::kRecord : verify ? Mode::kVerify : Mode::kCompare;
+  auto session = std::make_shared<CaptureSession>(stream, begin, known, way, follow ? place : nullptr);
+  if (!follow) session->spoil("captures that begin here seldom come back");
   if (!active() || unknown_entries_in_use()) session->spoil("the library does not see every call of this process");
   open_captures().add(key, std::move(session));
   return result;
@@ -253,7 +261,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
 hipError_t begin_foreign_capture(StreamArgument stream, Forward forward) {
   const hipError_t result = counted_begin(forward);
   if (result != hipSuccess) return result;
-  auto session = std::make_shared<CaptureSession>(stream, Signature{}, nullptr);
+  auto session = std::make_shared<CaptureSession>(stream, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
   session->spoil("captured into a graph of the program's");
   open_captures().add(stream_key(stream), std::move(session));
   return result;
@@ -284,15 +292,17 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     return result;
   }
   close(session);
-  const std::scoped_lock guard(session->lock());
+  std::unique_lock guard(session->lock());
   const bool by_passed = was_shell && !session->shell_is_empty(*graph);
   if (session->lost() || by_passed) {
+    guard.unlock();
     if (by_passed && !g_virtual_off.exchange(true))
       log_warn("operations reached a capture past the library: captures are left to the runtime from now on");
     static_cast<void>(next().hipGraphDestroy(*graph));
     *graph = nullptr;
     return hipErrorStreamCaptureInvalidated;
   }
+  if (session->place() != nullptr) hit_rates().ended(session->place(), was_shell || session->expected_template());
   if (was_shell) {
     static_cast<void>(next().hipGraphDestroy(*graph));
     *graph = graphs().make_virtual_graph(end, std::move(session->binding()));
@@ -301,9 +311,15 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   if (session->materialised() != nullptr) graphs().note_materialised(session->materialised());
   session->finish_recording();
   const char* why = session->spoilt();
-  if (why == nullptr && session->matches(*graph, &why)) {
+  std::uint32_t which = 0;
+  Template* const expected = session->expected_template();
+  if (why == nullptr && session->matches(*graph, &why, &which)) {
+    if (expected != nullptr) graphs().capture_verified(*expected);
     graphs().real_graph_captured(*graph, session->take_recording());
   } else {
+    guard.unlock();
+    if (expected != nullptr)
+      graphs().capture_differs(*expected, session->operations()[which], session->binding(), session->node(which), why);
     graphs().note_refused(why);
   }
   return hipSuccess;

@@ -25,6 +25,7 @@ struct TreeNode {
   TreeNode* next_sibling = nullptr;
   std::atomic<TreeNode*> first_child{nullptr};
   std::atomic<Template*> graph{nullptr};  ///< set where a recording ends
+  std::uint64_t walks = 0;                ///< beginnings, under the engine's lock: captures that might be verified
   std::atomic<std::uint32_t> grid[3]{};   ///< kernels: the largest grid the runtime has accepted here
 
   /// Whether a grid is within what the runtime has accepted here (rule 28).

@@ -25,13 +25,16 @@ void merge(std::vector<std::uint32_t>& tail, const std::vector<std::uint32_t>& m
 
 }  // namespace
 
-CaptureSession::CaptureSession(StreamArgument origin, const Signature& begin_signature, TreeNode* begin)
+CaptureSession::CaptureSession(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
+                               const void* place)
     : thread_(pthread_self()),
-      cursor_(begin),
+      cursor_(mode == Mode::kCompare ? begin : nullptr),
+      expected_(mode == Mode::kVerify ? begin : nullptr),
       walks_(begin != nullptr),
+      place_(place),
       doubts_seen_(g_capture_doubts.load(std::memory_order_acquire)) {
   streams_.push_back({stream_key(origin), origin.handle, {}});
-  if (begin != nullptr) {
+  if (shell()) {
     path_.push_back(begin);
   } else {
     operations_.push_back({begin_signature, 0, nullptr, {}});
@@ -87,12 +90,30 @@ void CaptureSession::check_status() {
   spoil("the runtime invalidated the capture");
 }
 
-TreeNode* CaptureSession::step(const Signature& signature) {
-  TreeNode* const child = cursor_->find(signature);
+TreeNode* CaptureSession::child_of(const TreeNode& at, const Signature& signature) const {
+  TreeNode* const child = at.find(signature);
   if (child == nullptr) return nullptr;
   if (signature.kind == OperationKind::kKernel &&
       !child->accepts(payload_at<KernelPayload>(binding_, child->operation.payload_offset).grid))
     return nullptr;
+  return child;
+}
+
+void CaptureSession::expect(const Signature& signature) {
+  if (expected_ != nullptr) expected_ = child_of(*expected_, signature);
+}
+
+Template* CaptureSession::expected_template() const {
+  if (expected_ == nullptr || spoilt_ != nullptr) return nullptr;
+  Signature end;
+  end.kind = OperationKind::kEnd;
+  const TreeNode* const found = expected_->find(end);
+  return found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
+}
+
+TreeNode* CaptureSession::step(const Signature& signature) {
+  TreeNode* const child = child_of(*cursor_, signature);
+  if (child == nullptr) return nullptr;
   cursor_ = child;
   path_.push_back(child);
   return child;
@@ -167,6 +188,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   Stream& fed = *find_stream(key);
   add_operation(signature, offset, writer.layout(), fed.tail, node);
   fed.tail.assign(1, index);
+  expect(signature);
   return result;
 }
 
@@ -190,6 +212,7 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
     if (step(signature) != nullptr) return result;
     materialise("an event record differs from every recording");
   }
+  expect(signature);
   add_operation(signature, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
   return result;
 }
@@ -221,6 +244,7 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     // The runtime knows this event from the time the capture was a shell: it stands for no node there.
     spoil("the runtime did not take a dependency");
   }
+  expect(signature);
   add_operation(signature, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
   return result;
 }
@@ -278,8 +302,8 @@ bool CaptureSession::shell_is_empty(hipGraph_t graph) const {
   return next().hipGraphGetNodes(graph, nullptr, &count) == hipSuccess && count == 0;
 }
 
-bool CaptureSession::matches(hipGraph_t graph, const char** why) const {
-  return nodes_match(graph, operations_, binding_, nodes_, why);
+bool CaptureSession::matches(hipGraph_t graph, const char** why, std::uint32_t* which) const {
+  return nodes_match(graph, operations_, binding_, nodes_, why, which);
 }
 
 TreeNode* CaptureSession::matched_end() {

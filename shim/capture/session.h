@@ -27,8 +27,15 @@ class CaptureSession {
     bool recorded_in_shell;  ///< the runtime knows it without nodes
   };
 
-  /// Sets up for a capture that has begun. `begin` is null for a capture that is recorded from its start.
-  CaptureSession(StreamArgument origin, const Signature& begin_signature, TreeNode* begin);
+  /// How a capture that has begun is followed.
+  enum class Mode : std::uint8_t {
+    kRecord,   ///< it is recorded
+    kCompare,  ///< it is a shell: compared with the tree
+    kVerify,   ///< it is recorded, and the tree walked beside it
+  };
+  /// `begin`: where such captures start in the tree; null: nowhere. `place`: whose call began it.
+  CaptureSession(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
+                 const void* place);
 
   hipError_t operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward);
   hipError_t record(StreamKey key, hipEvent_t event, Forward forward);
@@ -49,17 +56,23 @@ class CaptureSession {
   /// At the end, after a forwarded hipStreamEndCapture that gave `graph`. A shell: whether the runtime's graph is
   /// empty, as it must be. A real one: whether every node of it is what was recorded.
   bool shell_is_empty(hipGraph_t graph) const;
-  bool matches(hipGraph_t graph, const char** why) const;
+  bool matches(hipGraph_t graph, const char** why, std::uint32_t* which) const;
 
   /// A shell at its end: the recording it matched, or null.
   TreeNode* matched_end();
+  /// A verified capture at its end: the recording a shell would have matched, or null.
+  Template* expected_template() const;
 
   /// Adds the end of the recording; then it may be taken.
   void finish_recording();
+  const std::vector<Operation>& operations() const noexcept { return operations_; }
+  hipGraphNode_t node(std::uint32_t operation) const noexcept { return nodes_[operation]; }
   Recording take_recording() { return {std::move(operations_), std::move(binding_), std::move(nodes_)}; }
   Binding& binding() noexcept { return binding_; }
   /// Whether the capture started as a shell, and so holds the tree.
   bool walks() const noexcept { return walks_; }
+
+  const void* place() const noexcept { return place_; }
 
   void note_thread();
   void materialise(const char* why);
@@ -84,6 +97,9 @@ class CaptureSession {
                      std::vector<std::uint32_t> after, hipGraphNode_t node);
   /// Takes one step in the tree. Null: no such child; the caller makes the capture real.
   TreeNode* step(const Signature& signature);
+  TreeNode* child_of(const TreeNode& at, const Signature& signature) const;
+  /// The same beside a real capture that is to be verified.
+  void expect(const Signature& signature);
 
   RankedMutex<LockRank::kCapture> lock_;
   pthread_t thread_;
@@ -93,10 +109,12 @@ class CaptureSession {
 
   TreeNode* cursor_ = nullptr;         ///< shell: the last node matched
   std::vector<const TreeNode*> path_;  ///< shell: what was matched, beginning included
+  TreeNode* expected_ = nullptr;       ///< verified: where a shell would be
 
   std::vector<Operation> operations_;  ///< real: what was recorded, beginning included
   std::vector<hipGraphNode_t> nodes_;  ///< real: the node of each operation, null for those without
   const bool walks_;
+  const void* const place_;
   const char* spoilt_ = nullptr;
   const char* materialised_ = nullptr;
   bool lost_ = false;

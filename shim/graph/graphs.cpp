@@ -4,8 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "policy/policy.h"
+#include "shim/buffer_rules.h"
 #include "shim/capture/open_captures.h"
 #include "shim/entry.h"
+#include "shim/graph/node_check.h"
 #include "shim/graph/reissue.h"
 #include "shim/log.h"
 #include "shim/memory/pool.h"
@@ -22,6 +25,13 @@ std::size_t recording_memory(const std::vector<Operation>& operations) noexcept 
                       2 * std::size_t{operations.back().payload_offset};
   for (const Operation& operation : operations) bytes += operation.after.size() * sizeof operation.after[0];
   return bytes;
+}
+
+/// The name of the rule that stages this buffer.
+std::string staged_by(const char* base) {
+  const Block* const block = pool().table().find(base);
+  const BufferRule* const rule = block == nullptr ? nullptr : rule_of(*block);
+  return rule == nullptr ? "" : rule->name;
 }
 
 /// The reasons are a few literals, so they are told apart by address.
@@ -43,11 +53,46 @@ Graphs& graphs() noexcept {
 
 // --- captures ---
 
-TreeNode* Graphs::walk_begins(const Signature& begin) {
+TreeNode* Graphs::walk_begins(const Signature& begin, bool* verify) {
   const std::scoped_lock guard(lock_);
   TreeNode* const node = tree_.find_begin(begin);
-  if (node != nullptr) ++walks_;
+  if (node == nullptr) return nullptr;
+  ++walks_;
+  *verify = settings_.verify.mode != Verify::Mode::kOff && wants_verification(*node);
   return node;
+}
+
+/// Which template a capture will be is known only at its end, but whether it takes the real path is decided here. So
+/// first:K goes on until every template with this beginning has been verified K times, for so many captures as that
+/// would take if they came in turn. Under lock_.
+bool Graphs::wants_verification(TreeNode& begin) {
+  std::uint64_t below = 0;
+  bool pending = false;
+  for (const auto& of : templates_) {
+    if (of->operations.front().signature != begin.operation.signature) continue;
+    ++below;
+    pending =
+        pending || (of->rebuildable.load(std::memory_order_relaxed) && settings_.verify.wants(of->statistics.verified));
+  }
+  if (below == 0) return false;
+  if (settings_.verify.mode == Verify::Mode::kEvery) return settings_.verify.wants(begin.walks++);
+  return pending && begin.walks++ < below * settings_.verify.count;
+}
+
+void Graphs::capture_verified(Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  ++of.statistics.verified;
+}
+
+void Graphs::capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
+                             const char* why) {
+  if (!of.rebuildable.exchange(false)) return;
+  {
+    const std::scoped_lock guard(lock_);
+    ++of.statistics.differences;
+  }
+  log_error("verify: graph %llu, %s: %s; captures of it are left to the runtime from now on",
+            static_cast<unsigned long long>(of.number), difference_of(node, operation, binding).c_str(), why);
 }
 
 void Graphs::walk_ended() noexcept {
@@ -306,8 +351,105 @@ hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeEx
   return result;
 }
 
+bool Graphs::wants_both_ways(const VirtualExec& exec) const noexcept {
+  if (settings_.verify.mode == Verify::Mode::kOff || exec.of == nullptr || exec.way != Way::kStage) return false;
+  const auto& launches = exec.of->launches[static_cast<std::size_t>(Way::kStage)];
+  return settings_.verify.wants(launches.load(std::memory_order_relaxed)) && !captures_open();
+}
+
+/// A staged launch, and the same without staging for the program. Waits: only with `verify`.
+hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+  Template& of = *exec.of;
+  const hipStream_t handle = plain_handle(stream);
+  Shadows shadows;
+  std::unique_ptr<Variant> real;
+  bool ready = false;
+  {
+    const PrivateCalls private_calls;
+    const LastErrorScope last_error;
+    const SavedDevice device;
+    device.set(exec.device);
+    ready = may_run_both_ways(of.operations, exec.binding, *of.plan) && shadows.allocate(*of.plan) == hipSuccess &&
+            variants_.build(of, exec.binding, exec.device, &real) == hipSuccess;
+  }
+  if (!ready) {
+    log_once(LogLevel::kWarn, "verify: not both ways " + std::to_string(of.number),
+             "verify: graph %llu cannot be run both ways; only what it was captured from is compared",
+             static_cast<unsigned long long>(of.number));
+    return launch_selected(exec, stream, native);
+  }
+  std::vector<char*> bases;
+  hipError_t result, staged;
+  {
+    const std::scoped_lock guard(exec.lock);
+    bases = exec.bases;
+    // The exec's launches are in order: the real one too comes behind the last staged one.
+    if (exec.variant->done_on != 0 && exec.variant->done_on != stream_key(stream))
+      static_cast<void>(next().hipStreamWaitEvent(handle, exec.variant->done, 0));
+    staged = shadows.copy_from(bases, handle);
+    result = native(real->exec);
+  }
+  if (result == hipSuccess && staged == hipSuccess) {
+    const PrivateCalls private_calls;
+    const LastErrorScope last_error;
+    {
+      const std::scoped_lock guard(exec.lock);
+      exec.bases = shadows.bases();
+    }
+    staged = launch_selected(exec, stream, native);
+    {
+      const std::scoped_lock guard(exec.lock);
+      exec.bases = bases;
+    }
+    Shadows::Difference difference;
+    if (staged == hipSuccess) staged = shadows.compare(bases, handle, &difference);
+    if (staged == hipSuccess && !difference.found) {
+      const std::scoped_lock guard(lock_);
+      ++of.statistics.launches_verified;
+    } else {
+      staging_differs(exec, std::move(real), difference);
+    }
+  }
+  // Nothing goes while it may still run.
+  const PrivateCalls private_calls;
+  static_cast<void>(next().hipStreamSynchronize(handle));
+  return result;
+}
+
+/// The exec is served without staging from here on, and so is every other of its template.
+void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference) {
+  Template& of = *exec.of;
+  {
+    const std::scoped_lock exec_guard(exec.lock);
+    exec.variant->launches.seal();
+    exec.before = exec.variant->launches.copy();
+    Variant* const staged = exec.variant;
+    exec.variant = variants_.adopt(of, std::move(real), &exec);
+    exec.way = Way::kVariant;
+    const std::scoped_lock guard(lock_);
+    staged->owner = nullptr;
+    of.may_stage = false;
+    ++of.statistics.differences;
+  }
+  if (difference.found)
+    log_error(
+        "verify: graph %llu, staged buffer %zu (%s): byte %zu differs from the graph run without staging; "
+        "it is not staged any more",
+        static_cast<unsigned long long>(of.number), difference.buffer, staged_by(exec.bases[difference.buffer]).c_str(),
+        difference.offset);
+  else
+    log_error("verify: graph %llu fails when it is staged; it is not staged any more",
+              static_cast<unsigned long long>(of.number));
+}
+
 hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   launches_.fetch_add(1, std::memory_order_relaxed);
+  if (wants_both_ways(exec)) [[unlikely]]
+    return launch_both_ways(exec, stream, native);
+  return launch_selected(exec, stream, native);
+}
+
+hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   const StreamKey key = stream_key(stream);
   hipGraphExec_t real = nullptr;
   Template* first = nullptr;  // its first launch costs more than others

@@ -23,6 +23,7 @@
 #include "shim/capture/capture.h"
 #include "shim/capture/prefix_tree.h"
 #include "shim/function_ref.h"
+#include "shim/graph/both_ways.h"
 #include "shim/graph/handle_table.h"
 #include "shim/graph/template.h"
 #include "shim/graph/variants.h"
@@ -49,11 +50,16 @@ class Graphs {
   // --- captures ---
 
   /// Where captures with this beginning start in the tree, or null; not null: the tree is held until walk_ended().
-  TreeNode* walk_begins(const Signature& begin);
+  /// *verify: the capture is to be recorded all the same, and compared with what it is expected to be.
+  TreeNode* walk_begins(const Signature& begin, bool* verify);
   void walk_ended() noexcept;
   /// A real capture ended and its graph is what was recorded.
   void real_graph_captured(hipGraph_t graph, Recording recording);
   hipGraph_t make_virtual_graph(TreeNode* end, Binding binding);
+  /// A capture that was to be verified is what was expected of it; or it is not: the template is used no more.
+  void capture_verified(Template& of) noexcept;
+  void capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
+                       const char* why);
   /// A capture that is no template, and why; a virtual capture or graph that had to be made real, and why. Literals.
   void note_refused(const char* why) noexcept;
   void note_materialised(const char* why) noexcept;
@@ -109,6 +115,7 @@ class Graphs {
   Reasons materialisations() const;
 
  private:
+  bool wants_verification(TreeNode& begin);
   KnownGraph* find_known(hipGraph_t graph);
   hipError_t make_real(KnownGraph& known, const char* why);
   void forget(hipGraph_t graph) noexcept;
@@ -116,6 +123,10 @@ class Graphs {
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_staged(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  hipError_t launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  void staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference);
+  bool wants_both_ways(const VirtualExec& exec) const noexcept;
+  hipError_t launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   void trim_templates(Variants::Retired* retired);
   hipError_t rebind(VirtualExec& exec, const Binding& binding);
   hipError_t taint(VirtualExec& exec);

@@ -1,8 +1,11 @@
 #include "shim/graph/node_check.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
 
 #include "shim/kernel/argument_layout.h"
+#include "shim/kernel/functions.h"
 #include "shim/next.h"
 
 namespace graphpool {
@@ -34,26 +37,60 @@ bool type_matches(hipGraphNode_t node, OperationKind kind) {
   }
 }
 
-bool kernel_matches(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
+/// What of the node's parameters differs from the operation; null: nothing that the runtime tells. *argument: of a
+/// kernel, when it is that.
+const char* kernel_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding,
+                              std::size_t* argument) {
   hipKernelNodeParams params{};
-  if (next().hipGraphKernelNodeGetParams(node, &params) != hipSuccess) return false;
+  if (next().hipGraphKernelNodeGetParams(node, &params) != hipSuccess) return "parameters";
   const auto& payload = payload_at<KernelPayload>(binding, operation.payload_offset);
   const auto same = [](const dim3& a, const std::uint32_t(&b)[3]) { return a.x == b[0] && a.y == b[1] && a.z == b[2]; };
-  if (reinterpret_cast<std::uint64_t>(params.func) != operation.signature.object ||
-      params.sharedMemBytes != payload.shared_bytes || !same(params.gridDim, payload.grid) ||
-      !same(params.blockDim, payload.block))
-    return false;
+  if (reinterpret_cast<std::uint64_t>(params.func) != operation.signature.object) return "function";
+  if (params.sharedMemBytes != payload.shared_bytes) return "shared memory";
+  if (!same(params.gridDim, payload.grid)) return "grid";
+  if (!same(params.blockDim, payload.block)) return "block";
+  const auto arguments = operation.layout->arguments();
+  if (params.kernelParams == nullptr) return arguments.empty() ? nullptr : "arguments";
   const std::byte* const segment = binding.data() + operation.payload_offset + sizeof(KernelPayload);
-  if (params.kernelParams == nullptr) return operation.layout->arguments().empty();
-  return operation.layout->equal_params(params.kernelParams, segment);
+  for (*argument = 0; *argument < arguments.size(); ++*argument) {
+    const Argument& each = arguments[*argument];
+    if (std::memcmp(params.kernelParams[*argument], segment + each.offset, each.bytes) != 0) return "argument";
+  }
+  return nullptr;
 }
 
-bool fill_matches(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
+const char* fill_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
   hipMemsetParams params{};
-  if (next().hipGraphMemsetNodeGetParams(node, &params) != hipSuccess) return false;
+  if (next().hipGraphMemsetNodeGetParams(node, &params) != hipSuccess) return "parameters";
   const auto& fill = payload_at<FillPayload>(binding, operation.payload_offset);
-  return reinterpret_cast<std::uint64_t>(params.dst) == fill.dst && params.width == fill.width &&
-         params.height == fill.height && params.elementSize == (operation.signature.validity & 0xff);
+  if (reinterpret_cast<std::uint64_t>(params.dst) != fill.dst) return "address";
+  if (params.width != fill.width || params.height != fill.height) return "size";
+  if (params.elementSize != (operation.signature.validity & 0xff)) return "element size";
+  // What does not fit into an element does not count.
+  const std::uint64_t unused = params.elementSize < 4 ? ~std::uint64_t{0} << (8 * params.elementSize) : 0;
+  return ((params.value ^ fill.value) & ~unused & 0xffffffff) == 0 ? nullptr : "value";
+}
+
+const char* host_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
+  hipHostNodeParams params{};
+  if (next().hipGraphHostNodeGetParams(node, &params) != hipSuccess) return "parameters";
+  if (reinterpret_cast<std::uint64_t>(params.fn) != operation.signature.object) return "function";
+  const auto& host = payload_at<HostPayload>(binding, operation.payload_offset);
+  return reinterpret_cast<std::uint64_t>(params.userData) == host.user ? nullptr : "user data";
+}
+
+/// Copies have no question of their own: hipGraphMemcpyNodeGetParams of a plain copy's node reads past it in HIP 5.
+const char* difference(hipGraphNode_t node, const Operation& operation, const Binding& binding, std::size_t* argument) {
+  switch (operation.signature.kind) {
+    case OperationKind::kKernel:
+      return kernel_difference(node, operation, binding, argument);
+    case OperationKind::kFill:
+      return fill_difference(node, operation, binding);
+    case OperationKind::kHost:
+      return host_difference(node, operation, binding);
+    default:
+      return nullptr;
+  }
 }
 
 bool dependencies_match(hipGraphNode_t node, const Operation& operation, const std::vector<hipGraphNode_t>& nodes) {
@@ -71,7 +108,7 @@ bool dependencies_match(hipGraphNode_t node, const Operation& operation, const s
 }  // namespace
 
 bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
-                 const std::vector<hipGraphNode_t>& nodes, const char** why) {
+                 const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which) {
   std::size_t expected = 0, count = 0;
   for (const Operation& operation : operations) expected += makes_node(operation.signature.kind) ? 1 : 0;
   if (next().hipGraphGetNodes(graph, nullptr, &count) != hipSuccess || count != expected) {
@@ -79,15 +116,17 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
     return false;
   }
   std::vector<hipGraphNode_t> seen;
+  if (which != nullptr) *which = 0;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
     if (!makes_node(operation.signature.kind)) continue;
+    if (which != nullptr) *which = static_cast<std::uint32_t>(i);
     if (nodes[i] == nullptr || !type_matches(nodes[i], operation.signature.kind)) {
       *why = "a node's type differs from the recorded operation";
       return false;
     }
-    if ((operation.signature.kind == OperationKind::kKernel && !kernel_matches(nodes[i], operation, binding)) ||
-        (operation.signature.kind == OperationKind::kFill && !fill_matches(nodes[i], operation, binding))) {
+    std::size_t argument = 0;
+    if (difference(nodes[i], operation, binding, &argument) != nullptr) {
       *why = "a node's parameters differ from the recorded operation";
       return false;
     }
@@ -103,6 +142,42 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
     return false;
   }
   return true;
+}
+
+std::string operation_name(const Signature& signature) {
+  switch (signature.kind) {
+    case OperationKind::kBegin:
+      return "begin";
+    case OperationKind::kKernel: {
+      const char* const name = functions().find(reinterpret_cast<const void*>(signature.object)).name;
+      return std::string("kernel ") + (name == nullptr ? "(unknown)" : name);
+    }
+    case OperationKind::kCopy:
+      return "copy";
+    case OperationKind::kCopy2D:
+      return "pitched copy";
+    case OperationKind::kFill:
+      return "fill";
+    case OperationKind::kHost:
+      return "host function";
+    case OperationKind::kRecord:
+      return "event record";
+    case OperationKind::kWait:
+      return "stream wait";
+    case OperationKind::kEnd:
+      return "end";
+  }
+  return "";
+}
+
+std::string difference_of(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
+  std::string text = operation_name(operation.signature);
+  std::size_t argument = 0;
+  const char* const what = node == nullptr ? nullptr : difference(node, operation, binding, &argument);
+  if (what == nullptr) return text;
+  text += std::string(": ") + what;
+  if (std::string_view(what) == "argument") text += " " + std::to_string(argument);
+  return text;
 }
 
 }  // namespace graphpool

@@ -3,6 +3,7 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <string>
 #include <vector>
 
 #include "shim/capture/operation.h"
@@ -10,8 +11,14 @@
 namespace graphpool {
 
 /// Compares the graph's nodes with the recorded ones: their number, type, parameters where the runtime tells them, and
-/// dependencies. False: `*why` says what differs; the graph then is no template.
+/// dependencies. False: `*why` says what differs, `*which` in what operation; the graph then is no template.
 bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
-                 const std::vector<hipGraphNode_t>& nodes, const char** why);
+                 const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which = nullptr);
+
+/// "kernel mix", "fill", ... Not under a lock of rank kKernels or above.
+std::string operation_name(const Signature& signature);
+
+/// What of a node's parameters differs from the operation: "kernel mix: argument 2"; the kind alone when none does.
+std::string difference_of(hipGraphNode_t node, const Operation& operation, const Binding& binding);
 
 }  // namespace graphpool

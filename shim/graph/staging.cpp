@@ -123,6 +123,18 @@ bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& 
   return fits && word == words_.end() && std::adjacent_find(blocks.begin(), blocks.end()) == blocks.end();
 }
 
+bool StagePlan::covers(const std::vector<Operation>& operations, const Binding& binding) const {
+  auto word = words_.begin();
+  bool covered = true;
+  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address) {
+    if (word != words_.end() && word->place == place)
+      ++word;
+    else
+      covered = covered && address == 0;
+  });
+  return covered;
+}
+
 Binding StagePlan::translated(const Binding& binding, const SlotSet& slots) const {
   Binding moved = binding;
   for (const Word& word : words_) {

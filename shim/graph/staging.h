@@ -47,7 +47,13 @@ class StagePlan {
   hipError_t copy_out(const std::vector<char*>& bases, const SlotSet& slots, hipStream_t stream,
                       std::uint64_t* bytes) const;
 
+  /// Whether every address among the operands lies in a staged buffer, or is null.
+  bool covers(const std::vector<Operation>& operations, const Binding& binding) const;
+
   std::size_t buffers() const noexcept { return buffers_.size(); }
+  std::size_t bytes(std::size_t buffer) const noexcept { return buffers_[buffer].bytes; }
+  /// Whether the program may look at the buffer after a launch: all but those of role temp.
+  bool survives(std::size_t buffer) const noexcept { return buffers_[buffer].copy_in || buffers_[buffer].copy_out; }
   int device() const noexcept { return device_; }
 
  private:

@@ -74,6 +74,7 @@ class Template {
     std::uint64_t instantiates = 0, instantiates_avoided = 0, updates_avoided = 0;
     std::uint64_t patched_nodes = 0, bytes_staged = 0;
     std::uint64_t bindings = 0, replaced = 0, evicted = 0;
+    std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   } statistics;
 
   /// The bytes a binding has here.

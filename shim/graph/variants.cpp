@@ -78,7 +78,6 @@ std::unique_ptr<Variant> Variants::remove(Template& of, const Variant* variant) 
   return nullptr;
 }
 
-/// Takes a new variant into the template.
 Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner) {
   const std::scoped_lock guard(lock_);
   variant->owner = owner;

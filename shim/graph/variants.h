@@ -42,6 +42,7 @@ struct GraphSettings {
   std::size_t most_variants = 8;                 ///< of one template
   std::size_t most_variant_bytes = 512 * kMiB;   ///< device memory of all variants, a device
   std::uint32_t patch_budget = 1000;             ///< patches of one exec before it is replaced
+  Verify verify;                                 ///< matches that also take the real path
 };
 
 /// Device memory an exec of these operations is taken to hold.
@@ -67,6 +68,8 @@ class Variants {
   /// An exec from a graph of our own.
   hipError_t build(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made);
 
+  /// Takes a new variant into the template.
+  Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
   /// Under the lock: takes a variant out of its template.
   std::unique_ptr<Variant> remove(Template& of, const Variant* variant) noexcept;
   /// Under the lock: what is not to be kept goes, and, where there is too much, the least recently used.
@@ -94,7 +97,6 @@ class Variants {
   Way decide(Template& of, const Binding& binding, int device, Candidate* candidate);
   Candidate find_patchable(Template& of, const Binding& binding, int device);
   bool patch(Template& of, const Binding& binding, Variant& variant);
-  Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
   Variant* oldest_free(const std::vector<Variant*>& among, int device);
   void hold(Variant& variant, std::size_t bytes);
 

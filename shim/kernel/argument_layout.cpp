@@ -21,7 +21,8 @@ bool ArgumentLayout::is_valid(std::span<const Argument> arguments) noexcept {
   return true;
 }
 
-ArgumentLayout::ArgumentLayout(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {
+ArgumentLayout::ArgumentLayout(std::vector<Argument> arguments, bool self_contained)
+    : arguments_(std::move(arguments)), self_contained_(self_contained) {
   for (const Argument& argument : arguments_) {
     if (!runs_.empty() && runs_.back().offset + runs_.back().bytes == argument.offset) {
       runs_.back().bytes += argument.bytes;
@@ -63,11 +64,12 @@ Status ArgumentLayout::pack_extra(void* const* extra, std::byte* segment) const 
   return Status::kOk;
 }
 
-const ArgumentLayout* LayoutPool::intern(const std::vector<Argument>& arguments) {
+const ArgumentLayout* LayoutPool::intern(const std::vector<Argument>& arguments, bool self_contained) {
   if (!ArgumentLayout::is_valid(arguments)) return nullptr;
-  if (const auto known = layouts_.find(arguments); known != layouts_.end()) return &known->second;
-  if (layouts_.size() >= kMaxLayouts) return nullptr;
-  return &layouts_.try_emplace(arguments, arguments).first->second;
+  auto& layouts = layouts_[self_contained ? 1 : 0];
+  if (const auto known = layouts.find(arguments); known != layouts.end()) return &known->second;
+  if (size() >= kMaxLayouts) return nullptr;
+  return &layouts.try_emplace(arguments, arguments, self_contained).first->second;
 }
 
 std::size_t LayoutPool::Hash::operator()(const std::vector<Argument>& arguments) const noexcept {

@@ -44,9 +44,12 @@ class ArgumentLayout {
   static bool is_valid(std::span<const Argument> arguments) noexcept;
 
   /// Pre-condition: is_valid(arguments).
-  explicit ArgumentLayout(std::vector<Argument> arguments);
+  explicit ArgumentLayout(std::vector<Argument> arguments, bool self_contained = true);
 
   std::span<const Argument> arguments() const noexcept { return arguments_; }
+
+  /// Whether its kernels are known to reach no memory but through these arguments (KernelDescription::self_contained).
+  bool self_contained() const noexcept { return self_contained_; }
 
   /// The explicit part of the segment: the end of the last argument.
   std::size_t bytes() const noexcept { return bytes_; }
@@ -112,6 +115,7 @@ class ArgumentLayout {
   std::vector<Run> runs_;  ///< arguments without gaps between them, joined
   std::size_t bytes_ = 0;
   bool plain_ = true;
+  bool self_contained_ = true;
 };
 
 /// Keeps one object for each distinct layout. Threads: guarded by its owner. Bounded: past kMaxLayouts new layouts are
@@ -121,15 +125,15 @@ class LayoutPool {
   static constexpr std::size_t kMaxLayouts = std::size_t{1} << 16;
 
   /// Null when the arguments are not valid or the pool is full. Throws std::bad_alloc.
-  const ArgumentLayout* intern(const std::vector<Argument>& arguments);
+  const ArgumentLayout* intern(const std::vector<Argument>& arguments, bool self_contained = true);
 
-  std::size_t size() const noexcept { return layouts_.size(); }
+  std::size_t size() const noexcept { return layouts_[0].size() + layouts_[1].size(); }
 
  private:
   struct Hash {
     std::size_t operator()(const std::vector<Argument>& arguments) const noexcept;
   };
-  std::unordered_map<std::vector<Argument>, ArgumentLayout, Hash> layouts_;
+  std::unordered_map<std::vector<Argument>, ArgumentLayout, Hash> layouts_[2];  ///< by self_contained
 };
 
 }  // namespace graphpool

@@ -70,6 +70,67 @@ bool is_usable(const Elf64_Ehdr& header) noexcept {
          (header.e_shnum == 0 || header.e_shentsize == sizeof(Elf64_Shdr));
 }
 
+/// Whether the object has variables its code may change. AMD's has no other writable sections but the dynamic one and
+/// padding; a shared object for the CPU always has some, so there a variable is one that it exports. Without sections
+/// nobody knows.
+bool may_have_variables(const ImageReader& reader, const Elf64_Ehdr& header) noexcept {
+  if (header.e_shnum == 0) return true;
+  const auto section_at = [&](std::uint64_t index, Elf64_Shdr* section) {
+    return index < header.e_shnum && reader.contains(header.e_shoff, 0) &&
+           reader.read(header.e_shoff + index * sizeof *section, section);
+  };
+  constexpr Elf64_Half kAmdGpu = 224;
+  Elf64_Shdr names{};
+  const bool named = section_at(header.e_shstrndx, &names);
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    if (!section_at(i, &section)) return true;
+    if (header.e_machine == kAmdGpu) {
+      const bool data = section.sh_type == SHT_PROGBITS || section.sh_type == SHT_NOBITS;
+      constexpr std::string_view kPadding = ".relro_padding";
+      const bool padding = named && reader.has_text(names.sh_offset + section.sh_name, kPadding);
+      if (data && !padding && (section.sh_flags & SHF_WRITE) != 0 && section.sh_size != 0) return true;
+    } else if (section.sh_type == SHT_DYNSYM) {
+      for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= section.sh_size; at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        Elf64_Shdr home;
+        if (!reader.contains(section.sh_offset, at) || !reader.read(section.sh_offset + at, &symbol)) return true;
+        if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) continue;
+        if (!section_at(symbol.st_shndx, &home)) return true;
+        constexpr std::string_view kOnceWritten = ".data.rel.ro";
+        const bool fixed = named && reader.has_text(names.sh_offset + home.sh_name, kOnceWritten);
+        if (!fixed && (home.sh_flags & SHF_WRITE) != 0) return true;
+      }
+    }
+  }
+  return false;
+}
+
+Status read_elf_notes(const ImageReader& reader, const Elf64_Ehdr& header, KernelSet* kernels) noexcept {
+  Outcome outcome;
+  for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    if (!reader.contains(header.e_phoff, 0) || !reader.read(header.e_phoff + i * sizeof segment, &segment) ||
+        (segment.p_type == PT_NOTE && !reader.contains(segment.p_offset, segment.p_filesz))) {
+      outcome.add(Status::kMalformed);
+      break;
+    }
+    if (segment.p_type != PT_NOTE) continue;
+    read_notes(reader.part(segment.p_offset, segment.p_filesz), segment.p_align == 8 ? 8 : 4, kernels, &outcome);
+  }
+  if (outcome.status() != Status::kNotFound) return outcome.status();
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {  // objects that were never linked have sections only
+    Elf64_Shdr section;
+    if (!reader.contains(header.e_shoff, 0) || !reader.read(header.e_shoff + i * sizeof section, &section) ||
+        (section.sh_type == SHT_NOTE && !reader.contains(section.sh_offset, section.sh_size))) {
+      return Status::kMalformed;
+    }
+    if (section.sh_type != SHT_NOTE) continue;
+    read_notes(reader.part(section.sh_offset, section.sh_size), section.sh_addralign == 8 ? 8 : 4, kernels, &outcome);
+  }
+  return outcome.status();
+}
+
 /// Widens `end` to at + bytes; false past what an image may reach.
 bool reach(std::uint64_t at, std::uint64_t bytes, std::uint64_t* end) noexcept {
   if (at > kMaxImageBytes || bytes > kMaxImageBytes - at) return false;
@@ -143,30 +204,10 @@ Status read_elf(std::span<const std::byte> image, KernelSet* kernels) noexcept {
   if (!is_elf(reader)) return Status::kUnsupported;
   if (!reader.read(0, &header)) return Status::kMalformed;
   if (!is_usable(header)) return Status::kUnsupported;
-  Outcome outcome;
-  for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    if (!reader.contains(header.e_phoff, 0) || !reader.read(header.e_phoff + i * sizeof segment, &segment) ||
-        (segment.p_type == PT_NOTE && !reader.contains(segment.p_offset, segment.p_filesz))) {
-      outcome.add(Status::kMalformed);
-      break;
-    }
-    if (segment.p_type != PT_NOTE) continue;
-    read_notes(reader.part(segment.p_offset, segment.p_filesz), segment.p_align == 8 ? 8 : 4, kernels, &outcome);
-  }
-  if (outcome.status() != Status::kNotFound) return outcome.status();
-  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {  // objects that were never linked have sections only
-    Elf64_Shdr section;
-    if (!reader.contains(header.e_shoff, 0) || !reader.read(header.e_shoff + i * sizeof section, &section) ||
-        (section.sh_type == SHT_NOTE && !reader.contains(section.sh_offset, section.sh_size))) {
-      return Status::kMalformed;
-    }
-    if (section.sh_type != SHT_NOTE) continue;
-    read_notes(reader.part(section.sh_offset, section.sh_size), section.sh_addralign == 8 ? 8 : 4, kernels, &outcome);
-  }
-  return outcome.status();
+  const Status status = read_elf_notes(reader, header, kernels);
+  if (status == Status::kOk && may_have_variables(reader, header)) kernels->note_variables();
+  return status;
 }
-
 Status bundle_entries(std::span<const std::byte> image, std::vector<BundleEntry>* entries) noexcept {
   const ImageReader reader(image);
   if (!reader.has_text(0, kBundleMagic)) return Status::kUnsupported;

@@ -102,7 +102,7 @@ struct Functions::State {
   }
 
   const ArgumentLayout* layout_of(const KernelDescription* kernel) {
-    return kernel == nullptr || !kernel->known ? nullptr : layouts.intern(kernel->arguments);
+    return kernel == nullptr || !kernel->known ? nullptr : layouts.intern(kernel->arguments, kernel->self_contained);
   }
 };
 

@@ -108,7 +108,13 @@ class MetadataVisitor : public msgpack::null_visitor {
   }
 
   void add_argument() {
-    if (value_kind_.starts_with("hidden_")) return;
+    if (value_kind_.starts_with("hidden_")) {
+      // The host does something for the kernel, or it allocates: more than its arguments say.
+      for (const std::string_view more : {"hidden_hostcall_buffer", "hidden_printf_buffer", "hidden_heap_v1",
+                                          "hidden_default_queue", "hidden_completion_action"})
+        if (value_kind_ == more) kernel_.self_contained = false;
+      return;
+    }
     constexpr std::uint64_t kLimit = ArgumentLayout::kMaxBytes;
     if (!offset_ || !bytes_ || *offset_ > kLimit || *bytes_ > kLimit || value_kind_.empty()) {
       kernel_.known = false;
@@ -148,7 +154,14 @@ class MetadataVisitor : public msgpack::null_visitor {
 void KernelSet::add(std::string name, KernelDescription kernel) {
   if (!kernel.known) kernel.arguments.clear();
   const auto [there, added] = kernels_.try_emplace(std::move(name), std::move(kernel));
-  if (!added && there->second != kernel) there->second = {.arguments = {}, .known = false};
+  if (added) return;
+  KernelDescription& before = there->second;
+  if (before.known != kernel.known || before.arguments != kernel.arguments) before = {.arguments = {}, .known = false};
+  before.self_contained = before.self_contained && kernel.self_contained;
+}
+
+void KernelSet::note_variables() noexcept {
+  for (auto& [name, kernel] : kernels_) kernel.self_contained = false;
 }
 
 const KernelDescription* KernelSet::find(std::string_view name) const noexcept {

@@ -19,8 +19,8 @@ namespace graphpool {
 struct KernelDescription {
   std::vector<Argument> arguments;
   bool known = true;  ///< false: the arguments make no sense, or two code objects disagree about them
-
-  bool operator==(const KernelDescription&) const = default;
+  /// No way is known by which it could reach memory but its arguments: no variables of the module, no printf, no heap.
+  bool self_contained = true;
 };
 
 /// Kernels by name. The same kernel from several code objects (one an architecture) must have one layout.
@@ -28,6 +28,9 @@ class KernelSet {
  public:
   /// Adds a kernel; when the name is there with other arguments, it becomes unknown. Throws std::bad_alloc.
   void add(std::string name, KernelDescription kernel);
+
+  /// There are variables that every kernel may reach.
+  void note_variables() noexcept;
 
   /// Null when there is no such kernel.
   const KernelDescription* find(std::string_view name) const noexcept;

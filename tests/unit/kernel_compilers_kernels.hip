@@ -17,4 +17,9 @@ __global__ void scale(T* p, T factor, int n) {
 template __global__ void scale<float>(float*, float, int);
 template __global__ void scale<double>(double*, double, int);
 
+#ifdef WITH_VARIABLE
+__device__ int variable;
+extern "C" __global__ void empty() { variable = 1; }
+#else
 extern "C" __global__ void empty() {}
+#endif

@@ -57,7 +57,18 @@ TEST_P(Compilers, LayoutsAreThoseOfTheSource) {
     EXPECT_EQ(layout("_Z5scaleIdEvPT_S0_i"),
               (std::vector<Argument>{{0, 8, kPointer}, {8, 8, kValue}, {16, 4, kValue}}));
     EXPECT_TRUE(layout("empty").empty());
+    for (const auto& [name, kernel] : kernels->kernels()) EXPECT_TRUE(kernel.self_contained) << name;
   }
+}
+
+TEST(CompilersVariable, KernelsOfAModuleWithVariablesReachMoreThanTheirArguments) {
+  const std::optional<std::string> image = made("HIPCC_VARIABLE");
+  if (!image) GTEST_SKIP() << "hipcc is not installed";
+  const images::GuardedImage guarded(*image);
+  KernelSet kernels;
+  ASSERT_EQ(read_image(guarded.bytes(), &kernels), Status::kOk);
+  ASSERT_EQ(kernels.kernels().size(), 4u);
+  for (const auto& [name, kernel] : kernels.kernels()) EXPECT_FALSE(kernel.self_contained) << name;
 }
 
 TEST_P(Compilers, CutAnywhereIsRefusedOrWhole) {

@@ -188,5 +188,37 @@ TEST(Rebinding, rule_30_recordings_are_bounded) {
   EXPECT_EQ(policy("RECORDING_MEMORY").empty() ? 0 : 1, since["hipModuleLaunchKernel"]);
 }
 
+TEST(Rebinding, rule_30_a_place_whose_captures_never_come_back_is_left_alone) {
+  const Stream stream;
+  const Buffer buffer, other;
+  int value = 0;
+  const auto one = [&](int pattern) {  // its bits say which of two kernels comes; all captures begin in this line
+    OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+    for (int bit = 0; bit < 7; ++bit) {
+      if ((pattern >> bit & 1) != 0) {
+        OK(kernels().join(stream, buffer.get(), other.get(), kCount));
+        value = value * 17;
+      } else {
+        OK(kernels().mix(stream, buffer.get(), kCount, bit));
+        value = mixed(value, bit);
+      }
+    }
+    hipGraph_t graph = nullptr;
+    hipGraphExec_t exec = nullptr;
+    OK(hipStreamEndCapture(stream, &graph));
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+  };
+  for (int pattern = 0; pattern < 64; ++pattern) one(pattern);
+  const Since since({"hipStreamGetCaptureInfo_v2", "hipGraphAddKernelNode"});
+  for (int pattern = 64; pattern < 80; ++pattern) one(pattern);
+  EXPECT_EQ(value, buffer.value());
+  EXPECT_EQ(0, since["hipStreamGetCaptureInfo_v2"]);
+  EXPECT_EQ(0, since["hipGraphAddKernelNode"]);
+}
+
 }  // namespace
 }  // namespace captures

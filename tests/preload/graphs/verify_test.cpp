@@ -1,0 +1,213 @@
+// `verify`: what is served from recordings is also taken the real way, and differences are said once. Faults come from
+// faulty_runtime.cpp, which stands behind the library; what the library says goes to GRAPHPOOL_LOG_FILE.
+#include <algorithm>
+
+#include "captures.h"
+
+namespace captures {
+namespace {
+
+std::vector<std::string> said() {
+  const char* const name = std::getenv("GRAPHPOOL_LOG_FILE");
+  std::vector<std::string> lines;
+  if (name == nullptr) return lines;
+  std::ifstream file(name);
+  for (std::string line; std::getline(file, line);)
+    if (line.find("verify:") != std::string::npos) lines.push_back(line);
+  return lines;
+}
+
+/// What this test made the library say.
+class Said {
+ public:
+  Said() : before_(said().size()) {}
+  std::vector<std::string> lines() const {
+    auto all = said();
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(before_));
+    return all;
+  }
+
+ private:
+  std::size_t before_;
+};
+
+bool verifies(const char* rule) {
+  const char* const value = std::getenv("GRAPHPOOL_GRAPH_VERIFY");
+  return under_library() && value != nullptr && std::strcmp(value, rule) == 0;
+}
+
+bool fault(const char* name) {
+  const char* const value = std::getenv("FAULT");
+  return value != nullptr && std::strncmp(value, name, std::strlen(name)) == 0;
+}
+
+TEST(Verify, so_many_matches_take_the_real_path) {
+  const Stream stream;
+  const Buffer buffer;
+  const Said said;
+  int value = 0;
+  std::vector<int> captured;
+  for (int i = 0; i < 9; ++i) {
+    const Since since = graph_calls();
+    step(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, i)); });
+    captured.push_back(since["hipModuleLaunchKernel"]);
+    value = mixed(value, i);
+    EXPECT_EQ(value, buffer.value());
+  }
+  if (verifies("first:3")) {
+    EXPECT_EQ((std::vector{1, 1, 1, 1, 0, 0, 0, 0, 0}), captured);
+  }
+  if (verifies("every:4")) {
+    EXPECT_EQ((std::vector{1, 1, 0, 0, 0, 1, 0, 0, 0}), captured);
+  }
+  if (verifies("off")) {
+    EXPECT_EQ((std::vector{1, 0, 0, 0, 0, 0, 0, 0, 0}), captured);
+  }
+  EXPECT_TRUE(said.lines().empty());
+}
+
+TEST(Verify, every_kind_of_operation_passes) {
+  const Stream stream;
+  const Buffer buffer, other;
+  const Said said;
+  int ran = 0;
+  for (int i = 0; i < 6; ++i) {
+    step(stream, [&] {
+      OK(hipMemsetD32Async(buffer.get(), i, kCount, stream));
+      OK(hipMemsetAsync(other.get(), 0x1f0 + i, 16, stream));
+      OK(hipMemcpyAsync(other.get(), buffer.get(), kCount * sizeof(int), hipMemcpyDeviceToDevice, stream));
+      OK(hipMemcpy2DAsync(other.get(), 16, buffer.get(), 16, 8, 4, hipMemcpyDeviceToDevice, stream));
+      OK(kernels().join(stream, buffer.get(), other.get(), kCount));
+      OK(hipLaunchHostFunc(
+          stream, [](void* count) { ++*static_cast<int*>(count); }, &ran));
+    });
+    EXPECT_EQ(i * 17 + i, buffer.value());
+  }
+  EXPECT_EQ(6, ran);  // rule 29: host functions run exactly once
+  EXPECT_TRUE(said.lines().empty());
+}
+
+// The runtime of this test captures another argument than it was given, from the second capture on.
+TEST(VerifyFault, a_binding_that_is_not_what_the_runtime_captured_is_reported) {
+  if (!fault("argument")) GTEST_SKIP() << "FAULT=argument only";
+  const Stream stream;
+  const Buffer buffer;
+  const Said said;
+  int value = 0;
+  for (int i = 0; i < 6; ++i) {
+    step(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, 7)); });
+    value = mixed(value, i == 0 ? 7 : 1007);  // the program has what the runtime makes of it
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+  }
+  if (!under_library()) return;
+  const auto lines = said.lines();
+  ASSERT_EQ(1u, lines.size());
+  EXPECT_NE(std::string::npos, lines[0].find("error: verify: graph 1, kernel mix: argument 2:")) << lines[0];
+  EXPECT_NE(std::string::npos, lines[0].find("captures of it are left to the runtime")) << lines[0];
+}
+
+/// Staging by GRAPHPOOL_BUFFERS: every buffer, copied in and out.
+TEST(VerifyStaging, rule_29_staged_launches_run_both_ways_and_write_once) {
+  const Stream stream;
+  const Buffer buffer, other;
+  const Said said;
+  int value = 0;
+  for (int i = 0; i < 6; ++i) {
+    const Since since = graph_calls();
+    step(stream, [&] {
+      OK(kernels().mix(stream, buffer.get(), kCount, i));
+      OK(hipMemcpyAsync(other.get(), buffer.get(), kCount * sizeof(int), hipMemcpyDeviceToDevice, stream));
+    });
+    value = mixed(value, i);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+    EXPECT_EQ(value, other.value()) << "step " << i;
+    if (verifies("first:3") && !fault("copy")) {
+      EXPECT_EQ(i < 3 ? 2 : 1, since["hipGraphLaunch"]) << "step " << i;
+    }
+  }
+  if (!under_library()) return;
+  const auto lines = said.lines();
+  if (!fault("copy")) {
+    EXPECT_TRUE(lines.empty());
+    return;
+  }
+  ASSERT_EQ(1u, lines.size());
+  EXPECT_NE(std::string::npos, lines[0].find("error: verify: graph")) << lines[0];
+  EXPECT_NE(std::string::npos, lines[0].find("(everything): byte 0 differs")) << lines[0];
+  EXPECT_NE(std::string::npos, lines[0].find("not staged any more")) << lines[0];
+}
+
+hipFunction_t compiled(const char* source, const char* name) {
+  hiprtcProgram program;
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "verify.hip", 0, nullptr, nullptr));
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
+  std::size_t bytes = 0;
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
+  std::vector<char> code(bytes);
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
+  hipModule_t module;
+  hipFunction_t function;
+  EXPECT_EQ(hipSuccess, hipModuleLoadData(&module, code.data()));
+  EXPECT_EQ(hipSuccess, hipModuleGetFunction(&function, module, name));
+  return function;
+}
+
+TEST(VerifyStaging, rule_29_kernels_of_a_module_with_variables_run_once) {
+  const hipFunction_t count = compiled(
+      "__device__ int launches;\n"
+      "extern \"C\" __global__ void count(int* p, int n) {\n"
+      "  if (blockIdx.x * blockDim.x + threadIdx.x == 0) launches = launches + 1;\n"
+      "  __syncthreads();\n"
+      "  for (int i = threadIdx.x; i < n; i += blockDim.x) p[i] = launches;\n"
+      "}\n",
+      "count");
+  const Stream stream;
+  const Buffer buffer;
+  for (int i = 0; i < 6; ++i) {
+    step(stream, [&] {
+      int* p = buffer.get();
+      int n = kCount;
+      void* args[] = {&p, &n};
+      OK(hipModuleLaunchKernel(count, 1, 1, 1, 64, 1, 1, 0, stream, args, nullptr));
+    });
+    EXPECT_EQ(i + 1, buffer.value());
+  }
+}
+
+// A kernel that reads a staged buffer by an address it finds in memory, although the rule promises that every access
+// goes through an operand.
+TEST(VerifyRule, a_rule_that_is_not_true_is_reported_and_the_program_has_the_real_result) {
+  const hipFunction_t peek = compiled(
+      "extern \"C\" __global__ void peek(unsigned long long* table, int* out, int n) {\n"
+      "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+      "  if (i < n) out[i] = ((int*)table[0])[i];\n"
+      "}\n",
+      "peek");
+  const Stream stream;
+  const Buffer table, out, hidden;
+  int* const address = hidden.get();
+  OK(hipMemcpy(table.get(), &address, sizeof address, hipMemcpyHostToDevice));
+  const Said said;
+  int value = 0;
+  for (int i = 0; i < 6; ++i) {
+    step(stream, [&] {
+      int* t = table.get();
+      int* o = out.get();
+      int n = kCount;
+      void* args[] = {&t, &o, &n};
+      OK(hipModuleLaunchKernel(peek, 2, 1, 1, 64, 1, 1, 0, stream, args, nullptr));
+      OK(kernels().mix(stream, hidden.get(), kCount, i));
+    });
+    EXPECT_EQ(value, out.value()) << "step " << i;
+    value = mixed(value, i);
+    EXPECT_EQ(value, hidden.value()) << "step " << i;
+  }
+  if (!under_library()) return;
+  const auto lines = said.lines();
+  ASSERT_EQ(1u, lines.size());
+  EXPECT_NE(std::string::npos, lines[0].find("it is not staged any more")) << lines[0];
+}
+
+}  // namespace
+}  // namespace captures
