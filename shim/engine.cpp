@@ -30,6 +30,7 @@ void configure_graphs(const Policy& policy) {
   settings.most_variants = policy.graph.variants;
   settings.most_variant_bytes = policy.graph.variant_memory.bytes;
   settings.verify = policy.graph.verify;
+  settings.track_operands = !policy.report.file.empty();
   settings.patch_budget = policy.graph.patch_budget;
   pool().set_reclaim([](int device) { return graphs().reclaim(device); });
 }

@@ -281,7 +281,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     }
     if (session->shell()) {
       end = session->matched_end();
-      if (end == nullptr) session->materialise("the capture ended before its recording");
+      if (end == nullptr) session->materialise("the capture ended before its recording", &kEndSignature);
     }
     was_shell = session->shell();
     result = forward();
@@ -308,7 +308,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     *graph = graphs().make_virtual_graph(end, std::move(session->binding()));
     return hipSuccess;
   }
-  if (session->materialised() != nullptr) graphs().note_materialised(session->materialised());
+  if (session->materialised().why != nullptr) graphs().note_materialised(session->materialised());
   session->finish_recording();
   const char* why = session->spoilt();
   std::uint32_t which = 0;

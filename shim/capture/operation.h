@@ -56,6 +56,8 @@ struct Signature {
 };
 static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is compared as memory");
 inline constexpr std::uint16_t kExternalEvent = 0xffff;
+/// What every recording ends with.
+inline constexpr Signature kEndSignature{.kind = OperationKind::kEnd};
 
 struct KernelPayload {
   std::uint32_t grid[3];

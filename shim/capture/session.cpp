@@ -105,9 +105,7 @@ void CaptureSession::expect(const Signature& signature) {
 
 Template* CaptureSession::expected_template() const {
   if (expected_ == nullptr || spoilt_ != nullptr) return nullptr;
-  Signature end;
-  end.kind = OperationKind::kEnd;
-  const TreeNode* const found = expected_->find(end);
+  const TreeNode* const found = expected_->find(kEndSignature);
   return found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
 }
 
@@ -138,9 +136,7 @@ void CaptureSession::add_operation(const Signature& signature, std::uint32_t off
 }
 
 void CaptureSession::finish_recording() {
-  Signature end;
-  end.kind = OperationKind::kEnd;
-  add_operation(end, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
+  add_operation(kEndSignature, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
 }
 
 hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward) {
@@ -172,7 +168,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     // The payload of the operation that differs is not part of what is issued.
     Binding own(binding_.begin() + offset, binding_.end());
     binding_.resize(offset);
-    materialise("an operation differs from every recording");
+    materialise("an operation differs from every recording", &signature);
     binding_.insert(binding_.end(), own.begin(), own.end());
   }
 
@@ -210,7 +206,7 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
   signature.event = static_cast<std::uint16_t>(known - events_.data());
   if (shell()) {
     if (step(signature) != nullptr) return result;
-    materialise("an event record differs from every recording");
+    materialise("an event record differs from every recording", &signature);
   }
   expect(signature);
   add_operation(signature, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
@@ -239,7 +235,7 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
   signature.stream = static_cast<std::uint16_t>(where - streams_.data());
   if (shell()) {
     if (step(signature) != nullptr) return result;
-    materialise("a stream wait differs from every recording");
+    materialise("a stream wait differs from every recording", &signature);
   } else if (known != nullptr && known->recorded_in_shell && !set_dependencies(where->handle, where->tail)) {
     // The runtime knows this event from the time the capture was a shell: it stands for no node there.
     spoil("the runtime did not take a dependency");
@@ -258,7 +254,8 @@ bool CaptureSession::set_dependencies(hipStream_t stream, const std::vector<std:
 
 /// Makes a shell real: it is the real capture already, so what was withheld is issued into it, each operation behind
 /// the nodes it depends on; then every stream's last nodes are what they would have been.
-void CaptureSession::materialise(const char* why) {
+void CaptureSession::materialise(const char* why, const Signature* own) {
+  materialised_ = describe_materialisation(why, *cursor_, path_.size(), own);
   const SavedDevice device;
   std::vector<const TreeNode*> path = std::move(path_);
   path_.clear();
@@ -280,7 +277,6 @@ void CaptureSession::materialise(const char* why) {
   }
   for (const Stream& stream : streams_)
     if (!stream.tail.empty()) complete = set_dependencies(stream.handle, stream.tail) && complete;
-  materialised_ = why;
   if (!complete) {
     // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
     invalid_ = lost_ = true;
@@ -307,9 +303,7 @@ bool CaptureSession::matches(hipGraph_t graph, const char** why, std::uint32_t* 
 }
 
 TreeNode* CaptureSession::matched_end() {
-  Signature end;
-  end.kind = OperationKind::kEnd;
-  TreeNode* const found = cursor_->find(end);
+  TreeNode* const found = cursor_->find(kEndSignature);
   if (found == nullptr) return nullptr;
   const Template* const of = found->graph.load(std::memory_order_acquire);
   return of != nullptr && of->rebuildable.load(std::memory_order_acquire) ? found : nullptr;

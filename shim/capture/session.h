@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shim/capture/capture.h"
+#include "shim/capture/materialisation.h"
 #include "shim/capture/prefix_tree.h"
 #include "shim/lock_rank.h"
 
@@ -75,13 +76,14 @@ class CaptureSession {
   const void* place() const noexcept { return place_; }
 
   void note_thread();
-  void materialise(const char* why);
+  /// `own`: the program's operation that the recording does not have.
+  void materialise(const char* why, const Signature* own = nullptr);
   /// The runtime has ended the capture: another thread that still finds it must not make it real any more.
   void leave_shell() noexcept { cursor_ = nullptr; }
   /// Why this capture cannot become a template; null while it can.
   const char* spoilt() const noexcept { return spoilt_; }
-  /// Why it was made real; null when it never was a shell or still is.
-  const char* materialised() const noexcept { return materialised_; }
+  /// Why it was made real; `why` is null when it never was a shell or still is.
+  const Materialisation& materialised() const noexcept { return materialised_; }
   /// Operations the program was told had succeeded are gone: the capture must end as invalidated.
   bool lost() const noexcept { return lost_; }
 
@@ -116,7 +118,7 @@ class CaptureSession {
   const bool walks_;
   const void* const place_;
   const char* spoilt_ = nullptr;
-  const char* materialised_ = nullptr;
+  Materialisation materialised_;
   bool lost_ = false;
   std::uint64_t doubts_seen_;  ///< g_capture_doubts when the runtime was last asked
   bool invalid_ = false;       ///< the runtime has invalidated the capture: everything is forwarded

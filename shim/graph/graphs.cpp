@@ -10,6 +10,7 @@
 #include "shim/entry.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/reissue.h"
+#include "shim/kernel/functions.h"
 #include "shim/log.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
@@ -25,6 +26,21 @@ std::size_t recording_memory(const std::vector<Operation>& operations) noexcept 
                       2 * std::size_t{operations.back().payload_offset};
   for (const Operation& operation : operations) bytes += operation.after.size() * sizeof operation.after[0];
   return bytes;
+}
+
+/// What the template has saved its program, by the costs as they are now: captures, execs and updates that were not
+/// made, less what was patched and copied in their place.
+double saved_ns(const Template& of) noexcept {
+  const Template::Statistics& counts = of.statistics;
+  const CostModel& model = costs();
+  const auto times = [](std::uint64_t count, double ns) { return static_cast<double>(count) * ns; };
+  const std::uint64_t nodes = of.node_count;
+  return times(counts.captures_avoided * nodes, model.ns(Cost::kCaptureNode)) +
+         times(counts.instantiates_avoided * nodes,
+               model.ns(Cost::kInstantiateNode) + model.ns(Cost::kFirstLaunchNode)) +
+         times(counts.updates_avoided * nodes, model.ns(Cost::kPatchNode)) -
+         times(counts.patched_nodes, model.ns(Cost::kPatchNode)) -
+         times(counts.bytes_staged / 1024, model.ns(Cost::kCopyKiB));
 }
 
 /// The name of the rule that stages this buffer.
@@ -177,9 +193,29 @@ void Graphs::note_refused(const char* why) noexcept {
   count_reason(&refusals_, why);
 }
 
-void Graphs::note_materialised(const char* why) noexcept {
+void Graphs::note_materialised(const Materialisation& told) noexcept {
   const std::scoped_lock guard(lock_);
-  count_reason(&materialisations_, why);
+  count_materialisation(told);
+}
+
+/// Under lock_.
+void Graphs::count_materialisation(const Materialisation& told) {
+  const auto counted = [&](const Materialisation& wanted) {
+    for (Materialisation& known : materialisations_)
+      if (known.same(wanted)) {
+        ++known.count;
+        return true;
+      }
+    return false;
+  };
+  if (counted(told)) return;
+  Materialisation added = told;
+  if (materialisations_.size() >= kMostMaterialisations) {
+    added = {};
+    added.why = told.why;
+    if (counted(added)) return;
+  }
+  materialisations_.push_back(added);
 }
 
 // --- graphs ---
@@ -197,7 +233,10 @@ hipError_t Graphs::make_real(KnownGraph& known, const char* why) {
   if (result != hipSuccess) return result;
   const std::scoped_lock guard(lock_);
   ++known.of->statistics.materialised;
-  count_reason(&materialisations_, why);
+  Materialisation told;
+  told.why = why;
+  told.graph = known.of->number;
+  count_materialisation(told);
   for (std::uint32_t i = 0; i < known.nodes.size(); ++i)
     if (known.nodes[i] != nullptr) nodes_[known.nodes[i]] = {&known, i};
   return hipSuccess;
@@ -267,6 +306,8 @@ void Graphs::trim_templates(Variants::Retired* retired) {
     tree_.remove(of.end);
     while (!of.variants.empty()) retired->push_back(variants_.remove(of, of.variants.back().get()));
     retired->push_back(std::move(of.first));
+    ++totals_.templates_dropped;
+    totals_.saved_ns += saved_ns(of);
     recording_bytes_ -= of.host_bytes;
     templates_.erase(oldest);
   }
@@ -288,6 +329,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
       binding = known->binding;
       real = known->real != nullptr;
       of->last_used = ++clock_;
+      if (settings_.track_operands) of->moved.note(of->operations, binding);
       ++of->users;
     }
   }
@@ -512,6 +554,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
         same_template = true;
         exec->of->last_used = ++clock_;
         binding = known->binding;
+        if (settings_.track_operands) exec->of->moved.note(exec->of->operations, binding);
       }
     }
     if (same_template && rebind(*exec, binding) == hipSuccess) {
@@ -519,6 +562,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
       *result = hipGraphExecUpdateSuccess;
       const std::scoped_lock guard(lock_);
       ++totals_.updates_avoided;
+      ++exec->of->statistics.updates_avoided;
       return hipSuccess;
     }
   }
@@ -623,7 +667,10 @@ Graphs::Totals Graphs::totals() const noexcept {
   Totals totals = totals_;
   totals.templates = templates_.size();
   totals.instantiates_avoided = variants_.avoided();
-  for (const auto& of : templates_) totals.variants += of->variants.size();
+  for (const auto& of : templates_) {
+    totals.variants += of->variants.size();
+    totals.saved_ns += saved_ns(*of);
+  }
   totals.launches = launches_.load(std::memory_order_relaxed);
   return totals;
 }
@@ -632,15 +679,39 @@ std::vector<Graphs::TemplateReport> Graphs::templates() const {
   const std::scoped_lock guard(lock_);
   std::vector<TemplateReport> reports;
   for (const auto& of : templates_) {
-    TemplateReport report{of->node_count, of->variants.size(), of->statistics, 0, 0};
+    TemplateReport report{};
+    report.number = of->number;
+    report.operations = of->node_count;
+    report.variants = of->variants.size();
+    report.host_bytes = of->host_bytes;
+    report.volatile_words = of->history.volatile_words();
+    report.statistics = of->statistics;
+    for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of->launches[i].load(std::memory_order_relaxed);
+    report.other_moves = of->moved.others();
+    report.saved_ns = saved_ns(*of);
+    for (const MovedOperand& operand : of->moved.operands()) {
+      const Signature& signature = of->operations[operand.operation].signature;
+      const void* const object = reinterpret_cast<const void*>(signature.object);
+      report.moved.push_back({operand, kind_name(signature.kind),
+                              signature.kind == OperationKind::kKernel ? functions().find(object).name : nullptr});
+    }
     for (const auto& variant : of->variants) {
+      report.device_bytes += variant->device_bytes;
       if (variant->slots == nullptr) continue;
       report.slots += variant->slots->size();
       report.slot_bytes += variant->slots->total_bytes();
     }
-    reports.push_back(report);
+    reports.push_back(std::move(report));
   }
   return reports;
+}
+
+std::vector<Graphs::ExecMemory> Graphs::exec_memory_held() const {
+  const std::scoped_lock guard(lock_);
+  std::vector<ExecMemory> all;
+  for (const int device : variants_.devices())
+    all.push_back({device, variants_.held_bytes(device), variants_.peak_bytes(device)});
+  return all;
 }
 
 Graphs::Reasons Graphs::refusals() const {
@@ -648,7 +719,7 @@ Graphs::Reasons Graphs::refusals() const {
   return refusals_;
 }
 
-Graphs::Reasons Graphs::materialisations() const {
+std::vector<Materialisation> Graphs::materialisations() const {
   const std::scoped_lock guard(lock_);
   return materialisations_;
 }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "shim/capture/capture.h"
+#include "shim/capture/materialisation.h"
 #include "shim/capture/prefix_tree.h"
 #include "shim/function_ref.h"
 #include "shim/graph/both_ways.h"
@@ -62,7 +63,7 @@ class Graphs {
                        const char* why);
   /// A capture that is no template, and why; a virtual capture or graph that had to be made real, and why. Literals.
   void note_refused(const char* why) noexcept;
-  void note_materialised(const char* why) noexcept;
+  void note_materialised(const Materialisation& told) noexcept;
 
   // --- graphs ---
 
@@ -95,30 +96,50 @@ class Graphs {
   void device_reset(int device) noexcept;
 
   struct Totals {
-    std::uint64_t templates = 0, variants = 0;
+    std::uint64_t templates = 0, templates_dropped = 0, variants = 0;
+    double saved_ns = 0;  ///< estimated from the costs
     std::uint64_t captures = 0, virtual_captures = 0, refused = 0;
     std::uint64_t instantiates = 0, instantiates_avoided = 0, updates = 0, updates_avoided = 0, launches = 0;
   };
   Totals totals() const noexcept;
 
   /// What a report says of one template.
+  struct MovedReport {
+    MovedOperand operand;
+    const char* kind;
+    const char* kernel;  ///< null: none, or not known
+  };
   struct TemplateReport {
+    std::uint64_t number;
     std::size_t operations;
     std::size_t variants;
+    std::size_t device_bytes, host_bytes, volatile_words;
     Template::Statistics statistics;
     std::size_t slots, slot_bytes;
+    std::array<std::uint64_t, kWays> launches;
+    std::vector<MovedReport> moved;
+    std::uint64_t other_moves;
+    double saved_ns;  ///< estimated from the costs
   };
   std::vector<TemplateReport> templates() const;
+  /// Execs kept, by device.
+  struct ExecMemory {
+    int device;
+    std::size_t bytes, peak_bytes;
+  };
+  std::vector<ExecMemory> exec_memory_held() const;
   /// Reasons, and how often each was given.
   using Reasons = std::vector<std::pair<const char*, std::uint64_t>>;
   Reasons refusals() const;
-  Reasons materialisations() const;
+  std::vector<Materialisation> materialisations() const;
+  static constexpr std::size_t kMostMaterialisations = 256;  ///< told apart; others are told by their reason
 
  private:
   bool wants_verification(TreeNode& begin);
   KnownGraph* find_known(hipGraph_t graph);
   hipError_t make_real(KnownGraph& known, const char* why);
   void forget(hipGraph_t graph) noexcept;
+  void count_materialisation(const Materialisation& told);
   Template* template_for(Recording& recording, TreeNode* end);
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
@@ -149,7 +170,8 @@ class Graphs {
   HandleTable<KnownGraph> virtual_graphs_;
   HandleTable<VirtualExec> execs_;
   Totals totals_;
-  Reasons refusals_, materialisations_;
+  Reasons refusals_;
+  std::vector<Materialisation> materialisations_;
   std::atomic<std::uint64_t> launches_{0};
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "shim/capture/materialisation.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/next.h"
@@ -145,29 +146,10 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
 }
 
 std::string operation_name(const Signature& signature) {
-  switch (signature.kind) {
-    case OperationKind::kBegin:
-      return "begin";
-    case OperationKind::kKernel: {
-      const char* const name = functions().find(reinterpret_cast<const void*>(signature.object)).name;
-      return std::string("kernel ") + (name == nullptr ? "(unknown)" : name);
-    }
-    case OperationKind::kCopy:
-      return "copy";
-    case OperationKind::kCopy2D:
-      return "pitched copy";
-    case OperationKind::kFill:
-      return "fill";
-    case OperationKind::kHost:
-      return "host function";
-    case OperationKind::kRecord:
-      return "event record";
-    case OperationKind::kWait:
-      return "stream wait";
-    case OperationKind::kEnd:
-      return "end";
-  }
-  return "";
+  std::string text = kind_name(signature.kind);
+  if (signature.kind != OperationKind::kKernel) return text;
+  const char* const name = functions().find(reinterpret_cast<const void*>(signature.object)).name;
+  return text + " " + (name == nullptr ? "(unknown)" : name);
 }
 
 std::string difference_of(hipGraphNode_t node, const Operation& operation, const Binding& binding) {

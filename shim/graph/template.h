@@ -15,6 +15,7 @@
 #include "shim/graph/binding_history.h"
 #include "shim/graph/completion.h"
 #include "shim/graph/cost_model.h"
+#include "shim/graph/moved_operands.h"
 #include "shim/graph/staging.h"
 
 namespace graphpool {
@@ -64,6 +65,7 @@ class Template {
   std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any
 
   BindingHistory history;
+  MovedOperands moved;  ///< noted for a report only
   double spent_ns = 0;  ///< on patches for bindings seen before, since the last exec was made
   Way last_way = Way::kVariant;
   bool may_patch = true, may_stage = true;                   ///< false once verification has found a difference

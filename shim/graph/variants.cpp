@@ -53,6 +53,13 @@ void Variants::hold(Variant& variant, std::size_t bytes) {
   held.peak_bytes = std::max(held.peak_bytes, held.bytes);
 }
 
+std::vector<int> Variants::devices() const {
+  std::vector<int> devices;
+  for (const auto& [device, held] : held_) devices.push_back(device);
+  std::sort(devices.begin(), devices.end());
+  return devices;
+}
+
 std::size_t Variants::held_bytes(int device) const noexcept {
   const auto found = held_.find(device);
   return found == held_.end() ? 0 : found->second.bytes;

@@ -42,6 +42,7 @@ struct GraphSettings {
   std::size_t most_variants = 8;                 ///< of one template
   std::size_t most_variant_bytes = 512 * kMiB;   ///< device memory of all variants, a device
   std::uint32_t patch_budget = 1000;             ///< patches of one exec before it is replaced
+  bool track_operands = false;                   ///< for a report: which operands moved
   Verify verify;                                 ///< matches that also take the real path
 };
 
@@ -81,6 +82,7 @@ class Variants {
 
   /// Under the lock: instantiates that a free variant served; bytes held on a device.
   std::uint64_t avoided() const noexcept { return avoided_; }
+  std::vector<int> devices() const;
   std::size_t held_bytes(int device) const noexcept;
   std::size_t peak_bytes(int device) const noexcept;
 

@@ -714,6 +714,7 @@ void Pool::link_newest(Block* block) noexcept {
   device.newest = block;
   block->linked = true;
   device.kept_bytes += pages(block->bytes());
+  if (device.peak_bytes < device.kept_bytes) device.peak_bytes = device.kept_bytes;
   if (block->chunk == nullptr) device.classic_bytes += pages(block->bytes());
 }
 
@@ -869,6 +870,19 @@ Block* Pool::any_kept(const Chunk* chunk) noexcept {
 PoolCounters Pool::counters() const noexcept {
   std::lock_guard guard(lock_);
   return counters_;
+}
+
+std::vector<PoolMemory> Pool::memory() const {
+  std::vector<PoolMemory> all;
+  std::lock_guard guard(lock_);
+  for (int device = 0; device < kMaxDevices; ++device) {
+    const Device& state = devices_[static_cast<std::size_t>(device)];
+    if (state.peak_bytes == 0 && state.chunks.empty()) continue;
+    PoolMemory memory{device, 0, state.kept_bytes, state.peak_bytes, state.chunks.size()};
+    for (const Block* block = state.oldest; block != nullptr; block = block->newer) ++memory.kept_blocks;
+    all.push_back(memory);
+  }
+  return all;
 }
 
 bool Pool::is_valid() {

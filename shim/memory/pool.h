@@ -101,6 +101,13 @@ struct PoolCounters {
   std::uint64_t trimmed = 0;  ///< kept blocks given back because a call failed for memory
 };
 
+/// What is kept on a device, parts of chunks included.
+struct PoolMemory {
+  int device = 0;
+  std::size_t kept_blocks = 0, kept_bytes = 0, peak_kept_bytes = 0;
+  std::size_t chunks = 0;
+};
+
 class Pool {
  public:
   Pool(BlockTable& table, StreamWork& work) noexcept : table_(table), work_(work) {}
@@ -193,6 +200,8 @@ class Pool {
   void device_reset(int device);
 
   PoolCounters counters() const noexcept;
+  /// The devices of which something is or was kept.
+  std::vector<PoolMemory> memory() const;
   /// Tests: everything consistent.
   bool is_valid();
 
@@ -206,6 +215,7 @@ class Pool {
     Block* newest = nullptr;
     std::size_t kept_bytes = 0;     ///< of those, rounded to pages; without parts of parked chunks
     std::size_t classic_bytes = 0;  ///< the classic ones among them
+    std::size_t peak_bytes = 0;     ///< the most kept_bytes has been
     std::atomic<std::size_t> limit_bytes{kUnknown};
     bool preallocated = false;
     std::size_t parked = 0;  ///< chunks of which only the addresses are held

@@ -79,6 +79,7 @@ constexpr std::size_t alignment_of(std::size_t bytes) noexcept {
 constinit RankedMutex<LockRank::kSlots> g_lock;
 constinit SlotMemory* g_retired = nullptr;  // owned; a plain pointer so that nothing is destroyed at exit
 constinit std::atomic<bool> g_any_retired{false};
+constinit SlotTotals g_totals;  // under g_lock
 
 /// Takes the first retired memory out of the list for which this holds.
 template <typename Wanted>
@@ -172,11 +173,20 @@ hipError_t SlotSet::create(std::span<const SlotRequest> requests, bool aliased, 
   return hipSuccess;
 }
 
-SlotSet::SlotSet(std::unique_ptr<SlotMemory> memory) noexcept : memory_(std::move(memory)) {}
+SlotSet::SlotSet(std::unique_ptr<SlotMemory> memory) noexcept : memory_(std::move(memory)) {
+  std::lock_guard guard(g_lock);
+  ++g_totals.sets;
+  g_totals.slots += size();
+  g_totals.bytes += total_bytes();
+  g_totals.peak_bytes = std::max(g_totals.peak_bytes, g_totals.bytes);
+}
 
 SlotSet::~SlotSet() {
   for (SlotMemory::Part& part : memory_->parts) part.fence = stream_work().make_fence(part.device);
   std::lock_guard guard(g_lock);
+  --g_totals.sets;
+  g_totals.slots -= size();
+  g_totals.bytes -= total_bytes();
   memory_->next.reset(g_retired);
   g_retired = memory_.release();
   g_any_retired.store(true, std::memory_order_relaxed);
@@ -197,6 +207,11 @@ std::size_t SlotSet::total_bytes() const noexcept {
 bool SlotSet::is_vmm(int device) const noexcept {
   return std::any_of(memory_->parts.begin(), memory_->parts.end(),
                      [&](const SlotMemory::Part& part) { return part.device == device && part.chunk != nullptr; });
+}
+
+SlotTotals slot_totals() noexcept {
+  std::lock_guard guard(g_lock);
+  return g_totals;
 }
 
 bool free_retired_slots(int device) noexcept {

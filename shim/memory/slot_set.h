@@ -55,6 +55,12 @@ class SlotSet {
   std::unique_ptr<SlotMemory> memory_;
 };
 
+/// Sets that belong to a graph now, and the most their memory has been.
+struct SlotTotals {
+  std::size_t sets = 0, slots = 0, bytes = 0, peak_bytes = 0;
+};
+SlotTotals slot_totals() noexcept;
+
 /// Frees retired memory of the device (all devices: -1). Waits as hipFree does: call it where the program's own call
 /// has waited for the device, or when memory has run out. Returns whether there was any.
 bool free_retired_slots(int device) noexcept;

@@ -63,6 +63,13 @@ JsonWriter& JsonWriter::value(std::uint64_t number) {
   return *this;
 }
 
+JsonWriter& JsonWriter::value(std::int64_t number) {
+  if (number >= 0) return value(static_cast<std::uint64_t>(number));
+  separate();
+  text_ += std::to_string(number);
+  return *this;
+}
+
 JsonWriter& JsonWriter::value(bool truth) {
   separate();
   text_ += truth ? "true" : "false";

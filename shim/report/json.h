@@ -18,6 +18,7 @@ class JsonWriter {
   JsonWriter& value(std::string_view text);
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(std::uint64_t number);
+  JsonWriter& value(std::int64_t number);
   JsonWriter& value(bool truth);
 
   const std::string& text() const noexcept { return text_; }

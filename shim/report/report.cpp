@@ -3,17 +3,22 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include "policy/policy.h"
+#include "shim/callsite/callsite.h"
+#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
 #include "shim/log.h"
 #include "shim/lookup.h"
 #include "shim/memory/pool.h"
+#include "shim/memory/slot_set.h"
 #include "shim/report/json.h"
 
 namespace graphpool {
@@ -40,10 +45,97 @@ void write_reasons(JsonWriter& json, std::string_view key, const Graphs::Reasons
   json.close_array();
 }
 
+void write_materialisations(JsonWriter& json) {
+  json.key("materialisations").open_array();
+  for (const Materialisation& told : graphs().materialisations()) {
+    json.open_object().key("reason").value(told.why).key("count").value(told.count);
+    if (told.graph != 0) json.key("graph").value(told.graph);
+    if (told.operation != 0) json.key("operation").value(std::uint64_t{told.operation});
+    if (told.kind != nullptr) json.key("kind").value(told.kind);
+    if (told.kernel != nullptr) json.key("kernel").value(told.kernel);
+    if (told.differs != nullptr) json.key("differs").value(told.differs);
+    json.close_object();
+  }
+  json.close_array();
+}
+
+/// What everything that is estimated is estimated from.
+void write_costs(JsonWriter& json) {
+  json.key("costs").open_object();
+  for (std::size_t i = 0; i < kCosts; ++i) {
+    const Cost cost = static_cast<Cost>(i);
+    json.key(cost_name(cost)).open_object();
+    json.key("picoseconds").value(static_cast<std::uint64_t>(costs().ns(cost) * 1000));
+    json.key("measured").value(costs().measured(cost));
+    json.close_object();
+  }
+  json.close_object();
+}
+
+/// Where an allocation was made: the innermost frames of the program, one in the other.
+std::string call_site_text(std::uint32_t call_site) {
+  constexpr std::size_t kFrames = 4;
+  std::string text;
+  StackSite site(callsites(), call_site, 0);
+  for (std::size_t i = 0; i < std::min(kFrames, site.depth()); ++i) {
+    if (i != 0) text += " < ";
+    text += site.frame(i);
+  }
+  return text;
+}
+
+void write_moved(JsonWriter& json, const Graphs::TemplateReport& of) {
+  json.key("operands_moved").open_array();
+  for (const Graphs::MovedReport& moved : of.moved) {
+    json.open_object();
+    json.key("operation").value(std::uint64_t{moved.operand.operation});
+    json.key("kind").value(moved.kind);
+    if (moved.kernel != nullptr) json.key("kernel").value(moved.kernel);
+    json.key("argument").value(std::uint64_t{moved.operand.argument});
+    json.key("times").value(moved.operand.times);
+    if (moved.operand.rule != 0) json.key("rule").value(policy().buffers[moved.operand.rule - 1].name);
+    if (moved.operand.call_site != 0) json.key("allocated_by").value(call_site_text(moved.operand.call_site));
+    json.close_object();
+  }
+  json.close_array();
+  json.key("operands_moved_others").value(of.other_moves);
+}
+
+void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
+  json.open_object();
+  json.key("graph").value(of.number);
+  json.key("operations").value(std::uint64_t{of.operations});
+  json.key("variants").value(std::uint64_t{of.variants});
+  json.key("device_bytes").value(std::uint64_t{of.device_bytes});
+  json.key("host_bytes").value(std::uint64_t{of.host_bytes});
+  json.key("captures").value(of.statistics.captures);
+  json.key("captures_avoided").value(of.statistics.captures_avoided);
+  json.key("materialised").value(of.statistics.materialised);
+  json.key("instantiates").value(of.statistics.instantiates);
+  json.key("instantiates_avoided").value(of.statistics.instantiates_avoided);
+  json.key("updates_avoided").value(of.statistics.updates_avoided);
+  json.key("bindings").value(of.statistics.bindings);
+  json.key("volatile_words").value(std::uint64_t{of.volatile_words});
+  json.key("patched_nodes").value(of.statistics.patched_nodes);
+  json.key("execs_replaced").value(of.statistics.replaced);
+  json.key("execs_evicted").value(of.statistics.evicted);
+  json.key("bytes_staged").value(of.statistics.bytes_staged);
+  json.key("captures_verified").value(of.statistics.verified);
+  json.key("launches_verified").value(of.statistics.launches_verified);
+  json.key("differences").value(of.statistics.differences);
+  json.key("launches").open_object();
+  for (std::size_t i = 0; i < kWays; ++i) json.key(way_name(static_cast<Way>(i))).value(of.launches[i]);
+  json.close_object();
+  write_moved(json, of);
+  json.key("estimated_ns_saved").value(static_cast<std::int64_t>(of.saved_ns));
+  json.close_object();
+}
+
 void write_graphs(JsonWriter& json) {
   const Graphs::Totals totals = graphs().totals();
   json.key("graphs").open_object();
   json.key("templates").value(totals.templates);
+  json.key("templates_dropped").value(totals.templates_dropped);
   json.key("execs_kept").value(totals.variants);
   json.key("captures_recorded").value(totals.captures);
   json.key("captures_avoided").value(totals.virtual_captures);
@@ -53,24 +145,46 @@ void write_graphs(JsonWriter& json) {
   json.key("updates").value(totals.updates);
   json.key("updates_avoided").value(totals.updates_avoided);
   json.key("launches").value(totals.launches);
+  json.key("estimated_ns_saved").value(static_cast<std::int64_t>(totals.saved_ns));
+  write_costs(json);
   write_reasons(json, "refusals", graphs().refusals());
-  write_reasons(json, "materialisations", graphs().materialisations());
+  write_materialisations(json);
   json.close_object();
   json.key("templates").open_array();
-  for (const Graphs::TemplateReport& of : graphs().templates()) {
+  for (const Graphs::TemplateReport& of : graphs().templates()) write_template(json, of);
+  json.close_array();
+}
+
+void write_memory(JsonWriter& json) {
+  json.key("memory").open_object();
+  json.key("kept").open_array();
+  for (const PoolMemory& memory : pool().memory()) {
     json.open_object();
-    json.key("operations").value(std::uint64_t{of.operations});
-    json.key("variants").value(std::uint64_t{of.variants});
-    json.key("captures").value(of.statistics.captures);
-    json.key("captures_avoided").value(of.statistics.captures_avoided);
-    json.key("materialised").value(of.statistics.materialised);
-    json.key("instantiates").value(of.statistics.instantiates);
-    json.key("instantiates_avoided").value(of.statistics.instantiates_avoided);
-    json.key("patched_nodes").value(of.statistics.patched_nodes);
-    json.key("bytes_staged").value(of.statistics.bytes_staged);
+    json.key("device").value(static_cast<std::uint64_t>(memory.device));
+    json.key("blocks").value(std::uint64_t{memory.kept_blocks});
+    json.key("bytes").value(std::uint64_t{memory.kept_bytes});
+    json.key("peak_bytes").value(std::uint64_t{memory.peak_kept_bytes});
+    json.key("chunks").value(std::uint64_t{memory.chunks});
     json.close_object();
   }
   json.close_array();
+  const SlotTotals slots = slot_totals();
+  json.key("slots").open_object();
+  json.key("sets").value(std::uint64_t{slots.sets});
+  json.key("slots").value(std::uint64_t{slots.slots});
+  json.key("bytes").value(std::uint64_t{slots.bytes});
+  json.key("peak_bytes").value(std::uint64_t{slots.peak_bytes});
+  json.close_object();
+  json.key("execs").open_array();
+  for (const Graphs::ExecMemory& memory : graphs().exec_memory_held()) {
+    json.open_object();
+    json.key("device").value(static_cast<std::uint64_t>(memory.device));
+    json.key("estimated_bytes").value(std::uint64_t{memory.bytes});
+    json.key("estimated_peak_bytes").value(std::uint64_t{memory.peak_bytes});
+    json.close_object();
+  }
+  json.close_array();
+  json.close_object();
 }
 
 void write_pool(JsonWriter& json) {
@@ -98,11 +212,11 @@ void write_report() {
   if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return;
   const InsideScope inside;
   const Graphs::Totals totals = graphs().totals();
-  log_info("%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches",
+  log_info("%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches; about %.1f ms saved",
            static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.virtual_captures),
            static_cast<unsigned long long>(totals.instantiates),
            static_cast<unsigned long long>(totals.instantiates_avoided),
-           static_cast<unsigned long long>(totals.launches));
+           static_cast<unsigned long long>(totals.launches), totals.saved_ns / 1e6);
   if (g_file->empty()) return;
   const std::string name = expand_report_name(*g_file);
   const std::string text = report_text();
@@ -168,6 +282,7 @@ std::string report_text() {
   json.key("slots").value(slots);
   json.key("slot_bytes").value(slot_bytes);
   write_pool(json);
+  write_memory(json);
   write_graphs(json);
   write_calls(json);
   json.close_object();

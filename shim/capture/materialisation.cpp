@@ -1,0 +1,64 @@
+#include "shim/capture/materialisation.h"
+
+#include <array>
+
+#include "shim/graph/template.h"
+#include "shim/kernel/functions.h"
+
+namespace graphpool {
+namespace {
+
+/// What of an operation's signature is not as recorded.
+const char* difference(const Signature& own, const Signature& recorded) noexcept {
+  if (own.kind != recorded.kind) return "kind";
+  if (own.device != recorded.device) return "device";
+  if (own.stream != recorded.stream) return "stream";
+  switch (own.kind) {
+    case OperationKind::kKernel:
+      if (own.object != recorded.object || own.generation != recorded.generation || own.form != recorded.form)
+        return "function";
+      if (own.payload_bytes != recorded.payload_bytes) return "arguments";
+      if (own.dst_class != recorded.dst_class || own.src_class != recorded.src_class) return "block or shared memory";
+      return "grid";
+    case OperationKind::kHost:
+      return "function";
+    case OperationKind::kRecord:
+    case OperationKind::kWait:
+      return "event";
+    default:
+      return own.validity != recorded.validity ? "copy kind, element or empty size" : "memory of an operand";
+  }
+}
+
+/// A recording that goes on from here.
+const Template* one_below(const TreeNode& at) noexcept {
+  for (const TreeNode* node = &at; node != nullptr; node = node->first_child.load(std::memory_order_acquire))
+    if (const Template* const of = node->graph.load(std::memory_order_acquire)) return of;
+  return nullptr;
+}
+
+}  // namespace
+
+const char* kind_name(OperationKind kind) noexcept {
+  constexpr std::array kNames{"begin",         "kernel",       "copy",        "pitched copy", "fill",
+                              "host function", "event record", "stream wait", "end"};
+  const auto index = static_cast<std::size_t>(kind);
+  return index < kNames.size() ? kNames[index] : "operation";
+}
+
+Materialisation describe_materialisation(const char* why, const TreeNode& at, std::size_t operation,
+                                         const Signature* own) noexcept {
+  Materialisation told;
+  told.why = why;
+  if (const Template* const of = one_below(at)) told.graph = of->number;
+  told.operation = static_cast<std::uint32_t>(operation);
+  if (own == nullptr) return told;
+  told.kind = kind_name(own->kind);
+  if (own->kind == OperationKind::kKernel)
+    told.kernel = functions().find(reinterpret_cast<const void*>(own->object)).name;
+  const TreeNode* const recorded = at.first_child.load(std::memory_order_acquire);
+  if (recorded != nullptr) told.differs = difference(*own, recorded->operation.signature);
+  return told;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,56 @@
+// A program whose report is known beforehand; report_test.py reads it. What moves, what differs and where: see there.
+#include "captures.h"
+
+namespace captures {
+namespace {
+
+/// The allocation that the report names. Not inlined, so that it is a frame of its own.
+__attribute__((noinline, visibility("default"))) int* allocate_moving() {
+  int* made = nullptr;
+  EXPECT_EQ(hipSuccess, hipMalloc(reinterpret_cast<void**>(&made), kCount * sizeof(int)));
+  asm volatile("" ::: "memory");
+  return made;
+}
+
+TEST(Report, host) {
+  const Stream stream;
+  const Buffer fixed;
+  int* const moving[] = {allocate_moving(), allocate_moving()};
+  // Recording 1: a kernel whose buffer moves, a fixed one, a copy from what moves.
+  const auto body = [&](int i) {
+    OK(kernels().mix(stream, moving[i % 2], kCount, 1));
+    OK(kernels().mix(stream, fixed.get(), kCount, 2));
+    OK(hipMemcpyAsync(fixed.get(), moving[i % 2], 8, hipMemcpyDeviceToDevice, stream));
+  };
+  for (int i = 0; i < 6; ++i) step(stream, [&] { body(i); });
+  // Another kernel as second operation; twice, so that it becomes recording 2 and is then found.
+  for (int i = 0; i < 2; ++i)
+    step(stream, [&] {
+      OK(kernels().mix(stream, moving[0], kCount, 1));
+      OK(kernels().join(stream, fixed.get(), moving[0], kCount));
+    });
+  // The end comes after one operation: recording 3.
+  step(stream, [&] { OK(kernels().mix(stream, moving[0], kCount, 1)); });
+  // An exec is updated by a graph of the same recording, and launched twice.
+  const hipGraph_t first = capture(stream, [&] { body(0); });
+  const hipGraph_t second = capture(stream, [&] { body(1); });
+  hipGraphExec_t exec = nullptr;
+  hipGraphNode_t node = nullptr;
+  hipGraphExecUpdateResult result;
+  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  OK(hipGraphExecUpdate(exec, second, &node, &result));
+  OK(hipGraphLaunch(exec, stream));
+  OK(hipGraphLaunch(exec, stream));
+  OK(hipStreamSynchronize(stream));
+  // Its nodes are asked for.
+  std::size_t count = 0;
+  OK(hipGraphGetNodes(second, nullptr, &count));
+  EXPECT_EQ(3u, count);
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(first));
+  OK(hipGraphDestroy(second));
+  for (int* const each : moving) OK(hipFree(each));
+}
+
+}  // namespace
+}  // namespace captures

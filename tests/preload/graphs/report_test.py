@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""report_test.py HOST LIBRARY RUNTIME: the report of report_host, field by field; and its summary line."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / 'support'))
+import runs  # noqa: E402
+
+FAILURES = []
+
+
+def expect(what, wanted, found):
+    if wanted != found:
+        FAILURES.append(f'{what}: {found}, not {wanted}')
+
+
+def run(host, library, runtime, **environment):
+    done = runs.run([host], runtime=runtime, preload=[library], report=True, environment=environment)
+    expect('exit code', 0, done.code)
+    if done.code != 0:
+        print(done.stdout, done.stderr)
+    return done
+
+
+def check_template(found, wanted):
+    for key, value in wanted.items():
+        expect(f'graph {found["graph"]}: {key}', value, found.get(key))
+
+
+def main(host, library, runtime):
+    done = run(host, library, runtime, GRAPHPOOL_LOG_LEVEL='info', GRAPHPOOL_REPORT_CALLSITES='true')
+    report = done.report
+    graphs = report['graphs']
+    for key, value in {'templates': 3, 'templates_dropped': 0, 'captures_recorded': 3, 'captures_avoided': 8,
+                       'captures_refused': 0, 'instantiates': 10, 'updates': 1, 'updates_avoided': 1, 'launches': 11,
+                       'refusals': []}.items():
+        expect(f'graphs: {key}', value, graphs.get(key))
+
+    # Why captures were made real, with the first operation that no recording had.
+    wanted = [
+        {'reason': 'an operation differs from every recording', 'count': 1, 'graph': 1, 'operation': 2,
+         'kind': 'kernel', 'kernel': 'join', 'differs': 'function'},
+        {'reason': 'the capture ended before its recording', 'count': 1, 'operation': 2, 'kind': 'end',
+         'differs': 'kind'},
+        {'count': 1, 'graph': 1},
+    ]
+    found = graphs['materialisations']
+    expect('materialisations', len(wanted), len(found))
+    for want, have in zip(wanted, found):
+        for key, value in want.items():
+            expect(f'materialisation {have.get("reason")}: {key}', value, have.get(key))
+
+    # What the estimates are made of: measured where the engine has made such calls.
+    for name, measured in {'capture_node': False, 'build_node': True, 'instantiate_node': True,
+                           'first_launch_node': True, 'patch_node': False, 'copy': False, 'copy_kib': False}.items():
+        expect(f'cost {name} measured', measured, graphs['costs'][name]['measured'])
+        if graphs['costs'][name]['picoseconds'] <= 0 and not measured:
+            FAILURES.append(f'cost {name} is nothing')
+
+    first, second, third = report['templates']
+    check_template(first, {
+        'graph': 1, 'operations': 3, 'variants': 2, 'captures': 1, 'captures_avoided': 7, 'materialised': 1,
+        'instantiates': 2, 'instantiates_avoided': 6, 'updates_avoided': 1, 'bindings': 2, 'volatile_words': 0,
+        'patched_nodes': 0, 'execs_replaced': 0, 'execs_evicted': 0, 'bytes_staged': 0, 'captures_verified': 0,
+        'launches_verified': 0, 'differences': 0, 'operands_moved_others': 0})
+    expect('launches by way', {'same': 6, 'patch': 0, 'variant': 2, 'record': 0, 'stage': 0}, first['launches'])
+    check_template(second, {'graph': 2, 'operations': 2, 'variants': 1, 'captures': 1, 'captures_avoided': 1})
+    check_template(third, {'graph': 3, 'operations': 1, 'variants': 1, 'captures': 1, 'captures_avoided': 0})
+    for template in report['templates']:
+        if template['device_bytes'] < 128 * 1024 or template['host_bytes'] <= 0:
+            FAILURES.append(f'no memory: {template}')
+        if template is not third and template['estimated_ns_saved'] <= 0:
+            FAILURES.append(f'nothing saved: {template}')
+    expect('time saved', sum(t['estimated_ns_saved'] for t in report['templates']) // 1000,
+           graphs['estimated_ns_saved'] // 1000)
+
+    # Which operands moved, and who allocated the memory they moved to.
+    moved = [{key: value for key, value in each.items() if key not in ('allocated_by', 'rule')}
+             for each in first['operands_moved']]
+    expect('operands moved', [
+        {'operation': 1, 'kind': 'kernel', 'kernel': 'mix', 'argument': 0, 'times': 7},
+        {'operation': 3, 'kind': 'copy', 'argument': 1, 'times': 7}], moved)
+    for each in first['operands_moved']:
+        expect('rule', 'default', each.get('rule'))
+        if 'allocate_moving' not in each.get('allocated_by', '').split(' < ')[0]:
+            FAILURES.append(f'allocated by {each.get("allocated_by")}')
+    expect('what does not move', [], second['operands_moved'])
+
+    # Memory: the three buffers were freed and are kept.
+    kept = report['memory']['kept']
+    expect('devices', [0], [each['device'] for each in kept])
+    expect('kept', (3, 3 * 4096, 3 * 4096, 0),
+           tuple(kept[0][key] for key in ('blocks', 'bytes', 'peak_bytes', 'chunks')))
+    expect('slots', {'sets': 0, 'slots': 0, 'bytes': 0, 'peak_bytes': 0}, report['memory']['slots'])
+    execs = report['memory']['execs']
+    expect('memory of execs', [(0, sum(t['device_bytes'] for t in report['templates']))],
+           [(each['device'], each['estimated_bytes']) for each in execs])
+    if execs[0]['estimated_peak_bytes'] < execs[0]['estimated_bytes']:
+        FAILURES.append(f'peak: {execs}')
+
+    summary = [line for line in done.stderr.splitlines() if 'captures recorded' in line]
+    expect('lines of summary', 1, len(summary))
+    for text in ('3 captures recorded, 8 avoided', '10 instantiates, 7 avoided', '11 launches', ' ms saved'):
+        if text not in summary[0]:
+            FAILURES.append(f'{text!r} is not in {summary[0]!r}')
+
+    # Without call sites nobody is named; staged bytes and slots are counted.
+    report = run(host, library, runtime, GRAPHPOOL_BUFFERS='[[buffer]]\nstage = "always"\n').report
+    first = report['templates'][0]
+    expect('allocated by', [None, None], [each.get('allocated_by') for each in first['operands_moved']])
+    expect('launches by way', 8, first['launches']['stage'])
+    if first['bytes_staged'] <= 0 or report['memory']['slots']['peak_bytes'] <= 0:
+        FAILURES.append(f'nothing staged: {first}, {report["memory"]["slots"]}')
+
+    # Patches, an exec that is worn out, verified captures.
+    first = run(host, library, runtime, GRAPHPOOL_GRAPH_STRATEGY='patch').report['templates'][0]
+    if first['patched_nodes'] <= 0 or first['launches']['patch'] <= 0:
+        FAILURES.append(f'nothing patched: {first}')
+    first = run(host, library, runtime, GRAPHPOOL_GRAPH_STRATEGY='patch',
+                GRAPHPOOL_GRAPH_PATCH_BUDGET='2').report['templates'][0]
+    if first['execs_replaced'] <= 0:
+        FAILURES.append(f'nothing replaced: {first}')
+    first = run(host, library, runtime, GRAPHPOOL_GRAPH_VERIFY='first:2').report['templates'][0]
+    # More than two, for recordings that begin alike share the captures that take the real path.
+    if first['captures_verified'] < 2 or first['differences'] != 0:
+        FAILURES.append(f'not verified: {first}')
+    first = run(host, library, runtime, GRAPHPOOL_GRAPH_VARIANTS='1').report['templates'][0]
+    if first['execs_evicted'] <= 0:
+        FAILURES.append(f'nothing evicted: {first}')
+    dropped = run(host, library, runtime, GRAPHPOOL_GRAPH_RECORDINGS='1').report['graphs']['templates_dropped']
+    if dropped <= 0:
+        FAILURES.append('nothing dropped')
+
+    print('\n'.join(FAILURES) or 'every field is as expected')
+    return 1 if FAILURES else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]))
