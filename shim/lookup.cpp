@@ -4,21 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 
 #include "shim/coverage.h"
+#include "shim/early_lookup.h"
 #include "shim/elf_image.h"
 #include "shim/entry.h"
 #include "shim/next.h"
 
-using DlsymFunction = void* (*)(void*, const char*);
-using DlvsymFunction = void* (*)(void*, const char*, const char*);
-
-/// Where the stubs in forward.S jump to: the functions behind us, which may be those of another preloaded library.
 extern "C" {
-__attribute__((visibility("hidden"))) DlsymFunction gp_next_dlsym = nullptr;
-__attribute__((visibility("hidden"))) DlvsymFunction gp_next_dlvsym = nullptr;
 /// Our exports; absent in unit tests of the engine.
 __attribute__((visibility("hidden"), weak)) void* gp_dlsym(void* handle, const char* name);
 __attribute__((visibility("hidden"), weak)) void* gp_dlvsym(void* handle, const char* name, const char* version);
@@ -57,39 +51,6 @@ constexpr Alias kAliases[] = {
 #include "hooks/hip_aliases.def"
 #undef HIP_ALIAS
 };
-
-/// The C library's own functions, for lookups of our own: RTLD_NEXT means what is behind us only when nobody wraps the
-/// call.
-constinit std::atomic<DlsymFunction> g_libc_dlsym{nullptr};
-constinit std::atomic<DlvsymFunction> g_libc_dlvsym{nullptr};
-
-/// Our exports of the same names must not be found, so the symbol table of the object is read directly. glibc 2.34
-/// moved both from libdl to libc.
-void find_real_functions() noexcept {
-  DlsymFunction found = nullptr;
-  DlvsymFunction found_v = nullptr;
-  for_each_image([&](const ElfImage& image) {
-    const std::string_view name = image.basename();
-    if (!name.starts_with("libc.so.") && !name.starts_with("libdl.so.")) return false;
-    if (void* address = image.find_export("dlsym")) found = reinterpret_cast<DlsymFunction>(address);
-    if (void* address = image.find_export("dlvsym")) found_v = reinterpret_cast<DlvsymFunction>(address);
-    return found != nullptr && found_v != nullptr;
-  });
-  void* const next = found(RTLD_NEXT, "dlsym");
-  void* const next_v = found(RTLD_NEXT, "dlvsym");
-  __atomic_store_n(&gp_next_dlvsym, next_v != nullptr ? reinterpret_cast<DlvsymFunction>(next_v) : found_v,
-                   __ATOMIC_RELEASE);
-  __atomic_store_n(&gp_next_dlsym, next != nullptr ? reinterpret_cast<DlsymFunction>(next) : found, __ATOMIC_RELEASE);
-  g_libc_dlvsym.store(found_v, std::memory_order_release);
-  g_libc_dlsym.store(found, std::memory_order_release);
-}
-
-/// What the stub is to do: return `address` if `answered`, else enter the next function with the program's own frame.
-struct Answer {
-  void* address;
-  std::uint64_t answered;
-};
-constexpr Answer kNotAnswered{nullptr, 0};
 
 void* lookup(void* handle, const char* name, const char* version) noexcept {
   return version == nullptr ? g_libc_dlsym.load(std::memory_order_relaxed)(handle, name)
@@ -159,11 +120,6 @@ Answer look_up_in_next(const char* name, const void* caller) noexcept {
 
 }  // namespace
 
-bool may_be_entry(std::string_view name) noexcept {
-  return name.starts_with("hip") || name.starts_with("__hip") || name.starts_with("amd_dbgapi") ||
-         (name.starts_with("_Z") && name.size() > 4 && name.substr(4).starts_with("hip"));
-}
-
 EntryId find_entry(std::string_view name) noexcept {
   for (const Alias& alias : kAliases)
     if (alias.exported == name) name = alias.name;
@@ -181,14 +137,11 @@ void* entry_for_next(const void* next_address) noexcept {
   return nullptr;
 }
 
-/// The decision of both stubs. Lookups of our own, from inside the library, are never answered.
-extern "C" __attribute__((visibility("hidden"))) Answer gp_lookup(void* handle, const char* name, const char* version,
-                                                                  const void* caller) noexcept {
-  if (g_libc_dlsym.load(std::memory_order_acquire) == nullptr) find_real_functions();
-  if (name == nullptr || t_inside) return kNotAnswered;
-  if (handle == RTLD_NEXT && version != nullptr && name[0] == 'd' && is_lookup_function(name))
-    return look_up_dlsym(name, version, caller);
-  if (!may_be_entry(name)) return kNotAnswered;
+/// Lookups of our own, from inside the library, are never answered.
+Answer answer_lookup(void* handle, const char* name, const char* version, const void* caller) noexcept {
+  if (t_inside) return kNotAnswered;
+  if (is_lookup_function(name))
+    return handle == RTLD_NEXT && version != nullptr ? look_up_dlsym(name, version, caller) : kNotAnswered;
   const int saved_errno = errno;
   InsideScope inside;
   Answer answer = kNotAnswered;

@@ -14,9 +14,6 @@ namespace graphpool {
 /// Our exported function for an address that the runtime gave out, or null when it is not one of ours.
 void* entry_for_next(const void* next_address) noexcept;
 
-/// False for names that cannot be exported names; cheap.
-bool may_be_entry(std::string_view name) noexcept;
-
 /// The id of an exported name; EntryId::kCount when there is none.
 EntryId find_entry(std::string_view name) noexcept;
 

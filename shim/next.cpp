@@ -9,6 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "shim/early_lookup.h"
 #include "shim/elf_image.h"
 #include "shim/entry.h"
 #include "shim/lock_rank.h"
@@ -112,7 +113,7 @@ void fill_table(Names names) noexcept {
     if (!global && !compiler && !is_runtime(image)) return false;
     have_compiler = have_compiler || compiler;
     image.for_each_function([names](std::string_view name, void* address) {
-      const EntryId id = may_be_entry(name) ? find_entry(name) : EntryId::kCount;
+      const EntryId id = may_be_entry(name.data()) ? find_entry(name) : EntryId::kCount;
       if (id == EntryId::kCount || has(id) || (entry_name(id) == name) != (names == Names::kProper)) return;
       __atomic_store_n(slot(id), address, __ATOMIC_RELEASE);
     });

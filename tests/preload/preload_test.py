@@ -18,6 +18,10 @@ CASES = {}
 CONFIG = {}
 
 
+# For programs that close the runtime: what its tables hold is lost with them.
+NO_LEAK_CHECK = {'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'}
+
+
 class Skipped(Exception):
     pass
 
@@ -156,6 +160,23 @@ def dlsym_wrapped_by_another_library():
         check(lookups.stdout == native('linked_lookups').stdout, f'preloaded {order}', lookups)
 
 
+@case
+def program_under_address_sanitizer():
+    not_under_sanitizers('the library is instrumented itself')
+    run = under('plain_address', preload=[*filter(None, CONFIG['libasan'].split(',')), *library()])
+    first = native('plain_address')
+    check((first.code, run.code) == (7, 7) and run.stdout == first.stdout, 'differ', first, run)
+    hooked(run, 'hipMalloc')
+
+
+@case
+def program_under_thread_sanitizer():
+    """Its runtime looks functions up before it has set itself up. The HIP runtime is not instrumented: no reports."""
+    not_under_sanitizers('the library is instrumented itself')
+    _, run = same('plain_thread', code=7, environment={'TSAN_OPTIONS': 'report_bugs=0'})
+    hooked(run, 'hipMalloc')
+
+
 # --- When calls come ---
 
 @case
@@ -224,14 +245,14 @@ def fork_handlers():
 
 @case
 def opened_rtld_local():
-    _, run = same('open_local', path('cpu'), runtime=None)
+    _, run = same('open_local', path('cpu'), runtime=None, environment=NO_LEAK_CHECK)
     hooked(run, 'hipMalloc')
     hooked(run, 'hipGetDeviceCount')
 
 
 @case
 def opened_by_name():
-    _, run = same('open_local', 'libamdhip64.so.5')
+    _, run = same('open_local', 'libamdhip64.so.5', environment=NO_LEAK_CHECK)
     hooked(run, 'hipMalloc')
 
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shim/graph/handle_table.h"
+#include "tests/support/never_destroyed.h"
 
 namespace graphpool {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using Table = HandleTable<int>;
 
 TEST(HandleTable, finds_what_was_added) {
-  const auto table = std::make_unique<Table>();
+  Table* const table = &never_destroyed<Table>();
   int first = 1, second = 2;
   void* const a = table->add(&first);
   void* const b = table->add(&second);
@@ -24,7 +25,7 @@ TEST(HandleTable, finds_what_was_added) {
 }
 
 TEST(HandleTable, knows_nothing_of_others) {
-  const auto table = std::make_unique<Table>();
+  Table* const table = &never_destroyed<Table>();
   int object = 0;
   EXPECT_FALSE(table->owns(&object)) << "before the first handle";
   EXPECT_FALSE(table->owns(nullptr));
@@ -37,7 +38,7 @@ TEST(HandleTable, knows_nothing_of_others) {
 }
 
 TEST(HandleTable, a_removed_handle_is_ours_but_finds_nothing) {
-  const auto table = std::make_unique<Table>();
+  Table* const table = &never_destroyed<Table>();
   int object = 0;
   void* const handle = table->add(&object);
   table->remove(handle);
@@ -46,7 +47,7 @@ TEST(HandleTable, a_removed_handle_is_ours_but_finds_nothing) {
 }
 
 TEST(HandleTable, a_handle_comes_back_only_after_many_others) {
-  const auto table = std::make_unique<Table>();
+  Table* const table = &never_destroyed<Table>();
   int object = 0;
   void* const first = table->add(&object);
   table->remove(first);
@@ -61,7 +62,7 @@ TEST(HandleTable, a_handle_comes_back_only_after_many_others) {
 }
 
 TEST(HandleTable, a_full_table_says_so) {
-  const auto table = std::make_unique<Table>();
+  Table* const table = &never_destroyed<Table>();
   int object = 0;
   void* last = nullptr;
   for (std::size_t i = 0; i < Table::kMost; ++i) last = table->add(&object);
@@ -72,7 +73,7 @@ TEST(HandleTable, a_full_table_says_so) {
 }
 
 TEST(HandleTable, threads_add_find_and_remove) {
-  const auto table = std::make_unique<Table>();
+  Table* const table = &never_destroyed<Table>();
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&table] {

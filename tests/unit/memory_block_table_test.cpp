@@ -1,6 +1,4 @@
 // Tests of shim/memory/block_table.h.
-#include "shim/memory/block_table.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,7 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "shim/memory/block_table.h"
 #include "shim/units.h"
+#include "tests/support/never_destroyed.h"
 
 namespace graphpool {
 namespace {
@@ -21,8 +21,7 @@ const void* at(std::uintptr_t address) { return reinterpret_cast<const void*>(ad
 
 class BlockTableTest : public testing::Test {
  protected:
-  std::unique_ptr<BlockTable> table_owner = std::make_unique<BlockTable>();
-  BlockTable& table = *table_owner;
+  BlockTable& table = never_destroyed<BlockTable>();
 };
 
 TEST_F(BlockTableTest, FindsEveryByteAndNothingElse) {

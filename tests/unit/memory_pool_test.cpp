@@ -1,6 +1,4 @@
 // Tests of shim/memory/pool.h.
-#include "shim/memory/pool.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +7,9 @@
 #include <vector>
 
 #include "shim/memory/never_address.h"
+#include "shim/memory/pool.h"
 #include "shim/memory/slot_set.h"
+#include "tests/support/never_destroyed.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {
@@ -68,9 +68,8 @@ class PoolTest : public testing::Test {
 
   fake::Install fake;
   PoolSettings settings;
-  std::unique_ptr<BlockTable> table = std::make_unique<BlockTable>();
-  std::unique_ptr<Pool> owner = std::make_unique<Pool>(*table, stream_work());
-  Pool& pool = *owner;
+  BlockTable& table = never_destroyed<BlockTable>();
+  Pool& pool = never_destroyed<Pool>(table, stream_work());
 };
 
 // --- keeping and handing out again ---
@@ -113,7 +112,7 @@ TEST_F(PoolTest, ARuleAndItsCallSitesKeepApart) {
   EXPECT_NE(get(4096), ptr);
   g_decision = {.pool = true, .rule = 3, .call_site = 7, .by_call_site = true};
   EXPECT_EQ(get(4096), ptr);
-  const Block* block = table->find(ptr);
+  const Block* block = table.find(ptr);
   EXPECT_EQ(block->rule, 3u);
   EXPECT_EQ(block->call_site, 7u);
 }
@@ -133,13 +132,13 @@ TEST_F(PoolTest, LowestAddressFirstWhateverTheOrderOfFrees) {
 
 TEST_F(PoolTest, EachHandOutIsAnotherGeneration) {
   char* ptr = get(100);
-  const std::uint64_t generation = table->find(ptr)->generation, order = table->find(ptr)->order;
+  const std::uint64_t generation = table.find(ptr)->generation, order = table.find(ptr)->order;
   drop(ptr);
-  EXPECT_FALSE(table->find(ptr)->live());
+  EXPECT_FALSE(table.find(ptr)->live());
   EXPECT_EQ(get(100), ptr);
-  EXPECT_NE(table->find(ptr)->generation, generation);
-  EXPECT_GT(table->find(ptr)->order, order);
-  EXPECT_EQ(table->find(ptr)->bytes(), 100u);
+  EXPECT_NE(table.find(ptr)->generation, generation);
+  EXPECT_GT(table.find(ptr)->order, order);
+  EXPECT_EQ(table.find(ptr)->bytes(), 100u);
 }
 
 TEST_F(PoolTest, WhatIsNotPooledIsForwarded) {
@@ -153,28 +152,28 @@ TEST_F(PoolTest, WhatIsNotPooledIsForwarded) {
   EXPECT_EQ(count("hipFree"), 1);
   g_decision.pool = false;
   char* passed = get(100);
-  EXPECT_NE(table->find(passed), nullptr);
+  EXPECT_NE(table.find(passed), nullptr);
   EXPECT_EQ(free(passed), hipSuccess);
   EXPECT_EQ(count("hipFree"), 2);
-  EXPECT_EQ(table->find(passed), nullptr);
+  EXPECT_EQ(table.find(passed), nullptr);
   // Fine-grained memory.
   EXPECT_EQ(malloc(&ptr, 100, AllocationFunction::kExtMalloc, hipDeviceMallocFinegrained), hipSuccess);
   drop(ptr);
   EXPECT_EQ(count("hipFree"), 3);
   // Stream-ordered memory without a rule.
   EXPECT_EQ(malloc(&ptr, 100, AllocationFunction::kMallocAsync), hipSuccess);
-  EXPECT_EQ(table->find(ptr)->kind, MemoryKind::kStreamOrdered);
+  EXPECT_EQ(table.find(ptr)->kind, MemoryKind::kStreamOrdered);
   drop(ptr);
   EXPECT_EQ(count("hipFree"), 4);
 }
 
 TEST_F(PoolTest, TheRuleOfUnpooledMemoryIsKnown) {
   g_decision = {.pool = false, .rule = 9};
-  EXPECT_EQ(table->find(get(100))->rule, 9u);
+  EXPECT_EQ(table.find(get(100))->rule, 9u);
   settings.large_bytes = kMiB;
   configure();
   g_decision = {.pool = true, .rule = 4};
-  EXPECT_EQ(table->find(get(2 * kMiB))->rule, 4u);
+  EXPECT_EQ(table.find(get(2 * kMiB))->rule, 4u);
 }
 
 TEST_F(PoolTest, rule_25_LargeAllocationsAreReallyFreed) {
@@ -194,7 +193,7 @@ TEST_F(PoolTest, rule_25_LargeAllocationsAreReallyFreed) {
 TEST_F(PoolTest, rule_24_DoubleAndInteriorFreesGetHipsError) {
   char* ptr = get(10'000);
   EXPECT_EQ(free(ptr + 16), hipErrorInvalidValue);
-  EXPECT_TRUE(table->find(ptr)->live());
+  EXPECT_TRUE(table.find(ptr)->live());
   EXPECT_EQ(free(ptr), hipSuccess);
   EXPECT_EQ(free(ptr), hipErrorInvalidValue);
   EXPECT_EQ(free(ptr + 16), hipErrorInvalidValue);
@@ -223,7 +222,7 @@ TEST_F(PoolTest, AFreeThatFailsChangesNothing) {
   fake.hip->fail["hipFree"] = hipErrorUnknown;
   EXPECT_EQ(free(ptr), hipErrorUnknown);
   EXPECT_EQ(fake::t_last_error, hipErrorUnknown);
-  EXPECT_TRUE(table->find(ptr)->live());
+  EXPECT_TRUE(table.find(ptr)->live());
   fake.hip->fail.clear();
   EXPECT_EQ(free(ptr), hipSuccess);
 }
@@ -238,7 +237,7 @@ TEST_F(PoolTest, MemoryFreedPastUsIsReplaced) {
   EXPECT_EQ(next().hipFree(live), hipSuccess);
   char* again = get(200);
   EXPECT_EQ(again, live);
-  EXPECT_EQ(table->find(again)->bytes(), 200u);
+  EXPECT_EQ(table.find(again)->bytes(), 200u);
   EXPECT_EQ(get(4090), kept);
   EXPECT_TRUE(pool.is_valid());
 }
@@ -248,7 +247,7 @@ TEST_F(PoolTest, rule_21_ExportedMemoryIsReallyFreed) {
   EXPECT_TRUE(pool.mark_exported(ptr + 5));
   EXPECT_EQ(free(ptr), hipSuccess);
   EXPECT_EQ(count("hipFree"), 1);
-  EXPECT_EQ(table->find(ptr), nullptr);
+  EXPECT_EQ(table.find(ptr), nullptr);
   char* kept = get(100);
   drop(kept);
   EXPECT_FALSE(pool.mark_exported(kept));
@@ -259,13 +258,13 @@ TEST_F(PoolTest, HostAndManagedMemoryIsKnown) {
   void* ptr = nullptr;
   ASSERT_EQ(next().hipMalloc(&ptr, 100), hipSuccess);
   pool.note_native(ptr, 100, 0, 2, MemoryKind::kHost, AllocationFunction::kHostMalloc);
-  EXPECT_EQ(table->find(ptr)->kind, MemoryKind::kHost);
+  EXPECT_EQ(table.find(ptr)->kind, MemoryKind::kHost);
   EXPECT_EQ(pool.free(ptr, next().hipHostFree), hipSuccess);
-  EXPECT_EQ(table->find(ptr), nullptr);
+  EXPECT_EQ(table.find(ptr), nullptr);
   // The wrong free of pooled memory is the runtime's own business, and works here.
   char* block = get(100);
   EXPECT_EQ(pool.free(block, next().hipHostFree), hipSuccess);
-  EXPECT_EQ(table->find(block), nullptr);
+  EXPECT_EQ(table.find(block), nullptr);
   EXPECT_EQ(count("hipHostFree"), 2);
 }
 
@@ -317,7 +316,7 @@ TEST_F(PoolTest, WhereNoFenceCanBeMadeTheFreeIsTheRuntimes) {
   EXPECT_EQ(count("hipFree"), 1);
   EXPECT_TRUE(fake::idle(stream));
   EXPECT_TRUE(stream_work().is_idle(0));
-  EXPECT_EQ(table->find(ptr), nullptr);
+  EXPECT_EQ(table.find(ptr), nullptr);
   EXPECT_EQ(fake::t_last_error, hipSuccess);
 }
 
@@ -333,13 +332,13 @@ TEST_F(PoolTest, rule_17_InACaptureMallocAndFreeAreTheRuntimes) {
   fake.hip->capture_invalidated = false;
   EXPECT_EQ(free(live), hipErrorStreamCaptureUnsupported);
   EXPECT_TRUE(fake.hip->capture_invalidated);
-  EXPECT_TRUE(table->find(live)->live());
+  EXPECT_TRUE(table.find(live)->live());
   // A thread that may: the runtime's memory.
   fake::t_mode = hipStreamCaptureModeRelaxed;
   char* fresh = get(100);
   EXPECT_NE(fresh, kept);
   EXPECT_EQ(free(live), hipSuccess);
-  EXPECT_EQ(table->find(live), nullptr);
+  EXPECT_EQ(table.find(live), nullptr);
   capture_closed();
   fake.hip->captures = 0;
   EXPECT_EQ(free(fresh), hipSuccess);
@@ -400,8 +399,8 @@ TEST_F(PoolTest, rule_25_KeptMemoryIsCappedLeastRecentlyFreedFirst) {
   for (char* ptr : blocks) drop(ptr);
   EXPECT_LE(pool.hidden_free_bytes(0), 3 * kMiB);
   EXPECT_EQ(fake.hip->allocations.size(), 2u);
-  EXPECT_EQ(table->find(blocks[0]), nullptr);
-  EXPECT_NE(table->find(blocks[4]), nullptr);
+  EXPECT_EQ(table.find(blocks[0]), nullptr);
+  EXPECT_NE(table.find(blocks[4]), nullptr);
   EXPECT_EQ(pool.counters().evicted, 3u);
 }
 
@@ -465,8 +464,8 @@ TEST_F(PoolTest, TrimByBytes) {
   drop(a);
   drop(b);
   EXPECT_TRUE(pool.trim(0, kMiB / 2));
-  EXPECT_EQ(table->find(a), nullptr);
-  EXPECT_NE(table->find(b), nullptr);
+  EXPECT_EQ(table.find(a), nullptr);
+  EXPECT_NE(table.find(b), nullptr);
   EXPECT_FALSE(pool.trim(1, 1));
   EXPECT_FALSE(pool.trim(-1, 1));
 }
@@ -494,9 +493,9 @@ TEST_F(PoolTest, rule_31_DeviceResetDropsTheDevice) {
   hipStream_t stream = busy_stream();
   pool.device_reset(0);
   EXPECT_TRUE(fake::idle(stream));
-  EXPECT_EQ(table->find(live), nullptr);
-  EXPECT_EQ(table->find(kept), nullptr);
-  EXPECT_NE(table->find(other), nullptr);
+  EXPECT_EQ(table.find(live), nullptr);
+  EXPECT_EQ(table.find(kept), nullptr);
+  EXPECT_NE(table.find(other), nullptr);
   EXPECT_TRUE(fake.hip->mappings.empty());
   EXPECT_EQ(pool.hidden_free_bytes(0), 0u);
   EXPECT_FALSE(pool.vmm_blocks());
@@ -509,14 +508,14 @@ TEST_F(PoolTest, rule_24_FreeAsyncOfMallocMemoryIsForwarded) {
   char* ptr = get(100);
   EXPECT_EQ(pool.free_async(ptr, nullptr), hipSuccess);
   EXPECT_EQ(count("hipFreeAsync"), 1);
-  EXPECT_EQ(table->find(ptr), nullptr);
+  EXPECT_EQ(table.find(ptr), nullptr);
   char* kept = get(100);
   drop(kept);
   EXPECT_EQ(pool.free_async(kept, nullptr), hipErrorInvalidValue);
   char* live = get(200);
   fake.hip->fail["hipFreeAsync"] = hipErrorUnknown;
   EXPECT_EQ(pool.free_async(live, nullptr), hipErrorUnknown);
-  EXPECT_TRUE(table->find(live)->live());
+  EXPECT_TRUE(table.find(live)->live());
 }
 
 TEST_F(PoolTest, MallocAsyncIsPooledByRule) {
@@ -543,7 +542,7 @@ TEST_F(PoolTest, MallocAsyncInACaptureIsTheRuntimes) {
   void* ptr = nullptr;
   ASSERT_EQ(malloc(&ptr, 100, AllocationFunction::kMallocAsync), hipSuccess);
   EXPECT_EQ(count("hipMallocAsync"), 1);
-  EXPECT_EQ(table->find(ptr), nullptr) << "a graph's memory comes and goes without calls";
+  EXPECT_EQ(table.find(ptr), nullptr) << "a graph's memory comes and goes without calls";
 }
 
 // --- VMM ---
@@ -578,7 +577,7 @@ TEST_F(PoolTest, VmmBlocksAreKeptAndFreedLikeOthers) {
   EXPECT_EQ(pool.free(ptr, next().hipHostFree), hipErrorInvalidValue);
   EXPECT_EQ(get(100), ptr);
   EXPECT_EQ(pool.free(ptr, next().hipHostFree), hipErrorInvalidValue) << "not host memory";
-  EXPECT_TRUE(table->find(ptr)->live());
+  EXPECT_TRUE(table.find(ptr)->live());
 }
 
 TEST_F(PoolTest, VmmMemInfoIsThatOfSeparateAllocations) {
@@ -609,7 +608,7 @@ TEST_F(PoolTest, ClassicWhereVmmIsNotToBeHad) {
   use_vmm();
   fake.hip->vmm = false;
   char* ptr = get(100);
-  EXPECT_EQ(table->find(ptr)->backing, BlockBacking::kClassic);
+  EXPECT_EQ(table.find(ptr)->backing, BlockBacking::kClassic);
   drop(ptr);
   EXPECT_EQ(get(100), ptr);
   EXPECT_EQ(fake::t_last_error, hipSuccess);
@@ -621,7 +620,7 @@ TEST_F(PoolTest, rule_16_NothingIsMappedInAMallocThatWouldWait) {
   use_vmm();
   busy_stream();
   char* ptr = get(100);
-  EXPECT_EQ(table->find(ptr)->backing, BlockBacking::kClassic);
+  EXPECT_EQ(table.find(ptr)->backing, BlockBacking::kClassic);
   EXPECT_FALSE(fake.hip->stuck);
   EXPECT_EQ(count("hipMemMap"), 0);
 }
@@ -657,7 +656,7 @@ TEST_F(PoolTest, AChunkThatCannotComeBack) {
   fake.hip->fail["hipMemCreate"] = hipErrorOutOfMemory;
   char* other = get(kMiB);
   EXPECT_NE(other, a);
-  EXPECT_EQ(table->find(other)->backing, BlockBacking::kClassic);
+  EXPECT_EQ(table.find(other)->backing, BlockBacking::kClassic);
   EXPECT_EQ(fake::t_last_error, hipSuccess);
   EXPECT_TRUE(pool.is_valid());
   fake.hip->fail.clear();
@@ -685,7 +684,7 @@ TEST_F(PoolTest, VmmFreeInACapture) {
   ++fake.hip->captures;
   EXPECT_EQ(free(ptr), hipErrorStreamCaptureUnsupported);
   EXPECT_TRUE(fake.hip->capture_invalidated);
-  EXPECT_TRUE(table->find(ptr)->live());
+  EXPECT_TRUE(table.find(ptr)->live());
   fake::t_mode = hipStreamCaptureModeRelaxed;
   EXPECT_EQ(free(ptr), hipSuccess);
   fake.hip->captures = 0;
@@ -722,7 +721,7 @@ TEST_F(PoolTest, ExportedPartsOfChunksAreNeverHandedOutAgain) {
   pool.mark_exported(ptr);
   EXPECT_EQ(free(ptr), hipSuccess);
   EXPECT_NE(get(100), ptr);
-  EXPECT_EQ(table->find(ptr), nullptr);
+  EXPECT_EQ(table.find(ptr), nullptr);
 }
 
 // --- everything failing ---
@@ -736,8 +735,8 @@ TEST_F(PoolTest, EveryCallFailedInTurn) {
         forget_vmm(0);
         g_decision = {};
         if (vmm) use_vmm();
-        BlockTable fresh_table;
-        Pool fresh(fresh_table, stream_work());
+        BlockTable& fresh_table = never_destroyed<BlockTable>();
+        Pool& fresh = never_destroyed<Pool>(fresh_table, stream_work());
         settings.deferred_free = deferred;
         fresh.configure(settings, &fixed_decision);
         fake.hip->calls = 0;
@@ -747,8 +746,7 @@ TEST_F(PoolTest, EveryCallFailedInTurn) {
         fake::t_last_error = hipSuccess;
         for (int step = 0; step < 3; ++step) {
           void* ptr = nullptr;
-          const hipError_t got =
-              fresh.allocate({AllocationFunction::kMalloc, 5000, 0, 0, nullptr}, &ptr);
+          const hipError_t got = fresh.allocate({AllocationFunction::kMalloc, 5000, 0, 0, nullptr}, &ptr);
           if (got != hipSuccess) {
             EXPECT_EQ(fake.hip->failed, "hipMalloc");
             EXPECT_EQ(fake::t_last_error, hipErrorUnknown);
@@ -809,7 +807,7 @@ TEST_F(PoolTest, ManyThreads) {
         } else if (!mine.empty()) {
           const std::size_t index = random() % mine.size();
           const auto [ptr, bytes] = mine[index];
-          const Block* block = table->find(ptr + bytes - 1);
+          const Block* block = table.find(ptr + bytes - 1);
           if (block == nullptr || !block->live() || block->pointer() != ptr || block->bytes() != bytes) ++failures;
           if (random() % 50 == 0) enqueue(nullptr);
           if (free(ptr) != hipSuccess) ++failures;

@@ -1,11 +1,11 @@
 // Tests of shim/memory/stream_work.h.
-#include "shim/memory/stream_work.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "shim/memory/hip_scope.h"
+#include "shim/memory/stream_work.h"
+#include "tests/support/never_destroyed.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {
@@ -33,8 +33,7 @@ class StreamWorkTest : public testing::Test {
   }
 
   fake::Install fake;
-  std::unique_ptr<StreamWork> owner = std::make_unique<StreamWork>();
-  StreamWork& work = *owner;
+  StreamWork& work = never_destroyed<StreamWork>();
 };
 
 TEST_F(StreamWorkTest, IdleAtFirst) {
@@ -244,7 +243,7 @@ TEST_F(StreamWorkTest, EveryCallFailedInTurn) {
   hipStream_t stream = make_stream();
   int injected = 0;
   for (int n = 1;; ++n) {
-    StreamWork fresh;
+    StreamWork& fresh = never_destroyed<StreamWork>();
     fresh.created(stream, 0);
     fresh.note_work(stream);
     fresh.note_work(nullptr);

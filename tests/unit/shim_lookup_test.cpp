@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "shim/early_lookup.h"
 #include "shim/lookup.h"
 
 namespace graphpool {
@@ -11,7 +12,7 @@ TEST(Lookup, every_entry_is_found_by_its_name) {
   for (std::size_t i = 0; i < kEntryCount; ++i) {
     const auto id = static_cast<EntryId>(i);
     EXPECT_EQ(find_entry(entry_name(id)), id) << entry_name(id);
-    EXPECT_TRUE(may_be_entry(entry_name(id))) << entry_name(id);
+    EXPECT_TRUE(may_be_entry(entry_name(id).data())) << entry_name(id);
   }
 }
 

@@ -137,8 +137,13 @@ class Buffer {
   int* at_ = nullptr;
 };
 
-/// What mix() makes of a value.
-inline int mixed(int value, int a) { return value * 31 + a; }
+/// What mix() makes of a value, and join() of two. They wrap, as on a device.
+inline int mixed(int value, int a) {
+  return static_cast<int>(static_cast<unsigned>(value) * 31 + static_cast<unsigned>(a));
+}
+inline int joined(int value, int other) {
+  return static_cast<int>(static_cast<unsigned>(value) * 17 + static_cast<unsigned>(other));
+}
 
 class Stream {
  public:

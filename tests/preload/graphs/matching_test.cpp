@@ -84,7 +84,7 @@ TEST_P(Differs, the_other_sequence_is_captured_as_it_is) {
           OK(kernels().mix(stream, buffer.get(), kCount, 10 + i));
       }
     });
-    for (int i = 0; i < 5; ++i) value = i == at ? value * 17 + other_value : mixed(value, 10 + i);
+    for (int i = 0; i < 5; ++i) value = i == at ? joined(value, other_value) : mixed(value, 10 + i);
     EXPECT_EQ(value, buffer.value()) << "round " << round;
   }
 }
@@ -125,7 +125,7 @@ TEST(Matching, fork_and_join_over_streams) {
       OK(kernels().join(one, left.get(), right.get(), kCount));
     });
     right_value = mixed(right_value, a + 1);
-    left_value = mixed(mixed(left_value, a), a + 2) * 17 + right_value;
+    left_value = joined(mixed(mixed(left_value, a), a + 2), right_value);
     EXPECT_EQ(left_value, left.value());
     EXPECT_EQ(right_value, right.value());
   };
@@ -151,8 +151,8 @@ TEST(Matching, fork_and_join_over_streams) {
       OK(kernels().join(one, left.get(), right.get(), kCount));
     });
     left_value = mixed(left_value, 1);
-    right_value = mixed(right_value, 2) * 17 + left_value;
-    left_value = left_value * 17 + right_value;
+    right_value = joined(mixed(right_value, 2), left_value);
+    left_value = joined(left_value, right_value);
     EXPECT_EQ(left_value, left.value());
     EXPECT_EQ(right_value, right.value());
   }
@@ -182,7 +182,7 @@ TEST(Matching, an_event_recorded_before_the_mismatch_still_orders_after_it) {
     right_value = mixed(right_value, 8);
     left_value = mixed(mixed(left_value, 5), 6);
     if (longer) left_value = mixed(left_value, 7);
-    left_value = left_value * 17 + right_value;
+    left_value = joined(left_value, right_value);
     EXPECT_EQ(left_value, left.value());
   }
   OK(hipEventDestroy(fork));

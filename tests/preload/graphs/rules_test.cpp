@@ -252,7 +252,7 @@ TEST(Rules, rule_07_a_temporary_event_may_go_while_the_capture_is_open) {
     });
     right_value = mixed(right_value, 2);
     if (longer) right_value = mixed(right_value, 3);
-    left_value = mixed(left_value, 1) * 17 + right_value;
+    left_value = joined(mixed(left_value, 1), right_value);
     EXPECT_EQ(left_value, left.value()) << "step " << i;
   }
 }
