@@ -8,6 +8,7 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/log.h"
+#include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
 
 namespace graphpool::hooks {
@@ -99,6 +100,7 @@ hipError_t on_hipMemGetHandleForAddressRange(Entry&, void* handle, hipDeviceptr_
 
 // Calls about mappings: memory of hipMalloc is none, whatever we made it of.
 hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
+  note_memory_freed();
   return next().hipMemUnmap(pool().outside_chunks(ptr), bytes);
 }
 hipError_t on_hipMemAddressFree(Entry&, void* ptr, size_t bytes) {

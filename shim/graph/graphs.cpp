@@ -12,6 +12,7 @@
 #include "shim/graph/reissue.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
+#include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
@@ -154,6 +155,7 @@ void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
   }
   // The first of its kind: prove that a graph of our own can be made of it. The first exec will use that graph.
   auto first = std::make_unique<Variant>();
+  first->memory_freed = memory_freed();
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   if (build_graph(captured.of->operations, captured.binding, &first->graph, &first->nodes) != hipSuccess) return;
@@ -573,7 +575,8 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
 
 /// Makes the exec serve another binding. In flight launches keep the old one.
 hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
-  if (exec.variant == nullptr || equal(exec.binding, binding)) return hipSuccess;
+  if (exec.variant == nullptr) return hipSuccess;
+  if (equal(exec.binding, binding) && !Variants::outlived_memory(*exec.of, *exec.variant)) return hipSuccess;
   Variants::Served served;
   const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
   if (result != hipSuccess) return result;

@@ -36,6 +36,7 @@ struct Variant {
   hipEvent_t done = nullptr;       ///< staged: recorded behind each launch
   StreamKey done_on = 0;           ///< the stream it was last recorded on
   std::uint32_t patches = 0;
+  std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made
   bool keep = true;              ///< false: for one use, or worn out by patches; goes when it is free
   bool launched = false;         ///< the first launch costs more
   std::size_t device_bytes = 0;  ///< device memory it is taken to hold

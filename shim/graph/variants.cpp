@@ -7,6 +7,7 @@
 #include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
 #include "shim/log.h"
+#include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -165,8 +166,20 @@ void Variants::device_reset(int device) noexcept {
 
 // --- which one serves a binding ---
 
+bool Variants::outlived_memory(const Template& of, const Variant& variant) noexcept {
+  return variant.memory_freed != memory_freed() &&
+         std::any_of(of.operations.begin(), of.operations.end(), [](const Operation& operation) {
+           const OperationKind kind = operation.signature.kind;
+           return kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kFill;
+         });
+}
+
 Variant* Variants::take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {
   for (const auto& variant : of.variants) {
+    if (outlived_memory(of, *variant)) {
+      variant->keep = false;
+      continue;
+    }
     if (variant->owner != nullptr || variant->device != device || variant->slots != nullptr ||
         !equal(variant->baked, binding))
       continue;
@@ -271,12 +284,16 @@ hipError_t Variants::build(Template& of, const Binding& binding, int device, std
   std::unique_ptr<Variant> variant, unused;
   {
     const std::scoped_lock guard(lock_);
-    if (of.first != nullptr) (equal(of.first->baked, binding) ? variant : unused) = std::move(of.first);
+    if (of.first != nullptr) {
+      const bool usable = equal(of.first->baked, binding) && !outlived_memory(of, *of.first);
+      (usable ? variant : unused) = std::move(of.first);
+    }
   }
   const PrivateCalls private_calls;
   hipError_t result = hipSuccess;
   if (variant == nullptr) {
     variant = std::make_unique<Variant>();
+    variant->memory_freed = memory_freed();
     const CostTimer timer;
     result = build_graph(of.operations, binding, &variant->graph, &variant->nodes);
     if (result != hipSuccess) return result;
@@ -338,7 +355,11 @@ hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const Nat
     const LastErrorScope last_error;
     result = build(of, binding, exec.device, &made);
   }
-  if (result != hipSuccess && native != nullptr) result = (*native)(&made);
+  if (result != hipSuccess && native != nullptr) {
+    const std::uint64_t freed = memory_freed();
+    result = (*native)(&made);
+    if (result == hipSuccess) made->memory_freed = freed;
+  }
   if (result != hipSuccess) return result;
   made->keep = served->way != Way::kRecord;
   served->variant = adopt(of, std::move(made), &exec);
@@ -361,7 +382,8 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, Va
     const std::scoped_lock guard(lock_);
     for (const auto& held : of.variants) {
       const bool usable = held->owner == &exec || (held->owner == nullptr && held->launches.complete());
-      if (held->slots == nullptr || !usable || !equal(held->baked, of.plan->translated(binding, *held->slots)))
+      if (held->slots == nullptr || !usable || outlived_memory(of, *held) ||
+          !equal(held->baked, of.plan->translated(binding, *held->slots)))
         continue;
       chosen = held.get();
       chosen->owner = &exec;

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "shim/capture/open_captures.h"
+#include "shim/memory/freed_memory.h"
 #include "shim/memory/never_address.h"
 #include "shim/memory/quirks.h"
 #include "shim/memory/slot_set.h"
@@ -361,7 +362,11 @@ Block* Pool::place(Chunk& chunk, const PoolKey& key, const Decision& decision) {
 // --- free ---
 
 hipError_t Pool::free(void* ptr, Free forward) {
-  if (ptr == nullptr || table_.find(ptr) == nullptr) return forward(ptr);
+  if (ptr == nullptr) return forward(ptr);
+  if (table_.find(ptr) == nullptr) {
+    note_memory_freed();
+    return forward(ptr);
+  }
   const bool is_hip_free = forward == next().hipFree;
   Named named{};
   bool vmm = false, keepable = false;
@@ -392,6 +397,7 @@ hipError_t Pool::free_native(Named named, void* ptr, Free forward) {
   StreamWork::Snapshot waited_for;
   if (named.kind == MemoryKind::kDevice && forward == next().hipFree)
     waited_for = work_.before_device_sync(named.device);
+  note_memory_freed();
   const hipError_t error = forward(ptr);
   if (error != hipSuccess) {
     back_to_live(named);
@@ -487,7 +493,10 @@ bool Pool::wait_like_free(int device) noexcept {
 }
 
 hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
-  if (ptr == nullptr || table_.find(ptr) == nullptr) return next().hipFreeAsync(ptr, stream);
+  if (ptr == nullptr || table_.find(ptr) == nullptr) {
+    note_memory_freed();
+    return next().hipFreeAsync(ptr, stream);
+  }
   const bool capturing = captures_open();
   Named named{};
   bool vmm = false, keepable = false;
@@ -514,6 +523,7 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
     evict_over_limit(named.device);
     return hipSuccess;
   }
+  note_memory_freed();
   const hipError_t error = next().hipFreeAsync(ptr, stream);
   if (error != hipSuccess) {
     back_to_live(named);
@@ -621,6 +631,7 @@ std::size_t Pool::give_back_oldest(int device) noexcept {
     bytes = before - state.kept_bytes;
   }
   recycle_fences();
+  note_memory_freed();
   PrivateCalls private_calls;
   if (classic != nullptr) (void)PrivateCalls::worked(next().hipFree(classic));
   if (parked != nullptr) {
