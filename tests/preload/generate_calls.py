@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """generate_calls.py hip_hooks.def ABI OUTPUT: C++ that calls every function of the rows by its own name, and a table of
-them with version nodes and kinds of result. ABI: the folder of the CPU runtime's generate_abi.py, which reads the rows.
+them with version nodes and kinds of result. ABI: the folder of the runtimes' generate_abi.py, which reads the rows.
 Types are plain: the HIP header would contradict them."""
 import sys
 

@@ -1,6 +1,6 @@
 // donated.cpp: parameters that ping-pong. Each step reads the parameters from one set of buffers and writes the new
 // ones into the other set, whose content it was given to overwrite; the graph is captured anew, as its addresses
-// changed.
+// changed. `--mode static`: by hand, one graph for each direction, captured once.
 #include "program.h"
 
 namespace {
@@ -32,7 +32,16 @@ struct Tensor {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const program::Options options(argc, argv, {{"steps", "8"}, {"tensors", "4"}, {"elements", "1000"}, {"times", ""}});
+  const program::Options options(argc, argv, {{"steps", "8"},
+                                          {"mode", "recapture"},
+                                          {"tensors", "4"},
+                                          {"elements", "1000"},
+                                          {"times", ""}});
+  const bool fixed = options.text("mode") == "static";
+  if (!fixed && options.text("mode") != "recapture") {
+    std::fprintf(stderr, "--mode %s: expected recapture or static\n", options.text("mode").c_str());
+    return 2;
+  }
   const program::Kernels kernels(kSource);
   const hipFunction_t gradient = kernels.get("gradient"), apply = kernels.get("apply");
   hipStream_t stream = nullptr;
@@ -52,31 +61,40 @@ int main(int argc, char** argv) {
     CHECK(hipMemset(tensor.velocity, 0, bytes));
   }
 
+  hipGraphExec_t execs[2] = {};
   program::StepTimes times(options.text("times"));
   const int steps = options.number("steps");
   for (int step = 0; step < steps; ++step) {
     const int from = step % 2, to = 1 - from;
     times.start();
-    hipGraph_t graph = nullptr;
-    hipGraphExec_t exec = nullptr;
-    CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-    for (const Tensor& t : tensors) {
-      const int n = static_cast<int>(t.elements);
-      program::launch(gradient, program::blocks_for(n), program::kThreads, stream, t.gradient, t.sets[from], t.target,
-                      n);
-      program::launch(apply, program::blocks_for(n), program::kThreads, stream, t.sets[to], t.velocity, t.sets[from],
-                      t.gradient, 0.1F, n);
+    hipGraphExec_t& exec = execs[to];
+    if (exec == nullptr) {
+      hipGraph_t graph = nullptr;
+      CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+      for (const Tensor& t : tensors) {
+        const int n = static_cast<int>(t.elements);
+        program::launch(gradient, program::blocks_for(n), program::kThreads, stream, t.gradient, t.sets[from], t.target,
+                        n);
+        program::launch(apply, program::blocks_for(n), program::kThreads, stream, t.sets[to], t.velocity, t.sets[from],
+                        t.gradient, 0.1F, n);
+      }
+      CHECK(hipStreamEndCapture(stream, &graph));
+      CHECK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      CHECK(hipGraphDestroy(graph));
     }
-    CHECK(hipStreamEndCapture(stream, &graph));
-    CHECK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
     CHECK(hipGraphLaunch(exec, stream));
-    CHECK(hipGraphDestroy(graph));
     CHECK(hipStreamSynchronize(stream));
-    CHECK(hipGraphExecDestroy(exec));
+    if (!fixed) {
+      CHECK(hipGraphExecDestroy(exec));
+      exec = nullptr;
+    }
     times.stop();
     const Tensor& first = tensors.front();
     std::printf("step %d parameters %016" PRIx64 "\n", step,
                 program::checksum(program::download(first.sets[to], first.elements)));
+  }
+  for (hipGraphExec_t exec : execs) {
+    if (exec != nullptr) CHECK(hipGraphExecDestroy(exec));
   }
   std::uint64_t sum = program::checksum(nullptr, 0);
   for (const Tensor& t : tensors) sum = program::checksum(program::download(t.sets[steps % 2], t.elements), sum);

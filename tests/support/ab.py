@@ -118,7 +118,7 @@ def main():
     parser.add_argument('--quick', action='store_true')
     parser.add_argument('--json', metavar='FILE')
     parser.add_argument('names', nargs='*')
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     listed = json.loads(pathlib.Path(options.list).read_text())
     known = [benchmark['name'] for benchmark in listed['benchmarks']]
     for name in options.names:

@@ -325,7 +325,7 @@ bool bad_count(unsigned count) { return count == 0 || count > 0x7fffffffu; }
 CPUHIP_EXPORT hipError_t hipUserObjectCreate(hipUserObject_t* object_out, void* ptr, hipHostFn_t destroy,
                                              unsigned initial_references, unsigned flags) {
   return cpuhip::api("hipUserObjectCreate", [&](Call&) {
-    if (object_out == nullptr || destroy == nullptr || flags != cpuhip::abi::kUserObjectNoDestructorSync ||
+    if (object_out == nullptr || destroy == nullptr || flags != hipfront::kUserObjectNoDestructorSync ||
         bad_count(initial_references)) {
       return hipErrorInvalidValue;
     }
@@ -363,7 +363,7 @@ CPUHIP_EXPORT hipError_t hipGraphRetainUserObject(hipGraph_t graph, hipUserObjec
                                                   unsigned flags) {
   return cpuhip::api("hipGraphRetainUserObject", [&](Call&) {
     if (graph == nullptr || object == nullptr || bad_count(count) ||
-        (flags != 0 && flags != cpuhip::abi::kGraphUserObjectMove)) {
+        (flags != 0 && flags != hipfront::kGraphUserObjectMove)) {
       return hipErrorInvalidValue;
     }
     const std::lock_guard lock(cpuhip::graph_mutex());

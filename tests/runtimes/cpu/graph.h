@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "cpuhip_statistics.h"
-#include "graph_abi.h"
+#include "common/graph_abi.h"
 #include "graph_run.h"
 #include "handle_pool.h"
 #include "operation.h"

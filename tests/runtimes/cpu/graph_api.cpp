@@ -106,13 +106,13 @@ std::string text(const char* format, auto... values) {
 
 std::string label(const GraphNode& node, unsigned flags) {
   const NodeWork& work = *node.work;
-  const bool verbose = (flags & abi::kDotVerbose) != 0;
+  const bool verbose = (flags & hipfront::kDotVerbose) != 0;
   std::string label = text("%llu\\n", static_cast<unsigned long long>(node.id));
   switch (work.kind) {
     case NodeKind::Kernel: {
       const auto& kernel = std::get<KernelWork>(work.operation);
       label += kernel.kernel ? kernel.kernel->name : "KERNEL";
-      if (verbose || (flags & abi::kDotKernelParams) != 0) {
+      if (verbose || (flags & hipfront::kDotKernelParams) != 0) {
         label += text("\\n(%u,%u,%u),(%u,%u,%u),%u", kernel.grid.x, kernel.grid.y, kernel.grid.z, kernel.block.x,
                       kernel.block.y, kernel.block.z, kernel.shared_bytes);
       }
@@ -121,13 +121,13 @@ std::string label(const GraphNode& node, unsigned flags) {
     case NodeKind::Memcpy: {
       const auto& copy = std::get<CopyWork>(work.operation);
       label += text("MEMCPY\\n(%zu)", copy.width * copy.height * copy.depth);
-      if (verbose || (flags & abi::kDotMemcpyParams) != 0) label += text("\\n%p <- %p", copy.dst, copy.src);
+      if (verbose || (flags & hipfront::kDotMemcpyParams) != 0) label += text("\\n%p <- %p", copy.dst, copy.src);
       break;
     }
     case NodeKind::Memset: {
       const auto& fill = std::get<FillWork>(work.operation);
       label += text("MEMSET\\n(%u,%zu)", fill.value, fill.width * fill.height * fill.depth * fill.element_size);
-      if (verbose || (flags & abi::kDotMemsetParams) != 0) label += text("\\n%p", fill.dst);
+      if (verbose || (flags & hipfront::kDotMemsetParams) != 0) label += text("\\n%p", fill.dst);
       break;
     }
     case NodeKind::Graph:
@@ -135,7 +135,7 @@ std::string label(const GraphNode& node, unsigned flags) {
       break;
     default: label += kind_name(work.kind);
   }
-  if (verbose || (flags & abi::kDotHandles) != 0) label += text("\\n%p", static_cast<const void*>(&node));
+  if (verbose || (flags & hipfront::kDotHandles) != 0) label += text("\\n%p", static_cast<const void*>(&node));
   return label;
 }
 

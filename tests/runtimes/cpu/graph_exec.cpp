@@ -240,7 +240,7 @@ hipError_t launch(Call& call, hipGraphExec_t handle, hipStream_t stream_handle, 
   if (state->has_memory) {
     for (const Work& work : state->plan->works) {
       if (work->kind != NodeKind::MemAlloc || !work->memory->live()) continue;
-      if ((state->flags & abi::kInstantiateAutoFree) != 0) {
+      if ((state->flags & hipfront::kInstantiateAutoFree) != 0) {
         work->memory->set_live(false);
       } else if (state->launched) {
         return hipErrorInvalidValue;
@@ -294,8 +294,8 @@ hipError_t instantiate(hipGraph_t handle, unsigned long long flags, hipGraphExec
 }
 
 bool known_flags(unsigned long long flags, bool with_params) {
-  return flags == 0 || flags == abi::kInstantiateAutoFree || flags == abi::kInstantiateNodePriority ||
-         (with_params && (flags == abi::kInstantiateUpload || flags == abi::kInstantiateDeviceLaunch));
+  return flags == 0 || flags == hipfront::kInstantiateAutoFree || flags == hipfront::kInstantiateNodePriority ||
+         (with_params && (flags == hipfront::kInstantiateUpload || flags == hipfront::kInstantiateDeviceLaunch));
 }
 
 hipError_t upload(Call& call, hipGraphExec_t exec, hipStream_t stream_handle) {
@@ -438,7 +438,7 @@ CPUHIP_EXPORT hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t* exec, hipG
 }
 
 CPUHIP_EXPORT hipError_t hipGraphInstantiateWithParams(hipGraphExec_t* exec, hipGraph_t graph,
-                                                       abi::InstantiateParams* params) {
+                                                       hipfront::InstantiateParams* params) {
   return api("hipGraphInstantiateWithParams", [&](Call& call) {
     if (exec == nullptr || graph == nullptr || params == nullptr) return hipErrorInvalidValue;
     params->result = 1;
@@ -447,7 +447,7 @@ CPUHIP_EXPORT hipError_t hipGraphInstantiateWithParams(hipGraphExec_t* exec, hip
     if (result != hipSuccess) return result;
     params->result = 0;
     params->error_node = nullptr;
-    return params->flags == abi::kInstantiateUpload ? upload(call, *exec, params->upload_stream) : hipSuccess;
+    return params->flags == hipfront::kInstantiateUpload ? upload(call, *exec, params->upload_stream) : hipSuccess;
   });
 }
 

@@ -35,10 +35,10 @@ Registry& registry() {
 std::uint64_t* attribute(Registry& all, int device, int attribute) {
   const auto index = static_cast<std::size_t>(device);
   switch (attribute) {
-    case abi::kMemUsedCurrent: return &all.used[index].current;
-    case abi::kMemUsedHigh: return &all.used[index].high;
-    case abi::kMemReservedCurrent: return &all.reserved[index].current;
-    case abi::kMemReservedHigh: return &all.reserved[index].high;
+    case hipfront::kMemUsedCurrent: return &all.used[index].current;
+    case hipfront::kMemUsedHigh: return &all.used[index].high;
+    case hipfront::kMemReservedCurrent: return &all.reserved[index].current;
+    case hipfront::kMemReservedHigh: return &all.reserved[index].high;
     default: return nullptr;
   }
 }
@@ -119,7 +119,7 @@ CPUHIP_EXPORT hipError_t hipDeviceGetGraphMemAttribute(int ordinal, int which, v
 CPUHIP_EXPORT hipError_t hipDeviceSetGraphMemAttribute(int ordinal, int which, void* value) {
   return api("hipDeviceSetGraphMemAttribute", [&](Call&) {
     if (ordinal < 0 || ordinal >= device_count()) return hipErrorInvalidDevice;
-    if (value == nullptr || (which != abi::kMemUsedHigh && which != abi::kMemReservedHigh)) return hipErrorInvalidValue;
+    if (value == nullptr || (which != hipfront::kMemUsedHigh && which != hipfront::kMemReservedHigh)) return hipErrorInvalidValue;
     if (*static_cast<const std::uint64_t*>(value) != 0) return hipErrorInvalidValue;  // only a reset
     Registry& all = registry();
     const std::lock_guard lock(all.mutex);

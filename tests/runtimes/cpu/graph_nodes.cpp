@@ -197,7 +197,7 @@ hipError_t make_event(NodeKind kind, hipEvent_t event, int ordinal, NewWork* out
 /// HIP's alloc and free nodes came with 5.5 and work from 6.0 on.
 bool has_memory_nodes() { return config().version >= 60000000; }
 
-hipError_t make_alloc(abi::MemAllocNodeParams* params, NewWork* out) {
+hipError_t make_alloc(hipfront::MemAllocNodeParams* params, NewWork* out) {
   if (params == nullptr) return hipErrorInvalidValue;
   if (!has_memory_nodes()) return hipErrorNotSupported;
   params->pointer = nullptr;
@@ -433,7 +433,7 @@ void get_fill(const GraphNode& node, hipMemsetParams* out) {
 // --- The calls for any kind ---
 
 /// The kind of hipGraphNodeParams' type, which is always of the newer numbering: the calls are.
-bool kind_of(const abi::NodeParams& params, NodeKind* kind) {
+bool kind_of(const hipfront::NodeParams& params, NodeKind* kind) {
   if (params.type == 10 || params.type == 11) {
     *kind = params.type == 10 ? NodeKind::MemAlloc : NodeKind::MemFree;
     return true;
@@ -442,7 +442,7 @@ bool kind_of(const abi::NodeParams& params, NodeKind* kind) {
   return params.type >= 0 && params.type <= static_cast<int>(NodeKind::EventRecord) && *kind != NodeKind::Empty;
 }
 
-hipError_t make_any(NodeKind kind, abi::NodeParams& params, int ordinal, NewWork* out) {
+hipError_t make_any(NodeKind kind, hipfront::NodeParams& params, int ordinal, NewWork* out) {
   switch (kind) {
     case NodeKind::Kernel: return make_kernel(&params.kernel, ordinal, out);
     case NodeKind::Memcpy: return make_copy_3d(&params.memcpy.copy, ordinal, out);
@@ -456,7 +456,7 @@ hipError_t make_any(NodeKind kind, abi::NodeParams& params, int ordinal, NewWork
   }
 }
 
-hipMemsetParams to_runtime(const abi::MemsetNodeParams& params) {
+hipMemsetParams to_runtime(const hipfront::MemsetNodeParams& params) {
   hipMemsetParams out = {};
   out.dst = params.dst;
   out.elementSize = params.element_size;
@@ -470,16 +470,16 @@ hipMemsetParams to_runtime(const abi::MemsetNodeParams& params) {
 /// The driver's fills took HIP_MEMSET_NODE_PARAMS up to 6.x.
 hipMemsetParams driver_fill(const void* params) {
   if (config().version >= 70000000) return *static_cast<const hipMemsetParams*>(params);
-  return to_runtime(*static_cast<const abi::MemsetNodeParams*>(params));
+  return to_runtime(*static_cast<const hipfront::MemsetNodeParams*>(params));
 }
 
 // --- Kernel attributes ---
 
-hipError_t set_attribute(GraphNode& node, int attribute, const abi::KernelAttributeValue& value) {
+hipError_t set_attribute(GraphNode& node, int attribute, const hipfront::KernelAttributeValue& value) {
   if (node.attributes == nullptr) node.attributes = std::make_unique<KernelAttributes>();
   KernelAttributes& attributes = *node.attributes;
   switch (attribute) {
-    case abi::kAttributeAccessPolicyWindow: {
+    case hipfront::kAttributeAccessPolicyWindow: {
       const hipAccessPolicyWindow& window = value.window;
       if (window.hitRatio < 0 || window.hitRatio > 1 || window.missProp == hipAccessPropertyPersisting ||
           (window.num_bytes > 0 && window.hitRatio == 0)) {
@@ -488,8 +488,8 @@ hipError_t set_attribute(GraphNode& node, int attribute, const abi::KernelAttrib
       attributes.window = window;
       break;
     }
-    case abi::kAttributeCooperative: attributes.cooperative = value.cooperative; break;
-    case abi::kAttributePriority:
+    case hipfront::kAttributeCooperative: attributes.cooperative = value.cooperative; break;
+    case hipfront::kAttributePriority:
       if (value.priority < -1 || value.priority > 1) return hipErrorInvalidValue;
       attributes.priority = value.priority;
       break;
@@ -499,14 +499,14 @@ hipError_t set_attribute(GraphNode& node, int attribute, const abi::KernelAttrib
   return hipSuccess;
 }
 
-hipError_t get_attribute(const GraphNode& node, int attribute, abi::KernelAttributeValue* value) {
+hipError_t get_attribute(const GraphNode& node, int attribute, hipfront::KernelAttributeValue* value) {
   const KernelAttributes none;
   const KernelAttributes& attributes = node.attributes != nullptr ? *node.attributes : none;
   if (attributes.in_use != 0 && attributes.in_use != attribute) return hipErrorInvalidValue;
   switch (attribute) {
-    case abi::kAttributeAccessPolicyWindow: value->window = attributes.window; return hipSuccess;
-    case abi::kAttributeCooperative: value->cooperative = attributes.cooperative; return hipSuccess;
-    case abi::kAttributePriority: value->priority = attributes.priority; return hipSuccess;
+    case hipfront::kAttributeAccessPolicyWindow: value->window = attributes.window; return hipSuccess;
+    case hipfront::kAttributeCooperative: value->cooperative = attributes.cooperative; return hipSuccess;
+    case hipfront::kAttributePriority: value->priority = attributes.priority; return hipSuccess;
     default: return hipErrorInvalidValue;
   }
 }
@@ -597,13 +597,13 @@ extern "C++" hipError_t cpuhip_kernel_attribute(const char* name, hipGraphNode_t
 CPUHIP_EXPORT hipError_t hipGraphKernelNodeSetAttribute(hipGraphNode_t node, hipKernelNodeAttrID attribute,
                                                         const hipKernelNodeAttrValue* value) {
   return cpuhip_kernel_attribute("hipGraphKernelNodeSetAttribute", node, value, [&](GraphNode& found) {
-    return set_attribute(found, static_cast<int>(attribute), *reinterpret_cast<const abi::KernelAttributeValue*>(value));
+    return set_attribute(found, static_cast<int>(attribute), *reinterpret_cast<const hipfront::KernelAttributeValue*>(value));
   });
 }
 CPUHIP_EXPORT hipError_t hipGraphKernelNodeGetAttribute(hipGraphNode_t node, hipKernelNodeAttrID attribute,
                                                         hipKernelNodeAttrValue* value) {
   return cpuhip_kernel_attribute("hipGraphKernelNodeGetAttribute", node, value, [&](GraphNode& found) {
-    return get_attribute(found, static_cast<int>(attribute), reinterpret_cast<abi::KernelAttributeValue*>(value));
+    return get_attribute(found, static_cast<int>(attribute), reinterpret_cast<hipfront::KernelAttributeValue*>(value));
   });
 }
 
@@ -979,13 +979,13 @@ CPUHIP_EXPORT hipError_t hipGraphExecEventWaitNodeSetEvent(hipGraphExec_t exec, 
 
 CPUHIP_EXPORT hipError_t hipGraphAddMemAllocNode(hipGraphNode_t* node, hipGraph_t graph,
                                                  const hipGraphNode_t* dependencies, size_t count,
-                                                 abi::MemAllocNodeParams* params) {
+                                                 hipfront::MemAllocNodeParams* params) {
   return api("hipGraphAddMemAllocNode", [&](Call&) {
     return add({node, graph, dependencies, count}, [&](int, NewWork* out) { return make_alloc(params, out); });
   });
 }
 
-CPUHIP_EXPORT hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t node, abi::MemAllocNodeParams* params) {
+CPUHIP_EXPORT hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t node, hipfront::MemAllocNodeParams* params) {
   return api("hipGraphMemAllocNodeGetParams", [&](Call&) {
     if (params == nullptr) return hipErrorInvalidValue;
     return with_node(node, NodeKind::MemAlloc, [&](GraphNode& found) {
@@ -1031,7 +1031,7 @@ CPUHIP_EXPORT hipError_t hipGraphMemFreeNodeGetParams(hipGraphNode_t node, void*
 // --- Nodes of any kind ---
 
 CPUHIP_EXPORT hipError_t hipGraphAddNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
-                                         size_t count, abi::NodeParams* params) {
+                                         size_t count, hipfront::NodeParams* params) {
   return api("hipGraphAddNode", [&](Call&) {
     if (params == nullptr) return hipErrorInvalidValue;
     NodeKind kind;
@@ -1044,7 +1044,7 @@ CPUHIP_EXPORT hipError_t hipGraphAddNode(hipGraphNode_t* node, hipGraph_t graph,
   });
 }
 
-CPUHIP_EXPORT hipError_t hipGraphNodeSetParams(hipGraphNode_t node, abi::NodeParams* params) {
+CPUHIP_EXPORT hipError_t hipGraphNodeSetParams(hipGraphNode_t node, hipfront::NodeParams* params) {
   return api("hipGraphNodeSetParams", [&](Call&) {
     NodeKind kind;
     if (params == nullptr || !kind_of(*params, &kind)) return hipErrorInvalidValue;
@@ -1057,7 +1057,7 @@ CPUHIP_EXPORT hipError_t hipGraphNodeSetParams(hipGraphNode_t node, abi::NodePar
   });
 }
 
-CPUHIP_EXPORT hipError_t hipGraphExecNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, abi::NodeParams* params) {
+CPUHIP_EXPORT hipError_t hipGraphExecNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, hipfront::NodeParams* params) {
   return api("hipGraphExecNodeSetParams", [&](Call&) {
     NodeKind kind;
     if (params == nullptr || !kind_of(*params, &kind)) return hipErrorInvalidValue;

@@ -8,14 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "common/code_object.h"
 #include "operation.h"
 
 namespace cpuhip {
 
-struct KernelArgument {
-  std::size_t offset = 0, bytes = 0;
-  bool pointer = false;  ///< global_buffer
-};
+using hipfront::KernelArgument;
 
 /// A loaded kernel; kept alive by the module that owns it and by every node that uses it.
 struct Kernel {

@@ -17,7 +17,7 @@
 #include "api.h"
 #include "device.h"
 #include "memory.h"
-#include "module_image.h"
+#include "common/module_image.h"
 #include "rtc_metadata.h"
 
 struct ihipModule_t {
@@ -138,7 +138,7 @@ bool Code::variable(const std::string& name, void** address, std::size_t* bytes)
 
 hipError_t load_module(const void* image, hipModule_t* module) {
   if (module == nullptr) return hipErrorInvalidValue;
-  ModuleImage opened;
+  hipfront::ModuleImage opened(kBundleEntry);
   if (const hipError_t error = opened.open(image); error != hipSuccess) return error;
   auto loaded = std::make_unique<ihipModule_t>();
   if (const hipError_t error = Code::load(opened.object(), current_device(), &loaded->code); error != hipSuccess)

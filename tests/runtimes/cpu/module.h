@@ -17,6 +17,9 @@ namespace cpuhip {
 
 class Device;
 
+/// The id of our entry in an offload bundle.
+inline constexpr const char* kBundleEntry = "hipv4-x86_64-unknown-linux-gnu--cpu";
+
 class Code : public std::enable_shared_from_this<Code> {
  public:
   /// Loads a copy for the device. hipErrorNoBinaryForGpu: for another machine; hipErrorInvalidImage: broken.

@@ -15,7 +15,7 @@
 #include "device.h"
 #include "memory.h"
 #include "module.h"
-#include "module_image.h"
+#include "common/module_image.h"
 #include "stream.h"
 
 namespace cpuhip {
@@ -61,7 +61,7 @@ struct Wrapper {
 hipError_t copy_for(FatBinary& binary, Device& device, std::shared_ptr<Code>* code) {
   std::shared_ptr<Code>& copy = binary.copies[device.ordinal()];
   if (copy == nullptr) {
-    ModuleImage image;
+    hipfront::ModuleImage image(kBundleEntry);
     if (const hipError_t error = image.open(binary.image); error != hipSuccess) return error;
     if (const hipError_t error = Code::load(image.object(), device, &copy); error != hipSuccess) return error;
   }

@@ -1,194 +1,21 @@
-// rtc.cpp: the hiprtc functions over rtc_compile.h. Results of hiprtc are its own: they do not become the thread's last
-// HIP error.
-#include <hip/hiprtc.h>
-
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <unordered_map>
-
+// rtc.cpp: what common/rtc.cpp needs of this runtime.
 #include "api.h"
 #include "rtc_compile.h"
 
-namespace cpuhip {
-namespace {
+namespace hipfront {
 
-struct Program {
-  std::mutex lock;  // held while compiling
-  CompileRequest request;
-  CompileResult result;
-  bool compiled = false;
-};
+CompileResult compile_program(const CompileRequest& request) { return cpuhip::compile(request); }
 
-struct Programs {
-  std::mutex lock;
-  std::unordered_map<hiprtcProgram, std::shared_ptr<Program>> live;
-  std::mutex one_at_a_time;
-};
-
-Programs& programs() {
-  static auto* all = new Programs;
-  return *all;
+RtcCall::RtcCall(const char* name) {
+  auto* call = new cpuhip::Call(name);
+  frame_ = call;
+  refused_ = call->injected() != hipSuccess;
 }
+RtcCall::~RtcCall() { delete static_cast<cpuhip::Call*>(frame_); }
 
-/// HIP 6 lets one hiprtc call of a process run at a time; HIP 5 compiles different programs in parallel.
-template <typename Body>
-hiprtcResult rtc_api(const char* name, Body&& body) {
+bool one_rtc_call_at_a_time() {
   constexpr int kSerialSince = 60000000;
-  const Call call(name);
-  if (call.injected() != hipSuccess) return HIPRTC_ERROR_INTERNAL_ERROR;
-  std::unique_lock serial(programs().one_at_a_time, std::defer_lock);
-  if (config().version >= kSerialSince) serial.lock();
-  return body();
+  return cpuhip::config().version >= kSerialSince;
 }
 
-/// Runs the body on a live program.
-template <typename Body>
-hiprtcResult with_program(const char* name, hiprtcProgram handle, Body&& body) {
-  return rtc_api(name, [&] {
-    std::shared_ptr<Program> program;
-    {
-      const std::lock_guard lock(programs().lock);
-      const auto found = programs().live.find(handle);
-      if (found == programs().live.end()) return HIPRTC_ERROR_INVALID_PROGRAM;
-      program = found->second;
-    }
-    const std::lock_guard lock(program->lock);
-    return body(*program);
-  });
-}
-
-}  // namespace
-}  // namespace cpuhip
-
-using cpuhip::programs;
-using cpuhip::rtc_api;
-using cpuhip::with_program;
-
-CPUHIP_EXPORT hiprtcResult hiprtcCreateProgram(hiprtcProgram* program, const char* source, const char* name, int count,
-                                               const char** headers, const char** include_names) {
-  return rtc_api("hiprtcCreateProgram", [&] {
-    if (program == nullptr || source == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
-    if (count < 0 || (count > 0 && (headers == nullptr || include_names == nullptr))) return HIPRTC_ERROR_INVALID_INPUT;
-    auto made = std::make_shared<cpuhip::Program>();
-    made->request.source = source;
-    made->request.name = name == nullptr || *name == '\0' ? "CompileSource" : name;
-    for (int i = 0; i < count; ++i) made->request.headers.emplace_back(include_names[i], headers[i]);
-    const auto handle = reinterpret_cast<hiprtcProgram>(made.get());
-    const std::lock_guard lock(programs().lock);
-    programs().live[handle] = std::move(made);
-    *program = handle;
-    return HIPRTC_SUCCESS;
-  });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcAddNameExpression(hiprtcProgram program, const char* expression) {
-  return with_program("hiprtcAddNameExpression", program, [&](cpuhip::Program& it) {
-    if (expression == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
-    if (it.compiled) return HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION;
-    it.request.expressions.emplace_back(expression);
-    return HIPRTC_SUCCESS;
-  });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcCompileProgram(hiprtcProgram program, int count, const char** options) {
-  return with_program("hiprtcCompileProgram", program, [&](cpuhip::Program& it) {
-    if (count < 0 || (count > 0 && options == nullptr)) return HIPRTC_ERROR_INVALID_INPUT;
-    it.request.options.assign(options, options + count);
-    it.result = cpuhip::compile(it.request);
-    it.compiled = true;
-    return it.result.ok ? HIPRTC_SUCCESS : HIPRTC_ERROR_COMPILATION;
-  });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcGetLoweredName(hiprtcProgram program, const char* expression, const char** lowered) {
-  return with_program("hiprtcGetLoweredName", program, [&](cpuhip::Program& it) {
-    if (expression == nullptr || lowered == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
-    if (!it.compiled) return HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION;
-    for (std::size_t i = 0; i < it.result.lowered.size(); ++i) {
-      if (it.request.expressions[i] != expression) continue;
-      *lowered = it.result.lowered[i].c_str();
-      return HIPRTC_SUCCESS;
-    }
-    return HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID;
-  });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcGetProgramLogSize(hiprtcProgram program, size_t* size) {
-  return with_program("hiprtcGetProgramLogSize", program, [&](cpuhip::Program& it) {
-    if (size == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
-    *size = it.result.log.empty() ? 0 : it.result.log.size() + 1;
-    return HIPRTC_SUCCESS;
-  });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcGetProgramLog(hiprtcProgram program, char* log) {
-  return with_program("hiprtcGetProgramLog", program, [&](cpuhip::Program& it) {
-    if (log == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
-    if (!it.result.log.empty()) std::memcpy(log, it.result.log.c_str(), it.result.log.size() + 1);
-    return HIPRTC_SUCCESS;
-  });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcGetCodeSize(hiprtcProgram program, size_t* size) {
-  return with_program("hiprtcGetCodeSize", program, [&](cpuhip::Program& it) {
-    if (size == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
-    *size = it.result.object.size();
-    return HIPRTC_SUCCESS;
-  });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcGetCode(hiprtcProgram program, char* code) {
-  return with_program("hiprtcGetCode", program, [&](cpuhip::Program& it) {
-    if (code == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
-    std::memcpy(code, it.result.object.data(), it.result.object.size());
-    return HIPRTC_SUCCESS;
-  });
-}
-
-/// There is no bitcode here: HIP's answer to a program compiled without -fgpu-rdc.
-CPUHIP_EXPORT hiprtcResult hiprtcGetBitcodeSize(hiprtcProgram program, size_t*) {
-  return with_program("hiprtcGetBitcodeSize", program, [](cpuhip::Program&) { return HIPRTC_ERROR_INVALID_PROGRAM; });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcGetBitcode(hiprtcProgram program, char*) {
-  return with_program("hiprtcGetBitcode", program, [](cpuhip::Program&) { return HIPRTC_ERROR_INVALID_PROGRAM; });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcDestroyProgram(hiprtcProgram* program) {
-  return rtc_api("hiprtcDestroyProgram", [&] {
-    if (program == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
-    const std::lock_guard lock(programs().lock);
-    return programs().live.erase(*program) == 1 ? HIPRTC_SUCCESS : HIPRTC_ERROR_INVALID_PROGRAM;
-  });
-}
-
-CPUHIP_EXPORT hiprtcResult hiprtcVersion(int* major, int* minor) {
-  return rtc_api("hiprtcVersion", [&] {
-    if (major == nullptr || minor == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
-    *major = 9;
-    *minor = 0;
-    return HIPRTC_SUCCESS;
-  });
-}
-
-CPUHIP_EXPORT const char* hiprtcGetErrorString(hiprtcResult result) {
-  const cpuhip::Call call("hiprtcGetErrorString");
-  switch (result) {
-    case HIPRTC_SUCCESS: return "HIPRTC_SUCCESS";
-    case HIPRTC_ERROR_OUT_OF_MEMORY: return "HIPRTC_ERROR_OUT_OF_MEMORY";
-    case HIPRTC_ERROR_PROGRAM_CREATION_FAILURE: return "HIPRTC_ERROR_PROGRAM_CREATION_FAILURE";
-    case HIPRTC_ERROR_INVALID_INPUT: return "HIPRTC_ERROR_INVALID_INPUT";
-    case HIPRTC_ERROR_INVALID_PROGRAM: return "HIPRTC_ERROR_INVALID_PROGRAM";
-    case HIPRTC_ERROR_INVALID_OPTION: return "HIPRTC_ERROR_INVALID_OPTION";
-    case HIPRTC_ERROR_COMPILATION: return "HIPRTC_ERROR_COMPILATION";
-    case HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE: return "HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE";
-    case HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION:
-      return "HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION";
-    case HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION: return "HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION";
-    case HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID: return "HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID";
-    case HIPRTC_ERROR_INTERNAL_ERROR: return "HIPRTC_ERROR_INTERNAL_ERROR";
-    default: return "Invalid HIPRTC error code";
-  }
-}
+}  // namespace hipfront

@@ -9,28 +9,12 @@
 //              CPUHIP_CACHE     the directory (default: cpuhip-<user id> below $TMPDIR or /tmp)
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
+#include "common/rtc.h"
 
 namespace cpuhip {
 
-struct CompileRequest {
-  std::string name;    ///< of the program, for messages
-  std::string source;
-  std::vector<std::pair<std::string, std::string>> headers;  ///< name as included, text
-  /// -D, -U, -I, -include, -std= and -O reach the compiler; all others decide nothing here and are accepted.
-  std::vector<std::string> options;
-  std::vector<std::string> expressions;  ///< name expressions: template instances, variables
-};
-
-struct CompileResult {
-  bool ok = false;
-  std::string log;                   ///< what the compiler said
-  std::vector<std::byte> object;
-  std::vector<std::string> lowered;  ///< of the request's expressions
-};
+using hipfront::CompileRequest;
+using hipfront::CompileResult;
 
 /// Never throws; what fails is said in the log.
 CompileResult compile(const CompileRequest& request);

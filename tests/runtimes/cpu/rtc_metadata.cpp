@@ -6,70 +6,19 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <msgpack.hpp>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
 
+#include "common/elf_object.h"
+
 namespace cpuhip {
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
-[[noreturn]] void broken(const std::string& what) { throw std::runtime_error("code object: " + what); }
-
-/// An ELF64 file with every access checked against its size.
-class Elf {
- public:
-  explicit Elf(Bytes bytes) : bytes_(bytes), header_(read<Elf64_Ehdr>(0)) {
-    if (std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0) broken("no ELF file");
-    if (header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_ident[EI_DATA] != ELFDATA2LSB)
-      broken("not 64-bit little-endian");
-    if (header_.e_shnum != 0 && header_.e_shentsize != sizeof(Elf64_Shdr)) broken("section headers of another size");
-    for (unsigned i = 0; i < header_.e_shnum; ++i)
-      sections_.push_back(read<Elf64_Shdr>(header_.e_shoff + i * sizeof(Elf64_Shdr)));
-  }
-
-  const Elf64_Ehdr& header() const { return header_; }
-  const std::vector<Elf64_Shdr>& sections() const { return sections_; }
-
-  const Elf64_Shdr& section(std::size_t index) const {
-    if (index >= sections_.size()) broken("section index out of range");
-    return sections_[index];
-  }
-  Bytes content(const Elf64_Shdr& section) const {
-    return section.sh_type == SHT_NOBITS ? Bytes() : slice(section.sh_offset, section.sh_size);
-  }
-  template <typename T>
-  std::vector<T> table(const Elf64_Shdr& section) const {
-    const Bytes data = content(section);
-    std::vector<T> items(data.size() / sizeof(T));
-    std::memcpy(items.data(), data.data(), items.size() * sizeof(T));
-    return items;
-  }
-  std::string string(const Elf64_Shdr& strings, std::size_t offset) const {
-    const Bytes data = content(strings);
-    if (offset >= data.size()) broken("string out of range");
-    const auto* begin = reinterpret_cast<const char*>(data.data()) + offset;
-    return std::string(begin, strnlen(begin, data.size() - offset));
-  }
-  Bytes slice(std::size_t offset, std::size_t size) const {
-    if (offset > bytes_.size() || size > bytes_.size() - offset) broken("data out of range");
-    return bytes_.subspan(offset, size);
-  }
-  template <typename T>
-  T read(std::size_t offset) const {
-    T value;
-    std::memcpy(&value, slice(offset, sizeof value).data(), sizeof value);
-    return value;
-  }
-
- private:
-  Bytes bytes_;
-  Elf64_Ehdr header_;
-  std::vector<Elf64_Shdr> sections_;
-};
+using hipfront::broken;
+using hipfront::Bytes;
+using hipfront::Elf;
 
 /// The prelude's Entry and Argument.
 struct RawEntry {
@@ -146,140 +95,12 @@ class Relocatable {
   std::map<std::pair<std::size_t, std::uint64_t>, Elf64_Rela> relocations_;
 };
 
-std::size_t kernarg_bytes(const ObjectEntry& kernel) {
-  std::size_t end = 0;
-  for (const KernelArgument& argument : kernel.arguments) end = std::max(end, argument.offset + argument.bytes);
-  return (end + 3) / 4 * 4;
-}
-
-using Packer = msgpack::packer<msgpack::sbuffer>;
-
-void pack_argument(Packer& packer, std::size_t offset, std::size_t bytes, const char* kind, bool global) {
-  packer.pack_map(global ? 4 : 3);
-  if (global) packer.pack(".address_space").pack("global");
-  packer.pack(".offset").pack(offset).pack(".size").pack(bytes).pack(".value_kind").pack(kind);
-}
-
-/// The map of one kernel, keys in AMD's order; the figures that mean nothing on a CPU but must be there are 0.
-void pack_kernel(Packer& packer, const ObjectEntry& kernel, bool prints) {
-  struct Hidden {
-    const char* kind;
-    bool global;
-  };
-  static constexpr Hidden kHidden[] = {
-      {"hidden_global_offset_x", false}, {"hidden_global_offset_y", false}, {"hidden_global_offset_z", false},
-      {"hidden_hostcall_buffer", true},  {"hidden_none", true},             {"hidden_none", true},
-      {"hidden_multigrid_sync_arg", true}};
-  const std::size_t explicit_bytes = kernarg_bytes(kernel);
-  std::size_t bytes = explicit_bytes, align = kernel.args_align;
-  if (prints) {
-    bytes = (explicit_bytes + 7) / 8 * 8 + sizeof(std::uint64_t) * std::size(kHidden);
-    align = std::max<std::size_t>(align, 8);
-  }
-  packer.pack_map(13);
-  packer.pack(".args").pack_array(static_cast<std::uint32_t>(kernel.arguments.size() + (prints ? std::size(kHidden) : 0)));
-  for (const KernelArgument& argument : kernel.arguments)
-    pack_argument(packer, argument.offset, argument.bytes, argument.pointer ? "global_buffer" : "by_value",
-                  argument.pointer);
-  if (prints) {
-    std::size_t offset = (explicit_bytes + 7) / 8 * 8;
-    for (const Hidden& hidden : kHidden) {
-      pack_argument(packer, offset, sizeof(std::uint64_t), hidden.kind, hidden.global);
-      offset += sizeof(std::uint64_t);
-    }
-  }
-  packer.pack(".group_segment_fixed_size").pack(kernel.static_shared_bytes);
-  packer.pack(".kernarg_segment_align").pack(align);
-  packer.pack(".kernarg_segment_size").pack(bytes);
-  packer.pack(".language").pack("OpenCL C");
-  packer.pack(".language_version").pack(std::vector<int>{2, 0});
-  packer.pack(".max_flat_workgroup_size").pack(kernel.max_threads);
-  packer.pack(".name").pack(kernel.name);
-  packer.pack(".private_segment_fixed_size").pack(0);
-  packer.pack(".sgpr_count").pack(0);
-  packer.pack(".symbol").pack(kernel.name + ".kd");
-  packer.pack(".vgpr_count").pack(0);
-  packer.pack(".wavefront_size").pack(64);
-}
-
 void write_note(std::ostringstream& out, const char* section, const char* owner, unsigned type, std::string_view body) {
   out << ".section " << section << ",\"a\",@note\n.balign 4\n.long 1f-0f, 3f-2f, " << type << "\n0: .asciz \"" << owner
       << "\"\n1: .balign 4\n2:";
   for (std::size_t i = 0; i < body.size(); ++i)
     out << (i % 32 == 0 ? "\n.byte " : ",") << static_cast<unsigned>(static_cast<unsigned char>(body[i]));
   out << "\n3: .balign 4\n";
-}
-
-/// The notes of a finished object by owner.
-std::map<std::string, Bytes> read_notes(const Elf& elf) {
-  std::map<std::string, Bytes> notes;
-  for (const Elf64_Shdr& section : elf.sections()) {
-    if (section.sh_type != SHT_NOTE) continue;
-    const Bytes data = elf.content(section);
-    for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= data.size();) {
-      Elf64_Nhdr header;
-      std::memcpy(&header, data.data() + at, sizeof header);
-      const std::size_t owner = at + sizeof header;
-      const std::size_t body = owner + (std::size_t{header.n_namesz} + 3) / 4 * 4;
-      if (body > data.size() || header.n_descsz > data.size() - body) broken("a note out of range");
-      const auto* text = reinterpret_cast<const char*>(data.data() + owner);
-      notes.emplace(std::string(text, strnlen(text, header.n_namesz)), data.subspan(body, header.n_descsz));
-      at = body + (std::size_t{header.n_descsz} + 3) / 4 * 4;
-    }
-  }
-  return notes;
-}
-
-const msgpack::object* member(const msgpack::object& map, std::string_view key) {
-  if (map.type != msgpack::type::MAP) return nullptr;
-  for (const msgpack::object_kv& item : std::span(map.via.map.ptr, map.via.map.size))
-    if (item.key.type == msgpack::type::STR && std::string_view(item.key.via.str.ptr, item.key.via.str.size) == key)
-      return &item.val;
-  return nullptr;
-}
-
-template <typename T>
-T value_of(const msgpack::object& map, std::string_view key) {
-  const msgpack::object* item = member(map, key);
-  if (item == nullptr) broken("metadata without " + std::string(key));
-  return item->as<T>();
-}
-
-std::span<const msgpack::object> array_of(const msgpack::object& map, std::string_view key) {
-  const msgpack::object* item = member(map, key);
-  if (item == nullptr || item->type != msgpack::type::ARRAY) broken("metadata without " + std::string(key));
-  return {item->via.array.ptr, item->via.array.size};
-}
-
-std::vector<ObjectEntry> parse_metadata_or_throw(Bytes note) {
-  const msgpack::unpack_limit limit(4096, 4096, note.size(), note.size(), note.size(), 16);
-  const msgpack::object_handle handle = msgpack::unpack(reinterpret_cast<const char*>(note.data()), note.size(),
-                                                        nullptr, nullptr, limit);
-  std::vector<ObjectEntry> kernels;
-  for (const msgpack::object& item : array_of(handle.get(), "amdhsa.kernels")) {
-    ObjectEntry kernel;
-    kernel.is_kernel = true;
-    kernel.name = value_of<std::string>(item, ".name");
-    kernel.args_align = value_of<std::size_t>(item, ".kernarg_segment_align");
-    kernel.max_threads = value_of<unsigned>(item, ".max_flat_workgroup_size");
-    kernel.static_shared_bytes = value_of<unsigned>(item, ".group_segment_fixed_size");
-    for (const msgpack::object& argument : array_of(item, ".args")) {
-      const auto kind = value_of<std::string>(argument, ".value_kind");
-      if (kind.starts_with("hidden_")) continue;
-      kernel.arguments.push_back({value_of<std::size_t>(argument, ".offset"), value_of<std::size_t>(argument, ".size"),
-                                  kind == "global_buffer"});
-    }
-    kernels.push_back(std::move(kernel));
-  }
-  return kernels;
-}
-
-std::vector<ObjectEntry> parse_metadata(Bytes note) {
-  try {
-    return parse_metadata_or_throw(note);
-  } catch (const std::exception& error) {
-    broken(std::string("metadata: ") + error.what());
-  }
 }
 
 }  // namespace
@@ -330,16 +151,9 @@ std::string notes_assembly(const CompiledObject& object) {
     names += '\0';
     if (entry.is_kernel && seen.insert(entry.name).second) kernels.push_back(&entry);
   }
-  msgpack::sbuffer buffer;
-  Packer packer(buffer);
-  packer.pack_map(3);
-  packer.pack("amdhsa.kernels").pack_array(static_cast<std::uint32_t>(kernels.size()));
-  for (const ObjectEntry* kernel : kernels) pack_kernel(packer, *kernel, object.prints);
-  packer.pack("amdhsa.target").pack("x86_64-unknown-linux-gnu--cpu");
-  packer.pack("amdhsa.version").pack(std::vector<int>{1, 1});
-
+  const std::string metadata = hipfront::pack_metadata(kernels, "x86_64-unknown-linux-gnu--cpu", object.prints);
   std::ostringstream out;
-  write_note(out, ".note.amdgpu", "AMDGPU", 32, {buffer.data(), buffer.size()});
+  write_note(out, ".note.amdgpu", "AMDGPU", 32, metadata);
   write_note(out, ".note.cpuhip", "CPUHIP", 1, names);
   out << ".section .note.GNU-stack,\"\",@progbits\n";
   return out.str();
@@ -349,10 +163,10 @@ CodeObject read_code_object(std::span<const std::byte> bytes) {
   const Elf elf(bytes);
   CodeObject result;
   if (elf.header().e_machine != EM_X86_64 || elf.header().e_type != ET_DYN) return result;
-  const auto notes = read_notes(elf);
+  const auto notes = hipfront::read_notes(elf);
   const auto names = notes.find("CPUHIP"), metadata = notes.find("AMDGPU");
   if (names == notes.end() || metadata == notes.end()) return result;
-  result.kernels = parse_metadata(metadata->second);
+  result.kernels = hipfront::parse_metadata(metadata->second);
   const std::string_view text(reinterpret_cast<const char*>(names->second.data()), names->second.size());
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\0', at), text.size());
@@ -361,26 +175,6 @@ CodeObject read_code_object(std::span<const std::byte> bytes) {
   }
   result.for_this_machine = true;
   return result;
-}
-
-std::vector<ObjectEntry> read_metadata(std::span<const std::byte> bytes) {
-  const auto notes = read_notes(Elf(bytes));
-  const auto metadata = notes.find("AMDGPU");
-  if (metadata == notes.end()) broken("no AMDGPU note");
-  return parse_metadata(metadata->second);
-}
-
-std::size_t elf_bytes(const void* image) {
-  Elf64_Ehdr header;
-  std::memcpy(&header, image, sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return 0;
-  std::size_t end = std::max<std::size_t>(sizeof header, header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize);
-  for (unsigned i = 0; i < header.e_shnum; ++i) {
-    Elf64_Shdr section;
-    std::memcpy(&section, static_cast<const std::byte*>(image) + header.e_shoff + i * sizeof section, sizeof section);
-    if (section.sh_type != SHT_NOBITS) end = std::max<std::size_t>(end, section.sh_offset + section.sh_size);
-  }
-  return end;
 }
 
 }  // namespace cpuhip

@@ -11,19 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "kernel.h"
+#include "common/code_object.h"
 
 namespace cpuhip {
 
-/// A kernel, or a variable named by an expression, in the order of the object's cpuhip_entry_<i>.
-struct ObjectEntry {
-  std::string name;  ///< mangled
-  bool is_kernel = false;
-  std::vector<KernelArgument> arguments;
-  std::size_t args_align = 4;
-  unsigned max_threads = 1024;
-  unsigned static_shared_bytes = 0;
-};
+using hipfront::ObjectEntry;  // in the order of the object's cpuhip_entry_<i>
 
 struct CompiledObject {
   std::vector<ObjectEntry> entries;
@@ -44,11 +36,5 @@ struct CodeObject {
 
 /// Reads a finished code object. Throws std::runtime_error when it is no ELF file or broken.
 CodeObject read_code_object(std::span<const std::byte> object);
-
-/// The kernels of a code object for any machine, AMD's too. Throws std::runtime_error.
-std::vector<ObjectEntry> read_metadata(std::span<const std::byte> object);
-
-/// The size of the ELF file that begins at the address, by its headers; 0 when it is none.
-std::size_t elf_bytes(const void* image);
 
 }  // namespace cpuhip

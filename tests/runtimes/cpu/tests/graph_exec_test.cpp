@@ -229,7 +229,7 @@ TEST_F(ExecTest, FlagsAndForms) {
   EXPECT_HIP(hipGraphExecGetFlags(exec_, &flags));
   EXPECT_EQ(8u, flags);
   hipGraphExec_t other = nullptr;
-  cpuhip::abi::InstantiateParams params = {};
+  hipfront::InstantiateParams params = {};
   params.flags = 16;
   EXPECT_EQ(hipErrorInvalidValue, hipGraphInstantiateWithParams(&other, graph_, &params));
   EXPECT_EQ(1, params.result);

@@ -362,7 +362,7 @@ TEST_F(KernelNodeTest, HccLaunchesAreNotCaptured) {
 
 TEST_F(KernelNodeTest, Attributes) {
   const auto node = add("set", data_.data(), 1), other = add("set", data_.data(), 1);
-  cpuhip::abi::KernelAttributeValue value = {};
+  hipfront::KernelAttributeValue value = {};
   const auto set = [&](hipGraphNode_t which, int attribute) {
     return hipGraphKernelNodeSetAttribute(which, static_cast<hipKernelNodeAttrID>(attribute),
                                           reinterpret_cast<hipKernelNodeAttrValue*>(&value));
@@ -372,25 +372,25 @@ TEST_F(KernelNodeTest, Attributes) {
                                           reinterpret_cast<hipKernelNodeAttrValue*>(&value));
   };
   value.cooperative = 1;
-  EXPECT_HIP(set(node, cpuhip::abi::kAttributeCooperative));
+  EXPECT_HIP(set(node, hipfront::kAttributeCooperative));
   value.cooperative = 0;
-  EXPECT_HIP(get(node, cpuhip::abi::kAttributeCooperative));
+  EXPECT_HIP(get(node, hipfront::kAttributeCooperative));
   EXPECT_EQ(1, value.cooperative);
-  EXPECT_EQ(hipErrorInvalidValue, get(node, cpuhip::abi::kAttributePriority));  // HIP keeps one
+  EXPECT_EQ(hipErrorInvalidValue, get(node, hipfront::kAttributePriority));  // HIP keeps one
   EXPECT_HIP(hipGraphKernelNodeCopyAttributes(node, other));
   value.cooperative = 0;
-  EXPECT_HIP(get(other, cpuhip::abi::kAttributeCooperative));
+  EXPECT_HIP(get(other, hipfront::kAttributeCooperative));
   EXPECT_EQ(1, value.cooperative);
   value.priority = 5;
-  EXPECT_EQ(hipErrorInvalidValue, set(node, cpuhip::abi::kAttributePriority));
+  EXPECT_EQ(hipErrorInvalidValue, set(node, hipfront::kAttributePriority));
   EXPECT_EQ(hipErrorInvalidValue, set(node, 3));
   value.window = {};
   value.window.hitRatio = 2;
-  EXPECT_EQ(hipErrorInvalidValue, set(node, cpuhip::abi::kAttributeAccessPolicyWindow));
+  EXPECT_EQ(hipErrorInvalidValue, set(node, hipfront::kAttributeAccessPolicyWindow));
   value.priority = 1;
-  EXPECT_HIP(set(other, cpuhip::abi::kAttributePriority));
+  EXPECT_HIP(set(other, hipfront::kAttributePriority));
   EXPECT_EQ(hipErrorInvalidContext, hipGraphKernelNodeCopyAttributes(node, other));
-  EXPECT_EQ(hipErrorInvalidValue, set(nullptr, cpuhip::abi::kAttributePriority));
+  EXPECT_EQ(hipErrorInvalidValue, set(nullptr, hipfront::kAttributePriority));
 }
 
 TEST_F(KernelNodeTest, DebugDotNamesTheKernel) {

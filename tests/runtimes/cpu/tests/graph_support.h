@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "../cpuhip_statistics.h"
-#include "../graph_abi.h"
+#include "common/graph_abi.h"
 
 extern "C" {
 hipError_t hipStreamBeginCaptureToGraph(hipStream_t, hipGraph_t, const hipGraphNode_t*, const void*, size_t,
@@ -25,7 +25,7 @@ hipError_t hipStreamIsCapturing_spt(hipStream_t, hipStreamCaptureStatus*);
 hipError_t hipGraphLaunch_spt(hipGraphExec_t, hipStream_t);
 hipError_t hipGraphUpload(hipGraphExec_t, hipStream_t);
 hipError_t hipGraphExecGetFlags(hipGraphExec_t, unsigned long long*);
-hipError_t hipGraphInstantiateWithParams(hipGraphExec_t*, hipGraph_t, cpuhip::abi::InstantiateParams*);
+hipError_t hipGraphInstantiateWithParams(hipGraphExec_t*, hipGraph_t, hipfront::InstantiateParams*);
 hipError_t hipGraphDebugDotPrint(hipGraph_t, const char*, unsigned);
 hipError_t hipGraphNodeSetEnabled(hipGraphExec_t, hipGraphNode_t, unsigned);
 hipError_t hipGraphNodeGetEnabled(hipGraphExec_t, hipGraphNode_t, unsigned*);
@@ -35,16 +35,16 @@ hipError_t hipUserObjectRelease(hipUserObject_t, unsigned);
 hipError_t hipGraphRetainUserObject(hipGraph_t, hipUserObject_t, unsigned, unsigned);
 hipError_t hipGraphReleaseUserObject(hipGraph_t, hipUserObject_t, unsigned);
 hipError_t hipGraphAddMemAllocNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, size_t,
-                                   cpuhip::abi::MemAllocNodeParams*);
-hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t, cpuhip::abi::MemAllocNodeParams*);
+                                   hipfront::MemAllocNodeParams*);
+hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t, hipfront::MemAllocNodeParams*);
 hipError_t hipGraphAddMemFreeNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, size_t, void*);
 hipError_t hipGraphMemFreeNodeGetParams(hipGraphNode_t, void*);
 hipError_t hipDeviceGetGraphMemAttribute(int, int, void*);
 hipError_t hipDeviceSetGraphMemAttribute(int, int, void*);
 hipError_t hipDeviceGraphMemTrim(int);
-hipError_t hipGraphAddNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, size_t, cpuhip::abi::NodeParams*);
-hipError_t hipGraphNodeSetParams(hipGraphNode_t, cpuhip::abi::NodeParams*);
-hipError_t hipGraphExecNodeSetParams(hipGraphExec_t, hipGraphNode_t, cpuhip::abi::NodeParams*);
+hipError_t hipGraphAddNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, size_t, hipfront::NodeParams*);
+hipError_t hipGraphNodeSetParams(hipGraphNode_t, hipfront::NodeParams*);
+hipError_t hipGraphExecNodeSetParams(hipGraphExec_t, hipGraphNode_t, hipfront::NodeParams*);
 hipError_t hipGraphKernelNodeCopyAttributes(hipGraphNode_t, hipGraphNode_t);
 hipError_t hipDrvGraphAddMemcpyNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, size_t, const HIP_MEMCPY3D*,
                                     hipCtx_t);

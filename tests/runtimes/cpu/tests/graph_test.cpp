@@ -351,7 +351,7 @@ TEST_F(GraphTest, DriverStyleNodes) {
   ASSERT_HIP(hipDrvGraphAddMemcpyNode(&copy, graph_, nullptr, 0, &params, context));
   EXPECT_HIP(hipDrvGraphMemcpyNodeGetParams(copy, &found));
   EXPECT_EQ(0, std::memcmp(&params, &found, sizeof found));
-  cpuhip::abi::MemsetNodeParams fill_params = {buffer.data(), 0, 7, 1, 8, 1};
+  hipfront::MemsetNodeParams fill_params = {buffer.data(), 0, 7, 1, 8, 1};
   ASSERT_HIP(hipDrvGraphAddMemsetNode(&fill, graph_, nullptr, 0, &fill_params, context));
   EXPECT_HIP(hipGraphAddDependencies(graph_, &fill, &copy, 1));
   hipGraphExec_t exec = nullptr;
@@ -580,8 +580,8 @@ TEST_F(GraphTest, NothingGrows) {
 
 // --- Memory nodes ---
 
-cpuhip::abi::MemAllocNodeParams allocation(std::size_t bytes) {
-  cpuhip::abi::MemAllocNodeParams params = {};
+hipfront::MemAllocNodeParams allocation(std::size_t bytes) {
+  hipfront::MemAllocNodeParams params = {};
   params.pool.allocType = hipMemAllocationTypePinned;
   params.pool.location = {hipMemLocationTypeDevice, 0};
   params.bytes = bytes;
@@ -620,7 +620,7 @@ TEST_F(GraphTest, MemoryNodesOfNewerVersions) {
   void* freed = nullptr;
   EXPECT_HIP(hipGraphMemFreeNodeGetParams(free, &freed));
   EXPECT_EQ(params.pointer, freed);
-  EXPECT_EQ(256u, memory_attribute(cpuhip::abi::kMemReservedCurrent));
+  EXPECT_EQ(256u, memory_attribute(hipfront::kMemReservedCurrent));
 
   hipGraph_t clone = nullptr;
   EXPECT_EQ(hipErrorNotSupported, hipGraphClone(&clone, graph_));
@@ -633,11 +633,11 @@ TEST_F(GraphTest, MemoryNodesOfNewerVersions) {
     EXPECT_HIP(hipGraphLaunch(exec, stream));
     EXPECT_HIP(hipStreamSynchronize(stream));
   }
-  EXPECT_EQ(0u, memory_attribute(cpuhip::abi::kMemUsedCurrent));
-  EXPECT_EQ(256u, memory_attribute(cpuhip::abi::kMemUsedHigh));
+  EXPECT_EQ(0u, memory_attribute(hipfront::kMemUsedCurrent));
+  EXPECT_EQ(256u, memory_attribute(hipfront::kMemUsedHigh));
   std::uint64_t none = 0;
-  EXPECT_HIP(hipDeviceSetGraphMemAttribute(0, cpuhip::abi::kMemUsedHigh, &none));
-  EXPECT_EQ(0u, memory_attribute(cpuhip::abi::kMemUsedHigh));
+  EXPECT_HIP(hipDeviceSetGraphMemAttribute(0, hipfront::kMemUsedHigh, &none));
+  EXPECT_EQ(0u, memory_attribute(hipfront::kMemUsedHigh));
   EXPECT_HIP(hipDeviceGraphMemTrim(0));
   EXPECT_EQ(hipErrorInvalidDevice, hipDeviceGraphMemTrim(99));
   EXPECT_HIP(hipGraphExecDestroy(exec));
@@ -700,7 +700,7 @@ TEST_F(GraphTest, AddNodeOfAnyKind) {
   Buffer buffer(64);
   TestEvent event;
   std::atomic<int> calls{0};
-  cpuhip::abi::NodeParams params = {};
+  hipfront::NodeParams params = {};
   hipGraphNode_t fill = nullptr, host = nullptr, record = nullptr, node = nullptr;
   params.type = 2;
   params.memset.dst = buffer.data();
@@ -709,7 +709,7 @@ TEST_F(GraphTest, AddNodeOfAnyKind) {
   params.memset.width = 8;
   params.memset.height = 1;
   ASSERT_HIP(hipGraphAddNode(&fill, graph_, nullptr, 0, &params));
-  cpuhip::abi::NodeParams other = {};
+  hipfront::NodeParams other = {};
   other.type = 3;
   other.host = {count_up, &calls};
   ASSERT_HIP(hipGraphAddNode(&host, graph_, &fill, 1, &other));

@@ -23,9 +23,9 @@ namespace fs = std::filesystem;
 
 std::span<const std::byte> bytes_of(const std::vector<char>& code) { return std::as_bytes(std::span(code)); }
 
-std::map<std::string, cpuhip::ObjectEntry> kernels_of(std::span<const std::byte> object) {
-  std::map<std::string, cpuhip::ObjectEntry> kernels;
-  for (cpuhip::ObjectEntry& kernel : cpuhip::read_metadata(object)) kernels[kernel.name] = std::move(kernel);
+std::map<std::string, hipfront::ObjectEntry> kernels_of(std::span<const std::byte> object) {
+  std::map<std::string, hipfront::ObjectEntry> kernels;
+  for (hipfront::ObjectEntry& kernel : hipfront::read_metadata(object)) kernels[kernel.name] = std::move(kernel);
   return kernels;
 }
 
@@ -315,7 +315,7 @@ TEST_P(AgainstAmd, SameNamesAndArguments) {
   ASSERT_EQ(theirs.size(), mine.size());
   for (const auto& [name, kernel] : theirs) {
     ASSERT_TRUE(mine.contains(name)) << name;
-    const cpuhip::ObjectEntry& own = mine.at(name);
+    const hipfront::ObjectEntry& own = mine.at(name);
     ASSERT_EQ(kernel.arguments.size(), own.arguments.size()) << name;
     for (std::size_t i = 0; i < own.arguments.size(); ++i) {
       EXPECT_EQ(kernel.arguments[i].offset, own.arguments[i].offset) << name << " argument " << i;

@@ -9,7 +9,7 @@
 struct hipUserObject;
 typedef struct hipUserObject* hipUserObject_t;
 
-namespace cpuhip::abi {
+namespace hipfront {
 
 constexpr unsigned kUserObjectNoDestructorSync = 1, kGraphUserObjectMove = 1;
 
@@ -72,4 +72,4 @@ struct MemsetNodeParams {  ///< HIP_MEMSET_NODE_PARAMS, up to 6.3; from 7.0 hipM
   std::size_t width, height;
 };
 
-}  // namespace cpuhip::abi
+}  // namespace hipfront

@@ -1,4 +1,4 @@
-#include "module_image.h"
+#include "common/module_image.h"
 
 #include <zlib.h>
 #include <zstd.h>
@@ -9,9 +9,9 @@
 #include <memory>
 #include <string_view>
 
-#include "rtc_metadata.h"
+#include "common/elf_object.h"
 
-namespace cpuhip {
+namespace hipfront {
 namespace {
 
 constexpr std::string_view kBundleMagic = "__CLANG_OFFLOAD_BUNDLE__";
@@ -75,7 +75,7 @@ hipError_t ModuleImage::open_bundle(const std::byte* bundle) {
     const auto offset = take<std::uint64_t>(at), size = take<std::uint64_t>(at), id_size = take<std::uint64_t>(at);
     const std::string_view id(reinterpret_cast<const char*>(at), id_size);
     at += id_size;
-    if (id == kBundleEntry) {
+    if (id == entry_) {
       object_ = {bundle + offset, size};
       return hipSuccess;
     }
@@ -113,4 +113,4 @@ hipError_t ModuleImage::decompress(const std::byte* bundle) {
   return open_bundle(unpacked_.data());
 }
 
-}  // namespace cpuhip
+}  // namespace hipfront

@@ -6,15 +6,15 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
 
-namespace cpuhip {
-
-/// The id of our entry in an offload bundle.
-inline constexpr const char* kBundleEntry = "hipv4-x86_64-unknown-linux-gnu--cpu";
+namespace hipfront {
 
 class ModuleImage {
  public:
+  /// `entry`: the id of the runtime's entry in an offload bundle.
+  explicit ModuleImage(std::string_view entry) : entry_(entry) {}
   /// The image has no size of its own but what its headers say: it is trusted as HIP trusts it.
   /// hipErrorInvalidImage: none of the forms; hipErrorNoBinaryForGpu: a bundle without an entry for this runtime.
   hipError_t open(const void* image);
@@ -24,8 +24,9 @@ class ModuleImage {
   hipError_t open_bundle(const std::byte* bundle);
   hipError_t decompress(const std::byte* bundle);
 
+  std::string_view entry_;
   std::vector<std::byte> unpacked_;
   std::span<const std::byte> object_;
 };
 
-}  // namespace cpuhip
+}  // namespace hipfront

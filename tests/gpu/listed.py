@@ -1,0 +1,22 @@
+"""listed.py: reading the list of what is run on a GPU."""
+import pathlib
+import json
+
+
+def read(path):
+    """gpu.json, in a build folder or in one made by pack.py."""
+    path = pathlib.Path(path)
+    return json.loads(path.read_text().replace('@HERE@', str(path.parent.resolve())))
+
+
+def policies(listed):
+    """[(name, environment)]."""
+    found = []
+    words = iter(listed['policies'])
+    for word in words:
+        if word == '--policy':
+            found.append((next(words), {}))
+        else:
+            key, value = word.split('=', 1)
+            found[-1][1][key] = value
+    return found

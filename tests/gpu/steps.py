@@ -1,0 +1,78 @@
+"""steps.py LIST [--json FILE] [--rounds N] [--steps N] [--layers N...] [--tensors N...]: milliseconds a step of the
+transformer, by size of its graph and by the way the step is run: natively (eager; captured and instantiated each step; captured and updated), under the
+library (the same two captures, the program unchanged), and by hand (captured once, static buffers). The same for
+parameters that ping-pong between two sets of buffers (donated). The ways alternate, round after round; each figure is the
+median over the steps after the warm-up of all rounds. Says whether all ways printed the same bytes."""
+import argparse
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+import listed as lists
+import runs
+
+WARM_UP = 0.4  # of a run's steps
+
+# Way: mode of the program, under the library.
+TRANSFORMER = {'eager': ('eager', False), 'recapture': ('recapture', False), 'update': ('update', False),
+               'library over recapture': ('recapture', True), 'library over update': ('update', True),
+               'by hand': ('static', False)}
+DONATED = {'recapture': ('recapture', False), 'library over recapture': ('recapture', True), 'by hand': ('static', False)}
+
+
+def measure(listed, title, command, ways, steps, rounds, nodes):
+    times = {way: [] for way in ways}
+    outputs = {}
+    for _ in range(rounds):
+        for way, (mode, pooled) in ways.items():
+            done = runs.run([*command, '--mode', mode, '--steps', str(steps)], runtime=listed['runtime'],
+                            preload=(listed['library'],) if pooled else (), journal=False, times=True)
+            if done.code != 0:
+                sys.exit(f'{title}, {way}: code {done.code}\n{done.stderr}')
+            times[way] += [ns / 1e6 for ns in done.times_ns[int(WARM_UP * steps):]]
+            outputs.setdefault(way, done.stdout)
+    text = next(iter(outputs.values())).decode()
+    found = re.search(r'operations a step (\d+)', text)
+    same = len(set(outputs.values())) == 1
+    result = {'program': title, 'nodes': int(found.group(1)) if found else nodes, 'steps': steps, 'rounds': rounds,
+              'identical': same, 'ms': {}}
+    for way, values in times.items():
+        quartiles = statistics.quantiles(values, n=20)
+        result['ms'][way] = {'median': statistics.median(values), 'p05': quartiles[0], 'p95': quartiles[-1]}
+    hand = result['ms']['by hand']['median']
+    print(f'\n{title}: {result["nodes"]} nodes, {steps} steps x {rounds}; bytes printed: {"identical" if same else "DIFFERENT"}')
+    print(f'  {"way":<24} {"ms a step":>10} {"5 %":>9} {"95 %":>9} {"/ by hand":>10} {"/ native":>9}')
+    for way, figure in result['ms'].items():
+        native = result['ms'].get(way.removeprefix('library over '), figure)['median']
+        print(f'  {way:<24} {figure["median"]:>10.4f} {figure["p05"]:>9.4f} {figure["p95"]:>9.4f} '
+              f'{figure["median"] / hand:>10.3f} {figure["median"] / native:>9.3f}')
+    sys.stdout.flush()
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument('list')
+    parser.add_argument('--json', metavar='FILE')
+    parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--steps', type=int, default=60)
+    parser.add_argument('--tensors', type=int, nargs='*', default=[25, 250])
+    parser.add_argument('--layers', type=int, nargs='*', default=[1, 12, 50])
+    options = parser.parse_args()
+    listed = lists.read(options.list)
+    commands = {program['name']: program['command'] for program in listed['programs']}
+    results = []
+    for layers in options.layers:
+        results.append(measure(listed, f'transformer, {layers} layers', [*commands['transformer'], '--layers', str(layers)],
+                               TRANSFORMER, options.steps, options.rounds, None))
+    for tensors in options.tensors:
+        results.append(measure(listed, f'donated, {tensors} tensors', [*commands['donated'], '--tensors', str(tensors)],
+                               DONATED, options.steps, options.rounds, 2 * tensors))
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + '\n')
+
+
+if __name__ == '__main__':
+    main()
