@@ -1,12 +1,11 @@
 """listed.py: reading the list of what is run on a GPU."""
-import pathlib
 import json
+import pathlib
 
 
 def read(path):
     """gpu.json, in a build folder or in one made by pack.py."""
-    path = pathlib.Path(path)
-    return json.loads(path.read_text().replace('@HERE@', str(path.parent.resolve())))
+    return json.loads(pathlib.Path(path).read_text())
 
 
 def policies(listed):
