@@ -112,11 +112,22 @@ bool may_be_entry(const char* name) noexcept {
   return starts_with(name, "hip") || starts_with(name, "__hip") || starts_with(name, "amd_dbgapi");
 }
 
+/// A row of hooks/compile_hooks.def.
+static bool is_compile_function(const char* name) noexcept {
+#define COMPILE_HOOK(result, function, params, args, what) \
+  if (equal(name, #function)) return true;
+#include "hooks/compile_hooks.def"
+#undef COMPILE_HOOK
+  return false;
+}
+
 /// Called by the stubs.
 extern "C" __attribute__((visibility("hidden"))) Answer gp_lookup(void* handle, const char* name, const char* version,
                                                                   const void* caller) noexcept {
   if (g_libc_dlsym.load(std::memory_order_acquire) == nullptr) find_real_functions();
-  if (name == nullptr || !(may_be_entry(name) || equal(name, "dlsym") || equal(name, "dlvsym"))) return kNotAnswered;
+  if (name == nullptr ||
+      !(may_be_entry(name) || equal(name, "dlsym") || equal(name, "dlvsym") || is_compile_function(name)))
+    return kNotAnswered;
   return answer_lookup(handle, name, version, caller);
 }
 

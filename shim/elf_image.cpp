@@ -59,6 +59,9 @@ ElfImage::ElfImage(const dl_phdr_info& info) noexcept : base_(info.dlpi_addr), p
       case DT_VERSYM:
         versions_ = reinterpret_cast<const ElfW(Half)*>(at(dynamic->d_un.d_ptr));
         break;
+      case DT_VERNEED:
+        needed_versions_ = reinterpret_cast<const ElfW(Verneed)*>(at(dynamic->d_un.d_ptr));
+        break;
       case DT_HASH: {
         const std::uint32_t count = reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr))[1];
         if (count > hashed_symbols_) hashed_symbols_ = count;
@@ -106,6 +109,26 @@ void* ElfImage::find_export(std::string_view name) const noexcept {
       return reinterpret_cast<void*>(base_ + symbol.st_value);
   }
   return nullptr;
+}
+
+bool ElfImage::imports(std::string_view name, std::string_view& file) const noexcept {
+  const std::uint32_t end = count();
+  file = {};
+  for (std::uint32_t i = 1; i < end; ++i) {
+    if (symbols_[i].st_shndx != SHN_UNDEF || name != strings_ + symbols_[i].st_name) continue;
+    const auto* needed = versions_ != nullptr ? needed_versions_ : nullptr;
+    while (needed != nullptr && file.empty()) {
+      const auto* const bytes = reinterpret_cast<const char*>(needed);
+      const auto* version = reinterpret_cast<const ElfW(Vernaux)*>(bytes + needed->vn_aux);
+      for (std::uint32_t left = needed->vn_cnt; left > 0; --left) {
+        if (version->vna_other == (versions_[i] & ~kHiddenVersion)) file = strings_ + needed->vn_file;
+        version = reinterpret_cast<const ElfW(Vernaux)*>(reinterpret_cast<const char*>(version) + version->vna_next);
+      }
+      needed = needed->vn_next != 0 ? reinterpret_cast<const ElfW(Verneed)*>(bytes + needed->vn_next) : nullptr;
+    }
+    return true;
+  }
+  return false;
 }
 
 std::uint64_t loaded_objects_epoch() noexcept {

@@ -27,6 +27,10 @@ class ElfImage {
   /// The address of an exported function or object of this object alone; null when it has none of that name.
   void* find_export(std::string_view name) const noexcept;
 
+  /// Whether this object imports a function; then `file`: the library its symbol version says has it, empty without
+  /// one.
+  bool imports(std::string_view name, std::string_view& file) const noexcept;
+
   /// Calls visit(name, address) for every function that a lookup without a version finds in this object.
   template <typename Visit>
   void for_each_function(Visit&& visit) const {
@@ -68,6 +72,7 @@ class ElfImage {
   const ElfW(Sym) * symbols_ = nullptr;
   const char* strings_ = nullptr;
   const ElfW(Half) * versions_ = nullptr;
+  const ElfW(Verneed) * needed_versions_ = nullptr;
   std::uint32_t hashed_symbols_ = 0;
   Relocations relocations_, plt_relocations_;
 };

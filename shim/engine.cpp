@@ -1,5 +1,6 @@
 #include "shim/engine.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <new>
@@ -45,7 +46,6 @@ void name_keys_without_effect(const Policy& policy) {
   no_effect(policy.graph.collectives, "graph.collectives");
   no_effect(policy.graph.malloc_in_capture, "graph.malloc_in_capture");
   no_effect(policy.graph.stage == Stage::kAuto, "stage = \"auto\" (it means never)");
-  no_effect(!policy.compile.max.is_auto(), "compile.max");
 }
 
 void configure_pool(const Policy& policy) {
@@ -69,11 +69,8 @@ void configure_pool(const Policy& policy) {
   pool().configure(settings, decide_by_policy);
 }
 
-}  // namespace
-
-const Policy& policy() noexcept { return *g_policy; }
-
-bool load_policy() noexcept {
+/// Under the lock of policy_of_process().
+bool load_policy_once() noexcept {
   static constinit bool loaded_before = false;
   if (std::exchange(loaded_before, true)) return g_policy != nullptr;
   Loaded loaded = load(read_policy_file, environ);
@@ -88,6 +85,20 @@ bool load_policy() noexcept {
   g_policy = new (std::nothrow) Policy(std::move(*loaded.policy));
   return g_policy != nullptr;
 }
+
+}  // namespace
+
+const Policy& policy() noexcept { return *g_policy; }
+
+const Policy* policy_of_process() noexcept {
+  static constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  const bool usable = load_policy_once();
+  pthread_mutex_unlock(&lock);
+  return usable ? g_policy : nullptr;
+}
+
+bool load_policy() noexcept { return policy_of_process() != nullptr; }
 
 void open_what_policy_needs() noexcept { open_call_sites(*g_policy); }
 

@@ -11,6 +11,10 @@ namespace graphpool {
 /// Reads the policy, once. False: everything is to be passed through.
 bool load_policy() noexcept;
 
+/// The policy, read if it has not been. Null: everything is to be passed through. Any thread, also of a process that
+/// never calls HIP.
+const Policy* policy_of_process() noexcept;
+
 /// Opens the libraries that the policy needs.
 void open_what_policy_needs() noexcept;
 

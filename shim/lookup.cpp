@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 
+#include "shim/compile/entries.h"
 #include "shim/coverage.h"
 #include "shim/early_lookup.h"
 #include "shim/elf_image.h"
@@ -118,6 +119,19 @@ Answer look_up_in_next(const char* name, const void* caller) noexcept {
   return before.has_caller && !before.has_function ? not_found(name) : kNotAnswered;
 }
 
+/// A lookup of a compile function outside of HIP. Ours answers where there is one behind it.
+Answer look_up_compile_function(CompileEntry entry, void* handle, const char* name, const char* version) noexcept {
+  void* const ours = gp_compile_entries[static_cast<std::size_t>(entry)];
+  if (handle == RTLD_NEXT) return kNotAnswered;
+  void* address = lookup(handle, name, version);
+  if (address == nullptr) return kNotAnswered;
+  if (address == ours) {
+    address = lookup(RTLD_NEXT, name, version);
+    return address != nullptr ? Answer{ours, 1} : Answer{nullptr, 1};
+  }
+  return adopt_compile_function(entry, address) ? Answer{ours, 1} : kNotAnswered;
+}
+
 }  // namespace
 
 EntryId find_entry(std::string_view name) noexcept {
@@ -142,8 +156,14 @@ Answer answer_lookup(void* handle, const char* name, const char* version, const 
   if (t_inside) return kNotAnswered;
   if (is_lookup_function(name))
     return handle == RTLD_NEXT && version != nullptr ? look_up_dlsym(name, version, caller) : kNotAnswered;
+  const CompileEntry compile = find_compile_entry(name);
   const int saved_errno = errno;
   InsideScope inside;
+  if (compile != CompileEntry::kCount) {
+    const Answer found = look_up_compile_function(compile, handle, name, version);
+    errno = saved_errno;
+    return found;
+  }
   Answer answer = kNotAnswered;
   const EntryId id = find_entry(name);
   if (id == EntryId::kCount) {

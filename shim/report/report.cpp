@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 
 #include "policy/policy.h"
 #include "shim/callsite/callsite.h"
+#include "shim/compile/permits.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
@@ -199,6 +201,37 @@ void write_pool(JsonWriter& json) {
   json.close_object();
 }
 
+void write_compile(JsonWriter& json) {
+  const CompilePermits* const permits = compile_permits_in_use();
+  if (permits == nullptr) return;
+  const PermitCounters& counters = permits->counters;
+  json.key("compile").open_object();
+  json.key("permits").value(counters.taken);
+  json.key("rides").value(counters.ridden);
+  json.key("waited").value(counters.waited);
+  json.key("waited_ms").value(counters.waited_ns / 1'000'000);
+  json.key("went_on").value(counters.went_on);
+  json.key("without_permit").value(counters.without);
+  json.key("peak_in_flight").value(counters.most_in_flight);
+  if (counters.least_headroom_bytes != ~std::uint64_t{0})
+    json.key("least_headroom_bytes").value(counters.least_headroom_bytes);
+  json.key("sizes").open_array();
+  std::array<SizeClass, kMostClasses> classes;
+  PermitTable table = permits->table;
+  const std::uint32_t number = table.classes(classes.data(), kMostClasses);
+  for (std::uint32_t i = 0; i < number; ++i)
+    json.open_object()
+        .key("class")
+        .value(classes[i].name)
+        .key("peak_bytes")
+        .value(classes[i].peak_bytes)
+        .key("finished")
+        .value(classes[i].finished)
+        .close_object();
+  json.close_array();
+  json.close_object();
+}
+
 void write_calls(JsonWriter& json) {
   json.key("calls").open_object();
   for (std::size_t i = 0; i < kEntryCount; ++i) {
@@ -284,12 +317,15 @@ std::string report_text() {
   write_pool(json);
   write_memory(json);
   write_graphs(json);
+  write_compile(json);
   write_calls(json);
   json.close_object();
   return json.text() + "\n";
 }
 
 void write_report_at_exit(std::string_view pattern) noexcept {
+  static constinit std::atomic<bool> registered{false};
+  if (registered.exchange(true)) return;
   try {
     g_file = new std::string(pattern);
   } catch (const std::bad_alloc&) {

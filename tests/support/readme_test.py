@@ -1,5 +1,5 @@
-"""readme_test.py README POLICY_KEYS: the README's table of environment variables has a row for every key of the policy (but
-those of [compile], which are in policy/example.toml only), with its default, and no row for anything else."""
+"""readme_test.py README POLICY_KEYS: the README's table of environment variables has a row for every key of the policy, with
+its default, and no row for anything else."""
 import re
 import sys
 
@@ -11,7 +11,7 @@ def keys(text):
     for top, top_default, section, name, default, reserved, none in KEYS.findall(text[text.index('\nPOLICY_TOP'):]):
         if top:
             yield top.upper(), top_default
-        elif section and section != 'compile':
+        elif section:
             yield f'{section}_{name}'.upper(), default
         elif reserved:
             yield reserved, none

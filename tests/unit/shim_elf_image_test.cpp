@@ -57,6 +57,21 @@ TEST(ElfImage, exports_are_where_dlsym_finds_them) {
   EXPECT_EQ(look_at("libelf_library", "getppid").exported, nullptr) << "an import is no export";
 }
 
+TEST(ElfImage, an_import_names_the_library_its_version_is_of) {
+  ASSERT_NE(open("ELF_LIBRARY"), nullptr);
+  bool seen = false;
+  for_each_image([&](const ElfImage& image) {
+    if (!image.basename().starts_with("libelf_library")) return false;
+    std::string_view file = "something";
+    EXPECT_TRUE(image.imports("getppid", file));
+    EXPECT_EQ(file, "libc.so.6");
+    EXPECT_FALSE(image.imports("elf_plain", file)) << "its own";
+    EXPECT_FALSE(image.imports("getppi", file));
+    return seen = true;
+  });
+  EXPECT_TRUE(seen);
+}
+
 TEST(ElfImage, functions_are_those_of_the_default_version) {
   void* const library = open("ELF_LIBRARY");
   ASSERT_NE(library, nullptr) << dlerror();

@@ -1,0 +1,102 @@
+// compile_hooks.cpp: calls that compile or link in this process take a permit: hipRTC's, and those of compile_hooks.def.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <type_traits>
+
+#include "hooks/bodies.h"
+#include "shim/capture/capture.h"
+#include "shim/compile/entries.h"
+#include "shim/compile/permits.h"
+#include "shim/lookup.h"
+
+namespace graphpool {
+namespace {
+
+/// The length of a program's source, by its handle: a newer program in the same place replaces an older one.
+struct SourceSize {
+  std::atomic<void*> program;
+  std::atomic<std::uint64_t> bytes;
+};
+constinit SourceSize g_sources[256] = {};
+
+SourceSize& source_of(void* program) noexcept {
+  return g_sources[(reinterpret_cast<std::uintptr_t>(program) >> 4) % std::size(g_sources)];
+}
+
+std::uint64_t source_bytes(void* program) noexcept {
+  const SourceSize& source = source_of(program);
+  return source.program.load(std::memory_order_acquire) == program ? source.bytes.load(std::memory_order_relaxed) : 0;
+}
+
+/// From HIP 6 on hipRTC lets one thread at a time compile.
+bool one_at_a_time() noexcept {
+  int version = 0;
+  return has(EntryId::hipRuntimeGetVersion) && next().hipRuntimeGetVersion(&version) == hipSuccess &&
+         version >= 60'000'000;
+}
+
+/// Kinds of actions by amd_comgr.h, whose order is the same in all versions.
+Compilation comgr_action(int kind) noexcept {
+  constexpr int kPreprocess = 0, kDisassembleFirst = 11, kDisassembleLast = 13;
+  constexpr int kLinks[] = {4, 8, 9};
+  if (kind <= kPreprocess || (kind >= kDisassembleFirst && kind <= kDisassembleLast)) return {};
+  const bool link = std::find(std::begin(kLinks), std::end(kLinks), kind) != std::end(kLinks);
+  return {"comgr", link ? "link" : "compile"};
+}
+
+/// For a caller that imports the function weakly, of a library that is not there.
+template <typename Result>
+Result nothing() noexcept {
+  if constexpr (!std::is_void_v<Result>) return Result{};
+}
+
+}  // namespace
+
+namespace hooks {
+
+hiprtcResult on_hiprtcCreateProgram(Entry&, hiprtcProgram* prog, const char* src, const char* name, int numHeaders,
+                                    const char* const* headers, const char* const* includeNames) {
+  const hiprtcResult result = next().hiprtcCreateProgram(prog, src, name, numHeaders, headers, includeNames);
+  if (captures_open()) note_capture_doubt();
+  if (result == HIPRTC_SUCCESS && prog != nullptr && src != nullptr) {
+    SourceSize& source = source_of(*prog);
+    source.bytes.store(std::strlen(src), std::memory_order_relaxed);
+    source.program.store(*prog, std::memory_order_release);
+  }
+  return result;
+}
+
+hiprtcResult on_hiprtcCompileProgram(Entry&, hiprtcProgram prog, int numOptions, const char* const* options) {
+  if (captures_open()) note_capture_doubt();
+  const CompileScope scope({"hiprtc", "source", source_bytes(prog), one_at_a_time()});
+  return next().hiprtcCompileProgram(prog, numOptions, options);
+}
+
+hiprtcResult on_hiprtcLinkComplete(Entry&, void* state, void** binary, size_t* size) {
+  if (captures_open()) note_capture_doubt();
+  const CompileScope scope({"hiprtc", "link", 0, one_at_a_time()});
+  return next().hiprtcLinkComplete(state, binary, size);
+}
+
+}  // namespace hooks
+
+#define COMPILE_HOOK(result, name, params, args, what)                                                     \
+  extern "C" __attribute__((visibility("default"))) result gp_compile_##name params __asm__(#name);        \
+  result gp_compile_##name params {                                                                        \
+    const auto forward = reinterpret_cast<result(*) params>(                                               \
+        next_compile_function(CompileEntry::name, __builtin_return_address(0)));                           \
+    if (forward == nullptr) return nothing<result>();                                                      \
+    const CompileScope scope(what);                                                                        \
+    return forward args;                                                                                   \
+  }
+#include "hooks/compile_hooks.def"
+#undef COMPILE_HOOK
+
+extern "C" __attribute__((visibility("hidden"))) void* const gp_compile_entries[kCompileEntries] = {
+#define COMPILE_HOOK(result, name, params, args, what) reinterpret_cast<void*>(&gp_compile_##name),
+#include "hooks/compile_hooks.def"
+#undef COMPILE_HOOK
+};
+
+}  // namespace graphpool

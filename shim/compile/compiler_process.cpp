@@ -1,0 +1,212 @@
+#include "shim/compile/compiler_process.h"
+
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "policy/load.h"
+#include "shim/compile/permits.h"
+#include "shim/compile/shared_memory.h"
+#include "shim/entry.h"
+
+namespace graphpool {
+namespace {
+
+// Front ends of a compiler's library that compile nothing.
+constexpr std::string_view kNoCompilers[] = {"clangd",     "clang-format", "clang-tidy", "clang-offload-bundler",
+                                             "clang-query", "clang-repl"};
+
+std::string_view base_name(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
+
+/// What the rows say: compared without allocating, for every process that is started.
+bool is_compiler_by_default(std::string_view name) noexcept {
+  std::string_view rest;
+#define POLICY_KEY(section, key, reader, fallback, help) \
+  if (std::string_view(#section "." #key) == "compile.tools") rest = fallback;
+#include "policy/policy_keys.def"
+  while (!rest.empty()) {
+    const std::string_view pattern = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), pattern.size() + 1));
+    const bool prefix = pattern.ends_with('*');
+    if (prefix ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern) return true;
+  }
+  return false;
+}
+
+/// Whether a policy may name tools of its own.
+bool policy_may_name_tools() noexcept {
+  if (std::getenv("GRAPHPOOL_COMPILE_TOOLS") != nullptr) return true;
+  const char* const path = std::getenv("GRAPHPOOL_POLICY");
+  if (path == nullptr || path[0] == '\0') return false;
+  // Read in pieces that overlap by the length of the word.
+  constexpr std::string_view kWord = "tools";
+  char text[4096];
+  std::FILE* const file = std::fopen(path, "re");
+  if (file == nullptr) return false;
+  bool found = false;
+  for (std::size_t kept = 0, got = 0; !found && (got = std::fread(text + kept, 1, sizeof text - kept, file)) > 0;) {
+    const std::string_view all(text, kept + got);
+    found = all.find(kWord) != std::string_view::npos;
+    kept = std::min(all.size(), kWord.size() - 1);
+    std::memmove(text, text + all.size() - kept, kept);
+  }
+  std::fclose(file);
+  return found;
+}
+
+struct State {
+  Permit permit;
+  PermitTable table;
+  PermitCounters counters;
+};
+State* g_state = nullptr;
+
+/// The nearest ancestor with a permit to ride on, by the variable; else by number.
+ParentPermit parent_permit(PermitTable& table, Permit& permit) {
+  if (const char* const text = std::getenv(kPermitVariable)) return parse_permit(text);
+  constexpr int kGenerations = 4;
+  pid_t process = getppid();
+  for (int i = 0; i < kGenerations && process > 1; ++i) {
+    const ProcessTimes times = process_times(machine(), process);
+    if (table.ride({process, times.start_ticks}, 0, permit)) return {{process, times.start_ticks}, 0};
+    process = times.parent;
+  }
+  return {};
+}
+
+void take_permit(const char* name, const char* const* arguments) {
+  const Loaded loaded = load(read_policy_file, environ);
+  if (!loaded.policy.has_value() || !loaded.policy->enabled || !loaded.policy->compile.enabled) return;
+  const Policy& policy = *loaded.policy;
+  // In the scope of a process a compiler would count itself alone.
+  if (policy.compile.scope == Scope::kProcess) return;
+  SharedPermits* const memory = open_permits(policy.compile.scope);
+  if (memory == nullptr) return;
+  State* const state = new State;
+  state->table = PermitTable(*memory, machine());
+  PermitSettings settings = permit_settings(policy);
+  settings.says = false;
+  const CompilerInput input = compiler_input(arguments);
+  char text[kClassNameBytes];
+  PermitRequest request;
+  request.size_class = {text, class_name({name, input.kind, input.bytes}, text, sizeof text)};
+  const ParentPermit parent = parent_permit(state->table, state->permit);
+  if (!state->permit.held())
+    wait_for_permit(state->table, machine(), settings, request, parent, state->counters, state->permit);
+  if (!state->permit.held()) return;
+  // Children of a rider ride too: each names itself as their parent.
+  char named[80];
+  const ProcessName self{getpid(), process_times(machine(), getpid()).start_ticks};
+  permit_text({self, state->permit.generation}, named, sizeof named);
+  setenv(kPermitVariable, named, 1);
+  g_state = state;
+}
+
+/// glibc hands a library's constructors what main gets.
+__attribute__((constructor)) void start_compiler_process(int, char** arguments, char**) noexcept {
+  const auto* const started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (started_as == nullptr || arguments == nullptr || environ == nullptr) return;
+  const int saved_errno = errno;
+  char file[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", file, sizeof file - 1);
+  file[length > 0 ? length : 0] = '\0';
+  const std::string_view names[] = {base_name(started_as), base_name(file)};
+  try {
+    const InsideScope inside;
+    std::string_view compiler;
+    if (policy_may_name_tools()) {
+      const Loaded loaded = load(read_policy_file, environ);
+      for (const std::string_view name : names)
+        if (compiler.empty() && loaded.policy.has_value() && is_compiler(name, loaded.policy->compile.tools))
+          compiler = name;
+    } else {
+      for (const std::string_view name : names)
+        if (compiler.empty() && is_compiler_by_default(name) && is_compiler(name, {Glob("*")})) compiler = name;
+    }
+    if (!compiler.empty() && !only_asks(arguments)) take_permit(std::string(compiler).c_str(), arguments);
+  } catch (const std::bad_alloc&) {
+  }
+  errno = saved_errno;
+}
+
+/// A way out that is not through here (_exit, a signal, exec) leaves it to the kernel.
+__attribute__((destructor)) void end_compiler_process() noexcept {
+  if (g_state == nullptr) return;
+  const int saved_errno = errno;
+  g_state->table.give_back(g_state->permit, process_memory(machine(), getpid()));
+  errno = saved_errno;
+}
+
+}  // namespace
+
+bool is_compiler(std::string_view name, const std::vector<Glob>& tools) noexcept {
+  for (const std::string_view none : kNoCompilers)
+    if (name.starts_with(none)) return false;
+  return std::any_of(tools.begin(), tools.end(), [name](const Glob& glob) { return glob.matches(name); });
+}
+
+bool only_asks(const char* const* arguments) noexcept {
+  if (arguments[0] == nullptr || arguments[1] == nullptr) return true;
+  if (arguments[2] == nullptr && std::strcmp(arguments[1], "-v") == 0) return true;  // else it compiles and talks
+  for (const char* const* argument = arguments + 1; *argument != nullptr; ++argument) {
+    const std::string_view word = *argument;
+    for (const std::string_view question : {"--version", "-V", "--help", "-help", "-###", "-E"})
+      if (word == question) return true;
+    for (const std::string_view question : {"-print-", "--print-", "-dump"})
+      if (word.starts_with(question)) return true;
+  }
+  return false;
+}
+
+CompilerInput compiler_input(const char* const* arguments) noexcept {
+  CompilerInput input;
+  for (const char* const* argument = arguments[0] == nullptr ? arguments : arguments + 1; *argument != nullptr;
+       ++argument) {
+    const std::string_view word = *argument;
+    if (word.starts_with('-')) {
+      if (word == "-o" && argument[1] != nullptr) ++argument;
+      continue;
+    }
+    const std::string_view name = base_name(word);
+    const std::size_t dot = name.rfind('.');
+    struct stat status {};
+    if (dot == std::string_view::npos || stat(*argument, &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (static_cast<std::uint64_t>(status.st_size) < input.bytes) continue;
+    input.kind = name.substr(dot + 1, 8);
+    input.bytes = static_cast<std::uint64_t>(status.st_size);
+  }
+  return input;
+}
+
+std::size_t permit_text(const ParentPermit& parent, char* text, std::size_t bytes) noexcept {
+  const int length = std::snprintf(text, bytes, "%d.%llu.%u", parent.holder.process,
+                                   static_cast<unsigned long long>(parent.holder.start_ticks), parent.generation);
+  return length < 0 ? 0 : static_cast<std::size_t>(length);
+}
+
+ParentPermit parse_permit(std::string_view text) noexcept {
+  ParentPermit parent;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&at, end](auto& value, char separator) {
+    const auto [next, error] = std::from_chars(at, end, value);
+    const bool good = error == std::errc() && (separator == '\0' ? next == end : next != end && *next == separator);
+    at = good && separator != '\0' ? next + 1 : next;
+    return good;
+  };
+  const bool good = number(parent.holder.process, '.') && number(parent.holder.start_ticks, '.') &&
+                    number(parent.generation, '\0') && parent.holder.process > 0;
+  return good ? parent : ParentPermit{};
+}
+
+}  // namespace graphpool

@@ -1,0 +1,40 @@
+// compiler_process.h: a process that is itself a compiler takes a permit before its main and keeps it for its life.
+//
+// Why in the child: no parent is stalled or changed, however it starts its compilers. This library is preloaded into them
+// by inheritance; its constructor looks at the name the process was started by (a script's own, not its interpreter's),
+// and that of its file. Other processes end there: nothing is read or mapped. Static programs are left alone.
+//
+// The permit is named to children in the environment (process, start time, generation), so that hipcc -> clang -> lld is
+// one compilation (rule 35). A child of a call that compiles finds its parent by number instead: a program with threads
+// must not have its environment changed. Nothing is printed, whatever happens (rule 36).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "policy/glob.h"
+#include "shim/compile/permit_wait.h"
+
+namespace graphpool {
+
+/// The variable that names the permit.
+inline constexpr const char* kPermitVariable = "LIBGRAPHPOOL_PERMIT";
+
+/// Whether a program of this name compiles. Tools that only read or format sources do not, whatever `tools` says.
+bool is_compiler(std::string_view name, const std::vector<Glob>& tools) noexcept;
+
+/// Whether these arguments ask for nothing but a version or a path. arguments: argv, null at its end.
+bool only_asks(const char* const* arguments) noexcept;
+
+/// The first argument that is an input file: its extension, and its size.
+struct CompilerInput {
+  std::string_view kind = "link";
+  std::uint64_t bytes = 0;
+};
+CompilerInput compiler_input(const char* const* arguments) noexcept;
+
+/// "process.start.generation" and back; process 0: it is none.
+std::size_t permit_text(const ParentPermit& parent, char* text, std::size_t bytes) noexcept;
+ParentPermit parse_permit(std::string_view text) noexcept;
+
+}  // namespace graphpool

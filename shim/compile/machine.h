@@ -1,0 +1,53 @@
+// machine.h: what compile permits ask of the operating system, as a small struct of functions.
+//
+// Why: limits, dead holders and control groups must be testable without a machine that has them: unit tests hand in
+// fakes. Units: bytes and ns. Threads: any; no state but what the system keeps. Nothing here allocates.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace graphpool {
+
+struct Machine {
+  /// A clock all processes share.
+  std::uint64_t (*now_ns)();
+  /// Reads at most `bytes` of a file; the number read, or -1.
+  ssize_t (*read_file)(const char* path, char* text, std::size_t bytes);
+  pid_t (*process)();
+  pid_t (*thread)();
+  /// Processors this process may use.
+  std::uint32_t (*processors)();
+  /// This process's limit of address space; the largest number when there is none.
+  std::uint64_t (*address_space_bytes)();
+  /// Sleeps until *word differs from `seen`, a wake, a signal, or the time has passed.
+  void (*wait)(const std::uint32_t* word, std::uint32_t seen, std::uint64_t ns);
+  /// Wakes everyone who waits for *word, in all processes.
+  void (*wake)(std::uint32_t* word);
+};
+
+/// The real one.
+const Machine& machine() noexcept;
+
+/// A process, told apart from a later one with its number. 0 ticks: there is no such process (or it is a zombie).
+struct ProcessTimes {
+  std::uint64_t start_ticks = 0;  ///< when it started, in clock ticks since boot
+  std::uint64_t used_ticks = 0;   ///< processor time of its threads and the children it has waited for
+  pid_t parent = 0;
+};
+ProcessTimes process_times(const Machine& machine, pid_t process) noexcept;
+
+bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept;
+
+struct ProcessMemory {
+  std::uint64_t virtual_bytes = 0, resident_bytes = 0, peak_resident_bytes = 0;
+};
+ProcessMemory process_memory(const Machine& machine, pid_t process) noexcept;
+
+/// The number behind `key` at the start of a line of a text such as /proc/meminfo; -1: none.
+std::int64_t number_after(std::string_view text, std::string_view key) noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,391 @@
+#include "shim/compile/permit_table.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace graphpool {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kLookEvery = kSecond / 4;
+/// A waiter this much older goes first, while it was seen this recently.
+constexpr std::uint64_t kElderLead = 10 * kSecond, kElderSeen = kSecond;
+/// Less of a processor than this is not moving: a progress bar is no compilation.
+constexpr std::uint64_t kMovingPercent = 10;
+constexpr std::uint64_t kTick = kSecond / 100;  // USER_HZ
+
+void make_mutex(pthread_mutex_t& mutex, bool shared) noexcept {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  if (shared) pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutex_init(&mutex, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+}
+
+/// Whether the mutex could be had: its owner, if it had one, is gone. It is unlocked again.
+bool is_free(pthread_mutex_t& mutex) noexcept {
+  const int result = pthread_mutex_trylock(&mutex);
+  if (result == EOWNERDEAD) pthread_mutex_consistent(&mutex);
+  if (result != 0 && result != EOWNERDEAD) return false;
+  pthread_mutex_unlock(&mutex);
+  return true;
+}
+
+}  // namespace
+
+void make_permits(SharedPermits& memory, bool shared) noexcept {
+  make_mutex(memory.lock, shared);
+  for (SharedPermit& permit : memory.permits) make_mutex(permit.owner, shared);
+  __atomic_store_n(&memory.ready, kReady, __ATOMIC_RELEASE);
+}
+
+/// The table's lock. Not had within a second (a process stopped inside): the table is not used this time.
+class PermitTable::Lock {
+ public:
+  explicit Lock(const PermitTable& table) noexcept {
+    if (table.memory_ == nullptr || __atomic_load_n(&table.memory_->ready, __ATOMIC_ACQUIRE) != kReady) return;
+    mutex_ = &table.memory_->lock;
+    int result = pthread_mutex_trylock(mutex_);
+    if (result == EBUSY) {
+      timespec until{};
+      clock_gettime(CLOCK_REALTIME, &until);
+      ++until.tv_sec;
+      result = pthread_mutex_timedlock(mutex_, &until);
+    }
+    // Whoever died inside left every permit in a state that free_the_dead() understands.
+    if (result == EOWNERDEAD) result = pthread_mutex_consistent(mutex_);
+    if (result != 0) mutex_ = nullptr;
+  }
+  ~Lock() {
+    if (mutex_ != nullptr) pthread_mutex_unlock(mutex_);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  explicit operator bool() const noexcept { return mutex_ != nullptr; }
+
+ private:
+  pthread_mutex_t* mutex_ = nullptr;
+};
+
+ProcessName PermitTable::self() noexcept {
+  const pid_t process = machine_->process();
+  if (self_.process != process) self_ = {process, process_times(*machine_, process).start_ticks};
+  return self_;
+}
+
+bool PermitTable::held(std::uint32_t index) const noexcept { return (memory_->held[index / 64] >> index % 64 & 1) != 0; }
+
+void PermitTable::set_held(std::uint32_t index, bool value) noexcept {
+  const std::uint64_t bit = std::uint64_t{1} << index % 64;
+  memory_->held[index / 64] = value ? memory_->held[index / 64] | bit : memory_->held[index / 64] & ~bit;
+}
+
+void PermitTable::free_the_dead() noexcept {
+  bool freed = false;
+  for (std::uint32_t i = 0; i < kMostPermits; ++i) {
+    if (!held(i) || !is_free(memory_->permits[i].owner)) continue;
+    SharedPermit& permit = memory_->permits[i];
+    // It may have been killed for its size: what it had grown to is the least its class needs.
+    if (permit.class_index < kMostClasses && !permit.shared_process) {
+      SizeClass& size = memory_->classes[permit.class_index];
+      if (size.peak_bytes != 0 || permit.most_grown_bytes > kUnknownSizeBytes)
+        size.peak_bytes = std::max(size.peak_bytes, permit.most_grown_bytes);
+    }
+    set_held(i, false);
+    freed = true;
+  }
+  if (!freed) return;
+  memory_->changed_ns = machine_->now_ns();
+  __atomic_add_fetch(&memory_->turn, 1, __ATOMIC_RELEASE);
+}
+
+std::uint32_t PermitTable::count() const noexcept {
+  std::uint32_t running = 0;
+  for (std::uint32_t i = 0; i < kMostPermits; ++i)
+    if (held(i) && !memory_->permits[i].idle) ++running;
+  return running;
+}
+
+std::uint64_t PermitTable::outstanding(std::uint64_t& own_process) const noexcept {
+  std::uint64_t all = 0;
+  own_process = 0;
+  for (std::uint32_t i = 0; i < kMostPermits; ++i) {
+    if (!held(i)) continue;
+    const SharedPermit& permit = memory_->permits[i];
+    const std::uint64_t more = permit.expected_bytes - std::min(permit.expected_bytes, permit.grown_bytes);
+    all += more;
+    if (permit.holder.process == self_.process) own_process += more;
+  }
+  return all;
+}
+
+std::uint32_t PermitTable::find_class(std::string_view name) noexcept {
+  name = name.substr(0, kClassNameBytes - 1);
+  for (std::uint32_t i = 0; i < kMostClasses; ++i) {
+    SizeClass& size = memory_->classes[i];
+    if (size.name[0] == '\0') {
+      size.name[name.copy(size.name, name.size())] = '\0';
+      return i;
+    }
+    if (std::strncmp(size.name, name.data(), name.size()) == 0 && size.name[name.size()] == '\0') return i;
+  }
+  return kMostClasses;  // more kinds than there is room for: not told apart from unknown ones
+}
+
+std::uint64_t PermitTable::expected(std::uint32_t class_index) const noexcept {
+  const std::uint64_t known = class_index < kMostClasses ? memory_->classes[class_index].peak_bytes : 0;
+  return known != 0 ? known : kUnknownSizeBytes;
+}
+
+bool PermitTable::grant(const PermitRequest& request, Permit& permit) noexcept {
+  const std::uint64_t now = machine_->now_ns();
+  for (std::uint32_t i = 0; i < kMostPermits; ++i) {
+    if (held(i)) continue;
+    SharedPermit& slot = memory_->permits[i];
+    const int result = pthread_mutex_trylock(&slot.owner);
+    if (result == EOWNERDEAD) pthread_mutex_consistent(&slot.owner);
+    if (result != 0 && result != EOWNERDEAD) continue;
+    ++slot.generation;
+    slot.class_index = find_class(request.size_class);
+    slot.holder = self();
+    slot.thread = machine_->thread();
+    slot.in_process = request.in_process;
+    slot.shared_process = 0;
+    slot.idle = 0;
+    slot.expected_bytes = expected(slot.class_index);
+    slot.grown_bytes = slot.most_grown_bytes = 0;
+    slot.base_bytes = request.before.resident_bytes;
+    slot.base_peak_bytes = request.before.peak_resident_bytes;
+    slot.used_ticks = 0;
+    slot.checked_ns = 0;
+    slot.moved_ns = now;
+    for (SharedRider& rider : slot.riders) rider = {};
+    for (std::uint32_t other = 0; other < kMostPermits; ++other)
+      if (held(other) && memory_->permits[other].holder == slot.holder)
+        slot.shared_process = memory_->permits[other].shared_process = 1;
+    set_held(i, true);
+    memory_->changed_ns = now;
+    ++memory_->granted;
+    memory_->peak_in_flight = std::max(memory_->peak_in_flight, count());
+    permit = {i, slot.generation, kMostRiders, slot.holder.process};
+    return true;
+  }
+  return false;
+}
+
+Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits& limits, const MemoryFacts* memory,
+                                Permit& permit) noexcept {
+  Lock lock(*this);
+  if (!lock) return Admission::kUnusable;
+  static_cast<void>(self());
+  free_the_dead();
+  const std::uint32_t running = count();
+  if (running != 0) {
+    const std::uint64_t now = machine_->now_ns();
+    // The longest waiter goes first once it has waited much longer: a large one would else never fit.
+    const bool elder = request.since_ns + kElderLead < now &&
+                       (memory_->elder_seen_ns + kElderSeen < now || request.since_ns <= memory_->elder_since_ns);
+    if (elder) {
+      memory_->elder_since_ns = request.since_ns;
+      memory_->elder_seen_ns = now;
+    } else if (memory_->elder_seen_ns + kElderSeen >= now && memory_->elder_since_ns + kElderLead < request.since_ns) {
+      return Admission::kOthersTurn;
+    }
+    const std::uint32_t size_class = find_class(request.size_class);
+    const bool known = size_class < kMostClasses && memory_->classes[size_class].peak_bytes != 0;
+    if (running >= (limits.is_auto && !known ? std::min(limits.most, kUnknownSizeLimit) : limits.most))
+      return Admission::kFull;
+    if (memory == nullptr) return Admission::kAskMemory;
+    if (memory->allowed_bytes != 0) {
+      if (memory->pressure_percent >= kMostPressurePercent) return Admission::kNoMemory;
+      std::uint64_t own_process = 0;
+      const std::uint64_t needed = outstanding(own_process) + expected(size_class) + limits.reserve_bytes;
+      if (needed > memory->available_bytes) return Admission::kNoMemory;
+      if (request.in_process) {
+        // The process's own limit of address space counts what this process grows by.
+        const std::uint64_t most = machine_->address_space_bytes();
+        if (most != std::numeric_limits<std::uint64_t>::max()) {
+          const std::uint64_t used = process_memory(*machine_, self_.process).virtual_bytes;
+          if (own_process + expected(size_class) > most - std::min(most, used)) return Admission::kNoMemory;
+        }
+      }
+    }
+    if (elder) memory_->elder_seen_ns = 0;
+  }
+  return grant(request, permit) ? Admission::kGranted : Admission::kFull;
+}
+
+bool PermitTable::take_anyway(const PermitRequest& request, Permit& permit) noexcept {
+  Lock lock(*this);
+  return lock && grant(request, permit);
+}
+
+void PermitTable::free_dead_riders(SharedPermit& permit) noexcept {
+  for (SharedRider& rider : permit.riders)
+    if (rider.process.process != 0 &&
+        process_times(*machine_, rider.process.process).start_ticks != rider.process.start_ticks)
+      rider = {};
+}
+
+bool PermitTable::ride(const ProcessName& parent, std::uint32_t generation, Permit& permit) noexcept {
+  Lock lock(*this);
+  if (!lock) return false;
+  free_the_dead();
+  for (std::uint32_t i = 0; i < kMostPermits; ++i) {
+    SharedPermit& slot = memory_->permits[i];
+    if (!held(i) || (generation != 0 && slot.generation != generation)) continue;
+    bool of_parent = slot.holder == parent;
+    for (const SharedRider& rider : slot.riders) of_parent = of_parent || rider.process == parent;
+    if (!of_parent || self() == slot.holder) continue;
+    if (slot.in_process && !thread_sleeps(*machine_, slot.holder.process, slot.thread)) continue;
+    free_dead_riders(slot);
+    std::uint32_t place = kMostRiders;
+    bool taken = false;
+    for (std::uint32_t r = 0; r < kMostRiders; ++r) {
+      if (slot.riders[r].process.process == 0) {
+        place = std::min(place, r);
+      } else {
+        taken = taken || slot.riders[r].parent == parent.process;
+      }
+    }
+    if (taken || place == kMostRiders) continue;
+    slot.riders[place] = {self(), parent.process};
+    permit = {i, slot.generation, place, self().process};
+    return true;
+  }
+  return false;
+}
+
+void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept {
+  std::uint64_t grown = permit.most_grown_bytes;
+  if (permit.in_process) {
+    const std::uint64_t top = now.peak_resident_bytes > permit.base_peak_bytes ? now.peak_resident_bytes
+                                                                               : now.resident_bytes;
+    grown = std::max(grown, top - std::min(top, permit.base_bytes));
+  } else {
+    grown = std::max(grown, now.peak_resident_bytes);
+  }
+  if (permit.class_index >= kMostClasses || grown == 0) return;
+  SizeClass& size = memory_->classes[permit.class_index];
+  // Beside others of its process its growth is not its own.
+  if (permit.shared_process) return;
+  ++size.finished;
+  // Up at once, down slowly: a class holds small and large ones.
+  size.peak_bytes = grown >= size.peak_bytes ? grown : size.peak_bytes - (size.peak_bytes - grown) / 16;
+}
+
+void PermitTable::give_back(const Permit& permit, const ProcessMemory& now) noexcept {
+  if (!permit.held() || machine_->process() != permit.process) return;
+  {
+    Lock lock(*this);
+    if (!lock) return;
+    SharedPermit& slot = memory_->permits[permit.index];
+    if (!held(permit.index) || slot.generation != permit.generation) return;
+    if (permit.riding()) {
+      SharedRider& rider = slot.riders[permit.rider];
+      if (rider.process == self()) rider = {};
+      slot.most_grown_bytes = std::max(slot.most_grown_bytes, now.peak_resident_bytes);
+      return;
+    }
+    if (slot.thread != machine_->thread()) return;  // the kernel gives it back with the thread
+    if (now.resident_bytes != 0) learn(slot, now);
+    set_held(permit.index, false);
+    pthread_mutex_unlock(&slot.owner);
+    memory_->changed_ns = machine_->now_ns();
+    __atomic_add_fetch(&memory_->turn, 1, __ATOMIC_RELEASE);
+  }
+  machine_->wake(&memory_->turn);
+}
+
+void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
+  struct Seen {
+    std::uint32_t index, generation, in_process;
+    ProcessName holder;
+    std::uint64_t base_bytes, used_ticks, resident_bytes, sharers;
+    SharedRider riders[kMostRiders];
+  };
+  constexpr std::uint32_t kAtOnce = 16;
+  const std::uint64_t now = machine_->now_ns();
+  for (std::uint32_t from = 0; from < kMostPermits;) {
+    Seen seen[kAtOnce];
+    std::uint32_t number = 0;
+    {
+      Lock lock(*this);
+      if (!lock) return;
+      for (; from < kMostPermits && number < kAtOnce; ++from) {
+        SharedPermit& slot = memory_->permits[from];
+        if (!held(from) || slot.checked_ns + kLookEvery > now) continue;
+        Seen& one = seen[number++];
+        one = {from, slot.generation, slot.in_process, slot.holder, slot.base_bytes, 0, 0, 0, {}};
+        std::copy(std::begin(slot.riders), std::end(slot.riders), one.riders);
+        for (std::uint32_t other = 0; other < kMostPermits; ++other)
+          if (held(other) && memory_->permits[other].holder == slot.holder) ++one.sharers;
+      }
+    }
+    for (std::uint32_t i = 0; i < number; ++i) {
+      const auto add = [this, &one = seen[i]](const ProcessName& process) {
+        const ProcessTimes times = process_times(*machine_, process.process);
+        if (times.start_ticks != process.start_ticks) return;
+        one.used_ticks += times.used_ticks;
+        const std::uint64_t resident = process_memory(*machine_, process.process).resident_bytes;
+        one.resident_bytes += process == one.holder && one.in_process
+                                  ? (resident - std::min(resident, one.base_bytes)) / std::max<std::uint64_t>(1, one.sharers)
+                                  : resident;
+      };
+      add(seen[i].holder);
+      for (const SharedRider& rider : seen[i].riders)
+        if (rider.process.process != 0) add(rider.process);
+    }
+    Lock lock(*this);
+    if (!lock) return;
+    for (std::uint32_t i = 0; i < number; ++i) {
+      SharedPermit& slot = memory_->permits[seen[i].index];
+      if (!held(seen[i].index) || slot.generation != seen[i].generation) continue;
+      slot.grown_bytes = seen[i].resident_bytes;
+      slot.most_grown_bytes = std::max(slot.most_grown_bytes, slot.grown_bytes);
+      const std::uint64_t more = seen[i].used_ticks - std::min(seen[i].used_ticks, slot.used_ticks);
+      if (slot.checked_ns == 0 || more * kTick * 100 >= (now - slot.checked_ns) * kMovingPercent) slot.moved_ns = now;
+      slot.used_ticks = seen[i].used_ticks;
+      slot.checked_ns = now;
+      const std::uint32_t idle = now - std::min(now, slot.moved_ns) >= idle_ns;
+      if (idle && !slot.idle) memory_->changed_ns = now;
+      slot.idle = idle;
+    }
+  }
+}
+
+std::uint32_t PermitTable::in_flight() noexcept {
+  Lock lock(*this);
+  if (!lock) return 0;
+  free_the_dead();
+  return count();
+}
+
+std::uint32_t PermitTable::peak_in_flight() const noexcept { return memory_->peak_in_flight; }
+std::uint64_t PermitTable::changed_ns() const noexcept { return __atomic_load_n(&memory_->changed_ns, __ATOMIC_RELAXED); }
+
+std::uint64_t PermitTable::outstanding_bytes() noexcept {
+  Lock lock(*this);
+  std::uint64_t own_process = 0;
+  return lock ? outstanding(own_process) : 0;
+}
+
+std::uint64_t PermitTable::expected_bytes(std::string_view size_class) noexcept {
+  Lock lock(*this);
+  return lock ? expected(find_class(size_class)) : kUnknownSizeBytes;
+}
+
+std::uint32_t PermitTable::classes(SizeClass* to, std::uint32_t most) noexcept {
+  Lock lock(*this);
+  std::uint32_t number = 0;
+  if (!lock) return 0;
+  for (const SizeClass& size : memory_->classes)
+    if (size.name[0] != '\0' && number < most) to[number++] = size;
+  return number;
+}
+
+}  // namespace graphpool

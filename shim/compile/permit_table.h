@@ -1,0 +1,190 @@
+// permit_table.h: which compilations run, in memory that all processes of a scope share.
+//
+// Why: permits must come back when their holder dies by any signal, also when a child it forked lives on (rule 34), and
+// without a daemon. So each permit is a robust mutex that the holding thread keeps locked: the kernel marks it when the
+// thread ends or its process execs, and a forked child does not own it. A second robust mutex guards the table; it is
+// held for microseconds, never across anything that waits for another process, and waited for one second at most.
+//
+// A compilation is admitted while fewer than the limit run and its expected size fits into the memory that is left once
+// those that run have grown to theirs. One may always run. Sizes are learnt by class (tool and kind of input) from what
+// finished. A holder that uses no processor time lends its permit on: it is not counted until it moves again.
+//
+// Riding (rule 35): a child process of a holder, or of a rider, uses its permit: one child at a time, while the
+// permit's generation lasts.
+//
+// Threads: any, of any process; a permit is given back by the thread that took it. Units: bytes, ns, clock ticks.
+// The memory may be anyone's of the scope: every index read from it is checked. Not here: waiting (permits.h).
+#pragma once
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "shim/compile/machine.h"
+#include "shim/compile/memory_watch.h"
+#include "shim/units.h"
+
+namespace graphpool {
+
+inline constexpr std::uint32_t kMostPermits = 128;
+inline constexpr std::uint32_t kMostRiders = 12;
+inline constexpr std::uint32_t kMostClasses = 96;
+inline constexpr std::size_t kClassNameBytes = 48;
+
+/// What a compilation is taken to need before any of its class has finished.
+inline constexpr std::uint64_t kUnknownSizeBytes = 2 * kGiB;
+/// Compilations at once where no size is known.
+inline constexpr std::uint32_t kUnknownSizeLimit = 8;
+/// Pressure from which on nothing new is admitted beside what runs.
+inline constexpr std::uint32_t kMostPressurePercent = 10;
+
+struct ProcessName {
+  pid_t process = 0;
+  std::uint64_t start_ticks = 0;
+  bool operator==(const ProcessName&) const = default;
+};
+
+struct SizeClass {
+  char name[kClassNameBytes];
+  std::uint64_t peak_bytes;  ///< 0: none has finished
+  std::uint64_t finished;
+};
+
+struct SharedRider {
+  ProcessName process;  ///< 0: free
+  pid_t parent;         ///< the holder or rider it is a child of
+};
+
+/// One permit. Plain data: it is in shared memory.
+struct SharedPermit {
+  pthread_mutex_t owner;
+  std::uint32_t generation;
+  std::uint32_t class_index;
+  ProcessName holder;
+  pid_t thread;
+  std::uint32_t in_process;       ///< taken by a call, not by a process for its life
+  std::uint32_t shared_process;   ///< another compilation ran in the same process meanwhile
+  std::uint32_t idle;             ///< lent on
+  std::uint64_t expected_bytes;
+  std::uint64_t base_bytes;       ///< resident before it began
+  std::uint64_t base_peak_bytes;
+  std::uint64_t grown_bytes;      ///< last seen
+  std::uint64_t most_grown_bytes;
+  std::uint64_t used_ticks;
+  std::uint64_t checked_ns;       ///< when used_ticks was read
+  std::uint64_t moved_ns;         ///< when processor time was last seen to be used
+  SharedRider riders[kMostRiders];
+};
+
+/// The whole of a scope's memory.
+struct SharedPermits {
+  std::uint32_t ready;  ///< kReady once made
+  std::uint32_t turn;   ///< changes whenever a permit is given back; waited for
+  pthread_mutex_t lock;
+  std::uint64_t held[kMostPermits / 64];
+  std::uint64_t changed_ns;  ///< when a permit last changed hands
+  std::uint64_t granted;
+  std::uint32_t peak_in_flight;
+  std::uint32_t elder_count;
+  std::uint64_t elder_since_ns;  ///< the longest waiter, while it says so (elder_seen_ns)
+  std::uint64_t elder_seen_ns;
+  SizeClass classes[kMostClasses];
+  SharedPermit permits[kMostPermits];
+};
+
+inline constexpr std::uint32_t kReady = 0x67700001;
+
+/// Makes zeroed memory a table. `shared`: other processes will use it.
+void make_permits(SharedPermits& memory, bool shared) noexcept;
+
+/// How many, decided by whoever asks.
+struct PermitLimits {
+  std::uint32_t most = kUnknownSizeLimit;
+  bool is_auto = true;              ///< then sizes that are not known limit too
+  std::uint64_t reserve_bytes = 0;  ///< to be left free
+  std::uint64_t idle_ns = 10'000'000'000;
+};
+
+struct PermitRequest {
+  std::string_view size_class;
+  bool in_process = false;
+  std::uint64_t since_ns = 0;  ///< when the wait began
+  ProcessMemory before = {};   ///< of a call: its process's memory when it began
+};
+
+/// A permit, or a ride on one.
+struct Permit {
+  std::uint32_t index = kMostPermits;
+  std::uint32_t generation = 0;
+  std::uint32_t rider = kMostRiders;  ///< when riding
+  pid_t process = 0;                  ///< a forked child holds nothing
+  [[nodiscard]] bool held() const noexcept { return index < kMostPermits; }
+  [[nodiscard]] bool riding() const noexcept { return rider < kMostRiders; }
+};
+
+enum class Admission : std::uint8_t {
+  kGranted,
+  kFull,       ///< as many run as may
+  kNoMemory,   ///< or under pressure
+  kAskMemory,  ///< it depends on the memory, which the caller has not read
+  kOthersTurn, ///< somebody has waited much longer
+  kUnusable,   ///< the table cannot be used: go on without
+};
+
+class PermitTable {
+ public:
+  constexpr PermitTable() = default;
+  PermitTable(SharedPermits& memory, const Machine& machine) noexcept : memory_(&memory), machine_(&machine) {}
+
+  /// Never waits longer than for the table's lock. memory: null while it has not been read.
+  Admission try_take(const PermitRequest& request, const PermitLimits& limits, const MemoryFacts* memory,
+                     Permit& permit) noexcept;
+  /// Takes one over the limit. False: there is none left.
+  bool take_anyway(const PermitRequest& request, Permit& permit) noexcept;
+  /// Rides on the permit of a process, or on what that process rides on, if no other child of it does. Of a permit that a
+  /// call took only while its thread sleeps: it may be waiting for the child. generation: 0 takes any.
+  bool ride(const ProcessName& parent, std::uint32_t generation, Permit& permit) noexcept;
+  /// now: this process's memory, to learn from; zeros: nothing is learnt.
+  void give_back(const Permit& permit, const ProcessMemory& now) noexcept;
+
+  /// Looks at the holders: who uses how much memory and processor time. Reads /proc without the lock. Each holder is
+  /// looked at four times a second at most.
+  void look_at_holders(std::uint64_t idle_ns) noexcept;
+
+  /// Running and not lent on. The dead are taken out first.
+  std::uint32_t in_flight() noexcept;
+  std::uint32_t peak_in_flight() const noexcept;
+  std::uint64_t changed_ns() const noexcept;
+  /// What those that run will still grow by.
+  std::uint64_t outstanding_bytes() noexcept;
+  std::uint64_t expected_bytes(std::string_view size_class) noexcept;
+  /// Copies the classes; returns how many.
+  std::uint32_t classes(SizeClass* to, std::uint32_t most) noexcept;
+  std::uint32_t* turn() const noexcept { return &memory_->turn; }
+
+  [[nodiscard]] bool usable() const noexcept { return memory_ != nullptr; }
+
+ private:
+  class Lock;
+  bool held(std::uint32_t index) const noexcept;
+  void set_held(std::uint32_t index, bool value) noexcept;
+  void free_the_dead() noexcept;
+  std::uint32_t count() const noexcept;
+  std::uint64_t outstanding(std::uint64_t& own_process) const noexcept;
+  std::uint32_t find_class(std::string_view name) noexcept;
+  std::uint64_t expected(std::uint32_t class_index) const noexcept;
+  bool grant(const PermitRequest& request, Permit& permit) noexcept;
+  void learn(SharedPermit& permit, const ProcessMemory& now) noexcept;
+  void free_dead_riders(SharedPermit& permit) noexcept;
+  ProcessName self() noexcept;
+
+  SharedPermits* memory_ = nullptr;
+  const Machine* machine_ = nullptr;
+  ProcessName self_;
+};
+
+}  // namespace graphpool

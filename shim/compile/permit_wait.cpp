@@ -1,0 +1,152 @@
+#include "shim/compile/permit_wait.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <functional>
+
+#include "shim/log.h"
+
+namespace graphpool {
+namespace {
+
+constexpr double kMiBs = 1.0 / static_cast<double>(kMiB);
+
+class Guest {
+ public:
+  Guest() noexcept : errno_(errno) { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_); }
+  ~Guest() {
+    int ignored = 0;
+    pthread_setcancelstate(cancel_, &ignored);
+    errno = errno_;
+  }
+  Guest(const Guest&) = delete;
+  Guest& operator=(const Guest&) = delete;
+
+ private:
+  int errno_, cancel_ = 0;
+};
+
+void add(std::uint64_t& counter, std::uint64_t more = 1) noexcept { __atomic_add_fetch(&counter, more, __ATOMIC_RELAXED); }
+
+template <typename Better>
+void keep(std::uint64_t& counter, std::uint64_t value, Better better) noexcept {
+  std::uint64_t before = __atomic_load_n(&counter, __ATOMIC_RELAXED);
+  while (better(value, before) &&
+         !__atomic_compare_exchange_n(&counter, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
+/// One thread of the process says that it waits, every ten seconds; the others are silent.
+bool may_say(std::uint64_t now_ns) noexcept {
+  static constinit std::atomic<std::uint64_t> last_ns{0};
+  std::uint64_t last = last_ns.load(std::memory_order_relaxed);
+  return (last == 0 || now_ns - last >= kSayEvery) &&
+         last_ns.compare_exchange_strong(last, now_ns, std::memory_order_relaxed);
+}
+
+class Wait {
+ public:
+  Wait(PermitTable& table, const Machine& machine, const PermitSettings& settings, const PermitRequest& request,
+       const ParentPermit& parent, PermitCounters& counters) noexcept
+      : table_(table), machine_(machine), settings_(settings), request_(request), parent_(parent), counters_(counters) {}
+
+  bool run(Permit& permit) noexcept {
+    if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit))
+      return add(counters_.ridden), true;
+    for (bool waited = false;; waited = true) {
+      const std::uint32_t turn = __atomic_load_n(table_.turn(), __ATOMIC_ACQUIRE);
+      const Admission admission = try_once(permit);
+      const std::uint64_t now = machine_.now_ns();
+      if (admission == Admission::kGranted || admission == Admission::kUnusable || gave_up(now, permit)) {
+        if (waited) add(counters_.waited), add(counters_.waited_ns, now - request_.since_ns);
+        if (!permit.held()) return add(counters_.without), false;
+        add(counters_.taken);
+        keep(counters_.most_in_flight, table_.in_flight(), std::greater<>());
+        return true;
+      }
+      say(now, admission);
+      machine_.wait(table_.turn(), turn, kAskEvery);
+      table_.look_at_holders(settings_.idle_ns);
+      // A sibling that rode may have ended.
+      if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit)) {
+        add(counters_.waited), add(counters_.waited_ns, machine_.now_ns() - request_.since_ns);
+        return add(counters_.ridden), true;
+      }
+    }
+  }
+
+ private:
+  Admission try_once(Permit& permit) noexcept {
+    PermitLimits limits = permit_limits(settings_, machine_, 0);
+    const Admission admission = table_.try_take(request_, limits, nullptr, permit);
+    if (admission != Admission::kAskMemory) return admission;
+    table_.look_at_holders(settings_.idle_ns);
+    const MemoryFacts memory = read_memory(machine_);
+    limits = permit_limits(settings_, machine_, memory.allowed_bytes);
+    if (memory.allowed_bytes != 0) {
+      const std::uint64_t spoken_for = limits.reserve_bytes + table_.outstanding_bytes();
+      headroom_bytes_ = memory.available_bytes - std::min(memory.available_bytes, spoken_for);
+      keep(counters_.least_headroom_bytes, headroom_bytes_, std::less<>());
+    }
+    return table_.try_take(request_, limits, &memory, permit);
+  }
+
+  /// After long without any permit changing hands: over the limit.
+  bool gave_up(std::uint64_t now, Permit& permit) noexcept {
+    const std::uint64_t last = std::max(request_.since_ns, table_.changed_ns());
+    if (now < last || now - last < kPatience * settings_.idle_ns) return false;
+    static_cast<void>(table_.take_anyway(request_, permit));
+    add(counters_.went_on);
+    if (settings_.says)
+      log_warn("compile: no compilation has ended for %llu s: another one begins beside those that run",
+               static_cast<unsigned long long>((now - last) / 1'000'000'000));
+    return true;
+  }
+
+  void say(std::uint64_t now, Admission why) noexcept {
+    if (!settings_.says || now - request_.since_ns < kSayEvery || !may_say(now)) return;
+    log_warn("compile: waiting for %llu s: %u compilations run, %s, %.0f MiB left for more",
+             static_cast<unsigned long long>((now - request_.since_ns) / 1'000'000'000), table_.in_flight(),
+             why == Admission::kNoMemory     ? "memory does not allow another"
+             : why == Admission::kOthersTurn ? "another has waited longer"
+                                             : "which is the limit",
+             static_cast<double>(headroom_bytes_) * kMiBs);
+  }
+
+  PermitTable& table_;
+  const Machine& machine_;
+  const PermitSettings& settings_;
+  const PermitRequest& request_;
+  const ParentPermit& parent_;
+  PermitCounters& counters_;
+  std::uint64_t headroom_bytes_ = 0;
+};
+
+}  // namespace
+
+PermitLimits permit_limits(const PermitSettings& settings, const Machine& machine, std::uint64_t allowed_bytes) noexcept {
+  PermitLimits limits;
+  limits.is_auto = settings.max.is_auto();
+  limits.most = settings.max.count;
+  if (limits.is_auto) {
+    limits.most = machine.processors();
+    if (settings.pool_size != 0) limits.most = std::min(limits.most, settings.pool_size);
+  }
+  limits.most = std::clamp<std::uint32_t>(limits.most, 1, kMostPermits);
+  limits.reserve_bytes = settings.reserve.of(allowed_bytes);
+  limits.idle_ns = settings.idle_ns;
+  return limits;
+}
+
+bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest request,
+                     const ParentPermit& parent, PermitCounters& counters, Permit& permit) noexcept {
+  const Guest guest;
+  if (!table.usable()) return add(counters.without), false;
+  request.since_ns = machine.now_ns();
+  return Wait(table, machine, settings, request, parent, counters).run(permit);
+}
+
+}  // namespace graphpool

@@ -1,0 +1,48 @@
+// permit_wait.h: waiting for a permit without ever waiting for good.
+//
+// A waiter asks the table again whenever a permit comes back, and every kAskEvery at the least, for holders that were
+// killed. What ends a wait though nothing comes back: a holder that uses no processor time lends its permit on after
+// `idle` (it may wait for a lock that this waiter holds); after kPatience times that without any permit changing hands
+// the waiter goes on over the limit, one at a time. Both say so in one line. One compilation may always run.
+//
+// Guest manners: cancellation is off while waiting, signals only interrupt a sleep, errno is left as found.
+// Threads: any. Units: ns. No lock of ours is held while a thread sleeps here.
+#pragma once
+
+#include "policy/values.h"
+#include "shim/compile/permit_table.h"
+
+namespace graphpool {
+
+inline constexpr std::uint64_t kAskEvery = 100'000'000;
+inline constexpr std::uint64_t kSayEvery = 10'000'000'000;
+inline constexpr std::uint64_t kPatience = 10;
+
+struct PermitSettings {
+  PermitLimit max;
+  Share reserve{0, 10, true};
+  std::uint64_t idle_ns = 10'000'000'000;
+  std::uint32_t pool_size = 0;  ///< jobs a surrounding make allows; 0: unknown
+  bool says = true;             ///< false in compiler processes: their callers read what they print
+};
+
+/// Counts of this process. Written by any thread.
+struct PermitCounters {
+  std::uint64_t taken = 0, ridden = 0, waited = 0, waited_ns = 0, went_on = 0, without = 0;
+  std::uint64_t most_in_flight = 0, least_headroom_bytes = ~std::uint64_t{0};
+};
+
+/// Whose permit a child process may ride on. process 0: nobody's.
+struct ParentPermit {
+  ProcessName holder;
+  std::uint32_t generation = 0;  ///< 0: any
+};
+
+/// Takes a permit, or rides. False: the table cannot be used, or this compilation goes on without.
+bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest request,
+                     const ParentPermit& parent, PermitCounters& counters, Permit& permit) noexcept;
+
+/// The most that may run at once, before memory.
+PermitLimits permit_limits(const PermitSettings& settings, const Machine& machine, std::uint64_t allowed_bytes) noexcept;
+
+}  // namespace graphpool

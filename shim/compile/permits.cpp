@@ -1,0 +1,126 @@
+#include "shim/compile/permits.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+
+#include "shim/compile/shared_memory.h"
+#include "shim/engine.h"
+#include "shim/entry.h"
+#include "shim/log.h"
+#include "shim/report/report.h"
+
+namespace graphpool {
+namespace {
+
+/// How many scopes the thread is in.
+constinit thread_local int t_depth __attribute__((tls_model("initial-exec"))) = 0;
+
+constinit std::atomic<CompilePermits*> g_permits{nullptr};
+constinit std::atomic<bool> g_off{false};
+constinit pthread_mutex_t g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+/// Held through a compilation where the runtime would let nobody else in.
+constinit pthread_mutex_t g_alone = PTHREAD_MUTEX_INITIALIZER;
+
+/// Locks that other threads of the parent held are nobody's in the child; private permits are gone.
+void after_fork_in_child() noexcept {
+  g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+  g_alone = PTHREAD_MUTEX_INITIALIZER;
+  g_permits.store(nullptr, std::memory_order_relaxed);
+}
+
+CompilePermits* make_permits_of_process() {
+  const Policy* const policy = policy_of_process();
+  if (policy == nullptr || !policy->compile.enabled) return nullptr;
+  SharedPermits* memory = open_permits(policy->compile.scope);
+  if (memory == nullptr && policy->compile.scope != Scope::kProcess) {
+    log_warn("compile: permits cannot be shared with other processes: they count in this one only");
+    memory = open_permits(Scope::kProcess);
+  }
+  if (memory == nullptr) return nullptr;
+  auto* const permits = new CompilePermits;
+  permits->table = PermitTable(*memory, machine());
+  permits->settings = permit_settings(*policy);
+  write_report_at_exit(policy->report.file);
+  return permits;
+}
+
+ProcessMemory own_memory() noexcept { return process_memory(machine(), machine().process()); }
+
+}  // namespace
+
+std::size_t class_name(const Compilation& of, char* text, std::size_t bytes) noexcept {
+  std::uint64_t floor = 1;
+  while (floor * 8 <= of.input_bytes) floor *= 8;
+  const int length = std::snprintf(text, bytes, "%.*s %.*s %lluK", static_cast<int>(of.tool.size()), of.tool.data(),
+                                   static_cast<int>(of.kind.size()), of.kind.data(),
+                                   static_cast<unsigned long long>(floor / 1024));
+  return length < 0 ? 0 : std::min(static_cast<std::size_t>(length), bytes - 1);
+}
+
+PermitSettings permit_settings(const Policy& policy) noexcept {
+  PermitSettings settings;
+  settings.max = policy.compile.max;
+  settings.reserve = policy.compile.reserve;
+  settings.idle_ns = static_cast<std::uint64_t>(policy.compile.wait.count());
+  return settings;
+}
+
+CompilePermits* compile_permits() noexcept {
+  CompilePermits* permits = g_permits.load(std::memory_order_acquire);
+  if (permits != nullptr || g_off.load(std::memory_order_acquire)) return permits;
+  pthread_mutex_lock(&g_start_lock);
+  permits = g_permits.load(std::memory_order_acquire);
+  if (permits == nullptr && !g_off.load(std::memory_order_acquire)) {
+    try {
+      permits = make_permits_of_process();
+    } catch (const std::bad_alloc&) {
+    }
+    if (permits == nullptr) {
+      g_off.store(true, std::memory_order_release);
+    } else {
+      static constinit std::atomic<bool> watching_forks{false};
+      if (!watching_forks.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
+      g_permits.store(permits, std::memory_order_release);
+    }
+  }
+  pthread_mutex_unlock(&g_start_lock);
+  return permits;
+}
+
+const CompilePermits* compile_permits_in_use() noexcept { return g_permits.load(std::memory_order_acquire); }
+
+CompileScope::CompileScope(const Compilation& of) noexcept {
+  if (of.tool.empty()) return;
+  counted_ = true;
+  if (t_depth++ != 0) return;
+  outermost_ = true;
+  CompilePermits* const permits = compile_permits();
+  if (permits == nullptr) return;
+  const InsideScope inside;
+  if (of.one_at_a_time) alone_ = pthread_mutex_lock(&g_alone) == 0;
+  char name[kClassNameBytes];
+  PermitRequest request;
+  request.size_class = {name, class_name(of, name, sizeof name)};
+  request.in_process = true;
+  request.before = own_memory();
+  static_cast<void>(
+      wait_for_permit(permits->table, machine(), permits->settings, request, {}, permits->counters, permit_));
+}
+
+CompileScope::~CompileScope() {
+  if (counted_) --t_depth;
+  if (!outermost_) return;
+  const int saved_errno = errno;
+  if (permit_.held())
+    if (CompilePermits* const permits = compile_permits()) permits->table.give_back(permit_, own_memory());
+  if (alone_) pthread_mutex_unlock(&g_alone);
+  errno = saved_errno;
+}
+
+}  // namespace graphpool

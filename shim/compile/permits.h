@@ -1,0 +1,56 @@
+// permits.h: compile permits of this process: what hooks of compile functions and compiler processes use.
+//
+//   { CompileScope scope({"hiprtc", "source", bytes}); result = next().hiprtcCompileProgram(...); }
+//
+// The first scope of the process reads the policy and maps the table of its scope. Scopes nest: a compilation inside a
+// compilation of the same thread rides (hipRTC calls comgr). A process that makes none reads and maps nothing.
+// Where the runtime lets one thread at a time into a function, `one_at_a_time` makes the others wait before they take a
+// permit, not with one (rule 33).
+//
+// Threads: any; a scope is left by the thread that made it, by return or exception. A forked child holds nothing.
+#pragma once
+
+#include <string_view>
+
+#include "policy/policy.h"
+#include "shim/compile/permit_wait.h"
+
+namespace graphpool {
+
+/// Tool and kind of input: what has a size of its own. Without a tool: no compilation. Larger inputs are other classes, by powers of eight.
+struct Compilation {
+  std::string_view tool, kind;
+  std::uint64_t input_bytes = 0;
+  bool one_at_a_time = false;
+};
+
+/// Writes "tool kind 64K" to text; returns its length.
+std::size_t class_name(const Compilation& of, char* text, std::size_t bytes) noexcept;
+
+PermitSettings permit_settings(const Policy& policy) noexcept;
+
+class CompileScope {
+ public:
+  explicit CompileScope(const Compilation& of) noexcept;
+  ~CompileScope();
+  CompileScope(const CompileScope&) = delete;
+  CompileScope& operator=(const CompileScope&) = delete;
+
+ private:
+  Permit permit_;
+  bool counted_ = false, outermost_ = false;
+  bool alone_ = false;
+};
+
+/// The permits this process uses; null: none (switched off, policy unusable). May read the policy.
+struct CompilePermits {
+  PermitTable table;
+  PermitSettings settings;
+  PermitCounters counters;
+};
+CompilePermits* compile_permits() noexcept;
+
+/// For the report: null while no compilation was seen.
+const CompilePermits* compile_permits_in_use() noexcept;
+
+}  // namespace graphpool

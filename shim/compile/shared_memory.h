@@ -1,0 +1,20 @@
+// shared_memory.h: the table of permits of a scope: mapped, made on first use.
+//
+//   process   private memory; a forked child finds it empty and makes its own
+//   user      a file named by the user in XDG_RUNTIME_DIR, else in /dev/shm, which only that user may open
+//   node      a file in /dev/shm that everyone may open
+//
+// Files are made under another name and linked into place whole, so nobody sees half a table. They stay: they are small
+// and hold what was learnt. No descriptor is kept.
+#pragma once
+
+#include "policy/values.h"
+#include "shim/compile/permit_table.h"
+
+namespace graphpool {
+
+/// Null: there is no such memory, or what is there under the name is not ours to trust. A scope of processes that cannot
+/// be had is the caller's to replace. Threads: any; each call maps anew. folder: for node and user in tests.
+SharedPermits* open_permits(Scope scope, const char* folder = nullptr) noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,443 @@
+#!/usr/bin/env python3
+"""compile_test.py CONFIG CASE: one test of compile permits with real processes; --list: their names. CONFIG (made by Meson):
+paths. Exit code 77: skipped, the last line says why. Each case has a table of permits of its own."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'support'))
+import runs  # noqa: E402
+
+CASES = {}
+CONFIG = {}
+HERE = None  # a fresh folder
+
+
+class Skipped(Exception):
+    pass
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def check(condition, *shown):
+    if not condition:
+        raise AssertionError('\n'.join(str(part) for part in shown))
+
+
+def environment(preload=True, **compile_keys):
+    variables = runs.clean_environment()
+    variables['XDG_RUNTIME_DIR'] = str(HERE)
+    if preload:
+        variables['LD_PRELOAD'] = ':'.join(filter(None, [*CONFIG['before'].split(','), CONFIG['library']]))
+    for key, value in compile_keys.items():
+        variables[f'GRAPHPOOL_COMPILE_{key.upper()}'] = str(value)
+    return variables
+
+
+def start(*words, **keys):
+    return subprocess.Popen([str(word) for word in words], env=environment(**keys), stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process, code=0):
+    try:
+        out, err = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise AssertionError('still running: ' + ' '.join(process.args))
+    check(process.returncode == code, f'code {process.returncode}', process.args, out, err)
+    check('graphpool' not in out + err, 'the library said something', out, err)
+    return out
+
+
+def seen():
+    done = subprocess.run([CONFIG['seen']], env=environment(preload=False), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def no_table():
+    return not list(HERE.glob('libgraphpool*'))
+
+
+def wait_for(condition, what):
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f'did not happen: {what}')
+
+
+# --- Who counts ---
+
+@case
+def rule_33_compiler_processes_take_permits():
+    tools = [start(CONFIG['tool'], 'burn', 200, 'x', max=2) for _ in range(6)]
+    for tool in tools:
+        check(finish(tool) == 'done\n')
+    counts = seen()
+    check(counts['granted'] == 6 and 1 <= counts['peak'] <= 2 and counts['in_flight'] == 0, counts)
+
+
+@case
+def rule_33_however_they_are_started():
+    tool = CONFIG['tool']
+    script = f'''
+import os, subprocess, sys
+subprocess.run([{tool!r}, 'burn', '1'], check=True)
+subprocess.run("{tool} burn 1", shell=True, check=True)
+os.system("{tool} burn 1")
+os.popen("{tool} burn 1").read()
+os.waitpid(os.posix_spawn({tool!r}, [{tool!r}, 'burn', '1'], os.environ), 0)
+if os.fork() == 0:
+    os.execv({tool!r}, [{tool!r}, 'burn', '1'])
+os.wait()
+'''
+    done = subprocess.run([sys.executable, '-c', script], env=environment(max=1), capture_output=True, text=True, timeout=120)
+    check(done.returncode == 0 and not done.stderr, done)
+    check(seen()['granted'] == 6 and seen()['peak'] == 1, seen())
+
+
+@case
+def other_processes_are_untouched():
+    for words in (['/bin/true'], ['/bin/sh', '-c', 'exit 0'], [sys.executable, '-c', '0']):
+        finish(start(*words))
+    check(no_table(), 'a table was made')
+
+
+@case
+def tools_that_only_ask_take_none():
+    for words in (['--version'], ['-v'], ['-print-search-dirs'], ['--help'], []):
+        finish(start(CONFIG['tool'], *words))
+    for name in ('clangd', 'clang-format-15', 'clang-tidy', 'clang-offload-bundler'):
+        shutil.copy(CONFIG['tool'], HERE / name)
+        finish(start(HERE / name, 'burn', '1'))
+    check(no_table(), 'a table was made')
+
+
+@case
+def names_are_the_policys():
+    shutil.copy(CONFIG['tool'], HERE / 'mycc')
+    finish(start(HERE / 'mycc', 'burn', '1'))
+    check(no_table())
+    finish(start(HERE / 'mycc', 'burn', '1', tools='my*'))
+    check(seen()['granted'] == 1)
+    finish(start(CONFIG['tool'], 'burn', '1', tools='my*'))
+    check(seen()['granted'] == 1, 'no longer a tool')
+    policy = HERE / 'policy.toml'
+    policy.write_text('[compile]\ntools = ["other*"]\n')
+    shutil.copy(CONFIG['tool'], HERE / 'other1')
+    variables = environment()
+    variables['GRAPHPOOL_POLICY'] = str(policy)
+    subprocess.run([HERE / 'other1', 'burn', '1'], env=variables, check=True, capture_output=True, timeout=60)
+    check(seen()['granted'] == 2, seen())
+    # A script by its own name.
+    script = HERE / 'hipcc'
+    script.write_text('#!/bin/sh\nexit 0\n')
+    script.chmod(0o755)
+    finish(start(script, 'x'))
+    check(seen()['granted'] == 3, seen())
+
+
+@case
+def switched_off():
+    finish(start(CONFIG['tool'], 'burn', '1', enabled='false'))
+    finish(start(CONFIG['tool'], 'burn', '1', scope='process'))
+    check(no_table())
+
+
+@case
+def rule_36_a_compiler_process_prints_nothing():
+    # A policy that cannot be used, and one that names unknown keys.
+    for keys in ({'max': 'nonsense'}, {'nonsense': '1'}):
+        check(finish(start(CONFIG['tool'], 'burn', '1', **keys)) == 'done\n')
+    holder = start(CONFIG['tool'], 'burn', 200000, max=1, wait='100ms')
+    wait_for(lambda: not no_table() and seen()['in_flight'] == 1, 'a holder')
+    finish(start(CONFIG['tool'], 'burn', '1', max=1, wait='100ms'))
+    check(holder.poll() is None, 'the wait was not bounded')
+    holder.kill()
+    holder.communicate()
+
+
+@case
+def static_executables_are_left_alone():
+    check(finish(start(CONFIG['static'], 'burn', '1', max=1)) == 'done\n')
+    check(no_table())
+
+
+# --- Coming back ---
+
+def killed_holder(*words):
+    pid = HERE / 'pid'
+    holder = start(CONFIG['tool'], *words, 'pid', pid, 'burn', 200000, max=1, wait='10min')
+    wait_for(pid.exists, 'the holder')
+    check(seen()['in_flight'] == 1, seen())
+    waiter = start(CONFIG['tool'], 'burn', '1', max=1, wait='10min')
+    time.sleep(0.3)
+    check(waiter.poll() is None, 'it did not wait')
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    finish(waiter)
+    check(seen() | {'sizes': 0} == {'granted': 2, 'peak': 1, 'in_flight': 0, 'sizes': 0}, seen())
+
+
+@case
+def rule_34_a_killed_holder():
+    killed_holder()
+
+
+@case
+def rule_34_a_killed_holder_whose_forked_child_lives_on():
+    killed_holder('fork-burn', 15000)
+
+
+@case
+def rule_34_a_holder_that_stands_still_lends_its_permit():
+    holder = start(CONFIG['tool'], 'sleep', 200000, max=1, wait='1s')
+    wait_for(lambda: not no_table() and seen()['in_flight'] == 1, 'a holder')
+    finish(start(CONFIG['tool'], 'burn', '1', max=1, wait='1s'))
+    check(holder.poll() is None, 'the holder ended first')
+    holder.kill()
+    holder.communicate()
+
+
+# --- Riding ---
+
+@case
+def rule_35_nested_compilers_are_one():
+    inner = [CONFIG['tool'], 'burn', '20', 'run', CONFIG['lld'], 'burn', '20', 'end']
+    finish(start(CONFIG['tool'], 'run', *inner, 'end', 'run', *inner, 'end', max=1))
+    check(seen()['granted'] == 1 and seen()['peak'] == 1, seen())
+
+
+@case
+def rule_35_further_children_take_their_own():
+    script = HERE / 'clang-driver'
+    script.write_text(f'#!/bin/sh\n{CONFIG["tool"]} burn 800 & {CONFIG["tool"]} burn 800 & wait\n')
+    script.chmod(0o755)
+    finish(start(script, 'x', max=4))
+    check(seen()['granted'] == 2, 'one rode, one took its own', seen())
+
+
+# --- Parents ---
+
+@case
+def make_is_a_parent():
+    makefile = HERE / 'Makefile'
+    makefile.write_text(f'all: a b c d e f\na b c d e f:\n\t@{CONFIG["tool"]} burn 100 $@\n')
+    finish(start('make', '-j6', '-f', makefile, max=2))
+    check(seen()['granted'] == 6 and seen()['peak'] == 2, seen())
+
+
+@case
+def ninja_is_a_parent():
+    build = HERE / 'build.ninja'
+    build.write_text(f'rule cc\n  command = {CONFIG["tool"]} burn 100 $out\n' +
+                     ''.join(f'build {name}: cc\n' for name in 'abcdef'))
+    done = start('ninja', '-j6', '-C', HERE, max=2)
+    finish(done)
+    check(seen()['granted'] == 6 and seen()['peak'] == 2, seen())
+
+
+# --- What must not change ---
+
+@case
+def rule_32_processor_counts_stay():
+    script = 'import os; print(os.cpu_count(), os.sched_getaffinity(0), [os.sysconf(n) for n in (83, 84)])'
+    for words in ([sys.executable, '-c', script], ['nproc'], ['getconf', '_NPROCESSORS_ONLN']):
+        native = subprocess.run(words, env=environment(preload=False), capture_output=True, text=True, check=True).stdout
+        check(native == finish(start(*words, max=1)), native)
+    shutil.copy(shutil.which('nproc'), HERE / 'clang-nproc')
+    native = subprocess.run(['nproc'], env=environment(preload=False), capture_output=True, text=True, check=True).stdout
+    check(finish(start(HERE / 'clang-nproc', '--all', max=1)) and finish(start(HERE / 'clang-nproc', '--ignore=0', max=1)) == native)
+    check(seen()['granted'] == 2, seen())
+
+
+# --- Calls ---
+
+def hiprtc(threads, **keys):
+    report = HERE / 'report.json'
+    variables = environment(**keys)
+    variables['GRAPHPOOL_REPORT'] = str(report)
+    done = subprocess.run([CONFIG['threads'], str(threads)], env=variables, capture_output=True, text=True, timeout=200)
+    if done.returncode == 77:
+        raise Skipped('AMD\'s hipRTC is not there')
+    check(done.stdout == 'same 1\n', done)
+    return json.loads(report.read_text())['compile'], done.stderr
+
+
+@case
+def calls_of_hiprtc_take_permits():
+    counts, said = hiprtc(4, max=1)
+    check(counts['permits'] == 4 and counts['peak_in_flight'] == 1 and counts['waited'] >= 3 and not counts['went_on'], counts)
+    check(counts['waited_ms'] > 0, counts)
+    # Each alone in its process, so its growth was learnt.
+    learnt = {size['class']: size for size in counts['sizes']}
+    check(learnt['hiprtc source 0K']['finished'] >= 1 and learnt['hiprtc source 0K']['peak_bytes'] > 10 << 20, counts)
+    check('graphpool' not in said, said)
+
+
+@case
+def calls_count_with_compiler_processes():
+    holder = start(CONFIG['tool'], 'burn', 200000, max=1)
+    wait_for(lambda: not no_table() and seen()['in_flight'] == 1, 'a holder')
+    counts, _ = hiprtc(1, max=1, wait='100ms')
+    check(counts['waited'] == 1, counts)
+    holder.kill()
+    holder.communicate()
+
+
+@case
+def calls_in_the_scope_of_a_process():
+    counts, _ = hiprtc(2, max=1, scope='process')
+    check(counts['permits'] == 2 and counts['peak_in_flight'] == 1, counts)
+    check(no_table())
+
+
+# --- The storm: modules that together need more than there is ---
+
+MODULES = 4
+ENTRIES = 400_000  # of a table: 190 MB to compile, half of which is code of the compiler that all share
+LIMIT_BYTES = 380 << 20
+
+
+class MemoryGroup:
+    """A control group with a limit where one can be made (version 1, as root); else a watcher kills the storm past it."""
+
+    def __init__(self):
+        self.folder = None
+        root = pathlib.Path('/sys/fs/cgroup/memory')
+        try:
+            own = next(line.split(':', 2)[2] for line in open('/proc/self/cgroup').read().splitlines()
+                       if 'memory' in line.split(':')[1].split(','))
+            folder = root / own.lstrip('/') / f'graphpool-storm-{os.getpid()}'
+            folder.mkdir()
+            self.folder = folder
+            (folder / 'memory.limit_in_bytes').write_text(str(LIMIT_BYTES))
+        except (StopIteration, OSError):
+            self.close()
+
+    def keys(self):
+        """What the library must be told where the limit is the watcher's."""
+        if self.folder:
+            return {}
+        available = next(int(line.split()[1]) * 1024 for line in open('/proc/meminfo') if line.startswith('MemAvailable'))
+        return {'reserve': available - LIMIT_BYTES}
+
+    def enter(self):
+        os.setpgid(0, 0)
+        if self.folder:
+            (self.folder / 'cgroup.procs').write_text(str(os.getpid()))
+
+    def watch(self, processes):
+        """Until all have ended; true if the storm was killed."""
+        while any(process.poll() is None for process in processes):
+            resident = sum(self.resident(process.pid) for process in processes if process.poll() is None)
+            if not self.folder and resident > LIMIT_BYTES:
+                for process in processes:
+                    os.killpg(process.pid, signal.SIGKILL)
+                return True
+            time.sleep(0.05)
+        return False
+
+    @staticmethod
+    def resident(process):
+        try:
+            return int(open(f'/proc/{process}/statm').read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+        except OSError:
+            return 0
+
+    def peak(self):
+        return int((self.folder / 'memory.max_usage_in_bytes').read_text()) if self.folder else 0
+
+    def close(self):
+        if not self.folder:
+            return
+        for _ in range(50):
+            try:
+                self.folder.rmdir()
+                break
+            except OSError:
+                time.sleep(0.1)
+        self.folder = None
+
+
+def storm(clang, sources, name, preload, at_once=True, group=None, **keys):
+    """Compiles all; the objects, None for those that failed."""
+    processes = []
+    for source in sources:
+        command = [clang, '-x', 'hip', '--cuda-device-only', '--offload-arch=gfx90a', '-nogpulib', '-nogpuinc', '-O1', '-c',
+                   str(source), '-o', f'{source}.{name}.o']
+        processes.append(subprocess.Popen(command, env=environment(preload, **keys), stdin=subprocess.DEVNULL,
+                                          stderr=subprocess.PIPE, preexec_fn=group.enter if group else None))
+        if not at_once:
+            processes[-1].wait()
+    if group:
+        group.watch(processes)
+    errors = [process.communicate()[1].decode() for process in processes]
+    objects = [pathlib.Path(f'{source}.{name}.o') for source in sources]
+    return [path.read_bytes() if path.exists() and process.returncode == 0 else None
+            for path, process in zip(objects, processes)], errors
+
+
+@case
+def storm_of_processes():
+    clang = shutil.which('clang-15') or shutil.which('clang')
+    if not clang:
+        raise Skipped('no clang')
+    sources = []
+    for number in range(MODULES):
+        source = HERE / f'module{number}.hip'
+        entries = ','.join(str(i * 7919 % 1000003 + number) for i in range(ENTRIES))
+        source.write_text(f'__attribute__((device)) const int table[] = {{{entries}}};\n'
+                          '__attribute__((global)) void k(int* p, int i) { p[i] = table[i]; }\n')
+        sources.append(source)
+    serial, errors = storm(clang, sources, 'serial', False, at_once=False)
+    if None in serial:
+        raise Skipped(f'this clang does not compile for AMD: {errors}')
+    group = MemoryGroup()
+    try:
+        native, _ = storm(clang, sources, 'native', False, group=group)
+        check(None in native, 'without the library nothing was killed: the storm is too small')
+        permitted, errors = storm(clang, sources, 'permitted', True, group=group, max=MODULES, **group.keys())
+        check(None not in permitted, 'under the library a compilation failed', errors)
+        check(permitted == serial, 'objects differ from those of a serial build')
+        check(not any(errors), 'something was printed', errors)
+        counts = seen()
+        check(counts['granted'] == MODULES and counts['peak'] < MODULES, counts)
+        check(any(peak > 100 << 20 for peak, _ in counts['sizes'].values()), 'no size was learnt', counts)
+        print(f'{native.count(None)} of {MODULES} killed without; peak in flight {counts["peak"]} with, sizes {counts["sizes"]}')
+    finally:
+        group.close()
+
+
+def main(arguments):
+    global HERE
+    if arguments == ['--list']:
+        print('\n'.join(CASES))
+        return 0
+    with open(arguments[0]) as file:
+        CONFIG.update(json.load(file))
+    with tempfile.TemporaryDirectory(prefix='permits-') as folder:
+        HERE = pathlib.Path(folder)
+        try:
+            CASES[arguments[1]]()
+        except Skipped as reason:
+            print(reason)
+            return 77
+        except AssertionError as failure:
+            print(failure)
+            return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

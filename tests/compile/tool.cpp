@@ -1,0 +1,75 @@
+// tool.cpp: a program with a compiler's name. Its words are done in order; "--" ends them (a compiler has an input).
+//   burn MS     uses processor time        fork-burn MS  a forked child that outlives it does, in the background
+//   run FILE... starts a program with the words up to "end" and waits for it
+//   sleep MS    uses none                  pid FILE      writes its number
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+long now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+void burn(long ms) {
+  for (const long end = now_ms() + ms; now_ms() < end;) {
+  }
+}
+
+int run(std::vector<char*> words) {
+  words.push_back(nullptr);
+  const pid_t child = vfork();
+  if (child == 0) {
+    execv(words[0], words.data());
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    if (word == "burn") {
+      burn(std::atol(words[++i]));
+    } else if (word == "sleep") {
+      usleep(static_cast<useconds_t>(std::atol(words[++i]) * 1000));
+    } else if (word == "fork-burn") {
+      const long ms = std::atol(words[++i]);
+      if (fork() == 0) {
+        for (const int descriptor : {0, 1, 2}) close(descriptor);
+        usleep(static_cast<useconds_t>(ms * 1000));
+        _exit(0);
+      }
+    } else if (word == "pid") {
+      const std::string draft = std::string(words[++i]) + ".new";
+      std::FILE* const file = std::fopen(draft.c_str(), "w");
+      std::fprintf(file, "%d", getpid());
+      std::fclose(file);
+      std::rename(draft.c_str(), words[i]);
+    } else if (word == "run") {
+      std::vector<char*> child;
+      int depth = 1;
+      for (++i; i < count; ++i) {
+        if (std::strcmp(words[i], "run") == 0) ++depth;
+        if (std::strcmp(words[i], "end") == 0 && --depth == 0) break;
+        child.push_back(words[i]);
+      }
+      if (const int code = run(child)) return code;
+    }
+  }
+  std::puts("done");
+  return 0;
+}

@@ -1,0 +1,471 @@
+// compile_permit_table_test.cpp: who gets a permit, and that permits come back. The deaths are those of real processes.
+#include "shim/compile/permit_table.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "shim/compile/shared_memory.h"
+#include "tests/unit/fake_machine.h"
+
+namespace graphpool {
+namespace {
+
+constexpr ProcessMemory kNothing{};
+
+class Permits : public testing::Test {
+ protected:
+  Permits() {
+    FakeMachine::reset();
+    memory_ = static_cast<SharedPermits*>(
+        mmap(nullptr, sizeof(SharedPermits), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    make_permits(*memory_, true);
+    table_ = PermitTable(*memory_, FakeMachine::machine());
+    limits_.most = 3;
+    request_.size_class = "cc c 0K";
+    request_.since_ns = FakeMachine::clock_ns;
+  }
+  ~Permits() override { munmap(memory_, sizeof(SharedPermits)); }
+
+  Admission take(Permit& permit) { return table_.try_take(request_, limits_, &facts_, permit); }
+  Permit taken() {
+    Permit permit;
+    EXPECT_EQ(take(permit), Admission::kGranted);
+    return permit;
+  }
+  void finish(const Permit& permit, std::uint64_t peak_bytes) {
+    table_.give_back(permit, {peak_bytes * 2, peak_bytes / 2 + 1, peak_bytes});
+  }
+
+  SharedPermits* memory_ = nullptr;
+  PermitTable table_;
+  PermitLimits limits_;
+  PermitRequest request_;
+  MemoryFacts facts_;  // unknown
+};
+
+TEST_F(Permits, AtMostAsManyAsTheLimit) {
+  Permit permits[4];
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(take(permits[i]), Admission::kGranted);
+  EXPECT_EQ(take(permits[3]), Admission::kFull);
+  EXPECT_EQ(table_.in_flight(), 3u);
+  table_.give_back(permits[1], kNothing);
+  EXPECT_EQ(take(permits[3]), Admission::kGranted);
+  EXPECT_EQ(table_.peak_in_flight(), 3u);
+}
+
+TEST_F(Permits, GivenBackTwiceCountsOnce) {
+  const Permit first = taken();
+  table_.give_back(first, kNothing);
+  const Permit second = taken();
+  table_.give_back(first, kNothing);
+  EXPECT_EQ(table_.in_flight(), 1u);
+  table_.give_back(second, kNothing);
+  EXPECT_EQ(table_.in_flight(), 0u);
+}
+
+TEST_F(Permits, OneMayAlwaysRun) {
+  facts_ = {kGiB, 0, 99};
+  const Permit first = taken();
+  Permit second;
+  EXPECT_EQ(take(second), Admission::kNoMemory);
+  table_.give_back(first, kNothing);
+  EXPECT_EQ(take(second), Admission::kGranted);
+}
+
+TEST_F(Permits, MemoryIsAskedForOnlyBesideOthers) {
+  Permit first, second;
+  EXPECT_EQ(table_.try_take(request_, limits_, nullptr, first), Admission::kGranted);
+  EXPECT_EQ(table_.try_take(request_, limits_, nullptr, second), Admission::kAskMemory);
+}
+
+TEST_F(Permits, UnknownSizesAreTakenToBeLarge) {
+  facts_ = {16 * kGiB, 2 * kUnknownSizeBytes - 1, 0};
+  Permit second;
+  static_cast<void>(taken());
+  EXPECT_EQ(take(second), Admission::kNoMemory);
+  facts_.available_bytes = 2 * kUnknownSizeBytes;
+  EXPECT_EQ(take(second), Admission::kGranted);
+}
+
+TEST_F(Permits, ABurstIsNotAdmittedBecauseNothingHasGrownYet) {
+  finish(taken(), 300 * kMiB);  // learnt
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), 300 * kMiB);
+  facts_ = {kGiB, 700 * kMiB, 0};
+  static_cast<void>(taken());
+  Permit second, third;
+  EXPECT_EQ(take(second), Admission::kGranted);
+  EXPECT_EQ(table_.outstanding_bytes(), 600 * kMiB);
+  EXPECT_EQ(take(third), Admission::kNoMemory) << "100 MiB are left once both have grown";
+  // Grown: what they have taken is no longer available, nor outstanding.
+  FakeMachine::memory_of(getpid(), 700 << 10, 300 << 10, 300 << 10);
+  facts_.available_bytes = 100 * kMiB;
+  table_.look_at_holders(limits_.idle_ns);
+  EXPECT_EQ(table_.outstanding_bytes(), 0u);
+  EXPECT_EQ(take(third), Admission::kNoMemory);
+  facts_.available_bytes = 300 * kMiB;
+  EXPECT_EQ(take(third), Admission::kGranted);
+}
+
+TEST_F(Permits, TheReserveIsLeftFree) {
+  finish(taken(), 100 * kMiB);
+  static_cast<void>(taken());
+  limits_.reserve_bytes = 50 * kMiB;
+  facts_ = {kGiB, 249 * kMiB, 0};
+  Permit second;
+  EXPECT_EQ(take(second), Admission::kNoMemory);
+  facts_.available_bytes = 250 * kMiB;
+  EXPECT_EQ(take(second), Admission::kGranted);
+}
+
+TEST_F(Permits, PressureHoldsNewOnesBack) {
+  finish(taken(), kMiB);
+  static_cast<void>(taken());
+  facts_ = {kGiB, kGiB, kMostPressurePercent};
+  Permit second;
+  EXPECT_EQ(take(second), Admission::kNoMemory);
+  facts_.pressure_percent = kMostPressurePercent - 1;
+  EXPECT_EQ(take(second), Admission::kGranted);
+}
+
+TEST_F(Permits, TheLimitOfAddressSpaceCountsForCalls) {
+  finish(taken(), 100 * kMiB);
+  static_cast<void>(taken());
+  facts_ = {kGiB, kGiB, 0};
+  FakeMachine::memory_of(getpid(), 500 << 10, 1, 1);
+  FakeMachine::address_space = 650 * kMiB;
+  Permit second;
+  request_.in_process = true;
+  EXPECT_EQ(take(second), Admission::kNoMemory) << "150 MiB left, two grow by 100 each";
+  FakeMachine::address_space = 700 * kMiB;
+  EXPECT_EQ(take(second), Admission::kGranted);
+}
+
+TEST_F(Permits, WhereNoSizeIsKnownAutoStopsAtEight) {
+  limits_.most = 100;
+  std::vector<Permit> permits(kUnknownSizeLimit + 1);
+  for (std::uint32_t i = 0; i < kUnknownSizeLimit; ++i) EXPECT_EQ(take(permits[i]), Admission::kGranted);
+  EXPECT_EQ(take(permits.back()), Admission::kFull);
+  limits_.is_auto = false;
+  EXPECT_EQ(take(permits.back()), Admission::kGranted) << "a number is the user's word";
+}
+
+TEST_F(Permits, SizesGoUpAtOnceAndDownSlowly) {
+  finish(taken(), 400 * kMiB);
+  finish(taken(), 80 * kMiB);
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), 380 * kMiB);
+  finish(taken(), 500 * kMiB);
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), 500 * kMiB);
+  EXPECT_EQ(table_.expected_bytes("another"), kUnknownSizeBytes);
+}
+
+TEST_F(Permits, ACallIsLearntByGrowthAndOnlyAlone) {
+  request_.in_process = true;
+  request_.before = {0, 100 * kMiB, 150 * kMiB};
+  Permit permit = taken();
+  table_.give_back(permit, {0, 120 * kMiB, 350 * kMiB});
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), 250 * kMiB) << "the new peak less what was there";
+  permit = taken();
+  const Permit beside = taken();
+  table_.give_back(permit, {0, 900 * kMiB, 900 * kMiB});
+  table_.give_back(beside, {0, 900 * kMiB, 900 * kMiB});
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), 250 * kMiB) << "two at once: nobody knows whose it was";
+}
+
+TEST_F(Permits, TheLongestWaiterGoesFirst) {
+  finish(taken(), 100 * kMiB);
+  const Permit first = taken();
+  facts_ = {kGiB, 500 * kMiB, 0};
+  PermitRequest large = request_;
+  large.size_class = "large";
+  large.since_ns = FakeMachine::clock_ns;
+  FakeMachine::clock_ns += 11'000'000'000;
+  Permit permit;
+  EXPECT_EQ(table_.try_take(large, limits_, &facts_, permit), Admission::kNoMemory);
+  request_.since_ns = FakeMachine::clock_ns;
+  EXPECT_EQ(take(permit), Admission::kOthersTurn) << "it would fit, and the large one would wait for ever";
+  table_.give_back(first, kNothing);
+  EXPECT_EQ(table_.try_take(large, limits_, &facts_, permit), Admission::kGranted);
+  FakeMachine::clock_ns += 2'000'000'000;
+  request_.since_ns = FakeMachine::clock_ns;
+  Permit another;
+  facts_.available_bytes = 8 * kGiB;
+  EXPECT_EQ(take(another), Admission::kGranted) << "an elder that is not heard of any more holds nobody back";
+}
+
+TEST_F(Permits, rule_34_AHolderWithoutProcessorTimeLendsItsPermitOn) {
+  limits_.most = 1;
+  static_cast<void>(taken());
+  Permit second;
+  for (int second_s = 0; second_s < 9; ++second_s) {
+    table_.look_at_holders(limits_.idle_ns);
+    EXPECT_EQ(take(second), Admission::kFull) << second_s;
+    FakeMachine::clock_ns += 1'000'000'000;
+  }
+  FakeMachine::clock_ns += 2'000'000'000;
+  table_.look_at_holders(limits_.idle_ns);
+  EXPECT_EQ(table_.in_flight(), 0u);
+  EXPECT_EQ(take(second), Admission::kGranted);
+  // It moves again: counted again.
+  FakeMachine::process(getpid(), 100, 500);
+  FakeMachine::clock_ns += 1'000'000'000;
+  table_.look_at_holders(limits_.idle_ns);
+  EXPECT_EQ(table_.in_flight(), 2u);
+}
+
+TEST_F(Permits, SizesOfMoreKindsThanThereIsRoomForAreUnknown) {
+  for (std::uint32_t i = 0; i < kMostClasses + 5; ++i) table_.expected_bytes("class " + std::to_string(i));
+  EXPECT_EQ(table_.expected_bytes("one more"), kUnknownSizeBytes);
+  request_.size_class = "one more";
+  finish(taken(), kMiB);
+  EXPECT_EQ(table_.expected_bytes("one more"), kUnknownSizeBytes);
+}
+
+/// A process that takes a permit, says so and stays. with_child: it forks a child that lives on.
+class Holder {
+ public:
+  Holder(PermitTable& table, const PermitRequest& request, bool with_child = false) {
+    int ready[2];
+    if (pipe(ready) != 0) return;
+    process_ = fork();
+    if (process_ == 0) {
+      FakeMachine::process(getpid(), 200, 0);
+      Permit permit;
+      PermitLimits limits;
+      const MemoryFacts unknown;
+      char result = table.try_take(request, limits, &unknown, permit) == Admission::kGranted ? 'y' : 'n';
+      pid_t child = 0;
+      if (with_child && (child = fork()) == 0)
+        for (;;) pause();
+      static_cast<void>(!write(ready[1], &result, 1));
+      static_cast<void>(!write(ready[1], &child, sizeof child));
+      for (;;) pause();
+    }
+    static_cast<void>(!read(ready[0], &got_, 1));
+    static_cast<void>(!read(ready[0], &child_, sizeof child_));
+    close(ready[0]);
+    close(ready[1]);
+  }
+  ~Holder() {
+    if (child_ > 0) kill(child_, SIGKILL);
+    end();
+  }
+  bool holds() const { return got_ == 'y'; }
+  pid_t child() const { return child_; }
+  void end() {
+    if (process_ > 0) kill(process_, SIGKILL), waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_ = 0, child_ = 0;
+  char got_ = 'n';
+};
+
+TEST_F(Permits, rule_34_APermitDiesWithItsHolder) {
+  limits_.most = 1;
+  Holder holder(table_, request_);
+  ASSERT_TRUE(holder.holds());
+  Permit permit;
+  EXPECT_EQ(take(permit), Admission::kFull);
+  holder.end();
+  EXPECT_EQ(take(permit), Admission::kGranted);
+}
+
+TEST_F(Permits, rule_34_AlsoWhenAForkedChildLivesOn) {
+  limits_.most = 1;
+  Holder holder(table_, request_, true);
+  ASSERT_TRUE(holder.holds());
+  Permit permit;
+  EXPECT_EQ(take(permit), Admission::kFull);
+  holder.end();
+  ASSERT_EQ(kill(holder.child(), 0), 0) << "the child lives";
+  EXPECT_EQ(take(permit), Admission::kGranted);
+}
+
+TEST_F(Permits, rule_34_AForkedChildHoldsNothing) {
+  const Permit permit = taken();
+  const pid_t child = fork();
+  if (child == 0) {
+    table_.give_back(permit, kNothing);
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(table_.in_flight(), 1u);
+}
+
+TEST_F(Permits, rule_34_ExecGivesBack) {
+  int gate[2];
+  ASSERT_EQ(pipe(gate), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    FakeMachine::process(getpid(), 200, 0);
+    Permit permit;
+    static_cast<void>(take(permit));
+    dup2(gate[0], 0);
+    close(gate[1]);
+    execl("/bin/cat", "cat", nullptr);
+    _exit(1);
+  }
+  close(gate[0]);
+  for (int i = 0; i < 500 && (table_.in_flight() != 0 || memory_->granted == 0); ++i) usleep(10'000);
+  EXPECT_EQ(memory_->granted, 1u);
+  EXPECT_EQ(table_.in_flight(), 0u) << "the program after exec is no compilation";
+  EXPECT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "and runs";
+  close(gate[1]);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_F(Permits, AProcessKilledInsideTheTableLeavesItUsable) {
+  const pid_t child = fork();
+  if (child == 0) {
+    pthread_mutex_lock(&memory_->lock);
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(table_.in_flight(), 0u);
+  static_cast<void>(taken());
+}
+
+TEST_F(Permits, AProcessStoppedInsideTheTableHoldsNobodyUp) {
+  std::atomic<bool> locked{false}, go{false};
+  std::thread holder([&] {
+    pthread_mutex_lock(&memory_->lock);
+    locked = true;
+    while (!go) usleep(1000);
+    pthread_mutex_unlock(&memory_->lock);
+  });
+  while (!locked) usleep(1000);
+  Permit permit;
+  EXPECT_EQ(take(permit), Admission::kUnusable);
+  go = true;
+  holder.join();
+  EXPECT_EQ(take(permit), Admission::kGranted);
+}
+
+TEST_F(Permits, AThreadThatEndsGivesItsPermitBack) {
+  limits_.most = 1;
+  std::thread([&] { static_cast<void>(taken()); }).join();
+  EXPECT_EQ(table_.in_flight(), 0u);
+}
+
+TEST_F(Permits, rule_35_OneChildAtATimeRides) {
+  const Permit holder = taken();
+  FakeMachine::process(1000, 5, 0);
+  const auto ride_as = [this](pid_t, const ProcessName& parent, std::uint32_t generation) {
+    int result[2];
+    EXPECT_EQ(pipe(result), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      FakeMachine::process(getpid(), 300, 0);
+      Permit permit;
+      const char rides = table_.ride(parent, generation, permit) && permit.riding() ? 'y' : 'n';
+      static_cast<void>(!write(result[1], &rides, 1));
+      for (;;) pause();
+    }
+    char rides = '?';
+    EXPECT_EQ(read(result[0], &rides, 1), 1);
+    close(result[0]);
+    close(result[1]);
+    FakeMachine::process(child, 300, 0);
+    return std::pair(child, rides == 'y');
+  };
+  const auto end = [](pid_t child) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    FakeMachine::files.erase("/proc/" + std::to_string(child) + "/stat");
+  };
+  const ProcessName self{getpid(), 100};
+  const auto [stranger, strange] = ride_as(0, {getpid(), 99}, 0);
+  EXPECT_FALSE(strange) << "an earlier process with this number";
+  const auto [late, later] = ride_as(0, self, holder.generation + 1);
+  EXPECT_FALSE(later) << "another generation";
+  const auto [first, rides] = ride_as(0, self, holder.generation);
+  EXPECT_TRUE(rides);
+  const auto [second, also] = ride_as(0, self, holder.generation);
+  EXPECT_FALSE(also) << "one child at a time";
+  const auto [grandchild, nested] = ride_as(0, {first, 300}, holder.generation);
+  EXPECT_TRUE(nested) << "a child of the rider";
+  EXPECT_EQ(table_.in_flight(), 1u);
+  end(first);
+  const auto [third, next] = ride_as(0, self, holder.generation);
+  EXPECT_TRUE(next) << "the first was killed";
+  table_.give_back(holder, kNothing);
+  const auto [fourth, gone] = ride_as(0, self, holder.generation);
+  EXPECT_FALSE(gone) << "the permit was given back";
+  for (const pid_t child : {stranger, late, second, grandchild, third, fourth}) end(child);
+}
+
+TEST_F(Permits, rule_35_ACallIsRiddenOnOnlyWhileItsThreadSleeps) {
+  request_.in_process = true;
+  static_cast<void>(taken());
+  const auto rides = [&] {
+    const pid_t child = fork();
+    if (child == 0) {
+      FakeMachine::process(getpid(), 300, 0);
+      Permit permit;
+      _exit(table_.ride({getppid(), 100}, 0, permit) ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status) == 1;
+  };
+  FakeMachine::process(getpid(), 100, 0, 1, 'R');
+  EXPECT_FALSE(rides()) << "it compiles by itself";
+  FakeMachine::process(getpid(), 100, 0, 1, 'S');
+  EXPECT_TRUE(rides());
+}
+
+TEST(SharedPermits, ProcessesOfAScopeSeeTheSame) {
+  char folder[] = "/tmp/permits-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  for (const Scope scope : {Scope::kUser, Scope::kNode}) {
+    SharedPermits* const first = open_permits(scope, folder);
+    SharedPermits* const second = open_permits(scope, folder);
+    ASSERT_NE(first, nullptr);
+    ASSERT_NE(second, nullptr);
+    PermitTable one(*first, machine()), two(*second, machine());
+    Permit permit;
+    const MemoryFacts unknown;
+    EXPECT_EQ(one.try_take({"x"}, {}, &unknown, permit), Admission::kGranted);
+    EXPECT_EQ(two.in_flight(), 1u);
+  }
+  std::string remove = "rm -r " + std::string(folder);
+  EXPECT_EQ(system(remove.c_str()), 0);
+}
+
+TEST(SharedPermits, WhatOthersCouldHaveWrittenIsNotTrusted) {
+  char folder[] = "/tmp/permits-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  ASSERT_NE(open_permits(Scope::kUser, folder), nullptr);
+  std::string change = "chmod 666 " + std::string(folder) + "/*";
+  EXPECT_EQ(system(change.c_str()), 0);
+  EXPECT_EQ(open_permits(Scope::kUser, folder), nullptr);
+  change = "cd " + std::string(folder) + " && for f in *; do mv $f real; chmod 600 real; ln -s real $f; done";
+  EXPECT_EQ(system(change.c_str()), 0);
+  EXPECT_EQ(open_permits(Scope::kUser, folder), nullptr) << "a link";
+  change = "cd " + std::string(folder) + " && for f in lib*; do rm $f; : > $f; chmod 600 $f; done";
+  EXPECT_EQ(system(change.c_str()), 0);
+  EXPECT_EQ(open_permits(Scope::kUser, folder), nullptr) << "another size";
+  EXPECT_EQ(open_permits(Scope::kUser, "/nowhere"), nullptr);
+  change = "rm -r " + std::string(folder);
+  EXPECT_EQ(system(change.c_str()), 0);
+}
+
+TEST(SharedPermits, AForkedChildHasPrivatePermitsOfItsOwn) {
+  SharedPermits* const memory = open_permits(Scope::kProcess);
+  ASSERT_NE(memory, nullptr);
+  const pid_t child = fork();
+  if (child == 0) _exit(memory->ready == 0 ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace graphpool

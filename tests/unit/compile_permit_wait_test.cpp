@@ -1,0 +1,226 @@
+// compile_permit_wait_test.cpp: waits end, and are what a guest may do.
+#include "shim/compile/permit_wait.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+#include <vector>
+
+#include "shim/compile/shared_memory.h"
+#include "shim/log.h"
+#include "tests/unit/fake_machine.h"
+
+namespace graphpool {
+namespace {
+
+constexpr ProcessMemory kNothing{};
+
+class PermitWait : public testing::Test {
+ protected:
+  PermitWait() {
+    FakeMachine::reset();
+    memory_ = open_permits(Scope::kProcess);
+    table_ = PermitTable(*memory_, FakeMachine::machine());
+    settings_.max.count = 1;
+    request_.size_class = "x";
+    open_log(LogLevel::kWarn, "");
+  }
+  ~PermitWait() override { munmap(memory_, sizeof(SharedPermits)); }
+  bool take(Permit& permit) {
+    return wait_for_permit(table_, FakeMachine::machine(), settings_, request_, {}, counters_, permit);
+  }
+  /// The holder compiles on: its processor time grows.
+  static void busy() {
+    static std::uint64_t ticks = 0;
+    FakeMachine::process(getpid(), 100, ticks += 100);
+  }
+
+  SharedPermits* memory_ = nullptr;
+  PermitTable table_;
+  PermitSettings settings_;
+  PermitRequest request_;
+  PermitCounters counters_;
+};
+
+TEST_F(PermitWait, WithoutAnythingRunningNothingIsWaitedForNorRead) {
+  FakeMachine::files.clear();
+  FakeMachine::process(getpid(), 100, 0);
+  Permit permit;
+  EXPECT_TRUE(take(permit));
+  EXPECT_EQ(FakeMachine::waits, 0);
+  EXPECT_EQ(counters_.taken, 1u);
+  EXPECT_EQ(counters_.most_in_flight, 1u);
+}
+
+TEST_F(PermitWait, WaitsUntilOneComesBack) {
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  FakeMachine::on_wait = [&] {
+    busy();
+    if (FakeMachine::waits == 5) table_.give_back(first, kNothing);
+  };
+  EXPECT_TRUE(take(second));
+  EXPECT_EQ(FakeMachine::waits, 5);
+  EXPECT_EQ(counters_.waited, 1u);
+  EXPECT_EQ(counters_.waited_ns, 5 * kAskEvery);
+  EXPECT_EQ(counters_.went_on, 0u);
+}
+
+TEST_F(PermitWait, rule_36_AWaiterWhoseHolderStandsStillGoesOn) {
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(take(second)) << "the holder may wait for a lock of ours";
+  const std::uint64_t waited_s = counters_.waited_ns / 1'000'000'000;
+  EXPECT_GE(waited_s, 10u);
+  EXPECT_LE(waited_s, 12u);
+  testing::internal::GetCapturedStderr();
+}
+
+TEST_F(PermitWait, rule_36_EveryWaitIsBounded) {
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  FakeMachine::on_wait = busy;
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(take(second));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(counters_.went_on, 1u);
+  EXPECT_EQ(counters_.waited_ns / 1'000'000'000, 100u);
+  EXPECT_NE(said.find("no compilation has ended for 100 s: another one begins beside those that run"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(table_.in_flight(), 2u) << "and is counted";
+}
+
+TEST_F(PermitWait, SaysThatItWaitsEveryTenSeconds) {
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  FakeMachine::clock_ns += 100'000'000'000;  // other tests said something
+  FakeMachine::on_wait = [&] {
+    busy();
+    if (FakeMachine::waits == 310) table_.give_back(first, kNothing);
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(take(second));
+  const std::string said = testing::internal::GetCapturedStderr();
+  int lines = 0;
+  for (std::size_t at = 0; (at = said.find("compile: waiting for ", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, 3) << said;
+  EXPECT_NE(said.find("1 compilations run, which is the limit"), std::string::npos) << said;
+}
+
+TEST_F(PermitWait, rule_36_CompilerProcessesSayNothing) {
+  settings_.says = false;
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  FakeMachine::clock_ns += 100'000'000'000;
+  FakeMachine::on_wait = busy;
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(take(second));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(PermitWait, MemoryIsWaitedForAndTheHeadroomCounted) {
+  settings_.max.count = 4;
+  settings_.reserve = {0, 10, true};
+  FakeMachine::meminfo(8 << 20, 4 << 20);
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  FakeMachine::on_wait = [&] {
+    busy();
+    if (FakeMachine::waits == 3) FakeMachine::meminfo(8 << 20, 5 << 20);
+  };
+  EXPECT_TRUE(take(second));
+  EXPECT_EQ(FakeMachine::waits, 3);
+  // 4 GiB available, 2 GiB outstanding, a tenth of 8 GiB to be left.
+  EXPECT_NEAR(static_cast<double>(counters_.least_headroom_bytes), 1.2 * kGiB, 0.01 * kGiB);
+}
+
+TEST_F(PermitWait, AutoFollowsProcessorsAndTheProgramsOwnPool) {
+  settings_.max = {};
+  FakeMachine::processor_count = 6;
+  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, 6u);
+  settings_.pool_size = 4;
+  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, 4u);
+  settings_.max.count = 60000;
+  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, kMostPermits);
+  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 10 * kGiB).reserve_bytes, kGiB);
+}
+
+TEST_F(PermitWait, AnUnusableTableHoldsNobodyUp) {
+  PermitTable none;
+  Permit permit;
+  EXPECT_FALSE(wait_for_permit(none, FakeMachine::machine(), settings_, request_, {}, counters_, permit));
+  memory_->ready = 0;
+  EXPECT_FALSE(take(permit));
+  EXPECT_EQ(counters_.without, 2u);
+  EXPECT_FALSE(permit.held());
+}
+
+/// With the real clock and real threads.
+TEST_F(PermitWait, TwoHundredWaiters) {
+  table_ = PermitTable(*memory_, machine());
+  settings_.max.count = 4;
+  settings_.reserve = {};
+  std::atomic<int> inside{0}, most{0};
+  std::vector<std::thread> threads;
+  Permit permit;
+  ASSERT_TRUE(wait_for_permit(table_, machine(), settings_, request_, {}, counters_, permit));
+  table_.give_back(permit, {1, 1, kMiB});  // a small class
+  for (int i = 0; i < 200; ++i)
+    threads.emplace_back([&] {
+      Permit own;
+      EXPECT_TRUE(wait_for_permit(table_, machine(), settings_, request_, {}, counters_, own));
+      const int now = ++inside;
+      for (int before = most; now > before && !most.compare_exchange_weak(before, now);) {
+      }
+      usleep(500);
+      --inside;
+      table_.give_back(own, kNothing);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most.load(), 4);
+  EXPECT_EQ(counters_.taken, 201u);
+  EXPECT_EQ(table_.in_flight(), 0u);
+  EXPECT_LE(table_.peak_in_flight(), 4u);
+}
+
+TEST_F(PermitWait, rule_36_SignalsAndCancellationDoNotEndAWait) {
+  table_ = PermitTable(*memory_, machine());
+  Permit first;
+  ASSERT_TRUE(wait_for_permit(table_, machine(), settings_, request_, {}, counters_, first));
+  signal(SIGUSR1, [](int) {});
+  std::atomic<bool> got{false}, started{false};
+  int state_after = -1, errno_after = 0;
+  std::thread waiter([&] {
+    Permit own;
+    errno = 77;
+    started = true;
+    wait_for_permit(table_, machine(), settings_, request_, {}, counters_, own);
+    errno_after = errno;
+    got = own.held();
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state_after);
+    table_.give_back(own, kNothing);
+  });
+  while (!started) usleep(1000);
+  for (int i = 0; i < 20; ++i) {
+    usleep(5000);
+    pthread_kill(waiter.native_handle(), SIGUSR1);
+  }
+  pthread_cancel(waiter.native_handle());
+  usleep(50'000);
+  EXPECT_FALSE(got);
+  table_.give_back(first, kNothing);
+  waiter.join();
+  EXPECT_TRUE(got);
+  EXPECT_EQ(state_after, PTHREAD_CANCEL_ENABLE) << "as it was";
+  EXPECT_EQ(errno_after, 77);
+}
+
+}  // namespace
+}  // namespace graphpool
