@@ -7,7 +7,7 @@ namespace graphpool {
 namespace {
 
 constexpr std::uintptr_t kListTag = 1;
-constexpr std::size_t kRegionBytes = std::size_t{1} << 24;
+constexpr std::size_t kRegionBytes = std::size_t{1} << 24, kPartBytes = std::size_t{1} << 21;
 constexpr std::size_t kSlabBlocks = 128;
 
 /// Whether the address lies in the block, for a reader without a lock: false also when the block changes meanwhile
@@ -56,6 +56,8 @@ Block* BlockTable::find(const void* pointer) const noexcept {
   if (whole != nullptr && contains(whole, address)) return whole;
   const Leaf* leaf = region->leaves[index].load(std::memory_order_acquire);
   if (leaf == nullptr) return nullptr;
+  Block* part = leaf->parts[(address >> kPartShift) % kParts].load(std::memory_order_acquire);
+  if (part != nullptr && contains(part, address)) return part;
   return find_in_slot(leaf->pages[(address >> kPageShift) % kFan].load(std::memory_order_acquire), address);
 }
 
@@ -112,18 +114,23 @@ bool BlockTable::add_to_slot(Slot& slot, Block* block) noexcept {
   }
 }
 
-void BlockTable::remove_from_slot(Slot& slot, const Block* block) noexcept {
+std::size_t BlockTable::remove_from_slot(Slot& slot, const Block* block) noexcept {
   const std::uintptr_t value = slot.load(std::memory_order_relaxed);
   if (value == reinterpret_cast<std::uintptr_t>(block)) {
     slot.store(0, std::memory_order_release);
-    return;
+    return 1;
   }
-  if ((value & kListTag) == 0) return;
+  if ((value & kListTag) == 0) return 0;
+  std::size_t removed = 0;
   for (auto* list = reinterpret_cast<PageList*>(value & ~kListTag); list != nullptr;
        list = list->more.load(std::memory_order_relaxed)) {
-    for (auto& item : list->items)
-      if (item.load(std::memory_order_relaxed) == block) item.store(nullptr, std::memory_order_release);
+    for (auto& item : list->items) {
+      if (item.load(std::memory_order_relaxed) != block) continue;
+      item.store(nullptr, std::memory_order_release);
+      ++removed;
+    }
   }
+  return removed;
 }
 
 bool BlockTable::fill(Block* block, std::uintptr_t base, std::uintptr_t end) noexcept {
@@ -136,7 +143,14 @@ bool BlockTable::fill(Block* block, std::uintptr_t base, std::uintptr_t end) noe
       continue;
     }
     Leaf* leaf = leaf_for(at);
+    if (leaf != nullptr && at % kPartBytes == 0 && end - at >= kPartBytes) {
+      leaf->parts[(at >> kPartShift) % kParts].store(block, std::memory_order_release);
+      ++leaf->entries;
+      at += kPartBytes;
+      continue;
+    }
     if (leaf == nullptr || !add_to_slot(leaf->pages[(at >> kPageShift) % kFan], block)) return false;
+    ++leaf->entries;
     at = ((at >> kPageShift) + 1) << kPageShift;
   }
   return true;
@@ -154,7 +168,16 @@ void BlockTable::clear(Block* block) noexcept {
       continue;
     }
     Leaf* leaf = region == nullptr ? nullptr : region->leaves[index].load(std::memory_order_relaxed);
-    if (leaf != nullptr) remove_from_slot(leaf->pages[(at >> kPageShift) % kFan], block);
+    if (leaf != nullptr && at % kPartBytes == 0 && end - at >= kPartBytes) {
+      std::atomic<Block*>& part = leaf->parts[(at >> kPartShift) % kParts];
+      if (part.load(std::memory_order_relaxed) == block) {
+        part.store(nullptr, std::memory_order_release);
+        --leaf->entries;
+      }
+      at += kPartBytes;
+      continue;
+    }
+    if (leaf != nullptr) leaf->entries -= remove_from_slot(leaf->pages[(at >> kPageShift) % kFan], block);
     at = ((at >> kPageShift) + 1) << kPageShift;
   }
 }
@@ -176,10 +199,11 @@ void BlockTable::overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Bl
     const std::size_t index = (at >> kRegionShift) % kFan;
     add(region->whole[index].load(std::memory_order_relaxed));
     const Leaf* leaf = region->leaves[index].load(std::memory_order_relaxed);
-    if (leaf == nullptr) {
+    if (leaf == nullptr || leaf->entries == 0) {
       at = ((at >> kRegionShift) + 1) << kRegionShift;
       continue;
     }
+    add(leaf->parts[(at >> kPartShift) % kParts].load(std::memory_order_relaxed));
     const std::uintptr_t slot = leaf->pages[(at >> kPageShift) % kFan].load(std::memory_order_relaxed);
     if ((slot & kListTag) == 0) {
       add(reinterpret_cast<Block*>(slot));
@@ -253,6 +277,8 @@ std::vector<const Block*> BlockTable::blocks_in_order() const {
       if (Block* block = region->whole[i].load(std::memory_order_relaxed)) found.push_back(block);
       const Leaf* leaf = region->leaves[i].load(std::memory_order_relaxed);
       if (leaf == nullptr) continue;
+      for (const auto& part : leaf->parts)
+        if (Block* block = part.load(std::memory_order_relaxed)) found.push_back(block);
       for (const Slot& slot : leaf->pages) {
         const std::uintptr_t value = slot.load(std::memory_order_relaxed);
         if (value == 0) continue;
@@ -282,7 +308,28 @@ bool BlockTable::is_valid() const {
     end = block->address() + block->bytes();
     if (find(block->pointer()) != block || find(reinterpret_cast<void*>(end - 1)) != block) return false;
   }
+  for (const auto& entry : root_) {
+    const Region* region = entry.load(std::memory_order_relaxed);
+    if (region == nullptr) continue;
+    for (const auto& held : region->leaves) {
+      const Leaf* leaf = held.load(std::memory_order_relaxed);
+      if (leaf == nullptr) continue;
+      std::size_t entries = 0;
+      for (const auto& part : leaf->parts) entries += part.load(std::memory_order_relaxed) != nullptr;
+      for (const Slot& slot : leaf->pages) entries += entries_of(slot.load(std::memory_order_relaxed));
+      if (entries != leaf->entries) return false;
+    }
+  }
   return true;
+}
+
+std::size_t BlockTable::entries_of(std::uintptr_t slot) noexcept {
+  if ((slot & kListTag) == 0) return slot != 0;
+  std::size_t entries = 0;
+  for (auto* list = reinterpret_cast<const PageList*>(slot & ~kListTag); list != nullptr;
+       list = list->more.load(std::memory_order_relaxed))
+    for (const auto& item : list->items) entries += item.load(std::memory_order_relaxed) != nullptr;
+  return entries;
 }
 
 }  // namespace graphpool
