@@ -4,40 +4,39 @@
 
 namespace graphpool::hooks {
 
+namespace {
+
+constexpr auto kDescribeLaunch = [](OperationWriter& to, const void* function, dim3 grid, dim3 block, void** args,
+                                    size_t shared_bytes, hipStream_t) {
+  return to.kernel(function, KernelForm::kStub, grid, block, shared_bytes, args, nullptr);
+};
+
+}  // namespace
+
 hipError_t on_hipLaunchKernel(Entry&, const void* function, dim3 grid, dim3 block, void** args, size_t shared_bytes,
                               hipStream_t stream) {
-  return captured_operation(
-      {stream, false},
-      [&](OperationWriter& to) {
-        return to.kernel(function, KernelForm::kStub, grid, block, shared_bytes, args, nullptr);
-      },
-      [&] { return next().hipLaunchKernel(function, grid, block, args, shared_bytes, stream); });
+  return captured_call({stream, false}, next().hipLaunchKernel, kDescribeLaunch, function, grid, block, args,
+                       shared_bytes, stream);
 }
 
 hipError_t on_hipLaunchKernel_spt(Entry&, const void* function, dim3 grid, dim3 block, void** args, size_t shared_bytes,
                                   hipStream_t stream) {
-  return captured_operation(
-      {stream, true},
-      [&](OperationWriter& to) {
-        return to.kernel(function, KernelForm::kStub, grid, block, shared_bytes, args, nullptr);
-      },
-      [&] { return next().hipLaunchKernel_spt(function, grid, block, args, shared_bytes, stream); });
+  return captured_call({stream, true}, next().hipLaunchKernel_spt, kDescribeLaunch, function, grid, block, args,
+                       shared_bytes, stream);
 }
 
 hipError_t on_hipModuleLaunchKernel(Entry&, hipFunction_t f, unsigned int grid_x, unsigned int grid_y,
                                     unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                     unsigned int block_z, unsigned int shared_bytes, hipStream_t stream, void** params,
                                     void** extra) {
-  return captured_operation(
-      {stream, false},
-      [&](OperationWriter& to) {
-        return to.kernel(f, KernelForm::kFunction, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
-                         params, extra);
+  return captured_call(
+      {stream, false}, next().hipModuleLaunchKernel,
+      [](OperationWriter& to, hipFunction_t function, unsigned int gx, unsigned int gy, unsigned int gz,
+         unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, hipStream_t, void** arguments,
+         void** packed) {
+        return to.kernel(function, KernelForm::kFunction, {gx, gy, gz}, {bx, by, bz}, shared, arguments, packed);
       },
-      [&] {
-        return next().hipModuleLaunchKernel(f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
-                                            params, extra);
-      });
+      f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, extra);
 }
 
 hipError_t on_hipLaunchHostFunc(Entry&, hipStream_t stream, hipHostFn_t function, void* user) {

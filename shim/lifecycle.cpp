@@ -89,6 +89,9 @@ void pass_through(const char* reason) noexcept {
 /// The slow way of a forwarded entry (forward.S): returns the address to jump to.
 extern "C" __attribute__((visibility("hidden"))) void* gp_forward_slow(std::size_t index) noexcept {
   if (g_mode.load(std::memory_order_acquire) == Mode::kStarting && !t_inside) start();
+  // What is made from inside an entry counts too: a library may change the device in a call of its own.
+  if (kEffects[index] == ForwardEffect::Plain || static_cast<EntryId>(index) == EntryId::hipSetDevice)
+    g_device_changes.fetch_add(1, std::memory_order_acq_rel);
   if (!t_inside && captures_open()) {
     if (kEffects[index] == ForwardEffect::Stream) note_unknown_operation(static_cast<EntryId>(index));
     if (kEffects[index] == ForwardEffect::Plain) note_capture_doubt();

@@ -78,9 +78,68 @@ OpenCaptures& open_captures() {
   return *instance;
 }
 
+/// Sessions that serve no capture. Never destroyed, nor are the sessions.
+class IdleSessions {
+ public:
+  /// Throws std::bad_alloc.
+  std::shared_ptr<CaptureSession> take() {
+    CaptureSession* session = nullptr;
+    {
+      const std::scoped_lock guard(lock_);
+      if (!idle_.empty()) {
+        session = idle_.back();
+        idle_.pop_back();
+      } else {
+        idle_.reserve(++made_);  // so that giving back needs no memory
+      }
+    }
+    if (session == nullptr) session = new CaptureSession;
+    return {session, [](CaptureSession* unused) { idle_sessions().give_back(unused); }};
+  }
+
+  static IdleSessions& idle_sessions() {
+    static IdleSessions* const instance = new IdleSessions;
+    return *instance;
+  }
+
+ private:
+  void give_back(CaptureSession* session) noexcept {
+    {
+      const std::scoped_lock guard(session->lock());
+      session->reset();
+    }
+    const std::scoped_lock guard(lock_);
+    idle_.push_back(session);
+  }
+
+  RankedMutex<LockRank::kCaptureList> lock_;
+  std::vector<CaptureSession*> idle_;
+  std::size_t made_ = 0;
+};
+
+std::shared_ptr<CaptureSession> new_session(StreamArgument origin, const Signature& begin, TreeNode* known,
+                                            CaptureSession::Mode mode, const void* place) {
+  auto session = IdleSessions::idle_sessions().take();
+  const std::scoped_lock guard(session->lock());
+  session->start(origin, begin, known, mode, place);
+  return session;
+}
+
+/// The capture this thread fed last, so that the next operation finds it without the list. Valid while the serial is.
+struct Fed {
+  StreamKey stream;
+  CaptureSession* session;
+  std::uint64_t serial;
+};
+constinit thread_local Fed t_fed{};
+
 /// The capture is over: by its end, its stream's destruction or the runtime's own decision.
 void close(const std::shared_ptr<CaptureSession>& session) noexcept {
   if (!open_captures().remove(session.get())) return;
+  {
+    const std::scoped_lock guard(session->lock());
+    session->close();
+  }
   if (session->walks()) graphs().walk_ended();
   capture_closed();
 }
@@ -112,15 +171,14 @@ constexpr std::uint32_t kZeroSize = 0x100, kSameOperands = 0x200;
 
 }  // namespace
 
-StreamKey stream_key(StreamArgument stream) noexcept {
+StreamKey unnamed_stream_key(StreamArgument stream) noexcept {
   // The address of a thread-local stands for the thread's own stream on a device; small numbers for null streams.
   static thread_local char per_thread[64];
   const auto device = [] { return static_cast<std::size_t>(calling_device()) % sizeof per_thread; };
   const bool null = stream.handle == nullptr;
   if (stream.handle == hipStreamPerThread || (null && stream.per_thread))
     return reinterpret_cast<StreamKey>(&per_thread[device()]);
-  if (null || stream.handle == kStreamLegacy) return 0x100 + device();
-  return reinterpret_cast<StreamKey>(stream.handle);
+  return 0x100 + device();
 }
 
 // --- describing operations ---
@@ -212,6 +270,11 @@ Status OperationWriter::host(hipHostFn_t function, void* user) {
 
 hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward) {
   const StreamKey key = stream_key(stream);
+  if (t_fed.stream == key) {
+    CaptureSession& fed = *t_fed.session;
+    const std::scoped_lock guard(fed.lock());
+    if (fed.serial() == t_fed.serial) return fed.operation(key, stream, describe, forward);
+  }
   const auto session = open_captures().find(key);
   if (session == nullptr) {
     note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
@@ -220,6 +283,7 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
     return result;
   }
   const std::scoped_lock guard(session->lock());
+  t_fed = session->serial() != 0 ? Fed{key, session.get(), session->serial()} : Fed{};
   return session->operation(key, stream, describe, forward);
 }
 
@@ -251,7 +315,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   TreeNode* const known = may_be_virtual && follow ? graphs().walk_begins(begin, &verify) : nullptr;
   using Mode = CaptureSession::Mode;
   const Mode way = known == nullptr ? Mode::kRecord : verify ? Mode::kVerify : Mode::kCompare;
-  auto session = std::make_shared<CaptureSession>(stream, begin, known, way, follow ? place : nullptr);
+  auto session = new_session(stream, begin, known, way, follow ? place : nullptr);
   if (!follow) session->spoil("captures that begin here seldom come back");
   if (!active() || unknown_entries_in_use()) session->spoil("the library does not see every call of this process");
   open_captures().add(key, std::move(session));
@@ -261,7 +325,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
 hipError_t begin_foreign_capture(StreamArgument stream, Forward forward) {
   const hipError_t result = counted_begin(forward);
   if (result != hipSuccess) return result;
-  auto session = std::make_shared<CaptureSession>(stream, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
+  auto session = new_session(stream, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
   session->spoil("captured into a graph of the program's");
   open_captures().add(stream_key(stream), std::move(session));
   return result;

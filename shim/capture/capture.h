@@ -19,6 +19,7 @@
 #include <hip/hip_runtime_api.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "shim/capture/open_captures.h"
 #include "shim/capture/operation.h"
@@ -41,7 +42,11 @@ inline hipStream_t plain_handle(StreamArgument stream) noexcept {
 
 /// One key a stream: null, legacy and per-thread handles are told apart by device and thread.
 using StreamKey = std::uintptr_t;
-StreamKey stream_key(StreamArgument stream) noexcept;
+StreamKey unnamed_stream_key(StreamArgument stream) noexcept;
+inline StreamKey stream_key(StreamArgument stream) noexcept {
+  const auto handle = reinterpret_cast<StreamKey>(stream.handle);
+  return handle > reinterpret_cast<StreamKey>(hipStreamPerThread) ? handle : unnamed_stream_key(stream);
+}
 
 /// Fills in one operation: its signature's kind-specific fields and its payload.
 class OperationWriter {
@@ -83,6 +88,27 @@ inline hipError_t captured_operation(StreamArgument stream, DescribeCall&& descr
     return result;
   }
   return operation_while_capturing(stream, describe, forward);
+}
+
+template <typename DescribeCall, typename... Arguments>
+[[gnu::noinline]] hipError_t captured_call_while_capturing(StreamArgument stream, hipError_t (*next_call)(Arguments...),
+                                                           DescribeCall describe, Arguments... arguments) {
+  return operation_while_capturing(
+      stream, [&](OperationWriter& to) { return describe(to, arguments...); }, [&] { return next_call(arguments...); });
+}
+
+/// The same for the calls that programs make most: `next_call` is forwarded to with these arguments, which `describe`,
+/// a lambda that captures nothing, is given too. So they stay in registers where no capture is open.
+template <typename DescribeCall, typename... Arguments>
+[[gnu::always_inline]] inline hipError_t captured_call(StreamArgument stream, hipError_t (*next_call)(Arguments...),
+                                                       DescribeCall describe,
+                                                       std::type_identity_t<Arguments>... arguments) {
+  if (!captures_open()) [[likely]] {
+    const hipError_t result = next_call(arguments...);
+    stream_work().note_work(plain_handle(stream));
+    return result;
+  }
+  return captured_call_while_capturing(stream, next_call, describe, arguments...);
 }
 
 /// Work on a stream that no template can hold.

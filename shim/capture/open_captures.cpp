@@ -7,6 +7,7 @@ namespace graphpool {
 
 constinit std::atomic<int> g_open_captures{0};
 constinit std::atomic<std::uint64_t> g_capture_doubts{0};
+constinit std::atomic<std::uint64_t> g_device_changes{0};
 
 void capture_opened() noexcept {
   g_open_captures.fetch_add(1, std::memory_order_acq_rel);

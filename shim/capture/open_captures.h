@@ -15,6 +15,9 @@ extern constinit std::atomic<int> g_open_captures;
 /// operation (rule 8).
 extern constinit std::atomic<std::uint64_t> g_capture_doubts;
 
+/// Rises with every call, while a capture is open, that may have changed its thread's current device.
+extern constinit std::atomic<std::uint64_t> g_device_changes;
+
 inline bool captures_open() noexcept { return g_open_captures.load(std::memory_order_acquire) > 0; }
 
 /// One capture began or ended (also by failing, or by its stream's destruction).

@@ -9,6 +9,8 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -52,7 +54,14 @@ struct Signature {
   std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown
   std::uint64_t src_class = 0;
 
-  bool operator==(const Signature& other) const noexcept { return std::memcmp(this, &other, sizeof *this) == 0; }
+  /// Word by word, without a call: the first thing asked of every captured operation.
+  bool operator==(const Signature& other) const noexcept {
+    using Words = std::array<std::uint64_t, 6>;
+    const auto a = std::bit_cast<Words>(*this), b = std::bit_cast<Words>(other);
+    std::uint64_t difference = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+    return difference == 0;
+  }
 };
 static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is compared as memory");
 inline constexpr std::uint16_t kExternalEvent = 0xffff;

@@ -27,6 +27,7 @@ struct TreeNode {
   std::atomic<Template*> graph{nullptr};  ///< set where a recording ends
   std::uint64_t walks = 0;                ///< beginnings, under the engine's lock: captures that might be verified
   std::atomic<std::uint32_t> grid[3]{};   ///< kernels: the largest grid the runtime has accepted here
+  std::atomic<std::uint32_t> expected_bytes{0};  ///< beginnings: the largest binding of a capture that began here
 
   /// Whether a grid is within what the runtime has accepted here (rule 28).
   bool accepts(const std::uint32_t (&wanted)[3]) const noexcept {

@@ -25,21 +25,50 @@ void merge(std::vector<std::uint32_t>& tail, const std::vector<std::uint32_t>& m
 
 }  // namespace
 
-CaptureSession::CaptureSession(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
-                               const void* place)
-    : thread_(pthread_self()),
-      cursor_(mode == Mode::kCompare ? begin : nullptr),
-      expected_(mode == Mode::kVerify ? begin : nullptr),
-      walks_(begin != nullptr),
-      place_(place),
-      doubts_seen_(g_capture_doubts.load(std::memory_order_acquire)) {
+void CaptureSession::start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
+                           const void* place) {
+  static constinit std::atomic<std::uint64_t> last_serial{0};
+  thread_ = pthread_self();
+  begin_ = begin;
+  cursor_ = mode == Mode::kCompare ? begin : nullptr;
+  expected_ = mode == Mode::kVerify ? begin : nullptr;
+  walks_ = begin != nullptr;
+  place_ = place;
+  doubts_seen_ = g_capture_doubts.load(std::memory_order_acquire);
+  serial_ = last_serial.fetch_add(1, std::memory_order_relaxed) + 1;
   streams_.push_back({stream_key(origin), origin.handle, {}});
   if (shell()) {
-    path_.push_back(begin);
+    binding_.reserve(begin->expected_bytes.load(std::memory_order_relaxed));
   } else {
     operations_.push_back({begin_signature, 0, nullptr, {}});
     nodes_.push_back(nullptr);
   }
+}
+
+void CaptureSession::reset() noexcept {
+  serial_ = 0;
+  streams_.clear();
+  events_.clear();
+  binding_ = {};
+  operations_ = {};
+  nodes_ = {};
+  cursor_ = begin_ = expected_ = nullptr;
+  place_ = nullptr;
+  walks_ = lost_ = invalid_ = false;
+  spoilt_ = nullptr;
+  materialised_ = {};
+  device_ = -1;
+}
+
+/// The calling thread's current device (rule 14). The thread that feeds the capture is one, and every call that could
+/// change its device while a capture is open is counted, so the runtime is asked once.
+int CaptureSession::device() noexcept {
+  const std::uint64_t changes = g_device_changes.load(std::memory_order_acquire);
+  if (device_ < 0 || changes != device_changes_seen_) {
+    device_ = calling_device();
+    device_changes_seen_ = changes;
+  }
+  return device_;
 }
 
 CaptureSession::Stream* CaptureSession::find_stream(StreamKey key) noexcept {
@@ -113,7 +142,6 @@ TreeNode* CaptureSession::step(const Signature& signature) {
   TreeNode* const child = child_of(*cursor_, signature);
   if (child == nullptr) return nullptr;
   cursor_ = child;
-  path_.push_back(child);
   return child;
 }
 
@@ -157,7 +185,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     spoil("an operation that cannot be compared");
     return forward();
   }
-  signature.device = static_cast<std::int16_t>(calling_device());
+  signature.device = static_cast<std::int16_t>(device());
   signature.payload_bytes = static_cast<std::uint32_t>(binding_.size() - offset);
 
   if (shell()) {
@@ -255,11 +283,12 @@ bool CaptureSession::set_dependencies(hipStream_t stream, const std::vector<std:
 /// Makes a shell real: it is the real capture already, so what was withheld is issued into it, each operation behind
 /// the nodes it depends on; then every stream's last nodes are what they would have been.
 void CaptureSession::materialise(const char* why, const Signature* own) {
-  materialised_ = describe_materialisation(why, *cursor_, path_.size(), own);
+  materialised_ = describe_materialisation(why, *cursor_, std::size_t{cursor_->index} + 1, own);
   const SavedDevice device;
-  std::vector<const TreeNode*> path = std::move(path_);
-  path_.clear();
-  cursor_ = nullptr;
+  std::vector<const TreeNode*> path;
+  for (const TreeNode* matched = std::exchange(cursor_, nullptr); matched != nullptr; matched = matched->parent)
+    path.push_back(matched);
+  std::reverse(path.begin(), path.end());
   bool complete = true;
   for (const TreeNode* step : path) {
     const Operation& operation = step->operation;
@@ -305,6 +334,8 @@ bool CaptureSession::matches(hipGraph_t graph, const char** why, std::uint32_t* 
 TreeNode* CaptureSession::matched_end() {
   TreeNode* const found = cursor_->find(kEndSignature);
   if (found == nullptr) return nullptr;
+  if (begin_->expected_bytes.load(std::memory_order_relaxed) < binding_.size())
+    begin_->expected_bytes.store(static_cast<std::uint32_t>(binding_.size()), std::memory_order_relaxed);
   const Template* const of = found->graph.load(std::memory_order_acquire);
   return of != nullptr && of->rebuildable.load(std::memory_order_acquire) ? found : nullptr;
 }

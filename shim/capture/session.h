@@ -1,4 +1,8 @@
 // session.h: one open capture. See capture.h for its life; this is the state behind it. Guarded by its own lock.
+//
+// Objects are used again for later captures and never freed: a thread may look at a session it fed before, under its
+// lock, and sees by the serial whether it is still that capture. In a shell an operation costs a compare and a copy of
+// its payload: no allocation, no call of the runtime.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -34,9 +38,15 @@ class CaptureSession {
     kCompare,  ///< it is a shell: compared with the tree
     kVerify,   ///< it is recorded, and the tree walked beside it
   };
-  /// `begin`: where such captures start in the tree; null: nowhere. `place`: whose call began it.
-  CaptureSession(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
-                 const void* place);
+  /// Sets up for a capture that has begun. `begin`: where such captures start in the tree; null: nowhere. `place`:
+  /// whose call began it.
+  void start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode, const void* place);
+  /// The capture is over: nobody finds it any more.
+  void close() noexcept { serial_ = 0; }
+  /// Nobody refers to the capture: lets go of what it held.
+  void reset() noexcept;
+  /// Which capture this is; 0: none that is open.
+  std::uint64_t serial() const noexcept { return serial_; }
 
   hipError_t operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward);
   hipError_t record(StreamKey key, hipEvent_t event, Forward forward);
@@ -102,26 +112,30 @@ class CaptureSession {
   TreeNode* child_of(const TreeNode& at, const Signature& signature) const;
   /// The same beside a real capture that is to be verified.
   void expect(const Signature& signature);
+  int device() noexcept;
 
   RankedMutex<LockRank::kCapture> lock_;
-  pthread_t thread_;
+  std::uint64_t serial_ = 0;
+  pthread_t thread_{};
   std::vector<Stream> streams_;  ///< the first one is the origin
   std::vector<Event> events_;
   Binding binding_;
 
-  TreeNode* cursor_ = nullptr;         ///< shell: the last node matched
-  std::vector<const TreeNode*> path_;  ///< shell: what was matched, beginning included
-  TreeNode* expected_ = nullptr;       ///< verified: where a shell would be
+  TreeNode* cursor_ = nullptr;    ///< shell: the last node matched; what was matched before are its parents
+  TreeNode* begin_ = nullptr;     ///< where the shell began
+  TreeNode* expected_ = nullptr;  ///< verified: where a shell would be
 
   std::vector<Operation> operations_;  ///< real: what was recorded, beginning included
   std::vector<hipGraphNode_t> nodes_;  ///< real: the node of each operation, null for those without
-  const bool walks_;
-  const void* const place_;
+  bool walks_ = false;
+  const void* place_ = nullptr;
   const char* spoilt_ = nullptr;
   Materialisation materialised_;
   bool lost_ = false;
-  std::uint64_t doubts_seen_;  ///< g_capture_doubts when the runtime was last asked
-  bool invalid_ = false;       ///< the runtime has invalidated the capture: everything is forwarded
+  std::uint64_t doubts_seen_ = 0;  ///< g_capture_doubts when the runtime was last asked
+  bool invalid_ = false;           ///< the runtime has invalidated the capture: everything is forwarded
+  int device_ = -1;                ///< the feeding thread's current device; -1: not asked yet
+  std::uint64_t device_changes_seen_ = 0;
 };
 
 }  // namespace graphpool

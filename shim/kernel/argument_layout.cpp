@@ -6,6 +6,20 @@ namespace {
 // HIP_LAUNCH_PARAM_*: part of the ABI, the same in every release.
 constexpr std::uintptr_t kParamEnd = 3, kParamBufferPointer = 1, kParamBufferSize = 2;
 
+/// Nearly every argument is a pointer or an int: no call for those.
+void copy_argument(std::byte* to, const void* from, std::size_t bytes) noexcept {
+  switch (bytes) {
+    case 8:
+      std::memcpy(to, from, 8);
+      break;
+    case 4:
+      std::memcpy(to, from, 4);
+      break;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
 std::uintptr_t word_of(const void* pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 }  // namespace
@@ -38,10 +52,10 @@ Status ArgumentLayout::pack(void* const* params, std::byte* segment) const noexc
   if (!plain_) return Status::kUnsupported;
   if (arguments_.empty()) return Status::kOk;
   if (params == nullptr) return Status::kMalformed;
-  std::memset(segment, 0, bytes_);
+  if (runs_.front().bytes != bytes_) std::memset(segment, 0, bytes_);
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     if (params[i] == nullptr) return Status::kMalformed;
-    std::memcpy(segment + arguments_[i].offset, params[i], arguments_[i].bytes);
+    copy_argument(segment + arguments_[i].offset, params[i], arguments_[i].bytes);
   }
   return Status::kOk;
 }

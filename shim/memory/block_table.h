@@ -149,7 +149,7 @@ class BlockTable {
   struct Leaf {
     std::array<Slot, kFan> pages{};
     std::array<std::atomic<Block*>, kParts> parts{};  ///< a block that covers the whole part
-    std::size_t entries = 0;  ///< blocks in all slots; under the lock
+    std::size_t entries = 0;                          ///< blocks in all slots; under the lock
   };
   struct Region {
     std::array<std::atomic<Leaf*>, kFan> leaves{};

@@ -8,10 +8,10 @@
 #include "shim/memory/hip_scope.h"
 
 namespace graphpool {
-namespace {
 
-/// Its address tells threads apart.
-thread_local char t_thread_token;
+constinit thread_local char t_thread_token __attribute__((tls_model("initial-exec"))) = 0;
+
+namespace {
 
 bool valid_device(int device) noexcept { return device >= 0 && device < kMaxDevices; }
 
@@ -32,11 +32,7 @@ void StreamWork::note_other(hipStream_t stream) noexcept {
     // In this order: whoever sees the count sees this owner or a later one.
     const void* before = per_thread_owner_.exchange(&t_thread_token);
     if (before != nullptr && before != &t_thread_token) per_thread_shared_.store(true);
-    per_thread_.submitted.fetch_add(1);
-    return;
-  }
-  if (!is_handle(stream)) {
-    null_.submitted.fetch_add(1);
+    per_thread_.submitted.add();
     return;
   }
   // A stream made before we were active, or by a way we do not see.
@@ -52,7 +48,7 @@ void StreamWork::note_other(hipStream_t stream) noexcept {
   }
   created(stream, device);
   if (StreamEntry* entry = find(stream)) {
-    entry->work.submitted.fetch_add(1);
+    entry->work.submitted.add();
     if (!entry->listed.load()) list(entry);
   } else {
     note_work_anywhere();
@@ -85,9 +81,10 @@ void StreamWork::tidy_busy(Device& device) noexcept {
         *keep++ = entry;
         continue;
       }
-      // note_work counts first and looks at `listed` then: one of the two sees the other.
+      // note_work counts first and looks at `listed` then. Where there is a barrier in between, one of the two sees the
+      // other; where another thread adds without one, the stream stays listed.
       entry->listed.store(false);
-      if (entry->work.busy()) {
+      if (entry->work.busy() || !entry->work.submitted.only_caller_adds_plainly()) {
         entry->listed.store(true);
         *keep++ = entry;
       }
@@ -136,7 +133,7 @@ void StreamWork::before_destroy(hipStream_t stream) noexcept {
   if (entry->work.busy()) {
     DeviceScope current(entry->device.load());
     const bool joined = !captures_open() && current.ok() && prepare(device) && join(device, stream);
-    (joined ? device.left : device.lost).submitted.fetch_add(1);
+    (joined ? device.left : device.lost).submitted.add();
   }
   entry->stream.store(nullptr);
   tidy_busy(device);
@@ -181,7 +178,8 @@ bool StreamWork::is_idle(int device) noexcept {
   if (state.busy_count.load() == 0) return true;
   std::lock_guard guard(lock_);
   tidy_busy(state);
-  return state.busy.empty();
+  return std::none_of(state.busy.begin(), state.busy.end(),
+                      [](const StreamEntry* entry) { return entry->work.busy(); });
 }
 
 /// Makes what fences need. The device is current.
@@ -231,6 +229,7 @@ Fence* StreamWork::make_locked(int device, hipStream_t only, bool all) {
     left_busy = state.left.busy();
     if (left_busy) marks.push_back({&state.left.completed, state.left.submitted.load()});
     for (StreamEntry* entry : state.busy) {
+      if (!entry->work.busy()) continue;
       marks.push_back({&entry->work.completed, entry->work.submitted.load()});
       streams.push_back(entry);
     }
@@ -383,11 +382,6 @@ void StreamWork::device_reset(int device) noexcept {
   state.busy_count.store(0);
   for (CommonCount* count : {&null_, &per_thread_, &anywhere_}) complete({count->mark(device)});
   for (WorkCount* count : {&state.left, &state.lost}) complete({{&count->completed, count->submitted.load()}});
-}
-
-StreamWork& stream_work() noexcept {
-  static auto* const instance = new StreamWork;
-  return *instance;
 }
 
 }  // namespace graphpool

@@ -15,8 +15,9 @@
 // and the caller lets the program's own call do what it does.
 //
 // Order: a capture begins under the same lock as a fence is made (capture_begins), so no event of ours gets into one.
-// Threads: any. note_work: one hash lookup and one atomic increment, no lock once the stream is known. Lock rank
-// kStreams, held over event records only, which do not wait. Units: counts of enqueued operations.
+// Threads: any. note_work: one hash lookup and one increment, without a barrier in the thread that used the stream
+// first; no lock once the stream is known. Lock rank kStreams, held over event records only, which do not wait. Units:
+// counts of enqueued operations.
 #pragma once
 
 #include <array>
@@ -32,14 +33,49 @@ namespace graphpool {
 
 inline constexpr int kMaxDevices = 64;
 
+/// Its address tells threads apart. A later thread may have the address of one that has ended, and then takes over what
+/// was that thread's: nothing of the two can overlap.
+extern constinit thread_local char t_thread_token __attribute__((tls_model("initial-exec")));
+
+/// How much was enqueued somewhere. The first thread that adds owns a part of the count which only it writes: adding
+/// there is a plain store. That another thread's launch is seen without a barrier is not needed: it counts for a wait
+/// only when the program has ordered the two itself, and then its own synchronisation makes the store visible.
+class Submitted {
+ public:
+  void add() noexcept {
+    if (owned_by_caller()) [[likely]]
+      owned_.store(owned_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    else
+      add_shared();
+  }
+  std::uint64_t load() const noexcept {
+    return shared_.load(std::memory_order_acquire) + owned_.load(std::memory_order_acquire);
+  }
+  /// Whether every add() that is under way in another thread is a barrier.
+  bool only_caller_adds_plainly() const noexcept {
+    const void* const owner = owner_.load();
+    return owner == nullptr || owner == &t_thread_token;
+  }
+
+ private:
+  bool owned_by_caller() const noexcept { return owner_.load(std::memory_order_relaxed) == &t_thread_token; }
+  void add_shared() noexcept {
+    const void* nobody = nullptr;
+    if (owner_.load(std::memory_order_relaxed) == nullptr) owner_.compare_exchange_strong(nobody, &t_thread_token);
+    shared_.fetch_add(1);
+  }
+
+  std::atomic<const void*> owner_{nullptr};
+  std::atomic<std::uint64_t> owned_{0};
+  std::atomic<std::uint64_t> shared_{0};
+};
+
 /// How much was enqueued somewhere, and how much of it is known to be complete.
 struct WorkCount {
-  std::atomic<std::uint64_t> submitted{0};
+  Submitted submitted;
   std::atomic<std::uint64_t> completed{0};
 
-  bool busy() const noexcept {
-    return submitted.load(std::memory_order_acquire) != completed.load(std::memory_order_acquire);
-  }
+  bool busy() const noexcept { return submitted.load() != completed.load(std::memory_order_acquire); }
 };
 
 /// A count to be taken as complete once something has been waited for.
@@ -81,17 +117,20 @@ class StreamWork {
   void note_work(hipStream_t stream) noexcept {
     if (is_handle(stream)) {
       if (StreamEntry* entry = find(stream)) {
-        entry->work.submitted.fetch_add(1);
+        entry->work.submitted.add();
         if (!entry->listed.load()) list(entry);
         return;
       }
+    } else if (stream != hipStreamPerThread) {
+      null_.submitted.add();
+      return;
     }
     note_other(stream);
   }
 
   /// Something was enqueued we do not know where, for instance by a function without a body. Until the next real free
   /// or synchronisation of a device, its frees are the runtime's.
-  void note_work_anywhere() noexcept { anywhere_.submitted.fetch_add(1); }
+  void note_work_anywhere() noexcept { anywhere_.submitted.add(); }
 
   void created(hipStream_t stream, int device) noexcept;
   /// Before the stream's destruction is forwarded: its outstanding work stays known.
@@ -144,7 +183,7 @@ class StreamWork {
   };
   /// Work without a stream handle: counted for all devices together, known complete for each.
   struct CommonCount {
-    std::atomic<std::uint64_t> submitted{0};
+    Submitted submitted;
     std::array<std::atomic<std::uint64_t>, kMaxDevices> completed{};
 
     bool busy(int device) const noexcept {
@@ -157,7 +196,7 @@ class StreamWork {
     hipStream_t after_null = nullptr;  ///< blocking: comes after the null stream's work
     hipEvent_t scratch = nullptr;      ///< recorded on a stream, then waited for by `waiter`, then free again
     std::vector<hipEvent_t> events;    ///< unused events of fences
-    std::vector<StreamEntry*> busy;    ///< streams whose count has moved since they were last known idle
+    std::vector<StreamEntry*> busy;    ///< every stream whose count has moved since it was last known idle, and others
     std::atomic<std::size_t> busy_count{0};
     WorkCount left;                       ///< work of destroyed streams that `waiter` waits for
     WorkCount lost;                       ///< work of destroyed streams that nothing waits for
@@ -204,7 +243,10 @@ class StreamWork {
   std::array<Device, kMaxDevices> devices_{};
 };
 
-/// The process's own.
-StreamWork& stream_work() noexcept;
+/// The process's own. Never destroyed.
+inline StreamWork& stream_work() noexcept {
+  static auto* const instance = new StreamWork;
+  return *instance;
+}
 
 }  // namespace graphpool
