@@ -3,7 +3,6 @@
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "shim/capture/open_captures.h"
 #include "shim/lock_rank.h"
@@ -11,15 +10,21 @@
 #include "shim/restore.h"
 
 namespace graphpool {
+
+/// One stream, as long as it is alive or a mark names it.
+struct StreamState {
+  std::atomic<std::uint64_t> waited{0};  ///< launches up to this number are complete
+  std::atomic<bool> destroyed{false};    ///< its handle must not be used any more
+};
+
 namespace {
 
 constinit std::atomic<std::uint64_t> g_clock{0};
 
 struct Waits {
   RankedMutex<LockRank::kStreams> lock;
-  std::unordered_map<StreamKey, std::uint64_t> streams;  ///< waited up to this number
-  std::unordered_map<int, std::uint64_t> devices;
-  std::unordered_map<StreamKey, std::uint64_t> destroyed;  ///< handles that were destroyed, and when
+  std::unordered_map<StreamKey, std::shared_ptr<StreamState>> streams;  ///< those alive
+  std::unordered_map<int, std::uint64_t> devices;                       ///< waited up to this number
 };
 
 Waits& waits() {
@@ -27,23 +32,25 @@ Waits& waits() {
   return *instance;
 }
 
-template <typename Map, typename Key>
-std::uint64_t value_of(const Map& map, const Key& key) {
-  const auto found = map.find(key);
-  return found == map.end() ? 0 : found->second;
-}
-
-bool known_complete(StreamKey key, int device, std::uint64_t number) noexcept {
+std::shared_ptr<StreamState> state_of(StreamKey key) {
   Waits& all = waits();
   const std::scoped_lock guard(all.lock);
-  return value_of(all.streams, key) >= number || value_of(all.devices, device) >= number;
+  std::shared_ptr<StreamState>& state = all.streams[key];
+  if (state == nullptr) state = std::make_shared<StreamState>();
+  return state;
 }
 
-/// False when the handle was destroyed after this launch: it may be another stream by now, or none.
-bool handle_is_good(StreamKey key, std::uint64_t number) noexcept {
+void raise(std::atomic<std::uint64_t>& value, std::uint64_t to) noexcept {
+  std::uint64_t now = value.load(std::memory_order_relaxed);
+  while (now < to && !value.compare_exchange_weak(now, to, std::memory_order_acq_rel)) {
+  }
+}
+
+bool device_complete(int device, std::uint64_t number) noexcept {
   Waits& all = waits();
   const std::scoped_lock guard(all.lock);
-  return value_of(all.destroyed, key) < number;
+  const auto found = all.devices.find(device);
+  return found != all.devices.end() && found->second >= number;
 }
 
 /// Whether an event of ours might get into a capture of the stream.
@@ -60,8 +67,9 @@ std::uint64_t next_launch() noexcept { return g_clock.fetch_add(1, std::memory_o
 void stream_waited(StreamKey stream, std::uint64_t clock) noexcept {
   Waits& all = waits();
   const std::scoped_lock guard(all.lock);
-  std::uint64_t& waited = all.streams[stream];
-  if (waited < clock) waited = clock;
+  // A stream no launch was made on has nothing to remember.
+  const auto found = all.streams.find(stream);
+  if (found != all.streams.end()) raise(found->second->waited, clock);
 }
 
 void device_waited(int device, std::uint64_t clock) noexcept {
@@ -72,11 +80,18 @@ void device_waited(int device, std::uint64_t clock) noexcept {
 }
 
 void launches_stream_destroyed(StreamKey stream) noexcept {
-  const std::uint64_t now = next_launch();
   Waits& all = waits();
   const std::scoped_lock guard(all.lock);
-  all.streams.erase(stream);
-  all.destroyed[stream] = now;
+  const auto found = all.streams.find(stream);
+  if (found == all.streams.end()) return;
+  found->second->destroyed.store(true, std::memory_order_release);
+  all.streams.erase(found);
+}
+
+std::size_t streams_known() noexcept {
+  Waits& all = waits();
+  const std::scoped_lock guard(all.lock);
+  return all.streams.size();
 }
 
 /// A private event behind one launch.
@@ -103,16 +118,17 @@ class LaunchMarks::Event {
 
 void LaunchMarks::add(StreamKey key, hipStream_t stream, int device, std::uint64_t number) {
   for (Mark& mark : marks_) {
-    if (mark.key != key || !handle_is_good(key, mark.number)) continue;
+    if (mark.key != key || mark.state->destroyed.load(std::memory_order_acquire)) continue;
     mark.number = number;
     mark.event.reset();
     return;
   }
-  marks_.push_back({key, stream, device, number, nullptr});
+  marks_.push_back({key, stream, device, number, state_of(key), nullptr});
 }
 
 bool LaunchMarks::complete(const Mark& mark) noexcept {
-  if (known_complete(mark.key, mark.device, mark.number)) return true;
+  if (mark.state->waited.load(std::memory_order_acquire) >= mark.number || device_complete(mark.device, mark.number))
+    return true;
   // Asking for an event whose stream is capturing would invalidate the capture.
   if (mark.event == nullptr || captures_open()) return false;
   const LastErrorScope last_error;
@@ -128,7 +144,7 @@ void LaunchMarks::seal() {
   const LastErrorScope last_error;
   const SavedDevice device;
   for (Mark& mark : marks_) {
-    if (mark.event != nullptr || complete(mark) || !handle_is_good(mark.key, mark.number)) continue;
+    if (mark.event != nullptr || complete(mark) || mark.state->destroyed.load()) continue;
     if (captures_open() && may_capture(mark.stream)) continue;
     device.set(mark.device);
     mark.event = Event::record(mark.stream);

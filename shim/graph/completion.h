@@ -2,7 +2,9 @@
 // from private events; never by waiting (rule 20).
 //
 // Every launch takes a number. When the program waits for a stream or a device, all launches there with a smaller
-// number are complete. Threads: any; one short lock (rank kStreams).
+// number are complete. What is known of a stream is kept from its first wait or launch until it is destroyed, and then
+// by the marks that still name it: another stream with its handle is another one. Threads: any; one short lock (rank
+// kStreams), not taken where a graph is launched where it was launched before.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -22,6 +24,11 @@ std::uint64_t next_launch() noexcept;
 /// The program has waited: everything up to `clock` is complete on the stream, or on all streams of the device.
 void stream_waited(StreamKey stream, std::uint64_t clock) noexcept;
 void device_waited(int device, std::uint64_t clock) noexcept;
+
+struct StreamState;
+
+/// How many streams are known: bounded by those alive.
+std::size_t streams_known() noexcept;
 
 /// The launches of one exec that may still run.
 class LaunchMarks {
@@ -52,6 +59,7 @@ class LaunchMarks {
     hipStream_t stream;
     int device;
     std::uint64_t number;
+    std::shared_ptr<StreamState> state;
     std::shared_ptr<Event> event;  ///< null: not sealed
   };
   static bool complete(const Mark& mark) noexcept;

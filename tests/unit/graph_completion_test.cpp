@@ -214,6 +214,32 @@ TEST_F(Completion, a_new_stream_with_an_old_handle_is_another) {
   EXPECT_FALSE(marks.complete()) << "the old stream's launch is still unknown";
 }
 
+TEST_F(Completion, a_wait_for_a_new_stream_says_nothing_of_an_old_one_with_its_handle) {
+  LaunchMarks marks, others;
+  const hipStream_t here = stream();
+  launch(marks, here);
+  launches_stream_destroyed(key(here));
+  launch(others, here);
+  stream_waited(key(here), launch_clock());
+  EXPECT_TRUE(others.complete());
+  EXPECT_FALSE(marks.complete());
+}
+
+TEST_F(Completion, rule_30_streams_that_come_and_go_leave_nothing) {
+  const std::size_t before = streams_known();
+  for (int i = 0; i < 1000; ++i) {
+    LaunchMarks marks;
+    const hipStream_t here = stream();
+    launch(marks, here);
+    stream_waited(key(here), launch_clock());
+    EXPECT_TRUE(marks.complete());
+    launches_stream_destroyed(key(here));
+    stream_waited(key(stream()), launch_clock());
+    launches_stream_destroyed(key(stream()));
+  }
+  EXPECT_EQ(streams_known(), before);
+}
+
 TEST_F(Completion, rule_03_other_streams_wait_and_the_same_does_not) {
   LaunchMarks marks;
   const hipStream_t here = stream(), there = stream();
