@@ -91,6 +91,45 @@ TEST_P(Differs, the_other_sequence_is_captured_as_it_is) {
 
 INSTANTIATE_TEST_SUITE_P(Positions, Differs, testing::Range(0, 5));
 
+TEST(Matching, changed_device_inside_a_capture_is_another_operation_rule_14) {
+  int devices = 0;
+  OK(hipGetDeviceCount(&devices));
+  ASSERT_EQ(2, devices);
+  const Stream stream;
+  int ran = 0;
+  const auto count = [](void* counter) { ++*static_cast<int*>(counter); };
+  const auto calls_of = [&](int device) {
+    const Since since({"hipLaunchHostFunc"});
+    step(stream, [&] {
+      OK(hipLaunchHostFunc(stream, count, &ran));
+      OK(hipSetDevice(device));
+      OK(hipLaunchHostFunc(stream, count, &ran));
+      OK(hipSetDevice(0));
+    });
+    return since["hipLaunchHostFunc"];
+  };
+  EXPECT_EQ(2, calls_of(0));
+  EXPECT_EQ(under_library() ? 0 : 2, calls_of(0));
+  EXPECT_EQ(2, calls_of(1)) << "the second is another operation";
+  EXPECT_EQ(6, ran);
+}
+
+TEST(Matching, a_capture_that_follows_another_on_its_stream_is_its_own) {
+  const Stream stream, second;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<int> constants = {1, 2};
+    step(stream, [&] { sequence(stream, buffer, constants); });
+    // Not captured, on the stream that was last captured.
+    sequence(stream, buffer, {3});
+    OK(hipStreamSynchronize(stream));
+    step(second, [&] { sequence(second, buffer, {4}); });
+    value = expected(value, {1, 2, 3, 4});
+    EXPECT_EQ(value, buffer.value()) << "round " << i;
+  }
+}
+
 TEST(Matching, shorter_longer_and_prefix_sequences) {
   const Stream stream;
   const Buffer buffer;
