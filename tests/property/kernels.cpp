@@ -1,0 +1,155 @@
+#include "kernels.h"
+
+#include <hip/hiprtc.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+namespace property {
+namespace {
+
+constexpr const char* kSource = R"(
+  struct Pad { char c; int a; short s; long long b; char d; };
+  struct In { char c; int* p; short s; int a; };
+  #define I int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)
+  extern "C" __global__ void mix(int* p, int n, int a) { I p[i] = p[i] * 31 + a; }
+  extern "C" __global__ void set(int* p, int n, int a) { I p[i] = a + i; }
+  extern "C" __global__ void join(int* p, const int* q, int n) { I p[i] = p[i] * 17 + q[i]; }
+  extern "C" __global__ void padded(int* p, int n, Pad x) { I p[i] = p[i] * 29 + x.c + x.a + x.s + (int)x.b + x.d; }
+  extern "C" __global__ void inner(In x, int n) { I x.p[i] = x.p[i] * 23 + x.c + x.s + x.a; }
+  extern "C" __global__ void shared(int* p, int n, int a) {
+    extern __shared__ int line[];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    line[threadIdx.x] = i < n ? p[i] : 0;
+    __syncthreads();
+    if (i < n) p[i] = p[i] * 3 + line[blockDim.x - 1 - threadIdx.x] + a;
+  }
+  extern "C" __global__ void wide(int* p, int n, char a, double d, short s, float f) {
+    I p[i] = p[i] * 13 + a + (int)d + s + (int)f;
+  }
+  extern "C" __global__ void slow(int* p, int n, int a) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) for (volatile int k = 0; k < 100000; ++k) {}
+    I p[i] = p[i] * 19 + a;
+  }
+  extern "C" __global__ void nothing() {}
+)";
+constexpr const char* kNames[] = {"mix", "set", "join", "padded", "inner", "shared", "wide", "slow", "nothing"};
+static_assert(std::size(kNames) == Work::Nothing + 1);
+
+struct Pad {
+  char c;
+  int a;
+  short s;
+  long long b;
+  char d;
+};
+struct In {
+  char c;
+  int* p;
+  short s;
+  int a;
+};
+
+void must(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "cannot set up: %s\n", what);
+  std::exit(2);
+}
+
+/// Noise in all bytes, so that what members leave free keeps it.
+template <typename Struct>
+void noise(Struct* value) {
+  static thread_local std::minstd_rand random(std::random_device{}());
+  for (std::size_t i = 0; i < sizeof *value; ++i)
+    reinterpret_cast<unsigned char*>(value)[i] = static_cast<unsigned char>(random() >> 8);
+}
+
+}  // namespace
+
+Kernels::Kernels() {
+  hiprtcProgram program;
+  must(hiprtcCreateProgram(&program, kSource, "property.hip", 0, nullptr, nullptr) == HIPRTC_SUCCESS,
+       "hiprtcCreateProgram");
+  must(hiprtcCompileProgram(program, 0, nullptr) == HIPRTC_SUCCESS, "hiprtcCompileProgram");
+  std::size_t bytes = 0;
+  must(hiprtcGetCodeSize(program, &bytes) == HIPRTC_SUCCESS, "hiprtcGetCodeSize");
+  std::vector<char> code(bytes);
+  must(hiprtcGetCode(program, code.data()) == HIPRTC_SUCCESS, "hiprtcGetCode");
+  must(hiprtcDestroyProgram(&program) == HIPRTC_SUCCESS, "hiprtcDestroyProgram");
+  int devices = 0;
+  must(hipGetDeviceCount(&devices) == hipSuccess && devices > 0, "hipGetDeviceCount");
+  functions_.resize(static_cast<std::size_t>(devices));
+  for (int device = 0; device < devices; ++device) {
+    hipModule_t module;
+    must(hipSetDevice(device) == hipSuccess, "hipSetDevice");
+    must(hipModuleLoadData(&module, code.data()) == hipSuccess, "hipModuleLoadData");
+    for (const char* name : kNames) {
+      hipFunction_t function = nullptr;
+      must(hipModuleGetFunction(&function, module, name) == hipSuccess, "hipModuleGetFunction");
+      functions_[static_cast<std::size_t>(device)].push_back(function);
+    }
+  }
+  must(hipSetDevice(0) == hipSuccess, "hipSetDevice");
+}
+
+template <typename Value>
+void Arguments::add(const Value& value) {
+  used_ = (used_ + alignof(Value) - 1) / alignof(Value) * alignof(Value);
+  std::memcpy(bytes_ + used_, &value, sizeof value);
+  pointers_.push_back(bytes_ + used_);
+  used_ += sizeof value;
+}
+
+Arguments::Arguments(const Work& work, int* dst, const int* src, int count) {
+  noise(&bytes_);
+  const int value = static_cast<int>(work.value);
+  switch (work.what) {
+    case Work::Mix:
+    case Work::Set:
+    case Work::Shared:
+    case Work::Slow:
+      add(dst), add(count), add(value);
+      break;
+    case Work::Join:
+      add(dst), add(src), add(count);
+      break;
+    case Work::Padded: {
+      Pad pad;
+      noise(&pad);
+      pad.c = 3, pad.a = value, pad.s = 5, pad.b = value + 7, pad.d = 11;
+      add(dst), add(count), add(pad);
+      break;
+    }
+    case Work::Inner: {
+      In in;
+      noise(&in);
+      in.c = 3, in.p = dst, in.s = 5, in.a = value;
+      add(in), add(count);
+      break;
+    }
+    case Work::Wide:
+      add(dst), add(count), add(static_cast<char>(value % 100)), add(value * 1.5),
+          add(static_cast<short>(value % 1000)), add(static_cast<float>(value));
+      break;
+    default:
+      break;
+  }
+}
+
+Arguments::~Arguments() {
+  std::memset(bytes_, 0xA5, sizeof bytes_);
+  for (void*& pointer : pointers_) pointer = reinterpret_cast<void*>(std::uintptr_t{0xA5A5A5A5});
+}
+
+void** Arguments::extra() {
+  extra_[0] = HIP_LAUNCH_PARAM_BUFFER_POINTER;
+  extra_[1] = bytes_;
+  extra_[2] = HIP_LAUNCH_PARAM_BUFFER_SIZE;
+  extra_[3] = &used_;
+  extra_[4] = HIP_LAUNCH_PARAM_END;
+  return extra_;
+}
+
+}  // namespace property

@@ -1,0 +1,516 @@
+#include "machine.h"
+
+#include <algorithm>
+
+namespace property {
+namespace {
+
+constexpr std::size_t kMostNodes = 60;
+
+bool overlap(const Access& a, const Access& b) {
+  return a.buffer == b.buffer && a.generation == b.generation && a.first < b.first + b.parts &&
+         b.first < a.first + a.parts;
+}
+
+}  // namespace
+
+bool Features::set(const std::string& name) {
+  const std::pair<const char*, bool*> all[] = {{"exec_serial", &exec_serial},
+                                               {"params_at_node", &params_at_node},
+                                               {"free_waits", &free_waits},
+                                               {"swallowed", &swallowed},
+                                               {"whole_buffers", &whole_buffers},
+                                               {"no_mem_info", &no_mem_info},
+                                               {"inject", &inject},
+                                               {"armed", &armed},
+                                               {"frees_captured", &frees_captured}};
+  for (const auto& [known, field] : all)
+    if (name == known) return *field = true;
+  return false;
+}
+
+Machine::Machine(const Kernels& kernels, const Features& features, Threads& threads, std::string* transcript)
+    : kernels_(kernels), features_(features), threads_(threads), transcript_(*transcript) {
+  const auto fixed = [&](int device) {
+    Stream stream;
+    stream.live = true;
+    stream.device = device;
+    stream.agent = add_agent(device);
+    return stream;
+  };
+  for (int device = 0; device < devices(); ++device) {
+    null_streams_.push_back(fixed(device));
+    for (auto& streams : thread_streams_) streams.push_back(fixed(device));
+  }
+}
+
+Machine::~Machine() = default;
+
+// --- ordering ---
+
+std::size_t Machine::add_agent(int device) {
+  agents_.push_back({device});
+  clocks_.emplace_back();
+  return agents_.size() - 1;
+}
+
+void Machine::joined(Clock* clock, const Clock& other) const {
+  if (clock->size() < other.size()) clock->resize(other.size());
+  for (std::size_t i = 0; i < other.size(); ++i) (*clock)[i] = std::max((*clock)[i], other[i]);
+}
+
+bool Machine::covers(const Clock& clock, const Stamp& stamp) {
+  return stamp.agent < clock.size() && clock[stamp.agent] >= stamp.number;
+}
+
+/// What has certainly happened before the next piece of work of the stream starts.
+Clock Machine::clock_of_next(Stream& stream) const {
+  Clock clock = clocks_[stream.agent];
+  joined(&clock, host_);
+  const Stream& null_stream = null_streams_[static_cast<std::size_t>(stream.device)];
+  if (&stream == &null_stream) {
+    for (const Stream& other : streams_)
+      if (other.live && other.blocking && other.device == stream.device) joined(&clock, clocks_[other.agent]);
+    for (const auto& streams : thread_streams_)
+      joined(&clock, clocks_[streams[static_cast<std::size_t>(stream.device)].agent]);
+  } else if (stream.blocking) {
+    joined(&clock, clocks_[null_stream.agent]);
+  }
+  return clock;
+}
+
+Stamp Machine::enqueue(Stream& stream) {
+  Clock clock = clock_of_next(stream);
+  if (clock.size() <= stream.agent) clock.resize(stream.agent + 1);
+  const std::uint32_t number = ++clock[stream.agent];
+  clock_of(stream) = std::move(clock);
+  return {stream.agent, number};
+}
+
+bool Machine::ready(const std::vector<Access>& accesses, const Clock& clock, Obstacle* obstacle) const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> written;  // by this very work, before
+  const auto race = [&](const Stamp& stamp) {
+    if (stamp.number == 0 || covers(clock, stamp)) return false;
+    *obstacle = {false, true, 0, 0, stamp.agent};
+    return true;
+  };
+  for (const Access& access : accesses) {
+    const Buffer& target = buffer(access.buffer);
+    if (!target.live || target.generation != access.generation || access.first + access.parts > kParts) return false;
+    for (std::int64_t i = access.first; i < access.first + access.parts; ++i) {
+      const Buffer::Part& part = target.parts[i];
+      if (race(part.write)) return false;
+      if (access.write)
+        for (const Stamp& read : part.reads)
+          if (race(read)) return false;
+      const std::pair<std::int64_t, std::int64_t> name{access.buffer, i};
+      if (!access.whole && !part.written && std::find(written.begin(), written.end(), name) == written.end()) {
+        *obstacle = {true, false, access.buffer, i, 0};
+        return false;
+      }
+      if (access.whole) written.push_back(name);
+    }
+  }
+  return true;
+}
+
+void Machine::apply(const Accesses& accesses, const Stamp& stamp) {
+  for (const Access& access : accesses) {
+    Buffer& target = buffers_[static_cast<std::size_t>(access.buffer)];
+    for (std::int64_t i = access.first; i < access.first + access.parts; ++i) {
+      Buffer::Part& part = target.parts[i];
+      if (!access.write) {
+        part.reads.push_back(stamp);
+        continue;
+      }
+      part.write = stamp;
+      part.reads.clear();
+      part.written = part.written || access.whole;
+    }
+  }
+}
+
+bool Machine::host_covers_device(int device) const {
+  for (std::size_t agent = 0; agent < agents_.size(); ++agent) {
+    const Clock& clock = clocks_[agent];
+    if (agents_[agent].device == device && agent < clock.size() && !covers(host_, {agent, clock[agent]})) return false;
+  }
+  return true;
+}
+
+bool Machine::host_covers(const Buffer& buffer) const {
+  for (const Buffer::Part& part : buffer.parts) {
+    if (part.write.number != 0 && !covers(host_, part.write)) return false;
+    for (const Stamp& read : part.reads)
+      if (!covers(host_, read)) return false;
+  }
+  return true;
+}
+
+int Machine::stream_of_agent(std::size_t agent) const {
+  for (int i = 0; i < kStreams; ++i)
+    if (stream_slot(i).live && stream_slot(i).agent == agent) return i;
+  return -1;
+}
+
+// --- what operations touch ---
+
+Stream& Machine::stream(std::int64_t number, int thread) {
+  const auto device = static_cast<std::size_t>(this->thread(thread).device);
+  if (number == kNull || number == kLegacy) return null_streams_[device];
+  if (number == kPerThread) return thread_streams_[static_cast<std::size_t>(thread)][device];
+  return streams_[static_cast<std::size_t>(number)];
+}
+
+std::size_t Machine::count_of(const Work& work) const {
+  return static_cast<std::size_t>(work.parts * buffer(work.dst).part_ints * work.quarter / 4);
+}
+
+int* Machine::address(std::int64_t slot, std::int64_t first) const {
+  return buffer(slot).base + first * buffer(slot).part_ints;
+}
+
+std::vector<Access> Machine::accesses(const Work& work) const {
+  Accesses all;
+  if (work.bad() || work.what == Work::Nothing) return all;
+  const Buffer& dst = buffer(work.dst);
+  const auto ints = static_cast<std::int64_t>(count_of(work));
+  const bool pitched = work.what == Work::Copy2D || work.what == Work::Fill2D;
+  if (work.what == Work::Join || work.what == Work::Copy || work.what == Work::Copy2D) {
+    const Buffer& src = buffer(work.src);
+    const std::int64_t read = pitched && ints > 0 ? work.parts * dst.part_ints : ints;
+    const std::int64_t parts = src.part_ints == 0 ? 0 : (read + src.part_ints - 1) / src.part_ints;
+    all.push_back({work.src, src.generation, work.src_first, parts, false, false});
+  }
+  if (work.what == Work::Host) {
+    all.push_back({work.dst, dst.generation, work.first, 1, true, false});
+    return all;
+  }
+  const bool overwrites = work.what == Work::Set || work.what >= Work::Copy;
+  all.push_back(
+      {work.dst, dst.generation, work.first, ints == 0 ? 0 : work.parts, true, overwrites && work.quarter == 4});
+  if (overwrites && work.quarter != 4 && ints > 0) all.back().whole = false;
+  return all;
+}
+
+std::vector<Access> Machine::graph_accesses(const std::vector<Node>& nodes) const {
+  Accesses all;
+  for (const Node& node : nodes) {
+    if (!node.enabled) continue;
+    for (Access access : node.accesses) {
+      if (features_.whole_buffers) {
+        all.push_back({access.buffer, access.generation, 0, kParts, true, false});
+        continue;
+      }
+      all.push_back(access);
+    }
+  }
+  return all;
+}
+
+/// Whether the operation may be asked of a device: its memory is there and of the right kind. Not: ordering.
+bool Machine::fits(const Work& work, int device) const {
+  if (work.what < 0 || work.what >= Work::kCount || work.quarter < 0 || work.quarter > 4) return false;
+  if (work.dst < 0 || work.dst >= kBuffers || work.src < 0 || work.src >= kBuffers) return false;
+  if (work.parts < 1 || work.first < 0 || work.first + work.parts > kParts || work.src_first < 0) return false;
+  if (work.what == Work::Nothing) return true;
+  const auto good = [&](const Buffer& buffer) {
+    if (!buffer.live) return false;
+    const bool copies = work.what == Work::Copy || work.what == Work::Copy2D;
+    switch (buffer.memory) {
+      case Memory::Pinned:
+        return true;
+      case Memory::Pageable:
+        return copies || work.what == Work::Host;
+      case Memory::Managed:
+        return work.what != Work::Host;
+      case Memory::Async:
+        return work.what != Work::Host && buffer.device == device;  // pools say who may reach their memory
+      default:
+        return work.what != Work::Host && (buffer.device == device || copies);
+    }
+  };
+  const Buffer& dst = buffer(work.dst);
+  if (!good(dst)) return false;
+  if (work.bad() && dst.memory == Memory::Pageable) return false;  // nobody knows its end
+  if (work.what == Work::Host) return dst.on_host();
+  if (work.what == Work::Inner && features_.whole_buffers) return false;
+  if (work.what != Work::Join && work.what != Work::Copy && work.what != Work::Copy2D) return true;
+  const Buffer& src = buffer(work.src);
+  if (!good(src)) return false;
+  if (dst.on_host() && src.on_host() && (dst.memory == Memory::Pageable) != (src.memory == Memory::Pageable))
+    return false;
+  const std::int64_t ints = work.parts * dst.part_ints;
+  if (ints > (kParts - work.src_first) * src.part_ints) return false;
+  // A part must not be its own source.
+  const std::int64_t src_parts = (ints + src.part_ints - 1) / src.part_ints;
+  return work.dst != work.src || work.first + work.parts <= work.src_first || work.src_first + src_parts <= work.first;
+}
+
+bool Machine::live(const Accesses& accesses) const {
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return buffer(access.buffer).live && buffer(access.buffer).generation == access.generation;
+  });
+}
+
+/// Whether nodes that touch the same parts depend on each other.
+bool Machine::nodes_ordered(const std::vector<Node>& nodes) const {
+  std::vector<std::uint64_t> before(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const int after : nodes[i].after)
+      before[i] |= before[static_cast<std::size_t>(after)] | std::uint64_t{1} << after;
+    for (std::size_t k = 0; k < i; ++k) {
+      if ((before[i] >> k & 1) != 0) continue;
+      for (const Access& a : nodes[i].accesses)
+        for (const Access& b : nodes[k].accesses)
+          if ((a.write || b.write) && overlap(a, b)) return false;
+    }
+  }
+  return true;
+}
+
+bool Machine::in_flight(const Exec& exec) const {
+  return std::any_of(exec.launches.begin(), exec.launches.end(),
+                     [&](const Stamp& stamp) { return !covers(host_, stamp); });
+}
+
+bool Machine::exec_node_known(const Exec& exec, std::int64_t node) const {
+  if (!exec.live || !exec.known || exec.graph < 0) return false;
+  const Graph& of = graph(exec.graph);
+  return of.live && of.generation == exec.graph_generation && node >= 0 &&
+         static_cast<std::size_t>(node) < std::min(of.nodes.size(), exec.nodes.size()) &&
+         of.nodes[static_cast<std::size_t>(node)].handle != nullptr;
+}
+
+bool Machine::launchable(const Exec& exec, Stream& on, Obstacle* obstacle) {
+  *obstacle = {};
+  if (!exec.live || !exec.known || !on.live || on.device != exec.device) return false;
+  Clock clock = clock_of_next(on);
+  if (features_.exec_serial) joined(&clock, exec.last_launch);
+  return ready(graph_accesses(exec.nodes), clock, obstacle);
+}
+
+// --- which steps are well-defined here ---
+
+bool Machine::allowed(const Step& step) {
+  const auto& n = step.number;
+  if (step.thread < 0 || step.thread >= kThreads) return false;
+  const auto stream_ok = [&](std::int64_t number) {
+    return number >= 0 && number <= kLegacy && stream(number, step.thread).live;
+  };
+  const auto slot_ok = [](const auto& array, std::int64_t slot) {
+    return slot >= 0 && static_cast<std::size_t>(slot) < array.size() && array[static_cast<std::size_t>(slot)].live;
+  };
+  const auto slot_free = [](const auto& array, std::int64_t slot) {
+    return slot >= 0 && static_cast<std::size_t>(slot) < array.size() && !array[static_cast<std::size_t>(slot)].live;
+  };
+  const auto node_ok = [&](const Graph& in, const Node& added) {
+    if (in.nodes.size() >= kMostNodes) return false;
+    std::vector<Node> nodes = in.nodes;
+    nodes.push_back(added);
+    return nodes_ordered(nodes);
+  };
+  const auto changed_ok = [&](std::vector<Node> nodes, std::int64_t index, const Work& work) {
+    Node& node = nodes[static_cast<std::size_t>(index)];
+    if (!node.work || node.work->what != work.what || node.work->bad() || work.bad()) return false;
+    if ((work.what == Work::Copy || work.what == Work::Copy2D) && copy_kind(*node.work) != copy_kind(work))
+      return false;
+    if (!fits(work, node.device)) return false;
+    node.accesses = accesses(work);
+    return nodes_ordered(nodes);
+  };
+  switch (step.kind) {
+    case Kind::set_device:
+      return n[0] >= 0 && n[0] < devices();
+    case Kind::stream_create:
+      return slot_free(streams_, n[0]);
+    case Kind::stream_destroy:
+      return slot_ok(streams_, n[0]);
+    case Kind::stream_sync:
+    case Kind::stream_query:
+    case Kind::capture_status:
+      return stream_ok(n[0]);
+    case Kind::event_create:
+      return slot_free(events_, n[0]);
+    case Kind::event_destroy:
+    case Kind::event_sync:
+    case Kind::event_query:
+      return slot_ok(events_, n[0]);
+    case Kind::event_record:
+      return slot_ok(events_, n[0]) && stream_ok(n[1]);
+    case Kind::event_wait:
+      return stream_ok(n[0]) && slot_ok(events_, n[1]);
+    case Kind::allocate:
+      return slot_free(buffers_, n[0]) && n[1] >= 0 && n[1] < static_cast<std::int64_t>(Memory::kCount) && n[2] >= 4 &&
+             n[2] <= 1 << 20 && stream_ok(n[3]) &&
+             (static_cast<Memory>(n[1]) != Memory::Async ||
+              stream(n[3], step.thread).device == thread(step.thread).device);
+    case Kind::release: {
+      if (!slot_ok(buffers_, n[0]) || !stream_ok(n[2])) return false;
+      const Buffer& target = buffer(n[0]);
+      const auto captured = [&](const Graph& graph) {
+        return graph.live && std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+                 return std::any_of(node.accesses.begin(), node.accesses.end(), [&](const Access& access) {
+                   return access.buffer == n[0] && access.generation == target.generation;
+                 });
+               });
+      };
+      if (!features_.frees_captured && std::any_of(graphs_.begin(), graphs_.end(), captured)) return false;
+      if (target.memory != Memory::Malloc && target.memory != Memory::ExtMalloc && target.memory != Memory::Async)
+        return host_covers(target);
+      // hipFree waits for the streams of the memory's device; hipFreeAsync comes after what its stream comes after.
+      const bool in_order = n[1] == 1;
+      Stream& on = stream(n[2], step.thread);
+      if (in_order && (on.device != target.device || on.capture)) return false;
+      const Clock clock = clock_of_next(on);
+      const auto ordered = [&](const Stamp& stamp) {
+        if (stamp.number == 0) return true;
+        return in_order ? covers(clock, stamp) : agents_[stamp.agent].device == target.device || covers(host_, stamp);
+      };
+      return std::all_of(std::begin(target.parts), std::end(target.parts), [&](const Buffer::Part& part) {
+        return ordered(part.write) && std::all_of(part.reads.begin(), part.reads.end(), ordered);
+      });
+    }
+    case Kind::work: {
+      if (!stream_ok(n[0])) return false;
+      const Work work = step.work();
+      Stream& on = stream(n[0], step.thread);
+      if (!fits(work, on.device)) return false;
+      if (on.capture) {
+        if (on.capture->doubtful) return true;
+        Node node;
+        node.accesses = accesses(work);
+        node.after = on.tail;
+        Graph graph;
+        graph.nodes = on.capture->nodes;
+        return node_ok(graph, node);
+      }
+      Obstacle obstacle;
+      return ready(accesses(work), clock_of_next(on), &obstacle);
+    }
+    case Kind::copy_sync: {
+      const Work work = step.work();
+      Stream& on = null_streams_[static_cast<std::size_t>(thread(step.thread).device)];
+      Obstacle obstacle;
+      return work.what == Work::Copy && fits(work, on.device) && ready(accesses(work), clock_of_next(on), &obstacle);
+    }
+    case Kind::read: {
+      if (!slot_ok(buffers_, n[0]) || n[1] < 0 || n[2] < 1 || n[1] + n[2] > kParts) return false;
+      const Buffer& target = buffer(n[0]);
+      Stream& on = null_streams_[static_cast<std::size_t>(thread(step.thread).device)];
+      if (target.memory == Memory::Async && target.device != on.device) return false;
+      Obstacle obstacle;
+      const Clock clock = target.memory == Memory::Pageable ? host_ : clock_of_next(on);
+      return ready({{n[0], target.generation, n[1], n[2], false, false}}, clock, &obstacle);
+    }
+    case Kind::host_write: {
+      if (!slot_ok(buffers_, n[0]) || !buffer(n[0]).on_host() || n[1] < 0 || n[1] >= kParts) return false;
+      Obstacle obstacle;
+      return ready({{n[0], buffer(n[0]).generation, n[1], 1, true, true}}, host_, &obstacle);
+    }
+    case Kind::begin:  // thread 0 lives on: a capture of its own stream that cannot be ended would too
+      return stream_ok(n[0]) && n[1] >= 0 && n[1] <= 3 && (n[0] != kPerThread || step.thread != 0);
+    case Kind::end:
+      return stream_ok(n[0]) && slot_free(graphs_, n[1]);
+    case Kind::capture_mode:
+      return n[0] >= 0 && n[0] <= 2;
+    case Kind::capture_nodes:
+      return stream_ok(n[0]);
+    case Kind::instantiate:
+      return slot_free(execs_, n[0]) && slot_ok(graphs_, n[1]);
+    case Kind::launch: {
+      if (!slot_ok(execs_, n[0]) || !stream_ok(n[1])) return false;
+      Obstacle obstacle;
+      return launchable(exec(static_cast<int>(n[0])), stream(n[1], step.thread), &obstacle);
+    }
+    case Kind::upload:
+      return slot_ok(execs_, n[0]) && stream_ok(n[1]);
+    case Kind::exec_destroy:
+      return slot_ok(execs_, n[0]);
+    case Kind::graph_destroy:
+      return slot_ok(graphs_, n[0]);
+    case Kind::exec_update: {
+      if (!slot_ok(execs_, n[0]) || !slot_ok(graphs_, n[1])) return false;
+      return !features_.params_at_node || !in_flight(exec(static_cast<int>(n[0])));
+    }
+    case Kind::clone:
+      return slot_free(graphs_, n[0]) && slot_ok(graphs_, n[1]);
+    case Kind::graph_create:
+      return slot_free(graphs_, n[0]);
+    case Kind::add_node: {
+      const Work work = step.work();
+      if (!slot_ok(graphs_, n[0]) || !graph(static_cast<int>(n[0])).by_hand) return false;
+      const Graph& into = graph(static_cast<int>(n[0]));
+      if (into.device != thread(step.thread).device || !fits(work, into.device) || work.bad()) return false;
+      Node node;
+      node.accesses = accesses(work);
+      for (const std::int64_t after : {n[1], n[2]})
+        if (after >= 0 && static_cast<std::size_t>(after) < into.nodes.size())
+          node.after.push_back(static_cast<int>(after));
+      return node_ok(into, node);
+    }
+    case Kind::add_child: {
+      if (!slot_ok(graphs_, n[0]) || !slot_ok(graphs_, n[2]) || n[0] == n[2]) return false;
+      const Graph &into = graph(static_cast<int>(n[0])), &child = graph(static_cast<int>(n[2]));
+      if (!into.by_hand || !child.known || child.device != into.device || child.nodes.empty()) return false;
+      Node node;
+      node.accesses = graph_accesses(child.nodes);
+      if (!live(node.accesses)) return false;
+      if (n[1] >= 0 && static_cast<std::size_t>(n[1]) < into.nodes.size()) node.after.push_back(static_cast<int>(n[1]));
+      return node_ok(into, node);
+    }
+    case Kind::add_edge: {
+      if (!slot_ok(graphs_, n[0])) return false;
+      const Graph& in = graph(static_cast<int>(n[0]));
+      const auto known = [&](std::int64_t i) {
+        return i >= 0 && static_cast<std::size_t>(i) < in.nodes.size() &&
+               in.nodes[static_cast<std::size_t>(i)].handle != nullptr;
+      };
+      return n[1] < n[2] && known(n[1]) && known(n[2]);
+    }
+    case Kind::list_nodes:
+      return slot_ok(graphs_, n[0]);
+    case Kind::node_values:
+    case Kind::node_set: {
+      if (!slot_ok(graphs_, n[0])) return false;
+      const Graph& in = graph(static_cast<int>(n[0]));
+      if (!in.known || n[1] < 0 || static_cast<std::size_t>(n[1]) >= in.nodes.size()) return false;
+      const Node& node = in.nodes[static_cast<std::size_t>(n[1])];
+      if (node.handle == nullptr || !node.work || node.work->bad()) return false;
+      if (step.kind == Kind::node_values) return node.work->kernel() && live(node.accesses);
+      return changed_ok(in.nodes, n[1], step.work());
+    }
+    case Kind::exec_set: {
+      if (!slot_ok(execs_, n[0])) return false;
+      const Exec& of = exec(static_cast<int>(n[0]));
+      if (!exec_node_known(of, n[1]) || (features_.params_at_node && in_flight(of))) return false;
+      return changed_ok(of.nodes, n[1], step.work());
+    }
+    case Kind::exec_enable: {
+      if (!slot_ok(execs_, n[0])) return false;
+      const Exec& of = exec(static_cast<int>(n[0]));
+      return exec_node_known(of, n[1]) && !(features_.params_at_node && in_flight(of));
+    }
+    case Kind::mem_info:
+      return !features_.no_mem_info && std::all_of(stream_frees_.begin(), stream_frees_.end(),
+                                                   [&](const Stamp& stamp) { return covers(host_, stamp); });
+    case Kind::address_range:
+    case Kind::attributes:
+      return slot_ok(buffers_, n[0]) && buffer(n[0]).memory != Memory::Pageable && n[1] >= 0 &&
+             static_cast<std::size_t>(n[1]) < buffer(n[0]).bytes();
+    case Kind::bad_call:
+      return n[1] >= 0;
+    case Kind::end_thread: {
+      if (step.thread == 0) return false;
+      const auto thread = static_cast<std::size_t>(step.thread);
+      const auto busy = [&](const Stream& each) { return each.capture && (each.capture->thread == step.thread); };
+      return std::none_of(streams_.begin(), streams_.end(), busy) &&
+             std::none_of(thread_streams_[thread].begin(), thread_streams_[thread].end(),
+                          [](const Stream& each) { return each.capture != nullptr; });
+    }
+    default:
+      return true;
+  }
+}
+
+}  // namespace property

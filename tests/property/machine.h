@@ -1,0 +1,245 @@
+// machine.h: runs the steps of one random program with HIP, and knows which steps are well-defined where.
+//
+// Why: a difference between two runs means something only if the program's results are decided by the program. So the
+// machine keeps, beside HIP's objects, a clock for each stream and for the host (what has certainly happened before
+// what comes next there) and for each part of each buffer its last write and the reads since. allowed() refuses a step
+// that would race, read what was never written, use what was destroyed or freed; such a step is left out. What it knows
+// comes from the results of the calls, so it holds whatever HIP answers, as long as both runs get the same answers.
+//
+// Everything the program can see goes to the transcript: a line a step with error codes, bytes read back, answers. Not
+// handles, addresses, capture ids, times (a query's success or not-ready is written only where it is decided).
+//
+// The host's threads hand over to each other, one step at a time, so the host is one party to ordering.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels.h"
+#include "step.h"
+#include "threads.h"
+
+namespace property {
+
+inline const hipStream_t kLegacyHandle = reinterpret_cast<hipStream_t>(1);  ///< hipStreamLegacy of newer headers
+
+/// What the runtime, or a rule the library is given, promises or takes away. By name on the command line.
+struct Features {
+  bool exec_serial = false;     ///< launches of one exec are ordered by the runtime
+  bool params_at_node = false;  ///< an update may change a launch that has not run: never update an exec in flight
+  bool free_waits = false;      ///< hipFree waits for the device, and the program relies on it
+  bool swallowed = false;       ///< a refused update may answer success
+  bool whole_buffers = false;   ///< graphs use whole buffers, through operands that can be seen
+  bool no_mem_info = false;
+  bool inject = false;          ///< there are `fail` steps
+  bool frees_captured = false;  ///< memory may go that a graph not yet instantiated copies or fills
+  bool armed = false;           ///< they make calls of the runtime fail
+
+  bool set(const std::string& name);
+};
+
+enum class Memory : std::int64_t { Malloc, ExtMalloc, Async, Pinned, Pageable, Managed, kCount };
+
+using Clock = std::vector<std::uint32_t>;  ///< by agent: everything it did up to this number
+struct Stamp {
+  std::size_t agent = 0;
+  std::uint32_t number = 0;
+};
+
+struct Buffer {
+  bool live = false;
+  Memory memory{};
+  int device = 0;
+  std::uint64_t generation = 0;
+  int* base = nullptr;
+  std::int64_t part_ints = 0;
+  struct Part {
+    bool written = false;
+    Stamp write;
+    std::vector<Stamp> reads;
+  } parts[kParts];
+
+  std::size_t bytes() const { return static_cast<std::size_t>(part_ints) * kParts * sizeof(int); }
+  bool on_host() const { return memory == Memory::Pinned || memory == Memory::Pageable; }
+};
+
+struct Access {
+  std::int64_t buffer = 0;
+  std::uint64_t generation = 0;
+  std::int64_t first = 0, parts = 0;
+  bool write = false;
+  bool whole = false;  ///< writes every byte
+};
+
+struct Node {
+  std::optional<Work> work;  ///< none: a child graph
+  std::vector<Access> accesses;
+  std::vector<int> after;
+  int device = 0;
+  hipGraphNode_t handle = nullptr;  ///< null while the program has not asked
+  bool enabled = true;
+};
+
+struct Capture {
+  std::uint64_t number = 0;
+  int origin = 0, thread = 0, device = 0;
+  unsigned long long id = 0;
+  std::vector<Node> nodes;
+  bool doubtful = false;  ///< what it holds is not known for sure: its graph is never launched
+};
+
+struct Stream {
+  hipStream_t handle = nullptr;
+  bool live = false, blocking = true;
+  int device = 0;
+  std::size_t agent = 0;
+  std::shared_ptr<Capture> capture;
+  std::vector<int> tail;
+};
+
+struct Event {
+  hipEvent_t handle = nullptr;
+  bool live = false, recorded = false;
+  int device = 0;
+  Clock clock;
+  std::uint64_t captured = 0;  ///< number of the capture it was last recorded in
+  std::vector<int> tail;
+};
+
+struct Graph {
+  hipGraph_t handle = nullptr;
+  bool live = false, known = true, by_hand = false;
+  int device = 0;
+  std::uint64_t generation = 0;
+  std::vector<Node> nodes;
+};
+
+struct Exec {
+  hipGraphExec_t handle = nullptr;
+  bool live = false, known = true;
+  int device = 0;
+  int graph = -1;  ///< made of this graph, of that generation
+  std::uint64_t graph_generation = 0;
+  std::vector<Node> nodes;
+  std::vector<Stamp> launches;
+  Clock last_launch;
+};
+
+struct Thread {
+  int device = 0;
+  hipStreamCaptureMode mode = hipStreamCaptureModeGlobal;
+};
+
+class Machine {
+ public:
+  Machine(const Kernels& kernels, const Features& features, Threads& threads, std::string* transcript);
+  ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  bool allowed(const Step& step);
+  void run(const Step& step);
+  /// Reads back everything and destroys what is left.
+  void finish();
+
+  // For the generator.
+  int devices() const { return kernels_.devices(); }
+  const Features& features() const { return features_; }
+  Stream& stream(std::int64_t number, int thread);
+  const Stream& stream_slot(int slot) const { return streams_[static_cast<std::size_t>(slot)]; }
+  const Event& event(int slot) const { return events_[static_cast<std::size_t>(slot)]; }
+  const Buffer& buffer(std::int64_t slot) const { return buffers_[static_cast<std::size_t>(slot)]; }
+  const Graph& graph(int slot) const { return graphs_[static_cast<std::size_t>(slot)]; }
+  const Exec& exec(int slot) const { return execs_[static_cast<std::size_t>(slot)]; }
+  const Thread& thread(int number) const { return thread_state_[static_cast<std::size_t>(number)]; }
+  bool capturing() const { return open_captures_ > 0; }
+  /// Why launching the exec on the stream is not allowed now: a part never written (its buffer and number), or work it
+  /// would race with (the agent).
+  struct Obstacle {
+    bool unwritten = false, race = false;
+    std::int64_t buffer = 0, part = 0;
+    std::size_t agent = 0;
+  };
+  bool launchable(const Exec& exec, Stream& on, Obstacle* obstacle);
+  bool ready(const std::vector<Access>& accesses, const Clock& clock, Obstacle* obstacle) const;
+  Clock clock_of_next(Stream& stream) const;
+  std::vector<Access> accesses(const Work& work) const;
+  int stream_of_agent(std::size_t agent) const;  ///< a stream slot; -1: none
+  std::vector<Access> graph_accesses(const std::vector<Node>& nodes) const;
+
+ private:
+  struct Agent {
+    int device = 0;
+  };
+  using Accesses = std::vector<Access>;
+
+  std::size_t add_agent(int device);
+  void joined(Clock* clock, const Clock& other) const;
+  static bool covers(const Clock& clock, const Stamp& stamp);
+  Clock& clock_of(const Stream& stream) { return clocks_[stream.agent]; }
+  Stamp enqueue(Stream& stream);  ///< one more piece of work of the stream
+  void apply(const Accesses& accesses, const Stamp& stamp);
+  void host_waits(const Clock& clock) { joined(&host_, clock); }
+  bool host_covers_device(int device) const;
+  bool host_covers(const Buffer& buffer) const;
+
+  bool fits(const Work& work, int device) const;
+  bool live(const Accesses& accesses) const;
+  bool nodes_ordered(const std::vector<Node>& nodes) const;
+  bool in_flight(const Exec& exec) const;
+  bool exec_node_known(const Exec& exec, std::int64_t node) const;
+
+  hipError_t issue(const Work& work, Stream& stream, std::int64_t number);
+  hipError_t node_add(const Work& work, int device, hipGraph_t graph, const std::vector<hipGraphNode_t>& after,
+                      hipGraphNode_t* node);
+  hipError_t node_change(const Work& work, int device, hipGraphNode_t node, hipGraphExec_t exec);
+  template <typename Body>
+  hipError_t with_kernel(const Work& work, Body&& body);
+  int* address(std::int64_t buffer, std::int64_t first) const;
+  hipMemcpyKind copy_kind(const Work& work) const;
+  std::size_t count_of(const Work& work) const;
+
+  void write(const std::string& line);
+  void on(const Step& step, const std::function<void()>& body);
+  std::string perform(const Step& step);
+  std::string bad_call(const Step& step);
+  std::string do_work(const Step& step);
+  std::string do_allocate(const Step& step);
+  std::string do_release(const Step& step);
+  std::string do_wait(const Step& step);
+  std::string do_end(const Step& step);
+  std::string do_list(const Step& step);
+  std::string do_values(const Step& step);
+  std::string refresh_captures();
+  void leave_capture(const Capture* capture);
+  std::string contents(const Buffer& buffer, std::int64_t first, std::int64_t parts, const int* bytes) const;
+
+  const Kernels& kernels_;
+  const Features features_;
+  Threads& threads_;
+  std::string& transcript_;
+  std::array<Stream, kStreams> streams_;
+  std::vector<Stream> null_streams_;                          ///< by device
+  std::array<std::vector<Stream>, kThreads> thread_streams_;  ///< by thread and device
+  std::array<Event, kEvents> events_;
+  std::array<Buffer, kBuffers> buffers_;
+  std::array<Graph, kGraphs> graphs_;
+  std::array<Exec, kExecs> execs_;
+  std::array<Thread, kThreads> thread_state_;
+  std::vector<Agent> agents_;
+  std::vector<Clock> clocks_;  ///< by agent
+  Clock host_;
+  std::vector<Stamp> stream_frees_;
+  std::uint64_t generations_ = 0, captures_ = 0;
+  int open_captures_ = 0;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace property

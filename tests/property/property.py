@@ -1,0 +1,354 @@
+"""property.py: random programs, natively and under the library: every byte they can see must be the same.
+
+property.py [--first N] [--programs N] [--batch N] [--seconds S] [--ways all|some] [--keep DIR] CONFIG
+property.py --replay FILE [--verbose] CONFIG
+
+CONFIG (JSON) says where interpreter, runtime and libraries are; the build writes it: build/tests/property/config.json.
+
+Programs come in batches, one process each; a batch has one setting of the CPU runtime (both runs) and one policy (the
+library's run), chosen at random by the batch's number. A batch that differs is reduced to a program, or to a few that
+need each other, then to as few steps and settings as still differ, and printed as a file that --replay runs again.
+
+--ways all: fails when some way of serving a launch, ring size or position of a mismatch was never reached (for long runs).
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'support'))
+import runs  # noqa: E402
+
+SEEDED = '999'  # the code of injected failures
+REDUCTION_RUNS = 250
+
+
+class Settings:
+    """What a batch runs with: the runtime's switches, the policy, and what programs may rely on."""
+
+    def __init__(self, runtime=None, library=None, features=None):
+        self.runtime, self.library, self.features = runtime or {}, library or {}, features or []
+
+    def lines(self):
+        return ([f'# runtime {key}={value}' for key, value in self.runtime.items()]
+                + [f'# library {key}={value}' for key, value in self.library.items()]
+                + ([f'# features {",".join(self.features)}'] if self.features else []))
+
+    @classmethod
+    def read(cls, text):
+        settings = cls({}, {}, [])
+        for line in text.splitlines():
+            words = line.split(None, 2)
+            if len(words) == 3 and words[0] == '#' and words[1] in ('runtime', 'library'):
+                key, _, value = words[2].partition('=')
+                getattr(settings, words[1])[key] = value
+            elif len(words) == 3 and words[:2] == ['#', 'features']:
+                settings.features = words[2].split(',')
+        return settings
+
+
+def random_settings(number, rely_on_order=False):
+    pick = random.Random(number)
+    often = lambda value, *others: value if pick.random() < 0.5 else pick.choice(others)  # noqa: E731
+    runtime, library, features = {}, {}, []
+    runtime['CPUHIP_DEVICES'] = often('1', '2')
+    runtime['CPUHIP_REUSE'] = pick.choice(['late', 'never', 'once', 'random'])
+    if pick.random() < 0.5:
+        runtime['CPUHIP_EXEC_ORDER'] = 'overlap'
+    elif rely_on_order:
+        features.append('exec_serial')
+    if pick.random() < 0.3:
+        runtime['CPUHIP_EXEC_PARAMS'] = 'node'
+        features.append('params_at_node')
+    if pick.random() < 0.3:
+        runtime['CPUHIP_VERSION'] = pick.choice(['50731921', '60343483', '70051831'])
+    if pick.random() < 0.3:
+        quirks = [quirk for quirk in ('external_waits', 'partial_update', 'fitting_calls', 'swallowed_errors',
+                                      'host_copy_at_patch', 'stuck_invalidation') if pick.random() < 0.5]
+        runtime['CPUHIP_QUIRKS'] = ','.join(quirks) or 'none'
+        if 'swallowed_errors' in quirks:
+            features.append('swallowed')
+    if pick.random() < 0.2:
+        runtime['CPUHIP_VMM'] = '0'
+
+    def key(name, chance, *values):
+        if pick.random() < chance:
+            library['GRAPHPOOL_' + name] = str(pick.choice(values))
+
+    key('POOL_ENABLED', 0.1, 'false')
+    key('POOL_BACKING', 0.5, 'classic', 'vmm')
+    key('POOL_CHUNK', 0.5, '2MiB', '4MiB')
+    key('POOL_LIMIT', 0.3, '4KiB', '64KiB', '1MiB')
+    key('POOL_LARGE', 0.2, '8KiB', '128KiB')
+    key('POOL_FREE', 0.4, 'deferred')
+    key('POOL_PREALLOCATE', 0.1, '4MiB')
+    key('GRAPH_VIRTUAL_CAPTURE', 0.08, 'false')
+    key('GRAPH_REUSE', 0.08, 'false')
+    key('GRAPH_STRATEGY', 0.6, 'variant', 'patch', 'patch', 'record')
+    key('GRAPH_VARIANTS', 0.4, 1, 2, 4)
+    key('GRAPH_PATCH_BUDGET', 0.3, 1, 5)
+    key('GRAPH_RECORDINGS', 0.3, 1, 4, 16)
+    key('GRAPH_VERIFY', 0.2, 'first:2', 'first:1000', 'every:2')
+    key('GRAPH_UNKNOWN', 0.1, 'trust')
+    if pick.random() < 0.35:
+        size = pick.choice(['>=0', '1KiB..2KiB', '<=1KiB'])
+        library['GRAPHPOOL_BUFFERS'] = f'[{{size = "{size}", stage = "always"}}]'
+        key('GRAPH_SLOTS', 0.7, 1, 2, 3, 8)
+        key('GRAPH_RING_TIMEOUT', 0.5, '200ms')
+        # A rule says that the graph writes the whole buffer, and slots are memory the program does not have.
+        features += ['whole_buffers', 'no_mem_info']
+    if library.get('GRAPHPOOL_POOL_FREE') != 'deferred' and pick.random() < 0.5:
+        features.append('free_waits')
+    if pick.random() < 0.1:
+        features += ['inject', 'no_mem_info']
+    return Settings(runtime, library, sorted(set(features)))
+
+
+class Runner:
+    def __init__(self, config, library=None):
+        self.config, self.library = config, library or config['library']
+        self.ways = collections.Counter()
+
+    def run(self, settings, arguments, under_library, timeout=300):
+        """Returns the transcript as text; the last line says how the process ended if it did not end well."""
+        with tempfile.TemporaryDirectory(prefix='property-') as folder:
+            environment = dict(runs.clean_environment(), **settings.runtime)
+            features = settings.features + (['armed'] if under_library and 'inject' in settings.features else [])
+            report = pathlib.Path(folder) / 'report.json'
+            if under_library:
+                environment.update(settings.library, GRAPHPOOL_REPORT=str(report),
+                                   LD_PRELOAD=':'.join([*self.config['before'], self.library]))
+                environment.setdefault('GRAPHPOOL_LOG_LEVEL', 'off')
+            output = pathlib.Path(folder) / 'transcript'
+            errors = pathlib.Path(folder) / 'errors'
+            command = [self.config['interpret'], *arguments, '--features', ','.join(features)]
+            with output.open('wb') as out, errors.open('wb') as err:
+                try:
+                    code = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                          timeout=timeout).returncode
+                except subprocess.TimeoutExpired:
+                    code = 'a time-out'
+            text = output.read_text()
+            if code != 0:
+                text += f'\nended with {code}: ' + ' | '.join(errors.read_text(errors='replace').splitlines()[-6:]) + '\n'
+            elif under_library and report.exists():
+                self.count(json.loads(report.read_text()))
+            return text
+
+    def count(self, report):
+        graphs = report.get('graphs', {})
+        for name in ('captures_recorded', 'captures_avoided', 'captures_refused', 'instantiates', 'instantiates_avoided',
+                     'updates', 'updates_avoided', 'launches'):
+            self.ways[name] += graphs.get(name, 0)
+        for way, count in graphs.get('launches_by_way', {}).items():
+            self.ways[f'way {way}'] += count
+        for position, count in graphs.get('mismatches', {}).items():
+            self.ways[f'mismatch {position}'] += count
+        for entry in graphs.get('refusals', []):
+            self.ways['refused: ' + entry['reason']] += entry['count']
+        for entry in graphs.get('materialisations', []):
+            self.ways['made real: ' + entry['reason']] += entry['count']
+
+    def pair(self, settings, arguments, timeout=300):
+        return self.run(settings, arguments, False, timeout), self.run(settings, arguments, True, timeout)
+
+
+def programs_of(transcript):
+    found = {}
+    for part in transcript.split('program ')[1:]:
+        lines = part.splitlines()
+        found[int(lines[0])] = lines[1:]
+    return found
+
+
+def first_difference(native, library, inject):
+    """(index, native line, library line) of two programs' lines, or None."""
+    for index in range(max(len(native), len(library))):
+        one = native[index] if index < len(native) else '(nothing)'
+        two = library[index] if index < len(library) else '(nothing)'
+        if one == two:
+            continue
+        if inject and SEEDED in re.split('[ /:]', two.partition('=>')[2]):
+            return None  # the program itself was told of the failure: from here on it is another program
+        return index, one, two
+    return None
+
+
+def compare(native, library, inject):
+    """The first program that differs, or None: (seed, (index, native line, library line))."""
+    if native == library:
+        return None
+    one, two = programs_of(native), programs_of(library)
+    for seed in one:
+        difference = first_difference(one[seed], two.get(seed, []), inject)
+        if difference is not None:
+            return seed, difference
+    return None
+
+
+def as_file(programs):
+    return ''.join(f'program {seed}\n' + ''.join(step.partition(' =>')[0] + '\n' for step in steps)
+                   for seed, steps in programs)
+
+
+class Reduction:
+    """Makes a failing list of programs smaller while it still fails."""
+
+    def __init__(self, runner, settings, folder):
+        self.runner, self.settings, self.file, self.runs = runner, settings, pathlib.Path(folder) / 'case', 0
+
+    def difference(self, programs, settings=None, timeout=20):
+        self.runs += 1
+        settings = settings or self.settings
+        self.file.write_text(as_file(programs))
+        native, library = self.runner.pair(settings, ['--replay', str(self.file)], timeout)
+        if 'ended with' in native:
+            return None  # not a well-defined program any more
+        return compare(native, library, 'inject' in settings.features)
+
+    def fails(self, programs, settings=None):
+        return self.runs < REDUCTION_RUNS and self.difference(programs, settings) is not None
+
+    def reduce(self, programs):
+        for count in (1, 2, 4, 8, 16, len(programs)):
+            if self.fails(programs[-count:]):
+                programs = programs[-count:]
+                break
+        else:
+            return None
+        steps = [(seed, step) for seed, steps in programs for step in steps if step != 'done']
+
+        def grouped(kept):
+            groups = {}
+            for seed, step in kept:
+                groups.setdefault(seed, []).append(step)
+            return list(groups.items())
+
+        size = max(1, len(steps) // 2)
+        while size >= 1:
+            at, changed = 0, False
+            while at < len(steps):
+                fewer = steps[:at] + steps[at + size:]
+                if fewer and self.fails(grouped(fewer)):
+                    steps, changed = fewer, True
+                else:
+                    at += size
+            if size == 1 and not changed:
+                break
+            size = size // 2 if size > 1 or not changed else 1
+        for which in ('library', 'runtime'):
+            for key in list(getattr(self.settings, which)):
+                fewer = Settings(dict(self.settings.runtime), dict(self.settings.library), list(self.settings.features))
+                del getattr(fewer, which)[key]
+                if self.fails(grouped(steps), fewer):
+                    self.settings = fewer
+        return grouped(steps)
+
+
+def report_failure(runner, settings, native, library, failure, keep):
+    """Reduces and prints a failure; returns the file's text."""
+    seed, (_, one, two) = failure
+    programs = [(other, [line for line in lines]) for other, lines in programs_of(native).items() if other <= seed]
+    with tempfile.TemporaryDirectory(prefix='property-') as folder:
+        reduction = Reduction(runner, settings, folder)
+        reduced = reduction.reduce(programs)
+        if reduced is None:
+            text = '\n'.join(['# does not fail when it is run again by itself: it depends on time', *settings.lines(),
+                              as_file(programs[-4:])])
+        else:
+            again = reduction.difference(reduced)
+            if again is not None:
+                one, two = again[1][1], again[1][2]
+            text = '\n'.join([*reduction.settings.lines(), as_file(reduced)])
+    text = f'# natively {one}\n# library  {two}\n{text}'
+    print(f'--- program {seed} differs ---\n{text}---', flush=True)
+    if keep:
+        pathlib.Path(keep).mkdir(parents=True, exist_ok=True)
+        (pathlib.Path(keep) / f'case_{seed}').write_text(text)
+    return text
+
+
+def run_batches(runner, options):
+    """Runs batches until the programs are done or time is up; returns (programs run, failures)."""
+    started, done, failures = time.monotonic(), 0, 0
+    for first in range(options.first, options.first + options.programs, options.batch):
+        if options.seconds and time.monotonic() - started > options.seconds:
+            break
+        settings = random_settings(first, options.rely_on_order)
+        count = min(options.batch, options.first + options.programs - first)
+        arguments = ['--programs', str(first), str(count)]
+        native, library = runner.pair(settings, arguments)
+        done += count
+        if 'ended with' in native:
+            print(f'programs {first}..{first + count - 1} did not end natively: {native[-600:]}')
+            print('\n'.join(settings.lines()))
+            failures += 1
+            continue
+        failure = compare(native, library, 'inject' in settings.features)
+        if failure is None:
+            continue
+        failures += 1
+        if failures <= options.most:
+            report_failure(runner, settings, native, library, failure, options.keep)
+        if options.stop:
+            break
+    return done, failures
+
+
+NEEDED = [f'way {way}' for way in ('same', 'variant', 'patch', 'stage', 'record')] + [
+    f'mismatch {position}' for position in ('first', 'middle', 'last', 'shorter', 'longer')] + [
+    f'ring {size}' for size in (1, 2, 3, 8)]
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument('config')
+    parser.add_argument('--first', type=int, default=0)
+    parser.add_argument('--programs', type=int, default=400)
+    parser.add_argument('--batch', type=int, default=25)
+    parser.add_argument('--seconds', type=float, default=0)
+    parser.add_argument('--ways', choices=('all', 'some'), default='some')
+    parser.add_argument('--keep')
+    parser.add_argument('--most', type=int, default=5, help='failures to reduce and print')
+    parser.add_argument('--stop', action='store_true', help='at the first failure')
+    parser.add_argument('--replay')
+    parser.add_argument('--rely-on-order', action='store_true',
+                        help='launches of one exec are not ordered by programs where the runtime orders them')
+    parser.add_argument('--verbose', action='store_true')
+    options = parser.parse_args()
+    config = json.loads(pathlib.Path(options.config).read_text())
+    runner = Runner(config)
+
+    if options.replay:
+        settings = Settings.read(pathlib.Path(options.replay).read_text())
+        native, library = runner.pair(settings, ['--replay', options.replay], 60)
+        if options.verbose:
+            print(library)
+        failure = compare(native, library, 'inject' in settings.features)
+        if failure is None:
+            print('no difference')
+            return 0
+        print(f'program {failure[0]}\n  natively {failure[1][1]}\n  library  {failure[1][2]}')
+        return 1
+
+    started = time.monotonic()
+    done, failures = run_batches(runner, options)
+    print(f'{done} programs from seed {options.first}, {failures} batches differ, {time.monotonic() - started:.0f} s')
+    for name, count in sorted(runner.ways.items()):
+        print(f'  {name}: {count}')
+    missing = [name for name in NEEDED if runner.ways[name] == 0]
+    if missing:
+        print('not reached: ' + ', '.join(missing))
+    return 1 if failures or (missing and options.ways == 'all') else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,883 @@
+// steps.cpp: what each step does, and what the machine knows afterwards.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "machine.h"
+
+// Newer than the oldest header, or in a header of their own.
+extern "C" {
+hipError_t hipStreamBeginCapture_spt(hipStream_t, hipStreamCaptureMode);
+hipError_t hipStreamEndCapture_spt(hipStream_t, hipGraph_t*);
+hipError_t hipEventRecord_spt(hipEvent_t, hipStream_t);
+hipError_t hipStreamWaitEvent_spt(hipStream_t, hipEvent_t, unsigned);
+hipError_t hipGraphLaunch_spt(hipGraphExec_t, hipStream_t);
+hipError_t hipGraphUpload(hipGraphExec_t, hipStream_t);
+hipError_t hipGraphNodeSetEnabled(hipGraphExec_t, hipGraphNode_t, unsigned);
+}
+
+namespace property {
+namespace {
+
+std::string code(hipError_t result) { return std::to_string(static_cast<int>(result)); }
+
+std::uint64_t hash(const void* bytes, std::size_t count) {
+  std::uint64_t value = 14695981039346656037u;
+  for (std::size_t i = 0; i < count; ++i)
+    value = (value ^ static_cast<const unsigned char*>(bytes)[i]) * 1099511628211u;
+  return value;
+}
+
+}  // namespace
+
+void Machine::write(const std::string& line) { transcript_ += line + '\n'; }
+
+void Machine::run(const Step& step) {
+  std::string result;
+  const bool in_place = step.kind == Kind::end_thread;
+  const auto body = [&] { result = perform(step); };
+  if (in_place) {
+    body();
+  } else {
+    threads_.run(step.thread, body);
+  }
+  write(text_of(step) + " => " + result);
+}
+
+std::string Machine::refresh_captures() {
+  std::string text;
+  for (int i = 0; i < kStreams; ++i) {
+    Stream& each = streams_[static_cast<std::size_t>(i)];
+    if (!each.live || !each.capture) continue;
+    hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+    const hipError_t result = hipStreamIsCapturing(each.handle, &status);
+    text += ' ' + std::to_string(i) + ':' + code(result) + '/' + std::to_string(static_cast<int>(status));
+    if (result != hipSuccess || status != hipStreamCaptureStatusActive) each.capture->doubtful = true;
+    if (result == hipSuccess && status == hipStreamCaptureStatusNone) {
+      each.capture.reset();
+      each.tail.clear();
+    }
+  }
+  return text;
+}
+
+void Machine::leave_capture(const Capture* capture) {
+  const auto leave = [&](Stream& each) {
+    if (each.capture.get() != capture) return;
+    each.capture.reset();
+    each.tail.clear();
+  };
+  for (Stream& each : streams_) leave(each);
+  for (auto& streams : thread_streams_)
+    for (Stream& each : streams) leave(each);
+}
+
+std::string Machine::do_work(const Step& step) {
+  const Work work = step.work();
+  Stream& on = stream(step.number[0], step.thread);
+  std::string extra;
+  if (on.capture && on.capture->doubtful) {
+    extra = refresh_captures();
+    Obstacle obstacle;
+    if (!on.capture && !ready(accesses(work), clock_of_next(on), &obstacle)) return "not made" + extra;
+  }
+  const std::shared_ptr<Capture> capture = on.capture;
+  const hipError_t result = issue(work, on, step.number[0]);
+  if (result != hipSuccess) {
+    if (capture && !work.bad()) capture->doubtful = true;
+    return code(result) + extra;
+  }
+  if (!capture) {
+    apply(accesses(work), enqueue(on));
+    return "0" + extra;
+  }
+  if (work.bad()) capture->doubtful = true;
+  Node node;
+  node.work = work;
+  node.accesses = accesses(work);
+  node.after = on.tail;
+  node.device = on.device;
+  capture->nodes.push_back(std::move(node));
+  on.tail.assign(1, static_cast<int>(capture->nodes.size()) - 1);
+  return "0" + extra;
+}
+
+std::string Machine::do_allocate(const Step& step) {
+  Buffer made;
+  made.memory = static_cast<Memory>(step.number[1]);
+  made.part_ints = step.number[2];
+  made.device = thread(step.thread).device;
+  void* pointer = nullptr;
+  hipError_t result = hipSuccess;
+  Stream& on = stream(step.number[3], step.thread);
+  switch (made.memory) {
+    case Memory::Malloc:
+      result = hipMalloc(&pointer, made.bytes());
+      break;
+    case Memory::ExtMalloc:
+      result = hipExtMallocWithFlags(&pointer, made.bytes(), hipDeviceMallocDefault);
+      break;
+    case Memory::Async:
+      result = hipMallocAsync(&pointer, made.bytes(),
+                              step.number[3] == kPerThread ? hipStreamPerThread
+                              : step.number[3] == kLegacy  ? kLegacyHandle
+                                                           : on.handle);
+      break;
+    case Memory::Pinned:
+      result = hipHostMalloc(&pointer, made.bytes(), 0);
+      break;
+    case Memory::Managed:
+      result = hipMallocManaged(&pointer, made.bytes(), 1);
+      break;
+    default:
+      pointer = ::operator new(made.bytes());
+      break;
+  }
+  if (made.memory == Memory::Async && on.capture) {
+    on.capture->doubtful = true;  // the graph's memory: it comes and goes with launches
+    return code(result);
+  }
+  if (result != hipSuccess) return code(result);
+  made.base = static_cast<int*>(pointer);
+  made.live = true;
+  made.generation = ++generations_;
+  Buffer& target = buffers_[static_cast<std::size_t>(step.number[0])];
+  target = made;
+  if (made.memory == Memory::Async) {
+    const Stamp stamp = enqueue(on);
+    for (Buffer::Part& part : target.parts) part.write = stamp;
+  }
+  return code(result) +
+         (reinterpret_cast<std::uintptr_t>(pointer) % 256 == 0 || made.memory == Memory::Pageable ? "" : " unaligned");
+}
+
+std::string Machine::do_release(const Step& step) {
+  Buffer& target = buffers_[static_cast<std::size_t>(step.number[0])];
+  Stream& on = stream(step.number[2], step.thread);
+  const bool in_order = step.number[1] == 1;
+  hipError_t result = hipSuccess;
+  switch (target.memory) {
+    case Memory::Pinned:
+      result = hipHostFree(target.base);
+      break;
+    case Memory::Pageable:
+      ::operator delete(target.base);
+      break;
+    case Memory::Managed:
+      result = hipFree(target.base);
+      break;
+    default:
+      if (in_order) {
+        result = hipFreeAsync(target.base, step.number[2] == kPerThread ? hipStreamPerThread
+                                           : step.number[2] == kLegacy  ? kLegacyHandle
+                                                                        : on.handle);
+      } else {
+        result = hipFree(target.base);
+      }
+  }
+  if (result != hipSuccess) return code(result);
+  target.live = false;
+  if (in_order && !target.on_host() && target.memory != Memory::Managed) {
+    stream_frees_.push_back(enqueue(on));
+  } else if (features_.free_waits && target.memory == Memory::Malloc) {
+    for (std::size_t agent = 0; agent < agents_.size(); ++agent)
+      if (agents_[agent].device == target.device) host_waits(clocks_[agent]);
+  }
+  return code(result);
+}
+
+std::string Machine::do_wait(const Step& step) {
+  Stream& on = stream(step.number[0], step.thread);
+  Event& event = events_[static_cast<std::size_t>(step.number[1])];
+  const bool spt = step.number[0] == kPerThread && step.thread != 0;
+  const hipStream_t handle = step.number[0] == kLegacy      ? kLegacyHandle
+                             : step.number[0] == kPerThread ? hipStreamPerThread
+                                                            : on.handle;
+  const hipError_t result =
+      spt ? hipStreamWaitEvent_spt(nullptr, event.handle, 0) : hipStreamWaitEvent(handle, event.handle, 0);
+  std::shared_ptr<Capture> of;
+  const auto look = [&](const Stream& each) {
+    if (each.capture && each.capture->number == event.captured) of = each.capture;
+  };
+  for (const Stream& each : streams_) look(each);
+  for (const auto& streams : thread_streams_)
+    for (const Stream& each : streams) look(each);
+  if (event.captured == 0 || !of) {
+    if (result == hipSuccess && !on.capture && event.recorded && event.captured == 0) {
+      joined(&clock_of(on), event.clock);
+      (void)enqueue(on);
+    }
+    if (result != hipSuccess && on.capture) on.capture->doubtful = true;
+    return code(result);
+  }
+  if (result != hipSuccess) {
+    of->doubtful = true;
+    if (on.capture) on.capture->doubtful = true;
+    return code(result);
+  }
+  if (on.capture && on.capture != of) of->doubtful = on.capture->doubtful = true;
+  if (of->doubtful && !on.capture) {
+    hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+    const hipError_t asked = hipStreamIsCapturing(handle, &status);
+    if (asked != hipSuccess || status == hipStreamCaptureStatusNone) return code(result) + " alone";
+  }
+  on.capture = of;
+  for (const int node : event.tail)
+    if (std::find(on.tail.begin(), on.tail.end(), node) == on.tail.end()) on.tail.push_back(node);
+  return code(result);
+}
+
+std::string Machine::do_end(const Step& step) {
+  Stream& on = stream(step.number[0], step.thread);
+  hipGraph_t handle = nullptr;
+  const bool spt = step.number[0] == kPerThread && step.thread != 0;
+  const hipError_t result =
+      spt ? hipStreamEndCapture_spt(nullptr, &handle)
+          : hipStreamEndCapture(step.number[0] == kPerThread ? hipStreamPerThread : on.handle, &handle);
+  const std::shared_ptr<Capture> capture = on.capture;
+  std::string text = code(result) + (handle != nullptr ? " graph" : "");
+  if (result != hipSuccess) {
+    if (capture) capture->doubtful = true;
+    if (result == hipErrorStreamCaptureInvalidated) {
+      --open_captures_;
+      if (capture) leave_capture(capture.get());
+    }
+    return text + refresh_captures();
+  }
+  --open_captures_;
+  Graph made;
+  made.handle = handle;
+  made.live = true;
+  made.generation = ++generations_;
+  if (capture) {
+    made.known = !capture->doubtful;
+    made.device = capture->device;
+    made.nodes = capture->nodes;
+    leave_capture(capture.get());
+  } else {
+    made.known = false;
+  }
+  graphs_[static_cast<std::size_t>(step.number[1])] = std::move(made);
+  return text;
+}
+
+/// Lists types and edges in the runtime's order, and finds out which node is which where the parameters say so.
+std::string Machine::do_list(const Step& step) {
+  Graph& of = graphs_[static_cast<std::size_t>(step.number[0])];
+  std::size_t count = 0;
+  hipError_t result = hipGraphGetNodes(of.handle, nullptr, &count);
+  std::string text = code(result) + " nodes=" + std::to_string(count);
+  if (result != hipSuccess || count == 0) return text;
+  std::vector<hipGraphNode_t> nodes(count);
+  result = hipGraphGetNodes(of.handle, nodes.data(), &count);
+  text += " types=";
+  std::vector<int> kernel_nodes;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    hipGraphNodeType type{};
+    const hipError_t asked = hipGraphNodeGetType(nodes[i], &type);
+    text += asked == hipSuccess ? std::to_string(static_cast<int>(type)) + '.' : '!' + code(asked);
+  }
+  std::size_t edges = 0;
+  result = hipGraphGetEdges(of.handle, nullptr, nullptr, &edges);
+  text += " edges=" + code(result) + '/' + std::to_string(edges) + ':';
+  if (result == hipSuccess && edges > 0) {
+    std::vector<hipGraphNode_t> from(edges), to(edges);
+    result = hipGraphGetEdges(of.handle, from.data(), to.data(), &edges);
+    const auto index = [&](hipGraphNode_t node) { return std::find(nodes.begin(), nodes.end(), node) - nodes.begin(); };
+    for (std::size_t i = 0; i < edges; ++i)
+      text += std::to_string(index(from[i])) + '-' + std::to_string(index(to[i])) + '.';
+  }
+  if (of.by_hand || !of.known) return text;
+  // Kernels that tell themselves apart by their first arguments.
+  for (const hipGraphNode_t node : nodes) {
+    hipGraphNodeType type{};
+    if (hipGraphNodeGetType(node, &type) != hipSuccess || type != hipGraphNodeTypeKernel) continue;
+    hipKernelNodeParams params{};
+    if (hipGraphKernelNodeGetParams(node, &params) != hipSuccess || params.kernelParams == nullptr) continue;
+    int found = -1;
+    bool several = false;
+    for (std::size_t i = 0; i < of.nodes.size(); ++i) {
+      const Node& own = of.nodes[i];
+      if (!own.work || own.work->what > Work::Set || !live(own.accesses)) continue;
+      if (params.func != kernels_.get(own.work->what, own.device)) continue;
+      int* const dst = address(own.work->dst, own.work->first);
+      const int value = static_cast<int>(own.work->value);
+      if (std::memcmp(params.kernelParams[0], &dst, sizeof dst) != 0 ||
+          std::memcmp(params.kernelParams[2], &value, sizeof value) != 0)
+        continue;
+      several = several || found >= 0;
+      found = static_cast<int>(i);
+    }
+    if (found < 0 || several) continue;
+    of.nodes[static_cast<std::size_t>(found)].handle = node;
+    text += " node" + std::to_string(found);
+  }
+  return text;
+}
+
+std::string Machine::do_values(const Step& step) {
+  const Node& node = graphs_[static_cast<std::size_t>(step.number[0])].nodes[static_cast<std::size_t>(step.number[1])];
+  hipKernelNodeParams params{};
+  const hipError_t result = hipGraphKernelNodeGetParams(node.handle, &params);
+  if (result != hipSuccess) return code(result);
+  std::string text = code(result) + ' ' + std::to_string(params.gridDim.x) + '/' + std::to_string(params.blockDim.x) +
+                     '/' + std::to_string(params.sharedMemBytes);
+  if (params.kernelParams == nullptr || node.work->what > Work::Set) return text;
+  int* dst = nullptr;
+  int count = 0, value = 0;
+  std::memcpy(&dst, params.kernelParams[0], sizeof dst);
+  std::memcpy(&count, params.kernelParams[1], sizeof count);
+  std::memcpy(&value, params.kernelParams[2], sizeof value);
+  return text + " offset=" + std::to_string(dst - buffer(node.work->dst).base) + " n=" + std::to_string(count) +
+         " a=" + std::to_string(value);
+}
+
+std::string Machine::contents(const Buffer& of, std::int64_t first, std::int64_t parts, const int* bytes) const {
+  char text[64];
+  std::snprintf(text, sizeof text, " %016" PRIx64 " %d",
+                hash(bytes, static_cast<std::size_t>(parts * of.part_ints) * sizeof(int)), bytes[0]);
+  (void)first;
+  return text;
+}
+
+/// Calls with arguments that HIP refuses whatever the state, and harmless ones with null.
+std::string Machine::bad_call(const Step& step) {
+  void* pointer = nullptr;
+  std::size_t bytes = 0;
+  hipGraphNode_t node = nullptr;
+  hipGraphExecUpdateResult update{};
+  const std::int64_t slot = step.number[1] % kBuffers;
+  const Buffer& some = buffer(slot);
+  const bool device_memory = some.live && (some.memory == Memory::Malloc || some.memory == Memory::ExtMalloc);
+  hipGraph_t graph = nullptr;
+  hipGraphExec_t exec = nullptr;
+  switch (step.number[0] % 22) {
+    case 0:
+      return code(hipMalloc(nullptr, 64));
+    case 1:
+      return code(hipMalloc(&pointer, 0)) + (pointer == nullptr ? "" : " pointer");
+    case 2:
+      return code(hipMalloc(&pointer, std::size_t{1} << 45)) + (pointer == nullptr ? "" : " pointer");
+    case 3:
+      return code(hipFree(nullptr));
+    case 4:
+      return device_memory ? code(hipFree(some.base + 4)) : "none";
+    case 5:
+      return device_memory ? code(hipHostFree(some.base + 4)) : "none";
+    case 6:
+      return code(hipGraphLaunch(nullptr, nullptr));
+    case 7:
+      return code(hipGraphInstantiate(&exec, nullptr, nullptr, nullptr, 0));
+    case 8:
+      return code(hipGraphDestroy(nullptr));
+    case 9:
+      return code(hipGraphExecDestroy(nullptr));
+    case 10:
+      return code(hipStreamDestroy(nullptr));
+    case 11:
+      return code(hipEventRecord(nullptr, nullptr));
+    case 12:
+      return code(hipStreamWaitEvent(nullptr, nullptr, 0));
+    case 13:
+      return code(hipStreamEndCapture(nullptr, &graph));
+    case 14:
+      return code(hipStreamBeginCapture(nullptr, hipStreamCaptureModeGlobal));
+    case 15:
+      return code(hipMemcpy(nullptr, nullptr, 8, hipMemcpyHostToHost));
+    case 16:
+      return code(hipSetDevice(99));
+    case 17:
+      return code(hipGraphExecUpdate(nullptr, nullptr, &node, &update));
+    case 18:
+      return device_memory ? code(hipMemGetAddressRange(&pointer, &bytes, some.base + some.bytes())) : "none";
+    case 19: {
+      // A graph that is live, into nothing; an exec that is live, by nothing.
+      const Graph& of = this->graph(static_cast<int>(step.number[1] % kGraphs));
+      return of.live ? code(hipGraphInstantiate(nullptr, of.handle, nullptr, nullptr, 0)) : "none";
+    }
+    case 20: {
+      const Exec& of = this->exec(static_cast<int>(step.number[1] % kExecs));
+      return of.live ? code(hipGraphExecUpdate(of.handle, nullptr, &node, &update)) : "none";
+    }
+    default: {
+      const Graph& of = this->graph(static_cast<int>(step.number[1] % kGraphs));
+      return of.live ? code(hipGraphInstantiateWithFlags(&exec, of.handle, 0x8000)) : "none";
+    }
+  }
+}
+
+std::string Machine::perform(const Step& step) {
+  const auto& n = step.number;
+  Thread& self = thread_state_[static_cast<std::size_t>(step.thread)];
+  const auto handle_of = [&](std::int64_t number) {
+    if (number == kLegacy) return kLegacyHandle;
+    if (number == kPerThread) return hipStreamPerThread;
+    return stream(number, step.thread).handle;
+  };
+  const auto spt = [&](std::int64_t number) { return number == kPerThread && step.thread != 0; };
+  switch (step.kind) {
+    case Kind::set_device: {
+      const hipError_t result = hipSetDevice(static_cast<int>(n[0]));
+      if (result == hipSuccess) self.device = static_cast<int>(n[0]);
+      int now = -1;
+      const hipError_t asked = hipGetDevice(&now);
+      return code(result) + ' ' + code(asked) + ' ' + std::to_string(now);
+    }
+    case Kind::stream_create: {
+      Stream made;
+      const hipError_t result =
+          hipStreamCreateWithFlags(&made.handle, n[1] != 0 ? hipStreamDefault : hipStreamNonBlocking);
+      if (result != hipSuccess) return code(result);
+      made.live = true;
+      made.blocking = n[1] != 0;
+      made.device = self.device;
+      made.agent = add_agent(self.device);
+      streams_[static_cast<std::size_t>(n[0])] = made;
+      return code(result);
+    }
+    case Kind::stream_destroy: {
+      Stream& gone = streams_[static_cast<std::size_t>(n[0])];
+      const hipError_t result = hipStreamDestroy(gone.handle);
+      if (result != hipSuccess) return code(result);
+      if (gone.capture) gone.capture->doubtful = true;
+      gone.live = false;
+      gone.capture.reset();
+      gone.tail.clear();
+      return code(result) + refresh_captures();
+    }
+    case Kind::stream_sync: {
+      Stream& of = stream(n[0], step.thread);
+      if (of.capture) of.capture->doubtful = true;
+      const Clock clock = clock_of_next(of);
+      const hipError_t result = hipStreamSynchronize(handle_of(n[0]));
+      if (result == hipSuccess) host_waits(clock);
+      return code(result) + (capturing() && result != hipSuccess ? refresh_captures() : "");
+    }
+    case Kind::stream_query: {
+      Stream& of = stream(n[0], step.thread);
+      if (of.capture) of.capture->doubtful = true;
+      const hipError_t result = hipStreamQuery(handle_of(n[0]));
+      if (result == hipSuccess || result == hipErrorNotReady) return "queried";
+      return code(result) + refresh_captures();
+    }
+    case Kind::device_sync: {
+      const hipError_t result = hipDeviceSynchronize();
+      if (result == hipSuccess) {
+        for (std::size_t agent = 0; agent < agents_.size(); ++agent)
+          if (agents_[agent].device == self.device) host_waits(clocks_[agent]);
+      }
+      return code(result) + (capturing() ? refresh_captures() : "");
+    }
+    case Kind::event_create: {
+      Event made;
+      const hipError_t result = hipEventCreateWithFlags(&made.handle, hipEventDisableTiming);
+      made.live = result == hipSuccess;
+      made.device = self.device;
+      if (made.live) events_[static_cast<std::size_t>(n[0])] = made;
+      return code(result);
+    }
+    case Kind::event_destroy: {
+      Event& gone = events_[static_cast<std::size_t>(n[0])];
+      const hipError_t result = hipEventDestroy(gone.handle);
+      if (result == hipSuccess) gone = Event{};
+      return code(result);
+    }
+    case Kind::event_record: {
+      Event& event = events_[static_cast<std::size_t>(n[0])];
+      Stream& on = stream(n[1], step.thread);
+      const hipError_t result =
+          spt(n[1]) ? hipEventRecord_spt(event.handle, nullptr) : hipEventRecord(event.handle, handle_of(n[1]));
+      if (result != hipSuccess) {
+        if (on.capture) on.capture->doubtful = true;
+        return code(result);
+      }
+      if (on.capture && on.capture->doubtful) {
+        // Captured or not, as the runtime has it: nothing is known of the event.
+        event.captured = 0;
+        event.recorded = false;
+      } else if (on.capture) {
+        event.captured = on.capture->number;
+        event.tail = on.tail;
+      } else {
+        event.captured = 0;
+        event.recorded = true;
+        (void)enqueue(on);
+        event.clock = clock_of(on);
+      }
+      return code(result);
+    }
+    case Kind::event_wait:
+      return do_wait(step);
+    case Kind::event_sync: {
+      Event& event = events_[static_cast<std::size_t>(n[0])];
+      const hipError_t result = hipEventSynchronize(event.handle);
+      if (result == hipSuccess && event.recorded && event.captured == 0) host_waits(event.clock);
+      return code(result) + (capturing() && result != hipSuccess ? refresh_captures() : "");
+    }
+    case Kind::event_query: {
+      const hipError_t result = hipEventQuery(events_[static_cast<std::size_t>(n[0])].handle);
+      if (result == hipSuccess || result == hipErrorNotReady) return "queried";
+      return code(result) + refresh_captures();
+    }
+    case Kind::allocate:
+      return do_allocate(step);
+    case Kind::release:
+      return do_release(step);
+    case Kind::work:
+      return do_work(step);
+    case Kind::copy_sync: {
+      const Work work = step.work();
+      Stream& on = null_streams_[static_cast<std::size_t>(self.device)];
+      const hipError_t result = hipMemcpy(address(work.dst, work.first), address(work.src, work.src_first),
+                                          count_of(work) * sizeof(int), copy_kind(work));
+      if (result != hipSuccess) return code(result) + refresh_captures();
+      apply(accesses(work), enqueue(on));
+      if (buffer(work.dst).on_host()) host_waits(clock_of(on));
+      return code(result);
+    }
+    case Kind::read: {
+      const Buffer& of = buffer(n[0]);
+      const auto ints = static_cast<std::size_t>(n[2] * of.part_ints);
+      if (of.memory == Memory::Pageable) return contents(of, n[1], n[2], address(n[0], n[1]));
+      std::vector<int> bytes(ints);
+      Stream& on = null_streams_[static_cast<std::size_t>(self.device)];
+      const hipError_t result = hipMemcpy(bytes.data(), address(n[0], n[1]), ints * sizeof(int), hipMemcpyDeviceToHost);
+      if (result != hipSuccess) return code(result) + refresh_captures();
+      (void)enqueue(on);
+      host_waits(clock_of(on));
+      return code(result) + contents(of, n[1], n[2], bytes.data());
+    }
+    case Kind::host_write: {
+      Buffer& of = buffers_[static_cast<std::size_t>(n[0])];
+      int* const to = address(n[0], n[1]);
+      for (std::int64_t i = 0; i < of.part_ints; ++i) to[i] = static_cast<int>(n[2] + i * 3);
+      of.parts[n[1]].written = true;
+      return "";
+    }
+    case Kind::begin: {
+      Stream& on = stream(n[0], step.thread);
+      const auto mode = static_cast<hipStreamCaptureMode>(n[1]);
+      const hipError_t result =
+          spt(n[0]) ? hipStreamBeginCapture_spt(nullptr, mode) : hipStreamBeginCapture(handle_of(n[0]), mode);
+      if (result != hipSuccess) return code(result);
+      if (on.capture) leave_capture(std::shared_ptr<Capture>(on.capture).get());  // an invalidated one begins anew
+      ++open_captures_;
+      on.capture = std::make_shared<Capture>();
+      on.capture->number = ++captures_;
+      on.capture->thread = step.thread;
+      on.capture->device = on.device;
+      on.tail.clear();
+      hipStreamCaptureStatus status{};
+      (void)hipStreamGetCaptureInfo(handle_of(n[0]), &status, &on.capture->id);
+      return code(result);
+    }
+    case Kind::end:
+      return do_end(step);
+    case Kind::capture_status: {
+      const Stream& on = stream(n[0], step.thread);
+      hipStreamCaptureStatus status{};
+      unsigned long long id = 0;
+      const hipError_t result = hipStreamGetCaptureInfo(handle_of(n[0]), &status, &id);
+      std::string text = code(result) + ' ' + std::to_string(static_cast<int>(status));
+      if (status == hipStreamCaptureStatusActive && on.capture) text += id == on.capture->id ? " same" : " other";
+      return text;
+    }
+    case Kind::capture_mode: {
+      hipStreamCaptureMode mode = static_cast<hipStreamCaptureMode>(n[0]);
+      const hipError_t result = hipThreadExchangeStreamCaptureMode(&mode);
+      self.mode = static_cast<hipStreamCaptureMode>(n[0]);
+      return code(result) + ' ' + std::to_string(static_cast<int>(mode));
+    }
+    case Kind::capture_nodes: {
+      hipStreamCaptureStatus status{};
+      hipGraph_t graph = nullptr;
+      const hipGraphNode_t* dependencies = nullptr;
+      std::size_t count = 0;
+      unsigned long long id = 0;
+      const hipError_t result =
+          hipStreamGetCaptureInfo_v2(handle_of(n[0]), &status, &id, &graph, &dependencies, &count);
+      std::string text = code(result) + ' ' + std::to_string(static_cast<int>(status));
+      if (result != hipSuccess || status != hipStreamCaptureStatusActive) return text;
+      text += " after=" + std::to_string(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        hipGraphNodeType type{};
+        (void)hipGraphNodeGetType(dependencies[i], &type);
+        text += '.' + std::to_string(static_cast<int>(type));
+      }
+      return text;
+    }
+    case Kind::instantiate: {
+      const Graph& of = graphs_[static_cast<std::size_t>(n[1])];
+      Exec made;
+      hipError_t result;
+      switch (n[2] % 3) {
+        case 0: {
+          hipGraphNode_t node = nullptr;
+          char log[64] = {};
+          result = hipGraphInstantiate(&made.handle, of.handle, &node, log, sizeof log);
+          break;
+        }
+        case 1:
+          result = hipGraphInstantiateWithFlags(&made.handle, of.handle, 0);
+          break;
+        default:
+          result = hipGraphInstantiateWithFlags(&made.handle, of.handle, 1);
+          break;
+      }
+      if (result != hipSuccess) return code(result);
+      made.live = true;
+      made.known = of.known;
+      made.device = of.device;
+      made.graph = static_cast<int>(n[1]);
+      made.graph_generation = of.generation;
+      made.nodes = of.nodes;
+      execs_[static_cast<std::size_t>(n[0])] = std::move(made);
+      return code(result);
+    }
+    case Kind::launch: {
+      Exec& of = execs_[static_cast<std::size_t>(n[0])];
+      Stream& on = stream(n[1], step.thread);
+      const hipError_t result =
+          spt(n[1]) ? hipGraphLaunch_spt(of.handle, nullptr) : hipGraphLaunch(of.handle, handle_of(n[1]));
+      if (result != hipSuccess) return code(result);
+      if (features_.exec_serial) joined(&clock_of(on), of.last_launch);
+      const Stamp stamp = enqueue(on);
+      apply(graph_accesses(of.nodes), stamp);
+      of.launches.push_back(stamp);
+      joined(&of.last_launch, clock_of(on));
+      if (on.capture) on.capture->doubtful = true;
+      return code(result);
+    }
+    case Kind::upload:
+      return code(hipGraphUpload(execs_[static_cast<std::size_t>(n[0])].handle, handle_of(n[1])));
+    case Kind::exec_destroy: {
+      Exec& gone = execs_[static_cast<std::size_t>(n[0])];
+      const hipError_t result = hipGraphExecDestroy(gone.handle);
+      if (result == hipSuccess) gone = Exec{};
+      return code(result);
+    }
+    case Kind::graph_destroy: {
+      Graph& gone = graphs_[static_cast<std::size_t>(n[0])];
+      const hipError_t result = hipGraphDestroy(gone.handle);
+      if (result == hipSuccess) gone = Graph{};
+      return code(result);
+    }
+    case Kind::exec_update: {
+      Exec& of = execs_[static_cast<std::size_t>(n[0])];
+      const Graph& from = graphs_[static_cast<std::size_t>(n[1])];
+      hipGraphNode_t node = nullptr;
+      hipGraphExecUpdateResult update{};
+      const hipError_t result = hipGraphExecUpdate(of.handle, from.handle, &node, &update);
+      const auto same_shape = [](const std::vector<Node>& a, const std::vector<Node>& b) {
+        return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const Node& x, const Node& y) {
+                 return x.after == y.after && x.device == y.device && x.work && y.work && x.work->what == y.work->what;
+               });
+      };
+      if (result == hipSuccess && of.known && from.known && !features_.swallowed && same_shape(of.nodes, from.nodes)) {
+        for (std::size_t i = 0; i < of.nodes.size(); ++i) {
+          of.nodes[i].work = from.nodes[i].work;
+          of.nodes[i].accesses = from.nodes[i].accesses;
+        }
+      } else {
+        of.known = false;
+      }
+      return code(result) + ' ' + std::to_string(static_cast<int>(update)) + (node != nullptr ? " node" : "");
+    }
+    case Kind::clone: {
+      const Graph& of = graphs_[static_cast<std::size_t>(n[1])];
+      Graph made = of;
+      const hipError_t result = hipGraphClone(&made.handle, of.handle);
+      if (result != hipSuccess) return code(result);
+      made.generation = ++generations_;
+      std::string text = code(result);
+      for (Node& node : made.nodes) {
+        if (node.handle == nullptr) continue;
+        hipGraphNode_t found = nullptr;
+        const hipError_t asked = hipGraphNodeFindInClone(&found, node.handle, made.handle);
+        text += asked == hipSuccess && found != nullptr ? " found" : ' ' + code(asked);
+        node.handle = asked == hipSuccess ? found : nullptr;
+      }
+      graphs_[static_cast<std::size_t>(n[0])] = std::move(made);
+      return text;
+    }
+    case Kind::graph_create: {
+      Graph made;
+      const hipError_t result = hipGraphCreate(&made.handle, 0);
+      if (result != hipSuccess) return code(result);
+      made.live = made.by_hand = true;
+      made.device = self.device;
+      made.generation = ++generations_;
+      graphs_[static_cast<std::size_t>(n[0])] = std::move(made);
+      return code(result);
+    }
+    case Kind::add_node:
+    case Kind::add_child: {
+      Graph& into = graphs_[static_cast<std::size_t>(n[0])];
+      Node node;
+      node.device = self.device;
+      std::vector<hipGraphNode_t> after;
+      const auto depend = [&](std::int64_t index) {
+        if (index < 0 || static_cast<std::size_t>(index) >= into.nodes.size()) return;
+        if (std::find(node.after.begin(), node.after.end(), static_cast<int>(index)) != node.after.end()) return;
+        node.after.push_back(static_cast<int>(index));
+        after.push_back(into.nodes[static_cast<std::size_t>(index)].handle);
+      };
+      depend(n[1]);
+      hipError_t result;
+      if (step.kind == Kind::add_node) {
+        depend(n[2]);
+        node.work = step.work();
+        node.accesses = accesses(*node.work);
+        result = node_add(*node.work, node.device, into.handle, after, &node.handle);
+      } else {
+        const Graph& child = graphs_[static_cast<std::size_t>(n[2])];
+        node.accesses = graph_accesses(child.nodes);
+        result = hipGraphAddChildGraphNode(&node.handle, into.handle, after.data(), after.size(), child.handle);
+      }
+      if (result == hipSuccess) into.nodes.push_back(std::move(node));
+      return code(result);
+    }
+    case Kind::add_edge: {
+      Graph& in = graphs_[static_cast<std::size_t>(n[0])];
+      Node& to = in.nodes[static_cast<std::size_t>(n[2])];
+      const hipError_t result =
+          hipGraphAddDependencies(in.handle, &in.nodes[static_cast<std::size_t>(n[1])].handle, &to.handle, 1);
+      if (result == hipSuccess) to.after.push_back(static_cast<int>(n[1]));
+      return code(result);
+    }
+    case Kind::list_nodes:
+      return do_list(step);
+    case Kind::node_values:
+      return do_values(step);
+    case Kind::node_set: {
+      Node& node = graphs_[static_cast<std::size_t>(n[0])].nodes[static_cast<std::size_t>(n[1])];
+      const Work work = step.work();
+      const hipError_t result = node_change(work, node.device, node.handle, nullptr);
+      if (result == hipSuccess) {
+        node.work = work;
+        node.accesses = accesses(work);
+      }
+      return code(result);
+    }
+    case Kind::exec_set: {
+      Exec& of = execs_[static_cast<std::size_t>(n[0])];
+      const Graph& graph = graphs_[static_cast<std::size_t>(of.graph)];
+      const Work work = step.work();
+      const hipError_t result = node_change(work, of.nodes[static_cast<std::size_t>(n[1])].device,
+                                            graph.nodes[static_cast<std::size_t>(n[1])].handle, of.handle);
+      if (result == hipSuccess) {
+        Node& node = of.nodes[static_cast<std::size_t>(n[1])];
+        node.work = work;
+        node.accesses = accesses(work);
+      }
+      return code(result);
+    }
+    case Kind::exec_enable: {
+      Exec& of = execs_[static_cast<std::size_t>(n[0])];
+      const Graph& graph = graphs_[static_cast<std::size_t>(of.graph)];
+      const hipError_t result =
+          hipGraphNodeSetEnabled(of.handle, graph.nodes[static_cast<std::size_t>(n[1])].handle, n[2] != 0);
+      if (result == hipSuccess) of.nodes[static_cast<std::size_t>(n[1])].enabled = n[2] != 0;
+      return code(result);
+    }
+    case Kind::mem_info: {
+      std::size_t free_bytes = 0, total = 0;
+      const hipError_t result = hipMemGetInfo(&free_bytes, &total);
+      return code(result) + ' ' + std::to_string(free_bytes) + '/' + std::to_string(total);
+    }
+    case Kind::address_range: {
+      const Buffer& of = buffer(n[0]);
+      hipDeviceptr_t base = nullptr;
+      std::size_t bytes = 0;
+      const hipError_t result = hipMemGetAddressRange(&base, &bytes, reinterpret_cast<char*>(of.base) + n[1]);
+      return code(result) + ' ' + std::to_string(static_cast<char*>(base) - reinterpret_cast<char*>(of.base)) + '+' +
+             std::to_string(bytes);
+    }
+    case Kind::attributes: {
+      const Buffer& of = buffer(n[0]);
+      hipPointerAttribute_t attributes{};
+      const hipError_t result = hipPointerGetAttributes(&attributes, reinterpret_cast<char*>(of.base) + n[1]);
+      if (result != hipSuccess) return code(result);
+      const auto relative = [&](const void* pointer) {
+        return pointer == nullptr
+                   ? std::string("null")
+                   : std::to_string(static_cast<const char*>(pointer) - reinterpret_cast<const char*>(of.base));
+      };
+      return code(result) + ' ' + std::to_string(static_cast<int>(attributes.memoryType)) + ' ' +
+             std::to_string(attributes.device) + ' ' + relative(attributes.devicePointer) + ' ' +
+             relative(attributes.hostPointer);
+    }
+    case Kind::last_error:
+      return code(hipGetLastError());
+    case Kind::peek_error:
+      return code(hipPeekAtLastError());
+    case Kind::bad_call: {
+      const std::string text = bad_call(step);
+      return text + refresh_captures();
+    }
+    case Kind::end_thread: {
+      threads_.end(step.thread);
+      self = {};
+      for (Stream& each : thread_streams_[static_cast<std::size_t>(step.thread)]) {
+        each.agent = add_agent(each.device);
+        each.capture.reset();
+        each.tail.clear();
+      }
+      return "";
+    }
+    case Kind::fail: {
+      using Fail = void (*)(unsigned long long, int);
+      static const auto fail = reinterpret_cast<Fail>(dlsym(RTLD_DEFAULT, "cpuhip_fail"));
+      if (features_.armed && fail != nullptr) fail(static_cast<unsigned long long>(n[0]), 999);
+      return "";
+    }
+  }
+  return "?";
+}
+
+void Machine::finish() {
+  if (features_.armed) (void)perform(make(Kind::fail, 0, {0}));
+  const auto step = [&](Kind kind, int thread, std::vector<std::int64_t> numbers) {
+    const Step made = make(kind, thread, std::move(numbers));
+    if (allowed(made)) run(made);
+  };
+  for (int i = 0; i < kStreams; ++i)
+    if (streams_[static_cast<std::size_t>(i)].capture) step(Kind::stream_destroy, 0, {i});
+  for (int thread = 0; thread < kThreads; ++thread) {
+    for (int device = 0; device < devices(); ++device) {
+      if (!thread_streams_[static_cast<std::size_t>(thread)][static_cast<std::size_t>(device)].capture) continue;
+      step(Kind::set_device, thread, {device});
+      for (int slot = 0; slot < kGraphs; ++slot) {
+        if (graphs_[static_cast<std::size_t>(slot)].live) step(Kind::graph_destroy, 0, {slot});
+        step(Kind::end, thread, {kPerThread, slot});
+        break;
+      }
+      run(make(Kind::end_thread, thread, {}));
+    }
+  }
+  for (int device = 0; device < devices(); ++device) {
+    step(Kind::set_device, 0, {device});
+    step(Kind::device_sync, 0, {});
+  }
+  for (int i = 0; i < kBuffers; ++i) {
+    if (devices() > 1 && buffer(i).live) step(Kind::set_device, 0, {buffer(i).device});
+    for (int part = 0; part < kParts; ++part) step(Kind::read, 0, {i, part, 1});
+  }
+  for (int i = 0; i < kExecs; ++i) step(Kind::exec_destroy, 0, {i});
+  for (int i = 0; i < kGraphs; ++i) step(Kind::graph_destroy, 0, {i});
+  for (int i = 0; i < kBuffers; ++i) step(Kind::release, 0, {i, 0, kNull});
+  for (int i = 0; i < kEvents; ++i) step(Kind::event_destroy, 0, {i});
+  for (int i = 0; i < kStreams; ++i) step(Kind::stream_destroy, 0, {i});
+  for (int thread = 0; thread < kThreads; ++thread) {
+    if (thread_state_[static_cast<std::size_t>(thread)].mode != hipStreamCaptureModeGlobal)
+      step(Kind::capture_mode, thread, {hipStreamCaptureModeGlobal});
+    step(Kind::set_device, thread, {0});
+  }
+  step(Kind::mem_info, 0, {});
+  step(Kind::last_error, 0, {});
+}
+
+}  // namespace property
