@@ -121,7 +121,7 @@ def needs_only_libc():
     not_under_sanitizers('the sanitizer\'s library is needed too')
     done = subprocess.run(['readelf', '-dW', path('library')], capture_output=True, text=True, check=True)
     needed = re.findall(r'\(NEEDED\).*\[(.*)\]', done.stdout)
-    check(set(needed) <= {'libc.so.6', 'ld-linux-x86-64.so.2'}, f'needed: {needed}')
+    check(set(needed) <= {'libc.so.6', 'libm.so.6', 'ld-linux-x86-64.so.2'}, f'needed: {needed}')
     check('NODELETE' in done.stdout, 'the library may be unloaded')
     # Weak ones are hooks of the toolchain's own for things no program here has (transactional memory, profiling).
     undefined = {fields[-1] for fields in symbols('--undefined-only') if fields[-2] == 'U'}
@@ -202,6 +202,8 @@ def threads_call_while_main_exits():
 @case
 def first_call_while_another_thread_loads_a_plugin():
     same('open_while_starting', path('slow_plugin'))
+    if 'thread' in CONFIG['sanitize']:
+        return  # libunwind locks a mutex when a thread ends, after TSan has taken that thread's state down
     # With call sites the library itself opens another one while it starts.
     same('open_while_starting', path('slow_plugin'), environment={'GRAPHPOOL_REPORT_CALLSITES': 'true'})
 
@@ -380,7 +382,7 @@ def rule_39_another_library_owns_memory():
 
 @case
 def rule_05_captured_past_the_library():
-    not_under_sanitizers('ASan refuses RTLD_DEEPBIND', ('address',))
+    not_under_sanitizers('they refuse RTLD_DEEPBIND')
     plugin = path('bypass_plugin')
     first = native('bypass', plugin)
     check(first.code == 0 and first.stdout.count(b'end 0') == 6, 'natively', first)
