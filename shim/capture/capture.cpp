@@ -7,6 +7,7 @@
 #include "shim/capture/hit_rate.h"
 #include "shim/capture/operand.h"
 #include "shim/capture/session.h"
+#include "shim/capture/signature_bits.h"
 #include "shim/coverage.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
@@ -46,6 +47,11 @@ class OpenCaptures {
       if (session->knows_event(event)) return session;
     }
     return nullptr;
+  }
+
+  void remove(StreamKey key) noexcept {
+    const std::scoped_lock guard(lock_);
+    std::erase_if(entries_, [key](const Entry& entry) { return entry.key == key; });
   }
 
   /// False when the capture was not open.
@@ -144,17 +150,28 @@ void close(const std::shared_ptr<CaptureSession>& session) noexcept {
   capture_closed();
 }
 
+/// A capture begins on a stream: what it took part in before was invalidated, and nobody ended it.
+void leave_former_capture(StreamKey key) {
+  const auto before = open_captures().find(key);
+  if (before == nullptr) return;
+  bool origin;
+  {
+    const std::scoped_lock guard(before->lock());
+    before->stream_left(key);
+    origin = before->is_origin(key);
+  }
+  if (origin)
+    close(before);
+  else
+    open_captures().remove(key);
+}
+
 /// A capture counts as open before the runtime begins it, so that no event of ours gets into it.
 hipError_t counted_begin(Forward forward) {
   capture_opened();
   const hipError_t result = forward();
   if (result != hipSuccess) capture_closed();
   return result;
-}
-
-bool still_capturing(hipStream_t stream) noexcept {
-  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  return next().hipStreamIsCapturing(stream, &status) == hipSuccess && status != hipStreamCaptureStatusNone;
 }
 
 constinit std::atomic<bool> g_virtual_off{false};
@@ -165,9 +182,6 @@ void judge_sizes(Signature& signature, std::uint64_t bytes, std::uint64_t width)
   signature.object = bytes;
   signature.generation = width;
 }
-
-/// Bits of Signature::validity beside the kind or element size in the lowest byte.
-constexpr std::uint32_t kZeroSize = 0x100, kSameOperands = 0x200;
 
 }  // namespace
 
@@ -209,6 +223,7 @@ Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, di
   }
   signature_.kind = OperationKind::kKernel;
   signature_.form = form;
+  if (params == nullptr && extra != nullptr) signature_.validity = kPackedArguments;
   signature_.object = reinterpret_cast<std::uint64_t>(stub_or_function);
   signature_.generation = info.generation;
   // What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28).
@@ -220,8 +235,7 @@ Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, di
 
 Status OperationWriter::copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind) {
   signature_.kind = OperationKind::kCopy;
-  signature_.validity =
-      (static_cast<std::uint32_t>(kind) & 0xff) | (bytes == 0 ? kZeroSize : 0) | (dst == src ? kSameOperands : 0);
+  signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | zero_size(bytes) | (dst == src ? kSameOperands : 0);
   signature_.dst_class = operand_class(dst, bytes);
   signature_.src_class = operand_class(src, bytes);
   judge_sizes(signature_, bytes, bytes);
@@ -234,7 +248,7 @@ Status OperationWriter::copy(void* dst, const void* src, std::size_t bytes, hipM
 Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
                                 std::size_t width, std::size_t height, hipMemcpyKind kind) {
   signature_.kind = OperationKind::kCopy2D;
-  signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | (width * height == 0 ? kZeroSize : 0) |
+  signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | zero_size(width * height) |
                         (dst == src ? kSameOperands : 0) | (dst_pitch < width || src_pitch < width ? 0x400u : 0);
   signature_.dst_class = operand_class(dst, dst_pitch * height);
   signature_.src_class = operand_class(src, src_pitch * height);
@@ -248,7 +262,7 @@ Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* sr
 Status OperationWriter::fill(void* dst, std::uint32_t value, std::uint32_t element_bytes, std::size_t width,
                              std::size_t height, std::size_t pitch) {
   signature_.kind = OperationKind::kFill;
-  signature_.validity = element_bytes | (width * height == 0 ? kZeroSize : 0) | (height == 1 ? 0 : 0x400u);
+  signature_.validity = element_bytes | zero_size(width * height) | (height == 1 ? 0 : 0x400u);
   signature_.dst_class = operand_class(dst, height == 1 ? width * element_bytes : pitch * height);
   signature_.src_class = signature_.dst_class;
   judge_sizes(signature_, pitch * height, width);
@@ -302,12 +316,14 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   if (result != hipSuccess) return result;
   Signature begin;
   begin.kind = OperationKind::kBegin;
-  begin.device = static_cast<std::int16_t>(calling_device());
+  const int stream_device = device_of(stream);
+  begin.device = packed_devices(calling_device(), std::max(stream_device, 0));
   begin.validity = static_cast<std::uint32_t>(mode);
-  begin.object = settings_epoch(begin.device);
+  begin.object = settings_epoch(current_device_of(begin));
   const StreamKey key = stream_key(stream);
+  leave_former_capture(key);
   const bool own_handle = key == reinterpret_cast<StreamKey>(stream.handle);
-  const bool may_be_virtual = active() && own_handle && graphs().settings().virtual_capture &&
+  const bool may_be_virtual = active() && own_handle && stream_device >= 0 && graphs().settings().virtual_capture &&
                               !unknown_entries_in_use() && !g_virtual_off.load(std::memory_order_relaxed);
   const void* const place = t_caller;
   const bool follow = hit_rates().follow(place);
@@ -327,6 +343,7 @@ hipError_t begin_foreign_capture(StreamArgument stream, Forward forward) {
   if (result != hipSuccess) return result;
   auto session = new_session(stream, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
   session->spoil("captured into a graph of the program's");
+  leave_former_capture(stream_key(stream));
   open_captures().add(stream_key(stream), std::move(session));
   return result;
 }
@@ -352,7 +369,9 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     if (result == hipSuccess) session->leave_shell();
   }
   if (result != hipSuccess) {
-    if (!still_capturing(stream.handle)) close(session);
+    // Asking the runtime would replace the error the program may look for. Where a capture ended although we keep it,
+    // the next beginning on its stream takes its place.
+    if (result == hipErrorStreamCaptureInvalidated) close(session);
     return result;
   }
   close(session);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shim/capture/signature_bits.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/reissue.h"
 #include "shim/graph/template.h"
@@ -23,11 +24,25 @@ void merge(std::vector<std::uint32_t>& tail, const std::vector<std::uint32_t>& m
   tail = std::move(merged);
 }
 
+std::uint64_t next_serial() noexcept {
+  static constinit std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 }  // namespace
+
+int device_of(StreamArgument stream) noexcept {
+  const hipStream_t handle = plain_handle(stream);
+  if (handle == nullptr || handle == kStreamLegacy || handle == hipStreamPerThread) return calling_device();
+  hipDevice_t device = -1;
+  if (next().hipStreamGetDevice(handle, &device) == hipSuccess) return device;
+  // Not in the first releases. Where there is one device it is that.
+  int devices = 0;
+  return next().hipGetDeviceCount(&devices) == hipSuccess && devices == 1 ? 0 : -1;
+}
 
 void CaptureSession::start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
                            const void* place) {
-  static constinit std::atomic<std::uint64_t> last_serial{0};
   thread_ = pthread_self();
   begin_ = begin;
   cursor_ = mode == Mode::kCompare ? begin : nullptr;
@@ -35,8 +50,8 @@ void CaptureSession::start(StreamArgument origin, const Signature& begin_signatu
   walks_ = begin != nullptr;
   place_ = place;
   doubts_seen_ = g_capture_doubts.load(std::memory_order_acquire);
-  serial_ = last_serial.fetch_add(1, std::memory_order_relaxed) + 1;
-  streams_.push_back({stream_key(origin), origin.handle, {}});
+  serial_ = next_serial();
+  streams_.push_back({stream_key(origin), plain_handle(origin), node_device_of(begin_signature), {}});
   if (shell()) {
     binding_.reserve(begin->expected_bytes.load(std::memory_order_relaxed));
   } else {
@@ -185,7 +200,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     spoil("an operation that cannot be compared");
     return forward();
   }
-  signature.device = static_cast<std::int16_t>(device());
+  signature.device = packed_devices(device(), where.device);
   signature.payload_bytes = static_cast<std::uint32_t>(binding_.size() - offset);
 
   if (shell()) {
@@ -206,7 +221,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     spoil("an operation failed");
     return result;
   }
-  const hipGraphNode_t node = last_node(stream.handle);
+  const hipGraphNode_t node = last_node(plain_handle(stream));
   if (node == nullptr) spoil("an operation whose node the runtime does not tell");
   const auto index = static_cast<std::uint32_t>(operations_.size());
   Stream& fed = *find_stream(key);
@@ -257,7 +272,8 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     if (where == nullptr) return result;
   } else {
     signature.event = static_cast<std::uint16_t>(known - events_.data());
-    if (where == nullptr) where = &streams_.emplace_back(Stream{key, stream.handle, {}});
+    if (where == nullptr)
+      where = &streams_.emplace_back(Stream{key, plain_handle(stream), std::max(device_of(stream), 0), {}});
     merge(where->tail, known->tail);
   }
   signature.stream = static_cast<std::uint16_t>(where - streams_.data());
@@ -296,7 +312,7 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
     hipGraphNode_t node = nullptr;
     if (makes_node(signature.kind)) {
       const hipStream_t stream = streams_[signature.stream].handle;
-      device.set(signature.device);
+      device.set(current_device_of(signature));
       complete =
           set_dependencies(stream, operation.after) &&
           reissue_into_stream(signature, operation.payload_offset, operation.layout, binding_, stream) == hipSuccess &&
@@ -313,8 +329,9 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
   }
 }
 
-void CaptureSession::stream_destroyed(StreamKey key) {
-  if (find_stream(key) != nullptr) expose("a stream of the capture was destroyed");
+void CaptureSession::stream_left(StreamKey key) {
+  if (find_stream(key) != nullptr) expose("a stream of the capture began another");
+  if (serial_ != 0) serial_ = next_serial();
 }
 
 void CaptureSession::event_destroyed(hipEvent_t event) {

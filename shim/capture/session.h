@@ -19,11 +19,15 @@
 
 namespace graphpool {
 
+/// The device of a stream; -1 when the runtime does not say.
+int device_of(StreamArgument stream) noexcept;
+
 class CaptureSession {
  public:
   struct Stream {
     StreamKey key;
     hipStream_t handle;
+    int device;
     std::vector<std::uint32_t> tail;  ///< what the next operation depends on: operation indices, rising
   };
   struct Event {
@@ -56,7 +60,8 @@ class CaptureSession {
   void expose(const char* why);
   /// Never a template from here on, for this reason (the first one stays).
   void spoil(const char* why);
-  void stream_destroyed(StreamKey key);
+  /// The stream begins another capture. No thread that fed this one through it takes it for that one.
+  void stream_left(StreamKey key);
   void event_destroyed(hipEvent_t event);
 
   bool has_stream(StreamKey key) const noexcept;

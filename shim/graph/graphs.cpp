@@ -587,7 +587,8 @@ hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
     exec.way = served.way;
     if (served.variant == old) return hipSuccess;  // staged: only the program's buffers moved
     old->launches.seal();
-    exec.before = old->launches.copy();
+    // Not launched since the last change: it stays behind what came before that.
+    if (auto launched = old->launches.copy()) exec.before = std::move(launched);
     exec.variant = served.variant;
   }
   const std::scoped_lock guard(lock_);

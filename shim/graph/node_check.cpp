@@ -12,15 +12,24 @@
 namespace graphpool {
 namespace {
 
-/// HIP 5 counts node types from Kernel = 1, later versions from 0; plain copies have a type of their own in 5.
+/// The runtime's number for kernel nodes: 1 in the first releases, then 0. An empty node is always five further.
+int number_of_kernels() {
+  hipGraph_t graph = nullptr;
+  hipGraphNode_t node = nullptr;
+  hipGraphNodeType type{};
+  if (next().hipGraphCreate(&graph, 0) != hipSuccess) return 0;
+  const bool known = next().hipGraphAddEmptyNode(&node, graph, nullptr, 0) == hipSuccess &&
+                     next().hipGraphNodeGetType(node, &type) == hipSuccess;
+  static_cast<void>(next().hipGraphDestroy(graph));
+  return known ? static_cast<int>(type) - 5 : 0;
+}
+
+/// Plain copies have a type of their own where kernels are 1.
 bool type_matches(hipGraphNode_t node, OperationKind kind) {
-  static const int runtime_version = [] {
-    int version = 0;
-    return next().hipRuntimeGetVersion(&version) == hipSuccess ? version : 0;
-  }();
+  static const int first = number_of_kernels();
   hipGraphNodeType type{};
   if (next().hipGraphNodeGetType(node, &type) != hipSuccess) return false;
-  const int from_zero = static_cast<int>(type) - (runtime_version < 60000000 ? 1 : 0);
+  const int from_zero = static_cast<int>(type) - first;
   constexpr int kKernel = 0, kMemcpy = 1, kMemset = 2, kHost = 3, kFirstOther = 4;
   switch (kind) {
     case OperationKind::kKernel:
@@ -51,8 +60,13 @@ const char* kernel_difference(hipGraphNode_t node, const Operation& operation, c
   if (!same(params.gridDim, payload.grid)) return "grid";
   if (!same(params.blockDim, payload.block)) return "block";
   const auto arguments = operation.layout->arguments();
-  if (params.kernelParams == nullptr) return arguments.empty() ? nullptr : "arguments";
   const std::byte* const segment = binding.data() + operation.payload_offset + sizeof(KernelPayload);
+  if (params.kernelParams == nullptr && params.extra != nullptr) {
+    std::vector<std::byte> packed(operation.layout->bytes());
+    if (operation.layout->pack_extra(params.extra, packed.data()) != Status::kOk) return "arguments";
+    return packed.empty() || std::memcmp(packed.data(), segment, packed.size()) == 0 ? nullptr : "arguments";
+  }
+  if (params.kernelParams == nullptr) return arguments.empty() ? nullptr : "arguments";
   for (*argument = 0; *argument < arguments.size(); ++*argument) {
     const Argument& each = arguments[*argument];
     if (std::memcmp(params.kernelParams[*argument], segment + each.offset, each.bytes) != 0) return "argument";

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "shim/capture/signature_bits.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -9,7 +10,8 @@
 namespace graphpool {
 namespace {
 
-/// A kernel launch as HIP takes it: one pointer an argument, into the binding.
+/// A kernel launch as HIP takes it: one pointer an argument, into the binding, or, where the program gave them as one
+/// buffer, so: what it asks for of the node is what it gave.
 class Launch {
  public:
   Launch(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout, const Binding& binding)
@@ -23,6 +25,10 @@ class Launch {
     }
     for (std::size_t i = 0; i < arguments.size(); ++i) out[i] = const_cast<std::byte*>(segment + arguments[i].offset);
     params_ = out;
+    bytes_ = layout->bytes();
+    extra_ = {HIP_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(segment), HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes_,
+              HIP_LAUNCH_PARAM_END};
+    if ((signature.validity & kPackedArguments) != 0) params_ = nullptr;
   }
 
   dim3 grid() const { return {payload_.grid[0], payload_.grid[1], payload_.grid[2]}; }
@@ -30,14 +36,17 @@ class Launch {
   unsigned shared_bytes() const { return payload_.shared_bytes; }
   void* function() const { return function_; }
   void** params() const { return params_; }
+  /// Null unless the arguments are one buffer.
+  void** extra() { return params_ == nullptr ? extra_.data() : nullptr; }
 
-  hipKernelNodeParams node_params() const {
+  hipKernelNodeParams node_params() {
     hipKernelNodeParams params{};
     params.func = function_;
     params.gridDim = grid();
     params.blockDim = block();
     params.sharedMemBytes = payload_.shared_bytes;
     params.kernelParams = params_;
+    params.extra = extra();
     return params;
   }
 
@@ -47,6 +56,8 @@ class Launch {
   std::array<void*, 32> few_;
   std::vector<void*> many_;
   void** params_;
+  std::array<void*, 5> extra_;
+  std::size_t bytes_ = 0;
 };
 
 hipMemcpyKind copy_kind(const Signature& signature) { return static_cast<hipMemcpyKind>(signature.validity & 0xff); }
@@ -79,14 +90,14 @@ hipError_t reissue_into_stream(const Signature& signature, std::uint32_t offset,
                                const Binding& binding, hipStream_t stream) {
   switch (signature.kind) {
     case OperationKind::kKernel: {
-      const Launch launch(signature, offset, layout, binding);
+      Launch launch(signature, offset, layout, binding);
       if (signature.form == KernelForm::kStub)
         return next().hipLaunchKernel(launch.function(), launch.grid(), launch.block(), launch.params(),
                                       launch.shared_bytes(), stream);
       const dim3 grid = launch.grid(), block = launch.block();
       return next().hipModuleLaunchKernel(static_cast<hipFunction_t>(launch.function()), grid.x, grid.y, grid.z,
                                           block.x, block.y, block.z, launch.shared_bytes(), stream, launch.params(),
-                                          nullptr);
+                                          launch.extra());
     }
     case OperationKind::kCopy: {
       const auto& copy = payload_at<CopyPayload>(binding, offset);
@@ -126,7 +137,7 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
   const std::uint32_t offset = operation.payload_offset;
   switch (signature.kind) {
     case OperationKind::kKernel: {
-      const Launch launch(signature, offset, operation.layout, binding);
+      Launch launch(signature, offset, operation.layout, binding);
       const hipKernelNodeParams params = launch.node_params();
       return next().hipGraphAddKernelNode(node, graph, after.data(), after.size(), &params);
     }
@@ -155,9 +166,10 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
 
 hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
                        std::vector<hipGraphNode_t>* nodes) {
+  const SavedDevice device;
+  device.set(node_device_of(operations.front().signature));
   hipError_t result = next().hipGraphCreate(graph, 0);
   if (result != hipSuccess) return result;
-  const SavedDevice device;
   nodes->assign(operations.size(), nullptr);
   std::vector<hipGraphNode_t> after;
   for (std::size_t i = 0; i < operations.size() && result == hipSuccess; ++i) {
@@ -165,7 +177,7 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
     if (!makes_node(operation.signature.kind)) continue;
     after.clear();
     for (const std::uint32_t index : operation.after) after.push_back((*nodes)[index]);
-    device.set(operation.signature.device);
+    device.set(node_device_of(operation.signature));
     result = add_to_graph(operation, binding, *graph, after, &(*nodes)[i]);
   }
   if (result != hipSuccess) {
@@ -181,7 +193,7 @@ hipError_t patch_exec(const Operation& operation, const Binding& binding, hipGra
   const std::uint32_t offset = operation.payload_offset;
   switch (signature.kind) {
     case OperationKind::kKernel: {
-      const Launch launch(signature, offset, operation.layout, binding);
+      Launch launch(signature, offset, operation.layout, binding);
       const hipKernelNodeParams params = launch.node_params();
       return next().hipGraphExecKernelNodeSetParams(exec, node, &params);
     }

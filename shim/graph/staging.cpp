@@ -5,6 +5,7 @@
 
 #include "policy/policy.h"
 #include "shim/buffer_rules.h"
+#include "shim/capture/signature_bits.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/pool.h"
 #include "shim/next.h"
@@ -69,13 +70,13 @@ hipError_t copy(void* dst, const void* src, std::size_t bytes, hipStream_t strea
 }  // namespace
 
 std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operations, const Binding& binding) {
-  const int device = operations.front().signature.device;
+  const int device = node_device_of(operations.front().signature);
   for (const Operation& operation : operations) {
     const Signature& signature = operation.signature;
     if (signature.kind == OperationKind::kHost ||
         (signature.kind == OperationKind::kWait && signature.event == kExternalEvent))
       return nullptr;
-    if (makes_node(signature.kind) && signature.device != device) return nullptr;
+    if (makes_node(signature.kind) && node_device_of(signature) != device) return nullptr;
   }
   auto plan = std::make_unique<StagePlan>();
   plan->device_ = device;

@@ -92,6 +92,17 @@ class Kernels {
     void* args[] = {&p, &n, &a};
     return hipModuleLaunchKernel(mix_, static_cast<unsigned>(n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, args, nullptr);
   }
+  /// The same with its arguments as one buffer.
+  hipError_t mix_packed(hipStream_t stream, int* p, int n, int a) const {
+    struct {
+      int* p;
+      int n, a;
+    } arguments{p, n, a};
+    std::size_t bytes = sizeof arguments;
+    void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     HIP_LAUNCH_PARAM_END};
+    return hipModuleLaunchKernel(mix_, static_cast<unsigned>(n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, nullptr, extra);
+  }
   hipError_t join(hipStream_t stream, int* p, const int* q, int n) const {
     void* args[] = {&p, &q, &n};
     return hipModuleLaunchKernel(join_, static_cast<unsigned>(n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, args, nullptr);

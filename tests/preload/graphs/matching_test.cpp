@@ -64,6 +64,40 @@ TEST(Matching, changed_constants_are_a_binding_not_a_capture) {
   EXPECT_GT(since["hipGraphExecKernelNodeSetParams"], 0);
 }
 
+TEST(Matching, arguments_in_one_buffer_are_matched_and_asked_for_as_they_were_given) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  const auto one = [&](int a) {
+    step(stream, [&] {
+      OK(kernels().mix_packed(stream, buffer.get(), kCount, a));
+      OK(kernels().mix(stream, buffer.get(), kCount, a));
+    });
+    value = mixed(mixed(value, a), a);
+    EXPECT_EQ(value, buffer.value());
+  };
+  one(1);
+  const Since since = graph_calls();
+  one(2);
+  if (under_library()) {
+    EXPECT_EQ(0, since["hipModuleLaunchKernel"]);
+  }
+  const hipGraph_t graph = capture(stream, [&] {
+    OK(kernels().mix_packed(stream, buffer.get(), kCount, 3));
+    OK(kernels().mix(stream, buffer.get(), kCount, 3));
+  });
+  hipGraphNode_t nodes[2];
+  std::size_t count = 2;
+  OK(hipGraphGetNodes(graph, nodes, &count));
+  for (const bool packed : {true, false}) {
+    hipKernelNodeParams params{};
+    OK(hipGraphKernelNodeGetParams(nodes[packed ? 0 : 1], &params));
+    EXPECT_EQ(packed, params.kernelParams == nullptr);
+    EXPECT_EQ(packed, params.extra != nullptr);
+  }
+  OK(hipGraphDestroy(graph));
+}
+
 /// Where a second sequence differs from the first, by its index of the first other operation.
 class Differs : public testing::TestWithParam<int> {};
 

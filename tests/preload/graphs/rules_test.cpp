@@ -196,6 +196,47 @@ TEST(Rules, rule_03_launches_of_one_exec_keep_their_order_whatever_serves_them) 
   OK(hipEventDestroy(done));
 }
 
+TEST(Rules, rule_03_the_order_behind_a_launch_outlives_several_changes) {
+  // Where the runtime orders the launches of one exec, the third binding comes behind the launch of the first, although
+  // the second was never launched.
+  const char* const order = std::getenv("CPUHIP_EXEC_ORDER");
+  if (order != nullptr && std::strcmp(order, "serial") != 0) GTEST_SKIP() << "launches are not ordered";
+  const Stream s, t;
+  const Buffer buffer;
+  int* flags = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&flags), 2 * sizeof(int), 0));
+  flags[0] = flags[1] = 1;
+  const auto graph_of = [&](int* flag, int constant) {
+    return capture(s, [&] {
+      OK(kernels().spin(s, flag));
+      OK(kernels().mix(s, buffer.get(), kCount, constant));
+    });
+  };
+  const hipGraph_t first = graph_of(flags, 1);
+  hipGraphExec_t exec;
+  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  OK(hipGraphDestroy(first));
+  OK(hipGraphLaunch(exec, s));
+  OK(hipStreamSynchronize(s));
+  flags[0] = 0;
+  OK(hipGraphLaunch(exec, s));
+  for (const int constant : {2, 3}) {
+    const hipGraph_t next = graph_of(flags + 1, constant);
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult result;
+    OK(hipGraphExecUpdate(exec, next, &node, &result));
+    OK(hipGraphDestroy(next));
+  }
+  OK(hipGraphLaunch(exec, t));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  *reinterpret_cast<volatile int*>(flags) = 1;
+  OK(hipStreamSynchronize(s));
+  OK(hipStreamSynchronize(t));
+  EXPECT_EQ(mixed(mixed(mixed(0, 1), 1), 3), buffer.value());
+  OK(hipGraphExecDestroy(exec));
+  OK(hipHostFree(flags));
+}
+
 TEST(Rules, rule_06_a_wait_for_an_event_from_outside_the_capture_reaches_the_runtime) {
   const Stream s, other;
   const Buffer buffer;
@@ -350,6 +391,65 @@ TEST(Rules, rule_13_one_capture_has_one_id) {
     });
   }
   EXPECT_EQ(1, buffer.value());
+}
+
+TEST(Rules, rule_14_the_devices_of_call_and_stream_are_told_apart) {
+  // The node goes where the stream is, whatever device was current: an update by the same graph, captured with another
+  // device current, is one the runtime takes.
+  const Stream s;
+  const Buffer buffer;
+  const auto graph_of = [&](int current, int constant) {
+    return capture(s, [&] {
+      OK(hipMemsetAsync(buffer.get(), 0, 4, s));
+      OK(hipSetDevice(current));
+      OK(hipMemsetAsync(buffer.get(), constant, 4, s));
+      OK(hipSetDevice(0));
+    });
+  };
+  const hipGraph_t first = graph_of(1, 1);
+  hipGraphExec_t exec;
+  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  const hipGraph_t second = graph_of(0, 2);
+  hipGraphNode_t node = nullptr;
+  hipGraphExecUpdateResult result;
+  OK(hipGraphExecUpdate(exec, second, &node, &result));
+  OK(hipGraphLaunch(exec, s));
+  OK(hipStreamSynchronize(s));
+  int value = 0;
+  OK(hipMemcpy(&value, buffer.get(), 4, hipMemcpyDeviceToHost));
+  EXPECT_EQ(0x02020202, value);
+  OK(hipMemset(buffer.get(), 0, 4));
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(first));
+  OK(hipGraphDestroy(second));
+}
+
+TEST(Rules, rule_14_the_end_of_a_refused_capture_leaves_its_error) {
+  const Stream s, other;
+  hipGraph_t graph = nullptr;
+  OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
+  EXPECT_EQ(hipErrorStreamCaptureUnsupported, hipStreamQuery(other));
+  EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(s, &graph));
+  EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipGetLastError());
+}
+
+TEST(Rules, rule_08_a_stream_of_an_invalidated_capture_begins_another) {
+  const Stream s, t;
+  const Buffer buffer;
+  hipEvent_t event;
+  OK(hipEventCreate(&event));
+  OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
+  OK(hipEventRecord(event, s));
+  OK(hipStreamWaitEvent(t, event, 0));
+  EXPECT_NE(hipSuccess, hipStreamQuery(t));  // invalidates the part of t
+  OK(hipStreamBeginCapture(t, hipStreamCaptureModeRelaxed));
+  EXPECT_EQ(hipErrorStreamCaptureUnsupported, hipFree(buffer.get()));  // the capture of s is still open
+  hipGraph_t graph = nullptr;
+  OK(hipStreamEndCapture(t, &graph));
+  OK(hipGraphDestroy(graph));
+  EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(s, &graph));
+  OK(hipEventDestroy(event));
+  static_cast<void>(hipGetLastError());
 }
 
 TEST(Rules, rule_14_internal_calls_leave_device_and_last_error_alone) {

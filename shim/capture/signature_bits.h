@@ -1,0 +1,25 @@
+// signature_bits.h: what is packed into the small fields of a Signature (operation.h).
+//
+// validity: the lowest byte is a copy's kind or a fill's element size; above it the bits below. device: the current
+// device at the call, and above it the stream's, which is where the runtime puts the node (rule 14).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/capture/operation.h"
+
+namespace graphpool {
+
+inline constexpr std::uint32_t kZeroSize = 0x100, kSameOperands = 0x200;
+inline constexpr std::uint32_t kPackedArguments = 0x800;  ///< a kernel's arguments came as one buffer (`extra`)
+
+inline std::uint32_t zero_size(std::size_t bytes) noexcept { return bytes == 0 ? kZeroSize : 0; }
+
+inline std::int16_t packed_devices(int current, int of_stream) noexcept {
+  return static_cast<std::int16_t>(current | of_stream << 8);
+}
+inline int current_device_of(const Signature& signature) noexcept { return signature.device & 0xff; }
+inline int node_device_of(const Signature& signature) noexcept { return signature.device >> 8; }
+
+}  // namespace graphpool
