@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shim/capture/mismatch.h"
 #include "shim/capture/signature_bits.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/reissue.h"
@@ -155,7 +156,10 @@ Template* CaptureSession::expected_template() const {
 
 TreeNode* CaptureSession::step(const Signature& signature) {
   TreeNode* const child = child_of(*cursor_, signature);
-  if (child == nullptr) return nullptr;
+  if (child == nullptr) {
+    g_mismatches.add(mismatch_behind(*cursor_));
+    return nullptr;
+  }
   cursor_ = child;
   return child;
 }
@@ -350,7 +354,10 @@ bool CaptureSession::matches(hipGraph_t graph, const char** why, std::uint32_t* 
 
 TreeNode* CaptureSession::matched_end() {
   TreeNode* const found = cursor_->find(kEndSignature);
-  if (found == nullptr) return nullptr;
+  if (found == nullptr) {
+    g_mismatches.add(Mismatch::kShorter);
+    return nullptr;
+  }
   if (begin_->expected_bytes.load(std::memory_order_relaxed) < binding_.size())
     begin_->expected_bytes.store(static_cast<std::uint32_t>(binding_.size()), std::memory_order_relaxed);
   const Template* const of = found->graph.load(std::memory_order_acquire);

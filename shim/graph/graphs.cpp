@@ -10,6 +10,7 @@
 #include "shim/entry.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/reissue.h"
+#include "shim/graph/way_counts.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
 #include "shim/memory/freed_memory.h"
@@ -512,6 +513,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
     exec.variant->launches.add(key, plain_handle(stream), exec.device, next_launch());
     if (exec.of != nullptr)
       exec.of->launches[static_cast<std::size_t>(exec.way)].fetch_add(1, std::memory_order_relaxed);
+    g_launches_by_way.add(exec.way);
     if (exec.variant->slots != nullptr) return launch_staged(exec, stream, native);
     real = exec.variant->exec;
     if (!std::exchange(exec.variant->launched, true)) first = exec.of;

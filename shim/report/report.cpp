@@ -13,10 +13,12 @@
 
 #include "policy/policy.h"
 #include "shim/callsite/callsite.h"
+#include "shim/capture/mismatch.h"
 #include "shim/compile/permits.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
+#include "shim/graph/way_counts.h"
 #include "shim/log.h"
 #include "shim/lookup.h"
 #include "shim/memory/pool.h"
@@ -147,7 +149,14 @@ void write_graphs(JsonWriter& json) {
   json.key("updates").value(totals.updates);
   json.key("updates_avoided").value(totals.updates_avoided);
   json.key("launches").value(totals.launches);
+  json.key("launches_by_way").open_object();
+  for (std::size_t i = 0; i < kWays; ++i)
+    json.key(way_name(static_cast<Way>(i))).value(g_launches_by_way.of(static_cast<Way>(i)));
+  json.close_object();
   json.key("estimated_ns_saved").value(static_cast<std::int64_t>(totals.saved_ns));
+  json.key("mismatches").open_object();
+  for (std::size_t i = 0; i < kMismatchNames.size(); ++i) json.key(kMismatchNames[i]).value(g_mismatches.of(i));
+  json.close_object();
   write_costs(json);
   write_reasons(json, "refusals", graphs().refusals());
   write_materialisations(json);

@@ -33,6 +33,8 @@ def main(host, library, runtime):
     graphs = report['graphs']
     for key, value in {'templates': 3, 'templates_dropped': 0, 'captures_recorded': 3, 'captures_avoided': 8,
                        'captures_refused': 0, 'instantiates': 10, 'updates': 1, 'updates_avoided': 1, 'launches': 11,
+                       'launches_by_way': {'same': 7, 'patch': 0, 'variant': 4, 'record': 0, 'stage': 0},
+                       'mismatches': {'first': 0, 'middle': 1, 'last': 0, 'shorter': 1, 'longer': 0},
                        'refusals': []}.items():
         expect(f'graphs: {key}', value, graphs.get(key))
 

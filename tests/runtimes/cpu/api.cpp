@@ -143,6 +143,15 @@ bool allocates(std::string_view name) {
          name.find("MemAlloc") != name.npos;
 }
 
+/// cpuhip_fail(): calls left until one fails, 0: none will; and its code.
+std::atomic<std::int64_t> g_fail_after{0};
+std::atomic<int> g_fail_code{0};
+
+bool fails_now() {
+  if (g_fail_after.load(std::memory_order_relaxed) <= 0) return false;
+  return g_fail_after.fetch_sub(1) == 1;
+}
+
 hipError_t injected_failure(const char* name) {
   hipError_t result = hipSuccess;
   for (Rule* rule : settings().failures) {
@@ -200,6 +209,7 @@ Call::Call(const char* name, Effect effect) : name_(name), outer_name_(t_state.c
     pay(name);
     injected_ = injected_failure(name);
   }
+  if (fails_now()) injected_ = static_cast<hipError_t>(g_fail_code.load());
   if (injected_ == hipSuccess && effect == Effect::Device) {
     injected_ = device_count() > 0 ? current_device().sticky.load(std::memory_order_relaxed) : hipErrorNoDevice;
   }
@@ -254,6 +264,11 @@ void* own_handle() {
 }  // namespace cpuhip
 
 using namespace cpuhip;
+
+CPUHIP_EXPORT void cpuhip_fail(unsigned long long after, int code) {
+  g_fail_code = code;
+  g_fail_after = static_cast<std::int64_t>(after);
+}
 
 CPUHIP_EXPORT hipError_t hipGetLastError() {
   Call call("hipGetLastError", Call::Effect::Query);

@@ -24,6 +24,10 @@ struct cpuhip_statistics_t {
 
 void cpuhip_statistics(struct cpuhip_statistics_t* out);
 
+/* The after-th call from now on, whatever its name and thread, returns code; 0 disarms it. As CPUHIP_FAIL, but for one
+ * program of several in a process. */
+void cpuhip_fail(unsigned long long after, int code);
+
 #ifdef __cplusplus
 }
 #endif

@@ -72,6 +72,19 @@ TEST(Failures, AreInjected) {
   EXPECT_EQ(run_child("DISABLED_Fail.BadSetting", {{"CPUHIP_FAIL", "hipMalloc"}}), 128 + SIGABRT);
 }
 
+TEST(Failures, AreInjectedWhileRunning) {
+  using Fail = void (*)(unsigned long long, int);
+  const auto fail = reinterpret_cast<Fail>(dlsym(RTLD_DEFAULT, "cpuhip_fail"));
+  ASSERT_NE(nullptr, fail);
+  fail(2, hipErrorUnknown);
+  EXPECT_EQ(hipSuccess, hipDeviceSynchronize());
+  EXPECT_EQ(hipErrorUnknown, hipDeviceSynchronize());
+  EXPECT_EQ(hipSuccess, hipDeviceSynchronize());
+  fail(1, hipErrorUnknown);
+  fail(0, hipSuccess);
+  EXPECT_EQ(hipSuccess, hipDeviceSynchronize());
+}
+
 TEST(DISABLED_Cost, Wait) {
   const auto start = std::chrono::steady_clock::now();
   HIP_OK(hipInit(0));
