@@ -4,6 +4,7 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/graphs.h"
+#include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/settings.h"
@@ -16,16 +17,26 @@ size_t rows(size_t pitch, size_t width, size_t height) noexcept {
   return height == 0 || width == 0 ? 0 : pitch * (height - 1) + width;
 }
 
-/// What the runtime is to see as operands of a copy or fill; the stream its work is in.
-template <typename Dst>
-hipStream_t operands(hipStream_t stream, Dst*& dst, size_t dst_bytes) noexcept {
+/// The same for a box whose slices have as many rows as its memory says.
+size_t box(const hipPitchedPtr& memory, const hipExtent& extent) noexcept {
+  return extent.depth == 0 ? 0 : rows(memory.pitch, extent.width, memory.ysize * (extent.depth - 1) + extent.height);
+}
+
+/// Replaces what the runtime must refuse as an operand; returns the stream the work is in.
+template <typename Stream, typename Dst>
+Stream operands(Stream stream, Dst*& dst, size_t dst_bytes) noexcept {
   dst = pool().operand(dst, dst_bytes);
   return stream;
 }
-template <typename Dst, typename Src>
-hipStream_t operands(hipStream_t stream, Dst*& dst, size_t dst_bytes, Src*& src, size_t src_bytes) noexcept {
+template <typename Stream, typename Dst, typename Src>
+Stream operands(Stream stream, Dst*& dst, size_t dst_bytes, Src*& src, size_t src_bytes) noexcept {
   dst = pool().operand(dst, dst_bytes);
   src = pool().operand(src, src_bytes);
+  return stream;
+}
+template <typename Stream, typename Params>
+Stream operands(Stream stream, const Params*& params, ParamsCopy& copy) noexcept {
+  params = checked_params(params, &copy);
   return stream;
 }
 hipStream_t operands(hipStream_t stream) noexcept { return stream; }
@@ -66,6 +77,18 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_EFFECT_Fill(dst, bytes) (TRANSFER, (nullptr, dst, bytes))
 #define GP_EFFECT_FillSpt(dst, bytes) (TRANSFER, (hipStreamPerThread, dst, bytes))
 
+#define GP_EFFECT_CopyParams(params) (PARAMS, (nullptr, params, params_copy))
+#define GP_EFFECT_CopyParamsSpt(params) (PARAMS, (hipStreamPerThread, params, params_copy))
+#define GP_EFFECT_StreamCopy(stream, dst, src, bytes) \
+  (STREAM_TRANSFER, (StreamArgument{stream, false}, dst, bytes, src, bytes))
+#define GP_EFFECT_StreamFill(stream, operand, bytes) (STREAM_TRANSFER, (StreamArgument{stream, false}, operand, bytes))
+#define GP_EFFECT_StreamFillSpt(stream, operand, bytes) \
+  (STREAM_TRANSFER, (StreamArgument{stream, true}, operand, bytes))
+#define GP_EFFECT_StreamCopyParams(stream, params) (STREAM_PARAMS, (StreamArgument{stream, false}, params, params_copy))
+#define GP_EFFECT_StreamCopyParamsSpt(stream, params) \
+  (STREAM_PARAMS, (StreamArgument{stream, true}, params, params_copy))
+#define GP_EFFECT_WorkAnywhere (WORK_ANYWHERE, )
+
 #define GP_MAKE_BODY(effect, name, params, args) GP_MAKE_BODY_2(effect, name, params, args)
 #define GP_MAKE_BODY_2(effect, name, params, args) GP_MAKE_BODY_3(GP_UNPACK effect, name, params, args)
 #define GP_MAKE_BODY_3(...) GP_MAKE_BODY_4(__VA_ARGS__)
@@ -101,6 +124,30 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {        \
     const hipStream_t stream_of_work = operands about;                  \
     return null_work(stream_of_work, [&] { return next().name args; }); \
+  }
+#define GP_BODY_PARAMS(about, name, params, args)                       \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {        \
+    ParamsCopy params_copy;                                             \
+    const hipStream_t stream_of_work = operands about;                  \
+    return null_work(stream_of_work, [&] { return next().name args; }); \
+  }
+#define GP_BODY_STREAM_TRANSFER(about, name, params, args)                      \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                \
+    const StreamArgument stream_of_work = operands about;                       \
+    return other_stream_work(stream_of_work, [&] { return next().name args; }); \
+  }
+#define GP_BODY_STREAM_PARAMS(about, name, params, args)                        \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                \
+    ParamsCopy params_copy;                                                     \
+    const StreamArgument stream_of_work = operands about;                       \
+    return other_stream_work(stream_of_work, [&] { return next().name args; }); \
+  }
+#define GP_BODY_WORK_ANYWHERE(about, name, params, args)         \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
+    if (captures_open()) note_unknown_operation(EntryId::name);  \
+    const hipError_t result = next().name args;                  \
+    stream_work().note_work_anywhere();                          \
+    return result;                                               \
   }
 #define GP_BODY_GRAPH_READ(about, name, params, args)            \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \

@@ -37,10 +37,18 @@ hipError_t host(void** ptr, size_t bytes, unsigned int flags, Call&& call) {
   return result;
 }
 
+/// What a recording holds of host memory is its address: freed, it may come back as memory of another kind (rule 38).
+bool is_host_memory(const void* ptr) noexcept {
+  const Block* const block = pool().table().find(ptr);
+  return block != nullptr && (block->kind == MemoryKind::kHost || block->kind == MemoryKind::kManaged);
+}
+
 hipError_t free(void* ptr, Pool::Free forward) {
   // A virtual capture may name the memory: it becomes real while its addresses are still the program's (rule 7).
   if (captures_open()) materialise_open_captures("memory was freed");
+  const bool of_host = is_host_memory(ptr) || forward != next().hipFree;
   const hipError_t result = pool().free(ptr, forward);
+  if (of_host && result == hipSuccess && ptr != nullptr) settings_changed();
   doubt_captures();
   return result;
 }

@@ -10,6 +10,7 @@
 #include "shim/log.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
+#include "shim/settings.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -81,7 +82,8 @@ hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
     static constinit std::atomic<bool> said{false};
     if (!said.exchange(true))
       log_warn("hipIpcGetMemHandle of VMM memory is refused: give its buffer rule backing = \"classic\"");
-    // It can crash the kernel driver (quirks.h, kIpcOfVmmCrashes); this leaves the error where the program looks for it.
+    // It can crash the kernel driver (quirks.h, kIpcOfVmmCrashes); this leaves the error where the program looks for
+    // it.
     (void)next().hipIpcGetMemHandle(handle, Pool::refused());
     return hipErrorInvalidValue;
   }
@@ -92,13 +94,19 @@ hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
 
 hipError_t on_hipMemGetHandleForAddressRange(Entry&, void* handle, hipDeviceptr_t ptr, size_t bytes, int type,
                                              unsigned long long flags) {
-  const hipError_t result =
-      next().hipMemGetHandleForAddressRange(handle, pool().seen_by_hip(ptr), bytes, type, flags);
+  const hipError_t result = next().hipMemGetHandleForAddressRange(handle, pool().seen_by_hip(ptr), bytes, type, flags);
   if (result == hipSuccess) (void)pool().mark_exported(ptr);
   return result;
 }
 
 // Calls about mappings: memory of hipMalloc is none, whatever we made it of.
+hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGenericAllocationHandle_t handle,
+                        unsigned long long flags) {
+  const hipError_t result = next().hipMemMap(pool().outside_chunks(ptr), bytes, offset, handle, flags);
+  settings_changed();
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
 hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
   note_memory_freed();
   return next().hipMemUnmap(pool().outside_chunks(ptr), bytes);

@@ -18,6 +18,7 @@ hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
   if (result == hipSuccess) {
     stream_waited(stream_key(stream), clock);
     stream_work().idle(work);
+    pool().waited();
   }
   return result;
 }
@@ -73,6 +74,7 @@ hipError_t on_hipDeviceSynchronize(Entry&) {
   if (result == hipSuccess) {
     device_waited(device, clock);
     stream_work().idle(work);
+    pool().waited();
   }
   return result;
 }

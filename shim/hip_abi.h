@@ -14,11 +14,39 @@ namespace graphpool {
 enum class ProcAddressResult : int { kSuccess = 0 };
 enum class DriverEntryPointResult : int { kSuccess = 0 };
 
-}  // namespace graphpool
-
-namespace graphpool {
-
 /// hipStreamLegacy (6.x): the null stream by name.
 inline const hipStream_t kStreamLegacy = reinterpret_cast<hipStream_t>(1);
+
+/// The beginnings of hipLaunchConfig_t and HIP_LAUNCH_CONFIG (7.0): what says where the launch goes.
+struct LaunchConfig {
+  dim3 grid, block;
+  std::size_t shared_bytes;
+  hipStream_t stream;
+};
+struct DriverLaunchConfig {
+  unsigned int grid[3], block[3], shared_bytes;
+  hipStream_t stream;
+};
+template <typename Config>
+hipStream_t stream_of(const Config* config) noexcept {
+  return config == nullptr ? nullptr : config->stream;
+}
+
+/// HIP_MEMCPY3D from 6.0 on; before, its sizes were 32 bits wide.
+struct WideMemcpy3D {
+  std::size_t src_x_bytes, src_y, src_z, src_level;
+  hipMemoryType src_type;
+  const void* src_host;
+  hipDeviceptr_t src_device;
+  hipArray_t src_array;
+  std::size_t src_pitch, src_height;
+  std::size_t dst_x_bytes, dst_y, dst_z, dst_level;
+  hipMemoryType dst_type;
+  void* dst_host;
+  hipDeviceptr_t dst_device;
+  hipArray_t dst_array;
+  std::size_t dst_pitch, dst_height;
+  std::size_t width_bytes, height, depth;
+};
 
 }  // namespace graphpool

@@ -1,6 +1,7 @@
 #include "shim/memory/pool.h"
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 
 #include "shim/capture/open_captures.h"
@@ -235,53 +236,81 @@ Block* Pool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
   return best;
 }
 
-/// Moves blocks whose fence the device has passed to the kept ones. False: there was none.
 bool Pool::collect_pending(const PoolKey& key) {
+  return collect(key.device, [this, &key](auto&& visit) {
+    const auto found = lists_.find(key);
+    if (found != lists_.end()) visit(*found->second);
+  });
+}
+
+bool Pool::collect_pending(int device) {
+  return collect(device, [this, device](auto&& visit) {
+    for (auto& [key, list] : lists_)
+      if (key.device == device) visit(*list);
+  });
+}
+
+/// Moves blocks whose fence the device has passed to the kept ones. False: there was none.
+template <typename ForEachList>
+bool Pool::collect(int device, ForEachList for_each_list) {
   PrivateCalls private_calls;
   // Blocks freed where no fence could be made get one now.
   for (;;) {
+    Block* without = nullptr;
+    const auto look = [&](FreeList& list) {
+      for (Block* block : list.pending)
+        if (block->fence == nullptr) without = block;
+    };
     {
       std::lock_guard guard(lock_);
-      const auto found = lists_.find(key);
-      if (found == lists_.end()) return false;
-      const auto& pending = found->second->pending;
-      if (std::none_of(pending.begin(), pending.end(), [](const Block* block) { return block->fence == nullptr; }))
-        break;
+      for_each_list(look);
     }
-    Fence* fence = work_.make_fence(key.device);
+    Fence* fence = without == nullptr ? nullptr : work_.make_fence(device);
     if (fence == nullptr) break;
     std::lock_guard guard(lock_);
-    const auto found = lists_.find(key);
-    if (found != lists_.end()) {
-      for (Block* block : found->second->pending) {
-        if (block->fence != nullptr) continue;
-        block->fence = std::exchange(fence, nullptr);
-        break;
-      }
-    }
+    without = nullptr;
+    for_each_list(look);
+    if (without != nullptr) without->fence = std::exchange(fence, nullptr);
     if (fence != nullptr && StreamWork::drop_reference(fence)) add_dropped(fence);
   }
   bool any = false;
   {
     std::lock_guard guard(lock_);
-    const auto found = lists_.find(key);
-    if (found == lists_.end()) return false;
-    std::vector<Block*>& pending = found->second->pending;
-    for (std::size_t i = 0; i < pending.size();) {
-      Block* block = pending[i];
-      if (block->fence == nullptr || !work_.passed(block->fence)) {
-        ++i;
-        continue;
+    for_each_list([&](FreeList& list) {
+      for (std::size_t i = 0; i < list.pending.size();) {
+        Block* block = list.pending[i];
+        if (block->fence == nullptr || !work_.passed(block->fence)) {
+          ++i;
+          continue;
+        }
+        // It keeps its place in the order of frees.
+        drop_fence(block);
+        list.pending.erase(list.pending.begin() + static_cast<std::ptrdiff_t>(i));
+        push_heap(block);
+        any = true;
       }
-      // It keeps its place in the order of frees.
-      drop_fence(block);
-      pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
-      push_heap(block);
-      any = true;
-    }
+    });
   }
   recycle_fences();
   return any;
+}
+
+/// Parts of chunks that the device may still use hold their chunk back: waits for it, as hipFree does.
+void Pool::settle_pending(int device) {
+  const auto any_part = [&] {
+    std::lock_guard guard(lock_);
+    return std::any_of(lists_.begin(), lists_.end(), [device](const auto& entry) {
+      return entry.first.device == device && entry.first.backing == BlockBacking::kVmm &&
+             !entry.second->pending.empty();
+    });
+  };
+  if (!any_part()) return;
+  PrivateCalls private_calls;
+  if (Fence* fence = work_.make_fence(device)) {
+    (void)work_.wait(fence);
+    work_.release(fence);
+  }
+  (void)collect_pending(device);
 }
 
 // --- VMM ---
@@ -520,7 +549,8 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
   Fence* fence = keepable ? work_.make_stream_fence(named.device, stream) : nullptr;
   if (fence != nullptr || vmm) {
     keep(named, BlockState::kPending, fence);
-    evict_over_limit(named.device);
+    // Giving memory back waits for the device, which this call does not (rule 16).
+    excess_.fetch_or(std::uint64_t{1} << named.device, std::memory_order_relaxed);
     return hipSuccess;
   }
   note_memory_freed();
@@ -595,6 +625,16 @@ void Pool::evict_over_limit(int device) noexcept {
   }
 }
 
+void Pool::evict_excess() noexcept {
+  for (std::uint64_t left = excess_.load(std::memory_order_relaxed); left != 0; left &= left - 1) {
+    const int device = std::countr_zero(left);
+    if (!work_.is_idle(device)) continue;
+    excess_.fetch_and(~(std::uint64_t{1} << device), std::memory_order_relaxed);
+    (void)collect_pending(device);
+    evict_over_limit(device);
+  }
+}
+
 /// Gives the block back that was freed first. Returns by how much kept memory shrank; 0: there is none to give.
 std::size_t Pool::give_back_oldest(int device) noexcept {
   void* classic = nullptr;
@@ -658,6 +698,7 @@ bool Pool::give_back(int device) noexcept {
   any = free_retired_slots(device) || any;
   const int first = device < 0 ? 0 : device, last = device < 0 ? kMaxDevices - 1 : device;
   for (int each = first; each <= last; ++each) {
+    settle_pending(each);
     while (give_back_oldest(each) > 0) {
       any = true;
       std::lock_guard guard(lock_);

@@ -157,7 +157,8 @@ class Pool {
   /// block, for the runtime sees no bounds inside a chunk.
   template <typename T>
   T* operand(T* ptr, std::size_t bytes) const noexcept {
-    return kept_blocks_.load(std::memory_order_relaxed) != 0 || vmm_blocks() ? static_cast<T*>(checked(ptr, bytes)) : ptr;
+    return kept_blocks_.load(std::memory_order_relaxed) != 0 || vmm_blocks() ? static_cast<T*>(checked(ptr, bytes))
+                                                                             : ptr;
   }
 
   /// The same for calls that work on mappings: no block of ours is one to the program.
@@ -194,6 +195,12 @@ class Pool {
       error = call();
     }
     return error;
+  }
+
+  /// The program has waited for a stream or the device. Frees in stream order give nothing back, as they must not wait:
+  /// what they have kept past the limit goes once the device has nothing left to do.
+  void waited() noexcept {
+    if (excess_.load(std::memory_order_relaxed) != 0) evict_excess();
   }
 
   /// The device is about to be reset: its memory is gone.
@@ -236,6 +243,10 @@ class Pool {
   Block* take_kept(const PoolKey& key, const Decision& decision, const hipStream_t* stream);
   Block* take_locked(FreeList& list, const hipStream_t* stream) noexcept;
   bool collect_pending(const PoolKey& key);
+  bool collect_pending(int device);
+  template <typename ForEachList>
+  bool collect(int device, ForEachList for_each_list);
+  void settle_pending(int device);
   bool load_chunk(Named named, const Decision& decision);
   Block* allocate_vmm(const PoolKey& key, const Decision& decision);
   Block* place(Chunk& chunk, const PoolKey& key, const Decision& decision);
@@ -249,6 +260,7 @@ class Pool {
   void keep(Named named, BlockState state, Fence* fence) noexcept;
   void back_to_live(Named named) noexcept;
   void evict_over_limit(int device) noexcept;
+  void evict_excess() noexcept;
   bool give_back(int device) noexcept;
   std::size_t give_back_oldest(int device) noexcept;
   std::size_t limit_of(int device) noexcept;
@@ -277,6 +289,7 @@ class Pool {
   StreamWork& work_;
   std::atomic<bool> enabled_{false};
   std::atomic<bool> device_in_error_{false};
+  std::atomic<std::uint64_t> excess_{0};  ///< one bit a device: frees in stream order may have kept past the limit
   std::atomic<std::size_t> kept_blocks_{0};
   std::atomic<std::size_t> vmm_blocks_{0};
   PoolSettings settings_;

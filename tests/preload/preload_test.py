@@ -357,10 +357,16 @@ def real_runtime_without_gpu():
     not_under_sanitizers('AMD\'s library is not instrumented and its loader dlopens with RTLD_DEEPBIND', ('thread',))
     if os.path.exists('/dev/kfd'):
         raise Skipped('there is an AMD GPU: answers are not those of a machine without one')
-    first = native('real_errors', runtime=None)
+    # Meson puts the folders of the tests' own runtimes into LD_LIBRARY_PATH.
+    ours = {folder(name) for name in ('cpu', 'cpu_so6', 'cpu_so7', 'fake_runtime')}
+    others = [entry for entry in os.environ.get('LD_LIBRARY_PATH', '').split(':') if entry and entry not in ours]
+    only_installed = {'LD_LIBRARY_PATH': ':'.join(others)}
+    first = native('real_errors', runtime=None, environment=only_installed)
     if b'is 50' not in first.stdout:
         raise Skipped(f'the installed runtime is not a 5.x or does not start: {show(first)}')
-    same('real_errors', runtime=None, code=first.code)
+    first, second = same('real_errors', runtime=None, code=first.code, environment=only_installed)
+    check(not first.calls and not second.calls, 'a runtime of the tests was found', first, second)
+    check(second.report['calls'].get('hipMalloc'), 'the program was not under the library', second)
 
 
 # --- Other libraries that reach into HIP (rules 5 and 39) ---
@@ -420,6 +426,96 @@ def unknown_function_looked_up():
 @case
 def unknown_function_unused():
     same('uses_none', runtime='fake_runtime')
+
+
+# --- The rows: what becomes of pointers and of work (rules 16 and 24) ---
+
+# Parameters that may point to device memory, by type; of void pointers those whose names do not say otherwise.
+DEVICE_POINTERS = {'hipDeviceptr_t', 'hipPitchedPtr', 'const hipMemcpy3DParms*', 'const hip_Memcpy2D*',
+                   'const HIP_MEMCPY3D*'}
+NOT_DEVICE_MEMORY = {
+    'host memory': 'hstPtr hostPtr srcHost dstHost init_value arg',
+    'a variable, function or image': 'symbol symbolPtr var f fPtr fun func function_address hostFunction image fatbin',
+    'handed to a callback': 'userData',
+    'a handle': 'hip_link_state handle shared_handle shareableHandle osHandle hipModule kernel ctx',
+    'a value in or out': 'value data edges',
+    'a wish': 'addr',
+    'a structure that newer headers declare; forwarded as it is': 'params opList attrs paramArray launchParamsList p',
+}
+BY_ROW = {'hipMemcpyAtoH': 'its dst is host memory', 'hipGraphMemFreeNodeGetParams': 'its dev_ptr is the answer'}
+# Graphs hold pointers until they are launched: the runtime judges them.
+FORWARDED = ('GraphChange', 'NodeChange', 'ExecChange')
+
+
+def split_arguments(text):
+    parts, depth, begin = [], 0, 0
+    for index, character in enumerate(text):
+        depth += (character in '(<') - (character in ')>')
+        if character == ',' and depth == 0:
+            parts.append(text[begin:index].strip())
+            begin = index + 1
+    return [*parts, text[begin:].strip()]
+
+
+def typed_rows():
+    """Kind, name, parameters as (type, name), effect of every row; parameters are None where the row has none."""
+    with open(CONFIG['rows']) as file:
+        for line in file:
+            if match := re.match(r'HIP_FORWARD\((\w+), [\w.]+, (.*)\)$', line.strip()):
+                yield 'FORWARD', match[1], None, match[2]
+            elif match := re.match(r'HIP_(HOOK|NEXT)\((.*)\)$', line.strip()):
+                _, name, parameters, _, _, _, effect = split_arguments(match[2])
+                words = [re.match(r'(.*?)(\w+)$', part) for part in split_arguments(parameters[1:-1])]
+                yield match[1], name, [(word[1].strip(), word[2]) for word in words if word], effect
+
+
+def body_of(name):
+    for file in sorted(pathlib.Path(CONFIG['rows']).parent.glob('*_hooks.cpp')):
+        if match := re.search(rf'^hipError_t on_{name}\(.*?^}}', file.read_text(), re.M | re.S):
+            return match[0]
+    return ''
+
+
+@case
+def rule_24_every_device_pointer_has_a_row_that_says_what_becomes_of_it():
+    other = {name for names in NOT_DEVICE_MEMORY.values() for name in names.split()}
+    unsaid, looked_at = [], 0
+    for kind, name, parameters, effect in typed_rows():
+        for type_, parameter in parameters or []:
+            void = type_ in ('void*', 'const void*') and parameter not in other
+            if not void and type_ not in DEVICE_POINTERS:
+                continue
+            looked_at += 1
+            about = re.search(rf'^(Copy|Fill|Names|Stream(Copy|Fill)).*\b{parameter}\b', effect)
+            if about or effect.startswith(FORWARDED) or name in BY_ROW:
+                continue
+            # A body of its own must hand this pointer to the pool or to what records operands.
+            if kind == 'HOOK' and re.search(r'pool\(\)|\b(copy|fill|free|part_of_chunk)\(', body_of(name)):
+                continue
+            unsaid.append(f'{type_} {parameter} of {name}: {kind} {effect}')
+    check(looked_at > 100, f'only {looked_at} pointers were looked at')
+    check(not unsaid, 'nothing says what becomes of\n' + '\n'.join(unsaid))
+
+
+@case
+def rule_16_every_row_that_enqueues_work_counts_it():
+    asks = re.compile(r'Get|Is|Query|Synchronize|Flags|Priority|Attributes?$|Capture|Create|Destroy')
+    uncounted, counted = [], 0
+    for kind, name, parameters, effect in typed_rows():
+        streams = [parameter for type_, parameter in parameters or [] if type_ == 'hipStream_t']
+        verb = re.search(r'Launch|Memcpy|Memset|MemOp|Async|Prefetch|WaitEvent|WaitValue|WriteValue', name)
+        if not verb or re.search(r'Graph|Node|HostFunc_t|LaunchParams', name) or (asks.search(name) and not streams):
+            continue
+        # Generic effects count by themselves; other bodies do it themselves, directly or by what records operations.
+        by_body = re.search(r'note_work|captured_(operation|call)|copy\(|fill\(|allocate\(', body_of(name))
+        if re.match(r'StreamWork|StreamCopy|StreamFill|WorkAnywhere|NullWork|Copy|Fill', effect) or \
+                (kind == 'HOOK' and by_body):
+            counted += 1
+        else:
+            uncounted.append(f'{name}: {kind} {effect}')
+    check(counted > 100, f'only {counted} rows count')
+    # 5.x lists it in its map; no header declares it, so nobody can call it.
+    check(uncounted == ['hipModuleLaunchKernelExt: FORWARD Stream'], 'work that no free waits for\n' + '\n'.join(uncounted))
 
 
 # --- Policy ---

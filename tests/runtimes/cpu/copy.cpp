@@ -109,8 +109,23 @@ hipError_t from_params(const hip_Memcpy2D* p, CopyWork* work) {
   return hipSuccess;
 }
 
-hipError_t from_params(const HIP_MEMCPY3D* p, CopyWork* work) {
-  if (p == nullptr) return hipErrorInvalidValue;
+/// HIP_MEMCPY3D from 6.0 on; before, its sizes were 32 bits wide.
+struct WideMemcpy3D {
+  std::size_t srcXInBytes, srcY, srcZ, srcLOD;
+  hipMemoryType srcMemoryType;
+  const void* srcHost;
+  hipDeviceptr_t srcDevice;
+  hipArray_t srcArray;
+  std::size_t srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD;
+  hipMemoryType dstMemoryType;
+  void* dstHost;
+  hipDeviceptr_t dstDevice;
+  hipArray_t dstArray;
+  std::size_t dstPitch, dstHeight, WidthInBytes, Height, Depth;
+};
+
+template <typename Params>
+hipError_t from_driver_params(const Params* p, CopyWork* work) {
   if (p->srcArray != nullptr || p->dstArray != nullptr) return hipErrorNotSupported;
   const int host = config().version >= 60000000 ? 1 : 0;
   const void* src = p->srcMemoryType == host ? p->srcHost : p->srcDevice;
@@ -124,6 +139,12 @@ hipError_t from_params(const HIP_MEMCPY3D* p, CopyWork* work) {
   work->dst_slice = p->dstHeight;
   work->src_slice = p->srcHeight;
   return hipSuccess;
+}
+
+hipError_t from_params(const HIP_MEMCPY3D* p, CopyWork* work) {
+  if (p == nullptr) return hipErrorInvalidValue;
+  return config().version >= 60000000 ? from_driver_params(reinterpret_cast<const WideMemcpy3D*>(p), work)
+                                      : from_driver_params(p, work);
 }
 
 /// A copy to or from a variable of a module.

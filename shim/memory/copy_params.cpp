@@ -1,0 +1,86 @@
+#include "shim/memory/copy_params.h"
+
+#include "shim/memory/pool.h"
+#include "shim/memory/quirks.h"
+
+namespace graphpool {
+namespace {
+
+constexpr int kWideSince = 60'000'000;
+
+/// Where a side of a copy begins in its memory, and its shape.
+struct Side {
+  std::size_t x_bytes, y, z, pitch, slice_rows;
+
+  std::size_t begin() const noexcept { return (z * slice_rows + y) * pitch + x_bytes; }
+};
+struct Extent {
+  std::size_t width_bytes, height, depth;
+};
+
+/// Bytes from the memory's first to behind the last one touched.
+std::size_t reach(const Side& side, const Extent& extent) noexcept {
+  if (extent.width_bytes == 0 || extent.height == 0 || extent.depth == 0) return 0;
+  const Side last{side.x_bytes, side.y + extent.height - 1, side.z + extent.depth - 1, side.pitch, side.slice_rows};
+  return last.begin() + extent.width_bytes;
+}
+
+/// True when the memory was replaced, so that the side begins at an address the runtime refuses. Nothing else of the
+/// parameters changes: a pointer that the copy does not use may hold anything.
+template <typename Pointer>
+bool refuse(Pointer& memory, const Side& side, const Extent& extent) noexcept {
+  const auto checked = pool().operand(memory, reach(side, extent));
+  if (checked == memory) return false;
+  memory = reinterpret_cast<Pointer>(reinterpret_cast<std::uintptr_t>(checked) - side.begin());
+  return true;
+}
+
+template <typename Params, typename Src, typename Dst>
+const Params* check(const Params* params, Params* copy, Src Params::*src, const Side& src_side, Dst Params::*dst,
+                    const Side& dst_side, const Extent& extent) noexcept {
+  *copy = *params;
+  const bool src_refused = refuse(copy->*src, src_side, extent);
+  const bool dst_refused = refuse(copy->*dst, dst_side, extent);
+  return src_refused || dst_refused ? copy : params;
+}
+
+}  // namespace
+
+const hipMemcpy3DParms* checked_params(const hipMemcpy3DParms* params, ParamsCopy* copy) noexcept {
+  if (params == nullptr) return nullptr;
+  const bool arrays = params->srcArray != nullptr || params->dstArray != nullptr;
+  const Extent extent = arrays ? Extent{} : Extent{params->extent.width, params->extent.height, params->extent.depth};
+  const auto side = [](const hipPos& at, const hipPitchedPtr& memory) {
+    return Side{at.x, at.y, at.z, memory.pitch, memory.ysize};
+  };
+  copy->box = *params;
+  const bool src_refused = refuse(copy->box.srcPtr.ptr, side(params->srcPos, params->srcPtr), extent);
+  const bool dst_refused = refuse(copy->box.dstPtr.ptr, side(params->dstPos, params->dstPtr), extent);
+  return src_refused || dst_refused ? &copy->box : params;
+}
+
+const hip_Memcpy2D* checked_params(const hip_Memcpy2D* params, ParamsCopy* copy) noexcept {
+  if (params == nullptr) return nullptr;
+  return check(params, &copy->plane, &hip_Memcpy2D::srcDevice,
+               {params->srcXInBytes, params->srcY, 0, params->srcPitch, 0}, &hip_Memcpy2D::dstDevice,
+               {params->dstXInBytes, params->dstY, 0, params->dstPitch, 0}, {params->WidthInBytes, params->Height, 1});
+}
+
+const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy) noexcept {
+  if (params == nullptr) return nullptr;
+  if (runtime_version() < kWideSince)
+    return check(params, &copy->driver_box, &HIP_MEMCPY3D::srcDevice,
+                 {params->srcXInBytes, params->srcY, params->srcZ, params->srcPitch, params->srcHeight},
+                 &HIP_MEMCPY3D::dstDevice,
+                 {params->dstXInBytes, params->dstY, params->dstZ, params->dstPitch, params->dstHeight},
+                 {params->WidthInBytes, params->Height, params->Depth});
+  const auto* const wide = reinterpret_cast<const WideMemcpy3D*>(params);
+  const WideMemcpy3D* const checked =
+      check(wide, &copy->wide_driver_box, &WideMemcpy3D::src_device,
+            {wide->src_x_bytes, wide->src_y, wide->src_z, wide->src_pitch, wide->src_height}, &WideMemcpy3D::dst_device,
+            {wide->dst_x_bytes, wide->dst_y, wide->dst_z, wide->dst_pitch, wide->dst_height},
+            {wide->width_bytes, wide->height, wide->depth});
+  return reinterpret_cast<const HIP_MEMCPY3D*>(checked);
+}
+
+}  // namespace graphpool
