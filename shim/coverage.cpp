@@ -1,5 +1,6 @@
 #include "shim/coverage.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>
@@ -15,6 +16,9 @@ namespace graphpool {
 namespace {
 
 constinit std::atomic<bool> g_unknown_in_use{false};
+constinit std::atomic<bool> g_runtime_has_unknown{false};
+/// The loader's count of objects at the last check.
+constinit std::atomic<std::uint64_t> g_checked_epoch{0};
 
 /// The first unknown function that was looked up before the library had started: programs that open the runtime
 /// themselves look everything up first.
@@ -46,6 +50,7 @@ void check_coverage() noexcept {
   constexpr std::size_t kMost = 256;
   std::string_view unknown[kMost];
   std::size_t count = 0;
+  g_checked_epoch.store(loaded_objects_epoch(), std::memory_order_relaxed);
   for_each_image([&](const ElfImage& image) {
     if (!image.valid() || !is_runtime(image)) return false;
     image.for_each_symbol([&](std::string_view name, bool is_import) {
@@ -54,19 +59,25 @@ void check_coverage() noexcept {
     });
     return true;
   });
+  g_runtime_has_unknown.store(count != 0, std::memory_order_relaxed);
   if (count == 0) return;
   if (g_early_lookup_set.load(std::memory_order_acquire)) found(g_early_lookup.data(), "looked up");
-  std::string_view in_use;
+  std::array<char, 128> in_use{};
   for_each_image([&](const ElfImage& image) {
     if (!image.valid() || is_runtime(image)) return false;
     image.for_each_symbol([&](std::string_view name, bool is_import) {
-      if (!is_import || !is_hip_function(name)) return;
-      for (std::size_t i = 0; i < count; ++i)
-        if (unknown[i] == name) in_use = name;
+      if (!is_import || !is_hip_function(name) || std::find(unknown, unknown + count, name) == unknown + count) return;
+      in_use.fill('\0');
+      name.copy(in_use.data(), in_use.size() - 1);
     });
-    return !in_use.empty();
+    return in_use[0] != '\0';
   });
-  if (!in_use.empty()) found(in_use, "imported by a loaded object");
+  if (in_use[0] != '\0') found(in_use.data(), "imported by a loaded object");
+}
+
+void check_objects_loaded_since() noexcept {
+  if (!g_runtime_has_unknown.load(std::memory_order_relaxed) || unknown_entries_in_use()) return;
+  if (loaded_objects_epoch() != g_checked_epoch.load(std::memory_order_relaxed)) check_coverage();
 }
 
 void note_unknown_lookup(const char* name, const void* address) noexcept {

@@ -14,6 +14,10 @@ bool unknown_entries_in_use() noexcept;
 /// The check over all loaded objects; run at the first HIP call. One line names what was found.
 void check_coverage() noexcept;
 
+/// The same once more if objects have been loaded since. Where the runtime has no function unknown to us this is one
+/// load; else it asks the loader. Called before a capture begins.
+void check_objects_loaded_since() noexcept;
+
 /// A lookup of a hip* name we have no row for found a function.
 void note_unknown_lookup(const char* name, const void* address) noexcept;
 

@@ -60,6 +60,7 @@ void set_attention(bool wanted) noexcept { __atomic_store_n(&gp_attention, wante
 void start() noexcept {
   const int saved_errno = errno;
   InsideScope inside;
+  const LogLater log_without_lock;
   resolve_next();
   // Before the C library has started (.preinit_array) there is no environment, so no policy: such calls are forwarded.
   if (environ != nullptr) {

@@ -158,7 +158,31 @@ spdlog::level::level_enum spdlog_level(LogLevel level) noexcept {
   return spdlog::level::off;
 }
 
+constinit thread_local LogLater* t_later __attribute__((tls_model("initial-exec"))) = nullptr;
+
+}  // namespace
+
+struct LogLater::Line {
+  Line* next;
+  LogLevel level;
+  std::size_t bytes;
+  char text[kLongestLineBytes];
+};
+
+bool keep_for_later(LogLevel level, std::string_view message) noexcept {
+  if (t_later == nullptr) return false;
+  auto* const line = new (std::nothrow) LogLater::Line{nullptr, level, message.size(), {}};
+  if (line == nullptr) return false;
+  message.copy(line->text, sizeof line->text);
+  *t_later->end_ = line;
+  t_later->end_ = &line->next;
+  return true;
+}
+
+namespace {
+
 void emit(LogLevel level, std::string_view message) noexcept {
+  if (keep_for_later(level, message)) return;
   const spdlog::level::level_enum its_level = spdlog_level(level);
   if (spdlog::logger* logger = g_logger.load(std::memory_order_acquire)) {
     try {
@@ -230,6 +254,19 @@ bool first_time(std::string_view key) noexcept {
 }
 
 }  // namespace
+
+LogLater::LogLater() noexcept { t_later = this; }
+
+LogLater::~LogLater() {
+  t_later = nullptr;
+  const int saved_errno = errno;
+  while (Line* const line = first_) {
+    first_ = line->next;
+    emit(line->level, {line->text, line->bytes});
+    delete line;
+  }
+  errno = saved_errno;
+}
 
 void open_log(LogLevel level, const std::string& path) noexcept {
   const int saved_errno = errno;

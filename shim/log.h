@@ -43,4 +43,20 @@ void log_trace(const char* format, ...) noexcept __attribute__((format(printf, 1
 void log_once(LogLevel level, std::string_view key, const char* format, ...) noexcept
     __attribute__((format(printf, 3, 4)));
 
+/// What this thread says within the scope is written when it ends: for code that runs under a lock. Scopes do not nest.
+/// Without host memory for a line it is written at once.
+class LogLater {
+ public:
+  LogLater() noexcept;
+  ~LogLater();
+  LogLater(const LogLater&) = delete;
+  LogLater& operator=(const LogLater&) = delete;
+
+ private:
+  friend bool keep_for_later(LogLevel level, std::string_view message) noexcept;
+  struct Line;
+  Line* first_ = nullptr;
+  Line** end_ = &first_;
+};
+
 }  // namespace graphpool

@@ -1,10 +1,54 @@
-// restore.h: calls of our own leave no trace in what the program can ask for: current device, last error (rule 14).
+// restore.h: how the engine makes HIP calls of its own inside a call of the program without leaving traces: the
+// thread's capture mode, the current device, the last error and errno are afterwards what the program's call made them
+// (rules 14 and 17).
+//
+// Two ways with errors: PrivateCalls::worked() takes each failure of ours out of the program's sight as it happens;
+// LastErrorScope does it once for a scope whose calls are looked at otherwise.
+// Threads: each scope lives on one thread's stack. Scopes nest. Not here: what HIP calls are made.
 #pragma once
 
-#include "shim/memory/hip_scope.h"
+#include <cerrno>
+
 #include "shim/next.h"
 
 namespace graphpool {
+
+/// Our own HIP calls in this scope neither invalidate a capture of another thread nor are refused because of one.
+/// errno is kept.
+class PrivateCalls {
+ public:
+  PrivateCalls() noexcept : errno_(errno) {
+    changed_ = next().hipThreadExchangeStreamCaptureMode(&mode_) == hipSuccess;
+    if (!changed_) clear_error();
+  }
+  ~PrivateCalls() {
+    if (changed_) (void)next().hipThreadExchangeStreamCaptureMode(&mode_);
+    errno = errno_;
+  }
+  PrivateCalls(const PrivateCalls&) = delete;
+  PrivateCalls& operator=(const PrivateCalls&) = delete;
+
+  /// A HIP failure of ours that the program shall not find in hipGetLastError.
+  static void clear_error() noexcept { (void)next().hipGetLastError(); }
+
+  /// True when a call of ours worked; otherwise its error is taken out of the program's sight.
+  static bool worked(hipError_t error) noexcept {
+    if (error == hipSuccess) return true;
+    clear_error();
+    return false;
+  }
+
+ private:
+  hipStreamCaptureMode mode_ = hipStreamCaptureModeRelaxed;
+  int errno_;
+  bool changed_;
+};
+
+/// The calling thread's current device, or -1.
+inline int current_device() noexcept {
+  int device = -1;
+  return PrivateCalls::worked(next().hipGetDevice(&device)) ? device : -1;
+}
 
 /// The calling thread's current device; 0 when the runtime does not say.
 inline int calling_device() noexcept {
@@ -15,18 +59,26 @@ inline int calling_device() noexcept {
 /// Restores the thread's current device.
 class SavedDevice {
  public:
-  SavedDevice() noexcept : before_(calling_device()), now_(before_) {}
-  ~SavedDevice() { set(before_); }
+  SavedDevice() noexcept : before_(current_device()), now_(before_) {}
+  /// Makes a device current for the scope; whether that worked: ok().
+  explicit SavedDevice(int device) noexcept : SavedDevice() { ok_ = before_ >= 0 && set(device); }
+  ~SavedDevice() {
+    if (before_ >= 0) set(before_);
+  }
   SavedDevice(const SavedDevice&) = delete;
   SavedDevice& operator=(const SavedDevice&) = delete;
 
-  void set(int device) const noexcept {
-    if (device != now_ && next().hipSetDevice(device) == hipSuccess) now_ = device;
+  /// False when the device is not current now.
+  bool set(int device) const noexcept {
+    if (device != now_ && PrivateCalls::worked(next().hipSetDevice(device))) now_ = device;
+    return device == now_;
   }
+  bool ok() const noexcept { return ok_; }
 
  private:
   int before_;
   mutable int now_;
+  bool ok_ = true;
 };
 
 /// A failure of a call of our own must not show in hipGetLastError. HIP keeps one error a thread: where the program has

@@ -312,6 +312,7 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
 }
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
+  check_objects_loaded_since();
   const hipError_t result = counted_begin(forward);
   if (result != hipSuccess) return result;
   Signature begin;

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "shim/memory/hip_scope.h"
+#include "shim/restore.h"
 #include "shim/units.h"
 
 namespace graphpool {

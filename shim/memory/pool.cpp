@@ -515,7 +515,7 @@ hipError_t Pool::free_vmm(Named named, Free forward) {
 
 /// Waits for all streams of the device where no fence can be made: hipFree itself does, whatever it frees.
 bool Pool::wait_like_free(int device) noexcept {
-  DeviceScope current(device);
+  SavedDevice current(device);
   void* page = nullptr;
   if (!current.ok() || !PrivateCalls::worked(next().hipMalloc(&page, kPageBytes))) return false;
   return PrivateCalls::worked(next().hipFree(page));

@@ -33,10 +33,10 @@
 
 #include "shim/lock_rank.h"
 #include "shim/memory/block_table.h"
-#include "shim/memory/hip_scope.h"
 #include "shim/memory/stream_work.h"
 #include "shim/memory/vmm.h"
 #include "shim/next.h"
+#include "shim/restore.h"
 
 namespace graphpool {
 

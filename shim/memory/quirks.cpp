@@ -5,7 +5,7 @@
 #include <atomic>
 #include <limits>
 
-#include "shim/memory/hip_scope.h"
+#include "shim/restore.h"
 
 namespace graphpool {
 namespace {

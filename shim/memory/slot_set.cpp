@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "shim/lock_rank.h"
-#include "shim/memory/hip_scope.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
 #include "shim/memory/stream_work.h"
 #include "shim/memory/vmm.h"
+#include "shim/restore.h"
 #include "shim/units.h"
 
 namespace graphpool {
@@ -129,7 +129,7 @@ hipError_t SlotMemory::allocate_part(int device) {
   } else {
     part.bytes = end + alignment;
     PrivateCalls private_calls;
-    DeviceScope current(device);
+    SavedDevice current(device);
     if (!current.ok()) return hipErrorInvalidDevice;
     const hipError_t error =
         pool().retry_after_trim(device, [&] { return graphpool::next().hipMalloc(&part.classic, part.bytes); });

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "shim/capture/open_captures.h"
-#include "shim/memory/hip_scope.h"
+#include "shim/restore.h"
 
 namespace graphpool {
 
@@ -131,7 +131,7 @@ void StreamWork::before_destroy(hipStream_t stream) noexcept {
   if (entry == nullptr) return;
   Device& device = device_of(entry->device.load());
   if (entry->work.busy()) {
-    DeviceScope current(entry->device.load());
+    SavedDevice current(entry->device.load());
     const bool joined = !captures_open() && current.ok() && prepare(device) && join(device, stream);
     (joined ? device.left : device.lost).submitted.add();
   }
@@ -250,7 +250,7 @@ Fence* StreamWork::make_locked(int device, hipStream_t only, bool all) {
     return state.latest;
   }
 
-  DeviceScope current(device);
+  SavedDevice current(device);
   if (!current.ok() || !prepare(state)) return nullptr;
   hipEvent_t event = nullptr;
   if (!own_busy && !null_busy && !left_busy && streams.empty()) {

@@ -7,9 +7,9 @@
 
 #include "shim/capture/open_captures.h"
 #include "shim/lock_rank.h"
-#include "shim/memory/hip_scope.h"
 #include "shim/memory/quirks.h"
 #include "shim/memory/stream_work.h"
+#include "shim/restore.h"
 
 namespace graphpool {
 namespace {
@@ -154,7 +154,7 @@ bool try_vmm(int device) noexcept {
 
 Chunk::~Chunk() {
   PrivateCalls private_calls;
-  DeviceScope current(device_);
+  SavedDevice current(device_);
   unmap(&alias_, bytes_);
   unmap(&main_, bytes_);
   if (physical_ != nullptr) (void)swallow(next().hipMemRelease(physical_));
@@ -164,7 +164,7 @@ Chunk::~Chunk() {
 
 void Chunk::unload() noexcept {
   PrivateCalls private_calls;
-  DeviceScope current(device_);
+  SavedDevice current(device_);
   unmap(&main_, bytes_);
   if (physical_ != nullptr) (void)swallow(next().hipMemRelease(physical_));
   physical_ = nullptr;
@@ -172,7 +172,7 @@ void Chunk::unload() noexcept {
 
 hipError_t Chunk::load() noexcept {
   PrivateCalls private_calls;
-  DeviceScope current(device_);
+  SavedDevice current(device_);
   if (!current.ok()) return hipErrorInvalidDevice;
   hipMemGenericAllocationHandle_t physical = nullptr;
   hipError_t error = swallow(next().hipMemCreate(&physical, bytes_, AllocationProp(device_).get(), 0));
@@ -191,7 +191,7 @@ hipError_t Chunk::map_alias(void** alias) noexcept {
   if (!resident()) return hipErrorInvalidValue;
   if (!alias_.mapped) {
     PrivateCalls private_calls;
-    DeviceScope current(device_);
+    SavedDevice current(device_);
     if (!current.ok()) return hipErrorInvalidDevice;
     Mapping mapping;
     hipError_t error = reserve(bytes_, &mapping);
@@ -209,7 +209,7 @@ hipError_t Chunk::map_alias(void** alias) noexcept {
 
 hipError_t make_chunk(int device, std::size_t bytes, std::unique_ptr<Chunk>* chunk) noexcept {
   PrivateCalls private_calls;
-  DeviceScope current(device);
+  SavedDevice current(device);
   if (!current.ok()) return hipErrorInvalidDevice;
   std::unique_ptr<Chunk> made(new (std::nothrow) Chunk);
   if (made == nullptr) return hipErrorOutOfMemory;

@@ -3,8 +3,8 @@
 
 #include <thread>
 
-#include "shim/memory/hip_scope.h"
 #include "shim/memory/stream_work.h"
+#include "shim/restore.h"
 #include "tests/support/never_destroyed.h"
 #include "tests/unit/fake_hip.h"
 

@@ -37,9 +37,12 @@ TEST_F(Coverage, known_and_foreign_lookups_do_not_count) {
 }
 
 TEST_F(Coverage, an_import_counts_and_is_said_once) {
-  ASSERT_NE(dlopen(std::getenv("UNKNOWN_IMPORTER"), RTLD_LAZY | RTLD_LOCAL), nullptr) << dlerror();
   testing::internal::CaptureStderr();
-  check_coverage();
+  check_objects_loaded_since();
+  EXPECT_FALSE(unknown_entries_in_use());
+  ASSERT_NE(dlopen(std::getenv("UNKNOWN_IMPORTER"), RTLD_LAZY | RTLD_LOCAL), nullptr) << dlerror();
+  check_objects_loaded_since();
+  EXPECT_TRUE(unknown_entries_in_use());
   check_coverage();
   note_unknown_lookup("hipAnotherFutureLaunch", dlsym(runtime_, "hipAnotherFutureLaunch"));
   const std::string said = testing::internal::GetCapturedStderr();

@@ -336,5 +336,25 @@ TEST_F(Log, PendingBrokenPipeOfTheHostStays) {
   EXPECT_EQ(exit_code_of(child), 0);
 }
 
+TEST(LogLaterTest, what_is_said_within_is_written_at_the_end_and_in_order) {
+  open_log(LogLevel::kWarn, "");
+  const Captured captured(STDERR_FILENO);
+  {
+    const LogLater later;
+    log_warn("first");
+    log_error("%s", std::string(3 * kLongestLineBytes, 'x').c_str());
+    log_info("not shown");
+    EXPECT_EQ(captured.text(), "");
+    std::thread([] { log_warn("another thread's"); }).join();
+    EXPECT_EQ(lines(captured.text()).size(), 1u);
+    errno = 5;
+  }
+  EXPECT_EQ(errno, 5);
+  const std::vector<std::string> said = lines(captured.text());
+  ASSERT_EQ(said.size(), 3u);
+  EXPECT_EQ(said[1], "graphpool: warning: first");
+  EXPECT_EQ(said[2].size(), kLongestLineBytes - 1);
+}
+
 }  // namespace
 }  // namespace graphpool

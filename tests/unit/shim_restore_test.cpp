@@ -1,17 +1,16 @@
-// Tests of shim/memory/hip_scope.h and never_address.h.
-#include "shim/memory/hip_scope.h"
-
+// Tests of shim/restore.h and shim/memory/never_address.h.
 #include <gtest/gtest.h>
 
 #include <cerrno>
 
 #include "shim/memory/never_address.h"
+#include "shim/restore.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {
 namespace {
 
-TEST(HipScopeTest, ModeAndErrnoAreRestored) {
+TEST(RestoreTest, ModeAndErrnoAreRestored) {
   fake::Install fake;
   errno = 42;
   {
@@ -23,18 +22,18 @@ TEST(HipScopeTest, ModeAndErrnoAreRestored) {
   EXPECT_EQ(errno, 42);
 }
 
-TEST(HipScopeTest, AFailureOfOursIsNotLeftBehind) {
+TEST(RestoreTest, AFailureOfOursIsNotLeftBehind) {
   fake::Install fake;
   EXPECT_FALSE(PrivateCalls::worked(fake::result(hipErrorInvalidValue)));
   EXPECT_EQ(fake::t_last_error, hipSuccess);
 }
 
-TEST(HipScopeTest, AProgramsErrorSurvivesWhatWorked) {
+TEST(RestoreTest, AProgramsErrorSurvivesWhatWorked) {
   fake::Install fake;
   fake::t_last_error = hipErrorInvalidValue;
   {
     PrivateCalls private_calls;
-    DeviceScope device(1);
+    SavedDevice device(1);
     EXPECT_TRUE(device.ok());
     EXPECT_EQ(fake::t_device, 1);
   }
@@ -42,12 +41,37 @@ TEST(HipScopeTest, AProgramsErrorSurvivesWhatWorked) {
   EXPECT_EQ(fake::t_last_error, hipErrorInvalidValue);
 }
 
-TEST(HipScopeTest, ADeviceThatIsNot) {
+TEST(RestoreTest, ADeviceThatIsNot) {
   fake::Install fake;
-  DeviceScope device(9);
+  SavedDevice device(9);
   EXPECT_FALSE(device.ok());
   EXPECT_EQ(fake::t_device, 0);
   EXPECT_EQ(fake::t_last_error, hipSuccess);
+}
+
+TEST(RestoreTest, DevicesAreSetAndSetBack) {
+  fake::Install fake;
+  {
+    const SavedDevice device;
+    EXPECT_TRUE(device.set(1));
+    EXPECT_EQ(fake::t_device, 1);
+    EXPECT_FALSE(device.set(9));
+    EXPECT_EQ(fake::t_device, 1);
+    EXPECT_EQ(fake::t_last_error, hipSuccess);
+  }
+  EXPECT_EQ(fake::t_device, 0);
+}
+
+TEST(RestoreTest, APendingErrorOfTheProgramStaysAndOursDoesNot) {
+  fake::Install fake;
+  {
+    const LastErrorScope scope;
+    static_cast<void>(fake::result(hipErrorInvalidValue));
+  }
+  EXPECT_EQ(fake::t_last_error, hipSuccess);
+  fake::t_last_error = hipErrorNotFound;
+  { const LastErrorScope scope; }
+  EXPECT_EQ(fake::t_last_error, hipErrorNotFound);
 }
 
 TEST(NeverAddressTest, AlwaysTheSame) {
