@@ -3,6 +3,33 @@
 #include <memory>
 
 namespace graphpool {
+namespace {
+
+/// Nodes not yet in the tree, each the only child of the one before.
+struct Branch {
+  TreeNode* top = nullptr;
+  std::size_t nodes = 0;
+
+  Branch() = default;
+  Branch(const Branch&) = delete;
+  Branch& operator=(const Branch&) = delete;
+  ~Branch() {
+    while (top != nullptr) {
+      TreeNode* const below = top->first_child.load(std::memory_order_relaxed);
+      delete top;
+      top = below;
+    }
+  }
+};
+
+/// The grids of all kernels up to `end`.
+void note_grids(TreeNode* end, const Binding& binding) noexcept {
+  for (TreeNode* at = end; at != nullptr; at = at->parent)
+    if (at->operation.signature.kind == OperationKind::kKernel)
+      at->accept(payload_at<KernelPayload>(binding, at->operation.payload_offset).grid);
+}
+
+}  // namespace
 
 TreeNode* PrefixTree::find_begin(const Signature& begin) const noexcept {
   for (TreeNode* node = first_.load(std::memory_order_acquire); node != nullptr; node = node->next_sibling)
@@ -10,29 +37,50 @@ TreeNode* PrefixTree::find_begin(const Signature& begin) const noexcept {
   return nullptr;
 }
 
-TreeNode* PrefixTree::insert(const std::vector<Operation>& operations, const Binding& binding) {
+TreeNode* PrefixTree::find(const std::vector<Operation>& operations, const Binding& binding) noexcept {
   TreeNode* at = nullptr;
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    TreeNode* child = at == nullptr ? find_begin(operations[i].signature) : at->find(operations[i].signature);
-    if (child == nullptr) {
-      auto made = std::make_unique<TreeNode>();
-      made->operation = operations[i];
-      made->index = static_cast<std::uint32_t>(i);
-      made->parent = at;
-      std::atomic<TreeNode*>& head = at == nullptr ? first_ : at->first_child;
-      made->next_sibling = head.load(std::memory_order_relaxed);
-      child = made.release();
-      head.store(child, std::memory_order_release);
-      ++nodes_;
-    }
-    at = child;
-    if (operations[i].signature.kind != OperationKind::kKernel) continue;
-    const auto& accepted = payload_at<KernelPayload>(binding, operations[i].payload_offset).grid;
-    for (int k = 0; k < 3; ++k)
-      if (accepted[k] > at->grid[k].load(std::memory_order_relaxed))
-        at->grid[k].store(accepted[k], std::memory_order_relaxed);
+  for (const Operation& operation : operations) {
+    at = at == nullptr ? find_begin(operation.signature) : at->find(operation.signature, operation.after);
+    if (at == nullptr) return nullptr;
   }
+  note_grids(at, binding);
   return at;
+}
+
+TreeNode* PrefixTree::insert(const std::vector<Operation>& operations, const Binding& binding) {
+  TreeNode* known = nullptr;
+  std::size_t i = 0;
+  for (; i < operations.size(); ++i) {
+    const Operation& operation = operations[i];
+    TreeNode* const child =
+        known == nullptr ? find_begin(operation.signature) : known->find(operation.signature, operation.after);
+    if (child == nullptr) break;
+    known = child;
+  }
+  // What is new is made aside and published as one: a capture never sees a part of it, and a failure leaves none.
+  Branch branch;
+  TreeNode* end = known;
+  for (; i < operations.size(); ++i) {
+    auto made = std::make_unique<TreeNode>();
+    made->operation = operations[i];
+    made->index = static_cast<std::uint32_t>(i);
+    made->parent = end;
+    if (branch.top == nullptr)
+      branch.top = made.get();
+    else
+      end->first_child.store(made.get(), std::memory_order_relaxed);
+    end = made.release();
+    ++branch.nodes;
+  }
+  if (branch.top != nullptr) {
+    std::atomic<TreeNode*>& head = known == nullptr ? first_ : known->first_child;
+    branch.top->next_sibling = head.load(std::memory_order_relaxed);
+    head.store(branch.top, std::memory_order_release);
+    nodes_ += branch.nodes;
+    branch.top = nullptr;
+  }
+  note_grids(end, binding);
+  return end;
 }
 
 void PrefixTree::remove(TreeNode* end) noexcept {

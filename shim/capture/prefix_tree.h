@@ -42,6 +42,19 @@ struct TreeNode {
       if (child->operation.signature == wanted) return child;
     return nullptr;
   }
+
+  /// The same where dependencies are named by the program, and so part of what must be equal: graphs built by nodes.
+  TreeNode* find(const Signature& wanted, const std::vector<std::uint32_t>& after) const noexcept {
+    for (TreeNode* child = first_child.load(std::memory_order_acquire); child != nullptr; child = child->next_sibling)
+      if (child->operation.signature == wanted && child->operation.after == after) return child;
+    return nullptr;
+  }
+
+  /// The runtime has accepted this grid here.
+  void accept(const std::uint32_t (&accepted)[3]) noexcept {
+    for (int i = 0; i < 3; ++i)
+      if (accepted[i] > grid[i].load(std::memory_order_relaxed)) grid[i].store(accepted[i], std::memory_order_relaxed);
+  }
 };
 
 class PrefixTree {
@@ -51,8 +64,11 @@ class PrefixTree {
   /// The node where captures with this first signature start, or null when none was recorded.
   TreeNode* find_begin(const Signature& begin) const noexcept;
 
-  /// Adds a recording (which begins with kBegin and ends with kEnd) and returns the node at its end: an existing one
-  /// when the same sequence is known. Throws std::bad_alloc; then nothing reachable was changed. `binding` tells the
+  /// The node at the end of a recording that was added before, or null. Notes the grids of `binding` as accepted.
+  TreeNode* find(const std::vector<Operation>& operations, const Binding& binding) noexcept;
+
+  /// Adds a recording (which begins with kBegin or kCreate and ends with kEnd) and returns the node at its end: an
+  /// existing one when the same sequence is known. Throws std::bad_alloc; then nothing was changed. `binding` tells the
   /// grids the runtime has accepted.
   TreeNode* insert(const std::vector<Operation>& operations, const Binding& binding);
 

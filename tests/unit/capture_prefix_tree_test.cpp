@@ -1,9 +1,26 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <initializer_list>
+#include <new>
 
 #include "shim/capture/prefix_tree.h"
+
+namespace {
+int g_news_left = -1;  ///< so many allocations work, then one fails; negative: all work
+}
+
+// NOLINTBEGIN(misc-definitions-in-headers): memory runs out where a test says so.
+void* operator new(std::size_t bytes) {
+  if (g_news_left == 0) throw std::bad_alloc();
+  if (g_news_left > 0) --g_news_left;
+  if (void* const made = std::malloc(bytes)) return made;
+  throw std::bad_alloc();
+}
+void operator delete(void* made) noexcept { std::free(made); }
+void operator delete(void* made, std::size_t) noexcept { std::free(made); }
+// NOLINTEND
 
 namespace graphpool {
 namespace {
@@ -123,6 +140,43 @@ TEST_F(PrefixTreeTest, siblings_are_unlinked_wherever_they_are) {
   for (const std::size_t gone : {1u, 3u, 0u}) remove(ends[gone]);
   EXPECT_EQ(walk(tree_, recording({3})), ends[2]);
   for (const std::uint64_t kernel : {1u, 2u, 4u}) EXPECT_EQ(walk(tree_, recording({kernel})), nullptr);
+}
+
+TEST_F(PrefixTreeTest, what_a_program_names_as_dependencies_tells_children_apart) {
+  std::vector<Operation> chain = recording({1, 1}), fork = recording({1, 1});
+  chain[2].after = {1};
+  TreeNode* const first = insert(chain);
+  TreeNode* const second = insert(fork);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(tree_.nodes(), 4u + 2u);
+  const TreeNode* const at = first->parent->parent;
+  EXPECT_EQ(at->find(chain[2].signature, chain[2].after), first->parent);
+  EXPECT_EQ(at->find(fork[2].signature, fork[2].after), second->parent);
+  EXPECT_EQ(at->find(fork[2].signature, {7}), nullptr);
+}
+
+TEST_F(PrefixTreeTest, running_out_of_memory_leaves_the_tree_as_it_was) {
+  TreeNode* const known = insert(recording({1, 2}));
+  std::vector<Operation> longer = recording({1, 3, 4, 5});
+  const Binding binding = binding_of(longer, 9);
+  int failures = 0;
+  TreeNode* end = nullptr;
+  for (;; ++failures) {
+    g_news_left = failures;
+    try {
+      end = tree_.insert(longer, binding);
+    } catch (const std::bad_alloc&) {
+    }
+    g_news_left = -1;
+    if (end != nullptr) break;
+    EXPECT_EQ(tree_.nodes(), 4u);
+    EXPECT_EQ(tree_.find(longer, binding), nullptr);
+    EXPECT_EQ(known->parent->parent->first_child.load(), known->parent);
+  }
+  EXPECT_EQ(failures, 4) << "one for each new node";
+  end->graph.store(some_template());
+  ends_.push_back(end);
+  EXPECT_EQ(tree_.find(longer, binding), end);
 }
 
 TEST_F(PrefixTreeTest, rule_28_only_grids_that_were_accepted) {
