@@ -17,7 +17,9 @@ hipError_t on_hipStreamBeginCapture_spt(Entry&, hipStream_t stream, hipStreamCap
 hipError_t on_hipStreamBeginCaptureToGraph(Entry&, hipStream_t stream, hipGraph_t graph,
                                            const hipGraphNode_t* dependencies, const void* edges, size_t count,
                                            hipStreamCaptureMode mode) {
-  const hipError_t failed = graphs().expose(&graph, "captured into");
+  std::vector<hipGraphNode_t> storage;
+  hipError_t failed = graphs().known().expose(&graph, "captured into");
+  if (failed == hipSuccess) failed = graphs().known().read_nodes(&dependencies, count, &storage, "captured into");
   if (failed != hipSuccess) return failed;
   return begin_foreign_capture({stream, false}, [&] {
     return next().hipStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode);
@@ -48,6 +50,12 @@ hipError_t on_hipStreamGetCaptureInfo_v2_spt(Entry&, hipStream_t stream, hipStre
 hipError_t on_hipStreamUpdateCaptureDependencies(Entry&, hipStream_t stream, hipGraphNode_t* dependencies, size_t count,
                                                  unsigned int flags) {
   expose_capture({stream, false}, "hipStreamUpdateCaptureDependencies");
+  const hipGraphNode_t* named = dependencies;
+  std::vector<hipGraphNode_t> storage;
+  const hipError_t failed =
+      graphs().known().read_nodes(&named, count, &storage, "hipStreamUpdateCaptureDependencies");
+  if (failed != hipSuccess) return failed;
+  dependencies = const_cast<hipGraphNode_t*>(named);
   return next().hipStreamUpdateCaptureDependencies(stream, dependencies, count, flags);
 }
 

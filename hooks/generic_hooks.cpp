@@ -41,6 +41,22 @@ Stream operands(Stream stream, const Params*& params, ParamsCopy& copy) noexcept
 }
 hipStream_t operands(hipStream_t stream) noexcept { return stream; }
 
+/// The real graph and nodes for a call that changes the graph. By reference: the body forwards what they then are.
+auto expose_at(hipGraph_t& graph, const hipGraphNode_t*& dependencies, size_t count) {
+  return [&graph, &dependencies, count](std::vector<hipGraphNode_t>& storage, const char* why) {
+    const hipError_t failed = graphs().known().expose(&graph, why);
+    return failed == hipSuccess ? graphs().known().read_nodes(&dependencies, count, &storage, why) : failed;
+  };
+}
+auto expose_edges(hipGraph_t& graph, const hipGraphNode_t*& from, const hipGraphNode_t*& to, size_t count) {
+  return [&graph, &from, &to, count](std::vector<hipGraphNode_t> (&storage)[2], const char* why) {
+    hipError_t failed = graphs().known().expose(&graph, why);
+    if (failed == hipSuccess) failed = graphs().known().read_nodes(&from, count, &storage[0], why);
+    if (failed == hipSuccess) failed = graphs().known().read_nodes(&to, count, &storage[1], why);
+    return failed;
+  };
+}
+
 /// A call that may leave work in a null stream, and that a capture forbids.
 template <typename Forward>
 hipError_t null_work(hipStream_t stream, Forward&& forward) {
@@ -61,6 +77,9 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_EFFECT_StreamWorkSpt(stream) (STREAM_WORK, (stream, true))
 #define GP_EFFECT_GraphRead(graph) (GRAPH_READ, graph)
 #define GP_EFFECT_GraphChange(graph) (GRAPH_CHANGE, graph)
+#define GP_EFFECT_GraphAdd(graph, dependencies, count) (GRAPH_ADD, (graph, dependencies, count))
+#define GP_EFFECT_GraphEdges(graph, from, to, count) (GRAPH_EDGES, (graph, from, to, count))
+#define GP_EFFECT_NodeRead(node) (NODE_READ, node)
 #define GP_EFFECT_NodeChange(node) (NODE_CHANGE, node)
 #define GP_EFFECT_ExecRead(exec) (EXEC_READ, exec)
 #define GP_EFFECT_ExecChange(exec, node) (EXEC_CHANGE, (exec, node))
@@ -149,20 +168,37 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
     stream_work().note_work_anywhere();                          \
     return result;                                               \
   }
-#define GP_BODY_GRAPH_READ(about, name, params, args)            \
+#define GP_BODY_GRAPH_READ(about, name, params, args)               \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {    \
+    const hipError_t failed = graphs().known().read(&about, #name); \
+    return failed == hipSuccess ? next().name args : failed;        \
+  }
+#define GP_BODY_GRAPH_CHANGE(about, name, params, args)               \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {      \
+    const hipError_t failed = graphs().known().expose(&about, #name); \
+    return failed == hipSuccess ? next().name args : failed;          \
+  }
+#define GP_BODY_GRAPH_ADD(about, name, params, args)             \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
-    const hipError_t failed = graphs().read(&about, #name);      \
+    std::vector<hipGraphNode_t> storage;                         \
+    const hipError_t failed = expose_at about(storage, #name);   \
     return failed == hipSuccess ? next().name args : failed;     \
   }
-#define GP_BODY_GRAPH_CHANGE(about, name, params, args)          \
+#define GP_BODY_GRAPH_EDGES(about, name, params, args)           \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
-    const hipError_t failed = graphs().expose(&about, #name);    \
+    std::vector<hipGraphNode_t> storage[2];                      \
+    const hipError_t failed = expose_edges about(storage, #name); \
     return failed == hipSuccess ? next().name args : failed;     \
   }
-#define GP_BODY_NODE_CHANGE(about, name, params, args)           \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
-    graphs().expose_node(about);                                 \
-    return next().name args;                                     \
+#define GP_BODY_NODE_READ(about, name, params, args)                     \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {         \
+    const hipError_t failed = graphs().known().read_node(&about, #name); \
+    return failed == hipSuccess ? next().name args : failed;             \
+  }
+#define GP_BODY_NODE_CHANGE(about, name, params, args)                     \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {           \
+    const hipError_t failed = graphs().known().expose_node(&about, #name); \
+    return failed == hipSuccess ? next().name args : failed;               \
   }
 #define GP_BODY_EXEC_READ(about, name, params, args)                 \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {     \

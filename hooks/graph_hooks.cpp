@@ -5,12 +5,15 @@
 
 namespace graphpool::hooks {
 
-hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().destroy_graph(graph); }
+hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().known().destroy(graph); }
 
 hipError_t on_hipGraphAddChildGraphNode(Entry&, hipGraphNode_t* node, hipGraph_t graph,
                                         const hipGraphNode_t* dependencies, size_t count, hipGraph_t child) {
-  hipError_t failed = graphs().expose(&graph, "hipGraphAddChildGraphNode");
-  if (failed == hipSuccess) failed = graphs().read(&child, "used as a child graph");
+  std::vector<hipGraphNode_t> storage;
+  hipError_t failed = graphs().known().expose(&graph, "hipGraphAddChildGraphNode");
+  if (failed == hipSuccess)
+    failed = graphs().known().read_nodes(&dependencies, count, &storage, "hipGraphAddChildGraphNode");
+  if (failed == hipSuccess) failed = graphs().known().read(&child, "used as a child graph");
   return failed == hipSuccess ? next().hipGraphAddChildGraphNode(node, graph, dependencies, count, child) : failed;
 }
 
@@ -18,7 +21,10 @@ hipError_t on_hipGraphInstantiate(Entry&, hipGraphExec_t* exec, hipGraph_t graph
                                   size_t log_bytes) {
   // The program's log and error node are written by the runtime only when it instantiates; on success it writes none.
   return graphs().instantiate(exec, graph, true, [&](hipGraph_t real, hipGraphExec_t* made) {
-    return next().hipGraphInstantiate(made, real, error_node, log, log_bytes);
+    const hipError_t result = next().hipGraphInstantiate(made, real, error_node, log, log_bytes);
+    if (result != hipSuccess && error_node != nullptr && *error_node != nullptr)
+      *error_node = graphs().known().as_program_knows(*error_node);
+    return result;
   });
 }
 hipError_t on_hipGraphInstantiateWithFlags(Entry&, hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) {
@@ -54,7 +60,7 @@ hipError_t on_hipGraphExecUpdate(Entry&, hipGraphExec_t exec, hipGraph_t graph, 
 hipError_t on_hipGraphExecDestroy(Entry&, hipGraphExec_t exec) { return graphs().destroy_exec(exec); }
 
 hipError_t on_hipGraphExecChildGraphNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node, hipGraph_t child) {
-  hipError_t failed = graphs().read(&child, "used as a child graph");
+  hipError_t failed = graphs().known().read(&child, "used as a child graph");
   if (failed == hipSuccess) failed = graphs().expose_exec(&exec, &node);
   return failed == hipSuccess ? next().hipGraphExecChildGraphNodeSetParams(exec, node, child) : failed;
 }

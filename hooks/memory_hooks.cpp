@@ -43,9 +43,15 @@ bool is_host_memory(const void* ptr) noexcept {
   return block != nullptr && (block->kind == MemoryKind::kHost || block->kind == MemoryKind::kManaged);
 }
 
+/// The size of an allocation; 0 where nobody knows it.
+size_t bytes_at(const void* ptr) noexcept {
+  const Block* const block = pool().table().find(ptr);
+  return block == nullptr || block->pointer() != ptr ? 0 : block->bytes();
+}
+
 hipError_t free(void* ptr, Pool::Free forward) {
-  // A virtual capture may name the memory: it becomes real while its addresses are still the program's (rule 7).
-  if (captures_open()) materialise_open_captures("memory was freed");
+  // A virtual capture that names the memory becomes real while its addresses are still the program's (rule 7).
+  if (captures_open() && ptr != nullptr) materialise_captures_naming(ptr, bytes_at(ptr), "memory was freed");
   const bool of_host = is_host_memory(ptr) || forward != next().hipFree;
   const hipError_t result = pool().free(ptr, forward);
   if (of_host && result == hipSuccess && ptr != nullptr) settings_changed();
@@ -141,7 +147,7 @@ hipError_t on_hipFreeHost(Entry&, void* ptr) { return free(ptr, next().hipFreeHo
 hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
   if (captures_open()) {
     expose_capture({stream, false}, "hipFreeAsync was captured");
-    materialise_open_captures("memory was freed");
+    if (ptr != nullptr) materialise_captures_naming(ptr, bytes_at(ptr), "memory was freed");
   }
   const hipError_t result = pool().free_async(ptr, stream);
   stream_work().note_work(stream);

@@ -1,6 +1,7 @@
 // module_hooks.cpp: where kernels come from: registered fat binaries and loaded modules.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/graph/graphs.h"
 #include "shim/kernel/functions.h"
 #include "shim/memory/pool.h"
 #include "shim/restore.h"
@@ -57,6 +58,7 @@ hipError_t on_hipModuleLoadFatBinary(Entry&, hipModule_t* module, const void* im
 }
 hipError_t on_hipModuleUnload(Entry&, hipModule_t module) {
   materialise_open_captures("a module was unloaded during the capture");
+  graphs().known().memory_leaves(nullptr, 0, "a module was unloaded");
   functions().on_module_unloaded(module);
   return next().hipModuleUnload(module);
 }

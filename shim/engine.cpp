@@ -36,6 +36,14 @@ void configure_graphs(const Policy& policy) {
   pool().set_reclaim([](int device) { return graphs().reclaim(device); });
 }
 
+/// Without memory to do it in, a virtual graph that names it stays as it is.
+void tell_graphs(const void* address, std::size_t bytes) noexcept {
+  try {
+    graphs().known().memory_leaves(address, bytes, "memory was freed");
+  } catch (const std::bad_alloc&) {
+  }
+}
+
 /// Keys that a policy may hold already but that nothing acts on yet are not passed over in silence.
 void name_keys_without_effect(const Policy& policy) {
   const auto no_effect = [](bool said, const char* key) {
@@ -65,6 +73,7 @@ void configure_pool(const Policy& policy) {
     settings.enabled = false;
     log_warn("hipMalloc is another library's, not the HIP runtime's: memory is left to it");
   }
+  settings.leaving = tell_graphs;
   prepare_buffer_rules(policy);
   pool().configure(settings, decide_by_policy);
 }

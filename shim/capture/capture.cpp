@@ -249,7 +249,7 @@ Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* sr
                                 std::size_t width, std::size_t height, hipMemcpyKind kind) {
   signature_.kind = OperationKind::kCopy2D;
   signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | zero_size(width * height) |
-                        (dst == src ? kSameOperands : 0) | (dst_pitch < width || src_pitch < width ? 0x400u : 0);
+                        (dst == src ? kSameOperands : 0) | (dst_pitch < width || src_pitch < width ? kPitched : 0);
   signature_.dst_class = operand_class(dst, dst_pitch * height);
   signature_.src_class = operand_class(src, src_pitch * height);
   judge_sizes(signature_, dst_pitch * height, width);
@@ -262,7 +262,7 @@ Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* sr
 Status OperationWriter::fill(void* dst, std::uint32_t value, std::uint32_t element_bytes, std::size_t width,
                              std::size_t height, std::size_t pitch) {
   signature_.kind = OperationKind::kFill;
-  signature_.validity = element_bytes | zero_size(width * height) | (height == 1 ? 0 : 0x400u);
+  signature_.validity = element_bytes | zero_size(width * height) | (height == 1 ? 0 : kPitched);
   signature_.dst_class = operand_class(dst, height == 1 ? width * element_bytes : pitch * height);
   signature_.src_class = signature_.dst_class;
   judge_sizes(signature_, pitch * height, width);
@@ -277,6 +277,74 @@ Status OperationWriter::host(hipHostFn_t function, void* user) {
   signature_.validity = function == nullptr ? kZeroSize : 0;
   const HostPayload host{reinterpret_cast<std::uint64_t>(user)};
   std::memcpy(payload(sizeof host), &host, sizeof host);
+  return Status::kOk;
+}
+
+Status OperationWriter::node_kernel(const hipKernelNodeParams* params) {
+  if (params == nullptr || params->extra != nullptr) return Status::kUnsupported;
+  return kernel(params->func, KernelForm::kNone, params->gridDim, params->blockDim, params->sharedMemBytes,
+                params->kernelParams, nullptr);
+}
+
+Status OperationWriter::node_copy(const hipMemcpy3DParms* params) {
+  if (params == nullptr || params->srcArray != nullptr || params->dstArray != nullptr) return Status::kUnsupported;
+  const hipExtent& extent = params->extent;
+  if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return Status::kUnsupported;
+  // The bytes a side spans from its pointer on; 0 where it is not plainly within its own pitches.
+  const auto span = [&extent](const hipPitchedPtr& side, const hipPos& from) -> std::size_t {
+    const bool flat = extent.depth == 1 && from.z == 0;
+    std::size_t columns, rows, planes, plane, bytes;
+    if (side.ptr == nullptr || side.xsize > side.pitch || __builtin_add_overflow(from.x, extent.width, &columns) ||
+        columns > side.pitch || __builtin_add_overflow(from.y, extent.height, &rows) || (!flat && rows > side.ysize) ||
+        __builtin_add_overflow(from.z, extent.depth, &planes) ||
+        __builtin_mul_overflow(side.pitch, flat ? rows : side.ysize, &plane) ||
+        __builtin_mul_overflow(plane, planes, &bytes))
+      return 0;
+    return bytes;
+  };
+  const std::size_t dst_bytes = span(params->dstPtr, params->dstPos), src_bytes = span(params->srcPtr, params->srcPos);
+  if (dst_bytes == 0 || src_bytes == 0) return Status::kUnsupported;
+  signature_.kind = OperationKind::kCopy3D;
+  signature_.validity = (static_cast<std::uint32_t>(params->kind) & 0xff) |
+                        (params->dstPtr.ptr == params->srcPtr.ptr ? kSameOperands : 0);
+  signature_.dst_class = operand_class(params->dstPtr.ptr, dst_bytes);
+  signature_.src_class = operand_class(params->srcPtr.ptr, src_bytes);
+  judge_sizes(signature_, dst_bytes, src_bytes);
+  // Member by member: what lies between members is nobody's.
+  auto& to = *reinterpret_cast<hipMemcpy3DParms*>(payload(sizeof(Copy3DPayload)));
+  to.srcPos = params->srcPos;
+  to.srcPtr = params->srcPtr;
+  to.dstPos = params->dstPos;
+  to.dstPtr = params->dstPtr;
+  to.extent = params->extent;
+  to.kind = params->kind;
+  return Status::kOk;
+}
+
+Status OperationWriter::node_fill(const hipMemsetParams* params) {
+  if (params == nullptr || params->width == 0 || params->height == 0) return Status::kUnsupported;
+  const std::size_t element = params->elementSize;
+  std::size_t row, all;
+  if ((element != 1 && element != 2 && element != 4) || __builtin_mul_overflow(params->width, element, &row) ||
+      __builtin_mul_overflow(params->pitch, params->height, &all) || (params->height > 1 && params->pitch < row))
+    return Status::kUnsupported;
+  signature_.kind = OperationKind::kFill;
+  signature_.validity = params->elementSize | (params->height == 1 ? 0 : kPitched);
+  signature_.dst_class = operand_class(params->dst, std::max(row, all));
+  signature_.src_class = signature_.dst_class;
+  judge_sizes(signature_, all, params->width);
+  const FillPayload fill{reinterpret_cast<std::uint64_t>(params->dst), params->value, params->width, params->height,
+                         params->pitch};
+  std::memcpy(payload(sizeof fill), &fill, sizeof fill);
+  return Status::kOk;
+}
+
+Status OperationWriter::node_host(const hipHostNodeParams* params) {
+  return params == nullptr || params->fn == nullptr ? Status::kUnsupported : host(params->fn, params->userData);
+}
+
+Status OperationWriter::node_empty() {
+  signature_.kind = OperationKind::kEmpty;
   return Status::kOk;
 }
 
@@ -325,7 +393,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   leave_former_capture(key);
   const bool own_handle = key == reinterpret_cast<StreamKey>(stream.handle);
   const bool may_be_virtual = active() && own_handle && stream_device >= 0 && graphs().settings().virtual_capture &&
-                              !unknown_entries_in_use() && !g_virtual_off.load(std::memory_order_relaxed);
+                              !captures_bypassed();
   const void* const place = t_caller;
   const bool follow = hit_rates().follow(place);
   bool verify = false;
@@ -392,7 +460,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     *graph = graphs().make_virtual_graph(end, std::move(session->binding()));
     return hipSuccess;
   }
-  if (session->materialised().why != nullptr) graphs().note_materialised(session->materialised());
+  if (session->materialised().why != nullptr) graphs().known().note_materialised(session->materialised());
   session->finish_recording();
   const char* why = session->spoilt();
   std::uint32_t which = 0;
@@ -481,6 +549,18 @@ void materialise_open_captures(const char* why) {
     const std::scoped_lock guard(session->lock());
     if (session->shell()) session->materialise(why);
   }
+}
+
+void materialise_captures_naming(const void* address, std::size_t bytes, const char* why) {
+  if (!captures_open()) return;
+  for (const auto& session : open_captures().all()) {
+    const std::scoped_lock guard(session->lock());
+    if (session->shell() && (bytes == 0 || names_memory(session->binding(), address, bytes))) session->materialise(why);
+  }
+}
+
+bool captures_bypassed() noexcept {
+  return unknown_entries_in_use() || g_virtual_off.load(std::memory_order_relaxed);
 }
 
 void note_unknown_operation(EntryId) noexcept {

@@ -63,6 +63,13 @@ class OperationWriter {
               std::size_t pitch);
   Status host(hipHostFn_t function, void* user);
 
+  // The same as nodes take them. kUnsupported also where only the runtime can say whether it takes the parameters.
+  Status node_kernel(const hipKernelNodeParams* params);
+  Status node_copy(const hipMemcpy3DParms* params);
+  Status node_fill(const hipMemsetParams* params);
+  Status node_host(const hipHostNodeParams* params);
+  Status node_empty();
+
   const ArgumentLayout* layout() const noexcept { return layout_; }
 
  private:
@@ -129,7 +136,12 @@ void expose_capture(StreamArgument stream, const char* why);
 void capture_stream_destroyed(hipStream_t stream) noexcept;
 void capture_event_destroyed(hipEvent_t event) noexcept;
 
-/// Makes every open virtual capture real (rule 7: memory freed, a module unloaded while one may name it).
+/// Makes every open virtual capture real (rule 7: a module unloaded, a device reset while one may name what goes).
 void materialise_open_captures(const char* why);
+/// The same for those that name memory of this range; no bytes: nobody knows how much.
+void materialise_captures_naming(const void* address, std::size_t bytes, const char* why);
+
+/// Whether somebody issues operations past the library, or may: then nothing virtual is made.
+bool captures_bypassed() noexcept;
 
 }  // namespace graphpool

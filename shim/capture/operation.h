@@ -21,21 +21,24 @@ namespace graphpool {
 class ArgumentLayout;
 
 enum class OperationKind : std::uint8_t {
-  kBegin,  ///< hipStreamBeginCapture
+  kBegin,   ///< hipStreamBeginCapture
+  kCreate,  ///< hipGraphCreate: what follows was added node by node
   kKernel,
   kCopy,  ///< one row of bytes
   kCopy2D,
+  kCopy3D,  ///< by hipMemcpy3DParms, without arrays; added by node only
   kFill,
   kHost,
+  kEmpty,   ///< no work; added by node only
   kRecord,  ///< hipEventRecord: no node, but fork and join points
   kWait,    ///< hipStreamWaitEvent
-  kEnd,     ///< hipStreamEndCapture
+  kEnd,     ///< hipStreamEndCapture; of a graph built by nodes: its first use
 };
 
 /// True for kinds that make a node.
 constexpr bool makes_node(OperationKind kind) noexcept {
-  return kind != OperationKind::kBegin && kind != OperationKind::kRecord && kind != OperationKind::kWait &&
-         kind != OperationKind::kEnd;
+  return kind != OperationKind::kBegin && kind != OperationKind::kCreate && kind != OperationKind::kRecord &&
+         kind != OperationKind::kWait && kind != OperationKind::kEnd;
 }
 
 /// How a kernel was named by the program.
@@ -80,6 +83,9 @@ struct CopyPayload {
 struct FillPayload {
   std::uint64_t dst, value, width, height, pitch;
 };
+struct Copy3DPayload {
+  hipMemcpy3DParms params;  ///< as the program gave them; what it cannot see is zero
+};
 struct HostPayload {
   std::uint64_t user;
 };
@@ -96,7 +102,8 @@ struct Operation {
   Signature signature;
   std::uint32_t payload_offset = 0;
   const ArgumentLayout* layout = nullptr;  ///< kernels
-  std::vector<std::uint32_t> after;        ///< the operations this one depends on, by index, rising
+  std::vector<std::uint32_t> after;        ///< the operations this one depends on, by index: captured: rising; added
+                                           ///< by node: in the program's order
 };
 
 /// What a real capture gave: beginning and end included, with the node of each operation (null for those without).
@@ -113,6 +120,14 @@ Payload& payload_at(Binding& binding, std::uint32_t offset) noexcept {
 template <typename Payload>
 const Payload& payload_at(const Binding& binding, std::uint32_t offset) noexcept {
   return *reinterpret_cast<const Payload*>(binding.data() + offset);
+}
+
+/// Whether a payload may name an address of this range: every pointer of an operation lies at a multiple of 8.
+inline bool names_memory(const Binding& binding, const void* address, std::size_t bytes) noexcept {
+  const auto first = reinterpret_cast<std::uint64_t>(address);
+  for (std::uint32_t at = 0; at + sizeof(std::uint64_t) <= binding.size(); at += sizeof(std::uint64_t))
+    if (payload_at<std::uint64_t>(binding, at) - first < bytes) return true;
+  return false;
 }
 
 }  // namespace graphpool

@@ -9,6 +9,7 @@
 #include "shim/capture/open_captures.h"
 #include "shim/entry.h"
 #include "shim/graph/node_check.h"
+#include "shim/graph/node_graphs.h"
 #include "shim/graph/reissue.h"
 #include "shim/graph/way_counts.h"
 #include "shim/kernel/functions.h"
@@ -50,16 +51,6 @@ std::string staged_by(const char* base) {
   const Block* const block = pool().table().find(base);
   const BufferRule* const rule = block == nullptr ? nullptr : rule_of(*block);
   return rule == nullptr ? "" : rule->name;
-}
-
-/// The reasons are a few literals, so they are told apart by address.
-void count_reason(Graphs::Reasons* reasons, const char* why) {
-  for (auto& [reason, count] : *reasons)
-    if (reason == why) {
-      ++count;
-      return;
-    }
-  reasons->emplace_back(why, 1);
 }
 
 }  // namespace
@@ -118,76 +109,80 @@ void Graphs::walk_ended() noexcept {
   --walks_;
 }
 
-Template* Graphs::template_for(Recording& recording, TreeNode* end) {
-  if (Template* const known = end->graph.load(std::memory_order_acquire)) return known;
+/// The template of a recording: the one it has, or a new one. Under the lock. Throws std::bad_alloc; then there is none.
+Template* Graphs::template_for(std::vector<Operation> operations, const Binding& binding) {
+  TreeNode* const found = tree_.find(operations, binding);
+  Template* const known = found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
   auto made = std::make_unique<Template>();
-  made->operations = std::move(recording.operations);
+  made->operations = std::move(operations);
   for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
-  made->end = end;
   made->number = ++last_number_;
   made->exec_bytes = exec_memory(made->operations);
   made->host_bytes = recording_memory(made->operations);
+  made->plan = StagePlan::make(made->operations, binding);
+  templates_.reserve(templates_.size() + 1);
+  made->end = tree_.insert(made->operations, binding);
   recording_bytes_ += made->host_bytes;
-  made->plan = StagePlan::make(made->operations, recording.binding);
   Template* const of = made.get();
   templates_.push_back(std::move(made));
-  end->graph.store(of, std::memory_order_release);
+  of->end->graph.store(of, std::memory_order_release);
   return of;
 }
 
-void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
-  auto known = std::make_unique<KnownGraph>();
-  KnownGraph& captured = *known;
+void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
   {
     const std::scoped_lock guard(lock_);
     ++totals_.captures;
-    TreeNode* const end = tree_.insert(recording.operations, recording.binding);
-    captured.of = template_for(recording, end);
-    captured.of->last_used = ++clock_;
-    ++captured.of->users;
-    ++captured.of->statistics.captures;
-    captured.binding = std::move(recording.binding);
-    captured.real = graph;
-    captured.nodes = std::move(recording.nodes);
-    for (std::uint32_t i = 0; i < captured.nodes.size(); ++i)
-      if (captured.nodes[i] != nullptr) nodes_[captured.nodes[i]] = {&captured, i};
-    known_[graph] = std::move(known);
-    if (captured.of->statistics.captures != 1) return;
+    known.of = template_for(std::move(operations), known.binding);
+    known.of->last_used = ++clock_;
+    ++known.of->users;
+    if (++known.of->statistics.captures != 1) return;
   }
   // The first of its kind: prove that a graph of our own can be made of it. The first exec will use that graph.
+  Template& of = *known.of;
   auto first = std::make_unique<Variant>();
   first->memory_freed = memory_freed();
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
-  if (build_graph(captured.of->operations, captured.binding, &first->graph, &first->nodes) != hipSuccess) return;
-  first->baked = captured.binding;
-  captured.of->first = std::move(first);
-  captured.of->rebuildable.store(true, std::memory_order_release);
+  if (build_graph(of.operations, known.binding, &first->graph, &first->nodes) != hipSuccess) return;
+  first->baked = known.binding;
+  of.first = std::move(first);
+  of.rebuildable.store(true, std::memory_order_release);
+}
+
+void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
+  const auto known = std::make_shared<KnownGraph>();
+  known->real = graph;
+  known->binding = std::move(recording.binding);
+  known->nodes = std::move(recording.nodes);
+  learn(*known, std::move(recording.operations));
+  known_.add_real(known);
+}
+
+void Graphs::handed_out(Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  of.last_used = ++clock_;
+  ++of.users;
+  ++of.statistics.captures_avoided;
+  ++totals_.virtual_captures;
 }
 
 hipGraph_t Graphs::make_virtual_graph(TreeNode* end, Binding binding) {
-  auto known = std::make_unique<KnownGraph>();
+  const auto known = std::make_shared<KnownGraph>();
   known->binding = std::move(binding);
-  Template* const of = end->graph.load(std::memory_order_acquire);
-  {
-    const std::scoped_lock guard(lock_);
-    known->of = of;
-    of->last_used = ++clock_;
-    ++of->users;
-    ++of->statistics.captures_avoided;
-    ++totals_.virtual_captures;
-  }
-  auto* const handle = static_cast<hipGraph_t>(virtual_graphs_.add(known.get()));
-  if (handle != nullptr) {
-    static_cast<void>(known.release());
-    return handle;
-  }
+  known->of = end->graph.load(std::memory_order_acquire);
+  handed_out(*known->of);
+  if (const hipGraph_t handle = known_.add_virtual(known)) return handle;
   // No handle to be had: the program gets a graph of its own.
-  static_cast<void>(make_real(*known, "no handle left"));
-  const hipGraph_t real = known->real;
+  static_cast<void>(known_.make_real(*known, "no handle left"));
+  if (known->real != nullptr) {
+    known_.add_real(known);
+    return known->real;
+  }
   const std::scoped_lock guard(lock_);
-  --of->users;
-  return real;
+  --known->of->users;
+  return nullptr;
 }
 
 void Graphs::note_refused(const char* why) noexcept {
@@ -196,105 +191,9 @@ void Graphs::note_refused(const char* why) noexcept {
   count_reason(&refusals_, why);
 }
 
-void Graphs::note_materialised(const Materialisation& told) noexcept {
+bool Graphs::recordings_over_limit() const noexcept {
   const std::scoped_lock guard(lock_);
-  count_materialisation(told);
-}
-
-/// Under lock_.
-void Graphs::count_materialisation(const Materialisation& told) {
-  const auto counted = [&](const Materialisation& wanted) {
-    for (Materialisation& known : materialisations_)
-      if (known.same(wanted)) {
-        ++known.count;
-        return true;
-      }
-    return false;
-  };
-  if (counted(told)) return;
-  Materialisation added = told;
-  if (materialisations_.size() >= kMostMaterialisations) {
-    added = {};
-    added.why = told.why;
-    if (counted(added)) return;
-  }
-  materialisations_.push_back(added);
-}
-
-// --- graphs ---
-
-KnownGraph* Graphs::find_known(hipGraph_t graph) {
-  if (virtual_graphs_.owns(graph)) return virtual_graphs_.find(graph);
-  const auto found = known_.find(graph);
-  return found == known_.end() ? nullptr : found->second.get();
-}
-
-hipError_t Graphs::make_real(KnownGraph& known, const char* why) {
-  if (known.real != nullptr) return hipSuccess;
-  const PrivateCalls private_calls;
-  const hipError_t result = build_graph(known.of->operations, known.binding, &known.real, &known.nodes);
-  if (result != hipSuccess) return result;
-  const std::scoped_lock guard(lock_);
-  ++known.of->statistics.materialised;
-  Materialisation told;
-  told.why = why;
-  told.graph = known.of->number;
-  count_materialisation(told);
-  for (std::uint32_t i = 0; i < known.nodes.size(); ++i)
-    if (known.nodes[i] != nullptr) nodes_[known.nodes[i]] = {&known, i};
-  return hipSuccess;
-}
-
-hipError_t Graphs::read(hipGraph_t* graph, const char* why) {
-  if (!virtual_graphs_.owns(*graph)) return hipSuccess;
-  KnownGraph* const known = virtual_graphs_.find(*graph);
-  if (known == nullptr) return hipErrorInvalidValue;
-  const hipError_t result = make_real(*known, why);
-  if (result == hipSuccess) *graph = known->real;
-  return result;
-}
-
-hipError_t Graphs::expose(hipGraph_t* graph, const char* why) {
-  const hipGraph_t handle = *graph;
-  const hipError_t result = read(graph, why);
-  if (result != hipSuccess) return result;
-  const std::scoped_lock guard(lock_);
-  if (KnownGraph* const known = find_known(handle)) known->exact = false;
-  return hipSuccess;
-}
-
-void Graphs::expose_node(hipGraphNode_t node) {
-  const std::scoped_lock guard(lock_);
-  const auto found = nodes_.find(node);
-  if (found != nodes_.end()) found->second.graph->exact = false;
-}
-
-void Graphs::forget(hipGraph_t graph) noexcept {
-  // under lock_
-  const auto found = known_.find(graph);
-  if (found == known_.end()) return;
-  for (const hipGraphNode_t node : found->second->nodes) nodes_.erase(node);
-  --found->second->of->users;
-  known_.erase(found);
-}
-
-hipError_t Graphs::destroy_graph(hipGraph_t graph) {
-  if (!virtual_graphs_.owns(graph)) {
-    {
-      const std::scoped_lock guard(lock_);
-      forget(graph);
-    }
-    return next().hipGraphDestroy(graph);
-  }
-  std::unique_ptr<KnownGraph> known(virtual_graphs_.find(graph));
-  if (known == nullptr) return hipErrorInvalidValue;
-  virtual_graphs_.remove(graph);
-  {
-    const std::scoped_lock guard(lock_);
-    for (const hipGraphNode_t node : known->nodes) nodes_.erase(node);
-    --known->of->users;
-  }
-  return known->real == nullptr ? hipSuccess : next().hipGraphDestroy(known->real);
+  return templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes;
 }
 
 /// Too many recordings, or too large: the least recently used ones that nobody refers to go. Under lock_.
@@ -318,38 +217,47 @@ void Graphs::trim_templates(Variants::Retired* retired) {
 
 // --- execs ---
 
+/// What an exec is to be made of by a graph: its template, now used by one more, and its binding. Null: it is not known.
+Template* Graphs::template_of(KnownGraph* known, Binding* binding, bool* real) {
+  if (known == nullptr) return nullptr;
+  const std::scoped_lock guard(known->lock);
+  if (known->build != nullptr) finish_build(*known);
+  if (!known->exact || known->of == nullptr) return nullptr;
+  *binding = known->binding;
+  *real = known->real != nullptr;
+  const std::scoped_lock templates(lock_);
+  known->of->last_used = ++clock_;
+  if (settings_.track_operands) known->of->moved.note(known->of->operations, *binding);
+  ++known->of->users;
+  return known->of;
+}
+
 hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain, NativeInstantiate native) {
   const int device = calling_device();
-  Template* of = nullptr;
-  Binding binding;
-  bool real = false;
   {
     const std::scoped_lock guard(lock_);
     ++totals_.instantiates;
-    KnownGraph* const known = find_known(graph);
-    if (known != nullptr && known->exact && plain && settings_.reuse && active() && out != nullptr) {
-      of = known->of;
-      binding = known->binding;
-      real = known->real != nullptr;
-      of->last_used = ++clock_;
-      if (settings_.track_operands) of->moved.note(of->operations, binding);
-      ++of->users;
-    }
   }
+  KnownGraph* const known = known_.find(graph);
+  Binding binding;
+  bool real = false;
+  Template* const of =
+      plain && settings_.reuse && active() && out != nullptr ? template_of(known, &binding, &real) : nullptr;
   if (of == nullptr) {
-    const hipError_t result = expose(&graph, "instantiated in a way of its own");
+    const hipError_t result = known_.expose(&graph, "instantiated in a way of its own");
     return result == hipSuccess ? pool().retry_after_trim(device, [&] { return native(graph, out); }) : result;
   }
   auto exec = std::make_unique<VirtualExec>();
   exec->of = of;
   exec->device = device;
+  exec->source = known->id;
   exec->binding = binding;
   hipError_t result = hipSuccess;
   if (of->node_count != 0) {
     const auto from_program = [&](std::unique_ptr<Variant>* made) {
       auto variant = std::make_unique<Variant>();
       hipGraph_t source = graph;
-      hipError_t failed = read(&source, "instantiated");
+      hipError_t failed = known_.read(&source, "instantiated");
       if (failed == hipSuccess)
         failed = pool().retry_after_trim(device, [&] { return native(source, &variant->exec); });
       if (failed != hipSuccess) {
@@ -548,18 +456,17 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
                           hipGraphExecUpdateResult* result) {
   VirtualExec* const exec = execs_.find(handle);
   if (exec != nullptr && exec->of != nullptr && error_node != nullptr && result != nullptr) {
-    Binding binding;
-    bool same_template = false;
     {
       const std::scoped_lock guard(lock_);
       ++totals_.updates;
-      KnownGraph* const known = find_known(graph);
-      if (known != nullptr && known->exact && known->of == exec->of) {
-        same_template = true;
-        exec->of->last_used = ++clock_;
-        binding = known->binding;
-        if (settings_.track_operands) exec->of->moved.note(exec->of->operations, binding);
-      }
+    }
+    Binding binding;
+    bool real = false;
+    Template* const of = template_of(known_.find(graph), &binding, &real);
+    const bool same_template = of == exec->of;
+    if (of != nullptr) {
+      const std::scoped_lock guard(lock_);
+      --of->users;
     }
     if (same_template && rebind(*exec, binding) == hipSuccess) {
       *error_node = nullptr;
@@ -570,9 +477,12 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
       return hipSuccess;
     }
   }
-  hipError_t failed = read(&graph, "an exec is updated by it");
+  hipError_t failed = known_.read(&graph, "an exec is updated by it");
   if (failed == hipSuccess) failed = expose_exec(&handle, nullptr);
-  return failed == hipSuccess ? next().hipGraphExecUpdate(handle, graph, error_node, result) : failed;
+  if (failed == hipSuccess) failed = next().hipGraphExecUpdate(handle, graph, error_node, result);
+  if (failed != hipSuccess && error_node != nullptr && *error_node != nullptr)
+    *error_node = known_.as_program_knows(*error_node);
+  return failed;
 }
 
 /// Makes the exec serve another binding. In flight launches keep the old one.
@@ -581,7 +491,10 @@ hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
   if (equal(exec.binding, binding) && !Variants::outlived_memory(*exec.of, *exec.variant)) return hipSuccess;
   Variants::Served served;
   const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
-  if (result != hipSuccess) return result;
+  return result == hipSuccess ? switch_to(exec, served, binding) : result;
+}
+
+hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding) {
   Variant* const old = exec.variant;
   {
     const std::scoped_lock guard(exec.lock);
@@ -605,10 +518,14 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   execs_.remove(handle);
   if (exec->of == nullptr) return hipSuccess;  // tainted: its own exec goes with it
   if (exec->variant != nullptr) exec->variant->launches.seal();
+  if (recordings_over_limit()) known_.end_builds("too many recordings");
   Variants::Retired retired;
   const std::scoped_lock guard(lock_);
   --exec->of->users;
-  if (exec->variant != nullptr) exec->variant->owner = nullptr;
+  if (exec->variant != nullptr) {
+    exec->variant->owner = nullptr;
+    if (exec->variant->unsure) retired.push_back(variants_.remove(*exec->of, exec->variant));
+  }
   variants_.evict(*exec->of, &retired);
   trim_templates(&retired);
   return hipSuccess;
@@ -618,7 +535,7 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
   VirtualExec* const exec = execs_.find(*handle);
   if (exec == nullptr) {
     if (execs_.owns(*handle)) return hipErrorInvalidValue;
-    return hipSuccess;
+    return node == nullptr ? hipSuccess : known_.read_node(node, "an exec's node is named by it");
   }
   if (exec->of != nullptr) {
     const hipError_t result = taint(*exec);
@@ -626,11 +543,12 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
   }
   *handle = exec->own->exec;
   if (node == nullptr) return hipSuccess;
-  const std::scoped_lock guard(lock_);
-  const auto named = nodes_.find(*node);
-  if (named != nodes_.end() && named->second.operation < exec->own->nodes.size())
-    *node = exec->own->nodes[named->second.operation];
-  return hipSuccess;
+  const NodeRef named = known_.find_node(*node);
+  if (named.graph != nullptr && named.graph->id == exec->source && named.index < exec->own->nodes.size()) {
+    *node = exec->own->nodes[named.index];
+    return hipSuccess;
+  }
+  return known_.read_node(node, "an exec's node is named by it");
 }
 
 /// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known.
@@ -720,14 +638,9 @@ std::vector<Graphs::ExecMemory> Graphs::exec_memory_held() const {
   return all;
 }
 
-Graphs::Reasons Graphs::refusals() const {
+Reasons Graphs::refusals() const {
   const std::scoped_lock guard(lock_);
   return refusals_;
-}
-
-std::vector<Materialisation> Graphs::materialisations() const {
-  const std::scoped_lock guard(lock_);
-  return materialisations_;
 }
 
 }  // namespace graphpool

@@ -1,15 +1,16 @@
 // graphs.h: the graphs and execs a program holds, and the templates behind them.
 //
-// Words: a graph is *known* while it is exactly what its recording says: captured through us and not touched since. A
-// *virtual* graph is a known graph that exists only as template and binding until somebody needs the real one. A
-// virtual exec is the handle of an exec that a template may use again once the program has destroyed it.
+// Words: known and virtual graphs: known_graphs.h. A virtual exec is the handle of an exec that a template may use
+// again once the program has destroyed it.
 //
-// The life of a step: a capture ends in a known graph (capture.h) -> instantiate(): a free variant whose baked-in
-// binding is the graph's serves; else one is patched or made -> update(): the same for another binding -> launch():
-// forwards the variant -> destroy: the variant is free again once its launches are known to be complete. An exec the
-// program reaches in any other way is *tainted*: it serves its holder and goes with it (rule 2).
+// The life of a step: a capture ends in a known graph (capture.h), or one is built (node_graphs.h) -> instantiate(): a
+// free variant whose baked-in binding is the graph's serves; else one is patched or made -> update(): the same for
+// another binding -> launch(): forwards the variant -> destroy: the variant is free again once its launches are known
+// to be complete. An exec the program reaches in any other way is *tainted*: it serves its holder and goes with it
+// (rule 2). The program may set what a node of its exec does (set_in_exec()): the binding changes, and the variant with
+// it.
 //
-// Errors are HIP's. Threads: any. Locks: kTemplates for templates and known graphs, never held across next.
+// Errors are HIP's. Threads: any. Lock: kTemplates for templates, never held across next.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -17,7 +18,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "shim/capture/capture.h"
@@ -26,22 +26,15 @@
 #include "shim/function_ref.h"
 #include "shim/graph/both_ways.h"
 #include "shim/graph/handle_table.h"
+#include "shim/graph/known_graphs.h"
 #include "shim/graph/template.h"
 #include "shim/graph/variants.h"
 
 namespace graphpool {
 
-/// A graph the program holds that is known.
-struct KnownGraph {
-  Template* of = nullptr;
-  Binding binding;
-  hipGraph_t real = nullptr;          ///< null for a virtual graph nobody needed yet
-  std::vector<hipGraphNode_t> nodes;  ///< of the real graph, one an operation
-  bool exact = true;                  ///< false once the program may have changed it
-};
-
 using NativeInstantiate = FunctionRef<hipError_t(hipGraph_t graph, hipGraphExec_t* exec)>;
 using NativeExecCall = FunctionRef<hipError_t(hipGraphExec_t exec)>;
+using NativeExecNodeCall = FunctionRef<hipError_t(hipGraphExec_t exec, hipGraphNode_t node)>;
 
 class Graphs {
  public:
@@ -61,20 +54,16 @@ class Graphs {
   void capture_verified(Template& of) noexcept;
   void capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
                        const char* why);
-  /// A capture that is no template, and why; a virtual capture or graph that had to be made real, and why. Literals.
+  /// A capture or a graph that is no template, and why. A literal.
   void note_refused(const char* why) noexcept;
-  void note_materialised(const Materialisation& told) noexcept;
 
   // --- graphs ---
 
-  /// The real graph behind a handle, for a call that only reads it. Makes a virtual graph real.
-  /// hipErrorOutOfMemory when that fails; null and destroyed virtual handles are given to HIP as they are.
-  hipError_t read(hipGraph_t* graph, const char* why);
-  /// The same for a call that may change the graph, or keep it: it is not known any more.
-  hipError_t expose(hipGraph_t* graph, const char* why);
-  /// A node of a known graph is about to be changed.
-  void expose_node(hipGraphNode_t node);
-  hipError_t destroy_graph(hipGraph_t graph);
+  KnownGraphs& known() noexcept { return known_; }
+  /// The graph was built node by node and is what was recorded: it has a template from now on. Under its lock.
+  void learn(KnownGraph& known, std::vector<Operation> operations);
+  /// A graph refers to the template that is not real.
+  void handed_out(Template& of) noexcept;
 
   // --- execs ---
 
@@ -83,8 +72,11 @@ class Graphs {
   hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
                     hipGraphExecUpdateResult* result);
   hipError_t destroy_exec(hipGraphExec_t exec);
+  /// The program sets what a node of the exec does. Bytes that do not change do not reach HIP; those that do go to the
+  /// variant by the program's own call, unless a free one has them. `forward` gets the real exec and its node.
+  hipError_t set_in_exec(hipGraphExec_t exec, hipGraphNode_t node, Describe describe, NativeExecNodeCall forward);
   /// The real exec for any other call: tainted from now on. `node` becomes the exec's own node where the program names
-  /// one of a graph that the exec was not made from.
+  /// one of the graph that the exec was made from.
   hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node);
   /// The real exec for a call that only reads it.
   hipGraphExec_t read_exec(hipGraphExec_t exec) const noexcept;
@@ -128,19 +120,12 @@ class Graphs {
     std::size_t bytes, peak_bytes;
   };
   std::vector<ExecMemory> exec_memory_held() const;
-  /// Reasons, and how often each was given.
-  using Reasons = std::vector<std::pair<const char*, std::uint64_t>>;
   Reasons refusals() const;
-  std::vector<Materialisation> materialisations() const;
-  static constexpr std::size_t kMostMaterialisations = 256;  ///< told apart; others are told by their reason
 
  private:
   bool wants_verification(TreeNode& begin);
-  KnownGraph* find_known(hipGraph_t graph);
-  hipError_t make_real(KnownGraph& known, const char* why);
-  void forget(hipGraph_t graph) noexcept;
-  void count_materialisation(const Materialisation& told);
-  Template* template_for(Recording& recording, TreeNode* end);
+  Template* template_for(std::vector<Operation> operations, const Binding& binding);
+  Template* template_of(KnownGraph* known, Binding* binding, bool* real);
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_staged(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
@@ -148,8 +133,12 @@ class Graphs {
   void staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference);
   bool wants_both_ways(const VirtualExec& exec) const noexcept;
   hipError_t launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  bool recordings_over_limit() const noexcept;
   void trim_templates(Variants::Retired* retired);
   hipError_t rebind(VirtualExec& exec, const Binding& binding);
+  hipError_t switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding);
+  bool set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,
+                 NativeExecNodeCall forward, hipError_t* result);
   hipError_t taint(VirtualExec& exec);
 
   GraphSettings settings_;
@@ -161,17 +150,10 @@ class Graphs {
   std::uint64_t last_number_ = 0;
   std::size_t recording_bytes_ = 0;
   std::vector<std::unique_ptr<Template>> templates_;
-  std::unordered_map<hipGraph_t, std::unique_ptr<KnownGraph>> known_;  ///< real graphs
-  struct NodeOf {
-    KnownGraph* graph;
-    std::uint32_t operation;
-  };
-  std::unordered_map<hipGraphNode_t, NodeOf> nodes_;  ///< of known graphs, real or made real
-  HandleTable<KnownGraph> virtual_graphs_;
+  KnownGraphs known_{lock_};
   HandleTable<VirtualExec> execs_;
   Totals totals_;
   Reasons refusals_;
-  std::vector<Materialisation> materialisations_;
   std::atomic<std::uint64_t> launches_{0};
 };
 

@@ -30,14 +30,17 @@ bool type_matches(hipGraphNode_t node, OperationKind kind) {
   hipGraphNodeType type{};
   if (next().hipGraphNodeGetType(node, &type) != hipSuccess) return false;
   const int from_zero = static_cast<int>(type) - first;
-  constexpr int kKernel = 0, kMemcpy = 1, kMemset = 2, kHost = 3, kFirstOther = 4;
+  constexpr int kKernel = 0, kMemcpy = 1, kMemset = 2, kHost = 3, kFirstOther = 4, kEmpty = 5;
   switch (kind) {
     case OperationKind::kKernel:
       return from_zero == kKernel;
     case OperationKind::kCopy:
       return from_zero == kMemcpy || from_zero > kFirstOther;
     case OperationKind::kCopy2D:
+    case OperationKind::kCopy3D:
       return from_zero == kMemcpy;
+    case OperationKind::kEmpty:
+      return from_zero == kEmpty;
     case OperationKind::kFill:
       return from_zero == kMemset;
     case OperationKind::kHost:

@@ -150,6 +150,11 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
       const hipMemcpy3DParms params = copy_params(signature, payload_at<CopyPayload>(binding, offset));
       return next().hipGraphAddMemcpyNode(node, graph, after.data(), after.size(), &params);
     }
+    case OperationKind::kCopy3D:
+      return next().hipGraphAddMemcpyNode(node, graph, after.data(), after.size(),
+                                          &payload_at<Copy3DPayload>(binding, offset).params);
+    case OperationKind::kEmpty:
+      return next().hipGraphAddEmptyNode(node, graph, after.data(), after.size());
     case OperationKind::kFill: {
       const hipMemsetParams params = fill_params(signature, payload_at<FillPayload>(binding, offset));
       return next().hipGraphAddMemsetNode(node, graph, after.data(), after.size(), &params);
@@ -204,6 +209,10 @@ hipError_t patch_exec(const Operation& operation, const Binding& binding, hipGra
     }
     case OperationKind::kCopy2D: {
       hipMemcpy3DParms params = copy_params(signature, payload_at<CopyPayload>(binding, offset));
+      return next().hipGraphExecMemcpyNodeSetParams(exec, node, &params);
+    }
+    case OperationKind::kCopy3D: {
+      hipMemcpy3DParms params = payload_at<Copy3DPayload>(binding, offset).params;
       return next().hipGraphExecMemcpyNodeSetParams(exec, node, &params);
     }
     case OperationKind::kFill: {

@@ -34,6 +34,16 @@ void for_each_address(const std::vector<Operation>& operations, const Binding& b
         visit(at + static_cast<std::uint32_t>(offsetof(CopyPayload, src)), copy.src);
         break;
       }
+      case OperationKind::kCopy3D: {
+        const hipMemcpy3DParms& params = payload_at<Copy3DPayload>(binding, at).params;
+        const auto visit_pointer = [&](std::size_t place, const hipPitchedPtr& operand) {
+          visit(at + static_cast<std::uint32_t>(place + offsetof(hipPitchedPtr, ptr)),
+                reinterpret_cast<std::uint64_t>(operand.ptr));
+        };
+        visit_pointer(offsetof(hipMemcpy3DParms, dstPtr), params.dstPtr);
+        visit_pointer(offsetof(hipMemcpy3DParms, srcPtr), params.srcPtr);
+        break;
+      }
       case OperationKind::kFill:
         visit(at + static_cast<std::uint32_t>(offsetof(FillPayload, dst)), payload_at<FillPayload>(binding, at).dst);
         break;

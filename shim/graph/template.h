@@ -41,6 +41,7 @@ struct Variant {
   bool launched = false;         ///< the first launch costs more
   std::size_t device_bytes = 0;  ///< device memory it is taken to hold
   Template* of = nullptr;        ///< kept by this template
+  bool unsure = false;  ///< updated in a way the runtime is not known to do correctly: it serves its holder only
   std::uint64_t last_used = 0;
 
   Variant() = default;
@@ -79,6 +80,13 @@ class Template {
     std::uint64_t bindings = 0, replaced = 0, evicted = 0;
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   } statistics;
+
+  /// The place of an operation in the tree. Cost: a step for every operation behind it.
+  TreeNode* tree_node(std::uint32_t index) const noexcept {
+    TreeNode* at = end;
+    while (at->index != index) at = at->parent;
+    return at;
+  }
 
   /// The bytes a binding has here.
   std::size_t binding_bytes() const noexcept { return operations.back().payload_offset; }

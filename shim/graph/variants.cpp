@@ -181,7 +181,7 @@ Variant* Variants::take_free(Template& of, const Binding& binding, int device, c
       continue;
     }
     if (variant->owner != nullptr || variant->device != device || variant->slots != nullptr ||
-        !equal(variant->baked, binding))
+        variant->unsure || !equal(variant->baked, binding))
       continue;
     if (!variant->launches.complete()) continue;
     variant->owner = owner;

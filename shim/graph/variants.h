@@ -75,6 +75,8 @@ class Variants {
 
   /// Takes a new variant into the template.
   Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
+  /// Under the lock: a free variant that has this binding, or null; it is the owner's then.
+  Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
   /// Under the lock: takes a variant out of its template.
   std::unique_ptr<Variant> remove(Template& of, const Variant* variant) noexcept;
   /// Under the lock: what is not to be kept goes, and, where there is too much, the least recently used.
@@ -99,7 +101,6 @@ class Variants {
     std::size_t differing = 0;
   };
   hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant);
-  Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
   Way decide(Template& of, const Binding& binding, int device, Candidate* candidate);
   Candidate find_patchable(Template& of, const Binding& binding, int device);
   bool patch(Template& of, const Binding& binding, Variant& variant);

@@ -5,6 +5,7 @@
 // does not allow to run beside others on it. Lock: kExecs, taken before kTemplates.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,7 @@ class VirtualExec {
   Variant* variant = nullptr;    ///< null for a graph without operations
   std::unique_ptr<Variant> own;  ///< a tainted variant
   int device = 0;
+  std::uint64_t source = 0;  ///< id of the graph it was made from: the program names its nodes by that graph's
   RankedMutex<LockRank::kExecs> lock;   ///< the fields below and the choice of variant
   Way way = Way::kSame;                 ///< how the binding is served
   Binding binding;                      ///< the program's

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "shim/capture/open_captures.h"
-#include "shim/memory/freed_memory.h"
 #include "shim/memory/never_address.h"
 #include "shim/memory/quirks.h"
 #include "shim/memory/slot_set.h"
@@ -393,7 +392,7 @@ Block* Pool::place(Chunk& chunk, const PoolKey& key, const Decision& decision) {
 hipError_t Pool::free(void* ptr, Free forward) {
   if (ptr == nullptr) return forward(ptr);
   if (table_.find(ptr) == nullptr) {
-    note_memory_freed();
+    tell_leaving(ptr, 0);
     return forward(ptr);
   }
   const bool is_hip_free = forward == next().hipFree;
@@ -426,7 +425,7 @@ hipError_t Pool::free_native(Named named, void* ptr, Free forward) {
   StreamWork::Snapshot waited_for;
   if (named.kind == MemoryKind::kDevice && forward == next().hipFree)
     waited_for = work_.before_device_sync(named.device);
-  note_memory_freed();
+  tell_leaving(ptr, named.block->bytes());
   const hipError_t error = forward(ptr);
   if (error != hipSuccess) {
     back_to_live(named);
@@ -553,7 +552,7 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
     excess_.fetch_or(std::uint64_t{1} << named.device, std::memory_order_relaxed);
     return hipSuccess;
   }
-  note_memory_freed();
+  tell_leaving(ptr, named.block->bytes());
   const hipError_t error = next().hipFreeAsync(ptr, stream);
   if (error != hipSuccess) {
     back_to_live(named);
@@ -640,7 +639,7 @@ std::size_t Pool::give_back_oldest(int device) noexcept {
   void* classic = nullptr;
   Chunk* parked = nullptr;
   std::unique_ptr<Chunk> dead;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0, classic_bytes = 0;
   {
     std::lock_guard guard(lock_);
     Device& state = device_of(device);
@@ -652,6 +651,7 @@ std::size_t Pool::give_back_oldest(int device) noexcept {
     const std::size_t before = state.kept_bytes;
     if (block->chunk == nullptr) {
       classic = block->pointer();
+      classic_bytes = block->bytes();
       forget(block);
     } else if (block->chunk->busy_parts > 0) {
       forget(block);
@@ -671,7 +671,9 @@ std::size_t Pool::give_back_oldest(int device) noexcept {
     bytes = before - state.kept_bytes;
   }
   recycle_fences();
-  note_memory_freed();
+  if (classic != nullptr) tell_leaving(classic, classic_bytes);
+  if (const Chunk* const chunk = parked != nullptr ? parked : dead.get())
+    tell_leaving(reinterpret_cast<const void*>(chunk->base()), chunk->bytes());
   PrivateCalls private_calls;
   if (classic != nullptr) (void)PrivateCalls::worked(next().hipFree(classic));
   if (parked != nullptr) {

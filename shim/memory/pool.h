@@ -33,6 +33,7 @@
 
 #include "shim/lock_rank.h"
 #include "shim/memory/block_table.h"
+#include "shim/memory/freed_memory.h"
 #include "shim/memory/stream_work.h"
 #include "shim/memory/vmm.h"
 #include "shim/next.h"
@@ -49,6 +50,8 @@ struct PoolSettings {
   bool deferred_free = false;
   std::size_t chunk_bytes = 64 * kMiB;
   std::size_t preallocate_bytes = 0;  ///< VMM chunks made per device at its first allocation with VMM backing
+  /// Told of memory that is about to go back to the runtime, without a lock of ours; no bytes: nobody knows how much.
+  void (*leaving)(const void* address, std::size_t bytes) noexcept = nullptr;
 };
 
 struct AllocationRequest {
@@ -253,6 +256,10 @@ class Pool {
   Block* enter(void* ptr, std::size_t bytes, const PoolKey* key, const Decision& decision);
   void hand_out(Block* block, const Decision& decision) noexcept;
 
+  void tell_leaving(const void* address, std::size_t bytes) const noexcept {
+    note_memory_freed();
+    if (settings_.leaving != nullptr) settings_.leaving(address, bytes);
+  }
   hipError_t free_native(Named named, void* ptr, Free forward);
   hipError_t free_kept(Named named, void* ptr, Free forward);
   hipError_t free_vmm(Named named, Free forward);

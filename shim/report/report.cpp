@@ -42,7 +42,7 @@ std::string host() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-void write_reasons(JsonWriter& json, std::string_view key, const Graphs::Reasons& reasons) {
+void write_reasons(JsonWriter& json, std::string_view key, const Reasons& reasons) {
   json.key(key).open_array();
   for (const auto& [reason, count] : reasons)
     json.open_object().key("reason").value(reason).key("count").value(count).close_object();
@@ -51,7 +51,7 @@ void write_reasons(JsonWriter& json, std::string_view key, const Graphs::Reasons
 
 void write_materialisations(JsonWriter& json) {
   json.key("materialisations").open_array();
-  for (const Materialisation& told : graphs().materialisations()) {
+  for (const Materialisation& told : graphs().known().materialisations()) {
     json.open_object().key("reason").value(told.why).key("count").value(told.count);
     if (told.graph != 0) json.key("graph").value(told.graph);
     if (told.operation != 0) json.key("operation").value(std::uint64_t{told.operation});

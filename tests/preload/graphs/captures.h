@@ -27,6 +27,12 @@ inline bool under_library() {
   return preload != nullptr && std::strstr(preload, "libgraphpool") != nullptr;
 }
 
+/// Whether captures seen before are compared instead of captured.
+inline bool compares_captures() {
+  const char* const wanted = std::getenv("GRAPHPOOL_GRAPH_VIRTUAL_CAPTURE");
+  return under_library() && (wanted == nullptr || std::strcmp(wanted, "false") != 0);
+}
+
 /// How often a function has reached the runtime in this process.
 inline int calls(const std::string& name) {
   std::ifstream journal(std::getenv("CPUHIP_JOURNAL"));
@@ -107,6 +113,10 @@ class Kernels {
     void* args[] = {&p, &q, &n};
     return hipModuleLaunchKernel(join_, static_cast<unsigned>(n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, args, nullptr);
   }
+  hipFunction_t mix_function() const { return mix_; }
+  hipFunction_t join_function() const { return join_; }
+  hipFunction_t spin_function() const { return spin_; }
+
   hipError_t spin(hipStream_t stream, int* flag) const {
     void* args[] = {&flag};
     return hipModuleLaunchKernel(spin_, 1, 1, 1, 1, 1, 1, 0, stream, args, nullptr);

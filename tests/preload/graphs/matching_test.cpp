@@ -262,6 +262,36 @@ TEST(Matching, an_event_recorded_before_the_mismatch_still_orders_after_it) {
   OK(hipEventDestroy(join));
 }
 
+TEST(Matching, a_capture_abandoned_by_a_failing_call_leaves_the_next_one_as_before) {
+  const Stream stream;
+  const Buffer buffer;
+  const std::vector<int> constants = {1, 2, 3};
+  int value = 0;
+  const auto whole = [&] {
+    step(stream, [&] { sequence(stream, buffer, constants); });
+    value = expected(value, constants);
+    EXPECT_EQ(value, buffer.value());
+  };
+  whole();
+  whole();
+  for (std::size_t at = 0; at <= constants.size(); ++at) {
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+    for (std::size_t i = 0; i < at; ++i) OK(kernels().mix(stream, buffer.get(), kCount, constants[i]));
+    EXPECT_NE(hipSuccess, hipDeviceSynchronize());
+    for (std::size_t i = at; i < constants.size(); ++i)
+      static_cast<void>(kernels().mix(stream, buffer.get(), kCount, constants[i]));
+    EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(stream, &graph));
+    EXPECT_EQ(nullptr, graph);
+    static_cast<void>(hipGetLastError());
+    const Since since = graph_calls();
+    whole();
+    if (compares_captures()) {
+      EXPECT_EQ(0, since["hipModuleLaunchKernel"]) << at;
+    }
+  }
+}
+
 TEST(Matching, two_captures_at_once_in_two_threads) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t) {

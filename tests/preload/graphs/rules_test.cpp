@@ -1,6 +1,7 @@
 // The rules about graphs that a program can break by what it does: each runs natively and under the library.
 #include <dlfcn.h>
 
+#include <chrono>
 #include <thread>
 
 #include "captures.h"
@@ -237,6 +238,42 @@ TEST(Rules, rule_03_the_order_behind_a_launch_outlives_several_changes) {
   OK(hipHostFree(flags));
 }
 
+TEST(Rules, rule_03_a_changed_variant_keeps_its_place_while_a_capture_is_open) {
+  const Stream s, t, other;
+  const Buffer buffer;
+  int* flags = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&flags), 2 * sizeof(int), 0));
+  flags[0] = 0;
+  flags[1] = 1;
+  const auto graph_of = [&](int* flag, int constant) {
+    return capture(s, [&] {
+      OK(kernels().spin(s, flag));
+      OK(kernels().mix(s, buffer.get(), kCount, constant));
+    });
+  };
+  const hipGraph_t first = graph_of(&flags[0], 1), second = graph_of(&flags[1], 2);
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(exec, s));
+  OK(hipStreamBeginCapture(other, hipStreamCaptureModeRelaxed));
+  hipGraphNode_t node = nullptr;
+  hipGraphExecUpdateResult result;
+  OK(hipGraphExecUpdate(exec, second, &node, &result));
+  OK(hipGraphLaunch(exec, t));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time enough to run out of order
+  *reinterpret_cast<volatile int*>(flags) = 1;
+  hipGraph_t nothing = nullptr;
+  OK(hipStreamEndCapture(other, &nothing));
+  OK(hipStreamSynchronize(s));
+  OK(hipStreamSynchronize(t));
+  EXPECT_EQ(mixed(mixed(0, 1), 2), buffer.value());
+  OK(hipGraphDestroy(nothing));
+  OK(hipGraphDestroy(first));
+  OK(hipGraphDestroy(second));
+  OK(hipGraphExecDestroy(exec));
+  OK(hipHostFree(flags));
+}
+
 TEST(Rules, rule_06_a_wait_for_an_event_from_outside_the_capture_reaches_the_runtime) {
   const Stream s, other;
   const Buffer buffer;
@@ -296,6 +333,40 @@ TEST(Rules, rule_07_a_temporary_event_may_go_while_the_capture_is_open) {
     left_value = joined(mixed(left_value, 1), right_value);
     EXPECT_EQ(left_value, left.value()) << "step " << i;
   }
+}
+
+TEST(Rules, rule_07_memory_freed_in_a_capture_makes_only_those_real_that_name_it) {
+  const Stream s;
+  const Buffer buffer;
+  hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  const auto captured = [&](bool names_it) {
+    int *unrelated = nullptr, *source = nullptr;
+    OK(hipMalloc(reinterpret_cast<void**>(&unrelated), 4096));
+    OK(hipMalloc(reinterpret_cast<void**>(&source), kCount * 4));
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    OK(kernels().mix(s, buffer.get(), kCount, 1));
+    OK(hipMemcpyAsync(buffer.get(), source, kCount * 4, hipMemcpyDeviceToDevice, s));
+    OK(hipFree(names_it ? source : unrelated));
+    OK(kernels().mix(s, buffer.get(), kCount, 2));
+    OK(hipStreamEndCapture(s, &graph));
+    std::size_t count = 0;
+    if (names_it) OK(hipGraphGetNodes(graph, nullptr, &count));
+    EXPECT_EQ(names_it ? 3u : 0u, count);
+    OK(hipGraphDestroy(graph));
+    OK(hipFree(names_it ? unrelated : source));
+  };
+  captured(false);
+  captured(false);
+  for (const bool names_it : {false, true, false}) {
+    const Since since = graph_calls();
+    captured(names_it);
+    if (compares_captures()) {
+      EXPECT_EQ(names_it ? 2 : 0, since["hipModuleLaunchKernel"]);
+    }
+  }
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
 }
 
 TEST(Rules, rule_08_what_a_capture_refuses_is_refused_in_a_virtual_one_and_invalidates_it) {
@@ -372,6 +443,34 @@ TEST(Rules, rule_10_the_threads_own_stream_is_no_shared_stream) {
   other.join();
   EXPECT_EQ(mixed(mixed(mixed(0, 4), 4), 4), mine.value());
   EXPECT_EQ(mixed(mixed(mixed(0, 5), 5), 5), theirs.value());
+}
+
+TEST(Rules, rule_11_user_objects_go_when_the_program_destroys_what_holds_them) {
+  using Create = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
+  using Retain = hipError_t (*)(hipGraph_t, void*, unsigned, unsigned);
+  const auto create = newer<Create>("hipUserObjectCreate");
+  const auto retain = newer<Retain>("hipGraphRetainUserObject");
+  ASSERT_NE(nullptr, create);
+  const Stream s;
+  const Buffer buffer;
+  int destroyed = 0;
+  for (int i = 0; i < 4; ++i) {
+    const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 1)); });
+    void* object = nullptr;
+    OK(create(
+        &object, &destroyed, [](void* count) { ++*static_cast<int*>(count); }, 1, 1));
+    OK(retain(graph, object, 1, 1));  // moved to the graph
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphDestroy(graph));
+    EXPECT_EQ(i, destroyed) << "the exec holds it";
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipDeviceSynchronize());
+    EXPECT_EQ(i + 1, destroyed);
+  }
+  EXPECT_EQ(mixed(mixed(mixed(mixed(0, 1), 1), 1), 1), buffer.value());
 }
 
 TEST(Rules, rule_13_one_capture_has_one_id) {
@@ -515,6 +614,31 @@ TEST(Rules, rule_20_an_exec_in_flight_is_not_given_to_another_holder) {
   OK(hipHostFree(flag));
 }
 
+TEST(Rules, rule_26_a_capture_that_stores_an_event_in_a_node_is_never_compared) {
+  using RecordWithFlags = hipError_t (*)(hipEvent_t, hipStream_t, unsigned);
+  const auto record = newer<RecordWithFlags>("hipEventRecordWithFlags");
+  ASSERT_NE(nullptr, record);
+  constexpr unsigned kExternal = 1;
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 4; ++i) {
+    hipEvent_t event;
+    OK(hipEventCreate(&event));
+    const Since since = graph_calls();
+    step(s, [&] {
+      OK(kernels().mix(s, buffer.get(), kCount, 1));
+      OK(record(event, s, kExternal));
+      OK(kernels().mix(s, buffer.get(), kCount, 2));
+    });
+    EXPECT_EQ(2, since["hipModuleLaunchKernel"]);
+    EXPECT_EQ(hipSuccess, hipEventSynchronize(event));
+    OK(hipEventDestroy(event));
+    value = mixed(mixed(value, 1), 2);
+    EXPECT_EQ(value, buffer.value());
+  }
+}
+
 TEST(Rules, rule_27_what_two_threads_fed_is_captured_as_it_is) {
   const Stream s;
   const Buffer buffer;
@@ -554,6 +678,22 @@ TEST(Rules, rule_28_an_operation_the_runtime_would_refuse_is_not_taken_for_one_i
   EXPECT_EQ(first, again);
   EXPECT_EQ(hipSuccess, first[0]);
   EXPECT_NE(hipSuccess, first[4]);
+}
+
+TEST(Rules, rule_38_a_changed_setting_begins_a_new_epoch) {
+  const Stream s;
+  const Buffer buffer;
+  const auto launches = [&] {
+    const Since since = graph_calls();
+    step(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 1)); });
+    return since["hipModuleLaunchKernel"];
+  };
+  launches();
+  EXPECT_EQ(compares_captures() ? 0 : 1, launches());
+  OK(hipDeviceSetCacheConfig(hipFuncCachePreferL1));
+  EXPECT_EQ(1, launches()) << "what was captured before says nothing of now";
+  EXPECT_EQ(compares_captures() ? 0 : 1, launches());
+  OK(hipDeviceSetCacheConfig(hipFuncCachePreferNone));
 }
 
 TEST(Rules, an_empty_capture_instantiates_and_launches) {

@@ -1,0 +1,271 @@
+// node_hooks.cpp: graphs built node by node, and what the program asks of nodes or sets in them. Nodes that nobody can
+// compare, and what only reads or changes a node in another way: generic_hooks.cpp.
+#include <algorithm>
+#include <vector>
+
+#include "hooks/bodies.h"
+#include "shim/graph/graphs.h"
+#include "shim/graph/node_graphs.h"
+#include "shim/memory/pool.h"
+
+namespace graphpool::hooks {
+namespace {
+
+// Operands are what the runtime shall see: what it must refuse (pool.h, operand) is replaced before anybody looks.
+
+hipMemsetParams checked(const hipMemsetParams& params) {
+  hipMemsetParams seen = params;
+  const std::size_t row = seen.width * seen.elementSize;
+  const std::size_t last_row = seen.height > 1 ? seen.pitch * (seen.height - 1) + row : row;
+  seen.dst = pool().operand(seen.dst, std::max(last_row, seen.pitch * seen.height));
+  return seen;
+}
+
+hipPitchedPtr checked(const hipPitchedPtr& side, const hipPos& from, const hipExtent& extent) {
+  hipPitchedPtr seen = side;
+  if (side.ptr == nullptr || extent.width == 0 || extent.height == 0 || extent.depth == 0) return seen;
+  const std::size_t rows = side.ysize != 0 ? side.ysize : extent.height;
+  const std::size_t first = (from.z * rows + from.y) * side.pitch + from.x;
+  const std::size_t bytes = ((extent.depth - 1) * rows + extent.height - 1) * side.pitch + extent.width;
+  char* const start = static_cast<char*>(side.ptr) + first;
+  if (pool().operand(start, bytes) != start) seen.ptr = Pool::refused();
+  return seen;
+}
+hipMemcpy3DParms checked(const hipMemcpy3DParms& params) {
+  hipMemcpy3DParms seen = params;
+  seen.dstPtr = checked(params.dstPtr, params.dstPos, params.extent);
+  seen.srcPtr = checked(params.srcPtr, params.srcPos, params.extent);
+  return seen;
+}
+
+/// The parameters with checked operands, or null where the program gave none.
+template <typename Params>
+class Checked {
+ public:
+  explicit Checked(const Params* params) : seen_(params == nullptr ? Params{} : checked(*params)), null_(params == nullptr) {}
+  Params* get() noexcept { return null_ ? nullptr : &seen_; }
+
+ private:
+  Params seen_;
+  bool null_;
+};
+
+/// A copy of one row. Setting one node's operands to the same address is refused where adding it is not.
+Status describe_row(OperationWriter& to, void* dst, const void* src, size_t count, hipMemcpyKind kind, bool set) {
+  return count == 0 || (set && dst == src) ? Status::kUnsupported : to.copy(dst, src, count, kind);
+}
+
+/// Nodes the runtime has given out are told to the program by the handles it knows them by.
+void known_to_program(hipGraphNode_t* nodes, std::size_t room, const std::size_t* count) {
+  if (nodes == nullptr || count == nullptr) return;
+  for (std::size_t i = 0; i < std::min(room, *count); ++i)
+    if (nodes[i] != nullptr) nodes[i] = graphs().known().as_program_knows(nodes[i]);
+}
+std::size_t room_of(const std::size_t* count) { return count == nullptr ? 0 : *count; }
+
+}  // namespace
+
+// --- Building ---
+
+hipError_t on_hipGraphCreate(Entry&, hipGraph_t* graph, unsigned int flags) {
+  return create_graph(graph, flags == 0, [&] { return next().hipGraphCreate(graph, flags); });
+}
+
+hipError_t on_hipGraphAddKernelNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
+                                    size_t count, const hipKernelNodeParams* params) {
+  return add_node(
+      {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_kernel(params); },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipGraphAddKernelNode(node, real, after, count, params);
+      });
+}
+hipError_t on_hipGraphAddMemcpyNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
+                                    size_t count, const hipMemcpy3DParms* params) {
+  Checked seen(params);
+  return add_node(
+      {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_copy(seen.get()); },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipGraphAddMemcpyNode(node, real, after, count, seen.get());
+      });
+}
+hipError_t on_hipGraphAddMemcpyNode1D(Entry&, hipGraphNode_t* node, hipGraph_t graph,
+                                      const hipGraphNode_t* dependencies, size_t count, void* dst, const void* src,
+                                      size_t bytes, hipMemcpyKind kind) {
+  dst = pool().operand(dst, bytes);
+  src = pool().operand(src, bytes);
+  return add_node(
+      {node, graph, dependencies, count},
+      [&](OperationWriter& to) { return describe_row(to, dst, src, bytes, kind, false); },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipGraphAddMemcpyNode1D(node, real, after, count, dst, src, bytes, kind);
+      });
+}
+hipError_t on_hipGraphAddMemsetNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
+                                    size_t count, const hipMemsetParams* params) {
+  Checked seen(params);
+  return add_node(
+      {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_fill(seen.get()); },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipGraphAddMemsetNode(node, real, after, count, seen.get());
+      });
+}
+hipError_t on_hipGraphAddHostNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
+                                  size_t count, const hipHostNodeParams* params) {
+  return add_node(
+      {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_host(params); },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipGraphAddHostNode(node, real, after, count, params);
+      });
+}
+hipError_t on_hipGraphAddEmptyNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
+                                   size_t count) {
+  return add_node(
+      {node, graph, dependencies, count}, [](OperationWriter& to) { return to.node_empty(); },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipGraphAddEmptyNode(node, real, after, count);
+      });
+}
+
+hipError_t on_hipGraphDestroyNode(Entry&, hipGraphNode_t node) {
+  hipGraphNode_t real = node;
+  const hipError_t failed = graphs().known().expose_node(&real, "hipGraphDestroyNode");
+  const hipError_t result = failed == hipSuccess ? next().hipGraphDestroyNode(real) : failed;
+  if (result == hipSuccess) graphs().known().node_destroyed(node);
+  return result;
+}
+
+// --- What a graph and its nodes are asked ---
+
+hipError_t on_hipGraphGetNodes(Entry&, hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
+  const std::size_t room = room_of(count);
+  hipError_t result = graphs().known().read(&graph, "hipGraphGetNodes");
+  if (result == hipSuccess) result = next().hipGraphGetNodes(graph, nodes, count);
+  if (result == hipSuccess) known_to_program(nodes, room, count);
+  return result;
+}
+hipError_t on_hipGraphGetRootNodes(Entry&, hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
+  const std::size_t room = room_of(count);
+  hipError_t result = graphs().known().read(&graph, "hipGraphGetRootNodes");
+  if (result == hipSuccess) result = next().hipGraphGetRootNodes(graph, nodes, count);
+  if (result == hipSuccess) known_to_program(nodes, room, count);
+  return result;
+}
+hipError_t on_hipGraphGetEdges(Entry&, hipGraph_t graph, hipGraphNode_t* from, hipGraphNode_t* to, size_t* count) {
+  const std::size_t room = room_of(count);
+  hipError_t result = graphs().known().read(&graph, "hipGraphGetEdges");
+  if (result == hipSuccess) result = next().hipGraphGetEdges(graph, from, to, count);
+  if (result == hipSuccess) known_to_program(from, room, count);
+  if (result == hipSuccess) known_to_program(to, room, count);
+  return result;
+}
+hipError_t on_hipGraphNodeGetDependencies(Entry&, hipGraphNode_t node, hipGraphNode_t* nodes, size_t* count) {
+  const std::size_t room = room_of(count);
+  hipError_t result = graphs().known().read_node(&node, "hipGraphNodeGetDependencies");
+  if (result == hipSuccess) result = next().hipGraphNodeGetDependencies(node, nodes, count);
+  if (result == hipSuccess) known_to_program(nodes, room, count);
+  return result;
+}
+hipError_t on_hipGraphNodeGetDependentNodes(Entry&, hipGraphNode_t node, hipGraphNode_t* nodes, size_t* count) {
+  const std::size_t room = room_of(count);
+  hipError_t result = graphs().known().read_node(&node, "hipGraphNodeGetDependentNodes");
+  if (result == hipSuccess) result = next().hipGraphNodeGetDependentNodes(node, nodes, count);
+  if (result == hipSuccess) known_to_program(nodes, room, count);
+  return result;
+}
+hipError_t on_hipGraphNodeFindInClone(Entry&, hipGraphNode_t* found, hipGraphNode_t original, hipGraph_t clone) {
+  hipError_t failed = graphs().known().read_node(&original, "hipGraphNodeFindInClone");
+  if (failed == hipSuccess) failed = graphs().known().read(&clone, "hipGraphNodeFindInClone");
+  return failed == hipSuccess ? next().hipGraphNodeFindInClone(found, original, clone) : failed;
+}
+hipError_t on_hipGraphKernelNodeGetParams(Entry&, hipGraphNode_t node, hipKernelNodeParams* params) {
+  // The arguments it points to are the node's own: the program may write them.
+  const hipError_t failed = graphs().known().expose_node(&node, "hipGraphKernelNodeGetParams");
+  return failed == hipSuccess ? next().hipGraphKernelNodeGetParams(node, params) : failed;
+}
+
+// --- What the program sets in a graph's nodes ---
+
+hipError_t on_hipGraphKernelNodeSetParams(Entry&, hipGraphNode_t node, const hipKernelNodeParams* params) {
+  return graphs().known().set_node(
+      node, [&](OperationWriter& to) { return to.node_kernel(params); },
+      [&](hipGraphNode_t real) { return next().hipGraphKernelNodeSetParams(real, params); });
+}
+hipError_t on_hipGraphMemcpyNodeSetParams(Entry&, hipGraphNode_t node, const hipMemcpy3DParms* params) {
+  Checked seen(params);
+  return graphs().known().set_node(
+      node, [&](OperationWriter& to) { return to.node_copy(seen.get()); },
+      [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams(real, seen.get()); });
+}
+hipError_t on_hipGraphMemcpyNodeSetParams1D(Entry&, hipGraphNode_t node, void* dst, const void* src, size_t bytes,
+                                            hipMemcpyKind kind) {
+  dst = pool().operand(dst, bytes);
+  src = pool().operand(src, bytes);
+  return graphs().known().set_node(
+      node, [&](OperationWriter& to) { return describe_row(to, dst, src, bytes, kind, true); },
+      [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams1D(real, dst, src, bytes, kind); });
+}
+hipError_t on_hipGraphMemsetNodeSetParams(Entry&, hipGraphNode_t node, const hipMemsetParams* params) {
+  Checked seen(params);
+  return graphs().known().set_node(
+      node, [&](OperationWriter& to) { return to.node_fill(seen.get()); },
+      [&](hipGraphNode_t real) { return next().hipGraphMemsetNodeSetParams(real, seen.get()); });
+}
+hipError_t on_hipGraphHostNodeSetParams(Entry&, hipGraphNode_t node, const hipHostNodeParams* params) {
+  return graphs().known().set_node(
+      node, [&](OperationWriter& to) { return to.node_host(params); },
+      [&](hipGraphNode_t real) { return next().hipGraphHostNodeSetParams(real, params); });
+}
+hipError_t on_hipGraphKernelNodeCopyAttributes(Entry&, hipGraphNode_t from, hipGraphNode_t to) {
+  hipError_t failed = graphs().known().read_node(&from, "hipGraphKernelNodeCopyAttributes");
+  if (failed == hipSuccess) failed = graphs().known().expose_node(&to, "hipGraphKernelNodeCopyAttributes");
+  return failed == hipSuccess ? next().hipGraphKernelNodeCopyAttributes(from, to) : failed;
+}
+
+// --- What the program sets in an exec's nodes ---
+
+hipError_t on_hipGraphExecKernelNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
+                                              const hipKernelNodeParams* params) {
+  return graphs().set_in_exec(
+      exec, node, [&](OperationWriter& to) { return to.node_kernel(params); },
+      [&](hipGraphExec_t real, hipGraphNode_t its) {
+        return next().hipGraphExecKernelNodeSetParams(real, its, params);
+      });
+}
+hipError_t on_hipGraphExecMemcpyNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
+                                              hipMemcpy3DParms* params) {
+  Checked<hipMemcpy3DParms> seen(params);
+  return graphs().set_in_exec(
+      exec, node, [&](OperationWriter& to) { return to.node_copy(seen.get()); },
+      [&](hipGraphExec_t real, hipGraphNode_t its) {
+        return next().hipGraphExecMemcpyNodeSetParams(real, its, seen.get());
+      });
+}
+hipError_t on_hipGraphExecMemcpyNodeSetParams1D(Entry&, hipGraphExec_t exec, hipGraphNode_t node, void* dst,
+                                                const void* src, size_t bytes, hipMemcpyKind kind) {
+  dst = pool().operand(dst, bytes);
+  src = pool().operand(src, bytes);
+  return graphs().set_in_exec(
+      exec, node, [&](OperationWriter& to) { return describe_row(to, dst, src, bytes, kind, true); },
+      [&](hipGraphExec_t real, hipGraphNode_t its) {
+        return next().hipGraphExecMemcpyNodeSetParams1D(real, its, dst, src, bytes, kind);
+      });
+}
+hipError_t on_hipGraphExecMemsetNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
+                                              const hipMemsetParams* params) {
+  Checked seen(params);
+  return graphs().set_in_exec(
+      exec, node, [&](OperationWriter& to) { return to.node_fill(seen.get()); },
+      [&](hipGraphExec_t real, hipGraphNode_t its) {
+        return next().hipGraphExecMemsetNodeSetParams(real, its, seen.get());
+      });
+}
+hipError_t on_hipGraphExecHostNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
+                                            const hipHostNodeParams* params) {
+  return graphs().set_in_exec(
+      exec, node, [&](OperationWriter& to) { return to.node_host(params); },
+      [&](hipGraphExec_t real, hipGraphNode_t its) {
+        return next().hipGraphExecHostNodeSetParams(real, its, params);
+      });
+}
+
+}  // namespace graphpool::hooks

@@ -1,0 +1,115 @@
+// exec_params.cpp: the program sets what a node of its exec does.
+//
+// The program's binding changes. Bytes that are the same need no call. For others the exec's own variant is given them
+// by the program's own call, as natively: nobody else uses that variant while the exec lives (rule 20), and launches
+// before and after keep their order because it is the same exec (rule 3). What it then has baked in is known where the
+// runtime is known to update the class of node correctly (rule 9); else the variant goes with its holder. Where a
+// variant is free that has the new binding, it serves instead and HIP is not called.
+#include <cstring>
+#include <mutex>
+
+#include "shim/graph/graphs.h"
+#include "shim/graph/patch_table.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+namespace {
+
+/// Whether the runtime may refuse what the signature does not tell: a fill of rows may not change its shape in an exec.
+bool may_be_refused(const Operation& operation, const Binding& payload, const Binding& now) noexcept {
+  if (operation.signature.kind != OperationKind::kFill) return false;
+  const auto& to = payload_at<FillPayload>(payload, 0);
+  const auto& from = payload_at<FillPayload>(now, operation.payload_offset);
+  return to.height != 1 && (to.width != from.width || to.height != from.height);
+}
+
+bool same_grid(const Binding& payload, const Binding& now, const Operation& operation) noexcept {
+  return std::memcmp(payload_at<KernelPayload>(payload, 0).grid,
+                     payload_at<KernelPayload>(now, operation.payload_offset).grid, sizeof(KernelPayload::grid)) == 0;
+}
+
+}  // namespace
+
+hipError_t Graphs::set_in_exec(hipGraphExec_t handle, hipGraphNode_t node, Describe describe,
+                               NativeExecNodeCall forward) {
+  VirtualExec* const exec = execs_.find(handle);
+  if (exec != nullptr && exec->of != nullptr) {
+    const NodeRef named = known_.find_node(node);
+    hipError_t result;
+    if (named.graph != nullptr && named.graph->id == exec->source &&
+        set_known(*exec, node, named.index, describe, forward, &result))
+      return result;
+  }
+  const hipError_t failed = expose_exec(&handle, &node);
+  return failed == hipSuccess ? forward(handle, node) : failed;
+}
+
+/// False: the runtime must judge the call, and what it makes of the exec is not known.
+bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,
+                       NativeExecNodeCall forward, hipError_t* result) {
+  Template& of = *exec.of;
+  const Operation& operation = of.operations[index];
+  Binding payload;
+  if (!same_but_payload(operation, describe, &payload) || may_be_refused(operation, payload, exec.binding))
+    return false;
+  std::byte* const now = exec.binding.data() + operation.payload_offset;
+  if (payload.empty() || std::memcmp(now, payload.data(), payload.size()) == 0) {
+    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    *result = hipSuccess;
+    const std::scoped_lock guard(lock_);
+    ++of.statistics.updates_avoided;
+    return true;
+  }
+  Binding wanted = exec.binding;
+  std::memcpy(wanted.data() + operation.payload_offset, payload.data(), payload.size());
+  Variant* const variant = exec.variant;
+  if (variant->slots != nullptr) {
+    *result = rebind(exec, wanted);
+    return *result == hipSuccess;
+  }
+  Variant* free = nullptr;
+  {
+    const std::scoped_lock guard(lock_);
+    free = variants_.take_free(of, wanted, exec.device, &exec);
+  }
+  if (free != nullptr) {
+    *result = switch_to(exec, {free, Way::kSame}, wanted);
+    return true;
+  }
+  // A variant of its own, where the policy or the budget of patches asks for one.
+  const bool anew = settings_.strategy == Strategy::kVariant || settings_.strategy == Strategy::kRecord ||
+                    variant->patches >= settings_.patch_budget;
+  if (anew && rebind(exec, wanted) == hipSuccess) {
+    *result = hipSuccess;
+    return true;
+  }
+
+  const bool sure = patch_is_exact(operation.signature) &&
+                    (operation.signature.kind != OperationKind::kKernel ||
+                     same_grid(payload, exec.binding, operation) ||
+                     of.tree_node(index)->accepts(payload_at<KernelPayload>(payload, 0).grid));
+  const bool program_made = variant->nodes.empty();
+  hipGraphNode_t its = program_made ? node : variant->nodes[index];
+  *result = program_made ? known_.read_node(&its, "an exec's node is named by it") : hipSuccess;
+  if (*result == hipSuccess) *result = forward(variant->exec, its);
+  if (*result != hipSuccess) {
+    static_cast<void>(taint(exec));  // what a refused call leaves of a node is not known
+    return true;
+  }
+  {
+    const std::scoped_lock guard(exec.lock);
+    exec.binding = wanted;
+    exec.way = Way::kPatch;
+  }
+  const std::scoped_lock guard(lock_);
+  variant->baked = std::move(wanted);
+  if (!sure) {
+    variant->unsure = true;
+    variant->keep = false;
+  }
+  ++variant->patches;
+  ++of.statistics.patched_nodes;
+  return true;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,319 @@
+#include "shim/graph/known_graphs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "shim/graph/reissue.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+namespace {
+
+std::uint64_t next_id() noexcept {
+  static constinit std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+void count_reason(Reasons* reasons, const char* why) {
+  // A few literals: told apart by address.
+  for (auto& [reason, count] : *reasons)
+    if (reason == why) {
+      ++count;
+      return;
+    }
+  reasons->emplace_back(why, 1);
+}
+
+bool same_but_payload(const Operation& operation, Describe describe, Binding* payload) {
+  Signature signature;
+  OperationWriter writer(signature, *payload);
+  if (describe(writer) != Status::kOk) return false;
+  // Where the node is and how a kernel was named stays as it was made.
+  signature.form = operation.signature.form;
+  signature.stream = operation.signature.stream;
+  signature.event = operation.signature.event;
+  signature.device = operation.signature.device;
+  signature.payload_bytes = static_cast<std::uint32_t>(payload->size());
+  return signature == operation.signature;
+}
+
+KnownGraph::KnownGraph() : id(next_id()) {}
+
+// --- graphs ---
+
+hipGraph_t KnownGraphs::add_virtual(const std::shared_ptr<KnownGraph>& known) {
+  {
+    const std::scoped_lock guard(lock_);
+    known->place = virtual_.size();
+    virtual_.push_back(known);
+  }
+  known->handle = static_cast<hipGraph_t>(graph_handles_.add(known.get()));
+  if (known->handle != nullptr) return known->handle;
+  const std::scoped_lock guard(lock_);
+  virtual_[known->place] = std::move(virtual_.back());
+  virtual_[known->place]->place = known->place;
+  virtual_.pop_back();
+  return nullptr;
+}
+
+void KnownGraphs::add_real(const std::shared_ptr<KnownGraph>& known) {
+  const std::scoped_lock guard(lock_);
+  known->handle = known->real;
+  real_[known->real] = known;
+  for (std::uint32_t i = 0; i < known->nodes.size(); ++i)
+    if (known->nodes[i] != nullptr) nodes_[known->nodes[i]] = {known.get(), i};
+}
+
+KnownGraph* KnownGraphs::find(hipGraph_t graph) {
+  if (graph_handles_.owns(graph)) return graph_handles_.find(graph);
+  const std::scoped_lock guard(lock_);
+  const auto found = real_.find(graph);
+  return found == real_.end() ? nullptr : found->second.get();
+}
+
+hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
+  if (known.real != nullptr) return hipSuccess;
+  std::vector<Operation> built;
+  if (known.build != nullptr)
+    for (const TreeNode* const step : known.build->path) built.push_back(step->operation);
+  const std::vector<Operation>& operations = known.build != nullptr ? built : known.of->operations;
+  {
+    const PrivateCalls private_calls;
+    const hipError_t result = build_graph(operations, known.binding, &known.real, &known.nodes);
+    if (result != hipSuccess) return result;
+  }
+  if (known.build != nullptr) {
+    known.build->leave_tree();
+    known.build->operations = std::move(built);
+  }
+  const std::scoped_lock guard(lock_);
+  if (known.of != nullptr) ++known.of->statistics.materialised;
+  Materialisation told;
+  told.why = why;
+  if (known.of != nullptr) told.graph = known.of->number;
+  count_materialisation(told);
+  for (std::uint32_t i = 0; i < known.nodes.size(); ++i)
+    if (known.nodes[i] != nullptr) nodes_[known.nodes[i]] = {&known, i};
+  return hipSuccess;
+}
+
+hipError_t KnownGraphs::read(hipGraph_t* graph, const char* why) {
+  if (!graph_handles_.owns(*graph)) return hipSuccess;
+  KnownGraph* const known = graph_handles_.find(*graph);
+  if (known == nullptr) return hipErrorInvalidValue;
+  const std::scoped_lock guard(known->lock);
+  const hipError_t result = make_real(*known, why);
+  if (result == hipSuccess) *graph = known->real;
+  return result;
+}
+
+hipError_t KnownGraphs::expose(hipGraph_t* graph, const char* why) {
+  KnownGraph* const known = find(*graph);
+  if (known == nullptr) return graph_handles_.owns(*graph) ? hipErrorInvalidValue : hipSuccess;
+  const std::scoped_lock guard(known->lock);
+  const hipError_t result = make_real(*known, why);
+  if (result != hipSuccess) return result;
+  *graph = known->real;
+  known->exact = false;
+  return hipSuccess;
+}
+
+hipError_t KnownGraphs::destroy(hipGraph_t graph) {
+  std::shared_ptr<KnownGraph> known;
+  const bool ours = graph_handles_.owns(graph);
+  KnownGraph* const virtual_one = ours ? graph_handles_.find(graph) : nullptr;
+  if (ours && virtual_one == nullptr) return hipErrorInvalidValue;
+  {
+    const std::scoped_lock guard(lock_);
+    if (ours) {
+      known = virtual_[virtual_one->place];
+      virtual_[known->place] = std::move(virtual_.back());
+      virtual_[known->place]->place = known->place;
+      virtual_.pop_back();
+    } else if (const auto found = real_.find(graph); found != real_.end()) {
+      known = std::move(found->second);
+      real_.erase(found);
+    }
+  }
+  if (known == nullptr) return next().hipGraphDestroy(graph);
+  hipGraph_t real;
+  {
+    const std::scoped_lock guard(known->lock);
+    known->gone = true;
+    known->build.reset();
+    for (const hipGraphNode_t handle : known->handles)
+      if (handle != nullptr) node_handles_.remove(handle);
+    if (ours) graph_handles_.remove(graph);
+    real = known->real;
+    const std::scoped_lock tables(lock_);
+    for (const hipGraphNode_t node : known->nodes) nodes_.erase(node);
+    if (known->of != nullptr) --known->of->users;
+  }
+  if (real != nullptr) return next().hipGraphDestroy(real);
+  static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+  return hipSuccess;
+}
+
+std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::all_virtual() const {
+  const std::scoped_lock guard(lock_);
+  return virtual_;
+}
+
+void KnownGraphs::memory_leaves(const void* address, std::size_t bytes, const char* why) {
+  for (const auto& known : all_virtual()) {
+    const std::scoped_lock guard(known->lock);
+    if (known->gone || known->real != nullptr) continue;
+    if (bytes == 0 || names_memory(known->binding, address, bytes)) static_cast<void>(make_real(*known, why));
+  }
+}
+
+void KnownGraphs::end_builds(const char* why) {
+  for (const auto& known : all_virtual()) {
+    const std::scoped_lock guard(known->lock);
+    if (!known->gone && known->build != nullptr && known->build->walks()) static_cast<void>(make_real(*known, why));
+  }
+}
+
+// --- nodes ---
+
+hipGraphNode_t KnownGraphs::add_handle(KnownGraph& known, std::uint32_t index) {
+  NodeRef& ref = known.refs.emplace_back(NodeRef{&known, index});
+  auto* const handle = static_cast<hipGraphNode_t>(node_handles_.add(&ref));
+  if (handle == nullptr) {
+    known.refs.pop_back();
+    return nullptr;
+  }
+  known.handles.resize(index + 1);
+  known.handles[index] = handle;
+  return handle;
+}
+
+void KnownGraphs::add_node(KnownGraph& known, hipGraphNode_t node, std::uint32_t index) {
+  known.nodes.resize(index + 1);
+  known.nodes[index] = node;
+  const std::scoped_lock guard(lock_);
+  nodes_[node] = {&known, index};
+}
+
+NodeRef KnownGraphs::find_node(hipGraphNode_t node) {
+  if (node_handles_.owns(node)) {
+    const NodeRef* const ref = node_handles_.find(node);
+    return ref == nullptr ? NodeRef{} : *ref;
+  }
+  const std::scoped_lock guard(lock_);
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? NodeRef{} : found->second;
+}
+
+hipError_t KnownGraphs::read_node(hipGraphNode_t* node, const char* why) {
+  if (!node_handles_.owns(*node)) return hipSuccess;
+  const NodeRef* const ref = node_handles_.find(*node);
+  if (ref == nullptr) return hipErrorInvalidValue;
+  const std::scoped_lock guard(ref->graph->lock);
+  const hipError_t result = make_real(*ref->graph, why);
+  if (result == hipSuccess) *node = ref->graph->nodes[ref->index];
+  return result;
+}
+
+hipError_t KnownGraphs::read_nodes(const hipGraphNode_t** nodes, std::size_t count,
+                                   std::vector<hipGraphNode_t>* storage, const char* why) {
+  if (*nodes == nullptr || std::none_of(*nodes, *nodes + count, [&](auto node) { return node_handles_.owns(node); }))
+    return hipSuccess;
+  storage->assign(*nodes, *nodes + count);
+  for (hipGraphNode_t& node : *storage)
+    if (const hipError_t result = read_node(&node, why); result != hipSuccess) return result;
+  *nodes = storage->data();
+  return hipSuccess;
+}
+
+hipError_t KnownGraphs::expose_node(hipGraphNode_t* node, const char* why) {
+  if (const hipError_t result = read_node(node, why); result != hipSuccess) return result;
+  const NodeRef ref = find_node(*node);
+  if (ref.graph == nullptr) return hipSuccess;
+  const std::scoped_lock guard(ref.graph->lock);
+  ref.graph->exact = false;
+  return hipSuccess;
+}
+
+void KnownGraphs::node_destroyed(hipGraphNode_t node) {
+  const NodeRef ref = find_node(node);
+  if (ref.graph == nullptr) return;
+  const std::scoped_lock guard(ref.graph->lock);
+  if (ref.index < ref.graph->handles.size() && ref.graph->handles[ref.index] != nullptr)
+    node_handles_.remove(std::exchange(ref.graph->handles[ref.index], nullptr));
+  const std::scoped_lock tables(lock_);
+  nodes_.erase(std::exchange(ref.graph->nodes[ref.index], nullptr));
+}
+
+hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {
+  const NodeRef ref = find_node(real);
+  if (ref.graph == nullptr) return real;
+  const std::scoped_lock guard(ref.graph->lock);
+  const auto& handles = ref.graph->handles;
+  return ref.index < handles.size() && handles[ref.index] != nullptr ? handles[ref.index] : real;
+}
+
+hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeNodeCall forward) {
+  const NodeRef ref = find_node(node);
+  if (ref.graph == nullptr) return node_handles_.owns(node) ? hipErrorInvalidValue : forward(node);
+  KnownGraph& known = *ref.graph;
+  const std::scoped_lock guard(known.lock);
+  Binding payload;
+  const bool same = known.exact && same_but_payload(known.operation(ref.index), describe, &payload);
+  const auto bind = [&] {
+    std::memcpy(known.binding.data() + known.operation(ref.index).payload_offset, payload.data(), payload.size());
+  };
+  if (known.real == nullptr && same) {
+    const bool kernel = known.operation(ref.index).signature.kind == OperationKind::kKernel;
+    if (!kernel || known.tree_node(ref.index)->accepts(payload_at<KernelPayload>(payload, 0).grid)) {
+      static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+      bind();
+      return hipSuccess;
+    }
+  }
+  if (const hipError_t result = make_real(known, "a node was set to what it never was"); result != hipSuccess)
+    return result;
+  const hipError_t result = forward(known.nodes[ref.index]);
+  // What a refused call leaves of a node is not known.
+  if (result == hipSuccess && same)
+    bind();
+  else
+    known.exact = false;
+  return result;
+}
+
+void KnownGraphs::note_materialised(const Materialisation& told) noexcept {
+  const std::scoped_lock guard(lock_);
+  count_materialisation(told);
+}
+
+/// Under lock_.
+void KnownGraphs::count_materialisation(const Materialisation& told) {
+  const auto counted = [&](const Materialisation& wanted) {
+    for (Materialisation& known : materialisations_)
+      if (known.same(wanted)) {
+        ++known.count;
+        return true;
+      }
+    return false;
+  };
+  if (counted(told)) return;
+  Materialisation added = told;
+  if (materialisations_.size() >= kMostMaterialisations) {
+    added = {};
+    added.why = told.why;
+    if (counted(added)) return;
+  }
+  materialisations_.push_back(added);
+}
+
+std::vector<Materialisation> KnownGraphs::materialisations() const {
+  const std::scoped_lock guard(lock_);
+  return materialisations_;
+}
+
+}  // namespace graphpool

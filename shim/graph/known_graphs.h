@@ -1,0 +1,154 @@
+// known_graphs.h: the graphs a program holds that are known, their nodes, and which handle stands for what.
+//
+// Words: a graph is *known* while it is exactly what its recording says: captured or built through us and not touched
+// since. A *virtual* graph is a known graph that exists only as template and binding until somebody needs the real one;
+// its handle is one of ours. A graph that is built node by node (node_graphs.h) has a build until it is first used;
+// when it is virtual its nodes have handles of ours too. Once it is real those handles stand for its real nodes: a call
+// that takes nodes asks for the real ones, a call that gives nodes out gives the program's own handles back.
+//
+// Invariants: a virtual graph can always be made real: it is, before memory that it names goes back to the runtime and
+// before a module is unloaded, for natively it was made before that (memory_leaves()). Ids are never used twice: an
+// exec knows by it the graph it was made from. Errors are HIP's: a handle of ours that the program has destroyed is an
+// invalid value. Threads: any. Locks: each graph's own (kCapture), held while calls that neither wait nor call back are
+// forwarded; the tables are under the lock of Graphs (kTemplates), never held across next.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "shim/capture/capture.h"
+#include "shim/capture/materialisation.h"
+#include "shim/function_ref.h"
+#include "shim/graph/handle_table.h"
+#include "shim/graph/node_build.h"
+#include "shim/graph/template.h"
+#include "shim/graph/variants.h"
+#include "shim/lock_rank.h"
+
+namespace graphpool {
+
+/// Reasons, each a literal, and how often each was given.
+using Reasons = std::vector<std::pair<const char*, std::uint64_t>>;
+void count_reason(Reasons* reasons, const char* why);
+
+struct KnownGraph;
+
+/// A node of a known graph: the operation it was made by. No graph: the node is none of a known graph.
+struct NodeRef {
+  KnownGraph* graph = nullptr;
+  std::uint32_t index = 0;
+};
+
+/// A graph the program holds that is known. Everything but id and handle is under its lock.
+struct KnownGraph {
+  KnownGraph();
+  KnownGraph(const KnownGraph&) = delete;
+  KnownGraph& operator=(const KnownGraph&) = delete;
+
+  /// What made a node of it.
+  const Operation& operation(std::uint32_t index) const noexcept {
+    return build != nullptr ? build->operation(index) : of->operations[index];
+  }
+  /// The place of that operation in the tree. Pre-condition: the graph is virtual or no longer being built.
+  const TreeNode* tree_node(std::uint32_t index) const noexcept {
+    return build != nullptr ? build->path[index] : of->tree_node(index);
+  }
+
+  const std::uint64_t id;
+  RankedMutex<LockRank::kCapture> lock;
+  Template* of = nullptr;  ///< null while it is being built
+  std::unique_ptr<NodeBuild> build;
+  Binding binding;
+  hipGraph_t handle = nullptr;          ///< the program's
+  hipGraph_t real = nullptr;            ///< null for a virtual graph nobody needed yet
+  std::vector<hipGraphNode_t> nodes;    ///< of the real graph, one an operation
+  std::vector<hipGraphNode_t> handles;  ///< built virtually: the program's handles, one an operation
+  std::deque<NodeRef> refs;             ///< what those handles stand for
+  bool exact = true;                    ///< false once the program may have changed it
+  bool gone = false;                    ///< destroyed
+  std::size_t place = 0;                ///< among the virtual graphs
+};
+
+/// Compares what the program asks of a node with what the node was made by: true when nothing but the payload may
+/// differ. The payload is left in `payload`.
+bool same_but_payload(const Operation& operation, Describe describe, Binding* payload);
+
+using NativeNodeCall = FunctionRef<hipError_t(hipGraphNode_t node)>;
+
+class KnownGraphs {
+ public:
+  explicit KnownGraphs(Variants::Lock& lock) noexcept : lock_(lock) {}
+
+  // --- graphs ---
+
+  /// Null when no handle is to be had.
+  hipGraph_t add_virtual(const std::shared_ptr<KnownGraph>& known);
+  /// Pre-condition: known->real is the program's graph.
+  void add_real(const std::shared_ptr<KnownGraph>& known);
+  /// The known graph behind a handle, or null. It lives until the program destroys it.
+  KnownGraph* find(hipGraph_t graph);
+
+  /// The real graph behind a handle, for a call that only reads it. Makes a virtual graph real.
+  /// hipErrorOutOfMemory when that fails; null is given to HIP as it is.
+  hipError_t read(hipGraph_t* graph, const char* why);
+  /// The same for a call that may change the graph, or keep it: it is not known any more.
+  hipError_t expose(hipGraph_t* graph, const char* why);
+  hipError_t destroy(hipGraph_t graph);
+  /// Under the graph's lock.
+  hipError_t make_real(KnownGraph& known, const char* why);
+
+  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is, and modules):
+  /// virtual graphs that name it are made real while they can be.
+  void memory_leaves(const void* address, std::size_t bytes, const char* why);
+  /// Gives up the walks of all graphs that are being built, so that recordings can go.
+  void end_builds(const char* why);
+
+  // --- nodes ---
+
+  /// A handle of ours for the next node. Null when none is to be had. Under the graph's lock.
+  hipGraphNode_t add_handle(KnownGraph& known, std::uint32_t index);
+  /// A real node of a graph that is being built. Under the graph's lock.
+  void add_node(KnownGraph& known, hipGraphNode_t node, std::uint32_t index);
+
+  NodeRef find_node(hipGraphNode_t node);
+  /// The real node behind a handle, for a call that only reads it.
+  hipError_t read_node(hipGraphNode_t* node, const char* why);
+  /// The same for many: `nodes` points into `storage` where one had to be replaced.
+  hipError_t read_nodes(const hipGraphNode_t** nodes, std::size_t count, std::vector<hipGraphNode_t>* storage,
+                        const char* why);
+  /// The same for a call that changes the node: its graph is not known any more.
+  hipError_t expose_node(hipGraphNode_t* node, const char* why);
+  /// By the handle the program knows it by.
+  void node_destroyed(hipGraphNode_t node);
+  /// The handle by which the program knows a real node.
+  hipGraphNode_t as_program_knows(hipGraphNode_t real);
+
+  /// The program sets what a node of a graph does: a known graph whose operation stays the same but for its payload has
+  /// another binding from then on, and is no less known.
+  hipError_t set_node(hipGraphNode_t node, Describe describe, NativeNodeCall forward);
+
+  void note_materialised(const Materialisation& told) noexcept;
+  std::vector<Materialisation> materialisations() const;
+  static constexpr std::size_t kMostMaterialisations = 256;  ///< told apart; others are told by their reason
+
+ private:
+  std::vector<std::shared_ptr<KnownGraph>> all_virtual() const;
+  void count_materialisation(const Materialisation& told);
+
+  Variants::Lock& lock_;
+  std::unordered_map<hipGraph_t, std::shared_ptr<KnownGraph>> real_;
+  std::unordered_map<hipGraphNode_t, NodeRef> nodes_;  ///< real nodes of known graphs
+  std::vector<std::shared_ptr<KnownGraph>> virtual_;
+  HandleTable<KnownGraph> graph_handles_;
+  HandleTable<NodeRef> node_handles_;
+  std::vector<Materialisation> materialisations_;
+};
+
+}  // namespace graphpool

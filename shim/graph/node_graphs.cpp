@@ -1,0 +1,184 @@
+#include "shim/graph/node_graphs.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "shim/entry.h"
+#include "shim/graph/graphs.h"
+#include "shim/graph/node_check.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+#include "shim/settings.h"
+
+namespace graphpool {
+namespace {
+
+/// The operations a node is to depend on, as the program names them. False where the runtime must judge them.
+bool dependencies_of(const KnownGraph& known, const NodePlace& place, std::vector<std::uint32_t>* after) {
+  if (place.count == 0) return true;
+  if (place.dependencies == nullptr) return false;
+  after->reserve(place.count);
+  for (std::size_t i = 0; i < place.count; ++i) {
+    const NodeRef ref = graphs().known().find_node(place.dependencies[i]);
+    if (ref.graph != &known) return false;
+    after->push_back(ref.index);
+  }
+  if (place.count == 1) return true;
+  std::vector<std::uint32_t> sorted = *after;
+  std::sort(sorted.begin(), sorted.end());
+  return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+hipError_t add_natively(const NodePlace& place, hipGraph_t graph, NativeAdd forward) {
+  const hipGraphNode_t* dependencies = place.dependencies;
+  std::vector<hipGraphNode_t> storage;
+  const hipError_t failed =
+      graphs().known().read_nodes(&dependencies, place.count, &storage, "its nodes are named by another graph");
+  return failed == hipSuccess ? forward(graph, dependencies) : failed;
+}
+
+/// The same under the graph's lock, where its own nodes are real.
+hipError_t add_to_own(const KnownGraph& known, const std::vector<std::uint32_t>& after, NativeAdd forward) {
+  std::vector<hipGraphNode_t> dependencies;
+  for (const std::uint32_t index : after) dependencies.push_back(known.nodes[index]);
+  return forward(known.real, dependencies.data());
+}
+
+/// Takes a step in the tree: true when the recordings decide what becomes of the call.
+bool step(KnownGraph& known, const Signature& signature, std::uint32_t offset, const std::vector<std::uint32_t>& after,
+          hipGraphNode_t* node) {
+  NodeBuild& build = *known.build;
+  TreeNode* const child = build.path.back()->find(signature, after);
+  if (child == nullptr || (signature.kind == OperationKind::kKernel &&
+                           !child->accepts(payload_at<KernelPayload>(known.binding, offset).grid)))
+    return false;
+  const hipGraphNode_t handle = graphs().known().add_handle(known, child->index);
+  if (handle == nullptr) return false;
+  build.path.push_back(child);
+  *node = handle;
+  return true;
+}
+
+}  // namespace
+
+void NodeBuild::leave_tree() noexcept {
+  if (path.empty()) return;
+  path.clear();
+  graphs().walk_ended();
+}
+
+hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
+  const GraphSettings& settings = graphs().settings();
+  if (!plain || graph == nullptr || !active() || !settings.reuse || captures_bypassed()) return forward();
+  Signature begin;
+  begin.kind = OperationKind::kCreate;
+  begin.device = packed_devices(calling_device(), calling_device());
+  begin.object = settings_epoch(calling_device());
+  auto known = std::make_shared<KnownGraph>();
+  known->build = std::make_unique<NodeBuild>();
+  bool verify = false;
+  TreeNode* const start = settings.virtual_capture ? graphs().walk_begins(begin, &verify) : nullptr;
+  if (start != nullptr && verify) graphs().walk_ended();
+  known->build->verify = verify;
+  if (start != nullptr && !verify) {
+    known->build->path.push_back(start);
+    if (const hipGraph_t handle = graphs().known().add_virtual(known)) {
+      *graph = handle;
+      return hipSuccess;
+    }
+    known->build->leave_tree();
+  }
+  const hipError_t result = forward();
+  if (result != hipSuccess) return result;
+  known->build->operations.push_back({begin, 0, nullptr, {}});
+  known->nodes.push_back(nullptr);
+  known->real = *graph;
+  graphs().known().add_real(known);
+  return hipSuccess;
+}
+
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward) {
+  KnownGraph* const found = graphs().known().find(place.graph);
+  std::unique_lock<RankedMutex<LockRank::kCapture>> guard;
+  if (found != nullptr) guard = std::unique_lock(found->lock);
+  if (found == nullptr || !found->exact || found->build == nullptr) {
+    if (found != nullptr) guard.unlock();
+    hipGraph_t graph = place.graph;
+    const hipError_t failed = graphs().known().expose(&graph, "a node was added after its first use");
+    return failed == hipSuccess ? add_natively(place, graph, forward) : failed;
+  }
+  KnownGraph& known = *found;
+  const auto offset = static_cast<std::uint32_t>(known.binding.size());
+  Signature signature;
+  OperationWriter writer(signature, known.binding);
+  std::vector<std::uint32_t> after;
+  const bool placed = dependencies_of(known, place, &after);
+  const bool described = placed && place.node != nullptr && describe(writer) == Status::kOk;
+  if (!described) {
+    known.binding.resize(offset);
+  } else {
+    signature.device = packed_devices(calling_device(), calling_device());
+    signature.payload_bytes = static_cast<std::uint32_t>(known.binding.size() - offset);
+    if (known.build->walks() && step(known, signature, offset, after, place.node)) return hipSuccess;
+  }
+  if (known.real == nullptr) {
+    // The payload of the node that differs is not part of what is built.
+    const Binding own(known.binding.begin() + offset, known.binding.end());
+    known.binding.resize(offset);
+    const hipError_t failed = graphs().known().make_real(known, "a node differs from every recording");
+    if (failed != hipSuccess) return failed;
+    known.binding.insert(known.binding.end(), own.begin(), own.end());
+  }
+  if (!placed) {
+    // What the runtime makes of such dependencies is its own affair. Nodes of other graphs are asked for without lock.
+    known.exact = false;
+    const hipGraph_t real = known.real;
+    guard.unlock();
+    return add_natively(place, real, forward);
+  }
+  const hipError_t result = add_to_own(known, after, forward);
+  if (result != hipSuccess) {
+    known.binding.resize(offset);  // nothing was added
+  } else if (!described) {
+    known.exact = false;
+    graphs().note_refused("a node that cannot be compared");
+  } else {
+    const std::uint32_t index = known.build->size();
+    known.build->operations.push_back({signature, offset, writer.layout(), std::move(after)});
+    graphs().known().add_node(known, *place.node, index);
+  }
+  return result;
+}
+
+void finish_build(KnownGraph& known) {
+  if (!known.exact) return;
+  Signature signature;
+  signature.kind = OperationKind::kEnd;
+  if (known.build->walks()) {
+    TreeNode* const end = known.build->path.back()->find(signature);
+    Template* const of = end == nullptr ? nullptr : end->graph.load(std::memory_order_acquire);
+    if (of != nullptr && of->rebuildable.load(std::memory_order_acquire)) {
+      graphs().handed_out(*of);
+      known.of = of;
+      known.build.reset();
+      return;
+    }
+    if (graphs().known().make_real(known, "it was used before its recording ended") != hipSuccess) return;
+  }
+  NodeBuild& build = *known.build;
+  build.operations.push_back({signature, static_cast<std::uint32_t>(known.binding.size()), nullptr, {}});
+  known.nodes.push_back(nullptr);
+  const char* why = nullptr;
+  if (nodes_match(known.real, build.operations, known.binding, known.nodes, &why)) {
+    graphs().learn(known, std::move(build.operations));
+    if (build.verify && known.of->statistics.captures > 1) graphs().capture_verified(*known.of);
+  } else {
+    known.exact = false;
+    graphs().note_refused(why);
+  }
+  known.build.reset();
+}
+
+}  // namespace graphpool

@@ -1,0 +1,516 @@
+// Graphs built node by node every step: matched like captures.
+#include <algorithm>
+#include <thread>
+
+#include "node_calls.h"
+
+namespace captures {
+namespace {
+
+void count_up(void* counter) { ++*static_cast<int*>(counter); }
+
+TEST(Nodes, steady_state_reaches_the_runtime_as_launch) {
+  const Stream stream;
+  const Buffer left, right, spare;
+  int left_value = 0, host_calls = 0;
+  const auto one = [&](int a) {
+    NodeGraph graph;
+    const hipGraphNode_t clear = graph.fill({}, right.get(), 3);
+    const hipGraphNode_t first = graph.mix({}, left.get(), a);
+    const hipGraphNode_t both = graph.empty({clear, first});
+    const hipGraphNode_t over = graph.copy({both}, spare.get(), right.get());
+    const hipGraphNode_t back = graph.copy_3d({over}, right.get(), spare.get());
+    const hipGraphNode_t joined = graph.join({back, both}, left.get(), right.get());
+    graph.host({joined}, count_up, &host_calls);
+    graph.run(stream);
+    left_value = mixed(left_value, a) * 17 + 3;
+    EXPECT_EQ(left_value, left.value());
+  };
+  one(1);
+  one(1);
+  const Since since = node_calls();
+  for (int i = 0; i < 5; ++i) one(1);
+  EXPECT_EQ(7, host_calls);
+  EXPECT_EQ(5, since["hipGraphLaunch"]);
+  if (!under_library()) return;
+  for (const char* const call :
+       {"hipGraphCreate", "hipGraphDestroy", "hipGraphAddKernelNode", "hipGraphAddMemcpyNode",
+        "hipGraphAddMemcpyNode1D", "hipGraphAddMemsetNode", "hipGraphAddHostNode", "hipGraphAddEmptyNode",
+        "hipGraphInstantiate", "hipGraphExecDestroy", "hipGraphGetNodes"})
+    EXPECT_EQ(0, since[call]) << call;
+}
+
+TEST(Nodes, changed_payloads_are_a_binding) {
+  const Stream stream;
+  const Buffer buffer, other;
+  int value = 0;
+  const auto one = [&](int i) {
+    const Buffer moving;
+    NodeGraph graph;
+    const hipGraphNode_t filled = graph.fill({}, moving.get(), static_cast<unsigned>(i));
+    const hipGraphNode_t mixed_in = graph.mix({}, buffer.get(), i);
+    graph.join({filled, mixed_in}, buffer.get(), moving.get());
+    graph.run(stream);
+    value = mixed(value, i) * 17 + i;
+    EXPECT_EQ(value, buffer.value()) << i;
+  };
+  one(0);
+  const Since since = node_calls();
+  for (int i = 1; i < 12; ++i) one(i);
+  if (under_library()) {
+    EXPECT_LE(since["hipGraphCreate"], since["hipGraphInstantiate"]) << "graphs of our own, for execs";
+    EXPECT_EQ(0, since["hipGraphGetNodes"]);
+  }
+}
+
+/// Where a second graph differs from the first, by its index of the first other node.
+class NodesDiffer : public testing::TestWithParam<int> {};
+
+TEST_P(NodesDiffer, the_other_graph_is_built_as_it_is) {
+  const Stream stream;
+  const Buffer buffer, other;
+  const int at = GetParam();
+  int value = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (const bool differs : {false, true}) {
+      NodeGraph graph;
+      std::vector<hipGraphNode_t> nodes, after;
+      for (int i = 0; i < 5; ++i) {
+        const bool here = differs && i == at;
+        nodes.push_back(here ? graph.join(after, buffer.get(), other.get()) : graph.mix(after, buffer.get(), 10 + i));
+        after = {nodes.back()};
+        value = here ? value * 17 : mixed(value, 10 + i);
+      }
+      graph.run(stream);
+      EXPECT_EQ(value, buffer.value()) << "round " << round;
+      EXPECT_EQ(5u, graph.count());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Positions, NodesDiffer, testing::Range(0, 5));
+
+TEST(Nodes, shorter_longer_and_prefix_graphs) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (const int length : {3, 5, 0, 1, 4, 2}) {
+      NodeGraph graph;
+      NodeGraph::After after;
+      for (int i = 0; i < length; ++i) {
+        after = {graph.mix(after, buffer.get(), i + round)};
+        value = mixed(value, i + round);
+      }
+      graph.run(stream);
+      EXPECT_EQ(value, buffer.value()) << length;
+      EXPECT_EQ(static_cast<std::size_t>(length), graph.count());
+    }
+  }
+}
+
+TEST(Nodes, the_same_nodes_behind_others_are_another_graph) {
+  const Stream stream;
+  const Buffer a, b, c;
+  for (int round = 0; round < 4; ++round) {
+    for (const bool chain : {true, false}) {
+      NodeGraph graph;
+      const hipGraphNode_t first = graph.mix({}, a.get(), 1);
+      const hipGraphNode_t second = graph.mix({first}, b.get(), 2);
+      const hipGraphNode_t third = graph.mix({chain ? second : first}, c.get(), 3);
+      graph.run(stream);
+      hipGraphNode_t from[3], to[3];
+      std::size_t count = 3;
+      OK(hipGraphGetEdges(graph, from, to, &count));
+      ASSERT_EQ(2u, count);
+      const std::size_t at = to[0] == third ? 0 : 1;
+      EXPECT_EQ(third, to[at]);
+      EXPECT_EQ(chain ? second : first, from[at]);
+      EXPECT_EQ(second, to[1 - at]);
+      EXPECT_EQ(first, from[1 - at]);
+    }
+  }
+}
+
+TEST(Nodes, handles_are_the_programs_own_whatever_is_asked) {
+  const Stream stream;
+  const Buffer buffer, other;
+  int host_calls = 0;
+  for (int round = 0; round < 3; ++round) {
+    NodeGraph graph;
+    const hipGraphNode_t kernel = graph.mix({}, buffer.get(), 7 + round);
+    const hipGraphNode_t filled = graph.fill({}, other.get(), 5);
+    const hipGraphNode_t copied = graph.copy_3d({kernel, filled}, other.get(), buffer.get());
+    const hipGraphNode_t joined = graph.empty({copied});
+    const hipGraphNode_t called = graph.host({joined}, count_up, &host_calls);
+
+    std::vector<hipGraphNode_t> mine = {kernel, filled, copied, joined, called}, all(9);
+    std::size_t count = all.size();
+    OK(hipGraphGetNodes(graph, all.data(), &count));
+    ASSERT_EQ(5u, count);
+    all.resize(count);
+    EXPECT_TRUE(std::is_permutation(all.begin(), all.end(), mine.begin()));
+    hipGraphNode_t some[5] = {};
+    count = 5;
+    OK(hipGraphGetRootNodes(graph, some, &count));
+    ASSERT_EQ(2u, count);
+    EXPECT_EQ(kernel, std::min(some[0], some[1]) == kernel ? std::min(some[0], some[1]) : std::max(some[0], some[1]));
+    count = 5;
+    OK(hipGraphNodeGetDependencies(copied, some, &count));
+    ASSERT_EQ(2u, count);
+    EXPECT_EQ(kernel, some[0]);
+    EXPECT_EQ(filled, some[1]);
+    count = 5;
+    OK(hipGraphNodeGetDependentNodes(joined, some, &count));
+    ASSERT_EQ(1u, count);
+    EXPECT_EQ(called, some[0]);
+
+    hipKernelNodeParams kernel_params{};
+    OK(hipGraphKernelNodeGetParams(kernel, &kernel_params));
+    EXPECT_EQ(reinterpret_cast<void*>(kernels().mix_function()), kernel_params.func);
+    EXPECT_EQ(buffer.get(), *static_cast<int**>(kernel_params.kernelParams[0]));
+    EXPECT_EQ(7 + round, *static_cast<int*>(kernel_params.kernelParams[2]));
+    hipMemsetParams fill{};
+    OK(hipGraphMemsetNodeGetParams(filled, &fill));
+    EXPECT_EQ(other.get(), fill.dst);
+    EXPECT_EQ(5u, fill.value);
+    hipMemcpy3DParms copy{};
+    OK(hipGraphMemcpyNodeGetParams(copied, &copy));
+    EXPECT_EQ(other.get(), copy.dstPtr.ptr);
+    EXPECT_EQ(std::size_t{kCount} * 4, copy.extent.width);
+    hipHostNodeParams host{};
+    OK(hipGraphHostNodeGetParams(called, &host));
+    EXPECT_EQ(&host_calls, host.userData);
+    hipGraphNodeType type, other_type;
+    OK(hipGraphNodeGetType(joined, &type));
+    OK(hipGraphNodeGetType(called, &other_type));
+    EXPECT_NE(type, other_type);
+
+    hipGraph_t clone = nullptr;
+    OK(hipGraphClone(&clone, graph));
+    hipGraphNode_t in_clone = nullptr;
+    OK(hipGraphNodeFindInClone(&in_clone, filled, clone));
+    EXPECT_NE(nullptr, in_clone);
+    OK(hipGraphMemsetNodeGetParams(in_clone, &fill));
+    EXPECT_EQ(other.get(), fill.dst);
+    OK(hipGraphDestroy(clone));
+    graph.run(stream);
+    EXPECT_EQ(round + 1, host_calls);
+  }
+}
+
+TEST(Nodes, a_node_destroyed_or_an_edge_added_changes_only_this_graph) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  for (int round = 0; round < 6; ++round) {
+    NodeGraph graph;
+    const hipGraphNode_t first = graph.mix({}, buffer.get(), 1);
+    const hipGraphNode_t second = graph.mix({first}, buffer.get(), 2);
+    value = mixed(value, 1);
+    if (round % 3 == 1) {
+      OK(hipGraphDestroyNode(second));
+      EXPECT_EQ(1u, graph.count());
+    } else {
+      value = mixed(value, 2);
+    }
+    if (round % 3 == 2) {
+      const hipGraphNode_t third = graph.mix({}, buffer.get(), 3);
+      OK(hipGraphAddDependencies(graph, &second, &third, 1));
+      value = mixed(value, 3);
+    }
+    graph.run(stream);
+    EXPECT_EQ(value, buffer.value()) << round;
+  }
+}
+
+TEST(Nodes, rule_08_what_is_refused_natively_is_refused_at_the_same_call) {
+  const Stream stream;
+  const Buffer buffer, other;
+  int* freed = nullptr;
+  OK(hipMalloc(reinterpret_cast<void**>(&freed), kCount * 4));
+  OK(hipFree(freed));
+  int value = 0;
+  std::vector<hipError_t> first;
+  for (int round = 0; round < 4; ++round) {
+    std::vector<hipError_t> results;
+    NodeGraph graph, stranger;
+    const hipGraphNode_t strange = stranger.mix({}, other.get(), 1);
+    const hipGraphNode_t root = graph.mix({}, buffer.get(), 1);
+    MixParams params(buffer.get(), 2);
+    hipGraphNode_t node = nullptr;
+    const auto add = [&](std::vector<hipGraphNode_t> after, hipGraphNode_t* out) {
+      results.push_back(hipGraphAddKernelNode(out, graph, after.data(), after.size(), &params));
+    };
+    add({root, root}, &node);
+    add({strange}, &node);
+    add({nullptr}, &node);
+    results.push_back(hipGraphAddKernelNode(&node, graph, nullptr, 1, &params));
+    results.push_back(hipGraphAddKernelNode(nullptr, graph, nullptr, 0, &params));
+    results.push_back(hipGraphAddKernelNode(&node, nullptr, nullptr, 0, &params));
+    results.push_back(hipGraphAddKernelNode(&node, graph, nullptr, 0, nullptr));
+    hipMemsetParams fill = fill_params(other.get(), 1, 0);
+    results.push_back(hipGraphAddMemsetNode(&node, graph, &root, 1, &fill));
+    fill = fill_params(other.get(), 1, kCount + 1);
+    results.push_back(hipGraphAddMemsetNode(&node, graph, &root, 1, &fill));
+    results.push_back(
+        hipGraphAddMemcpyNode1D(&node, graph, &root, 1, other.get(), buffer.get(), 0, hipMemcpyDeviceToDevice));
+    int outside = 0;
+    results.push_back(
+        hipGraphAddMemcpyNode1D(&node, graph, &root, 1, &outside, buffer.get(), 4, hipMemcpyHostToDevice));
+    results.push_back(hipGraphAddMemcpyNode1D(&node, graph, &root, 1, freed, buffer.get(), 4, hipMemcpyDeviceToDevice));
+    hipMemcpy3DParms copy = copy_params(other.get(), buffer.get(), 16);
+    copy.dstPtr.pitch = 8;
+    results.push_back(hipGraphAddMemcpyNode(&node, graph, &root, 1, &copy));
+    results.push_back(hipGraphAddEmptyNode(nullptr, graph, &root, 1));
+    const hipHostNodeParams nothing{nullptr, nullptr};
+    results.push_back(hipGraphAddHostNode(&node, graph, &root, 1, &nothing));
+    for (std::size_t i = 0; i < results.size(); ++i) EXPECT_NE(hipSuccess, results[i]) << i;
+    static_cast<void>(hipGetLastError());
+    if (round == 0) first = results;
+    EXPECT_EQ(first, results) << "round " << round;
+    add({root}, &node);
+    EXPECT_EQ(hipSuccess, results.back());
+    graph.run(stream);
+    value = mixed(mixed(value, 1), 2);
+    EXPECT_EQ(value, buffer.value());
+    EXPECT_EQ(2u, graph.count());
+  }
+}
+
+TEST(Nodes, rule_28_each_refused_call_alone_is_refused_where_the_graph_is_virtual) {
+  const Stream stream;
+  const Buffer buffer, other;
+  const auto refused = [&](int which, hipGraph_t graph, hipGraphNode_t root) {
+    hipGraphNode_t node = nullptr;
+    MixParams params(buffer.get(), 2);
+    const hipGraphNode_t twice[] = {root, root};
+    const hipMemsetParams too_long = fill_params(other.get(), 1, kCount + 1);
+    switch (which) {
+      case 0:
+        return hipGraphAddKernelNode(&node, graph, twice, 2, &params);
+      case 1:
+        params.get().blockDim = dim3(0);
+        return hipGraphAddKernelNode(&node, graph, &root, 1, &params);
+      case 2:
+        return hipGraphAddMemsetNode(&node, graph, &root, 1, &too_long);
+      case 3:
+        return hipGraphAddMemcpyNode1D(&node, graph, &root, 1, other.get(), buffer.get(), kCount * 4 + 4,
+                                       hipMemcpyDeviceToDevice);
+      case 4:
+        return hipGraphAddMemcpyNode1D(&node, graph, &root, 1, nullptr, buffer.get(), 4, hipMemcpyDeviceToDevice);
+      default:
+        return hipGraphAddKernelNode(&node, graph, nullptr, 1, &params);
+    }
+  };
+  std::vector<hipError_t> first;
+  int value = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<hipError_t> results;
+    for (int which = 0; which < 6; ++which) {
+      NodeGraph graph;
+      const hipGraphNode_t root = graph.mix({}, buffer.get(), 1);
+      results.push_back(refused(which, graph, root));
+      static_cast<void>(hipGetLastError());
+      graph.fill({root}, other.get(), 1);
+      graph.copy({root}, other.get(), buffer.get());
+      const hipGraphNode_t last = graph.mix({root}, buffer.get(), 2);
+      EXPECT_NE(nullptr, last);
+      if (results.back() == hipSuccess) continue;  // launched, it would fail
+      graph.run(stream);
+      value = mixed(mixed(value, 1), 2);
+      EXPECT_EQ(value, buffer.value()) << which;
+    }
+    if (round == 0) first = results;
+    EXPECT_EQ(first, results);
+  }
+}
+
+TEST(Nodes, a_node_added_after_the_first_use_is_in_the_next_exec) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  for (int round = 0; round < 3; ++round) {
+    NodeGraph graph;
+    const hipGraphNode_t first = graph.mix({}, buffer.get(), 1);
+    const hipGraphExec_t before = graph.instantiate();
+    graph.mix({first}, buffer.get(), 2);
+    const hipGraphExec_t after = graph.instantiate();
+    OK(hipGraphLaunch(before, stream));
+    OK(hipGraphLaunch(after, stream));
+    OK(hipStreamSynchronize(stream));
+    OK(hipGraphExecDestroy(before));
+    OK(hipGraphExecDestroy(after));
+    value = mixed(mixed(mixed(value, 1), 1), 2);
+    EXPECT_EQ(value, buffer.value());
+    EXPECT_EQ(2u, graph.count());
+  }
+}
+
+TEST(Nodes, a_built_graph_updates_an_exec) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  hipGraphExec_t exec = nullptr;
+  for (int round = 0; round < 6; ++round) {
+    NodeGraph graph;
+    graph.mix({graph.mix({}, buffer.get(), round)}, buffer.get(), 2 * round);
+    value = mixed(mixed(value, round), 2 * round);
+    if (exec == nullptr) {
+      exec = graph.instantiate();
+    } else {
+      hipGraphNode_t failed = nullptr;
+      hipGraphExecUpdateResult result;
+      OK(hipGraphExecUpdate(exec, graph, &failed, &result));
+      EXPECT_EQ(hipGraphExecUpdateSuccess, result);
+    }
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    EXPECT_EQ(value, buffer.value());
+  }
+  OK(hipGraphExecDestroy(exec));
+}
+
+TEST(Nodes, two_graphs_are_built_at_once) {
+  const Stream stream;
+  const Buffer left, right;
+  int left_value = 0, right_value = 0;
+  for (int round = 0; round < 4; ++round) {
+    NodeGraph one, two;
+    NodeGraph::After one_after, two_after;
+    for (int i = 0; i < 3; ++i) {
+      one_after = {one.mix(one_after, left.get(), i)};
+      two_after = {two.mix(two_after, right.get(), i + round % 2)};
+      left_value = mixed(left_value, i);
+      right_value = mixed(right_value, i + round % 2);
+    }
+    one.run(stream);
+    two.run(stream);
+    EXPECT_EQ(left_value, left.value());
+    EXPECT_EQ(right_value, right.value());
+  }
+}
+
+TEST(Nodes, threads_build_their_own_graphs) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([t] {
+      const Stream stream;
+      int* memory = nullptr;
+      OK(hipMalloc(reinterpret_cast<void**>(&memory), kCount * sizeof(int)));
+      OK(hipMemsetAsync(memory, 0, kCount * sizeof(int), stream));
+      int value = 0;
+      for (int i = 0; i < 20; ++i) {
+        NodeGraph graph;
+        NodeGraph::After after;
+        for (int k = 0; k < 3 + t * (i % 2); ++k) {
+          after = {graph.mix(after, memory, k + i % 2)};
+          value = mixed(value, k + i % 2);
+        }
+        graph.run(stream);
+      }
+      std::vector<int> host(kCount);
+      OK(hipMemcpy(host.data(), memory, kCount * sizeof(int), hipMemcpyDeviceToHost));
+      EXPECT_EQ(value, host[0]);
+      OK(hipFree(memory));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Nodes, rule_30_a_graph_left_unfinished_does_not_keep_recordings) {
+  const Stream stream;
+  const Buffer buffer;
+  const auto launches = [&](int length) {
+    const Since since = graph_calls();
+    step(stream, [&] {
+      for (int i = 0; i < length; ++i) OK(kernels().mix(stream, buffer.get(), kCount, 1));
+    });
+    return since["hipModuleLaunchKernel"];
+  };
+  for (int i = 0; i < 2; ++i) {
+    NodeGraph graph;
+    graph.mix({graph.mix({}, buffer.get(), 1)}, buffer.get(), 1);
+    graph.run(stream);
+  }
+  NodeGraph unfinished;
+  unfinished.mix({}, buffer.get(), 1);
+  launches(1);
+  EXPECT_EQ(compares_captures() ? 0 : 1, launches(1));
+  for (int length = 2; length < 7; ++length) launches(length);
+  const bool few = std::getenv("GRAPHPOOL_GRAPH_RECORDINGS") != nullptr;
+  EXPECT_EQ(compares_captures() && !few ? 0 : 1, launches(1));
+  EXPECT_EQ(1u, unfinished.count());
+}
+
+TEST(Nodes, a_graph_nobody_uses_is_destroyed) {
+  const Buffer buffer;
+  for (int round = 0; round < 4; ++round) {
+    NodeGraph graph;
+    const hipGraphNode_t first = graph.mix({}, buffer.get(), 1);
+    if (round % 2 == 1) {
+      graph.mix({first}, buffer.get(), 1);
+      graph.run(nullptr);
+    }
+  }
+  EXPECT_EQ(mixed(mixed(mixed(mixed(0, 1), 1), 1), 1), buffer.value());
+}
+
+/// A graph over memory that is freed before anybody asks for its nodes. Captured or built, it exists natively.
+TEST(Nodes, a_graph_over_freed_memory_is_still_there) {
+  const Stream stream;
+  for (const bool built : {true, false}) {
+    for (int round = 0; round < 4; ++round) {
+      int *from = nullptr, *to = nullptr;
+      OK(hipMalloc(reinterpret_cast<void**>(&from), kCount * 4));
+      OK(hipMalloc(reinterpret_cast<void**>(&to), kCount * 4));
+      hipGraph_t graph = nullptr;
+      if (built) {
+        OK(hipGraphCreate(&graph, 0));
+        hipGraphNode_t node = nullptr;
+        OK(hipGraphAddMemcpyNode1D(&node, graph, nullptr, 0, to, from, kCount * 4, hipMemcpyDeviceToDevice));
+        const hipMemsetParams fill = fill_params(from, 1, kCount);
+        OK(hipGraphAddMemsetNode(&node, graph, &node, 1, &fill));
+      } else {
+        graph = capture(stream, [&] {
+          OK(hipMemcpyAsync(to, from, kCount * 4, hipMemcpyDeviceToDevice, stream));
+          OK(hipMemsetAsync(from, 0, kCount * 4, stream));
+        });
+      }
+      hipGraphExec_t exec = nullptr;
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      OK(hipGraphExecDestroy(exec));
+      OK(hipFree(from));
+      OK(hipFree(to));
+      std::size_t count = 0;
+      EXPECT_EQ(hipSuccess, hipGraphGetNodes(graph, nullptr, &count)) << built << round;
+      EXPECT_EQ(2u, count);
+      hipGraph_t clone = nullptr;
+      EXPECT_EQ(hipSuccess, hipGraphClone(&clone, graph));
+      OK(hipGraphDestroy(clone));
+      OK(hipGraphDestroy(graph));
+    }
+  }
+}
+
+/// The same while it is still being built.
+TEST(Nodes, memory_is_freed_while_a_graph_that_names_it_is_built) {
+  const Stream stream;
+  const Buffer buffer;
+  for (int round = 0; round < 4; ++round) {
+    int* from = nullptr;
+    OK(hipMalloc(reinterpret_cast<void**>(&from), kCount * 4));
+    NodeGraph graph;
+    const hipGraphNode_t copied = graph.copy({}, buffer.get(), from);
+    if (round % 2 == 1) OK(hipFree(from));
+    graph.mix({copied}, buffer.get(), round);
+    EXPECT_EQ(2u, round % 2 == 1 ? graph.count() : 2u);
+    if (round % 2 == 0) {
+      graph.run(stream);
+      OK(hipFree(from));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace captures
