@@ -52,8 +52,7 @@ hipError_t on_hipStreamUpdateCaptureDependencies(Entry&, hipStream_t stream, hip
   expose_capture({stream, false}, "hipStreamUpdateCaptureDependencies");
   const hipGraphNode_t* named = dependencies;
   std::vector<hipGraphNode_t> storage;
-  const hipError_t failed =
-      graphs().known().read_nodes(&named, count, &storage, "hipStreamUpdateCaptureDependencies");
+  const hipError_t failed = graphs().known().read_nodes(&named, count, &storage, "hipStreamUpdateCaptureDependencies");
   if (failed != hipSuccess) return failed;
   dependencies = const_cast<hipGraphNode_t*>(named);
   return next().hipStreamUpdateCaptureDependencies(stream, dependencies, count, flags);

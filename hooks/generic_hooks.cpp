@@ -49,7 +49,7 @@ auto expose_at(hipGraph_t& graph, const hipGraphNode_t*& dependencies, size_t co
   };
 }
 auto expose_edges(hipGraph_t& graph, const hipGraphNode_t*& from, const hipGraphNode_t*& to, size_t count) {
-  return [&graph, &from, &to, count](std::vector<hipGraphNode_t> (&storage)[2], const char* why) {
+  return [&graph, &from, &to, count](std::vector<hipGraphNode_t>(&storage)[2], const char* why) {
     hipError_t failed = graphs().known().expose(&graph, why);
     if (failed == hipSuccess) failed = graphs().known().read_nodes(&from, count, &storage[0], why);
     if (failed == hipSuccess) failed = graphs().known().read_nodes(&to, count, &storage[1], why);
@@ -184,11 +184,11 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
     const hipError_t failed = expose_at about(storage, #name);   \
     return failed == hipSuccess ? next().name args : failed;     \
   }
-#define GP_BODY_GRAPH_EDGES(about, name, params, args)           \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
-    std::vector<hipGraphNode_t> storage[2];                      \
+#define GP_BODY_GRAPH_EDGES(about, name, params, args)            \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {  \
+    std::vector<hipGraphNode_t> storage[2];                       \
     const hipError_t failed = expose_edges about(storage, #name); \
-    return failed == hipSuccess ? next().name args : failed;     \
+    return failed == hipSuccess ? next().name args : failed;      \
   }
 #define GP_BODY_NODE_READ(about, name, params, args)                     \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {         \

@@ -42,7 +42,8 @@ hipMemcpy3DParms checked(const hipMemcpy3DParms& params) {
 template <typename Params>
 class Checked {
  public:
-  explicit Checked(const Params* params) : seen_(params == nullptr ? Params{} : checked(*params)), null_(params == nullptr) {}
+  explicit Checked(const Params* params)
+      : seen_(params == nullptr ? Params{} : checked(*params)), null_(params == nullptr) {}
   Params* get() noexcept { return null_ ? nullptr : &seen_; }
 
  private:
@@ -263,9 +264,7 @@ hipError_t on_hipGraphExecHostNodeSetParams(Entry&, hipGraphExec_t exec, hipGrap
                                             const hipHostNodeParams* params) {
   return graphs().set_in_exec(
       exec, node, [&](OperationWriter& to) { return to.node_host(params); },
-      [&](hipGraphExec_t real, hipGraphNode_t its) {
-        return next().hipGraphExecHostNodeSetParams(real, its, params);
-      });
+      [&](hipGraphExec_t real, hipGraphNode_t its) { return next().hipGraphExecHostNodeSetParams(real, its, params); });
 }
 
 }  // namespace graphpool::hooks

@@ -559,9 +559,7 @@ void materialise_captures_naming(const void* address, std::size_t bytes, const c
   }
 }
 
-bool captures_bypassed() noexcept {
-  return unknown_entries_in_use() || g_virtual_off.load(std::memory_order_relaxed);
-}
+bool captures_bypassed() noexcept { return unknown_entries_in_use() || g_virtual_off.load(std::memory_order_relaxed); }
 
 void note_unknown_operation(EntryId) noexcept {
   note_capture_doubt();

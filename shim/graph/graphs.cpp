@@ -109,7 +109,8 @@ void Graphs::walk_ended() noexcept {
   --walks_;
 }
 
-/// The template of a recording: the one it has, or a new one. Under the lock. Throws std::bad_alloc; then there is none.
+/// The template of a recording: the one it has, or a new one. Under the lock. Throws std::bad_alloc; then there is
+/// none.
 Template* Graphs::template_for(std::vector<Operation> operations, const Binding& binding) {
   TreeNode* const found = tree_.find(operations, binding);
   Template* const known = found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
@@ -217,7 +218,8 @@ void Graphs::trim_templates(Variants::Retired* retired) {
 
 // --- execs ---
 
-/// What an exec is to be made of by a graph: its template, now used by one more, and its binding. Null: it is not known.
+/// What an exec is to be made of by a graph: its template, now used by one more, and its binding. Null: it is not
+/// known.
 Template* Graphs::template_of(KnownGraph* known, Binding* binding, bool* real) {
   if (known == nullptr) return nullptr;
   const std::scoped_lock guard(known->lock);

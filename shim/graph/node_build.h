@@ -20,9 +20,7 @@ struct NodeBuild {
   ~NodeBuild() { leave_tree(); }
 
   bool walks() const noexcept { return !path.empty(); }
-  std::uint32_t size() const noexcept {
-    return static_cast<std::uint32_t>(walks() ? path.size() : operations.size());
-  }
+  std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(walks() ? path.size() : operations.size()); }
   const Operation& operation(std::uint32_t index) const noexcept {
     return walks() ? path[index]->operation : operations[index];
   }

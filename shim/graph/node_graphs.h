@@ -10,8 +10,8 @@
 //                      real -> if every node is what was recorded, a template is made of it.
 // A node added after that, or in a way that is not followed, makes the graph real and unknown: HIP does the rest.
 //
-// Errors are HIP's: a call whose outcome the recording does not decide is forwarded. Threads: HIP allows no calls on one
-// graph beside each other; each graph's own lock keeps frees of memory in other threads apart from them.
+// Errors are HIP's: a call whose outcome the recording does not decide is forwarded. Threads: HIP allows no calls on
+// one graph beside each other; each graph's own lock keeps frees of memory in other threads apart from them.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -170,7 +170,8 @@ bool Variants::outlived_memory(const Template& of, const Variant& variant) noexc
   return variant.memory_freed != memory_freed() &&
          std::any_of(of.operations.begin(), of.operations.end(), [](const Operation& operation) {
            const OperationKind kind = operation.signature.kind;
-           return kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kFill;
+           return kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kCopy3D ||
+                 kind == OperationKind::kFill;
          });
 }
 
@@ -180,8 +181,8 @@ Variant* Variants::take_free(Template& of, const Binding& binding, int device, c
       variant->keep = false;
       continue;
     }
-    if (variant->owner != nullptr || variant->device != device || variant->slots != nullptr ||
-        variant->unsure || !equal(variant->baked, binding))
+    if (variant->owner != nullptr || variant->device != device || variant->slots != nullptr || variant->unsure ||
+        !equal(variant->baked, binding))
       continue;
     if (!variant->launches.complete()) continue;
     variant->owner = owner;
