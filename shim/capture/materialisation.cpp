@@ -1,7 +1,5 @@
 #include "shim/capture/materialisation.h"
 
-#include <array>
-
 #include "shim/graph/template.h"
 #include "shim/kernel/functions.h"
 
@@ -40,10 +38,33 @@ const Template* one_below(const TreeNode& at) noexcept {
 }  // namespace
 
 const char* kind_name(OperationKind kind) noexcept {
-  constexpr std::array kNames{"begin",         "kernel",       "copy",        "pitched copy", "fill",
-                              "host function", "event record", "stream wait", "end"};
-  const auto index = static_cast<std::size_t>(kind);
-  return index < kNames.size() ? kNames[index] : "operation";
+  switch (kind) {
+    case OperationKind::kBegin:
+      return "begin";
+    case OperationKind::kCreate:
+      return "creation";
+    case OperationKind::kKernel:
+      return "kernel";
+    case OperationKind::kCopy:
+      return "copy";
+    case OperationKind::kCopy2D:
+      return "pitched copy";
+    case OperationKind::kCopy3D:
+      return "copy of a box";
+    case OperationKind::kFill:
+      return "fill";
+    case OperationKind::kHost:
+      return "host function";
+    case OperationKind::kEmpty:
+      return "empty node";
+    case OperationKind::kRecord:
+      return "event record";
+    case OperationKind::kWait:
+      return "stream wait";
+    case OperationKind::kEnd:
+      return "end";
+  }
+  return "operation";
 }
 
 Materialisation describe_materialisation(const char* why, const TreeNode& at, std::size_t operation,

@@ -38,6 +38,14 @@ void MovedOperands::note(const std::vector<Operation>& operations, const Binding
         compare(1, before.src, now.src);
         break;
       }
+      case OperationKind::kCopy3D: {
+        const auto& before = payload_at<Copy3DPayload>(last_, at).params;
+        const auto& now = payload_at<Copy3DPayload>(binding, at).params;
+        const auto address = [](const hipPitchedPtr& side) { return reinterpret_cast<std::uint64_t>(side.ptr); };
+        compare(0, address(before.dstPtr), address(now.dstPtr));
+        compare(1, address(before.srcPtr), address(now.srcPtr));
+        break;
+      }
       case OperationKind::kFill:
         compare(0, payload_at<FillPayload>(last_, at).dst, payload_at<FillPayload>(binding, at).dst);
         break;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/capture/signature_bits.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"

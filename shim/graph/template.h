@@ -37,10 +37,10 @@ struct Variant {
   StreamKey done_on = 0;           ///< the stream it was last recorded on
   std::uint32_t patches = 0;
   std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made
-  bool keep = true;              ///< false: for one use, or worn out by patches; goes when it is free
-  bool launched = false;         ///< the first launch costs more
-  std::size_t device_bytes = 0;  ///< device memory it is taken to hold
-  Template* of = nullptr;        ///< kept by this template
+  bool keep = true;                ///< false: for one use, or worn out by patches; goes when it is free
+  bool launched = false;           ///< the first launch costs more
+  std::size_t device_bytes = 0;    ///< device memory it is taken to hold
+  Template* of = nullptr;          ///< kept by this template
   bool unsure = false;  ///< updated in a way the runtime is not known to do correctly: it serves its holder only
   std::uint64_t last_used = 0;
 

@@ -171,7 +171,7 @@ bool Variants::outlived_memory(const Template& of, const Variant& variant) noexc
          std::any_of(of.operations.begin(), of.operations.end(), [](const Operation& operation) {
            const OperationKind kind = operation.signature.kind;
            return kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kCopy3D ||
-                 kind == OperationKind::kFill;
+                  kind == OperationKind::kFill;
          });
 }
 

@@ -69,8 +69,8 @@ class Variants {
   /// An exec from a graph of our own.
   hipError_t build(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made);
 
-  /// Whether memory was freed since the variant was made, and it has nodes that may hold on to it (freed_memory.h). Such
-  /// a variant serves what it serves already, and no other binding.
+  /// Whether memory was freed since the variant was made, and it has nodes that may hold on to it (freed_memory.h).
+  /// Such a variant serves what it serves already, and no other binding.
   static bool outlived_memory(const Template& of, const Variant& variant) noexcept;
 
   /// Takes a new variant into the template.
