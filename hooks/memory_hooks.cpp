@@ -4,6 +4,7 @@
 #include "shim/graph/graphs.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
+#include "shim/memory/timeline.h"
 #include "shim/settings.h"
 
 namespace graphpool::hooks {
@@ -63,6 +64,7 @@ hipError_t free(void* ptr, Pool::Free forward) {
 void drop_device(int device) {
   if (captures_open()) materialise_open_captures("a device was reset");
   graphs().device_reset(device);
+  timelines_device_reset(device);
   pool().device_reset(device);
   settings_changed();
 }

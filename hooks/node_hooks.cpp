@@ -6,6 +6,7 @@
 #include "hooks/bodies.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_graphs.h"
+#include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
 
 namespace graphpool::hooks {
@@ -21,33 +22,15 @@ hipMemsetParams checked(const hipMemsetParams& params) {
   return seen;
 }
 
-hipPitchedPtr checked(const hipPitchedPtr& side, const hipPos& from, const hipExtent& extent) {
-  hipPitchedPtr seen = side;
-  if (side.ptr == nullptr || extent.width == 0 || extent.height == 0 || extent.depth == 0) return seen;
-  const std::size_t rows = side.ysize != 0 ? side.ysize : extent.height;
-  const std::size_t first = (from.z * rows + from.y) * side.pitch + from.x;
-  const std::size_t bytes = ((extent.depth - 1) * rows + extent.height - 1) * side.pitch + extent.width;
-  char* const start = static_cast<char*>(side.ptr) + first;
-  if (pool().operand(start, bytes) != start) seen.ptr = Pool::refused();
-  return seen;
-}
-hipMemcpy3DParms checked(const hipMemcpy3DParms& params) {
-  hipMemcpy3DParms seen = params;
-  seen.dstPtr = checked(params.dstPtr, params.dstPos, params.extent);
-  seen.srcPtr = checked(params.srcPtr, params.srcPos, params.extent);
-  return seen;
-}
-
 /// The parameters with checked operands, or null where the program gave none.
-template <typename Params>
-class Checked {
+class CheckedFill {
  public:
-  explicit Checked(const Params* params)
-      : seen_(params == nullptr ? Params{} : checked(*params)), null_(params == nullptr) {}
-  Params* get() noexcept { return null_ ? nullptr : &seen_; }
+  explicit CheckedFill(const hipMemsetParams* params)
+      : seen_(params == nullptr ? hipMemsetParams{} : checked(*params)), null_(params == nullptr) {}
+  hipMemsetParams* get() noexcept { return null_ ? nullptr : &seen_; }
 
  private:
-  Params seen_;
+  hipMemsetParams seen_;
   bool null_;
 };
 
@@ -82,11 +65,12 @@ hipError_t on_hipGraphAddKernelNode(Entry&, hipGraphNode_t* node, hipGraph_t gra
 }
 hipError_t on_hipGraphAddMemcpyNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
                                     size_t count, const hipMemcpy3DParms* params) {
-  Checked seen(params);
+  ParamsCopy copy;
+  params = checked_params(params, &copy);
   return add_node(
-      {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_copy(seen.get()); },
+      {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_copy(params); },
       [&](hipGraph_t real, const hipGraphNode_t* after) {
-        return next().hipGraphAddMemcpyNode(node, real, after, count, seen.get());
+        return next().hipGraphAddMemcpyNode(node, real, after, count, params);
       });
 }
 hipError_t on_hipGraphAddMemcpyNode1D(Entry&, hipGraphNode_t* node, hipGraph_t graph,
@@ -103,7 +87,7 @@ hipError_t on_hipGraphAddMemcpyNode1D(Entry&, hipGraphNode_t* node, hipGraph_t g
 }
 hipError_t on_hipGraphAddMemsetNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
                                     size_t count, const hipMemsetParams* params) {
-  Checked seen(params);
+  CheckedFill seen(params);
   return add_node(
       {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_fill(seen.get()); },
       [&](hipGraph_t real, const hipGraphNode_t* after) {
@@ -192,10 +176,11 @@ hipError_t on_hipGraphKernelNodeSetParams(Entry&, hipGraphNode_t node, const hip
       [&](hipGraphNode_t real) { return next().hipGraphKernelNodeSetParams(real, params); });
 }
 hipError_t on_hipGraphMemcpyNodeSetParams(Entry&, hipGraphNode_t node, const hipMemcpy3DParms* params) {
-  Checked seen(params);
+  ParamsCopy copy;
+  params = checked_params(params, &copy);
   return graphs().known().set_node(
-      node, [&](OperationWriter& to) { return to.node_copy(seen.get()); },
-      [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams(real, seen.get()); });
+      node, [&](OperationWriter& to) { return to.node_copy(params); },
+      [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams(real, params); });
 }
 hipError_t on_hipGraphMemcpyNodeSetParams1D(Entry&, hipGraphNode_t node, void* dst, const void* src, size_t bytes,
                                             hipMemcpyKind kind) {
@@ -206,7 +191,7 @@ hipError_t on_hipGraphMemcpyNodeSetParams1D(Entry&, hipGraphNode_t node, void* d
       [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams1D(real, dst, src, bytes, kind); });
 }
 hipError_t on_hipGraphMemsetNodeSetParams(Entry&, hipGraphNode_t node, const hipMemsetParams* params) {
-  Checked seen(params);
+  CheckedFill seen(params);
   return graphs().known().set_node(
       node, [&](OperationWriter& to) { return to.node_fill(seen.get()); },
       [&](hipGraphNode_t real) { return next().hipGraphMemsetNodeSetParams(real, seen.get()); });
@@ -234,11 +219,12 @@ hipError_t on_hipGraphExecKernelNodeSetParams(Entry&, hipGraphExec_t exec, hipGr
 }
 hipError_t on_hipGraphExecMemcpyNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
                                               hipMemcpy3DParms* params) {
-  Checked<hipMemcpy3DParms> seen(params);
+  ParamsCopy copy;
+  params = const_cast<hipMemcpy3DParms*>(checked_params(params, &copy));  // the program's own or ours
   return graphs().set_in_exec(
-      exec, node, [&](OperationWriter& to) { return to.node_copy(seen.get()); },
+      exec, node, [&](OperationWriter& to) { return to.node_copy(params); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
-        return next().hipGraphExecMemcpyNodeSetParams(real, its, seen.get());
+        return next().hipGraphExecMemcpyNodeSetParams(real, its, params);
       });
 }
 hipError_t on_hipGraphExecMemcpyNodeSetParams1D(Entry&, hipGraphExec_t exec, hipGraphNode_t node, void* dst,
@@ -253,7 +239,7 @@ hipError_t on_hipGraphExecMemcpyNodeSetParams1D(Entry&, hipGraphExec_t exec, hip
 }
 hipError_t on_hipGraphExecMemsetNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
                                               const hipMemsetParams* params) {
-  Checked seen(params);
+  CheckedFill seen(params);
   return graphs().set_in_exec(
       exec, node, [&](OperationWriter& to) { return to.node_fill(seen.get()); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {

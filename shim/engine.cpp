@@ -33,6 +33,7 @@ void configure_graphs(const Policy& policy) {
   settings.verify = policy.graph.verify;
   settings.track_operands = !policy.report.file.empty();
   settings.patch_budget = policy.graph.patch_budget;
+  settings.ring_timeout = policy.graph.ring_timeout;
   pool().set_reclaim([](int device) { return graphs().reclaim(device); });
 }
 
@@ -49,8 +50,6 @@ void name_keys_without_effect(const Policy& policy) {
   const auto no_effect = [](bool said, const char* key) {
     if (said) log_warn("policy: %s has no effect in this version", key);
   };
-  no_effect(policy.graph.slots > 1, "graph.slots above 1");
-  no_effect(policy.graph.overlap, "graph.overlap");
   no_effect(policy.graph.collectives, "graph.collectives");
   no_effect(policy.graph.malloc_in_capture, "graph.malloc_in_capture");
   no_effect(policy.graph.stage == Stage::kAuto, "stage = \"auto\" (it means never)");

@@ -32,14 +32,6 @@ Waits& waits() {
   return *instance;
 }
 
-std::shared_ptr<StreamState> state_of(StreamKey key) {
-  Waits& all = waits();
-  const std::scoped_lock guard(all.lock);
-  std::shared_ptr<StreamState>& state = all.streams[key];
-  if (state == nullptr) state = std::make_shared<StreamState>();
-  return state;
-}
-
 void raise(std::atomic<std::uint64_t>& value, std::uint64_t to) noexcept {
   std::uint64_t now = value.load(std::memory_order_relaxed);
   while (now < to && !value.compare_exchange_weak(now, to, std::memory_order_acq_rel)) {
@@ -60,6 +52,20 @@ bool may_capture(hipStream_t stream) noexcept {
 }
 
 }  // namespace
+
+std::shared_ptr<StreamState> stream_state(StreamKey key) {
+  Waits& all = waits();
+  const std::scoped_lock guard(all.lock);
+  std::shared_ptr<StreamState>& state = all.streams[key];
+  if (state == nullptr) state = std::make_shared<StreamState>();
+  return state;
+}
+
+bool stream_lives(const StreamState& stream) noexcept { return !stream.destroyed.load(std::memory_order_acquire); }
+
+bool launch_waited_for(const StreamState& stream, int device, std::uint64_t number) noexcept {
+  return stream.waited.load(std::memory_order_acquire) >= number || device_complete(device, number);
+}
 
 std::uint64_t launch_clock() noexcept { return g_clock.load(std::memory_order_acquire); }
 std::uint64_t next_launch() noexcept { return g_clock.fetch_add(1, std::memory_order_acq_rel) + 1; }
@@ -123,12 +129,11 @@ void LaunchMarks::add(StreamKey key, hipStream_t stream, int device, std::uint64
     mark.event.reset();
     return;
   }
-  marks_.push_back({key, stream, device, number, state_of(key), nullptr});
+  marks_.push_back({key, stream, device, number, stream_state(key), nullptr});
 }
 
 bool LaunchMarks::complete(const Mark& mark) noexcept {
-  if (mark.state->waited.load(std::memory_order_acquire) >= mark.number || device_complete(mark.device, mark.number))
-    return true;
+  if (launch_waited_for(*mark.state, mark.device, mark.number)) return true;
   // Asking for an event whose stream is capturing would invalidate the capture.
   if (mark.event == nullptr || captures_open()) return false;
   const LastErrorScope last_error;

@@ -25,7 +25,12 @@ std::uint64_t next_launch() noexcept;
 void stream_waited(StreamKey stream, std::uint64_t clock) noexcept;
 void device_waited(int device, std::uint64_t clock) noexcept;
 
+/// A stream from its first launch until its handle is destroyed; a new stream with the handle has another state.
 struct StreamState;
+std::shared_ptr<StreamState> stream_state(StreamKey key);
+bool stream_lives(const StreamState& stream) noexcept;
+/// Whether the program itself has waited for this launch.
+bool launch_waited_for(const StreamState& stream, int device, std::uint64_t number) noexcept;
 
 /// How many streams are known: bounded by those alive.
 std::size_t streams_known() noexcept;

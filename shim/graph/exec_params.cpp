@@ -63,7 +63,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   Binding wanted = exec.binding;
   std::memcpy(wanted.data() + operation.payload_offset, payload.data(), payload.size());
   Variant* const variant = exec.variant;
-  if (variant->slots != nullptr) {
+  if (variant->ring != nullptr) {
     *result = rebind(exec, wanted);
     return *result == hipSuccess;
   }

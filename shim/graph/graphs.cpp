@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/policy.h"
+#include "shim/back_off.h"
 #include "shim/buffer_rules.h"
 #include "shim/capture/open_captures.h"
 #include "shim/entry.h"
@@ -43,7 +44,7 @@ double saved_ns(const Template& of) noexcept {
                model.ns(Cost::kInstantiateNode) + model.ns(Cost::kFirstLaunchNode)) +
          times(counts.updates_avoided * nodes, model.ns(Cost::kPatchNode)) -
          times(counts.patched_nodes, model.ns(Cost::kPatchNode)) -
-         times(counts.bytes_staged / 1024, model.ns(Cost::kCopyKiB));
+         times(counts.staged.bytes / 1024, model.ns(Cost::kCopyKiB));
 }
 
 /// The name of the rule that stages this buffer.
@@ -51,6 +52,14 @@ std::string staged_by(const char* base) {
   const Block* const block = pool().table().find(base);
   const BufferRule* const rule = block == nullptr ? nullptr : rule_of(*block);
   return rule == nullptr ? "" : rule->name;
+}
+
+/// Whether what is enqueued on the stream might get into a capture. Asking invalidates none.
+bool may_be_capturing(hipStream_t stream) noexcept {
+  if (!captures_open()) return false;
+  const LastErrorScope last_error;
+  hipStreamCaptureStatus status = hipStreamCaptureStatusActive;
+  return next().hipStreamIsCapturing(stream, &status) != hipSuccess || status != hipStreamCaptureStatusNone;
 }
 
 }  // namespace
@@ -334,35 +343,36 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     return launch_selected(exec, stream, native);
   }
   std::vector<char*> bases;
-  hipError_t result, staged;
+  hipError_t result, staged = hipErrorUnknown;  // unless there is a ring
   {
     const std::scoped_lock guard(exec.lock);
-    bases = exec.bases;
-    // The exec's launches are in order: the real one too comes behind the last staged one.
-    if (exec.variant->done_on != 0 && exec.variant->done_on != stream_key(stream))
-      static_cast<void>(next().hipStreamWaitEvent(handle, exec.variant->done, 0));
-    staged = shadows.copy_from(bases, handle);
+    if (SlotRing* const ring = exec.variant->ring.get()) {
+      bases = ring->bases();
+      // The exec's launches are in order: the real one too comes behind the last staged one.
+      ring->order_behind_last(stream_key(stream), handle);
+      staged = shadows.copy_from(bases, handle);
+    }
     result = native(real->exec);
   }
   if (result == hipSuccess && staged == hipSuccess) {
     const PrivateCalls private_calls;
     const LastErrorScope last_error;
-    {
+    const auto bind = [&](const std::vector<char*>& to) {
       const std::scoped_lock guard(exec.lock);
-      exec.bases = shadows.bases();
-    }
-    staged = launch_selected(exec, stream, native);
-    {
-      const std::scoped_lock guard(exec.lock);
-      exec.bases = bases;
-    }
+      RingCounts counts;
+      return exec.variant->ring == nullptr ? hipErrorUnknown : exec.variant->ring->bind(to, &counts);
+    };
+    staged = bind(shadows.bases());
+    if (staged == hipSuccess) staged = launch_selected(exec, stream, native);
+    const hipError_t bound = bind(bases);
+    if (staged == hipSuccess) staged = bound;
     Shadows::Difference difference;
     if (staged == hipSuccess) staged = shadows.compare(bases, handle, &difference);
     if (staged == hipSuccess && !difference.found) {
       const std::scoped_lock guard(lock_);
       ++of.statistics.launches_verified;
     } else {
-      staging_differs(exec, std::move(real), difference);
+      staging_differs(exec, std::move(real), difference, bases);
     }
   }
   // Nothing goes while it may still run.
@@ -372,7 +382,8 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
 }
 
 /// The exec is served without staging from here on, and so is every other of its template.
-void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference) {
+void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference,
+                             const std::vector<char*>& bases) {
   Template& of = *exec.of;
   {
     const std::scoped_lock exec_guard(exec.lock);
@@ -390,7 +401,7 @@ void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, c
     log_error(
         "verify: graph %llu, staged buffer %zu (%s): byte %zu differs from the graph run without staging; "
         "it is not staged any more",
-        static_cast<unsigned long long>(of.number), difference.buffer, staged_by(exec.bases[difference.buffer]).c_str(),
+        static_cast<unsigned long long>(of.number), difference.buffer, staged_by(bases[difference.buffer]).c_str(),
         difference.offset);
   else
     log_error("verify: graph %llu fails when it is staged; it is not staged any more",
@@ -406,27 +417,42 @@ hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, Nati
 
 hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   const StreamKey key = stream_key(stream);
+  const hipStream_t handle = plain_handle(stream);
+  BackOff wait(settings_.ring_timeout);
   hipGraphExec_t real = nullptr;
   Template* first = nullptr;  // its first launch costs more than others
-  {
-    const std::scoped_lock guard(exec.lock);
-    if (exec.variant == nullptr) {
-      // A graph without operations: nothing to run, and some runtimes crash on one. HIP still judges the stream.
-      unsigned flags = 0;
-      return stream.per_thread && stream.handle == nullptr ? hipSuccess
-                                                           : next().hipStreamGetFlags(stream.handle, &flags);
+  for (bool on_device = false; real == nullptr;) {
+    bool in_capture = false;
+    {
+      const std::scoped_lock guard(exec.lock);
+      if (exec.variant == nullptr) {
+        // A graph without operations: nothing to run, and some runtimes crash on one. HIP still judges the stream.
+        unsigned flags = 0;
+        return stream.per_thread && stream.handle == nullptr ? hipSuccess
+                                                             : next().hipStreamGetFlags(stream.handle, &flags);
+      }
+      if (exec.before != nullptr) {
+        exec.before->order_before(key, handle);  // rule 3: also behind what another variant still runs
+        exec.before.reset();
+      }
+      in_capture = exec.variant->ring != nullptr && may_be_capturing(handle);
+      if (exec.variant->ring == nullptr) {
+        exec.variant->launches.add(key, handle, exec.device, next_launch());
+        count_launch(exec);
+        real = exec.variant->exec;
+        if (!std::exchange(exec.variant->launched, true)) first = exec.of;
+      } else if (!in_capture) {
+        hipError_t result = hipSuccess;
+        if (launch_staged(exec, key, handle, native, on_device, wait.waited(), &result)) return result;
+      }
     }
-    if (exec.before != nullptr) {
-      exec.before->order_before(key, plain_handle(stream));  // rule 3: also behind what another variant still runs
-      exec.before.reset();
+    if (in_capture) {
+      // The runtime may run the launch at once and capture the copies, or the other way about.
+      const hipError_t result = leave_ring(exec);
+      if (result != hipSuccess) return result;
+    } else if (real == nullptr && !wait.again()) {
+      on_device = !stop_waiting(exec);
     }
-    exec.variant->launches.add(key, plain_handle(stream), exec.device, next_launch());
-    if (exec.of != nullptr)
-      exec.of->launches[static_cast<std::size_t>(exec.way)].fetch_add(1, std::memory_order_relaxed);
-    g_launches_by_way.add(exec.way);
-    if (exec.variant->slots != nullptr) return launch_staged(exec, stream, native);
-    real = exec.variant->exec;
-    if (!std::exchange(exec.variant->launched, true)) first = exec.of;
   }
   if (first == nullptr) return native(real);
   const CostTimer timer;
@@ -435,23 +461,56 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   return result;
 }
 
-/// Copy in, replay, copy out, all in the program's stream, behind the launch before it. Under the exec's lock: two
-/// launches of one slot set must not mix. What is enqueued here neither waits nor calls back.
-hipError_t Graphs::launch_staged(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
-  Variant& variant = *exec.variant;
-  const StagePlan& plan = *exec.of->plan;
-  const hipStream_t handle = plain_handle(stream);
-  const StreamKey key = stream_key(stream);
-  std::uint64_t bytes = 0;
-  hipError_t result = hipSuccess;
-  if (variant.done_on != 0 && variant.done_on != key) result = next().hipStreamWaitEvent(handle, variant.done, 0);
-  if (result == hipSuccess) result = plan.copy_in(exec.bases, *variant.slots, handle, &bytes);
-  if (result == hipSuccess) result = native(variant.exec);
-  if (result == hipSuccess) result = plan.copy_out(exec.bases, *variant.slots, handle, &bytes);
-  if (next().hipEventRecord(variant.done, handle) == hipSuccess) variant.done_on = key;
+void Graphs::count_launch(VirtualExec& exec) noexcept {
+  if (exec.of != nullptr) exec.of->launches[static_cast<std::size_t>(exec.way)].fetch_add(1, std::memory_order_relaxed);
+  g_launches_by_way.add(exec.way);
+}
+
+/// Copy in, replay, copy out, all in the program's stream (slot_ring.h). Under the exec's lock; what is enqueued here
+/// neither waits nor calls back. False: no set is free, nothing was enqueued.
+bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
+                           bool waited, hipError_t* result) {
+  RingCounts counts;
+  bool busy = false;
+  const std::uint64_t number = next_launch();
+  *result = exec.variant->ring->launch(key, stream, number, native, on_device, &counts, &busy);
+  if (busy) return false;
+  exec.variant->launches.add(key, stream, exec.device, number);
+  count_launch(exec);
   const std::scoped_lock guard(lock_);
-  exec.of->statistics.bytes_staged += bytes;
-  return result;
+  exec.of->statistics.staged += counts;
+  exec.of->statistics.ring_waits += waited ? 1 : 0;
+  return true;
+}
+
+/// The exec serves its holder without staging from now on, on the program's own memory. The one place where a launch
+/// makes an exec.
+hipError_t Graphs::leave_ring(VirtualExec& exec) {
+  Variants::Served own;
+  const hipError_t result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
+  if (result != hipSuccess) return result;
+  Variant* ring = nullptr;
+  {
+    const std::scoped_lock guard(exec.lock);
+    ring = std::exchange(exec.variant, own.variant);
+    exec.way = own.way;
+    ring->launches.seal();
+    if (!exec.of->plan->overlap()) exec.before = ring->launches.copy();
+  }
+  const std::scoped_lock guard(lock_);
+  ring->owner = nullptr;
+  return hipSuccess;
+}
+
+/// No slot set came free in time. False: the launch cannot do without.
+bool Graphs::stop_waiting(VirtualExec& exec) {
+  const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count();
+  const bool left = leave_ring(exec) == hipSuccess;
+  log_error("no slot set of a staged graph came free in %lld ms: %s", static_cast<long long>(limit_ms),
+            left ? "it takes the program's own path from now on" : "no memory for the program's own path, so it waits");
+  const std::scoped_lock guard(lock_);
+  ++exec.of->statistics.ring_timeouts;
+  return left;
 }
 
 hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_t* error_node,
@@ -490,7 +549,10 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
 /// Makes the exec serve another binding. In flight launches keep the old one.
 hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
   if (exec.variant == nullptr) return hipSuccess;
-  if (equal(exec.binding, binding) && !Variants::outlived_memory(*exec.of, *exec.variant)) return hipSuccess;
+  // A ring's copies may have outlived memory, whatever the graph holds: it looks for itself.
+  if (equal(exec.binding, binding) && exec.variant->ring == nullptr &&
+      !Variants::outlived_memory(*exec.of, *exec.variant))
+    return hipSuccess;
   Variants::Served served;
   const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
   return result == hipSuccess ? switch_to(exec, served, binding) : result;
@@ -556,12 +618,12 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
 /// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known.
 hipError_t Graphs::taint(VirtualExec& exec) {
   std::unique_ptr<Variant> own;
-  if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->slots != nullptr) {
+  if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->ring != nullptr) {
     const LastErrorScope last_error;
     const hipError_t result = variants_.build(*exec.of, exec.binding, exec.device, &own);
     // What it was made over may be freed by now, so that it cannot be built again. Then it goes out as it is: its nodes
     // are the program's own.
-    if (result != hipSuccess && (exec.variant == nullptr || exec.variant->slots != nullptr)) return result;
+    if (result != hipSuccess && (exec.variant == nullptr || exec.variant->ring != nullptr)) return result;
   }
   const std::scoped_lock exec_guard(exec.lock);
   if (exec.variant != nullptr && own != nullptr) {
@@ -623,9 +685,10 @@ std::vector<Graphs::TemplateReport> Graphs::templates() const {
     }
     for (const auto& variant : of->variants) {
       report.device_bytes += variant->device_bytes;
-      if (variant->slots == nullptr) continue;
-      report.slots += variant->slots->size();
-      report.slot_bytes += variant->slots->total_bytes();
+      if (variant->ring == nullptr) continue;
+      report.slot_sets += variant->ring->sets();
+      report.slots += variant->ring->slots();
+      report.slot_bytes += variant->ring->slot_bytes();
     }
     reports.push_back(std::move(report));
   }

@@ -107,7 +107,7 @@ class Graphs {
     std::size_t variants;
     std::size_t device_bytes, host_bytes, volatile_words;
     Template::Statistics statistics;
-    std::size_t slots, slot_bytes;
+    std::size_t slot_sets, slots, slot_bytes;
     std::array<std::uint64_t, kWays> launches;
     std::vector<MovedReport> moved;
     std::uint64_t other_moves;
@@ -128,12 +128,17 @@ class Graphs {
   Template* template_of(KnownGraph* known, Binding* binding, bool* real);
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
-  hipError_t launch_staged(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
-  void staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference);
+  void staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference,
+                       const std::vector<char*>& bases);
   bool wants_both_ways(const VirtualExec& exec) const noexcept;
   hipError_t launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   bool recordings_over_limit() const noexcept;
+  bool launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
+                     bool waited, hipError_t* result);
+  static void count_launch(VirtualExec& exec) noexcept;
+  hipError_t leave_ring(VirtualExec& exec);
+  bool stop_waiting(VirtualExec& exec);
   void trim_templates(Variants::Retired* retired);
   hipError_t rebind(VirtualExec& exec, const Binding& binding);
   hipError_t switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding);

@@ -169,22 +169,28 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
   }
 }
 
-hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
-                       std::vector<hipGraphNode_t>* nodes) {
+hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t graph,
+                            const std::vector<hipGraphNode_t>& head, std::vector<hipGraphNode_t>* nodes) {
   const SavedDevice device;
-  device.set(node_device_of(operations.front().signature));
-  hipError_t result = next().hipGraphCreate(graph, 0);
-  if (result != hipSuccess) return result;
   nodes->assign(operations.size(), nullptr);
   std::vector<hipGraphNode_t> after;
-  for (std::size_t i = 0; i < operations.size() && result == hipSuccess; ++i) {
+  for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
     if (!makes_node(operation.signature.kind)) continue;
     after.clear();
     for (const std::uint32_t index : operation.after) after.push_back((*nodes)[index]);
     device.set(node_device_of(operation.signature));
-    result = add_to_graph(operation, binding, *graph, after, &(*nodes)[i]);
+    const hipError_t result = add_to_graph(operation, binding, graph, after.empty() ? head : after, &(*nodes)[i]);
+    if (result != hipSuccess) return result;
   }
+  return hipSuccess;
+}
+
+hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
+                       std::vector<hipGraphNode_t>* nodes) {
+  hipError_t result = next().hipGraphCreate(graph, 0);
+  if (result != hipSuccess) return result;
+  result = add_all_to_graph(operations, binding, *graph, {}, nodes);
   if (result != hipSuccess) {
     static_cast<void>(next().hipGraphDestroy(*graph));
     *graph = nullptr;

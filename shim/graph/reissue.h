@@ -20,6 +20,11 @@ hipError_t reissue_into_stream(const Signature& signature, std::uint32_t payload
 hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipGraph_t graph,
                         const std::vector<hipGraphNode_t>& after, hipGraphNode_t* node);
 
+/// The nodes of all operations, those without a predecessor behind `head`. nodes: one an operation, null where it makes
+/// none.
+hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t graph,
+                            const std::vector<hipGraphNode_t>& head, std::vector<hipGraphNode_t>* nodes);
+
 /// A graph of our own holding all operations of a recording with the payloads of `binding`. nodes: one an operation,
 /// null where it makes none. On failure nothing is left.
 hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,

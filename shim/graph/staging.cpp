@@ -13,7 +13,8 @@
 namespace graphpool {
 namespace {
 
-/// Calls visit(place in the binding, address) for every operand that is a device address.
+/// Calls visit(place in the binding, address, whether the operation may write there) for every operand that is a device
+/// address.
 template <typename Visit>
 void for_each_address(const std::vector<Operation>& operations, const Binding& binding, Visit&& visit) {
   for (const Operation& operation : operations) {
@@ -23,29 +24,30 @@ void for_each_address(const std::vector<Operation>& operations, const Binding& b
         const std::uint32_t segment = at + static_cast<std::uint32_t>(sizeof(KernelPayload));
         operation.layout->for_each_pointer(binding.data() + segment,
                                            [&](std::size_t, std::size_t offset, std::uint64_t address) {
-                                             visit(segment + static_cast<std::uint32_t>(offset), address);
+                                             visit(segment + static_cast<std::uint32_t>(offset), address, true);
                                            });
         break;
       }
       case OperationKind::kCopy:
       case OperationKind::kCopy2D: {
         const auto& copy = payload_at<CopyPayload>(binding, at);
-        visit(at + static_cast<std::uint32_t>(offsetof(CopyPayload, dst)), copy.dst);
-        visit(at + static_cast<std::uint32_t>(offsetof(CopyPayload, src)), copy.src);
+        visit(at + static_cast<std::uint32_t>(offsetof(CopyPayload, dst)), copy.dst, true);
+        visit(at + static_cast<std::uint32_t>(offsetof(CopyPayload, src)), copy.src, false);
         break;
       }
       case OperationKind::kCopy3D: {
         const hipMemcpy3DParms& params = payload_at<Copy3DPayload>(binding, at).params;
-        const auto visit_pointer = [&](std::size_t place, const hipPitchedPtr& operand) {
+        const auto visit_pointer = [&](std::size_t place, const hipPitchedPtr& operand, bool written) {
           visit(at + static_cast<std::uint32_t>(place + offsetof(hipPitchedPtr, ptr)),
-                reinterpret_cast<std::uint64_t>(operand.ptr));
+                reinterpret_cast<std::uint64_t>(operand.ptr), written);
         };
-        visit_pointer(offsetof(hipMemcpy3DParms, dstPtr), params.dstPtr);
-        visit_pointer(offsetof(hipMemcpy3DParms, srcPtr), params.srcPtr);
+        visit_pointer(offsetof(hipMemcpy3DParms, dstPtr), params.dstPtr, true);
+        visit_pointer(offsetof(hipMemcpy3DParms, srcPtr), params.srcPtr, false);
         break;
       }
       case OperationKind::kFill:
-        visit(at + static_cast<std::uint32_t>(offsetof(FillPayload, dst)), payload_at<FillPayload>(binding, at).dst);
+        visit(at + static_cast<std::uint32_t>(offsetof(FillPayload, dst)), payload_at<FillPayload>(binding, at).dst,
+              true);
         break;
       default:
         break;
@@ -61,20 +63,12 @@ const Block* staged_block(std::uint64_t address) {
   return rule != nullptr && rule->stage == Stage::kAlways ? block : nullptr;
 }
 
-StagePlan::Buffer buffer_by_rule(std::size_t bytes, const BufferRule& rule) {
-  StagePlan::Buffer buffer;
-  buffer.bytes = bytes;
-  const bool writes = rule.role == Role::kInOut || rule.role == Role::kOut;
-  buffer.copy_in = rule.role == Role::kIn || rule.role == Role::kInOut || (rule.role == Role::kOut && !rule.full);
-  buffer.copy_out = writes;
-  buffer.out_offset = std::min<std::size_t>(rule.range.offset_bytes, bytes);
-  const std::size_t rest = bytes - buffer.out_offset;
-  buffer.out_bytes = rule.range.length_bytes == 0 ? rest : std::min<std::size_t>(rule.range.length_bytes, rest);
-  return buffer;
-}
-
-hipError_t copy(void* dst, const void* src, std::size_t bytes, hipStream_t stream) {
-  return next().hipMemcpyAsync(dst, src, bytes, hipMemcpyDeviceToDevice, stream);
+/// A graph may write there, by what is known of the memory: a rule can say that it only reads.
+bool may_be_written(std::uint64_t address) {
+  if (address == 0) return false;
+  const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+  const BufferRule* const rule = block == nullptr ? nullptr : rule_of(*block);
+  return rule == nullptr || rule->role != Role::kIn;
 }
 
 }  // namespace
@@ -92,28 +86,50 @@ std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operati
   plan->device_ = device;
   std::vector<const Block*> blocks;
   bool one_device = true;
-  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address) {
+  bool all_overlap = true, writes_elsewhere = false;
+  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address, bool writes) {
     const Block* const block = staged_block(address);
-    if (block == nullptr) return;
+    if (block == nullptr) {
+      writes_elsewhere = writes_elsewhere || (writes && may_be_written(address));
+      return;
+    }
     one_device = one_device && block->device == device;
     auto found = std::find(blocks.begin(), blocks.end(), block);
     if (found == blocks.end()) {
-      plan->buffers_.push_back(buffer_by_rule(block->bytes(), *rule_of(*block)));
+      const BufferRule& rule = *rule_of(*block);
+      plan->add_buffer(block->bytes(), rule);
+      all_overlap = all_overlap && rule.overlap;
       blocks.push_back(block);
       found = blocks.end() - 1;
     }
     plan->words_.push_back({place, static_cast<std::uint32_t>(found - blocks.begin()), address - block->address()});
   });
-  return plan->buffers_.empty() || !one_device ? nullptr : std::move(plan);
+  plan->overlap_ = all_overlap && !writes_elsewhere;
+  plan->overlap_refused_ = all_overlap && writes_elsewhere;
+  return plan->buffer_bytes_.empty() || !one_device ? nullptr : std::move(plan);
+}
+
+void StagePlan::add_buffer(std::size_t bytes, const BufferRule& rule) {
+  const auto buffer = static_cast<std::uint32_t>(buffer_bytes_.size());
+  buffer_bytes_.push_back(bytes);
+  sets_ = std::max<std::size_t>(sets_, rule.slots);
+  // What the graph only writes is copied in too, unless it writes every byte: what it leaves must survive (rule 4).
+  if (rule.role == Role::kIn || rule.role == Role::kInOut || (rule.role == Role::kOut && !rule.full))
+    copies_in_.push_back({buffer, 0, bytes});
+  if (rule.role != Role::kInOut && rule.role != Role::kOut) return;
+  const std::size_t offset = std::min<std::size_t>(rule.range.offset_bytes, bytes);
+  const std::size_t rest = bytes - offset;
+  const std::size_t length = rule.range.length_bytes == 0 ? rest : std::min<std::size_t>(rule.range.length_bytes, rest);
+  if (length != 0) copies_out_.push_back({buffer, offset, length});
 }
 
 bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& binding,
                        std::vector<char*>* bases) const {
-  bases->assign(buffers_.size(), nullptr);
-  std::vector<const Block*> blocks(buffers_.size(), nullptr);
+  bases->assign(buffers(), nullptr);
+  std::vector<const Block*> blocks(buffers(), nullptr);
   auto word = words_.begin();
   bool fits = true;
-  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address) {
+  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address, bool) {
     const Block* const block = staged_block(address);
     if (word == words_.end() || word->place != place) {
       fits = fits && block == nullptr;  // an operand that was not staged must not be now
@@ -121,7 +137,7 @@ bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& 
     }
     const Word& expected = *word++;
     if (block == nullptr || address - block->address() != expected.offset ||
-        block->bytes() != buffers_[expected.buffer].bytes || block->device != device_ ||
+        block->bytes() != buffer_bytes_[expected.buffer] || block->device != device_ ||
         (blocks[expected.buffer] != nullptr && blocks[expected.buffer] != block)) {
       fits = false;
       return;
@@ -137,7 +153,7 @@ bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& 
 bool StagePlan::covers(const std::vector<Operation>& operations, const Binding& binding) const {
   auto word = words_.begin();
   bool covered = true;
-  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address) {
+  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address, bool) {
     if (word != words_.end() && word->place == place)
       ++word;
     else
@@ -155,34 +171,23 @@ Binding StagePlan::translated(const Binding& binding, const SlotSet& slots) cons
   return moved;
 }
 
+Binding StagePlan::canonical(const Binding& binding) const {
+  Binding moved = binding;
+  for (const Word& word : words_) std::memcpy(moved.data() + word.place, &word.offset, sizeof word.offset);
+  return moved;
+}
+
 hipError_t StagePlan::make_slots(std::unique_ptr<SlotSet>* slots) const {
   std::vector<SlotRequest> requests;
-  for (const Buffer& buffer : buffers_) requests.push_back({buffer.bytes, device_});
+  for (const std::size_t bytes : buffer_bytes_) requests.push_back({bytes, device_});
   return SlotSet::create(requests, false, slots);
 }
 
-hipError_t StagePlan::copy_in(const std::vector<char*>& bases, const SlotSet& slots, hipStream_t stream,
-                              std::uint64_t* bytes) const {
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (!buffers_[i].copy_in) continue;
-    const hipError_t result = copy(slots.address(i), bases[i], buffers_[i].bytes, stream);
-    if (result != hipSuccess) return result;
-    *bytes += buffers_[i].bytes;
-  }
-  return hipSuccess;
-}
-
-hipError_t StagePlan::copy_out(const std::vector<char*>& bases, const SlotSet& slots, hipStream_t stream,
-                               std::uint64_t* bytes) const {
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    const Buffer& buffer = buffers_[i];
-    if (!buffer.copy_out || buffer.out_bytes == 0) continue;
-    const hipError_t result = copy(bases[i] + buffer.out_offset,
-                                   static_cast<char*>(slots.address(i)) + buffer.out_offset, buffer.out_bytes, stream);
-    if (result != hipSuccess) return result;
-    *bytes += buffer.out_bytes;
-  }
-  return hipSuccess;
+std::uint64_t StagePlan::copied_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto* const copies : {&copies_in_, &copies_out_})
+    for (const Copy& copy : *copies) bytes += copy.bytes;
+  return bytes;
 }
 
 }  // namespace graphpool

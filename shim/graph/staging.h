@@ -3,15 +3,16 @@
 // A buffer is staged when a rule of the policy says so for its allocation. The exec then holds addresses inside a slot
 // set (memory/slot_set.h); a launch copies the program's buffers in, replays, and copies out what the rule says the
 // graph writes. Offsets inside a buffer and operands that overlap keep their relation, because a buffer is staged as a
-// whole. Not staged: graphs with host operations or work on several devices (rule 4), and bindings whose buffers do not
-// have the recorded sizes, or overlap otherwise than recorded. A pointer inside a structure argument cannot be seen:
-// the rule promises that every access goes through an operand of its own.
+// whole. A copy never leaves its buffer. Not staged: graphs with host operations or work on several devices (rule 4),
+// and bindings whose buffers do not have the recorded sizes, or overlap otherwise than recorded. A pointer inside a
+// structure argument cannot be seen: the rule promises that every access goes through an operand of its own.
 //
 // Threads: plans are immutable. Units: bytes.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -21,13 +22,15 @@
 
 namespace graphpool {
 
+struct BufferRule;
+
 class StagePlan {
  public:
-  struct Buffer {
-    std::size_t bytes = 0;
-    bool copy_in = true;
-    bool copy_out = true;
-    std::size_t out_offset = 0, out_bytes = 0;
+  /// A range of a buffer that is copied, at the same offset in the program's memory and in the slot.
+  struct Copy {
+    std::uint32_t buffer;
+    std::size_t offset;
+    std::size_t bytes;
   };
 
   /// Null when nothing in the recording is staged.
@@ -38,22 +41,35 @@ class StagePlan {
 
   /// The binding with every staged operand moved into the slots.
   Binding translated(const Binding& binding, const SlotSet& slots) const;
+  /// The binding with every staged operand as its offset: equal for bindings that differ in the buffers only, and as
+  /// good as any of them for translated().
+  Binding canonical(const Binding& binding) const;
 
   hipError_t make_slots(std::unique_ptr<SlotSet>* slots) const;
 
-  /// The copies around a replay, enqueued in the program's stream. Adds the bytes copied to *bytes.
-  hipError_t copy_in(const std::vector<char*>& bases, const SlotSet& slots, hipStream_t stream,
-                     std::uint64_t* bytes) const;
-  hipError_t copy_out(const std::vector<char*>& bases, const SlotSet& slots, hipStream_t stream,
-                      std::uint64_t* bytes) const;
+  /// What a launch copies before and after the replay, and how much that is.
+  const std::vector<Copy>& copies_in() const noexcept { return copies_in_; }
+  const std::vector<Copy>& copies_out() const noexcept { return copies_out_; }
+  std::uint64_t copied_bytes() const noexcept;
 
+  /// The size of the graph's ring: the most that a rule of one of its buffers says.
+  std::size_t sets() const noexcept { return sets_; }
+  /// Launches are independent of each other: every rule says so, and all that the graph can write is staged (rule 3).
+  bool overlap() const noexcept { return overlap_; }
+  /// The rules say `overlap`, but the graph may write memory that is not staged, so its launches stay in order.
+  bool overlap_refused() const noexcept { return overlap_refused_; }
+
+  std::size_t buffers() const noexcept { return buffer_bytes_.size(); }
   /// Whether every address among the operands lies in a staged buffer, or is null.
   bool covers(const std::vector<Operation>& operations, const Binding& binding) const;
 
-  std::size_t buffers() const noexcept { return buffers_.size(); }
-  std::size_t bytes(std::size_t buffer) const noexcept { return buffers_[buffer].bytes; }
+  std::size_t bytes(std::size_t buffer) const noexcept { return buffer_bytes_[buffer]; }
   /// Whether the program may look at the buffer after a launch: all but those of role temp.
-  bool survives(std::size_t buffer) const noexcept { return buffers_[buffer].copy_in || buffers_[buffer].copy_out; }
+  bool survives(std::size_t buffer) const noexcept {
+    const auto of = [buffer](const Copy& copy) { return copy.buffer == buffer; };
+    return std::any_of(copies_in_.begin(), copies_in_.end(), of) ||
+           std::any_of(copies_out_.begin(), copies_out_.end(), of);
+  }
   int device() const noexcept { return device_; }
 
  private:
@@ -62,8 +78,13 @@ class StagePlan {
     std::uint32_t buffer;
     std::uint64_t offset;  ///< in the buffer
   };
-  std::vector<Buffer> buffers_;
+  void add_buffer(std::size_t bytes, const BufferRule& rule);
+
+  std::vector<std::size_t> buffer_bytes_;
+  std::vector<Copy> copies_in_, copies_out_;
   std::vector<Word> words_;  ///< in the order of their places
+  std::size_t sets_ = 1;
+  bool overlap_ = false, overlap_refused_ = false;
   int device_ = 0;
 };
 

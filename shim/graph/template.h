@@ -16,6 +16,7 @@
 #include "shim/graph/completion.h"
 #include "shim/graph/cost_model.h"
 #include "shim/graph/moved_operands.h"
+#include "shim/graph/slot_ring.h"
 #include "shim/graph/staging.h"
 
 namespace graphpool {
@@ -25,16 +26,14 @@ class VirtualExec;
 
 /// One exec and the binding baked into it. Owned by the template, or, tainted, by the virtual exec that holds it.
 struct Variant {
-  hipGraphExec_t exec = nullptr;
+  hipGraphExec_t exec = nullptr;      ///< null: staged
   hipGraph_t graph = nullptr;         ///< of our own, when the exec was made from one; else null
   std::vector<hipGraphNode_t> nodes;  ///< of that graph, one an operation
   Binding baked;
   int device = 0;                      ///< current when it was instantiated (rule 14)
   const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it
   LaunchMarks launches;
-  std::unique_ptr<SlotSet> slots;  ///< staged: the memory the exec works on
-  hipEvent_t done = nullptr;       ///< staged: recorded behind each launch
-  StreamKey done_on = 0;           ///< the stream it was last recorded on
+  std::unique_ptr<SlotRing> ring;  ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
   std::uint32_t patches = 0;
   std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made
   bool keep = true;                ///< false: for one use, or worn out by patches; goes when it is free
@@ -76,7 +75,9 @@ class Template {
   struct Statistics {
     std::uint64_t captures = 0, captures_avoided = 0, materialised = 0;
     std::uint64_t instantiates = 0, instantiates_avoided = 0, updates_avoided = 0;
-    std::uint64_t patched_nodes = 0, bytes_staged = 0;
+    std::uint64_t patched_nodes = 0;
+    RingCounts staged;
+    std::uint64_t ring_waits = 0, ring_timeouts = 0;  ///< launches that waited for a slot set on the CPU; in vain
     std::uint64_t bindings = 0, replaced = 0, evicted = 0;
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   } statistics;

@@ -42,7 +42,6 @@ Variant::~Variant() {
   const LastErrorScope last_error;
   if (exec != nullptr) static_cast<void>(next().hipGraphExecDestroy(exec));
   if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
-  if (done != nullptr) static_cast<void>(next().hipEventDestroy(done));
 }
 
 // --- what is kept ---
@@ -93,7 +92,8 @@ Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const V
   variant->last_used = ++clock_;
   Variant* const adopted = variant.get();
   kept_.push_back(adopted);
-  hold(*adopted, of.exec_bytes + (adopted->slots == nullptr ? 0 : adopted->slots->total_bytes()));
+  const SlotRing* const ring = adopted->ring.get();
+  hold(*adopted, ring == nullptr ? of.exec_bytes : ring->sets() * of.exec_bytes + ring->slot_bytes());
   of.variants.push_back(std::move(variant));
   ++of.statistics.instantiates;
   return adopted;
@@ -159,7 +159,7 @@ void Variants::device_reset(int device) noexcept {
     }
     variant->exec = nullptr;
     variant->graph = nullptr;
-    variant->done = nullptr;
+    if (variant->ring != nullptr) variant->ring->forget();
     static_cast<void>(remove(*variant->of, variant));
   }
 }
@@ -181,7 +181,7 @@ Variant* Variants::take_free(Template& of, const Binding& binding, int device, c
       variant->keep = false;
       continue;
     }
-    if (variant->owner != nullptr || variant->device != device || variant->slots != nullptr || variant->unsure ||
+    if (variant->owner != nullptr || variant->device != device || variant->ring != nullptr || variant->unsure ||
         !equal(variant->baked, binding))
       continue;
     if (!variant->launches.complete()) continue;
@@ -198,7 +198,7 @@ Variants::Candidate Variants::find_patchable(Template& of, const Binding& bindin
   Candidate best;
   for (const auto& held : of.variants) {
     Variant& variant = *held;
-    if (variant.owner != nullptr || variant.device != device || variant.graph == nullptr || variant.slots != nullptr ||
+    if (variant.owner != nullptr || variant.device != device || variant.graph == nullptr || variant.ring != nullptr ||
         !variant.keep)
       continue;
     const bool better =
@@ -237,7 +237,7 @@ Way Variants::decide(Template& of, const Binding& binding, int device, Candidate
   question.budget = settings_.patch_budget;
   question.spent_ns = of.spent_ns;
   question.last = of.last_way;
-  for (const auto& variant : of.variants) question.kept += variant->slots == nullptr && variant->keep ? 1 : 0;
+  for (const auto& variant : of.variants) question.kept += variant->ring == nullptr && variant->keep ? 1 : 0;
   *candidate = {};
   if (of.may_patch && (settings_.strategy == Strategy::kAuto || settings_.strategy == Strategy::kPatch))
     *candidate = find_patchable(of, binding, device);
@@ -322,6 +322,12 @@ hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const Nat
     served->way = Way::kStage;
     return hipSuccess;
   }
+  return obtain_unstaged(exec, binding, native, served);
+}
+
+hipError_t Variants::obtain_unstaged(VirtualExec& exec, const Binding& binding, const NativeVariant* native,
+                                     Served* served) {
+  Template& of = *exec.of;
   Candidate candidate;
   {
     const std::scoped_lock guard(lock_);
@@ -371,21 +377,16 @@ hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const Nat
 /// served without staging, which is always exact.
 hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant) {
   Template& of = *exec.of;
+  const StagePlan& plan = *of.plan;
   std::vector<char*> bases;
-  if (exec.device != of.plan->device() || !of.plan->locate(of.operations, binding, &bases)) return hipErrorInvalidValue;
-  const auto serve = [&](Variant* chosen) {
-    *variant = chosen;
-    const std::scoped_lock guard(exec.lock);
-    exec.bases = bases;
-  };
+  if (exec.device != plan.device() || !plan.locate(of.operations, binding, &bases)) return hipErrorInvalidValue;
+  Binding canonical = plan.canonical(binding);
   Variant* chosen = nullptr;
   {
     const std::scoped_lock guard(lock_);
     for (const auto& held : of.variants) {
       const bool usable = held->owner == &exec || (held->owner == nullptr && held->launches.complete());
-      if (held->slots == nullptr || !usable || outlived_memory(of, *held) ||
-          !equal(held->baked, of.plan->translated(binding, *held->slots)))
-        continue;
+      if (held->ring == nullptr || !usable || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
       chosen = held.get();
       chosen->owner = &exec;
       chosen->last_used = ++clock_;
@@ -394,22 +395,33 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, Va
       break;
     }
   }
-  if (chosen == nullptr) {
-    std::unique_ptr<SlotSet> slots;
-    std::unique_ptr<Variant> made;
-    const PrivateCalls private_calls;
-    const LastErrorScope last_error;
-    hipError_t result = of.plan->make_slots(&slots);
-    if (result == hipSuccess) result = build(of, of.plan->translated(binding, *slots), exec.device, &made);
-    if (result == hipSuccess) result = next().hipEventCreateWithFlags(&made->done, hipEventDisableTiming);
-    if (result != hipSuccess) {
-      log_warn("a staged graph is served without staging: no slots (%s)", next().hipGetErrorName(result));
-      return result;
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  hipError_t result = hipSuccess;
+  if (chosen != nullptr) {
+    RingCounts counts;
+    result = chosen->ring->bind(std::move(bases), &counts);
+    const std::scoped_lock guard(lock_);
+    of.statistics.staged += counts;
+    hold(*chosen, counts.execs * of.exec_bytes);
+    if (result != hipSuccess && exec.variant != chosen) chosen->owner = nullptr;
+  } else {
+    auto made = std::make_unique<Variant>();
+    made->memory_freed = memory_freed();
+    result = SlotRing::make(of.operations, plan, canonical, std::move(bases), settings_.patch_budget, &made->ring);
+    if (result == hipSuccess) {
+      made->device = exec.device;
+      made->baked = std::move(canonical);
+      chosen = adopt(of, std::move(made), &exec);
+      if (plan.overlap_refused())
+        log_warn("overlap has no effect on a staged graph that may also write memory no rule stages");
     }
-    made->slots = std::move(slots);
-    chosen = adopt(of, std::move(made), &exec);
   }
-  serve(chosen);
+  if (result != hipSuccess) {
+    log_warn("a staged graph is served without staging: no slots (%s)", next().hipGetErrorName(result));
+    return result;
+  }
+  *variant = chosen;
   return hipSuccess;
 }
 

@@ -19,6 +19,7 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -38,12 +39,13 @@ struct GraphSettings {
   bool reuse = true;
   Strategy strategy = Strategy::kAuto;
   std::size_t most_templates = 256;
-  std::size_t most_recording_bytes = 64 * kMiB;  ///< host memory of all recordings
-  std::size_t most_variants = 8;                 ///< of one template
-  std::size_t most_variant_bytes = 512 * kMiB;   ///< device memory of all variants, a device
-  std::uint32_t patch_budget = 1000;             ///< patches of one exec before it is replaced
-  bool track_operands = false;                   ///< for a report: which operands moved
-  Verify verify;                                 ///< matches that also take the real path
+  std::size_t most_recording_bytes = 64 * kMiB;                      ///< host memory of all recordings
+  std::size_t most_variants = 8;                                     ///< of one template
+  std::size_t most_variant_bytes = 512 * kMiB;                       ///< device memory of all variants, a device
+  std::uint32_t patch_budget = 1000;                                 ///< patches of one exec before it is replaced
+  bool track_operands = false;                                       ///< for a report: which operands moved
+  Verify verify;                                                     ///< matches that also take the real path
+  std::chrono::nanoseconds ring_timeout = std::chrono::seconds(30);  ///< longest wait for a free slot set
 };
 
 /// Device memory an exec of these operations is taken to hold.
@@ -65,6 +67,8 @@ class Variants {
   };
   /// The variant that serves this binding, owned by `exec`.
   hipError_t obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served);
+  /// The same over the program's own memory, whatever the rules say.
+  hipError_t obtain_unstaged(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served);
 
   /// An exec from a graph of our own.
   hipError_t build(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made);

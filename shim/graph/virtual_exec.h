@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "shim/graph/template.h"
 #include "shim/lock_rank.h"
@@ -24,7 +23,6 @@ class VirtualExec {
   RankedMutex<LockRank::kExecs> lock;   ///< the fields below and the choice of variant
   Way way = Way::kSame;                 ///< how the binding is served
   Binding binding;                      ///< the program's
-  std::vector<char*> bases;             ///< staged: the program's buffers
   std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
 };
 

@@ -123,7 +123,16 @@ void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
   json.key("patched_nodes").value(of.statistics.patched_nodes);
   json.key("execs_replaced").value(of.statistics.replaced);
   json.key("execs_evicted").value(of.statistics.evicted);
-  json.key("bytes_staged").value(of.statistics.bytes_staged);
+  json.key("bytes_staged").value(of.statistics.staged.bytes);
+  if (of.slot_sets != 0 || of.statistics.staged.launches != 0) {
+    json.key("staged_launches").value(of.statistics.staged.launches);
+    json.key("submissions").value(of.statistics.staged.submissions);
+    json.key("patched_copies").value(of.statistics.staged.patched);
+    json.key("ring_waits").value(of.statistics.ring_waits);
+    json.key("ring_timeouts").value(of.statistics.ring_timeouts);
+    json.key("slot_sets").value(std::uint64_t{of.slot_sets});
+    json.key("slot_bytes").value(std::uint64_t{of.slot_bytes});
+  }
   json.key("captures_verified").value(of.statistics.verified);
   json.key("launches_verified").value(of.statistics.launches_verified);
   json.key("differences").value(of.statistics.differences);
@@ -316,7 +325,7 @@ std::string report_text() {
   json.open_object();
   std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
   for (const Graphs::TemplateReport& of : graphs().templates()) {
-    bytes_staged += of.statistics.bytes_staged;
+    bytes_staged += of.statistics.staged.bytes;
     slots += of.slots;
     slot_bytes += of.slot_bytes;
   }

@@ -8,6 +8,7 @@ LIST is the JSON file that meson writes of all benchmarks (tests/bench/meson.bui
   counts   a HIP program on the CPU runtime: how often it calls what the runtime is asked to do, for each call of `per` in
            the native run, by the runtime's journal; what was staged, by the library's report
   alone    a program that measures by itself; its figures are taken as they are
+`against`: the first of the two runs is one under the library too, with these variables, in the place of a native run.
 A benchmark may say how many `runs` it needs, and with --quick `quick_runs`, and take `arguments` or `quick_arguments`.
 --json: one JSON object a benchmark, one a line. --quick: few runs. What is being run is said on stderr.
 """
@@ -45,10 +46,10 @@ def wall_time_ms(command, preload):
     return elapsed_ms
 
 
-def run_program(benchmark, preload, counted):
+def run_program(benchmark, preload, counted, variables='library_environment'):
     environment = dict(benchmark.get('environment', {}))
     if preload:
-        environment.update(benchmark.get('library_environment', {}))
+        environment.update(benchmark.get(variables, {}))
     done = runs.run(benchmark['command'], runtime=benchmark.get('runtime'), preload=preload, environment=environment,
                     journal=counted, report=counted and bool(preload))
     if done.code != 0:
@@ -56,13 +57,13 @@ def run_program(benchmark, preload, counted):
     return done
 
 
-def figures_of(benchmark, preload):
+def figures_of(benchmark, preload, variables='library_environment'):
     """One run: {figure: (unit, value)}."""
     if benchmark['kind'] == 'command':
         return {'wall time': ('ms', wall_time_ms(benchmark['command'], preload))}
     if benchmark['kind'] == 'counts':
         return counts_of(benchmark, preload)
-    lines = run_program(benchmark, preload, False).stdout.decode().splitlines()
+    lines = run_program(benchmark, preload, False, variables).stdout.decode().splitlines()
     figures = [json.loads(line) for line in lines if line.startswith('{')]
     return {figure['figure']: (figure['unit'], figure['value']) for figure in figures}
 
@@ -89,7 +90,7 @@ def measure(benchmark, library, count):
     for number in range(count):
         if benchmark['kind'] != 'command' or number == 0:
             progress(f'{name} {number + 1}/{count} ...')
-        native.append(figures_of(benchmark, ()))
+        native.append(figures_of(benchmark, (library,), 'against') if 'against' in benchmark else figures_of(benchmark, ()))
         pooled.append(figures_of(benchmark, (library,)))
     figures = {}
     for figure, (unit, _) in native[0].items():

@@ -1,6 +1,6 @@
 // faulty_runtime: stands between the library and the runtime and does one thing wrong, as a defective runtime would:
 //   FAULT=argument:N   from the Nth kernel launch on, one into a capture has 1000 added to its third argument
-//   FAULT=copy:N       the Nth copy between device memory arrives with its first byte changed
+//   FAULT=copy:N       the Nth time a copy node of an exec is given other ends, it is set to leave out the first bytes
 #include <dlfcn.h>
 #include <hip/hip_runtime_api.h>
 
@@ -44,14 +44,15 @@ __attribute__((visibility("default"))) hipError_t hipModuleLaunchKernel(
   return real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, wrong_params, extra);
 }
 
-__attribute__((visibility("default"))) hipError_t hipMemcpyAsync(void* dst, const void* src, size_t bytes,
-                                                                 hipMemcpyKind kind, hipStream_t stream) {
-  static const auto real = next<decltype(&hipMemcpyAsync)>("hipMemcpyAsync");
-  static const auto fill = next<decltype(&hipMemsetAsync)>("hipMemsetAsync");
+__attribute__((visibility("default"))) hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t exec,
+                                                                                    hipGraphNode_t node, void* dst,
+                                                                                    const void* src, size_t bytes,
+                                                                                    hipMemcpyKind kind) {
+  static const auto real = next<decltype(&hipGraphExecMemcpyNodeSetParams1D)>("hipGraphExecMemcpyNodeSetParams1D");
   static std::atomic<long> calls{0};
-  const hipError_t result = real(dst, src, bytes, kind, stream);
-  if (kind == hipMemcpyDeviceToDevice && strikes("copy", calls, false)) return fill(dst, 0xa5, 1, stream);
-  return result;
+  const std::size_t left_out = strikes("copy", calls, false) ? sizeof(int) : 0;
+  return real(exec, node, static_cast<char*>(dst) + left_out, static_cast<const char*>(src) + left_out,
+              bytes - left_out, kind);
 }
 
 }  // extern "C"

@@ -155,7 +155,7 @@ bool fails_now() {
 hipError_t injected_failure(const char* name) {
   hipError_t result = hipSuccess;
   for (Rule* rule : settings().failures) {
-    if (!names(*rule, name) || rule->calls.fetch_add(1) + 1 != rule->number) continue;
+    if (!names(*rule, name) || (rule->calls.fetch_add(1) + 1 != rule->number && rule->number != 0)) continue;
     if (rule->code >= 0) {
       result = static_cast<hipError_t>(rule->code);
     } else {

@@ -6,8 +6,9 @@
 //   CPUHIP_JOURNAL=file        one line a call, appended when it returns; %p stands for the process id. Columns with
 //                              blanks between: name, thread (1, 2 ... in the order of their first calls), device,
 //                              stream (handle or -), the stream's generation, result (number)
-//   CPUHIP_FAIL=name:n[:code]  the n-th call (from 1) of name returns code (default: hipErrorOutOfMemory if it is an
-//                              allocation, else hipErrorUnknown); name * counts all calls; commas between several
+//   CPUHIP_FAIL=name:n[:code]  the n-th call (from 1; 0: every call) of name returns code (default:
+//                              hipErrorOutOfMemory if it is an allocation, else hipErrorUnknown); name * counts all
+//                              calls; commas between several
 //   CPUHIP_COST=name:ns        busy time added to each call of name; * for every call; commas between several
 //   CPUHIP_VERSION=50221153    what hipRuntimeGetVersion answers; layouts and enumerators follow it (default: by the
 //                              library's SONAME)

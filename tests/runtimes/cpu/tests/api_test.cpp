@@ -64,11 +64,17 @@ TEST(DISABLED_Fail, AnyThird) {
   HIP_OK(hipInit(0));
 }
 
+TEST(DISABLED_Fail, Every) {
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(hipInit(0), hipErrorUnknown);
+  HIP_OK(hipDeviceSynchronize());
+}
+
 TEST(DISABLED_Fail, BadSetting) { (void)hipInit(0); }
 
 TEST(Failures, AreInjected) {
   EXPECT_EQ(run_child("DISABLED_Fail.Second", {{"CPUHIP_FAIL", "hipMalloc:2,hipDeviceSynchronize:1:719"}}), 0);
   EXPECT_EQ(run_child("DISABLED_Fail.AnyThird", {{"CPUHIP_FAIL", "*:3"}}), 0);
+  EXPECT_EQ(run_child("DISABLED_Fail.Every", {{"CPUHIP_FAIL", "hipInit:0"}}), 0);
   EXPECT_EQ(run_child("DISABLED_Fail.BadSetting", {{"CPUHIP_FAIL", "hipMalloc"}}), 128 + SIGABRT);
 }
 

@@ -1,0 +1,349 @@
+#include "shim/graph/slot_ring.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shim/capture/open_captures.h"
+#include "shim/graph/patch_table.h"
+#include "shim/graph/reissue.h"
+#include "shim/memory/freed_memory.h"
+#include "shim/memory/pool.h"
+#include "shim/memory/quirks.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+namespace {
+
+/// What nothing in the graph comes after, or `head` where the graph has no operation.
+std::vector<hipGraphNode_t> ends_of(const std::vector<Operation>& operations, const std::vector<hipGraphNode_t>& nodes,
+                                    const std::vector<hipGraphNode_t>& head) {
+  std::vector<bool> followed(operations.size(), false);
+  for (const Operation& operation : operations)
+    if (makes_node(operation.signature.kind))
+      for (const std::uint32_t index : operation.after) followed[index] = true;
+  std::vector<hipGraphNode_t> ends;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i] != nullptr && !followed[i]) ends.push_back(nodes[i]);
+  return ends.empty() ? head : ends;
+}
+
+struct Ends {
+  void* dst;
+  const void* src;
+};
+
+Ends ends_of_copy(const StagePlan::Copy& copy, bool in, const SlotSet& slots, const std::vector<char*>& bases) {
+  char* const slot = static_cast<char*>(slots.address(copy.buffer)) + copy.offset;
+  char* const program = bases[copy.buffer] + copy.offset;
+  return in ? Ends{slot, program} : Ends{program, slot};
+}
+
+}  // namespace
+
+SlotRing::SlotRing(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
+                   std::uint32_t patch_budget)
+    : operations_(operations),
+      plan_(plan),
+      canonical_(std::move(canonical)),
+      patch_budget_(patch_budget),
+      sets_(plan.sets()) {}
+
+hipError_t SlotRing::make(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
+                          std::vector<char*> bases, std::uint32_t patch_budget, std::unique_ptr<SlotRing>* ring) {
+  std::unique_ptr<SlotRing> made(new SlotRing(operations, plan, std::move(canonical), patch_budget));
+  for (Set& set : made->sets_) {
+    const hipError_t result = made->make_set(bases, set);
+    if (result != hipSuccess) return result;
+  }
+  made->bases_ = std::move(bases);
+  made->memory_freed_ = made->sets_.front().memory_freed;
+  *ring = std::move(made);
+  return hipSuccess;
+}
+
+SlotRing::~SlotRing() {
+  const LastErrorScope last_error;
+  for (Set& set : sets_) {
+    destroy(set.fused);
+    destroy(set.plain);
+    if (set.done != nullptr) static_cast<void>(next().hipEventDestroy(set.done));
+  }
+}
+
+void SlotRing::forget() noexcept {
+  for (Set& set : sets_) {
+    set.fused = {};
+    set.plain = {};
+    set.done = nullptr;
+  }
+}
+
+void SlotRing::destroy(Exec& exec) noexcept {
+  if (exec.exec != nullptr) static_cast<void>(next().hipGraphExecDestroy(exec.exec));
+  if (exec.graph != nullptr) static_cast<void>(next().hipGraphDestroy(exec.graph));
+  exec = {};
+}
+
+std::size_t SlotRing::slots() const noexcept { return sets_.size() * plan_.buffers(); }
+
+std::size_t SlotRing::slot_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const Set& set : sets_) bytes += set.slots->total_bytes();
+  return bytes;
+}
+
+// --- execs ---
+
+hipError_t SlotRing::make_set(const std::vector<char*>& bases, Set& set) {
+  hipError_t result = plan_.make_slots(&set.slots);
+  if (result != hipSuccess) return result;
+  const SavedDevice device;
+  device.set(plan_.device());
+  result = next().hipEventCreateWithFlags(&set.done, hipEventDisableTiming);
+  if (result != hipSuccess) {
+    set.done = nullptr;
+    return result;
+  }
+  if (counts_timeline()) set.timeline = Timeline::make(plan_.device());
+  return build_fused(set, bases);
+}
+
+hipError_t SlotRing::instantiate(Exec& exec) const {
+  const SavedDevice device;
+  device.set(plan_.device());
+  const hipError_t result = pool().retry_after_trim(
+      plan_.device(), [&] { return next().hipGraphInstantiate(&exec.exec, exec.graph, nullptr, nullptr, 0); });
+  if (result != hipSuccess) exec.exec = nullptr;
+  return result;
+}
+
+hipError_t SlotRing::build_fused(Set& set, const std::vector<char*>& bases) {
+  Exec made;
+  const std::uint64_t freed = memory_freed();
+  std::vector<hipGraphNode_t> copies, nodes, tail;
+  // One behind the other: a graph that is one list stays one, which runtimes launch faster.
+  const auto add = [&](const std::vector<StagePlan::Copy>& all, bool in) {
+    for (const StagePlan::Copy& copy : all) {
+      const Ends ends = ends_of_copy(copy, in, *set.slots, bases);
+      hipGraphNode_t node = nullptr;
+      const hipError_t result = next().hipGraphAddMemcpyNode1D(&node, made.graph, tail.data(), tail.size(), ends.dst,
+                                                               ends.src, copy.bytes, hipMemcpyDeviceToDevice);
+      if (result != hipSuccess) return result;
+      copies.push_back(node);
+      tail.assign(1, node);
+    }
+    return hipSuccess;
+  };
+  const SavedDevice device;
+  device.set(plan_.device());
+  hipError_t result = next().hipGraphCreate(&made.graph, 0);
+  if (result != hipSuccess) return result;
+  result = add(plan_.copies_in(), true);
+  if (result == hipSuccess)
+    result = add_all_to_graph(operations_, plan_.translated(canonical_, *set.slots), made.graph, tail, &nodes);
+  if (result == hipSuccess) {
+    tail = ends_of(operations_, nodes, tail);
+    result = add(plan_.copies_out(), false);
+  }
+  const bool needs_event = !plan_.overlap() || set.timeline == nullptr;
+  if (result == hipSuccess && needs_event) {
+    hipGraphNode_t node = nullptr;
+    result = next().hipGraphAddEventRecordNode(&node, made.graph, tail.data(), tail.size(), set.done);
+  }
+  if (result == hipSuccess) result = instantiate(made);
+  if (result != hipSuccess) {
+    destroy(made);
+    return result;
+  }
+  set.fused = made;
+  set.copies = std::move(copies);
+  set.bases = bases;
+  set.memory_freed = freed;
+  set.serves = true;
+  set.done_in_graph = needs_event;
+  set.patches = 0;
+  return hipSuccess;
+}
+
+hipError_t SlotRing::build_plain(Set& set) {
+  Exec made;
+  std::vector<hipGraphNode_t> nodes;
+  hipError_t result = build_graph(operations_, plan_.translated(canonical_, *set.slots), &made.graph, &nodes);
+  if (result == hipSuccess) result = instantiate(made);
+  if (result != hipSuccess)
+    destroy(made);
+  else
+    set.plain = made;
+  return result;
+}
+
+hipError_t SlotRing::patch(Set& set, const std::vector<char*>& bases, RingCounts* counts) {
+  const SavedDevice device;
+  device.set(plan_.device());
+  const std::uint64_t freed = memory_freed();
+  auto node = set.copies.begin();
+  for (const bool in : {true, false})
+    for (const StagePlan::Copy& copy : in ? plan_.copies_in() : plan_.copies_out()) {
+      const hipGraphNode_t at = *node++;
+      if (bases[copy.buffer] == set.bases[copy.buffer] && set.memory_freed == freed) continue;
+      const Ends ends = ends_of_copy(copy, in, *set.slots, bases);
+      const hipError_t result = next().hipGraphExecMemcpyNodeSetParams1D(set.fused.exec, at, ends.dst, ends.src,
+                                                                         copy.bytes, hipMemcpyDeviceToDevice);
+      if (result != hipSuccess) return result;
+      ++set.patches;
+      ++counts->patched;
+    }
+  set.bases = bases;
+  set.memory_freed = freed;
+  return hipSuccess;
+}
+
+/// Whether the set's fused exec works on these buffers as they are now.
+bool SlotRing::has(const Set& set, const std::vector<char*>& bases) noexcept {
+  return set.fused.exec != nullptr && set.bases == bases && set.memory_freed == memory_freed();
+}
+
+/// Whether it does, or may be given them now.
+bool SlotRing::follows(const Set& set, const std::vector<char*>& bases) const {
+  return has(set, bases) ||
+         (set.fused.exec != nullptr && patch_is_exact(NodeClass::kDeviceCopy, runtime_version()) && complete(set));
+}
+
+hipError_t SlotRing::follow(Set& set, const std::vector<char*>& bases, RingCounts* counts) {
+  const bool worn = set.patches + set.copies.size() > patch_budget_;
+  hipError_t result = worn ? hipErrorUnknown : patch(set, bases, counts);
+  if (result == hipSuccess) return result;
+  destroy(set.fused);  // half patched, or to be replaced
+  ++counts->execs;
+  if (worn) result = build_fused(set, bases);
+  return result == hipSuccess || set.plain.exec != nullptr ? hipSuccess : build_plain(set);
+}
+
+hipError_t SlotRing::bind(std::vector<char*> bases, RingCounts* counts) {
+  const std::uint64_t freed = memory_freed();
+  if (bases == bases_ && memory_freed_ == freed) return hipSuccess;
+  const LastErrorScope last_error;
+  std::vector<bool> patched;
+  for (Set& set : sets_) {
+    patched.push_back(follows(set, bases));
+    if (patched.back() || set.plain.exec != nullptr) continue;
+    ++counts->execs;
+    const hipError_t result = build_plain(set);
+    if (result != hipSuccess) return result;
+  }
+  hipError_t result = hipSuccess;
+  for (std::size_t i = 0; i < sets_.size() && result == hipSuccess; ++i)
+    if (patched[i] && !has(sets_[i], bases)) result = follow(sets_[i], bases, counts);
+  if (result == hipSuccess) {
+    bases_ = std::move(bases);
+    memory_freed_ = freed;
+  }
+  for (Set& set : sets_) set.serves = has(set, bases_);
+  return result;
+}
+
+// --- launches ---
+
+/// Whether the set's last launch is known to be complete. Never waits.
+bool SlotRing::complete(const Set& set) const {
+  if (set.last_on == 0) return true;
+  if (set.timeline != nullptr) return set.timeline->reached();
+  if (launch_waited_for(*set.state, plan_.device(), set.number)) return true;
+  // Asking for an event whose stream is capturing would invalidate the capture.
+  if (!set.recorded || captures_open()) return false;
+  const LastErrorScope last_error;
+  return next().hipEventQuery(set.done) == hipSuccess;
+}
+
+/// Orders the stream behind the last launch of a set.
+hipError_t SlotRing::order(const Set* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
+                           bool* busy) const {
+  if (before == nullptr || before->last_on == 0) return hipSuccess;
+  if (before->last_on == key && stream_lives(*before->state)) return hipSuccess;
+  if (complete(*before)) return hipSuccess;
+  if (plan_.overlap() && !on_device) {
+    *busy = true;
+    return hipSuccess;
+  }
+  if (!before->recorded) {
+    // It has no event, or that failed. Behind what its stream has now is behind it too; but a stream of a thread's own
+    // is another one here, and one that is gone has no name any more: then only time can tell.
+    const LastErrorScope last_error;
+    const bool same = before->last_stream != hipStreamPerThread && stream_lives(*before->state);
+    if (!same || next().hipEventRecord(before->done, before->last_stream) != hipSuccess) {
+      *busy = !on_device;
+      return hipSuccess;
+    }
+  }
+  ++counts->submissions;
+  return next().hipStreamWaitEvent(stream, before->done, 0);
+}
+
+hipError_t SlotRing::copy(const Set& set, const std::vector<StagePlan::Copy>& copies, bool in, hipStream_t stream,
+                          RingCounts* counts) const {
+  for (const StagePlan::Copy& each : copies) {
+    const Ends ends = ends_of_copy(each, in, *set.slots, bases_);
+    const hipError_t result = next().hipMemcpyAsync(ends.dst, ends.src, each.bytes, hipMemcpyDeviceToDevice, stream);
+    if (result != hipSuccess) return result;
+    counts->bytes += each.bytes;
+    ++counts->submissions;
+  }
+  return hipSuccess;
+}
+
+hipError_t SlotRing::launch(StreamKey key, hipStream_t stream, std::uint64_t number, NativeLaunch native,
+                            bool on_device, RingCounts* counts, bool* busy) {
+  Set& set = sets_[next_];
+  hipError_t result = order(plan_.overlap() ? &set : last_, key, stream, on_device, counts, busy);
+  if (result != hipSuccess || *busy) return result;
+  if (set.serves) {
+    result = native(set.fused.exec);
+    if (result != hipSuccess) return result;
+    ++counts->submissions;
+    counts->bytes += plan_.copied_bytes();
+    launched(set, key, stream, number, true, counts);
+    return result;
+  }
+  if (set.plain.exec == nullptr) return hipErrorOutOfMemory;  // bind() has said so
+  result = copy(set, plan_.copies_in(), true, stream, counts);
+  if (result == hipSuccess) result = native(set.plain.exec);
+  if (result == hipSuccess) {
+    ++counts->submissions;
+    result = copy(set, plan_.copies_out(), false, stream, counts);
+  }
+  launched(set, key, stream, number, false, counts);  // failed in the middle too: the set was touched
+  return result;
+}
+
+void SlotRing::order_behind_last(StreamKey key, hipStream_t stream) {
+  RingCounts counts;
+  bool busy = false;
+  static_cast<void>(order(last_, key, stream, true, &counts, &busy));
+}
+
+/// What a launch leaves behind for those that follow.
+void SlotRing::launched(Set& set, StreamKey key, hipStream_t stream, std::uint64_t number, bool fused,
+                        RingCounts* counts) {
+  ++counts->launches;
+  if (set.timeline != nullptr) {
+    if (set.timeline->advance(stream))
+      ++counts->submissions;
+    else
+      set.timeline.reset();  // this runtime does not write values: events only
+  }
+  set.recorded = fused && set.done_in_graph;
+  if (!set.recorded && (!plan_.overlap() || set.timeline == nullptr)) {
+    const LastErrorScope last_error;
+    set.recorded = next().hipEventRecord(set.done, stream) == hipSuccess;
+    ++counts->submissions;
+  }
+  if (set.last_on != key || !stream_lives(*set.state)) set.state = stream_state(key);
+  set.last_on = key;
+  set.last_stream = stream;
+  set.number = number;
+  last_ = &set;
+  next_ = (next_ + 1) % sets_.size();
+}
+
+}  // namespace graphpool

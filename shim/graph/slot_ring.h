@@ -1,0 +1,151 @@
+// slot_ring.h: N slot sets and N execs for one graph: launch i works on set i mod N.
+//
+// Why: a slot set serves one launch at a time. With one set a staged launch comes behind the launch before it; with
+// more, launches that a rule declares independent (`overlap`) run at the same time, and a set whose launch is complete
+// can be given the program's new buffers while another one works.
+//
+// The life of a ring: make() at the program's instantiate -> bind() there and at each update, with the buffers the
+// program has now -> launch() -> gone with its variant. All execs exist when make() and bind() return (rule 15).
+//
+// One set has one or two execs over the same slots:
+//   fused  the copies in, the graph's operations, the copies out and the event behind them: a launch is one submission.
+//          The program's buffers are baked in. When they moved and the set's last launch is complete, the copy nodes
+//          are patched, where the runtime is known to update them correctly (rule 9). The same when memory was really
+//          freed since: a copy node may hold on to the allocation it was made with (memory/freed_memory.h).
+//   plain  the operations alone; a launch enqueues the copies around it. Made when the buffers moved and the fused exec
+//          cannot follow: its launch may still run, or the runtime is not known to update copies.
+//
+// When is a set free? A launch of a ring with more than one set, or with overlap, raises the set's timeline
+// (memory/timeline.h; rule 19: others do not); one atomic load tells. Otherwise:
+//   - same stream as the set's last launch: the stream orders them;
+//   - launches that are ordered anyway (rule 3): the stream waits for the event of the launch before, recorded with it;
+//   - independent launches are never made to wait for each other on the device: they could wait for each other in
+//   truth.
+//     launch() says busy, and its caller waits with back-off, up to the policy's time-out.
+//
+// What is enqueued for a launch (rule 19: events and values included) is enqueued before launch() returns, so before
+// any wait of the program. Copies are enqueued in the program's stream, never earlier elsewhere (rule 3).
+//
+// Errors: HIP's. Threads: one at a time (the lock of the virtual exec that owns the ring). Units: bytes.
+// Not here: what is copied (staging.h), who waits and for how long (graphs.cpp).
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shim/capture/operation.h"
+#include "shim/function_ref.h"
+#include "shim/graph/completion.h"
+#include "shim/graph/staging.h"
+#include "shim/memory/slot_set.h"
+#include "shim/memory/timeline.h"
+
+namespace graphpool {
+
+/// What launches through a ring did.
+struct RingCounts {
+  std::uint64_t launches = 0;
+  std::uint64_t submissions = 0;  ///< operations enqueued for them
+  std::uint64_t bytes = 0;        ///< copied in and out
+  std::uint64_t patched = 0;      ///< copy nodes given other buffers
+  std::uint64_t execs = 0;        ///< made after the ring was
+
+  RingCounts& operator+=(const RingCounts& more) noexcept {
+    launches += more.launches;
+    submissions += more.submissions;
+    bytes += more.bytes;
+    patched += more.patched;
+    execs += more.execs;
+    return *this;
+  }
+};
+
+class SlotRing {
+ public:
+  using NativeLaunch = FunctionRef<hipError_t(hipGraphExec_t exec)>;
+
+  /// As many sets as the plan says, for the binding `canonical` (StagePlan::canonical) over these buffers of the
+  /// program. `operations` and `plan` are the template's. `patch_budget`: patched nodes before an exec is replaced.
+  static hipError_t make(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
+                         std::vector<char*> bases, std::uint32_t patch_budget, std::unique_ptr<SlotRing>* ring);
+  ~SlotRing();
+  SlotRing(const SlotRing&) = delete;
+  SlotRing& operator=(const SlotRing&) = delete;
+
+  /// The program's buffers are these from now on: every set can serve them when this returns hipSuccess. Launches in
+  /// flight keep theirs. An error leaves the launches with the buffers they had, as far as memory allows.
+  hipError_t bind(std::vector<char*> bases, RingCounts* counts);
+
+  /// Launches the next set on the stream, by `native`. *busy: nothing was enqueued, because the set may still work for
+  /// an independent launch; with `on_device` the stream is made to wait for that one.
+  hipError_t launch(StreamKey key, hipStream_t stream, std::uint64_t number, NativeLaunch native, bool on_device,
+                    RingCounts* counts, bool* busy);
+
+  /// Makes the stream wait for the last launch, where it has not to be waited for otherwise.
+  void order_behind_last(StreamKey key, hipStream_t stream);
+
+  /// The program's buffers.
+  const std::vector<char*>& bases() const noexcept { return bases_; }
+  std::size_t sets() const noexcept { return sets_.size(); }
+  std::size_t slots() const noexcept;
+  std::size_t slot_bytes() const noexcept;
+  /// The device has been reset: what the runtime made on it is gone, and is not to be destroyed.
+  void forget() noexcept;
+
+ private:
+  struct Exec {
+    hipGraph_t graph = nullptr;
+    hipGraphExec_t exec = nullptr;
+  };
+  struct Set {
+    std::unique_ptr<SlotSet> slots;
+    std::unique_ptr<Timeline> timeline;  ///< null: not needed, or the runtime has none
+    hipEvent_t done = nullptr;           ///< behind the last launch
+    bool done_in_graph = false;          ///< a node of `fused` records it
+    bool recorded = false;               ///< it stands for the last launch
+    StreamKey last_on = 0;               ///< the stream of the last launch; 0: there was none
+    hipStream_t last_stream = nullptr;
+    std::shared_ptr<StreamState> state;  ///< its
+    std::uint64_t number = 0;  ///< of the last launch
+    Exec fused, plain;
+    std::vector<hipGraphNode_t> copies;  ///< of `fused`: those in, then those out, in the order of the plan
+    std::vector<char*> bases;            ///< baked into `fused`
+    std::uint64_t memory_freed = 0;      ///< memory_freed() before they were: copy nodes may hold on to allocations
+    bool serves = false;                 ///< `fused` has the program's present buffers
+    std::uint32_t patches = 0;
+  };
+
+  SlotRing(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
+           std::uint32_t patch_budget);
+  hipError_t make_set(const std::vector<char*>& bases, Set& set);
+  hipError_t build_fused(Set& set, const std::vector<char*>& bases);
+  hipError_t build_plain(Set& set);
+  static bool has(const Set& set, const std::vector<char*>& bases) noexcept;
+  bool follows(const Set& set, const std::vector<char*>& bases) const;
+  hipError_t follow(Set& set, const std::vector<char*>& bases, RingCounts* counts);
+  hipError_t patch(Set& set, const std::vector<char*>& bases, RingCounts* counts);
+  hipError_t instantiate(Exec& exec) const;
+  hipError_t copy(const Set& set, const std::vector<StagePlan::Copy>& copies, bool in, hipStream_t stream,
+                  RingCounts* counts) const;
+  hipError_t order(const Set* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
+                   bool* busy) const;
+  void launched(Set& set, StreamKey key, hipStream_t stream, std::uint64_t number, bool fused, RingCounts* counts);
+  bool complete(const Set& set) const;
+  bool counts_timeline() const noexcept { return sets_.size() > 1 || plan_.overlap(); }
+  static void destroy(Exec& exec) noexcept;
+
+  const std::vector<Operation>& operations_;
+  const StagePlan& plan_;
+  const Binding canonical_;
+  const std::uint32_t patch_budget_;
+  std::vector<Set> sets_;
+  std::vector<char*> bases_;
+  std::uint64_t memory_freed_ = 0;  ///< memory_freed() when they were bound
+  std::size_t next_ = 0;            ///< the set of the next launch
+  Set* last_ = nullptr;             ///< the set of the last launch
+};
+
+}  // namespace graphpool

@@ -1,0 +1,708 @@
+// Staged graphs, whatever the size of their ring: the bytes of a native run. The policy is rings.toml; the environment
+// says how many slot sets (GRAPHPOOL_GRAPH_SLOTS), whether launches are independent (GRAPHPOOL_GRAPH_OVERLAP), and what
+// the runtime is like. What a test expects of the journal it expects only under the library.
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "../graphs/captures.h"
+
+namespace captures {
+namespace {
+
+constexpr int kInOut = 100, kIn = 200, kOut = 300, kFull = 400, kTemp = 500, kRange = 4000;  // ints, see rings.toml
+
+const char* said(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? "" : text;
+}
+int sets() { return std::max(1, std::atoi(said("GRAPHPOOL_GRAPH_SLOTS"))); }
+bool overlap() { return std::string(said("GRAPHPOOL_GRAPH_OVERLAP")) == "true"; }
+/// Whether launches of one exec are in order: natively that is the runtime's choice, the library keeps it (rule 3).
+bool launches_in_order() { return under_library() ? !overlap() : std::string(said("CPUHIP_EXEC_ORDER")) != "overlap"; }
+/// Whether the runtime updates copy nodes correctly (rule 9).
+bool copies_patched() { return said("CPUHIP_VERSION")[0] != '6'; }
+
+void pause_shortly() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+/// Device memory of so many ints, all of one value.
+class Memory {
+ public:
+  explicit Memory(int count, int value = 0) : count_(count) {
+    EXPECT_EQ(hipSuccess, hipMalloc(reinterpret_cast<void**>(&at_), bytes()));
+    fill(value);
+  }
+  ~Memory() { EXPECT_EQ(hipSuccess, hipFree(at_)); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  int* get() const { return at_; }
+  std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(int); }
+  void fill(int value) {
+    const std::vector<int> host(static_cast<std::size_t>(count_), value);
+    EXPECT_EQ(hipSuccess, hipMemcpy(at_, host.data(), bytes(), hipMemcpyHostToDevice));
+  }
+  std::vector<int> ints() const {
+    std::vector<int> host(static_cast<std::size_t>(count_));
+    EXPECT_EQ(hipSuccess, hipMemcpy(host.data(), at_, bytes(), hipMemcpyDeviceToHost));
+    return host;
+  }
+  /// Every element, which all must be equal.
+  int value() const {
+    const std::vector<int> host = ints();
+    for (const int element : host) EXPECT_EQ(host[0], element);
+    return host[0];
+  }
+
+ private:
+  const int count_;
+  int* at_ = nullptr;
+};
+
+/// Work of a stream that does not end before the test opens the gate.
+class Gate {
+ public:
+  Gate() {
+    EXPECT_EQ(hipSuccess, hipHostMalloc(reinterpret_cast<void**>(&flag_), sizeof(int), 0));
+    *flag_ = 0;
+  }
+  ~Gate() {
+    open();
+    EXPECT_EQ(hipSuccess, hipDeviceSynchronize());
+    EXPECT_EQ(hipSuccess, hipHostFree(flag_));
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  void close(hipStream_t stream) { EXPECT_EQ(hipSuccess, kernels().spin(stream, flag_)); }
+  void open() { __atomic_store_n(flag_, 1, __ATOMIC_RELEASE); }
+  int* flag() const { return flag_; }
+
+ private:
+  int* flag_ = nullptr;
+};
+
+/// A stream that does not wait for the null stream, which the library's copies of this file's own checks use.
+class FreeStream {
+ public:
+  FreeStream() { EXPECT_EQ(hipSuccess, hipStreamCreateWithFlags(&at_, hipStreamNonBlocking)); }
+  ~FreeStream() { EXPECT_EQ(hipSuccess, hipStreamDestroy(at_)); }
+  FreeStream(const FreeStream&) = delete;
+  FreeStream& operator=(const FreeStream&) = delete;
+  operator hipStream_t() const { return at_; }  // NOLINT: stands for the handle
+
+ private:
+  hipStream_t at_ = nullptr;
+};
+
+bool idle_soon(hipStream_t stream) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (hipStreamQuery(stream) == hipErrorNotReady) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+class Exec {
+ public:
+  explicit Exec(hipGraph_t graph) {
+    EXPECT_EQ(hipSuccess, hipGraphInstantiate(&at_, graph, nullptr, nullptr, 0));
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+  }
+  ~Exec() { destroy(); }
+  Exec(const Exec&) = delete;
+  Exec& operator=(const Exec&) = delete;
+  operator hipGraphExec_t() const { return at_; }  // NOLINT: stands for the handle
+
+  void update(hipGraph_t graph) const {
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult result;
+    EXPECT_EQ(hipSuccess, hipGraphExecUpdate(at_, graph, &node, &result));
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+  }
+  void destroy() {
+    if (at_ != nullptr) {
+      EXPECT_EQ(hipSuccess, hipGraphExecDestroy(at_));
+    }
+    at_ = nullptr;
+  }
+
+ private:
+  hipGraphExec_t at_ = nullptr;
+};
+
+hipGraph_t mixing(hipStream_t stream, const Memory& memory, int constant) {
+  return capture(stream, [&] { OK(kernels().mix(stream, memory.get(), kInOut, constant)); });
+}
+
+/// Sets `out` to `in`, element by element: a graph whose launches do not depend on each other.
+hipGraph_t copying(hipStream_t stream, const Memory& out, const Memory& in) {
+  return capture(stream, [&] {
+    OK(hipMemsetAsync(out.get(), 0, out.bytes(), stream));
+    OK(kernels().join(stream, out.get(), in.get(), kIn));
+  });
+}
+
+/// What the program enqueues or makes of its own accord is counted too, so tests count around launches only.
+Since stream_calls() {
+  return Since({"hipGraphLaunch",
+                "hipMemcpyAsync",
+                "hipEventRecord",
+                "hipStreamWaitEvent",
+                "hipStreamWriteValue64",
+                "hipStreamWaitValue64",
+                "hipStreamWaitValue32",
+                "hipEventQuery",
+                "hipStreamQuery",
+                "hipStreamSynchronize",
+                "hipDeviceSynchronize",
+                "hipEventSynchronize",
+                "hipGraphInstantiate",
+                "hipMalloc",
+                "hipMemMap",
+                "hipFree",
+                "hipGraphExecMemcpyNodeSetParams1D",
+                "hipGraphExecKernelNodeSetParams",
+                "hipEventCreateWithFlags",
+                "hipMemcpy"});
+}
+
+// --- right bytes, whatever moves ---
+
+TEST(Rings, buffers_that_move_every_step_on_several_streams) {
+  const Stream streams[3];
+  hipEvent_t done;
+  OK(hipEventCreateWithFlags(&done, hipEventDisableTiming));
+  auto memory = std::make_unique<Memory>(kInOut, 7);
+  std::unique_ptr<Memory> keep[4];
+  std::unique_ptr<Exec> exec;
+  int value = 7;
+  for (int i = 0; i < 24; ++i) {
+    const hipStream_t stream = streams[i % 3];
+    // The value goes on in other memory; the old one stays in use for a while, so that addresses really change.
+    auto moved = std::make_unique<Memory>(kInOut, -1);
+    OK(hipStreamWaitEvent(stream, done, 0));
+    OK(hipMemcpyAsync(moved->get(), memory->get(), memory->bytes(), hipMemcpyDeviceToDevice, stream));
+    keep[i % 4] = std::move(memory);
+    memory = std::move(moved);
+    const hipGraph_t graph = mixing(stream, *memory, 3);
+    if (exec == nullptr)
+      exec = std::make_unique<Exec>(graph);
+    else
+      exec->update(graph);
+    OK(hipGraphLaunch(*exec, stream));
+    OK(hipEventRecord(done, stream));
+    value = mixed(value, 3);
+  }
+  OK(hipDeviceSynchronize());
+  EXPECT_EQ(value, memory->value());
+  OK(hipEventDestroy(done));
+}
+
+TEST(Rings, every_role_leaves_what_the_graph_leaves) {
+  const Stream s;
+  for (int i = 0; i < 6; ++i) {
+    Memory inout(kInOut, i), in(kIn, 10 + i), out(kOut, 20 + i), full(kFull, 30 + i), temp(kTemp, 40);
+    step(s, [&] {
+      OK(hipMemsetAsync(temp.get(), 0, temp.bytes(), s));
+      OK(kernels().join(s, temp.get(), in.get(), kIn));  // temp = in
+      OK(kernels().join(s, inout.get(), temp.get(), kInOut));
+      OK(kernels().mix(s, out.get() + 100, 100, 5));  // only these of it
+      OK(hipMemsetAsync(full.get(), 0, full.bytes(), s));
+      OK(kernels().join(s, full.get(), in.get(), kIn));
+    });
+    EXPECT_EQ(i * 17 + 10 + i, inout.value());
+    EXPECT_EQ(10 + i, in.value());
+    const std::vector<int> outs = out.ints(), fulls = full.ints();
+    for (int k = 0; k < kOut; ++k)
+      EXPECT_EQ(k >= 100 && k < 200 ? mixed(20 + i, 5) : 20 + i, outs[static_cast<std::size_t>(k)]) << k;
+    for (int k = 0; k < kFull; ++k) EXPECT_EQ(k < kIn ? 10 + i : 0, fulls[static_cast<std::size_t>(k)]) << k;
+  }
+}
+
+TEST(Rings, operands_that_overlap_in_one_buffer_keep_their_relation) {
+  const Stream s;
+  for (int i = 0; i < 5; ++i) {
+    Memory memory(kInOut, 1 + i);
+    step(s, [&] {
+      // The second half from the first, the first from both: one buffer, four operands.
+      OK(kernels().mix(s, memory.get(), 50, i));
+      OK(kernels().join(s, memory.get() + 50, memory.get(), 50));
+      OK(kernels().join(s, memory.get() + 10, memory.get() + 60, 40));
+      OK(hipMemcpyAsync(memory.get() + 90, memory.get(), 5 * sizeof(int), hipMemcpyDeviceToDevice, s));
+    });
+    const int first = mixed(1 + i, i), second = (1 + i) * 17 + first;
+    const std::vector<int> ints = memory.ints();
+    for (std::size_t k = 0; k < kInOut; ++k)
+      EXPECT_EQ(k < 10 ? first : k < 50 ? first * 17 + second : k >= 90 && k < 95 ? first : second, ints[k]) << k;
+  }
+}
+
+TEST(Rings, a_copy_of_a_whole_buffer_stays_inside_the_allocation) {
+  const Stream s;
+  for (const std::size_t bytes : {4097u, 4098u, 4099u}) {
+    char* memory = nullptr;
+    OK(hipMalloc(reinterpret_cast<void**>(&memory), bytes));
+    OK(hipMemset(memory, 1, bytes));
+    for (int i = 0; i < 3; ++i) step(s, [&] { OK(hipMemsetAsync(memory + bytes - 3, 5 + i, 3, s)); });
+    std::vector<char> host(bytes);
+    OK(hipMemcpy(host.data(), memory, bytes, hipMemcpyDeviceToHost));
+    for (std::size_t k = 0; k < bytes; ++k) EXPECT_EQ(k < bytes - 3 ? 1 : 7, host[k]) << k;
+    OK(hipFree(memory));
+  }
+}
+
+TEST(Rings, streams_that_are_destroyed_between_launches) {
+  const Stream origin;
+  Memory memory(kInOut, 2);
+  const Exec exec(mixing(origin, memory, 9));
+  int value = 2;
+  for (int i = 0; i < 12; ++i) {
+    const Stream stream;
+    OK(hipGraphLaunch(exec, stream));
+    if (i % 3 == 0) OK(hipStreamSynchronize(stream));
+    value = mixed(value, 9);
+  }
+  OK(hipDeviceSynchronize());
+  EXPECT_EQ(value, memory.value());
+}
+
+TEST(Rings, an_exec_launched_by_two_threads) {
+  if (!launches_in_order()) GTEST_SKIP() << "this runtime adds no order";
+  Memory memory(kInOut, 1);
+  std::unique_ptr<Exec> exec;
+  {
+    const Stream origin;
+    exec = std::make_unique<Exec>(mixing(origin, memory, 4));
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      const Stream stream;
+      for (int i = 0; i < 50; ++i) OK(hipGraphLaunch(*exec, stream));
+      OK(hipStreamSynchronize(stream));
+    });
+  for (std::thread& thread : threads) thread.join();
+  int value = 1;
+  for (int i = 0; i < 100; ++i) value = mixed(value, 4);
+  EXPECT_EQ(value, memory.value());
+}
+
+TEST(Rings, two_threads_with_execs_of_one_graph) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([t] {
+      const FreeStream stream;
+      int* memory = nullptr;
+      OK(hipMalloc(reinterpret_cast<void**>(&memory), kInOut * sizeof(int)));
+      OK(hipMemsetAsync(memory, 0, kInOut * sizeof(int), stream));
+      int value = 0;
+      for (int i = 0; i < 20; ++i) {
+        hipGraph_t graph;
+        hipGraphExec_t exec;
+        OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+        OK(kernels().mix(stream, memory, kInOut, t + 1));
+        OK(hipStreamEndCapture(stream, &graph));
+        OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+        for (int k = 0; k < 3; ++k) {
+          OK(hipGraphLaunch(exec, stream));
+          value = mixed(value, t + 1);
+        }
+        OK(hipGraphExecDestroy(exec));
+        OK(hipGraphDestroy(graph));
+      }
+      std::vector<int> host(kInOut);
+      OK(hipMemcpyAsync(host.data(), memory, kInOut * sizeof(int), hipMemcpyDeviceToHost, stream));
+      EXPECT_TRUE(idle_soon(stream));
+      EXPECT_EQ(value, host[0]);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Rings, a_launch_while_another_thread_captures) {
+  const Stream s, t;
+  Memory memory(kInOut, 3), other(kInOut, 1);
+  const Exec exec(mixing(s, memory, 6));
+  int value = 3;
+  const hipGraph_t graph = capture(t, [&] {
+    OK(kernels().mix(t, other.get(), kInOut, 1));
+    for (int i = 0; i < 2 * sets() + 1; ++i) {
+      OK(hipGraphLaunch(exec, s));
+      value = mixed(value, 6);
+    }
+    OK(kernels().mix(t, other.get(), kInOut, 2));
+  });
+  OK(hipGraphDestroy(graph));
+  OK(hipStreamSynchronize(s));
+  EXPECT_EQ(value, memory.value());
+}
+
+// --- the rules ---
+
+TEST(Rings, rule_03_launches_of_one_exec_stay_in_order) {
+  if (!launches_in_order()) GTEST_SKIP() << "launches are independent here";
+  const FreeStream s, t;
+  Memory memory(kInOut, 5);
+  const Exec exec(mixing(s, memory, 2));
+  Gate gate;
+  gate.close(s);
+  int value = 5;
+  for (int i = 0; i < 2 * sets() + 2; ++i) {
+    OK(hipGraphLaunch(exec, i % 2 == 0 ? s : t));
+    value = mixed(value, 2);
+  }
+  pause_shortly();
+  EXPECT_EQ(hipErrorNotReady, hipStreamQuery(t)) << "behind the launch that the gate holds";
+  gate.open();
+  EXPECT_TRUE(idle_soon(s));
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(value, memory.value());
+}
+
+TEST(Rings, rule_03_order_holds_when_no_event_can_be_recorded) {
+  if (!launches_in_order()) GTEST_SKIP() << "launches are independent here";
+  const FreeStream s, t;
+  Memory first(kInOut, 5), second(kInOut, 6);
+  const Exec exec(mixing(s, first, 2));
+  exec.update(mixing(s, second, 2));
+  int value = 6;
+  for (int i = 0; i < 20; ++i) {
+    OK(hipGraphLaunch(exec, i % 2 == 0 ? s : t));
+    EXPECT_EQ(hipSuccess, hipGetLastError());
+    value = mixed(value, 2);
+  }
+  EXPECT_TRUE(idle_soon(s));
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(value, second.value());
+}
+
+TEST(Rings, rule_03_an_update_in_flight_leaves_the_launch_before_it_alone) {
+  const FreeStream s, t;
+  Memory first(kInOut, 5), second(kInOut, 6), third(kInOut, 7);
+  const Exec exec(mixing(s, first, 2));
+  Gate gate;
+  gate.close(s);
+  OK(hipGraphLaunch(exec, s));
+  exec.update(mixing(t, second, 2));
+  OK(hipGraphLaunch(exec, s));
+  exec.update(mixing(t, third, 2));
+  OK(hipGraphLaunch(exec, s));
+  gate.open();
+  EXPECT_TRUE(idle_soon(s));
+  EXPECT_EQ(mixed(5, 2), first.value());
+  EXPECT_EQ(mixed(6, 2), second.value());
+  EXPECT_EQ(mixed(7, 2), third.value());
+}
+
+TEST(Rings, rule_03_independent_launches_run_at_the_same_time) {
+  if (launches_in_order() || (under_library() && sets() < 2)) GTEST_SKIP() << "launches stay in order here";
+  const FreeStream s, t;
+  Memory in(kIn, 11), out(kFull, 1);
+  const Exec exec(copying(s, out, in));
+  Gate gate;
+  gate.close(s);
+  OK(hipGraphLaunch(exec, s));
+  OK(hipGraphLaunch(exec, t));
+  EXPECT_TRUE(idle_soon(t)) << "does not wait for the launch that the gate holds";
+  EXPECT_EQ(hipErrorNotReady, hipStreamQuery(s));
+  std::vector<int> host(kIn);
+  OK(hipMemcpyAsync(host.data(), out.get(), kIn * sizeof(int), hipMemcpyDeviceToHost, t));
+  EXPECT_TRUE(idle_soon(t));
+  for (const int element : host) EXPECT_EQ(11, element);
+  gate.open();
+  EXPECT_TRUE(idle_soon(s));
+}
+
+TEST(Rings, rule_03_independent_launches_with_buffers_of_their_own) {
+  if (launches_in_order()) GTEST_SKIP() << "launches stay in order here";
+  const FreeStream streams[3];
+  std::vector<std::unique_ptr<Memory>> ins, outs;
+  for (int i = 0; i < 12; ++i) {
+    ins.push_back(std::make_unique<Memory>(kIn, 100 + i));
+    outs.push_back(std::make_unique<Memory>(kFull, -1));
+  }
+  const Exec exec(copying(streams[0], *outs[0], *ins[0]));
+  for (std::size_t i = 0; i < ins.size(); ++i) {
+    if (i != 0) exec.update(copying(streams[0], *outs[i], *ins[i]));
+    OK(hipGraphLaunch(exec, streams[i % 3]));
+  }
+  for (const FreeStream& stream : streams) EXPECT_TRUE(idle_soon(stream));
+  for (std::size_t i = 0; i < ins.size(); ++i) EXPECT_EQ(static_cast<int>(100 + i), outs[i]->ints()[0]) << i;
+}
+
+TEST(Rings, rule_03_a_graph_that_writes_elsewhere_stays_in_order) {
+  if (!under_library() || !overlap()) GTEST_SKIP() << "only where the rules say overlap";
+  const FreeStream s, t;
+  Memory in(kIn, 11), out(kFull, 1);
+  Memory elsewhere(150, 1);  // no rule
+  const Exec exec(capture(s, [&] {
+    OK(hipMemsetAsync(out.get(), 0, out.bytes(), s));
+    OK(kernels().join(s, out.get(), in.get(), kIn));
+    OK(kernels().mix(s, elsewhere.get(), 150, 1));
+  }));
+  Gate gate;
+  gate.close(s);
+  OK(hipGraphLaunch(exec, s));
+  OK(hipGraphLaunch(exec, t));
+  pause_shortly();
+  EXPECT_EQ(hipErrorNotReady, hipStreamQuery(t));
+  gate.open();
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(mixed(mixed(1, 1), 1), elsewhere.value());
+  std::ifstream log(said("GRAPHPOOL_LOG_FILE"));
+  const std::string text(std::istreambuf_iterator<char>(log), {});
+  EXPECT_NE(std::string::npos, text.find("overlap has no effect on a staged graph that may also write"));
+}
+
+TEST(Rings, rule_04_only_what_the_rule_names_is_copied_out) {
+  const FreeStream s, t;
+  Memory memory(kRange, 1);
+  Gate gate;
+  // The graph writes the first 100 elements. While it runs, another stream writes behind them.
+  const Exec exec(capture(s, [&] {
+    OK(kernels().mix(s, memory.get(), 100, 3));
+    OK(kernels().spin(s, gate.flag()));
+  }));
+  OK(hipGraphLaunch(exec, s));
+  OK(kernels().mix(t, memory.get() + 2000, 1000, 8));
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(hipErrorNotReady, hipStreamQuery(s));
+  gate.open();
+  EXPECT_TRUE(idle_soon(s));
+  const std::vector<int> ints = memory.ints();
+  for (std::size_t k = 0; k < ints.size(); ++k)
+    EXPECT_EQ(k < 100 ? mixed(1, 3) : k >= 2000 && k < 3000 ? mixed(1, 8) : 1, ints[k]) << k;
+}
+
+TEST(Rings, rule_04_graphs_with_host_functions_are_not_staged) {
+  const Stream s;
+  Memory memory(kInOut, 1);
+  std::atomic<int> ran{0};
+  const hipGraph_t graph = capture(s, [&] {
+    OK(kernels().mix(s, memory.get(), kInOut, 3));
+    OK(hipLaunchHostFunc(
+        s, [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &ran));
+  });
+  const Since since({"hipGraphAddEventRecordNode", "hipGraphAddMemcpyNode1D"});
+  const Exec exec(graph);
+  OK(hipGraphLaunch(exec, s));
+  OK(hipStreamSynchronize(s));
+  EXPECT_EQ(1, ran);
+  EXPECT_EQ(mixed(1, 3), memory.value());
+  EXPECT_EQ(0, since["hipGraphAddEventRecordNode"]);
+  EXPECT_EQ(0, since["hipGraphAddMemcpyNode1D"]);
+}
+
+TEST(Rings, rule_15_a_launch_makes_nothing_and_waits_for_nothing) {
+  const Stream s;
+  Memory first(kInOut, 1), second(kInOut, 1);
+  const Exec exec(mixing(s, first, 3));
+  exec.update(mixing(s, second, 3));
+  const Since since = stream_calls();
+  for (int i = 0; i < 20; ++i) OK(hipGraphLaunch(exec, s));
+  for (const char* const call : {"hipGraphInstantiate", "hipMalloc", "hipMemMap", "hipFree", "hipEventCreateWithFlags",
+                                 "hipGraphExecMemcpyNodeSetParams1D", "hipGraphExecKernelNodeSetParams",
+                                 "hipStreamSynchronize", "hipDeviceSynchronize", "hipEventSynchronize", "hipMemcpy"})
+    EXPECT_EQ(0, since[call]) << call;
+  EXPECT_EQ(20, since["hipGraphLaunch"]);
+  OK(hipStreamSynchronize(s));
+}
+
+TEST(Rings, rule_16_neither_making_nor_launching_waits_for_the_device) {
+  const FreeStream held, s, t;
+  Memory memory(kInOut, 1), other(kInOut, 2);
+  Gate gate;
+  gate.close(held);
+  {
+    const Exec exec(mixing(s, memory, 3));
+    OK(hipGraphLaunch(exec, s));
+    exec.update(mixing(s, other, 3));
+    OK(hipGraphLaunch(exec, s));
+    EXPECT_TRUE(idle_soon(s)) << "while the gate is closed";
+  }
+  EXPECT_EQ(hipErrorNotReady, hipStreamQuery(held));
+  gate.open();
+  EXPECT_TRUE(idle_soon(held));
+  EXPECT_EQ(mixed(1, 3), memory.value());
+  EXPECT_EQ(mixed(2, 3), other.value());
+}
+
+TEST(Rings, rule_17_no_query_or_wait_on_the_librarys_own_account_while_a_capture_is_open) {
+  const FreeStream s, t, capturing;
+  Memory memory(kInOut, 1), other(kInOut, 2), captured(kInOut, 1);
+  const Exec exec(mixing(s, memory, 3));
+  const hipGraph_t next = mixing(s, other, 3);
+  OK(hipStreamBeginCapture(capturing, hipStreamCaptureModeGlobal));
+  OK(kernels().mix(capturing, captured.get(), kInOut, 3));
+  const Since since = stream_calls();
+  OK(hipGraphLaunch(exec, s));
+  if (launches_in_order()) OK(hipGraphLaunch(exec, t));
+  exec.update(next);
+  OK(hipGraphLaunch(exec, t));
+  for (const char* const call : {"hipEventQuery", "hipStreamQuery", "hipStreamSynchronize", "hipDeviceSynchronize",
+                                 "hipEventSynchronize", "hipMemcpy"})
+    EXPECT_EQ(0, since[call]) << call;
+  hipGraph_t graph = nullptr;
+  OK(hipStreamEndCapture(capturing, &graph));
+  OK(hipGraphDestroy(graph));
+  EXPECT_TRUE(idle_soon(s));
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(mixed(2, 3), other.value());
+}
+
+TEST(Rings, rule_19_order_on_the_device_is_by_events) {
+  const Stream s, t;
+  Memory memory(kInOut, 1);
+  const Exec exec(mixing(s, memory, 3));
+  const Since since = stream_calls();
+  for (int i = 0; i < 10; ++i) {
+    OK(hipGraphLaunch(exec, s));
+    if (launches_in_order()) OK(hipGraphLaunch(exec, t));
+  }
+  EXPECT_EQ(0, since["hipStreamWaitValue64"]);
+  EXPECT_EQ(0, since["hipStreamWaitValue32"]);
+  // The timeline is written only where a ring needs it.
+  if (sets() == 1 && !overlap()) {
+    EXPECT_EQ(0, since["hipStreamWriteValue64"]);
+  }
+  OK(hipDeviceSynchronize());
+}
+
+TEST(Rings, rule_20_an_exec_destroyed_in_flight_keeps_its_slots) {
+  const FreeStream s, t;
+  Memory first(kInOut, 1), second(kInOut, 2);
+  Gate gate;
+  {
+    const Exec warm(mixing(s, first, 3));
+    OK(hipGraphLaunch(warm, s));
+    EXPECT_TRUE(idle_soon(s));
+  }
+  Exec held(mixing(s, first, 3));
+  gate.close(s);
+  for (int i = 0; i < sets(); ++i) OK(hipGraphLaunch(held, s));
+  held.destroy();
+  const Exec other(mixing(t, second, 3));
+  OK(hipGraphLaunch(other, t));
+  EXPECT_TRUE(idle_soon(t)) << "the other exec does not wait for the one in flight";
+  EXPECT_EQ(hipErrorNotReady, hipStreamQuery(s));
+  gate.open();
+  EXPECT_TRUE(idle_soon(s));
+  int value = mixed(1, 3);
+  for (int i = 0; i < sets(); ++i) value = mixed(value, 3);
+  EXPECT_EQ(value, first.value());
+  EXPECT_EQ(mixed(2, 3), second.value());
+}
+
+// --- how many submissions ---
+
+TEST(Rings, a_staged_launch_is_one_submission_and_the_value_of_a_ring) {
+  const Stream s;
+  Memory memory(kInOut, 1), in(kIn, 2), out(kOut, 3);
+  const Exec exec(capture(s, [&] {
+    OK(kernels().join(s, memory.get(), in.get(), kInOut));
+    OK(kernels().mix(s, out.get(), kInOut, 3));
+  }));
+  const Since since = stream_calls();
+  for (int i = 0; i < 10; ++i) OK(hipGraphLaunch(exec, s));
+  EXPECT_EQ(10, since["hipGraphLaunch"]);
+  EXPECT_EQ(0, since["hipMemcpyAsync"]);
+  EXPECT_EQ(0, since["hipEventRecord"]);
+  EXPECT_EQ(0, since["hipStreamWaitEvent"]);
+  const bool ring = under_library() && (sets() > 1 || overlap()) && *said("RINGS_NO_VALUES") == 0;
+  EXPECT_EQ(ring ? 10 : 0, since["hipStreamWriteValue64"]);
+  OK(hipStreamSynchronize(s));
+}
+
+TEST(Rings, copies_follow_buffers_that_moved) {
+  const Stream s;
+  std::vector<std::unique_ptr<Memory>> memories;
+  for (int i = 0; i < 6; ++i) memories.push_back(std::make_unique<Memory>(kInOut, i));
+  const Exec exec(mixing(s, *memories[0], 77));
+  std::vector<hipGraph_t> graphs;
+  for (const auto& memory : memories) graphs.push_back(mixing(s, *memory, 77));
+  const Since since = stream_calls();
+  for (std::size_t i = 0; i < memories.size(); ++i) {
+    exec.update(graphs[i]);
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+  }
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(mixed(i, 77), memories[static_cast<std::size_t>(i)]->value()) << i;
+  if (!under_library()) return;
+  if (copies_patched()) {
+    // Copy in and copy out of each set, at each move.
+    EXPECT_EQ(5 * 2 * sets(), since["hipGraphExecMemcpyNodeSetParams1D"]);
+    EXPECT_EQ(0, since["hipMemcpyAsync"]);
+    EXPECT_EQ(0, since["hipGraphInstantiate"]);
+  } else {
+    EXPECT_EQ(0, since["hipGraphExecMemcpyNodeSetParams1D"]);
+    EXPECT_EQ(5 * 2, since["hipMemcpyAsync"]);
+    EXPECT_EQ(sets(), since["hipGraphInstantiate"]) << "one for each set, at the first move";
+  }
+}
+
+// --- waiting ---
+
+/// What the library has written so far; runs before this one too.
+std::vector<std::string> log_lines() {
+  std::ifstream log(said("GRAPHPOOL_LOG_FILE"));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(log, line);) lines.push_back(line);
+  return lines;
+}
+
+/// For the run with one slot set, independent launches and a short time-out.
+TEST(Timeout, the_launch_takes_the_programs_own_path) {
+  const FreeStream s, t;
+  const std::size_t lines_before = log_lines().size();
+  Memory in(kIn, 21), out(kFull, 1);
+  const Exec exec(copying(s, out, in));
+  Gate gate;
+  gate.close(s);
+  OK(hipGraphLaunch(exec, s));
+  const auto start = std::chrono::steady_clock::now();
+  OK(hipGraphLaunch(exec, t));
+  const auto took = std::chrono::steady_clock::now() - start;
+  EXPECT_GE(took, std::chrono::milliseconds(100));
+  EXPECT_LT(took, std::chrono::seconds(10));
+  EXPECT_TRUE(idle_soon(t)) << "while the gate holds the set";
+  std::vector<int> host(kIn);
+  OK(hipMemcpyAsync(host.data(), out.get(), kIn * sizeof(int), hipMemcpyDeviceToHost, t));
+  EXPECT_TRUE(idle_soon(t));
+  for (const int element : host) EXPECT_EQ(21, element);
+  const std::vector<std::string> lines = log_lines();
+  ASSERT_EQ(lines_before + 1, lines.size());
+  EXPECT_NE(std::string::npos,
+            lines.back().find("no slot set of a staged graph came free in 100 ms: it takes the program's own path"));
+  // It stays there: nobody waits again.
+  const auto again = std::chrono::steady_clock::now();
+  OK(hipGraphLaunch(exec, t));
+  EXPECT_LT(std::chrono::steady_clock::now() - again, std::chrono::milliseconds(100));
+  gate.open();
+  EXPECT_TRUE(idle_soon(s));
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(21, out.ints()[0]);
+}
+
+TEST(Timeout, a_set_that_comes_free_in_time_is_taken) {
+  const FreeStream s, t;
+  Memory in(kIn, 22), out(kFull, 1);
+  const Exec exec(copying(s, out, in));
+  Gate gate;
+  gate.close(s);
+  OK(hipGraphLaunch(exec, s));
+  std::thread opener([&] {
+    pause_shortly();
+    gate.open();
+  });
+  const Since since({"hipGraphInstantiate"});
+  OK(hipGraphLaunch(exec, t));
+  opener.join();
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(0, since["hipGraphInstantiate"]);
+  EXPECT_EQ(22, out.ints()[0]);
+}
+
+}  // namespace
+}  // namespace captures
