@@ -6,12 +6,15 @@
 namespace {
 
 thread_local std::size_t t_allocations = 0;
+thread_local int t_left = -1;
 
 }  // namespace
 
 // The forms that are not replaced call these.
 void* operator new(std::size_t bytes) {
   ++t_allocations;
+  if (t_left == 0) throw std::bad_alloc();
+  if (t_left > 0) --t_left;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
@@ -21,5 +24,6 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 namespace graphpool {
 
 std::size_t allocations_of_this_thread() noexcept { return t_allocations; }
+void let_allocations_work(int calls) noexcept { t_left = calls; }
 
 }  // namespace graphpool

@@ -1,26 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <initializer_list>
 #include <new>
 
 #include "shim/capture/prefix_tree.h"
-
-namespace {
-int g_news_left = -1;  ///< so many allocations work, then one fails; negative: all work
-}
-
-// NOLINTBEGIN(misc-definitions-in-headers): memory runs out where a test says so.
-void* operator new(std::size_t bytes) {
-  if (g_news_left == 0) throw std::bad_alloc();
-  if (g_news_left > 0) --g_news_left;
-  if (void* const made = std::malloc(bytes)) return made;
-  throw std::bad_alloc();
-}
-void operator delete(void* made) noexcept { std::free(made); }
-void operator delete(void* made, std::size_t) noexcept { std::free(made); }
-// NOLINTEND
+#include "tests/support/counting_new.h"
 
 namespace graphpool {
 namespace {
@@ -162,12 +147,12 @@ TEST_F(PrefixTreeTest, running_out_of_memory_leaves_the_tree_as_it_was) {
   int failures = 0;
   TreeNode* end = nullptr;
   for (;; ++failures) {
-    g_news_left = failures;
+    let_allocations_work(failures);
     try {
       end = tree_.insert(longer, binding);
     } catch (const std::bad_alloc&) {
     }
-    g_news_left = -1;
+    let_allocations_work(-1);
     if (end != nullptr) break;
     EXPECT_EQ(tree_.nodes(), 4u);
     EXPECT_EQ(tree_.find(longer, binding), nullptr);
