@@ -188,6 +188,8 @@ hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Bind
 
 hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
                        std::vector<hipGraphNode_t>* nodes) {
+  const SavedDevice device;
+  device.set(node_device_of(operations.front().signature));
   hipError_t result = next().hipGraphCreate(graph, 0);
   if (result != hipSuccess) return result;
   result = add_all_to_graph(operations, binding, *graph, {}, nodes);

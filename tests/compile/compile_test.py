@@ -405,7 +405,10 @@ def storm_of_processes():
         raise Skipped(f'this clang does not compile for AMD: {errors}')
     group = MemoryGroup()
     try:
-        native, _ = storm(clang, sources, 'native', False, group=group)
+        for attempt in range(5):  # on a busy machine they may miss each other
+            native, _ = storm(clang, sources, f'native{attempt}', False, group=group)
+            if None in native:
+                break
         check(None in native, 'without the library nothing was killed: the storm is too small')
         permitted, errors = storm(clang, sources, 'permitted', True, group=group, max=MODULES, **group.keys())
         check(None not in permitted, 'under the library a compilation failed', errors)

@@ -1,4 +1,6 @@
 // Kernel nodes: captured and added, their parameters, updates, events of launches.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -395,7 +397,7 @@ TEST_F(KernelNodeTest, Attributes) {
 
 TEST_F(KernelNodeTest, DebugDotNamesTheKernel) {
   add("set", data_.data(), 1);
-  const std::string path = testing::TempDir() + "cpuhip_graph_kernel_test.dot";
+  const std::string path = testing::TempDir() + "cpuhip_graph_kernel_test." + std::to_string(getpid()) + ".dot";
   ASSERT_HIP(hipGraphDebugDotPrint(graph_, path.c_str(), 4));
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
