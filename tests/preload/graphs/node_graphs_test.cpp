@@ -23,7 +23,7 @@ TEST(Nodes, steady_state_reaches_the_runtime_as_launch) {
     const hipGraphNode_t joined = graph.join({back, both}, left.get(), right.get());
     graph.host({joined}, count_up, &host_calls);
     graph.run(stream);
-    left_value = mixed(left_value, a) * 17 + 3;
+    left_value = captures::joined(mixed(left_value, a), 3);
     EXPECT_EQ(left_value, left.value());
   };
   one(1);
@@ -51,7 +51,7 @@ TEST(Nodes, changed_payloads_are_a_binding) {
     const hipGraphNode_t mixed_in = graph.mix({}, buffer.get(), i);
     graph.join({filled, mixed_in}, buffer.get(), moving.get());
     graph.run(stream);
-    value = mixed(value, i) * 17 + i;
+    value = joined(mixed(value, i), i);
     EXPECT_EQ(value, buffer.value()) << i;
   };
   one(0);
@@ -79,7 +79,7 @@ TEST_P(NodesDiffer, the_other_graph_is_built_as_it_is) {
         const bool here = differs && i == at;
         nodes.push_back(here ? graph.join(after, buffer.get(), other.get()) : graph.mix(after, buffer.get(), 10 + i));
         after = {nodes.back()};
-        value = here ? value * 17 : mixed(value, 10 + i);
+        value = here ? joined(value, 0) : mixed(value, 10 + i);
       }
       graph.run(stream);
       EXPECT_EQ(value, buffer.value()) << "round " << round;

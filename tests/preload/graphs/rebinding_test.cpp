@@ -197,7 +197,7 @@ TEST(Rebinding, rule_30_a_place_whose_captures_never_come_back_is_left_alone) {
     for (int bit = 0; bit < 7; ++bit) {
       if ((pattern >> bit & 1) != 0) {
         OK(kernels().join(stream, buffer.get(), other.get(), kCount));
-        value = value * 17;
+        value = joined(value, 0);
       } else {
         OK(kernels().mix(stream, buffer.get(), kCount, bit));
         value = mixed(value, bit);

@@ -233,10 +233,10 @@ TEST(Rings, operands_that_overlap_in_one_buffer_keep_their_relation) {
       OK(kernels().join(s, memory.get() + 10, memory.get() + 60, 40));
       OK(hipMemcpyAsync(memory.get() + 90, memory.get(), 5 * sizeof(int), hipMemcpyDeviceToDevice, s));
     });
-    const int first = mixed(1 + i, i), second = (1 + i) * 17 + first;
+    const int first = mixed(1 + i, i), second = joined(1 + i, first);
     const std::vector<int> ints = memory.ints();
     for (std::size_t k = 0; k < kInOut; ++k)
-      EXPECT_EQ(k < 10 ? first : k < 50 ? first * 17 + second : k >= 90 && k < 95 ? first : second, ints[k]) << k;
+      EXPECT_EQ(k < 10 ? first : k < 50 ? joined(first, second) : k >= 90 && k < 95 ? first : second, ints[k]) << k;
   }
 }
 
