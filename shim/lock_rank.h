@@ -17,6 +17,7 @@ enum class LockRank : int {
   kHandles,      ///< the tables of our handles
   kKernels,      ///< code objects, registered functions
   kSlots,        ///< slot memory waiting for another use
+  kCaptureGate,  ///< whether a capture may begin
   kStreams,      ///< streams with outstanding work
   kBlocks,       ///< program-visible device memory
   kCallSites,    ///< the tree of frames

@@ -2,10 +2,13 @@
 // runtime, and forwarded operations must be noticed. Threads: atomic, any.
 #pragma once
 
+#include <hip/hip_runtime_api.h>
+
 #include <atomic>
 #include <cstdint>
 
 #include "shim/hook_table.h"
+#include "shim/lock_rank.h"
 
 namespace graphpool {
 
@@ -19,6 +22,19 @@ extern constinit std::atomic<std::uint64_t> g_capture_doubts;
 extern constinit std::atomic<std::uint64_t> g_device_changes;
 
 inline bool captures_open() noexcept { return g_open_captures.load(std::memory_order_acquire) > 0; }
+
+/// While one lives no capture begins, in any thread: what may be done to a stream and its events as long as nothing is
+/// captured stays so until it has been done. For calls that neither wait nor call back.
+class CaptureGate {
+ public:
+  CaptureGate() noexcept;
+  ~CaptureGate();
+  CaptureGate(const CaptureGate&) = delete;
+  CaptureGate& operator=(const CaptureGate&) = delete;
+};
+
+/// Whether what is enqueued on the stream might get into a capture. Asking invalidates none, and leaves no error.
+bool may_be_capturing(hipStream_t stream) noexcept;
 
 /// One capture began or ended (also by failing, or by its stream's destruction).
 void capture_opened() noexcept;

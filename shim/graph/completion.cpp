@@ -45,12 +45,6 @@ bool device_complete(int device, std::uint64_t number) noexcept {
   return found != all.devices.end() && found->second >= number;
 }
 
-/// Whether an event of ours might get into a capture of the stream.
-bool may_capture(hipStream_t stream) noexcept {
-  hipStreamCaptureStatus status = hipStreamCaptureStatusActive;
-  return next().hipStreamIsCapturing(stream, &status) != hipSuccess || status != hipStreamCaptureStatusNone;
-}
-
 }  // namespace
 
 std::shared_ptr<StreamState> stream_state(StreamKey key) {
@@ -134,8 +128,10 @@ void LaunchMarks::add(StreamKey key, hipStream_t stream, int device, std::uint64
 
 bool LaunchMarks::complete(const Mark& mark) noexcept {
   if (launch_waited_for(*mark.state, mark.device, mark.number)) return true;
+  if (mark.event == nullptr) return false;
   // Asking for an event whose stream is capturing would invalidate the capture.
-  if (mark.event == nullptr || captures_open()) return false;
+  const CaptureGate gate;
+  if (captures_open()) return false;
   const LastErrorScope last_error;
   return next().hipEventQuery(mark.event->get()) == hipSuccess;
 }
@@ -150,9 +146,9 @@ void LaunchMarks::seal() {
   const SavedDevice device;
   for (Mark& mark : marks_) {
     if (mark.event != nullptr || complete(mark) || mark.state->destroyed.load()) continue;
-    if (captures_open() && may_capture(mark.stream)) continue;
     device.set(mark.device);
-    mark.event = Event::record(mark.stream);
+    const CaptureGate gate;
+    if (!may_be_capturing(mark.stream)) mark.event = Event::record(mark.stream);
   }
 }
 
@@ -163,12 +159,18 @@ std::unique_ptr<LaunchMarks> LaunchMarks::copy() {
   return made;
 }
 
-void LaunchMarks::order_before(StreamKey key, hipStream_t stream) {
+bool LaunchMarks::order_before(StreamKey key, hipStream_t stream) {
   seal();
   const LastErrorScope last_error;
-  for (const Mark& mark : marks_)
-    if (mark.key != key && mark.event != nullptr && !complete(mark))
-      static_cast<void>(next().hipStreamWaitEvent(stream, mark.event->get(), 0));
+  bool ordered = true;
+  for (const Mark& mark : marks_) {
+    if (mark.key == key || complete(mark)) continue;
+    if (mark.event != nullptr)
+      ordered &= next().hipStreamWaitEvent(stream, mark.event->get(), 0) == hipSuccess;
+    else
+      ordered &= mark.state->destroyed.load() || !may_be_capturing(mark.stream);
+  }
+  return ordered;
 }
 
 }  // namespace graphpool

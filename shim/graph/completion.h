@@ -47,8 +47,9 @@ class LaunchMarks {
   /// find out by asking. A stream that is capturing is left alone.
   void seal();
 
-  /// Makes `stream` wait for the launches that may still run on other streams.
-  void order_before(StreamKey key, hipStream_t stream);
+  /// Makes `stream` wait for the launches that may still run on other streams. False: for one of them it cannot, as
+  /// while the stream of that one is capturing. A stream that was destroyed unsealed leaves nothing to wait for.
+  bool order_before(StreamKey key, hipStream_t stream);
 
   /// The same launches, sharing the events where they are sealed; null when all are complete.
   std::unique_ptr<LaunchMarks> copy();

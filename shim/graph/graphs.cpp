@@ -54,14 +54,6 @@ std::string staged_by(const char* base) {
   return rule == nullptr ? "" : rule->name;
 }
 
-/// Whether what is enqueued on the stream might get into a capture. Asking invalidates none.
-bool may_be_capturing(hipStream_t stream) noexcept {
-  if (!captures_open()) return false;
-  const LastErrorScope last_error;
-  hipStreamCaptureStatus status = hipStreamCaptureStatusActive;
-  return next().hipStreamIsCapturing(stream, &status) != hipSuccess || status != hipStreamCaptureStatusNone;
-}
-
 }  // namespace
 
 Graphs& graphs() noexcept {
@@ -422,7 +414,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   hipGraphExec_t real = nullptr;
   Template* first = nullptr;  // its first launch costs more than others
   for (bool on_device = false; real == nullptr;) {
-    bool in_capture = false;
+    bool in_capture = false, behind = true;
     {
       const std::scoped_lock guard(exec.lock);
       if (exec.variant == nullptr) {
@@ -432,11 +424,14 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
                                                              : next().hipStreamGetFlags(stream.handle, &flags);
       }
       if (exec.before != nullptr) {
-        exec.before->order_before(key, handle);  // rule 3: also behind what another variant still runs
-        exec.before.reset();
+        // Rule 3: also behind what another variant still runs.
+        behind = exec.before->order_before(key, handle) || on_device;
+        if (behind) exec.before.reset();
       }
       in_capture = exec.variant->ring != nullptr && may_be_capturing(handle);
-      if (exec.variant->ring == nullptr) {
+      if (!behind) {
+        // The other launch's stream is capturing: nothing on the device can be told to wait for it.
+      } else if (exec.variant->ring == nullptr) {
         exec.variant->launches.add(key, handle, exec.device, next_launch());
         count_launch(exec);
         real = exec.variant->exec;
@@ -446,7 +441,16 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         if (launch_staged(exec, key, handle, native, on_device, wait.waited(), &result)) return result;
       }
     }
-    if (in_capture) {
+    if (!behind) {
+      if (wait.again()) continue;
+      on_device = true;
+      log_error(
+          "graph %llu: its last launch is on a stream that is being captured and was not complete after %lld ms: "
+          "this launch goes ahead",
+          exec.of == nullptr ? 0ull : static_cast<unsigned long long>(exec.of->number),
+          static_cast<long long>(
+              std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count()));
+    } else if (in_capture) {
       // The runtime may run the launch at once and capture the copies, or the other way about.
       const hipError_t result = leave_ring(exec);
       if (result != hipSuccess) return result;

@@ -250,8 +250,10 @@ bool SlotRing::complete(const Set& set) const {
   if (set.last_on == 0) return true;
   if (set.timeline != nullptr) return set.timeline->reached();
   if (launch_waited_for(*set.state, plan_.device(), set.number)) return true;
+  if (!set.recorded) return false;
   // Asking for an event whose stream is capturing would invalidate the capture.
-  if (!set.recorded || captures_open()) return false;
+  const CaptureGate gate;
+  if (captures_open()) return false;
   const LastErrorScope last_error;
   return next().hipEventQuery(set.done) == hipSuccess;
 }
@@ -270,14 +272,23 @@ hipError_t SlotRing::order(const Set* before, StreamKey key, hipStream_t stream,
     // It has no event, or that failed. Behind what its stream has now is behind it too; but a stream of a thread's own
     // is another one here, and one that is gone has no name any more: then only time can tell.
     const LastErrorScope last_error;
-    const bool same = before->last_stream != hipStreamPerThread && stream_lives(*before->state);
+    const CaptureGate gate;
+    const bool same = before->last_stream != hipStreamPerThread && stream_lives(*before->state) &&
+                      !may_be_capturing(before->last_stream);
     if (!same || next().hipEventRecord(before->done, before->last_stream) != hipSuccess) {
       *busy = !on_device;
       return hipSuccess;
     }
   }
+  const hipError_t result = next().hipStreamWaitEvent(stream, before->done, 0);
+  if (result == hipErrorStreamCaptureIsolation) {
+    // The event's stream is capturing now: HIP lets nobody wait for it, whenever it was recorded.
+    PrivateCalls::clear_error();
+    *busy = !on_device;
+    return hipSuccess;
+  }
   ++counts->submissions;
-  return next().hipStreamWaitEvent(stream, before->done, 0);
+  return result;
 }
 
 hipError_t SlotRing::copy(const Set& set, const std::vector<StagePlan::Copy>& copies, bool in, hipStream_t stream,

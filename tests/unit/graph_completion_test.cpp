@@ -1,6 +1,8 @@
 // Whether an earlier launch is known to be complete, against events and streams that the test completes by hand.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "shim/capture/open_captures.h"
@@ -190,6 +192,49 @@ TEST_F(Completion, rule_17_nothing_is_asked_while_a_capture_is_open) {
   EXPECT_TRUE(marks.complete());
 }
 
+TEST_F(Completion, rule_17_no_capture_begins_while_an_event_is_asked_for) {
+  static std::atomic<bool> begun;
+  static std::thread beginner;
+  begun = false;
+  test_next().hipEventQuery = [](hipEvent_t) {
+    beginner = std::thread([] {
+      capture_opened();
+      begun = true;
+    });
+    for (int i = 0; i < 1000 && !begun; ++i) std::this_thread::yield();
+    EXPECT_FALSE(begun);
+    return hipSuccess;
+  };
+  LaunchMarks marks;
+  launch(marks, stream());
+  marks.seal();
+  EXPECT_TRUE(marks.complete());
+  beginner.join();
+  EXPECT_TRUE(begun);
+  capture_closed();
+}
+
+TEST_F(Completion, a_stream_that_is_capturing_is_neither_recorded_on_nor_waited_for) {
+  static bool capturing;
+  capturing = true;
+  test_next().hipStreamIsCapturing = [](hipStream_t, hipStreamCaptureStatus* status) {
+    *status = capturing ? hipStreamCaptureStatusActive : hipStreamCaptureStatusNone;
+    return hipSuccess;
+  };
+  LaunchMarks marks;
+  const hipStream_t here = stream(), there = stream();
+  launch(marks, here);
+  capture_opened();
+  marks.seal();
+  EXPECT_TRUE(fake_.events.empty());
+  EXPECT_FALSE(marks.order_before(key(there), there));
+  EXPECT_TRUE(fake_.waits.empty());
+  capturing = false;
+  EXPECT_TRUE(marks.order_before(key(there), there));
+  EXPECT_EQ(fake_.waits.size(), 1u);
+  capture_closed();
+}
+
 TEST_F(Completion, a_destroyed_streams_handle_is_not_used) {
   LaunchMarks marks;
   const hipStream_t here = stream();
@@ -244,9 +289,9 @@ TEST_F(Completion, rule_03_other_streams_wait_and_the_same_does_not) {
   LaunchMarks marks;
   const hipStream_t here = stream(), there = stream();
   launch(marks, here);
-  marks.order_before(key(here), here);
+  EXPECT_TRUE(marks.order_before(key(here), here));
   EXPECT_TRUE(fake_.waits.empty()) << "a stream is in order with itself";
-  marks.order_before(key(there), there);
+  EXPECT_TRUE(marks.order_before(key(there), there));
   ASSERT_EQ(fake_.waits.size(), 1u);
   EXPECT_EQ(fake_.waits[0].first, there);
   EXPECT_EQ(fake_.events[fake_.waits[0].second].stream, here);

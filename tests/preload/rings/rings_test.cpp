@@ -339,6 +339,31 @@ TEST(Rings, a_launch_while_another_thread_captures) {
   EXPECT_EQ(value, memory.value());
 }
 
+TEST(Rings, a_launch_while_the_stream_of_the_last_one_captures) {
+  if (!launches_in_order()) GTEST_SKIP() << "launches are independent here";
+  // One set has no count in memory: the launch waits for the end of the capture, which is on this thread.
+  if (under_library() && (sets() < 2 || *said("RINGS_NO_VALUES") != 0)) GTEST_SKIP() << "nothing tells of the last one";
+  const Stream s, t;
+  Memory memory(kInOut, 3), other(kInOut, 1);
+  const Exec exec(mixing(s, memory, 6));
+  int value = 3;
+  for (int i = 0; i < 4; ++i) {
+    OK(hipGraphLaunch(exec, s));
+    value = mixed(value, 6);
+    const hipGraph_t graph = capture(s, [&] {
+      OK(kernels().mix(s, other.get(), kInOut, 1));
+      for (int k = 0; k < 2; ++k) {
+        OK(hipGraphLaunch(exec, t));
+        value = mixed(value, 6);
+      }
+      OK(kernels().mix(s, other.get(), kInOut, 2));
+    });
+    OK(hipGraphDestroy(graph));
+  }
+  OK(hipDeviceSynchronize());
+  EXPECT_EQ(value, memory.value());
+}
+
 // --- the rules ---
 
 TEST(Rings, rule_03_launches_of_one_exec_stay_in_order) {
