@@ -3,11 +3,9 @@
 // used before. CPU time of the calling thread; the step's work is waited for outside of it.
 //
 // "operation" is the time a captured call takes, "allocations" how often the thread asked for host memory meanwhile.
-#include <hip/hiprtc.h>
-
 #include <string>
 
-#include "timing.h"
+#include "kernel.h"
 
 extern "C" void* __libc_malloc(std::size_t bytes);
 
@@ -29,25 +27,9 @@ extern "C" __global__ void touch(float* out, const float* in, int n) {
 }
 )";
 
-hipFunction_t compile() {
-  hiprtcProgram program = nullptr;
-  hipModule_t module = nullptr;
-  hipFunction_t function = nullptr;
-  std::size_t bytes = 0;
-  const auto done = [](hiprtcResult result) { bench::check(result == HIPRTC_SUCCESS ? hipSuccess : hipErrorUnknown); };
-  done(hiprtcCreateProgram(&program, kSource, "touch.hip", 0, nullptr, nullptr));
-  done(hiprtcCompileProgram(program, 0, nullptr));
-  done(hiprtcGetCodeSize(program, &bytes));
-  std::string code(bytes, '\0');
-  done(hiprtcGetCode(program, code.data()));
-  bench::check(hipModuleLoadData(&module, code.data()));
-  bench::check(hipModuleGetFunction(&function, module, "touch"));
-  return function;
-}
-
 class Steps {
  public:
-  Steps() : function_(compile()) {
+  Steps() : function_(bench::compile(kSource, "touch")) {
     bench::check(hipStreamCreate(&stream_));
     bench::check(hipMalloc(&memory_, kBytes));
   }
@@ -111,9 +93,7 @@ class Steps {
     auto* const base = static_cast<char*>(memory_);
     void* out = base + 64 * static_cast<std::size_t>(index);
     void* in = base + kBytes / 2 + (moves ? 64 * static_cast<std::size_t>(place_) % (kBytes / 2) : 0);
-    int n = 1;
-    void* arguments[] = {&out, &in, &n};
-    bench::check(hipModuleLaunchKernel(function_, 1, 1, 1, 1, 1, 1, 0, stream_, arguments, nullptr));
+    bench::launch(function_, stream_, out, in, 1);
   }
 
   hipFunction_t function_;

@@ -1,8 +1,10 @@
-"""steps.py LIST [--json FILE] [--rounds N] [--steps N] [--layers N...] [--tensors N...]: milliseconds a step of the
-transformer, by size of its graph and by the way the step is run: natively (eager; captured and instantiated each step; captured and updated), under the
-library (the same two captures, the program unchanged), and by hand (captured once, static buffers). The same for
-parameters that ping-pong between two sets of buffers (donated). The ways alternate, round after round; each figure is the
-median over the steps after the warm-up of all rounds. Says whether all ways printed the same bytes."""
+"""steps.py LIST [--json FILE] [--rounds N] [--steps N] [--layers N...] [--wide N...] [--tensors N...]: milliseconds a step of the
+transformer, by size of its graph and by the way the step is run: natively (eager; captured and instantiated each step;
+captured and updated), under the library (the same two captures, the program unchanged), and by hand (captured once, static
+buffers). The same for parameters that ping-pong between two sets of buffers (donated). Settings: `each step` allocates,
+runs, waits and frees; `ahead` keeps its buffers and waits after ten steps; `wide` has tensors of a size that occupies the
+device. The ways alternate, round after round; each figure is the median over the steps after the warm-up of all rounds.
+Says whether all ways printed the same bytes."""
 import argparse
 import json
 import pathlib
@@ -14,6 +16,8 @@ import listed as lists
 import runs
 
 WARM_UP = 0.4  # of a run's steps
+AHEAD = ['--wait-every', '10']
+WIDE = ['--heads', '4', '--width', '64', '--sequence', '128', '--vocabulary', '256']
 
 # Way: mode of the program, under the library.
 TRANSFORMER = {'eager': ('eager', False), 'recapture': ('recapture', False), 'update': ('update', False),
@@ -31,7 +35,7 @@ def measure(listed, title, command, ways, steps, rounds, nodes):
                             preload=(listed['library'],) if pooled else (), journal=False, times=True)
             if done.code != 0:
                 sys.exit(f'{title}, {way}: code {done.code}\n{done.stderr}')
-            times[way] += [ns / 1e6 for ns in done.times_ns[int(WARM_UP * steps):]]
+            times[way] += [ns / 1e6 for ns in done.times_ns[int(WARM_UP * len(done.times_ns)):]]
             outputs.setdefault(way, done.stdout)
     text = next(iter(outputs.values())).decode()
     found = re.search(r'operations a step (\d+)', text)
@@ -60,16 +64,22 @@ def main():
     parser.add_argument('--steps', type=int, default=60)
     parser.add_argument('--tensors', type=int, nargs='*', default=[25, 250])
     parser.add_argument('--layers', type=int, nargs='*', default=[1, 12, 50])
+    parser.add_argument('--wide', type=int, nargs='*', default=[12], metavar='LAYERS')
     options = parser.parse_args()
     listed = lists.read(options.list)
     commands = {program['name']: program['command'] for program in listed['programs']}
     results = []
-    for layers in options.layers:
-        results.append(measure(listed, f'transformer, {layers} layers', [*commands['transformer'], '--layers', str(layers)],
-                               TRANSFORMER, options.steps, options.rounds, None))
-    for tensors in options.tensors:
-        results.append(measure(listed, f'donated, {tensors} tensors', [*commands['donated'], '--tensors', str(tensors)],
-                               DONATED, options.steps, options.rounds, 2 * tensors))
+    ahead = [*AHEAD, '--buffers', 'kept']
+    for setting, arguments in (('each step', []), ('ahead', ahead), ('wide, each step', WIDE), ('wide, ahead', WIDE + ahead)):
+        for layers in options.layers if arguments[:2] != WIDE[:2] else options.wide:
+            results.append(measure(listed, f'transformer, {layers} layers, {setting}',
+                                   [*commands['transformer'], '--layers', str(layers), *arguments],
+                                   TRANSFORMER, options.steps, options.rounds, None))
+    for setting, arguments in (('each step', []), ('ahead', AHEAD)):
+        for tensors in options.tensors:
+            results.append(measure(listed, f'donated, {tensors} tensors, {setting}',
+                                   [*commands['donated'], '--tensors', str(tensors), *arguments],
+                                   DONATED, options.steps, options.rounds, 2 * tensors))
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + '\n')
 

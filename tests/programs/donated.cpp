@@ -1,6 +1,9 @@
 // donated.cpp: parameters that ping-pong. Each step reads the parameters from one set of buffers and writes the new
 // ones into the other set, whose content it was given to overwrite; the graph is captured anew, as its addresses
-// changed. `--mode static`: by hand, one graph for each direction, captured once.
+// changed. `--mode static`: by hand, one graph for each direction, captured once. `--wait-every N`: so many steps are
+// issued before the stream is waited for.
+#include <utility>
+
 #include "program.h"
 
 namespace {
@@ -32,11 +35,13 @@ struct Tensor {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const program::Options options(argc, argv, {{"steps", "8"},
-                                          {"mode", "recapture"},
-                                          {"tensors", "4"},
-                                          {"elements", "1000"},
-                                          {"times", ""}});
+  const program::Options options(argc, argv,
+                                 {{"steps", "8"},
+                                  {"mode", "recapture"},
+                                  {"tensors", "4"},
+                                  {"elements", "1000"},
+                                  {"wait-every", "1"},
+                                  {"times", ""}});
   const bool fixed = options.text("mode") == "static";
   if (!fixed && options.text("mode") != "recapture") {
     std::fprintf(stderr, "--mode %s: expected recapture or static\n", options.text("mode").c_str());
@@ -62,11 +67,12 @@ int main(int argc, char** argv) {
   }
 
   hipGraphExec_t execs[2] = {};
+  std::vector<hipGraphExec_t> launched;  // destroyed when waited for
   program::StepTimes times(options.text("times"));
-  const int steps = options.number("steps");
+  const int steps = options.number("steps"), group = options.number("wait-every");
   for (int step = 0; step < steps; ++step) {
     const int from = step % 2, to = 1 - from;
-    times.start();
+    if (step % group == 0) times.start();
     hipGraphExec_t& exec = execs[to];
     if (exec == nullptr) {
       hipGraph_t graph = nullptr;
@@ -83,16 +89,18 @@ int main(int argc, char** argv) {
       CHECK(hipGraphDestroy(graph));
     }
     CHECK(hipGraphLaunch(exec, stream));
+    if (!fixed) launched.push_back(std::exchange(exec, nullptr));
+    if ((step + 1) % group != 0) continue;
     CHECK(hipStreamSynchronize(stream));
-    if (!fixed) {
-      CHECK(hipGraphExecDestroy(exec));
-      exec = nullptr;
-    }
-    times.stop();
+    for (hipGraphExec_t done : launched) CHECK(hipGraphExecDestroy(done));
+    launched.clear();
+    times.stop(group);
     const Tensor& first = tensors.front();
     std::printf("step %d parameters %016" PRIx64 "\n", step,
                 program::checksum(program::download(first.sets[to], first.elements)));
   }
+  CHECK(hipStreamSynchronize(stream));
+  for (hipGraphExec_t done : launched) CHECK(hipGraphExecDestroy(done));
   for (hipGraphExec_t exec : execs) {
     if (exec != nullptr) CHECK(hipGraphExecDestroy(exec));
   }

@@ -177,8 +177,9 @@ class StepTimes {
     std::fclose(out);
   }
   void start() { started_ = std::chrono::steady_clock::now(); }
-  void stop() {
-    const auto elapsed = std::chrono::steady_clock::now() - started_;
+  /// The time since start() was spent on so many steps.
+  void stop(int steps = 1) {
+    const auto elapsed = (std::chrono::steady_clock::now() - started_) / steps;
     steps_ns_.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
   }
 

@@ -1,10 +1,11 @@
 // transformer.cpp: training steps of a small transformer: embedding, layers of attention and MLP, cross entropy, the
 // whole backward pass, AdamW. Prints the losses and a checksum of all weights; the same for every mode.
 //
-// --mode eager      operations are issued to the stream
-//        recapture  captured, instantiated, launched and destroyed every step, activations freshly allocated (the
-//        default) update     captured every step, the executable graph of the first step updated static     captured
-//        once over buffers that stay: what a careful programmer writes by hand
+// --mode     eager: operations are issued to the stream; recapture (the default): captured, instantiated, launched and
+//            destroyed every step; update: captured every step, the executable graph of the first step updated; static:
+//            captured once over buffers that stay, what a careful programmer writes by hand
+// --buffers  fresh (the default): activations are allocated and freed every step; kept: allocated once
+// --wait-every N  so many steps are issued before the stream is waited for
 #include "program.h"
 #include "transformer_kernels.h"
 
@@ -310,6 +311,13 @@ class Runner {
     if (exec_ != nullptr) CHECK(hipGraphExecDestroy(exec_));
   }
 
+  /// Waits for the steps run so far.
+  void wait() {
+    CHECK(hipStreamSynchronize(stream_));
+    for (hipGraphExec_t exec : launched_) CHECK(hipGraphExecDestroy(exec));
+    launched_.clear();
+  }
+
   void eager() { model_.step(); }
   void recapture() {
     hipGraph_t graph = capture();
@@ -317,8 +325,7 @@ class Runner {
     CHECK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
     CHECK(hipGraphDestroy(graph));
     CHECK(hipGraphLaunch(exec, stream_));
-    CHECK(hipStreamSynchronize(stream_));
-    CHECK(hipGraphExecDestroy(exec));
+    launched_.push_back(exec);
   }
   void update() {
     hipGraph_t graph = capture();
@@ -352,6 +359,7 @@ class Runner {
   Transformer& model_;
   hipStream_t stream_;
   hipGraphExec_t exec_ = nullptr;
+  std::vector<hipGraphExec_t> launched_;  ///< destroyed when waited for
 };
 
 }  // namespace
@@ -366,6 +374,8 @@ int main(int argc, char** argv) {
                          {"heads", "2"},
                          {"width", "16"},
                          {"vocabulary", "24"},
+                         {"buffers", "fresh"},
+                         {"wait-every", "1"},
                          {"times", ""}});
   const std::string& mode = options.text("mode");
   void (Runner::*run)() = mode == "eager"       ? &Runner::eager
@@ -377,7 +387,14 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "--mode %s: expected eager, recapture, update or static\n", mode.c_str());
     return 2;
   }
-  const bool fresh = mode != "static";
+  const std::string& buffers = options.text("buffers");
+  const int group = options.number("wait-every");
+  if ((buffers != "fresh" && buffers != "kept") || group < 1) {
+    std::fprintf(stderr, "--buffers %s, --wait-every %d: expected fresh or kept, and 1 or more\n", buffers.c_str(),
+                 group);
+    return 2;
+  }
+  const bool fresh = mode != "static" && buffers == "fresh";
   const Sizes sizes{options.number("layers"), options.number("batch"), options.number("sequence"),
                     options.number("heads"),  options.number("width"), options.number("vocabulary")};
 
@@ -388,15 +405,19 @@ int main(int argc, char** argv) {
     Runner runner(model, stream);
     program::StepTimes times(options.text("times"));
     if (!fresh) model.allocate();
-    for (int step = 0; step < options.number("steps"); ++step) {
+    // The steps of a group work on one batch; with --wait-every 1 each step is waited for.
+    for (int step = 0; step < options.number("steps"); step += group) {
       model.make_batch(step);
       times.start();
-      if (fresh) model.allocate();
-      (runner.*run)();
-      CHECK(hipStreamSynchronize(stream));
-      if (fresh) model.release();
-      times.stop();
-      std::printf("step %d loss %.9g\n", step, static_cast<double>(model.loss()));
+      for (int i = 0; i < group; ++i) {
+        if (fresh) model.allocate();
+        (runner.*run)();
+        if (group == 1) runner.wait();
+        if (fresh) model.release();
+      }
+      if (group > 1) runner.wait();
+      times.stop(group);
+      std::printf("step %d loss %.9g\n", step + group - 1, static_cast<double>(model.loss()));
     }
     if (!fresh) model.release();
     std::printf("operations a step %d\nweights %016" PRIx64 "\n", model.operations(), model.weights_checksum());

@@ -70,6 +70,11 @@ constexpr char kPrelude[] = R"(
 #define hipGridDim_x gridDim.x
 #define hipGridDim_y gridDim.y
 #define hipGridDim_z gridDim.z
+__device__ __forceinline__ long long wall_clock64() {
+  long long ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+  return ns;
+}
 #line 1
 )";
 
