@@ -72,6 +72,12 @@ struct Functions::Event {
     text[name.size()] = '\0';
     return event;
   }
+
+  /// Stands at the end of the list while what was in it is entered: find() must not take the list for empty before.
+  static Event* entering() noexcept {
+    static constinit Event mark{};
+    return &mark;
+  }
 };
 
 struct Functions::State {
@@ -131,24 +137,29 @@ void Functions::on_function_registered(void** handle, const void* stub, const ch
   push(Event::make(handle, nullptr, stub, device_name));
 }
 
-/// Enters what was registered, oldest first; reads no binary. What memory does not suffice for stays unknown. Under the
-/// lock.
+/// Enters what was registered, oldest first; reads no binary. The list is empty only when all of it can be found. What
+/// memory does not suffice for stays unknown. Under the lock.
 void Functions::drain_events() noexcept {
-  Event* oldest = nullptr;
-  for (Event* event = events_.exchange(nullptr, std::memory_order_acquire); event != nullptr;) {
-    Event* next = event->next;
-    event->next = oldest;
-    oldest = event;
-    event = next;
-  }
-  while (oldest != nullptr) {
-    try {
-      enter(*oldest);
-    } catch (const std::bad_alloc&) {
+  Event* const mark = Event::entering();
+  for (Event* newest = events_.load(std::memory_order_acquire); newest != nullptr;) {
+    if (newest == mark && events_.compare_exchange_weak(newest, nullptr, std::memory_order_release)) return;
+    Event* oldest = nullptr;
+    for (Event* event = events_.exchange(mark, std::memory_order_acquire); event != nullptr && event != mark;) {
+      Event* next = event->next;
+      event->next = oldest;
+      oldest = event;
+      event = next;
     }
-    Event* done = oldest;
-    oldest = oldest->next;
-    ::operator delete(done);
+    while (oldest != nullptr) {
+      try {
+        enter(*oldest);
+      } catch (const std::bad_alloc&) {
+      }
+      Event* done = oldest;
+      oldest = oldest->next;
+      ::operator delete(done);
+    }
+    newest = mark;
   }
 }
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -318,6 +319,38 @@ TEST_F(FunctionsTest, ManyThreadsRegisterLookUpAndUnregister) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(FunctionsTest, AStubIsKnownWhileAnotherThreadEntersIt) {
+  constexpr std::uintptr_t kRounds = 100, kStubs = 1000;
+  std::atomic<std::uintptr_t> registered = 0, entered = 0;
+  std::uintptr_t unknown = 0;
+  std::thread looking([&] {
+    for (std::uintptr_t round = 1; round <= kRounds; ++round) {
+      while (registered.load() < round) {
+      }
+      // From a little later in each round, so that some find the other thread at work.
+      for (std::uintptr_t spin = 0; spin < round * 64; ++spin) (void)registered.load();
+      unknown += all_.find(address(kStubs * 16)).registered() ? 0 : 1;
+      while (entered.load() < round) std::this_thread::yield();
+      unknown += all_.find(address(kStubs * 16)).registered() ? 0 : 1;
+      registered.store(0);
+    }
+  });
+  Program program;
+  for (std::uintptr_t round = 1; round <= kRounds; ++round) {
+    all_.on_fat_binary_registered(program.handle, &program.wrapper);
+    for (std::uintptr_t stub = 1; stub <= kStubs; ++stub) {
+      all_.on_function_registered(program.handle, address(stub * 16), "mixed");
+    }
+    registered.store(round);
+    (void)all_.find(address(8));
+    entered.store(round);
+    while (registered.load() != 0) std::this_thread::yield();
+    all_.on_fat_binary_unregistered(program.handle);
+  }
+  looking.join();
+  EXPECT_EQ(unknown, 0u);
 }
 
 TEST(FunctionsOfTheProcess, IsOneObject) { EXPECT_EQ(&functions(), &functions()); }
