@@ -2,6 +2,7 @@
 // thread's capture mode, the current device, the last error and errno are afterwards what the program's call made them
 // (rules 14 and 17).
 //
+// A call that restores and fails is made up to two times more: what it leaves behind would be the program's from then on.
 // Two ways with errors: PrivateCalls::worked() takes each failure of ours out of the program's sight as it happens;
 // LastErrorScope does it once for a scope whose calls are looked at otherwise.
 // Threads: each scope lives on one thread's stack. Scopes nest. Not here: what HIP calls are made.
@@ -22,7 +23,7 @@ class PrivateCalls {
     if (!changed_) clear_error();
   }
   ~PrivateCalls() {
-    if (changed_) (void)next().hipThreadExchangeStreamCaptureMode(&mode_);
+    if (changed_ && !restored() && !restored()) static_cast<void>(restored());
     errno = errno_;
   }
   PrivateCalls(const PrivateCalls&) = delete;
@@ -39,6 +40,11 @@ class PrivateCalls {
   }
 
  private:
+  bool restored() const noexcept {
+    hipStreamCaptureMode mode = mode_;
+    return worked(next().hipThreadExchangeStreamCaptureMode(&mode));
+  }
+
   hipStreamCaptureMode mode_ = hipStreamCaptureModeRelaxed;
   int errno_;
   bool changed_;
@@ -63,7 +69,7 @@ class SavedDevice {
   /// Makes a device current for the scope; whether that worked: ok().
   explicit SavedDevice(int device) noexcept : SavedDevice() { ok_ = before_ >= 0 && set(device); }
   ~SavedDevice() {
-    if (before_ >= 0) set(before_);
+    if (before_ >= 0 && !set(before_) && !set(before_)) set(before_);
   }
   SavedDevice(const SavedDevice&) = delete;
   SavedDevice& operator=(const SavedDevice&) = delete;

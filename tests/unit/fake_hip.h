@@ -286,9 +286,11 @@ class Install {
       return result(hipSuccess);
     };
     next.hipSetDevice = [](int device) {
-      if (device < 0 || device >= kDevices) return result(hipErrorInvalidDevice);
-      t_device = device;
-      return result(hipSuccess);
+      return call("hipSetDevice", [&](Hip&) {
+        if (device < 0 || device >= kDevices) return hipErrorInvalidDevice;
+        t_device = device;
+        return hipSuccess;
+      });
     };
     next.hipDeviceCanAccessPeer = [](int* can, int, int) {
       *can = 1;
@@ -299,8 +301,10 @@ class Install {
       return result(hipSuccess);
     };
     next.hipThreadExchangeStreamCaptureMode = [](hipStreamCaptureMode* mode) {
-      std::swap(*mode, t_mode);
-      return result(hipSuccess);
+      return call("hipThreadExchangeStreamCaptureMode", [&](Hip&) {
+        std::swap(*mode, t_mode);
+        return hipSuccess;
+      });
     };
     next.hipMalloc = [](void** ptr, std::size_t bytes) {
       return call("hipMalloc", [&](Hip& hip) {

@@ -39,9 +39,9 @@ class StreamWorkTest : public testing::Test {
 TEST_F(StreamWorkTest, IdleAtFirst) {
   make_stream();
   EXPECT_TRUE(work.is_idle(0));
-  const int calls = fake.hip->calls;
   EXPECT_TRUE(wait(0));
-  EXPECT_EQ(fake.hip->calls, calls + 2) << "the waiter and its event, no record";
+  EXPECT_EQ(fake.hip->count["hipEventRecord"], 0);
+  EXPECT_EQ(fake.hip->count["hipEventSynchronize"], 0);
 }
 
 TEST_F(StreamWorkTest, WaitsForEveryBusyStreamOfTheDevice) {
@@ -260,6 +260,8 @@ TEST_F(StreamWorkTest, EveryCallFailedInTurn) {
       break;
     }
     ++injected;
+    // Nothing is captured: the wait does not need it.
+    if (fake.hip->failed == "hipThreadExchangeStreamCaptureMode") continue;
     EXPECT_FALSE(waited) << fake.hip->failed;
     EXPECT_FALSE(fresh.is_idle(0)) << fake.hip->failed;
   }

@@ -41,6 +41,20 @@ TEST(RestoreTest, AProgramsErrorSurvivesWhatWorked) {
   EXPECT_EQ(fake::t_last_error, hipErrorInvalidValue);
 }
 
+TEST(RestoreTest, WhatFailsOnceIsRestoredAllTheSame) {
+  for (int failing = 1; failing <= 8; ++failing) {
+    fake::Install fake;
+    fake::g_hip->fail_at = failing;
+    {
+      PrivateCalls private_calls;
+      SavedDevice device(1);
+    }
+    EXPECT_EQ(fake::t_mode, hipStreamCaptureModeGlobal) << failing << ' ' << fake::g_hip->failed;
+    EXPECT_EQ(fake::t_device, 0) << failing << ' ' << fake::g_hip->failed;
+    EXPECT_EQ(fake::t_last_error, hipSuccess) << failing << ' ' << fake::g_hip->failed;
+  }
+}
+
 TEST(RestoreTest, ADeviceThatIsNot) {
   fake::Install fake;
   SavedDevice device(9);
