@@ -25,6 +25,38 @@ void merge(std::vector<std::uint32_t>& tail, const std::vector<std::uint32_t>& m
   tail = std::move(merged);
 }
 
+/// Whether the runtime still captures what the stream is given: each stream has a status of its own.
+bool takes_part(const CaptureSession::Stream& stream) noexcept {
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  return next().hipStreamIsCapturing(stream.handle, &status) == hipSuccess && status == hipStreamCaptureStatusActive;
+}
+
+/// A stream of our own that takes part in the origin's capture, made when it is first asked for. What is given to it
+/// leaves no trace in the origin: the runtime takes nodes that the origin has let go of for joined.
+class CapturedStream {
+ public:
+  CapturedStream() = default;
+  CapturedStream(const CapturedStream&) = delete;
+  CapturedStream& operator=(const CapturedStream&) = delete;
+  ~CapturedStream() {
+    if (event_ != nullptr) static_cast<void>(next().hipEventDestroy(event_));
+    if (stream_ != nullptr) static_cast<void>(next().hipStreamDestroy(stream_));
+  }
+  /// Null where the runtime refuses. The device is the current one.
+  hipStream_t of(hipStream_t origin) {
+    if (stream_ != nullptr) return stream_;
+    if (next().hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking) != hipSuccess) return stream_ = nullptr;
+    if (next().hipEventCreateWithFlags(&event_, hipEventDisableTiming) != hipSuccess) return event_ = nullptr, nullptr;
+    const bool joined = next().hipEventRecord(event_, origin) == hipSuccess &&
+                        next().hipStreamWaitEvent(stream_, event_, 0) == hipSuccess;
+    return joined ? stream_ : nullptr;
+  }
+
+ private:
+  hipStream_t stream_ = nullptr;
+  hipEvent_t event_ = nullptr;
+};
+
 std::uint64_t next_serial() noexcept {
   static constinit std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -127,12 +159,12 @@ void CaptureSession::check_status() {
   const std::uint64_t doubts = g_capture_doubts.load(std::memory_order_acquire);
   if (doubts == doubts_seen_) return;
   doubts_seen_ = doubts;
-  hipStreamCaptureStatus status = hipStreamCaptureStatusActive;
-  if (next().hipStreamIsCapturing(streams_.front().handle, &status) == hipSuccess &&
-      status == hipStreamCaptureStatusActive)
-    return;
-  invalid_ = true;
-  spoil("the runtime invalidated the capture");
+  if (!takes_part(streams_.front())) {
+    invalid_ = true;
+    spoil("the runtime invalidated the capture");
+  } else if (!std::all_of(streams_.begin() + 1, streams_.end(), takes_part)) {
+    expose("the runtime invalidated a stream of the capture");  // what it refuses now is for it to say
+  }
 }
 
 TreeNode* CaptureSession::child_of(const TreeNode& at, const Signature& signature) const {
@@ -309,23 +341,31 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
   for (const TreeNode* matched = std::exchange(cursor_, nullptr); matched != nullptr; matched = matched->parent)
     path.push_back(matched);
   std::reverse(path.begin(), path.end());
+  std::unordered_map<int, CapturedStream> substitutes;  // by device
   bool complete = true;
   for (const TreeNode* step : path) {
     const Operation& operation = step->operation;
     const Signature& signature = operation.signature;
     hipGraphNode_t node = nullptr;
     if (makes_node(signature.kind)) {
-      const hipStream_t stream = streams_[signature.stream].handle;
+      // A stream invalidated since then takes nothing more. Its nodes are in the graph all the same.
+      const Stream& named = streams_[signature.stream];
+      hipStream_t stream = named.handle;
+      if (signature.stream != 0 && !takes_part(named)) {
+        device.set(named.device);
+        stream = substitutes[named.device].of(streams_.front().handle);
+      }
       device.set(current_device_of(signature));
       complete =
-          set_dependencies(stream, operation.after) &&
+          stream != nullptr && set_dependencies(stream, operation.after) &&
           reissue_into_stream(signature, operation.payload_offset, operation.layout, binding_, stream) == hipSuccess &&
           (node = last_node(stream)) != nullptr && complete;
     }
     add_operation(signature, operation.payload_offset, operation.layout, operation.after, node);
   }
   for (const Stream& stream : streams_)
-    if (!stream.tail.empty()) complete = set_dependencies(stream.handle, stream.tail) && complete;
+    if (!stream.tail.empty() && (&stream == &streams_.front() || takes_part(stream)))
+      complete = set_dependencies(stream.handle, stream.tail) && complete;
   if (!complete) {
     // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
     invalid_ = lost_ = true;

@@ -364,6 +364,8 @@ Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
   std::lock_guard guard(lock_);
   Device& device = device_of(key.device);
   device.preallocated = true;
+  chunks_begin_.store(std::min(chunks_begin_.load(), chunk->base()));
+  chunks_end_.store(std::max(chunks_end_.load(), chunk->base() + chunk->bytes()));
   device.chunks.push_back(std::move(chunk));
   return place(*device.chunks.back(), key, decision);
 }
@@ -724,10 +726,19 @@ std::size_t Pool::hidden_free_bytes(int device) noexcept {
 void* Pool::checked(const void* ptr, std::size_t bytes) const noexcept {
   void* same = const_cast<void*>(ptr);
   const Block* block = table_.find(ptr);
-  if (block == nullptr) return same;
+  if (block == nullptr) return bytes != 0 && between_parts(ptr) ? never_mapped_address() : same;
   if (!block->live()) return never_mapped_address();
   const auto offset = reinterpret_cast<std::uintptr_t>(ptr) - block->address();
   return block->backing == BlockBacking::kVmm && bytes > block->bytes() - offset ? never_mapped_address() : same;
+}
+
+bool Pool::in_chunk(std::uintptr_t address) const noexcept {
+  const std::lock_guard guard(lock_);
+  return std::any_of(devices_.begin(), devices_.end(), [&](const Device& device) {
+    return std::any_of(device.chunks.begin(), device.chunks.end(), [&](const std::unique_ptr<Chunk>& chunk) {
+      return address >= chunk->base() && address - chunk->base() < chunk->bytes();
+    });
+  });
 }
 
 void Pool::device_reset(int device) {

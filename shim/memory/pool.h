@@ -149,11 +149,12 @@ class Pool {
                    AllocationFunction function, const Decision& decision = {}) noexcept;
 
   /// The address as the runtime shall see it in queries and copies: one that HIP never handed out where the program has
-  /// freed the memory, otherwise the same.
+  /// freed the memory or nothing is the program's between parts of a chunk, otherwise the same.
   template <typename T>
   T* seen_by_hip(T* ptr) const noexcept {
-    const Block* block = kept_blocks_.load(std::memory_order_relaxed) == 0 ? nullptr : table_.find(ptr);
-    return block == nullptr || block->live() ? ptr : static_cast<T*>(never_address());
+    if (!vmm_blocks() && kept_blocks_.load(std::memory_order_relaxed) == 0) return ptr;
+    const Block* block = table_.find(ptr);
+    return (block == nullptr ? between_parts(ptr) : !block->live()) ? static_cast<T*>(never_address()) : ptr;
   }
 
   /// The same for an operand of a copy or fill, of which so many bytes are touched: also refused is what leaves a VMM
@@ -168,7 +169,8 @@ class Pool {
   void* outside_chunks(void* ptr) const noexcept {
     if (!vmm_blocks() && kept_blocks_.load(std::memory_order_relaxed) == 0) return ptr;
     const Block* block = table_.find(ptr);
-    return block != nullptr && (!block->live() || block->backing == BlockBacking::kVmm) ? never_address() : ptr;
+    const bool ours = block == nullptr ? between_parts(ptr) : !block->live() || block->backing == BlockBacking::kVmm;
+    return ours ? never_address() : ptr;
   }
 
   /// An address the runtime refuses.
@@ -241,6 +243,13 @@ class Pool {
 
   static void* never_address() noexcept;
   void* checked(const void* ptr, std::size_t bytes) const noexcept;
+  /// Whether an address that no block has lies in a chunk. Takes the lock only near chunks.
+  bool between_parts(const void* ptr) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+    return address >= chunks_begin_.load(std::memory_order_relaxed) &&
+           address < chunks_end_.load(std::memory_order_relaxed) && in_chunk(address);
+  }
+  bool in_chunk(std::uintptr_t address) const noexcept;
   Device& device_of(int device) noexcept { return devices_[static_cast<std::size_t>(device)]; }
 
   Block* take_kept(const PoolKey& key, const Decision& decision, const hipStream_t* stream);
@@ -299,6 +308,8 @@ class Pool {
   std::atomic<std::uint64_t> excess_{0};  ///< one bit a device: frees in stream order may have kept past the limit
   std::atomic<std::size_t> kept_blocks_{0};
   std::atomic<std::size_t> vmm_blocks_{0};
+  std::atomic<std::uintptr_t> chunks_begin_{~std::uintptr_t{0}};  ///< all chunks there ever were lie between these
+  std::atomic<std::uintptr_t> chunks_end_{0};
   PoolSettings settings_;
   Decider decide_ = nullptr;
   Reclaim reclaim_ = nullptr;

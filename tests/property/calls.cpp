@@ -45,7 +45,11 @@ hipError_t Machine::with_kernel(const Work& work, Body&& body) {
   return body(arguments, grid, dim3(block), shared);
 }
 
-hipError_t Machine::issue(const Work& work, Stream& stream, std::int64_t number) {
+hipError_t Machine::issue(const Work& asked, Stream& stream, std::int64_t number) {
+  Work work = asked;
+  // What is to be refused must be: fills know two ways to be wrong, copies three.
+  const std::int64_t wrong = work.what == Work::Copy || work.what == Work::Copy2D ? 3 : 2;
+  if (work.bad() && !work.kernel()) work.form = Work::kBad + (work.form - Work::kBad) % wrong;
   const bool per_thread = number == kPerThread;
   const hipStream_t handle = number == kLegacy ? kLegacyHandle : per_thread ? hipStreamPerThread : stream.handle;
   const bool spt = per_thread && work.value % 2 != 0;

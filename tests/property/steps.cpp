@@ -494,13 +494,11 @@ std::string Machine::perform(const Step& step) {
         if (on.capture) on.capture->doubtful = true;
         return code(result);
       }
-      if (on.capture && on.capture->doubtful) {
-        // Captured or not, as the runtime has it: nothing is known of the event.
-        event.captured = 0;
-        event.recorded = false;
-      } else if (on.capture) {
+      if (on.capture) {
+        // In a doubtful one captured or not, as the runtime has it: who waits for the event asks.
         event.captured = on.capture->number;
         event.tail = on.tail;
+        event.recorded = false;
       } else {
         event.captured = 0;
         event.recorded = true;

@@ -346,6 +346,23 @@ TEST_F(MemoryRules, rule_22_copies_and_fills_beyond_a_block_get_the_bounds_error
   for (char* each : {before, block, after, other}) OK(hipFree(each));
 }
 
+TEST_F(MemoryRules, rule_22_behind_the_end_of_a_block_there_is_nothing) {
+  for (const std::size_t bytes : {60 * kKiB, 60 * kKiB + 256}) {
+    char* const block = allocate(bytes);
+    int unknown = 0;
+    hipDeviceptr_t base = nullptr;
+    std::size_t size = 0;
+    hipPointerAttribute_t attributes{};
+    EXPECT_EQ(hipSuccess, hipMemGetAddressRange(&base, &size, block + bytes - 1));
+    EXPECT_EQ(block, base);
+    EXPECT_EQ(bytes, size);
+    EXPECT_EQ(hipMemGetAddressRange(&base, &size, &unknown), hipMemGetAddressRange(&base, &size, block + bytes));
+    EXPECT_EQ(hipPointerGetAttributes(&attributes, &unknown), hipPointerGetAttributes(&attributes, block + bytes));
+    static_cast<void>(hipGetLastError());
+    OK(hipFree(block));
+  }
+}
+
 TEST_F(MemoryRules, rule_22_a_block_that_was_freed_is_no_operand) {
   const Stream stream;
   char* const other = allocate(kMiB);
