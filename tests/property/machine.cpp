@@ -232,7 +232,7 @@ bool Machine::fits(const Work& work, int device) const {
   };
   const Buffer& dst = buffer(work.dst);
   if (!good(dst)) return false;
-  if (work.bad() && dst.memory == Memory::Pageable) return false;  // nobody knows its end
+  if (work.bad() && dst.memory == Memory::Pageable) return false;       // nobody knows its end
   if (work.bad() && work.quarter == 0 && !work.kernel()) return false;  // nothing is wrong with nothing
   if (work.what == Work::Host) return dst.on_host();
   if (work.what == Work::Inner && features_.whole_buffers) return false;
