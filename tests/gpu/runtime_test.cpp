@@ -314,6 +314,10 @@ TEST_F(Runtime, Errors) {
   EXPECT_EQ(hipMalloc(&pointer, SIZE_MAX / 2), hipErrorOutOfMemory);
   EXPECT_EQ(hipGetLastError(), hipErrorOutOfMemory);
   hipGraph_t graph = nullptr;
+  HIP_OK(hipFree(nullptr));
+  HIP_OK(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
+  EXPECT_EQ(hipFree(nullptr), hipErrorStreamCaptureUnsupported);
+  EXPECT_EQ(hipStreamEndCapture(stream_, &graph), hipErrorStreamCaptureInvalidated);
   HIP_OK(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
   EXPECT_EQ(hipStreamSynchronize(stream_), hipErrorStreamCaptureUnsupported);
   EXPECT_EQ(hipStreamEndCapture(stream_, &graph), hipErrorStreamCaptureInvalidated);

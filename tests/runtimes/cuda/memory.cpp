@@ -44,8 +44,16 @@ bool take_signal(void* place) {
   return all.places.erase(place) != 0;
 }
 
+/// HIP refuses hipFree where a capture forbids it before it looks at the pointer; CUDA looks first. An allocation asks.
+hipError_t release_nothing() {
+  cu::Address probe = 0;
+  const cu::Result result = driver().cuMemAlloc_v2(&probe, 1);
+  if (translate(result) == hipErrorOutOfMemory) return hipSuccess;
+  return translate(result == cu::kSuccess ? driver().cuMemFree_v2(probe) : result);
+}
+
 hipError_t release(void* pointer) {
-  if (pointer == nullptr) return hipSuccess;
+  if (pointer == nullptr) return release_nothing();
   const cu::Result result = driver().cuMemFree_v2(address(pointer));
   if (result == cu::kInvalidValue && take_signal(pointer)) return translate(driver().cuMemFreeHost(pointer));
   return translate(result);
