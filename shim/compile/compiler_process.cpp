@@ -1,6 +1,7 @@
 #include "shim/compile/compiler_process.h"
 
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <string>
 
 #include "policy/load.h"
+#include "shim/compile/jobserver.h"
 #include "shim/compile/permits.h"
 #include "shim/compile/shared_memory.h"
 #include "shim/entry.h"
@@ -43,30 +45,18 @@ bool is_compiler_by_default(std::string_view name) noexcept {
   return false;
 }
 
-/// Whether a policy may name tools of its own.
-bool policy_may_name_tools() noexcept {
-  if (std::getenv("GRAPHPOOL_COMPILE_TOOLS") != nullptr) return true;
+/// Whether the environment or the policy's file may say something of a key, without reading the policy.
+bool policy_may_say(const char* variable, std::string_view word) noexcept {
+  if (std::getenv(variable) != nullptr) return true;
   const char* const path = std::getenv("GRAPHPOOL_POLICY");
   if (path == nullptr || path[0] == '\0') return false;
-  // Read in pieces that overlap by the length of the word.
-  constexpr std::string_view kWord = "tools";
-  char text[4096];
-  std::FILE* const file = std::fopen(path, "re");
-  if (file == nullptr) return false;
-  bool found = false;
-  for (std::size_t kept = 0, got = 0; !found && (got = std::fread(text + kept, 1, sizeof text - kept, file)) > 0;) {
-    const std::string_view all(text, kept + got);
-    found = all.find(kWord) != std::string_view::npos;
-    kept = std::min(all.size(), kWord.size() - 1);
-    std::memmove(text, text + all.size() - kept, kept);
-  }
-  std::fclose(file);
-  return found;
+  return file_holds(path, word);
 }
 
 struct State {
   Permit permit;
   PermitTable table;
+  PermitSettings settings;
   PermitCounters counters;
 };
 State* g_state = nullptr;
@@ -94,7 +84,7 @@ void take_permit(const char* name, const char* const* arguments) {
   if (memory == nullptr) return;
   State* const state = new State;
   state->table = PermitTable(*memory, machine());
-  PermitSettings settings = permit_settings(policy);
+  PermitSettings& settings = state->settings = permit_settings(policy);
   settings.says = false;
   const CompilerInput input = compiler_input(arguments);
   char text[kClassNameBytes];
@@ -112,11 +102,40 @@ void take_permit(const char* name, const char* const* arguments) {
   g_state = state;
 }
 
+/// A process that has become another program by exec holds nothing: what it had read of a jobserver goes back.
+void give_back_from_before_exec() {
+  const char* const text = std::getenv(kPermitVariable);
+  if (text == nullptr || parse_permit(text).holder.process != getpid()) return;
+  const Loaded loaded = load(read_policy_file, environ);
+  if (!loaded.policy.has_value() || loaded.policy->compile.scope == Scope::kProcess) return;
+  const PermitSettings settings = permit_settings(*loaded.policy);
+  if (settings.tokens == nullptr) return;
+  SharedPermits* const memory = open_permits(loaded.policy->compile.scope);
+  if (memory == nullptr) return;
+  PermitTable table(*memory, machine());
+  give_back_owed_bytes(table, *settings.tokens);
+  munmap(memory, sizeof *memory);
+}
+
+/// By the first process under a policy that says so. make has its own.
+void offer_a_jobserver(std::string_view name) {
+  if (name == "make" || name == "gmake") return hide_offered_jobserver();
+  if (!policy_may_say("GRAPHPOOL_COMPILE_JOBSERVER", "jobserver")) return;
+  const Loaded loaded = load(read_policy_file, environ);
+  if (!loaded.policy.has_value() || !loaded.policy->enabled || !loaded.policy->compile.enabled ||
+      loaded.policy->compile.jobserver != Jobserver::kOffer)
+    return;
+  PermitSettings settings;
+  settings.max = loaded.policy->compile.max;
+  static_cast<void>(offer_jobserver(machine(), permit_limits(settings, machine(), 0).most));
+}
+
 /// glibc hands a library's constructors what main gets.
 __attribute__((constructor)) void start_compiler_process(int, char** arguments, char**) noexcept {
   const auto* const started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   if (started_as == nullptr || arguments == nullptr || environ == nullptr) return;
   const int saved_errno = errno;
+  remember_inherited_jobserver();
   char file[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", file, sizeof file - 1);
   file[length > 0 ? length : 0] = '\0';
@@ -124,7 +143,8 @@ __attribute__((constructor)) void start_compiler_process(int, char** arguments, 
   try {
     const InsideScope inside;
     std::string_view compiler;
-    if (policy_may_name_tools()) {
+    offer_a_jobserver(names[1]);
+    if (policy_may_say("GRAPHPOOL_COMPILE_TOOLS", "tools")) {
       const Loaded loaded = load(read_policy_file, environ);
       for (const std::string_view name : names)
         if (compiler.empty() && loaded.policy.has_value() && is_compiler(name, loaded.policy->compile.tools))
@@ -133,21 +153,28 @@ __attribute__((constructor)) void start_compiler_process(int, char** arguments, 
       for (const std::string_view name : names)
         if (compiler.empty() && is_compiler_by_default(name) && is_compiler(name, {Glob("*")})) compiler = name;
     }
-    if (!compiler.empty() && !only_asks(arguments)) take_permit(std::string(compiler).c_str(), arguments);
+    if (!compiler.empty() && !only_asks(arguments)) {
+      take_permit(std::string(compiler).c_str(), arguments);
+    } else {
+      give_back_from_before_exec();
+    }
   } catch (const std::bad_alloc&) {
   }
   errno = saved_errno;
 }
 
-/// A way out that is not through here (_exit, a signal, exec) leaves it to the kernel.
-__attribute__((destructor)) void end_compiler_process() noexcept {
-  if (g_state == nullptr) return;
+/// A way out that is neither through here nor through _exit (a signal, exec) leaves it to the kernel.
+__attribute__((destructor)) void end_with_exit() noexcept { end_compiler_process(); }
+
+}  // namespace
+
+void end_compiler_process() noexcept {
+  if (g_state == nullptr || g_state->permit.process != getpid()) return;
   const int saved_errno = errno;
-  g_state->table.give_back(g_state->permit, process_memory(machine(), getpid()));
+  end_permit(g_state->table, g_state->settings, g_state->permit, process_memory(machine(), getpid()));
   errno = saved_errno;
 }
 
-}  // namespace
 
 bool is_compiler(std::string_view name, const std::vector<Glob>& tools) noexcept {
   for (const std::string_view none : kNoCompilers)

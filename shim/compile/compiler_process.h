@@ -17,6 +17,9 @@
 
 namespace graphpool {
 
+/// Gives this process's permit back. In a child, also one of vfork, and in a process that is no compiler: nothing.
+void end_compiler_process() noexcept;
+
 /// The variable that names the permit.
 inline constexpr const char* kPermitVariable = "LIBGRAPHPOOL_PERMIT";
 

@@ -95,6 +95,7 @@ void PermitTable::free_the_dead() noexcept {
       if (size.peak_bytes != 0 || permit.most_grown_bytes > kUnknownSizeBytes)
         size.peak_bytes = std::max(size.peak_bytes, permit.most_grown_bytes);
     }
+    owe_byte_of(permit);
     set_held(i, false);
     freed = true;
   }
@@ -141,7 +142,67 @@ std::uint64_t PermitTable::expected(std::uint32_t class_index) const noexcept {
   return known != 0 ? known : kUnknownSizeBytes;
 }
 
-bool PermitTable::grant(const PermitRequest& request, Permit& permit) noexcept {
+SharedToken* PermitTable::owed(const TokenServer& server) noexcept {
+  for (SharedToken& token : memory_->owed)
+    if (token.kind == TokenKind::kByte && token.server == server) return &token;
+  return nullptr;
+}
+
+/// Without room it is lost: there are as many holders as permits, and who asks takes these first.
+void PermitTable::owe(const TokenServer& server, std::uint8_t byte) noexcept {
+  for (SharedToken& token : memory_->owed) {
+    if (token.kind != TokenKind::kNone) continue;
+    token = {server, {}, TokenKind::kByte, byte};
+    return;
+  }
+}
+
+void PermitTable::owe_byte_of(SharedPermit& permit) noexcept {
+  if (permit.token.kind == TokenKind::kByte) owe(permit.token.server, permit.token.byte);
+  permit.token = {};
+}
+
+bool PermitTable::take_owed_byte(const TokenServer& server, std::uint8_t& byte) noexcept {
+  Lock lock(*this);
+  if (!lock) return false;
+  free_the_dead();
+  SharedToken* const token = owed(server);
+  if (token == nullptr) return false;
+  byte = token->byte;
+  *token = {};
+  return true;
+}
+
+void PermitTable::owe_byte(const TokenServer& server, std::uint8_t byte) noexcept {
+  const Lock lock(*this);
+  if (lock) owe(server, byte);
+}
+
+void PermitTable::byte_written(Permit& permit) noexcept {
+  const Lock lock(*this);
+  permit.has_byte = false;
+  if (!lock) return;
+  SharedPermit& slot = memory_->permits[permit.index];
+  if (held(permit.index) && slot.generation == permit.generation) slot.token = {};
+}
+
+/// kNone: a byte has to be read.
+TokenKind PermitTable::token_for(const PermitRequest& request) const noexcept {
+  std::uint32_t idle = 0, lent = 0;
+  bool first = true;
+  for (std::uint32_t i = 0; i < kMostPermits; ++i) {
+    const SharedPermit& slot = memory_->permits[i];
+    if (!held(i) || !(slot.token.server == request.server)) continue;
+    first = first && (slot.token.kind != TokenKind::kImplicit || slot.idle || !(slot.token.job == request.job));
+    if (slot.token.kind == TokenKind::kByte && slot.idle) ++idle;
+    if (slot.token.kind == TokenKind::kLent) ++lent;
+  }
+  if (request.has_byte) return TokenKind::kByte;
+  if (first) return TokenKind::kImplicit;
+  return lent < idle ? TokenKind::kLent : TokenKind::kNone;
+}
+
+bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept {
   const std::uint64_t now = machine_->now_ns();
   for (std::uint32_t i = 0; i < kMostPermits; ++i) {
     if (held(i)) continue;
@@ -163,6 +224,8 @@ bool PermitTable::grant(const PermitRequest& request, Permit& permit) noexcept {
     slot.used_ticks = 0;
     slot.checked_ns = 0;
     slot.moved_ns = now;
+    slot.token = {};
+    if (token != TokenKind::kNone) slot.token = {request.server, request.job, token, request.byte};
     for (SharedRider& rider : slot.riders) rider = {};
     for (std::uint32_t other = 0; other < kMostPermits; ++other)
       if (held(other) && memory_->permits[other].holder == slot.holder)
@@ -171,7 +234,7 @@ bool PermitTable::grant(const PermitRequest& request, Permit& permit) noexcept {
     memory_->changed_ns = now;
     ++memory_->granted;
     memory_->peak_in_flight = std::max(memory_->peak_in_flight, count());
-    permit = {i, slot.generation, kMostRiders, slot.holder.process};
+    permit = {i, slot.generation, kMostRiders, slot.holder.process, token == TokenKind::kByte, request.byte};
     return true;
   }
   return false;
@@ -216,12 +279,15 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
     }
     if (elder) memory_->elder_seen_ns = 0;
   }
-  return grant(request, permit) ? Admission::kGranted : Admission::kFull;
+  if (request.server.inode == 0) return grant(request, TokenKind::kNone, permit) ? Admission::kGranted : Admission::kFull;
+  const TokenKind token = token_for(request);
+  if (token == TokenKind::kNone) return Admission::kNoToken;
+  return grant(request, token, permit) ? Admission::kGranted : Admission::kFull;
 }
 
 bool PermitTable::take_anyway(const PermitRequest& request, Permit& permit) noexcept {
   Lock lock(*this);
-  return lock && grant(request, permit);
+  return lock && grant(request, TokenKind::kNone, permit);
 }
 
 void PermitTable::free_dead_riders(SharedPermit& permit) noexcept {
@@ -254,7 +320,7 @@ bool PermitTable::ride(const ProcessName& parent, std::uint32_t generation, Perm
     }
     if (taken || place == kMostRiders) continue;
     slot.riders[place] = {self(), parent.process};
-    permit = {i, slot.generation, place, self().process};
+    permit = {i, slot.generation, place, self().process, false, 0};
     return true;
   }
   return false;
@@ -292,6 +358,7 @@ void PermitTable::give_back(const Permit& permit, const ProcessMemory& now) noex
       return;
     }
     if (slot.thread != machine_->thread()) return;  // the kernel gives it back with the thread
+    owe_byte_of(slot);
     if (now.resident_bytes != 0) learn(slot, now);
     set_held(permit.index, false);
     pthread_mutex_unlock(&slot.owner);

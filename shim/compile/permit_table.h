@@ -12,6 +12,9 @@
 // Riding (rule 35): a child process of a holder, or of a rider, uses its permit: one child at a time, while the
 // permit's generation lasts.
 //
+// Under a jobserver of make a compilation also holds one of its job's tokens (jobserver.h). The table says which one has the
+// token that each job has without reading it, and keeps bytes that were read by holders who died for the next who asks.
+//
 // Threads: any, of any process; a permit is given back by the thread that took it. Units: bytes, ns, clock ticks.
 // The memory may be anyone's of the scope: every index read from it is checked. Not here: waiting (permits.h).
 #pragma once
@@ -34,6 +37,7 @@ inline constexpr std::uint32_t kMostPermits = 128;
 inline constexpr std::uint32_t kMostRiders = 12;
 inline constexpr std::uint32_t kMostClasses = 96;
 inline constexpr std::size_t kClassNameBytes = 48;
+inline constexpr std::uint32_t kMostOwedTokens = 64;
 
 /// What a compilation is taken to need before any of its class has finished.
 inline constexpr std::uint64_t kUnknownSizeBytes = 2 * kGiB;
@@ -46,6 +50,27 @@ struct ProcessName {
   pid_t process = 0;
   std::uint64_t start_ticks = 0;
   bool operator==(const ProcessName&) const = default;
+};
+
+/// A jobserver, by its pipe. inode 0: none.
+struct TokenServer {
+  std::uint64_t device = 0, inode = 0;
+  bool operator==(const TokenServer&) const = default;
+};
+
+/// How a compilation comes to run under a jobserver.
+enum class TokenKind : std::uint8_t {
+  kNone,      ///< there is no jobserver, or it went on without
+  kImplicit,  ///< its job's own
+  kByte,      ///< one that was read
+  kLent,      ///< the byte of a holder that stands still
+};
+
+struct SharedToken {
+  TokenServer server;
+  ProcessName job;
+  TokenKind kind;
+  std::uint8_t byte;
 };
 
 struct SizeClass {
@@ -77,6 +102,7 @@ struct SharedPermit {
   std::uint64_t used_ticks;
   std::uint64_t checked_ns;       ///< when used_ticks was read
   std::uint64_t moved_ns;         ///< when processor time was last seen to be used
+  SharedToken token;
   SharedRider riders[kMostRiders];
 };
 
@@ -93,6 +119,7 @@ struct SharedPermits {
   std::uint64_t elder_since_ns;  ///< the longest waiter, while it says so (elder_seen_ns)
   std::uint64_t elder_seen_ns;
   SizeClass classes[kMostClasses];
+  SharedToken owed[kMostOwedTokens];  ///< bytes of the dead; kind kNone: free
   SharedPermit permits[kMostPermits];
 };
 
@@ -114,6 +141,10 @@ struct PermitRequest {
   bool in_process = false;
   std::uint64_t since_ns = 0;  ///< when the wait began
   ProcessMemory before = {};   ///< of a call: its process's memory when it began
+  TokenServer server = {};     ///< a token of it is needed too
+  ProcessName job = {};
+  bool has_byte = false;       ///< this one was read
+  std::uint8_t byte = 0;
 };
 
 /// A permit, or a ride on one.
@@ -122,6 +153,8 @@ struct Permit {
   std::uint32_t generation = 0;
   std::uint32_t rider = kMostRiders;  ///< when riding
   pid_t process = 0;                  ///< a forked child holds nothing
+  bool has_byte = false;              ///< of a jobserver: to be given back
+  std::uint8_t byte = 0;
   [[nodiscard]] bool held() const noexcept { return index < kMostPermits; }
   [[nodiscard]] bool riding() const noexcept { return rider < kMostRiders; }
 };
@@ -131,6 +164,7 @@ enum class Admission : std::uint8_t {
   kFull,       ///< as many run as may
   kNoMemory,   ///< or under pressure
   kAskMemory,  ///< it depends on the memory, which the caller has not read
+  kNoToken,    ///< only a byte of the jobserver is missing: the caller may read one and ask again
   kOthersTurn, ///< somebody has waited much longer
   kUnusable,   ///< the table cannot be used: go on without
 };
@@ -148,8 +182,14 @@ class PermitTable {
   /// Rides on the permit of a process, or on what that process rides on, if no other child of it does. Of a permit that a
   /// call took only while its thread sleeps: it may be waiting for the child. generation: 0 takes any.
   bool ride(const ProcessName& parent, std::uint32_t generation, Permit& permit) noexcept;
-  /// now: this process's memory, to learn from; zeros: nothing is learnt.
+  /// now: this process's memory, to learn from; zeros: nothing is learnt. A byte of the jobserver that was not written
+  /// back is kept for the next who asks.
   void give_back(const Permit& permit, const ProcessMemory& now) noexcept;
+  /// The permit's byte has been written back.
+  void byte_written(Permit& permit) noexcept;
+  /// A byte of this server that nobody holds: false: there is none.
+  bool take_owed_byte(const TokenServer& server, std::uint8_t& byte) noexcept;
+  void owe_byte(const TokenServer& server, std::uint8_t byte) noexcept;
 
   /// Looks at the holders: who uses how much memory and processor time. Reads /proc without the lock. Each holder is
   /// looked at four times a second at most.
@@ -177,7 +217,11 @@ class PermitTable {
   std::uint64_t outstanding(std::uint64_t& own_process) const noexcept;
   std::uint32_t find_class(std::string_view name) noexcept;
   std::uint64_t expected(std::uint32_t class_index) const noexcept;
-  bool grant(const PermitRequest& request, Permit& permit) noexcept;
+  TokenKind token_for(const PermitRequest& request) const noexcept;
+  bool grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept;
+  SharedToken* owed(const TokenServer& server) noexcept;
+  void owe(const TokenServer& server, std::uint8_t byte) noexcept;
+  void owe_byte_of(SharedPermit& permit) noexcept;
   void learn(SharedPermit& permit, const ProcessMemory& now) noexcept;
   void free_dead_riders(SharedPermit& permit) noexcept;
   ProcessName self() noexcept;

@@ -1,12 +1,14 @@
 #include "shim/compile/permit_wait.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <functional>
 
+#include "shim/compile/jobserver.h"
 #include "shim/log.h"
 
 namespace graphpool {
@@ -49,7 +51,7 @@ bool may_say(std::uint64_t now_ns) noexcept {
 
 class Wait {
  public:
-  Wait(PermitTable& table, const Machine& machine, const PermitSettings& settings, const PermitRequest& request,
+  Wait(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest& request,
        const ParentPermit& parent, PermitCounters& counters) noexcept
       : table_(table), machine_(machine), settings_(settings), request_(request), parent_(parent), counters_(counters) {}
 
@@ -79,7 +81,25 @@ class Wait {
   }
 
  private:
+  /// A byte is read only when nothing else is missing, and not kept while waiting: two who wait never hold what the other
+  /// waits for.
   Admission try_once(Permit& permit) noexcept {
+    const Admission admission = ask(permit);
+    JobTokens* const tokens = settings_.tokens;
+    if (admission != Admission::kNoToken || tokens == nullptr) return admission;
+    if (!table_.take_owed_byte(request_.server, request_.byte) && !tokens->take(request_.byte)) return admission;
+    request_.has_byte = true;
+    const Admission second = ask(permit);
+    request_.has_byte = false;
+    if (second == Admission::kGranted) {
+      add(counters_.bytes_read);
+    } else if (!tokens->put(request_.byte)) {
+      table_.owe_byte(request_.server, request_.byte);
+    }
+    return second;
+  }
+
+  Admission ask(Permit& permit) noexcept {
     PermitLimits limits = permit_limits(settings_, machine_, 0);
     const Admission admission = table_.try_take(request_, limits, nullptr, permit);
     if (admission != Admission::kAskMemory) return admission;
@@ -111,6 +131,7 @@ class Wait {
     log_warn("compile: waiting for %llu s: %u compilations run, %s, %.0f MiB left for more",
              static_cast<unsigned long long>((now - request_.since_ns) / 1'000'000'000), table_.in_flight(),
              why == Admission::kNoMemory     ? "memory does not allow another"
+             : why == Admission::kNoToken    ? "make's jobserver allows no other"
              : why == Admission::kOthersTurn ? "another has waited longer"
                                              : "which is the limit",
              static_cast<double>(headroom_bytes_) * kMiBs);
@@ -119,7 +140,7 @@ class Wait {
   PermitTable& table_;
   const Machine& machine_;
   const PermitSettings& settings_;
-  const PermitRequest& request_;
+  PermitRequest& request_;
   const ParentPermit& parent_;
   PermitCounters& counters_;
   std::uint64_t headroom_bytes_ = 0;
@@ -141,11 +162,30 @@ PermitLimits permit_limits(const PermitSettings& settings, const Machine& machin
   return limits;
 }
 
+void give_back_owed_bytes(PermitTable& table, JobTokens& tokens) noexcept {
+  for (std::uint8_t byte = 0; table.take_owed_byte(tokens.server(), byte);)
+    if (!tokens.put(byte)) return table.owe_byte(tokens.server(), byte);
+}
+
+void end_permit(PermitTable& table, const PermitSettings& settings, Permit& permit, const ProcessMemory& now) noexcept {
+  if (!permit.held() || permit.process != getpid()) return;
+  const Guest guest;
+  // Killed after the write and before the note, the server has one more: the other order would lose one.
+  if (permit.has_byte && settings.tokens != nullptr && settings.tokens->put(permit.byte)) table.byte_written(permit);
+  table.give_back(permit, now);
+  permit = {};
+  if (settings.tokens != nullptr) give_back_owed_bytes(table, *settings.tokens);
+}
+
 bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest request,
                      const ParentPermit& parent, PermitCounters& counters, Permit& permit) noexcept {
   const Guest guest;
   if (!table.usable()) return add(counters.without), false;
   request.since_ns = machine.now_ns();
+  if (settings.tokens != nullptr) {
+    request.server = settings.tokens->server();
+    request.job = settings.tokens->job();
+  }
   return Wait(table, machine, settings, request, parent, counters).run(permit);
 }
 

@@ -18,16 +18,20 @@ inline constexpr std::uint64_t kAskEvery = 100'000'000;
 inline constexpr std::uint64_t kSayEvery = 10'000'000'000;
 inline constexpr std::uint64_t kPatience = 10;
 
+class JobTokens;
+
 struct PermitSettings {
   PermitLimit max;
   Share reserve{0, 10, true};
   std::uint64_t idle_ns = 10'000'000'000;
   std::uint32_t pool_size = 0;  ///< jobs a surrounding make allows; 0: unknown
+  JobTokens* tokens = nullptr;  ///< of a surrounding jobserver; null: none
   bool says = true;             ///< false in compiler processes: their callers read what they print
 };
 
 /// Counts of this process. Written by any thread.
 struct PermitCounters {
+  std::uint64_t bytes_read = 0;  ///< of a jobserver
   std::uint64_t taken = 0, ridden = 0, waited = 0, waited_ns = 0, went_on = 0, without = 0;
   std::uint64_t most_in_flight = 0, least_headroom_bytes = ~std::uint64_t{0};
 };
@@ -41,6 +45,12 @@ struct ParentPermit {
 /// Takes a permit, or rides. False: the table cannot be used, or this compilation goes on without.
 bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest request,
                      const ParentPermit& parent, PermitCounters& counters, Permit& permit) noexcept;
+
+/// Gives the byte of a jobserver back, then the permit. Bytes that the dead of this server held go back too.
+void end_permit(PermitTable& table, const PermitSettings& settings, Permit& permit, const ProcessMemory& now) noexcept;
+
+/// Bytes that the dead of this process's jobserver held, an image of this process before an exec among them, go back.
+void give_back_owed_bytes(PermitTable& table, JobTokens& tokens) noexcept;
 
 /// The most that may run at once, before memory.
 PermitLimits permit_limits(const PermitSettings& settings, const Machine& machine, std::uint64_t allowed_bytes) noexcept;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <new>
 
+#include "shim/compile/jobserver.h"
 #include "shim/compile/shared_memory.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
@@ -68,6 +69,10 @@ PermitSettings permit_settings(const Policy& policy) noexcept {
   settings.max = policy.compile.max;
   settings.reserve = policy.compile.reserve;
   settings.idle_ns = static_cast<std::uint64_t>(policy.compile.wait.count());
+  if (policy.compile.jobserver == Jobserver::kOff) return settings;
+  static constinit JobTokens tokens;
+  if (tokens.open(machine())) settings.tokens = &tokens;
+  settings.pool_size = tokens.jobs();
   return settings;
 }
 
@@ -118,7 +123,8 @@ CompileScope::~CompileScope() {
   if (!outermost_) return;
   const int saved_errno = errno;
   if (permit_.held())
-    if (CompilePermits* const permits = compile_permits()) permits->table.give_back(permit_, own_memory());
+    if (CompilePermits* const permits = compile_permits())
+      end_permit(permits->table, permits->settings, permit_, own_memory());
   if (alone_) pthread_mutex_unlock(&g_alone);
   errno = saved_errno;
 }

@@ -27,6 +27,7 @@ struct Compilation {
 /// Writes "tool kind 64K" to text; returns its length.
 std::size_t class_name(const Compilation& of, char* text, std::size_t bytes) noexcept;
 
+/// Finds the surrounding jobserver too, if the policy lets it. Not by two threads at once.
 PermitSettings permit_settings(const Policy& policy) noexcept;
 
 class CompileScope {

@@ -229,6 +229,7 @@ void write_compile(JsonWriter& json) {
   json.key("waited").value(counters.waited);
   json.key("waited_ms").value(counters.waited_ns / 1'000'000);
   json.key("went_on").value(counters.went_on);
+  json.key("jobserver_bytes").value(counters.bytes_read);
   json.key("without_permit").value(counters.without);
   json.key("peak_in_flight").value(counters.most_in_flight);
   if (counters.least_headroom_bytes != ~std::uint64_t{0})

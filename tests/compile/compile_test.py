@@ -247,6 +247,235 @@ def ninja_is_a_parent():
     check(seen()['granted'] == 6 and seen()['peak'] == 2, seen())
 
 
+# --- Jobservers ---
+
+class Fifo:
+    """A jobserver of the test's own: a fifo with these bytes in it, named as make names it."""
+
+    def __init__(self, held, jobs):
+        self.path = HERE / 'jobs'
+        os.mkfifo(self.path)
+        self.file = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
+        os.write(self.file, held)
+        self.flags = f' -j{jobs} --jobserver-auth=fifo:{self.path}'
+
+    def bytes_there(self):
+        try:
+            held = os.read(self.file, 4096)
+        except BlockingIOError:
+            return b''
+        os.write(self.file, held)
+        return bytes(sorted(held))
+
+    def start(self, *words, **keys):
+        variables = environment(**keys)
+        variables['MAKEFLAGS'] = self.flags
+        return subprocess.Popen([str(word) for word in words], env=variables, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def at_once(number, *words):
+    """A shell's words that run a tool so many times at once."""
+    return ' '.join(f'{CONFIG["tool"]} {" ".join(map(str, words))} x{i} &' for i in range(number)) + ' wait'
+
+
+def make(text, *words, **keys):
+    (HERE / 'Makefile').write_text(text)
+    done = subprocess.run(['make', '-C', HERE, '-s', *words], env=environment(**keys), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=120)
+    # At its end make counts the bytes, and says when one is missing.
+    check(done.returncode == 0 and not done.stderr, done)
+    return done.stdout
+
+
+@case
+def jobserver_pipe_of_make():
+    makefile = f'all:\n\t+@{at_once(6, "burn", 400)}\n'
+    make(makefile, '-j3', max=6, jobserver='off')
+    check(seen()['peak'] > 3, 'without the jobserver they do not overlap', seen())
+    (next(HERE.glob('libgraphpool*'))).unlink()
+    make(makefile, '-j3', max=6)
+    check(seen()['granted'] == 6 and seen()['peak'] == 3, seen())
+
+
+@case
+def jobserver_pipe_of_two_jobs():
+    make(f'all: a b\na b:\n\t+@{at_once(4, "burn", 300)}\n', '-j3', max=8)
+    check(seen()['granted'] == 8 and seen()['peak'] == 3, seen())
+
+
+@case
+def jobserver_pipe_around_ninja():
+    build = HERE / 'build.ninja'
+    build.write_text(f'rule cc\n  command = {CONFIG["tool"]} burn 300 $out\n' +
+                     ''.join(f'build {name}: cc\n' for name in 'abcdef'))
+    make('all:\n\t+@ninja --quiet -j6\n', '-j2', max=6)
+    check(seen()['granted'] == 6 and seen()['peak'] == 2, seen())
+
+
+@case
+def jobserver_pipe_under_a_sub_make():
+    (HERE / 'sub.mk').write_text(f'all:\n\t+@{at_once(4, "burn", 300)}\n')
+    make('all:\n\t+@$(MAKE) -s -f sub.mk\n', '-j2', max=4)
+    check(seen()['granted'] == 4 and seen()['peak'] == 2, seen())
+
+
+@case
+def jobserver_descriptors_that_are_not_makes_are_not_read():
+    # make closes its pipe for this recipe; the numbers then are another pipe, with bytes in it.
+    script = HERE / 'other_pipe.py'
+    script.write_text(f'''
+import os, subprocess, sys
+read_end, write_end = (int(n) for n in os.environ['MAKEFLAGS'].split('--jobserver-auth=')[1].split()[0].split(','))
+for number in (read_end, write_end):
+    try:
+        os.fstat(number)
+        sys.exit('the pipe of make is open')
+    except OSError:
+        pass
+ends = os.pipe2(0)
+os.write(ends[1], b'mine')
+kept = [os.dup(end) for end in ends]
+high = [os.dup2(kept[0], 50), os.dup2(kept[1], 51)]
+os.dup2(50, read_end)
+os.dup2(51, write_end)
+subprocess.run({at_once(4, 'burn', 300)!r}, shell=True, check=True, pass_fds=(read_end, write_end))
+assert os.read(50, 100) == b'mine'
+''')
+    make(f'all:\n\t@{sys.executable} {script}\n', '-j2', max=4)
+    check(seen()['granted'] == 4 and seen()['peak'] > 2, seen())
+
+
+@case
+def jobserver_names_of_nothing_are_ignored():
+    (HERE / 'file').write_text('xx')
+    for auth in ('97,98', '0,1', '-2,-2', f'fifo:{HERE}/none', f'fifo:{HERE}/file', 'fifo:', '3', ''):
+        variables = environment(max=4)
+        variables['MAKEFLAGS'] = f' -j2 --jobserver-auth={auth}'
+        subprocess.run(['sh', '-c', at_once(3, 'burn', 10)], env=variables, stdin=subprocess.DEVNULL, check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
+    check((HERE / 'file').read_text() == 'xx' and seen()['granted'] == 24, seen())
+
+
+@case
+def jobserver_fifo():
+    fifo = Fifo(b'ab', 3)
+    finish(fifo.start('sh', '-c', at_once(6, 'burn', 300), max=6))
+    check(seen()['granted'] == 6 and seen()['peak'] == 3, seen())
+    check(fifo.bytes_there() == b'ab', fifo.bytes_there())
+
+
+@case
+def jobserver_without_a_byte_one_runs():
+    fifo = Fifo(b'a', 2)
+    check(os.read(fifo.file, 1) == b'a')
+    finish(fifo.start('sh', '-c', at_once(4, 'burn', 100), max=4, wait='60min'))
+    check(seen()['granted'] == 4 and seen()['peak'] == 1, seen())
+    check(fifo.bytes_there() == b'')
+
+
+def holders_of_the_jobs_own_and_of_a_byte(fifo, *last, **keys):
+    """Under one shell: a compilation that stays, and one that has taken the byte; the second one's number."""
+    words = ' '.join(str(word) for word in last)
+    shell = fifo.start('sh', '-c', f'{CONFIG["tool"]} pid {HERE}/first await {HERE}/end & '
+                       f'while ! test -e {HERE}/first; do sleep 0.02; done; {CONFIG["tool"]} pid {HERE}/second {words} & '
+                       f'while ! test -e {HERE}/third; do sleep 0.02; done; {CONFIG["tool"]} burn 10; touch {HERE}/end; wait',
+                       max=4, wait='60min', **keys)
+    wait_for((HERE / 'second').exists, 'the second')
+    return shell
+
+
+@case
+def rule_34_the_byte_of_a_killed_holder_comes_back():
+    fifo = Fifo(b'z', 2)
+    shell = holders_of_the_jobs_own_and_of_a_byte(fifo, 'burn', 200000)
+    check(fifo.bytes_there() == b'' and seen()['in_flight'] == 2, seen())
+    os.kill(int((HERE / 'second').read_text()), signal.SIGKILL)
+    (HERE / 'third').touch()
+    check('done' in finish(shell))
+    check(fifo.bytes_there() == b'z', 'the next compilation of the job used it and gave it back', fifo.bytes_there())
+
+
+def comes_back_by_itself(*last):
+    fifo = Fifo(b'z', 2)
+    shell = holders_of_the_jobs_own_and_of_a_byte(fifo, 'await', HERE / 'go', *last)
+    check(fifo.bytes_there() == b'')
+    (HERE / 'go').touch()
+    wait_for(lambda: fifo.bytes_there() == b'z', 'the byte came back')
+    (HERE / 'third').touch()
+    finish(shell)
+    check(fifo.bytes_there() == b'z')
+
+
+@case
+def rule_34_a_holder_that_leaves_by__exit_gives_its_byte_back():
+    comes_back_by_itself('leave')
+
+
+@case
+def rule_34_a_holder_that_execs_gives_its_byte_back():
+    comes_back_by_itself('exec', shutil.which('sleep'), '1')
+
+
+@case
+def rule_35_children_that_wait_for_each_other_go_on_without_a_byte():
+    fifo = Fifo(b'', 1)
+    driver = HERE / 'clang-driver'
+    driver.write_text(f'#!/bin/sh\n{CONFIG["tool"]} await {HERE}/b &\nsleep 0.3\n{CONFIG["tool"]} touch {HERE}/b &\nwait\n')
+    driver.chmod(0o755)
+    finish(fifo.start(driver, 'x', max=4, wait='500ms'))
+
+
+@case
+def jobserver_of_calls():
+    fifo = Fifo(b'a', 2)
+    report = HERE / 'report.json'
+    variables = environment(max=4) | {'MAKEFLAGS': fifo.flags, 'GRAPHPOOL_REPORT': str(report)}
+    done = subprocess.run([CONFIG['threads'], '4'], env=variables, capture_output=True, text=True, timeout=200)
+    if done.returncode == 77:
+        raise Skipped('AMD\'s hipRTC is not there')
+    counts = json.loads(report.read_text())['compile']
+    check(counts['permits'] == 4 and counts['peak_in_flight'] == 2 and counts['jobserver_bytes'] >= 1, counts)
+    check(fifo.bytes_there() == b'a')
+
+
+@case
+def jobserver_is_offered():
+    script = HERE / 'offered.py'
+    script.write_text(f'''
+import os, subprocess, sys
+flags = os.environ['MAKEFLAGS']
+path = flags.split('fifo:')[1]
+assert '-j3' in flags.split(), flags
+fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+assert len(os.read(fifo, 100)) == 2
+os.close(fifo)
+subprocess.run({at_once(3, 'burn', 100)!r}, shell=True, check=True, stdout=subprocess.DEVNULL)
+fifo = os.open(path, os.O_RDWR)
+os.write(fifo, b'++')
+os.close(fifo)
+open({str(HERE / 'path')!r}, 'w').write(path)
+if len(sys.argv) > 1:
+    os.kill(os.getpid(), 9)
+''')
+    finish(start(sys.executable, script, 'die', max=3, jobserver='offer'), -signal.SIGKILL)
+    first = (HERE / 'path').read_text()
+    check(seen()['granted'] == 3 and seen()['peak'] == 1, 'others had the bytes', seen())
+    check(os.path.exists(first), 'it was killed')
+    finish(start(sys.executable, script, max=3, jobserver='offer'))
+    second = (HERE / 'path').read_text()
+    check(not os.path.exists(first) and not os.path.exists(second), 'a fifo was left', first, second)
+    # Through an exec of the process that offers.
+    finish(start('sh', '-c', f'exec {sys.executable} {script}', max=3, jobserver='offer'))
+    check(not list(HERE.glob('libgraphpool-jobs-*')))
+
+
+@case
+def jobserver_is_offered_to_a_make_that_knows_no_fifo():
+    (HERE / 'Makefile').write_text(f'all: a b c\na b c:\n\t@{CONFIG["tool"]} burn 10 $@\n')
+    check(finish(start('sh', '-c', f'make -s -j2 -f {HERE}/Makefile; true', max=3, jobserver='offer')) == 'done\n' * 3)
+
+
 # --- What must not change ---
 
 @case

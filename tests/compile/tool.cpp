@@ -2,6 +2,8 @@
 //   burn MS     uses processor time        fork-burn MS  a forked child that outlives it does, in the background
 //   run FILE... starts a program with the words up to "end" and waits for it
 //   sleep MS    uses none                  pid FILE      writes its number
+//   await FILE  until it is there          touch FILE    makes it
+//   leave       ends without exit handlers exec FILE...  becomes a program, with the words up to the end
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,6 +61,15 @@ int main(int count, char** words) {
       std::fprintf(file, "%d", getpid());
       std::fclose(file);
       std::rename(draft.c_str(), words[i]);
+    } else if (word == "await") {
+      for (++i; access(words[i], F_OK) != 0;) usleep(10'000);
+    } else if (word == "touch") {
+      std::fclose(std::fopen(words[++i], "w"));
+    } else if (word == "leave") {
+      _exit(0);
+    } else if (word == "exec") {
+      execv(words[i + 1], words + i + 1);
+      return 127;
     } else if (word == "run") {
       std::vector<char*> child;
       int depth = 1;
