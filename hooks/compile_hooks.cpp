@@ -87,6 +87,7 @@ hiprtcResult on_hiprtcLinkComplete(Entry&, void* state, void** binary, size_t* s
     const auto forward = reinterpret_cast<result(*) params>(                                               \
         next_compile_function(CompileEntry::name, __builtin_return_address(0)));                           \
     if (forward == nullptr) return nothing<result>();                                                      \
+    [[maybe_unused]] const void* const function = reinterpret_cast<const void*>(forward);                  \
     const CompileScope scope(what);                                                                        \
     return forward args;                                                                                   \
   }

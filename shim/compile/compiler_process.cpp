@@ -30,29 +30,6 @@ constexpr std::string_view kNoCompilers[] = {"clangd",     "clang-format", "clan
 
 std::string_view base_name(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
 
-/// What the rows say: compared without allocating, for every process that is started.
-bool is_compiler_by_default(std::string_view name) noexcept {
-  std::string_view rest;
-#define POLICY_KEY(section, key, reader, fallback, help) \
-  if (std::string_view(#section "." #key) == "compile.tools") rest = fallback;
-#include "policy/policy_keys.def"
-  while (!rest.empty()) {
-    const std::string_view pattern = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), pattern.size() + 1));
-    const bool prefix = pattern.ends_with('*');
-    if (prefix ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern) return true;
-  }
-  return false;
-}
-
-/// Whether the environment or the policy's file may say something of a key, without reading the policy.
-bool policy_may_say(const char* variable, std::string_view word) noexcept {
-  if (std::getenv(variable) != nullptr) return true;
-  const char* const path = std::getenv("GRAPHPOOL_POLICY");
-  if (path == nullptr || path[0] == '\0') return false;
-  return file_holds(path, word);
-}
-
 struct State {
   Permit permit;
   PermitTable table;
@@ -151,7 +128,7 @@ __attribute__((constructor)) void start_compiler_process(int, char** arguments, 
           compiler = name;
     } else {
       for (const std::string_view name : names)
-        if (compiler.empty() && is_compiler_by_default(name) && is_compiler(name, {Glob("*")})) compiler = name;
+        if (compiler.empty() && matches_default("compile.tools", name) && is_compiler(name, {Glob("*")})) compiler = name;
     }
     if (!compiler.empty() && !only_asks(arguments)) {
       take_permit(std::string(compiler).c_str(), arguments);
@@ -167,6 +144,31 @@ __attribute__((constructor)) void start_compiler_process(int, char** arguments, 
 __attribute__((destructor)) void end_with_exit() noexcept { end_compiler_process(); }
 
 }  // namespace
+
+bool matches_default(std::string_view key, std::string_view name) noexcept {
+  std::string_view rest;
+#define POLICY_KEY(section, name, reader, fallback, help) \
+  if (std::string_view(#section "." #name) == key) rest = fallback;
+#include "policy/policy_keys.def"
+  while (!rest.empty()) {
+    const std::string_view pattern = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), pattern.size() + 1));
+    const bool prefix = pattern.ends_with('*');
+    if (prefix ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern) return true;
+  }
+  return false;
+}
+
+bool policy_may_say(const char* variable, std::string_view word) noexcept {
+  if (std::getenv(variable) != nullptr) return true;
+  const char* const path = std::getenv("GRAPHPOOL_POLICY");
+  if (path == nullptr || path[0] == '\0') return false;
+  return file_holds(path, word);
+}
+
+bool compiler_process_holds() noexcept {
+  return g_state != nullptr && g_state->permit.held() && g_state->permit.process == getpid();
+}
 
 void end_compiler_process() noexcept {
   if (g_state == nullptr || g_state->permit.process != getpid()) return;

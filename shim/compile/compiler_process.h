@@ -20,6 +20,15 @@ namespace graphpool {
 /// Gives this process's permit back. In a child, also one of vfork, and in a process that is no compiler: nothing.
 void end_compiler_process() noexcept;
 
+/// Whether this process is a compiler that has a permit: all it does is one compilation.
+bool compiler_process_holds() noexcept;
+
+/// Whether a name matches the default of a key that is a list of globs with no star but at the end. Allocates nothing.
+bool matches_default(std::string_view key, std::string_view name) noexcept;
+
+/// Whether the environment or the policy's file may say something of a key, without reading the policy.
+bool policy_may_say(const char* variable, std::string_view word) noexcept;
+
 /// The variable that names the permit.
 inline constexpr const char* kPermitVariable = "LIBGRAPHPOOL_PERMIT";
 

@@ -1,5 +1,8 @@
 #include "shim/compile/entries.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "shim/elf_image.h"
 
 namespace graphpool {
@@ -46,6 +49,30 @@ void* next_compile_function(CompileEntry entry, const void* caller) noexcept {
   });
   if (wanted != nullptr) return wanted;
   return first != nullptr ? first : looked_up;
+}
+
+std::uint64_t llvm_module_bytes(const void* function, void* module) noexcept {
+  using Next = void* (*)(void*);
+  constexpr const char* kWalk[] = {"LLVMGetFirstFunction",   "LLVMGetNextFunction",     "LLVMGetFirstBasicBlock",
+                                   "LLVMGetNextBasicBlock", "LLVMGetFirstInstruction", "LLVMGetNextInstruction"};
+  constexpr std::uint64_t kInstructionBytes = 64;
+  Next walk[std::size(kWalk)] = {};
+  const char* (*assembly)(void*, std::size_t*) = nullptr;
+  for_each_image([&](const ElfImage& image) {
+    if (!image.contains(function)) return false;
+    for (std::size_t i = 0; i < std::size(kWalk); ++i) walk[i] = reinterpret_cast<Next>(image.find_export(kWalk[i]));
+    assembly = reinterpret_cast<decltype(assembly)>(image.find_export("LLVMGetModuleInlineAsm"));
+    return true;
+  });
+  if (module == nullptr || std::find(std::begin(walk), std::end(walk), nullptr) != std::end(walk)) return 0;
+  std::uint64_t bytes = 0;
+  for (void* f = walk[0](module); f != nullptr; f = walk[1](f))
+    for (void* block = walk[2](f); block != nullptr; block = walk[3](block))
+      for (void* instruction = walk[4](block); instruction != nullptr; instruction = walk[5](instruction))
+        bytes += kInstructionBytes;
+  std::size_t length = 0;
+  if (assembly != nullptr) assembly(module, &length);
+  return bytes + length;
 }
 
 bool adopt_compile_function(CompileEntry entry, void* address) noexcept {

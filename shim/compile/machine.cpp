@@ -84,9 +84,8 @@ std::int64_t number_after(std::string_view text, std::string_view key) noexcept 
   return -1;
 }
 
-ProcessTimes process_times(const Machine& machine, pid_t process) noexcept {
-  char path[40], text[1024];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", process);
+static ProcessTimes times_in(const Machine& machine, const char* path) noexcept {
+  char text[1024];
   const ssize_t got = machine.read_file(path, text, sizeof text);
   if (got <= 0) return {};
   // The name, in parentheses, may hold anything: what follows its last one counts from field 3.
@@ -104,6 +103,18 @@ ProcessTimes process_times(const Machine& machine, pid_t process) noexcept {
     rest.remove_prefix(std::min(rest.size(), rest.find(' ')));
   }
   return times;
+}
+
+ProcessTimes process_times(const Machine& machine, pid_t process) noexcept {
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/%d/stat", process);
+  return times_in(machine, path);
+}
+
+ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) noexcept {
+  char path[60];
+  std::snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, thread);
+  return times_in(machine, path);
 }
 
 bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept {

@@ -40,6 +40,9 @@ struct ProcessTimes {
 };
 ProcessTimes process_times(const Machine& machine, pid_t process) noexcept;
 
+/// The same of one thread.
+ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) noexcept;
+
 bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
 struct ProcessMemory {

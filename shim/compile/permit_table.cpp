@@ -111,12 +111,27 @@ std::uint32_t PermitTable::count() const noexcept {
   return running;
 }
 
+std::uint32_t PermitTable::pool_threads() const noexcept {
+  std::uint32_t number = 0;
+  for (std::uint32_t i = 0; i < kMostPermits; ++i)
+    if (held(i) && memory_->permits[i].pool_thread) ++number;
+  return number;
+}
+
+bool PermitTable::lasts(const Permit& permit) const noexcept {
+  if (memory_ == nullptr || !permit.held()) return false;
+  const std::uint64_t bits = __atomic_load_n(&memory_->held[permit.index / 64], __ATOMIC_RELAXED);
+  return (bits >> permit.index % 64 & 1) != 0 &&
+         __atomic_load_n(&memory_->permits[permit.index].generation, __ATOMIC_RELAXED) == permit.generation;
+}
+
 std::uint64_t PermitTable::outstanding(std::uint64_t& own_process) const noexcept {
   std::uint64_t all = 0;
   own_process = 0;
   for (std::uint32_t i = 0; i < kMostPermits; ++i) {
     if (!held(i)) continue;
     const SharedPermit& permit = memory_->permits[i];
+    if (permit.pool_thread && permit.idle) continue;
     const std::uint64_t more = permit.expected_bytes - std::min(permit.expected_bytes, permit.grown_bytes);
     all += more;
     if (permit.holder.process == self_.process) own_process += more;
@@ -215,6 +230,7 @@ bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& p
     slot.holder = self();
     slot.thread = machine_->thread();
     slot.in_process = request.in_process;
+    slot.pool_thread = request.pool_thread;
     slot.shared_process = 0;
     slot.idle = 0;
     slot.expected_bytes = expected(slot.class_index);
@@ -246,6 +262,7 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
   if (!lock) return Admission::kUnusable;
   static_cast<void>(self());
   free_the_dead();
+  if (request.pool_thread && pool_threads() >= kMostPoolThreads) return Admission::kUnusable;
   const std::uint32_t running = count();
   if (running != 0) {
     const std::uint64_t now = machine_->now_ns();
@@ -328,7 +345,9 @@ bool PermitTable::ride(const ProcessName& parent, std::uint32_t generation, Perm
 
 void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept {
   std::uint64_t grown = permit.most_grown_bytes;
-  if (permit.in_process) {
+  if (permit.pool_thread) {
+    // Its part of what the process grew by, as far as it was looked at.
+  } else if (permit.in_process) {
     const std::uint64_t top = now.peak_resident_bytes > permit.base_peak_bytes ? now.peak_resident_bytes
                                                                                : now.resident_bytes;
     grown = std::max(grown, top - std::min(top, permit.base_bytes));
@@ -338,7 +357,7 @@ void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept
   if (permit.class_index >= kMostClasses || grown == 0) return;
   SizeClass& size = memory_->classes[permit.class_index];
   // Beside others of its process its growth is not its own.
-  if (permit.shared_process) return;
+  if (permit.shared_process && !permit.pool_thread) return;
   ++size.finished;
   // Up at once, down slowly: a class holds small and large ones.
   size.peak_bytes = grown >= size.peak_bytes ? grown : size.peak_bytes - (size.peak_bytes - grown) / 16;
@@ -370,8 +389,9 @@ void PermitTable::give_back(const Permit& permit, const ProcessMemory& now) noex
 
 void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
   struct Seen {
-    std::uint32_t index, generation, in_process;
+    std::uint32_t index, generation, in_process, pool_thread;
     ProcessName holder;
+    pid_t thread;
     std::uint64_t base_bytes, used_ticks, resident_bytes, sharers;
     SharedRider riders[kMostRiders];
   };
@@ -387,7 +407,8 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
         SharedPermit& slot = memory_->permits[from];
         if (!held(from) || slot.checked_ns + kLookEvery > now) continue;
         Seen& one = seen[number++];
-        one = {from, slot.generation, slot.in_process, slot.holder, slot.base_bytes, 0, 0, 0, {}};
+        one = {from, slot.generation, slot.in_process, slot.pool_thread, slot.holder,
+               slot.thread, slot.base_bytes, 0, 0, 0, {}};
         std::copy(std::begin(slot.riders), std::end(slot.riders), one.riders);
         for (std::uint32_t other = 0; other < kMostPermits; ++other)
           if (held(other) && memory_->permits[other].holder == slot.holder) ++one.sharers;
@@ -395,8 +416,9 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
     }
     for (std::uint32_t i = 0; i < number; ++i) {
       const auto add = [this, &one = seen[i]](const ProcessName& process) {
-        const ProcessTimes times = process_times(*machine_, process.process);
+        ProcessTimes times = process_times(*machine_, process.process);
         if (times.start_ticks != process.start_ticks) return;
+        if (one.pool_thread) times = thread_times(*machine_, process.process, one.thread);
         one.used_ticks += times.used_ticks;
         const std::uint64_t resident = process_memory(*machine_, process.process).resident_bytes;
         one.resident_bytes += process == one.holder && one.in_process
@@ -418,7 +440,8 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
       if (slot.checked_ns == 0 || more * kTick * 100 >= (now - slot.checked_ns) * kMovingPercent) slot.moved_ns = now;
       slot.used_ticks = seen[i].used_ticks;
       slot.checked_ns = now;
-      const std::uint32_t idle = now - std::min(now, slot.moved_ns) >= idle_ns;
+      const std::uint64_t still_ns = now - std::min(now, slot.moved_ns);
+      const std::uint32_t idle = still_ns >= (slot.pool_thread ? idle_ns / kPoolThreadHaste : idle_ns);
       if (idle && !slot.idle) memory_->changed_ns = now;
       slot.idle = idle;
     }

@@ -38,6 +38,10 @@ inline constexpr std::uint32_t kMostRiders = 12;
 inline constexpr std::uint32_t kMostClasses = 96;
 inline constexpr std::size_t kClassNameBytes = 48;
 inline constexpr std::uint32_t kMostOwedTokens = 64;
+/// Permits of pool threads, which keep them while they sleep: others find some.
+inline constexpr std::uint32_t kMostPoolThreads = kMostPermits / 2;
+/// A pool thread stands still after this part of the time.
+inline constexpr std::uint32_t kPoolThreadHaste = 10;
 
 /// What a compilation is taken to need before any of its class has finished.
 inline constexpr std::uint64_t kUnknownSizeBytes = 2 * kGiB;
@@ -92,6 +96,7 @@ struct SharedPermit {
   ProcessName holder;
   pid_t thread;
   std::uint32_t in_process;       ///< taken by a call, not by a process for its life
+  std::uint32_t pool_thread;      ///< by a thread for its life: it is looked at, not its process
   std::uint32_t shared_process;   ///< another compilation ran in the same process meanwhile
   std::uint32_t idle;             ///< lent on
   std::uint64_t expected_bytes;
@@ -138,7 +143,7 @@ struct PermitLimits {
 
 struct PermitRequest {
   std::string_view size_class;
-  bool in_process = false;
+  bool in_process = false, pool_thread = false;
   std::uint64_t since_ns = 0;  ///< when the wait began
   ProcessMemory before = {};   ///< of a call: its process's memory when it began
   TokenServer server = {};     ///< a token of it is needed too
@@ -206,6 +211,8 @@ class PermitTable {
   std::uint32_t classes(SizeClass* to, std::uint32_t most) noexcept;
   std::uint32_t* turn() const noexcept { return &memory_->turn; }
 
+  /// Whether a permit is still held in the generation it was taken in. Without the lock: it may end at once.
+  [[nodiscard]] bool lasts(const Permit& permit) const noexcept;
   [[nodiscard]] bool usable() const noexcept { return memory_ != nullptr; }
 
  private:
@@ -214,6 +221,7 @@ class PermitTable {
   void set_held(std::uint32_t index, bool value) noexcept;
   void free_the_dead() noexcept;
   std::uint32_t count() const noexcept;
+  std::uint32_t pool_threads() const noexcept;
   std::uint64_t outstanding(std::uint64_t& own_process) const noexcept;
   std::uint32_t find_class(std::string_view name) noexcept;
   std::uint64_t expected(std::uint32_t class_index) const noexcept;

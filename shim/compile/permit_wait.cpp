@@ -1,11 +1,9 @@
 #include "shim/compile/permit_wait.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <functional>
 
 #include "shim/compile/jobserver.h"
@@ -15,21 +13,6 @@ namespace graphpool {
 namespace {
 
 constexpr double kMiBs = 1.0 / static_cast<double>(kMiB);
-
-class Guest {
- public:
-  Guest() noexcept : errno_(errno) { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_); }
-  ~Guest() {
-    int ignored = 0;
-    pthread_setcancelstate(cancel_, &ignored);
-    errno = errno_;
-  }
-  Guest(const Guest&) = delete;
-  Guest& operator=(const Guest&) = delete;
-
- private:
-  int errno_, cancel_ = 0;
-};
 
 void add(std::uint64_t& counter, std::uint64_t more = 1) noexcept { __atomic_add_fetch(&counter, more, __ATOMIC_RELAXED); }
 
@@ -72,6 +55,8 @@ class Wait {
       say(now, admission);
       machine_.wait(table_.turn(), turn, kAskEvery);
       table_.look_at_holders(settings_.idle_ns);
+      // What others grew by meanwhile is not this one's.
+      if (request_.in_process) request_.before = process_memory(machine_, machine_.process());
       // A sibling that rode may have ended.
       if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit)) {
         add(counters_.waited), add(counters_.waited_ns, machine_.now_ns() - request_.since_ns);
@@ -169,7 +154,7 @@ void give_back_owed_bytes(PermitTable& table, JobTokens& tokens) noexcept {
 
 void end_permit(PermitTable& table, const PermitSettings& settings, Permit& permit, const ProcessMemory& now) noexcept {
   if (!permit.held() || permit.process != getpid()) return;
-  const Guest guest;
+  const GuestScope guest;
   // Killed after the write and before the note, the server has one more: the other order would lose one.
   if (permit.has_byte && settings.tokens != nullptr && settings.tokens->put(permit.byte)) table.byte_written(permit);
   table.give_back(permit, now);
@@ -179,7 +164,7 @@ void end_permit(PermitTable& table, const PermitSettings& settings, Permit& perm
 
 bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest request,
                      const ParentPermit& parent, PermitCounters& counters, Permit& permit) noexcept {
-  const Guest guest;
+  const GuestScope guest;
   if (!table.usable()) return add(counters.without), false;
   request.since_ns = machine.now_ns();
   if (settings.tokens != nullptr) {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
 #include <new>
 
+#include "shim/compile/compiler_process.h"
 #include "shim/compile/jobserver.h"
 #include "shim/compile/shared_memory.h"
 #include "shim/engine.h"
@@ -21,6 +21,8 @@ namespace {
 
 /// How many scopes the thread is in.
 constinit thread_local int t_depth __attribute__((tls_model("initial-exec"))) = 0;
+/// What the thread holds or rides on.
+constinit thread_local Permit t_permit __attribute__((tls_model("initial-exec")));
 
 constinit std::atomic<CompilePermits*> g_permits{nullptr};
 constinit std::atomic<bool> g_off{false};
@@ -28,11 +30,15 @@ constinit pthread_mutex_t g_start_lock = PTHREAD_MUTEX_INITIALIZER;
 /// Held through a compilation where the runtime would let nobody else in.
 constinit pthread_mutex_t g_alone = PTHREAD_MUTEX_INITIALIZER;
 
+/// In a child: whoever forked it may be waiting for it, inside a compilation.
+constinit bool g_forked = false;
+
 /// Locks that other threads of the parent held are nobody's in the child; private permits are gone.
 void after_fork_in_child() noexcept {
   g_start_lock = PTHREAD_MUTEX_INITIALIZER;
   g_alone = PTHREAD_MUTEX_INITIALIZER;
   g_permits.store(nullptr, std::memory_order_relaxed);
+  g_forked = true;
 }
 
 CompilePermits* make_permits_of_process() {
@@ -49,6 +55,14 @@ CompilePermits* make_permits_of_process() {
   permits->settings = permit_settings(*policy);
   write_report_at_exit(policy->report.file);
   return permits;
+}
+
+/// Whether what the thread rides on is still held.
+bool thread_rides(const CompilePermits& permits) noexcept {
+  if (!t_permit.held()) return false;
+  if (t_permit.process == getpid() && permits.table.lasts(t_permit)) return true;
+  t_permit = {};
+  return false;
 }
 
 ProcessMemory own_memory() noexcept { return process_memory(machine(), machine().process()); }
@@ -100,33 +114,54 @@ CompilePermits* compile_permits() noexcept {
 
 const CompilePermits* compile_permits_in_use() noexcept { return g_permits.load(std::memory_order_acquire); }
 
+Permit permit_of_thread() noexcept { return t_permit.process == getpid() ? t_permit : Permit{}; }
+
+void ride_in_thread(const Permit& permit) noexcept { t_permit = permit; }
+
+bool thread_compiles() noexcept {
+  if (t_depth != 0 || compiler_process_holds()) return true;
+  const CompilePermits* const permits = compile_permits_in_use();
+  return permits != nullptr && thread_rides(*permits);
+}
+
 CompileScope::CompileScope(const Compilation& of) noexcept {
   if (of.tool.empty()) return;
   counted_ = true;
   if (t_depth++ != 0) return;
   outermost_ = true;
+  const GuestScope guest;
   CompilePermits* const permits = compile_permits();
   if (permits == nullptr) return;
   const InsideScope inside;
+  if (compiler_process_holds()) return;
+  if (thread_rides(*permits)) {
+    __atomic_add_fetch(&permits->counters.ridden, 1, __ATOMIC_RELAXED);
+    return;
+  }
   if (of.one_at_a_time) alone_ = pthread_mutex_lock(&g_alone) == 0;
   char name[kClassNameBytes];
   PermitRequest request;
   request.size_class = {name, class_name(of, name, sizeof name)};
   request.in_process = true;
   request.before = own_memory();
+  ParentPermit parent;
+  if (g_forked) parent.holder = {getppid(), process_times(machine(), getppid()).start_ticks};
   static_cast<void>(
-      wait_for_permit(permits->table, machine(), permits->settings, request, {}, permits->counters, permit_));
+      wait_for_permit(permits->table, machine(), permits->settings, request, parent, permits->counters, permit_));
+  if (!permit_.held()) return;
+  t_permit = permit_;
+  holds_ = true;
 }
 
 CompileScope::~CompileScope() {
   if (counted_) --t_depth;
   if (!outermost_) return;
-  const int saved_errno = errno;
+  const GuestScope guest;
+  if (holds_) t_permit = {};
   if (permit_.held())
     if (CompilePermits* const permits = compile_permits())
       end_permit(permits->table, permits->settings, permit_, own_memory());
   if (alone_) pthread_mutex_unlock(&g_alone);
-  errno = saved_errno;
 }
 
 }  // namespace graphpool

@@ -39,9 +39,16 @@ class CompileScope {
 
  private:
   Permit permit_;
-  bool counted_ = false, outermost_ = false;
+  bool counted_ = false, outermost_ = false, holds_ = false;
   bool alone_ = false;
 };
+
+/// The permit of the compilation that the calling thread is in, its own or the one it rides on; not held: none.
+Permit permit_of_thread() noexcept;
+/// The calling thread rides on this one, in all it does, while its generation lasts.
+void ride_in_thread(const Permit& permit) noexcept;
+/// Whether the calling thread rides, or is in a compilation.
+bool thread_compiles() noexcept;
 
 /// The permits this process uses; null: none (switched off, policy unusable). May read the policy.
 struct CompilePermits {

@@ -531,6 +531,98 @@ def calls_in_the_scope_of_a_process():
     check(no_table())
 
 
+def pool(*words, library='fake_compiler', preload=True, **keys):
+    """pool.cpp: how many ran at once, and the report."""
+    report = HERE / 'report.json'
+    report.unlink(missing_ok=True)
+    variables = environment(preload, **{'wait': '10min', **keys}) | {'GRAPHPOOL_REPORT': str(report)}
+    done = subprocess.run([CONFIG['pool'], CONFIG[library], *map(str, words)], env=variables, capture_output=True,
+                          text=True, timeout=120)
+    check(done.returncode == 0 and not done.stderr, done)
+    return int(done.stdout), json.loads(report.read_text())['compile'] if report.exists() else None
+
+
+def check_free():
+    check(seen()['in_flight'] == 0, seen())
+
+
+@case
+def rule_33_outermost_calls_take_permits():
+    for function, kind in (('LLVMRunPasses', 'llvm passes'), ('amd_comgr_do_action', 'comgr compile'),
+                           ('lto_codegen_optimize', 'lto optimize')):
+        native, _ = pool('call', 4, function, 'burn', preload=False)
+        check(native > 2, native)
+        most, counts = pool('call', 4, function, 'burn', max=2)
+        check(most == 2 and counts['permits'] == 4 and counts['peak_in_flight'] == 2, most, counts)
+        check(any(size['class'].startswith(kind) for size in counts['sizes']), counts)
+        check_free()
+
+
+@case
+def rule_33_a_call_inside_a_call_rides():
+    most, counts = pool('call', 4, 'LLVMRunPasses', 'nested', max=1)
+    check(most == 1 and counts['permits'] == 4, most, counts)
+
+
+@case
+def rule_33_where_one_compiles_at_a_time_the_others_wait_without_a_permit():
+    most, counts = pool('call', 4, 'hiprtcCompileProgram', 'burn', library='fake_hip_6', max=4)
+    check(most == 1 and counts['permits'] == 4 and counts['peak_in_flight'] == 1 and not counts['waited'], most, counts)
+
+
+@case
+def rule_33_threads_that_a_holder_starts_ride():
+    most, counts = pool('call', 2, 'LLVMRunPasses', 'pool', max=1)
+    check(most > 1 and counts['permits'] == 2 and not counts['went_on'], most, counts)
+
+
+@case
+def rule_33_a_call_in_a_compiler_process_is_part_of_it():
+    shutil.copy(CONFIG['pool'], HERE / 'clang-threads')
+    finish(start(HERE / 'clang-threads', CONFIG['fake_compiler'], 'call', 2, 'LLVMRunPasses', 'burn', max=1, wait='10min'))
+    check(seen()['granted'] == 1, seen())
+
+
+@case
+def rule_33_pool_threads_count_while_they_run():
+    native, _ = pool('threads', 6, 'llvm-worker-', 200, preload=False)
+    check(native > 2, native)
+    for words in (('threads', 6, 'llvm-worker-', 200), ('prctl', 6, 'xla-gpu-codegen', 200)):
+        most, counts = pool(*words, max=2)
+        check(most == 2 and counts['permits'] == 6 and counts['waited'] >= 4 and not counts['went_on'], most, counts)
+        check_free()
+    # They stand still until all are there: those that wait lend their permits on.
+    _, counts = pool('handshake', 6, 'llvm-worker', max=2, wait='3s')
+    check(counts['permits'] == 6 and not counts['went_on'], counts)
+
+
+@case
+def rule_33_names_of_pool_threads_are_the_policys():
+    for words in (('unnamed', 6, 200), ('threads', 6, 'other', 200)):
+        most, counts = pool(*words, max=2)
+        check(most > 2 and counts is None, most, counts)
+    check(pool('threads', 6, 'llvm-worker', 200, max=2, threads='other*')[0] > 2)
+    check(pool('threads', 6, 'other', 200, max=2, threads='some*,other*')[0] == 2)
+    # By the module of their first function.
+    check(pool('unnamed', 6, 200, max=2, threads='libstdc++.so*')[0] == 2)
+
+
+@case
+def rule_34_every_way_out_gives_back():
+    for words in (('call', 4, 'LLVMRunPasses', 'throw'), ('cancelled', 'LLVMRunPasses'), ('exit', 6, 'llvm-worker')):
+        _, counts = pool(*words, max=1)
+        check(not counts['went_on'] and counts['permits'] > 1, counts)
+        check_free()
+
+
+@case
+def rule_34_forked_children_hold_nothing():
+    for scope in ('user', 'process'):
+        _, counts = pool('fork', 'LLVMRunPasses', max=1, scope=scope)
+        check(counts['permits'] == 3, counts)
+    check(seen()['granted'] == 4 and seen()['in_flight'] == 0, seen())
+
+
 # --- The storm: modules that together need more than there is ---
 
 MODULES = 4

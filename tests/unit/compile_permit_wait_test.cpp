@@ -71,6 +71,21 @@ TEST_F(PermitWait, WaitsUntilOneComesBack) {
   EXPECT_EQ(counters_.went_on, 0u);
 }
 
+TEST_F(PermitWait, WhatOthersGrewByWhileItWaitedIsNotItsOwn) {
+  request_.in_process = true;
+  Permit first, second;
+  FakeMachine::memory_of(getpid(), 9000, 1000, 1000);
+  EXPECT_TRUE(take(first));
+  FakeMachine::on_wait = [&] {
+    busy();
+    FakeMachine::memory_of(getpid(), 9000, 5000, 8000);
+    if (FakeMachine::waits == 3) table_.give_back(first, kNothing);
+  };
+  EXPECT_TRUE(take(second));
+  table_.give_back(second, {9000 * kKiB, 5100 * kKiB, 8000 * kKiB});
+  EXPECT_EQ(table_.expected_bytes("x"), 100 * kKiB);
+}
+
 TEST_F(PermitWait, rule_36_AWaiterWhoseHolderStandsStillGoesOn) {
   Permit first, second;
   EXPECT_TRUE(take(first));

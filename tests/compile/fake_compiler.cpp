@@ -1,0 +1,37 @@
+// fake_compiler.cpp: a library with the names of LLVM's, comgr's and hipRTC's functions (of HIP 6); a compilation calls the
+// function it is given.
+#include <cstddef>
+#include <cstdint>
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+namespace {
+void call(void* function) { reinterpret_cast<void (*)()>(function)(); }
+}  // namespace
+
+EXPORTED void* LLVMRunPasses(void* module, const char*, void*, void*) {
+  call(module);
+  return nullptr;
+}
+
+EXPORTED bool lto_codegen_optimize(void* code) {
+  call(code);
+  return true;
+}
+
+EXPORTED int hipRuntimeGetVersion(int* version) {
+  *version = 60'000'000;
+  return 0;
+}
+
+EXPORTED int hipMalloc(void**, std::size_t) { return 2; }
+
+EXPORTED int hiprtcCompileProgram(void* program, int, const char* const*) {
+  call(program);
+  return 0;
+}
+
+EXPORTED int amd_comgr_do_action(int, std::uint64_t info, std::uint64_t, std::uint64_t) {
+  call(reinterpret_cast<void*>(info));
+  return 0;
+}

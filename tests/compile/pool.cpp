@@ -1,0 +1,221 @@
+// pool.cpp LIBRARY WORD...: threads that compile, by the names that pools of compilers give them or by calls of a library's
+// functions (fake_compiler.cpp). Its words are done in order:
+//   threads COUNT NAME MS   so many threads name themselves and use that much processor time; waits for them
+//   handshake COUNT NAME    so many threads name themselves and wait for each other
+//   prctl COUNT NAME MS     as threads, but named by prctl
+//   unnamed COUNT MS        as threads, without a name
+//   exit COUNT NAME         each ends by pthread_exit, or is cancelled
+//   call COUNT FUNCTION DO  so many threads compile by that function, which meanwhile does: burn (uses processor time), pool
+//                           (has named threads do that, and waits for them), nested (compiles), throw (an exception)
+//   fork FUNCTION           compiles in a forked child, and in one forked while a compilation runs
+//   cancelled FUNCTION      compiles in a thread that is to be cancelled, and then is
+// At the end it prints how many ran at once at most: threads that use processor time, by their own count.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+std::atomic<int> running{0}, most{0};
+bool is_child = false;
+
+long now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+void work(long ms) {
+  const int now = ++running;
+  for (int before = most; now > before && !most.compare_exchange_weak(before, now);) {
+  }
+  for (const long end = now_ms() + ms; now_ms() < end;) {
+  }
+  --running;
+}
+
+enum class By { kPthread, kPrctl, kNobody };
+
+void threads(int count, const std::string& name, By by, long ms) {
+  std::vector<std::thread> all;
+  for (int i = 0; i < count; ++i)
+    all.emplace_back([=] {
+      const std::string own = name + std::to_string(i);
+      if (by == By::kPthread) pthread_setname_np(pthread_self(), own.c_str());
+      if (by == By::kPrctl) prctl(PR_SET_NAME, own.c_str(), 0, 0, 0);
+      char seen[16] = "";
+      pthread_getname_np(pthread_self(), seen, sizeof seen);
+      if (by != By::kNobody && own.substr(0, sizeof seen - 1) != seen) std::_Exit(3);
+      work(ms);
+    });
+  for (std::thread& thread : all) thread.join();
+}
+
+void handshake(int count, const std::string& name) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int there = 0;
+  std::vector<std::thread> all;
+  for (int i = 0; i < count; ++i)
+    all.emplace_back([&] {
+      pthread_setname_np(pthread_self(), name.c_str());
+      std::unique_lock lock(mutex);
+      ++there;
+      changed.notify_all();
+      changed.wait(lock, [&] { return there == count; });
+    });
+  for (std::thread& thread : all) thread.join();
+}
+
+void ends(int count, const std::string& name) {
+  static std::string thread_name;
+  thread_name = name;
+  for (int i = 0; i < count; ++i) {
+    pthread_t thread;
+    const bool cancelled = i % 2 == 1;
+    pthread_create(&thread, nullptr, [](void* waits) -> void* {
+      pthread_setname_np(pthread_self(), thread_name.c_str());
+      if (waits == nullptr) pthread_exit(nullptr);
+      for (;;) pause();
+    }, cancelled ? &thread : nullptr);
+    if (cancelled) pthread_cancel(thread);
+    void* result = nullptr;
+    pthread_join(thread, &result);
+    if (cancelled && result != PTHREAD_CANCELED) std::_Exit(4);
+  }
+}
+
+// --- Compilations by calls ---
+
+void* library = nullptr;
+const char* function = "";
+
+void compile(void (*what)()) {
+  void* const found = dlsym(library, function);
+  const auto argument = reinterpret_cast<std::uintptr_t>(what);
+  constexpr int kCompileToRelocatable = 7;
+  if (std::strcmp(function, "LLVMRunPasses") == 0) {
+    reinterpret_cast<void* (*)(void*, const char*, void*, void*)>(found)(reinterpret_cast<void*>(what), "", nullptr, nullptr);
+  } else if (std::strcmp(function, "amd_comgr_do_action") == 0) {
+    reinterpret_cast<int (*)(int, std::uint64_t, std::uint64_t, std::uint64_t)>(found)(kCompileToRelocatable, argument, 0, 0);
+  } else if (std::strcmp(function, "hiprtcCompileProgram") == 0) {
+    reinterpret_cast<int (*)(void*, int, const char* const*)>(found)(reinterpret_cast<void*>(what), 0, nullptr);
+  } else {
+    reinterpret_cast<bool (*)(void*)>(found)(reinterpret_cast<void*>(what));
+  }
+}
+
+void burn() { work(200); }
+void nested() { compile(burn); }
+void fail() { throw 1; }
+void pool() { threads(3, "llvm-worker-", By::kPthread, 50); }
+
+void call(int count, const std::string& what) {
+  std::vector<std::thread> all;
+  for (int i = 0; i < count; ++i)
+    all.emplace_back([what] {
+      try {
+        compile(what == "pool" ? pool : what == "nested" ? nested : what == "throw" ? fail : burn);
+      } catch (int) {
+      }
+    });
+  for (std::thread& thread : all) thread.join();
+}
+
+void wait_for_child(pid_t child) {
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) std::_Exit(5);
+}
+
+void compile_in_child() {
+  const pid_t child = fork();
+  if (child == 0) {
+    compile(burn);
+    _exit(0);
+  }
+  wait_for_child(child);
+}
+
+/// The child leaves by return through a compilation that is its parent's.
+void fork_inside() {
+  const pid_t child = fork();
+  if (child != 0) return wait_for_child(child);
+  is_child = true;
+}
+
+void forks() {
+  compile(burn);
+  compile_in_child();
+  compile(fork_inside);
+  if (is_child) {
+    compile(burn);
+    _exit(0);
+  }
+  compile(burn);
+}
+
+/// Nothing before the function that the compilation calls is where it is cancelled.
+void cancelled() {
+  pthread_t thread;
+  pthread_create(&thread, nullptr, [](void*) -> void* {
+    pthread_cancel(pthread_self());
+    compile([] { ++running; });
+    if (running != 1) std::_Exit(6);
+    compile([] {
+      --running;
+      pthread_testcancel();
+    });
+    std::_Exit(8);
+  }, nullptr);
+  void* result = nullptr;
+  pthread_join(thread, &result);
+  if (result != PTHREAD_CANCELED || running != 0) std::_Exit(7);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count < 2 || (library = dlopen(words[1], RTLD_NOW)) == nullptr) return 2;
+  for (int i = 2; i < count; ++i) {
+    const std::string word = words[i];
+    const int number = std::atoi(words[i + 1]);
+    if (word == "threads" || word == "prctl") {
+      threads(number, words[i + 2], word == "prctl" ? By::kPrctl : By::kPthread, std::atol(words[i + 3]));
+      i += 3;
+    } else if (word == "unnamed") {
+      threads(number, "", By::kNobody, std::atol(words[i + 2]));
+      i += 2;
+    } else if (word == "handshake") {
+      handshake(number, words[i + 2]);
+      i += 2;
+    } else if (word == "exit") {
+      ends(number, words[i + 2]);
+      i += 2;
+    } else if (word == "call") {
+      function = words[i + 2];
+      call(number, words[i + 3]);
+      i += 3;
+    } else if (word == "fork" || word == "cancelled") {
+      function = words[++i];
+      word == "fork" ? forks() : cancelled();
+    } else {
+      return 2;
+    }
+  }
+  std::printf("%d\n", most.load());
+  return 0;
+}
