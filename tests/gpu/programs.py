@@ -29,7 +29,7 @@ def main():
             continue
 
         def run(preload, environment):
-            return runs.run(program['command'], runtime=listed['runtime'], preload=preload, environment=environment,
+            return runs.run(program['command'], runtime=program.get('runtime', listed['runtime']), preload=preload, environment=environment,
                             journal=False)
         native, again = run((), {}), run((), {})
         line = {'name': program['name'], 'native_code': native.code, 'native_repeats': native.stdout == again.stdout,
