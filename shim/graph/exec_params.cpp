@@ -1,6 +1,7 @@
 // exec_params.cpp: the program sets what a node of its exec does.
 //
-// The program's binding changes. Bytes that are the same need no call. For others the exec's own variant is given them
+// The program's binding changes. Bytes that are the same need no call, unless the node may hold on to memory that was
+// freed since (memory/freed_memory.h): its address may be that of another allocation now. For others the exec's own variant is given them
 // by the program's own call, as natively: nobody else uses that variant while the exec lives (rule 20), and launches
 // before and after keep their order because it is the same exec (rule 3). What it then has baked in is known where the
 // runtime is known to update the class of node correctly (rule 9); else the variant goes with its holder. Where a
@@ -52,8 +53,10 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   Binding payload;
   if (!same_but_payload(operation, describe, &payload) || may_be_refused(operation, payload, exec.binding))
     return false;
+  Variant* const variant = exec.variant;
   std::byte* const now = exec.binding.data() + operation.payload_offset;
-  if (payload.empty() || std::memcmp(now, payload.data(), payload.size()) == 0) {
+  const bool same = payload.empty() || std::memcmp(now, payload.data(), payload.size()) == 0;
+  if (same && !Variants::outlived_memory(operation, *variant)) {
     static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
     *result = hipSuccess;
     const std::scoped_lock guard(lock_);
@@ -62,7 +65,6 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   }
   Binding wanted = exec.binding;
   std::memcpy(wanted.data() + operation.payload_offset, payload.data(), payload.size());
-  Variant* const variant = exec.variant;
   if (variant->ring != nullptr) {
     *result = rebind(exec, wanted);
     return *result == hipSuccess;

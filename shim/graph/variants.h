@@ -76,6 +76,8 @@ class Variants {
   /// Whether memory was freed since the variant was made, and it has nodes that may hold on to it (freed_memory.h).
   /// Such a variant serves what it serves already, and no other binding.
   static bool outlived_memory(const Template& of, const Variant& variant) noexcept;
+  /// The same of one of its nodes.
+  static bool outlived_memory(const Operation& operation, const Variant& variant) noexcept;
 
   /// Takes a new variant into the template.
   Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);

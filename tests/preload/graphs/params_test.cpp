@@ -256,6 +256,36 @@ TEST_P(Params, a_graphs_nodes_are_set_before_it_is_instantiated) {
   for (int round = 1; round < 5; ++round) set_and_run(round);
 }
 
+/// A copy or a fill may hold on to the allocation it was made with, so the program's call must reach it.
+TEST_P(Params, steady_sets_reach_the_runtime_after_memory_was_freed) {
+  const Stream stream;
+  const Buffer filled, copied, target;
+  const OneExec exec(GetParam(), stream, filled, copied, target, 3);
+  exec.run(stream);
+  const auto set_the_same = [&] {
+    const hipMemsetParams fill_to = fill_params(filled.get(), 1, kCount);
+    MixParams params(target.get(), 3);
+    OK(hipGraphExecMemsetNodeSetParams(exec.exec, exec.fill, &fill_to));
+    OK(hipGraphExecMemcpyNodeSetParams1D(exec.exec, exec.copy, copied.get(), filled.get(), kCount * 4,
+                                         hipMemcpyDeviceToDevice));
+    OK(hipGraphExecKernelNodeSetParams(exec.exec, exec.mix, &params));
+    exec.run(stream);
+  };
+  const Since before = node_calls();
+  set_the_same();
+  EXPECT_EQ(under_library() ? 0 : 1, before["hipGraphExecMemsetNodeSetParams"]);
+  void* freed = nullptr;
+  OK(hipMallocAsync(&freed, 4096, stream));
+  OK(hipFreeAsync(freed, stream));
+  const Since since = node_calls();
+  set_the_same();
+  EXPECT_EQ(1, since["hipGraphExecMemsetNodeSetParams"]);
+  EXPECT_EQ(1, since["hipGraphExecMemcpyNodeSetParams1D"]);
+  EXPECT_EQ(under_library() ? 0 : 1, since["hipGraphExecKernelNodeSetParams"]);
+  EXPECT_EQ(mixed(mixed(mixed(0, 3), 3), 3), target.value());
+  EXPECT_EQ(1, copied.value());
+}
+
 TEST(GraphParams, steady_sets_of_a_virtual_graph_reach_nobody) {
   const Stream stream;
   const Buffer filled, copied, target;
