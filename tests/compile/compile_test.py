@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""compile_test.py CONFIG CASE: one test of compile permits with real processes; --list: their names. CONFIG (made by Meson):
-paths. Exit code 77: skipped, the last line says why. Each case has a table of permits of its own."""
+"""compile_test.py CONFIG CASE [--full]: one test of compile permits with real processes; --list: their names. CONFIG (made by
+Meson): paths. --full: storms of 64 modules, some of several hundred MB. Exit code 77: skipped, the last line says why. Each case has a table of permits of its own."""
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import runs  # noqa: E402
 CASES = {}
 CONFIG = {}
 HERE = None  # a fresh folder
+FULL = False  # storms of full size
 
 
 class Skipped(Exception):
@@ -743,8 +745,63 @@ def storm_of_processes():
         group.close()
 
 
+# Modules, how many of four are large, instructions of those, permits. A large one takes 0.7 KB an instruction.
+THREAD_STORM = (12, 3, 150_000, 6)
+FULL_THREAD_STORM = (64, 1, 600_000, 8)
+
+
+def llvm_storm(name, how, limit_kib=None, **keys):
+    """Exit code, the most address space in KiB, and the objects, of a storm of threads in one process."""
+    modules, large, instructions, _ = FULL_THREAD_STORM if FULL else THREAD_STORM
+    folder = HERE / name
+    folder.mkdir()
+    # Few arenas: of each thread's own, most address space would be reserved and never used.
+    variables = environment(**keys) | {'MALLOC_ARENA_MAX': '2', 'GRAPHPOOL_REPORT': str(HERE / 'report.json')}
+
+    def limit():
+        if limit_kib:
+            resource.setrlimit(resource.RLIMIT_AS, (limit_kib << 10, limit_kib << 10))
+
+    for library in ('libLLVM-15.so.1', 'libLLVM-14.so.1', 'libLLVM-19.so.1'):
+        done = subprocess.run([CONFIG['llvm_storm'], library, folder, str(modules), str(large), str(instructions), how],
+                              env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, preexec_fn=limit,
+                              timeout=580)
+        if done.returncode != 77:
+            break
+    else:
+        raise Skipped('no libLLVM')
+    objects = [path.read_bytes() if path.exists() else None for path in (folder / f'{i}.o' for i in range(modules))]
+    return done.returncode, int(done.stdout) if done.returncode == 0 else 0, objects, done.stderr
+
+
+@case
+def storm_of_threads():
+    _, alone_kib, serial, _ = llvm_storm('serial', 'serial', preload=False)
+    code, all_kib, native, said = llvm_storm('native', 'storm', preload=False)
+    check(code == 0 and native == serial, 'without a limit', code, said)
+    # Half of what all need at once beyond what one needs.
+    limit_kib = (alone_kib + all_kib) // 2
+    for attempt in range(5):  # on a busy machine they may miss each other
+        code, _, _, _ = llvm_storm(f'failing{attempt}', 'storm', limit_kib, preload=False)
+        if code != 0:
+            break
+    check(code != 0, 'without the library nothing failed: the storm is too small')
+    started = time.monotonic()
+    permits = (FULL_THREAD_STORM if FULL else THREAD_STORM)[3]
+    code, kib, permitted, said = llvm_storm('permitted', 'storm', limit_kib, max=permits)
+    check(code == 0 and not said, 'under the library it failed', code, said)
+    check(permitted == serial, 'objects differ from those of a serial build')
+    counts = json.loads((HERE / 'report.json').read_text())['compile']
+    check(counts['permits'] == len(serial) and 3 <= counts['peak_in_flight'] <= permits and counts['waited'], counts)
+    print(f'{len(serial)} modules: {alone_kib >> 10} MiB one by one, {all_kib >> 10} MiB all at once, limit {limit_kib >> 10} MiB: '
+          f'ended with {kib >> 10} MiB after {time.monotonic() - started:.1f} s, peak in flight {counts["peak_in_flight"]}, '
+          f'sizes {counts["sizes"]}')
+
+
 def main(arguments):
-    global HERE
+    global HERE, FULL
+    FULL = '--full' in arguments
+    arguments = [word for word in arguments if word != '--full']
     if arguments == ['--list']:
         print('\n'.join(CASES))
         return 0
