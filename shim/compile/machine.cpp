@@ -137,7 +137,7 @@ ProcessMemory process_memory(const Machine& machine, pid_t process) noexcept {
     const std::int64_t kib = number_after(status, key);
     return kib < 0 ? 0 : static_cast<std::uint64_t>(kib) * 1024;
   };
-  return {bytes("VmSize:"), bytes("VmRSS:"), bytes("VmHWM:")};
+  return {bytes("VmSize:"), bytes("VmRSS:"), bytes("VmHWM:"), bytes("VmPeak:")};
 }
 
 }  // namespace graphpool

@@ -46,7 +46,7 @@ ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) n
 bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
 struct ProcessMemory {
-  std::uint64_t virtual_bytes = 0, resident_bytes = 0, peak_resident_bytes = 0;
+  std::uint64_t virtual_bytes = 0, resident_bytes = 0, peak_resident_bytes = 0, peak_virtual_bytes = 0;
 };
 ProcessMemory process_memory(const Machine& machine, pid_t process) noexcept;
 

@@ -125,16 +125,18 @@ bool PermitTable::lasts(const Permit& permit) const noexcept {
          __atomic_load_n(&memory_->permits[permit.index].generation, __ATOMIC_RELAXED) == permit.generation;
 }
 
-std::uint64_t PermitTable::outstanding(std::uint64_t& own_process) const noexcept {
+std::uint64_t PermitTable::outstanding(std::uint64_t& own_virtual) const noexcept {
   std::uint64_t all = 0;
-  own_process = 0;
+  own_virtual = 0;
   for (std::uint32_t i = 0; i < kMostPermits; ++i) {
     if (!held(i)) continue;
     const SharedPermit& permit = memory_->permits[i];
     if (permit.pool_thread && permit.idle) continue;
     const std::uint64_t more = permit.expected_bytes - std::min(permit.expected_bytes, permit.grown_bytes);
     all += more;
-    if (permit.holder.process == self_.process) own_process += more;
+    if (permit.holder.process == self_.process)
+      own_virtual +=
+          permit.expected_virtual_bytes - std::min(permit.expected_virtual_bytes, permit.grown_virtual_bytes);
   }
   return all;
 }
@@ -217,6 +219,12 @@ TokenKind PermitTable::token_for(const PermitRequest& request) const noexcept {
   return lent < idle ? TokenKind::kLent : TokenKind::kNone;
 }
 
+/// Allocators reserve more than is used: never less than what is resident.
+std::uint64_t PermitTable::expected_virtual(std::uint32_t class_index) const noexcept {
+  const std::uint64_t known = class_index < kMostClasses ? memory_->classes[class_index].peak_virtual_bytes : 0;
+  return std::max(known, expected(class_index));
+}
+
 bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept {
   const std::uint64_t now = machine_->now_ns();
   for (std::uint32_t i = 0; i < kMostPermits; ++i) {
@@ -235,6 +243,10 @@ bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& p
     slot.idle = 0;
     slot.expected_bytes = expected(slot.class_index);
     slot.grown_bytes = slot.most_grown_bytes = 0;
+    slot.expected_virtual_bytes = expected_virtual(slot.class_index);
+    slot.base_virtual_bytes = request.before.virtual_bytes;
+    slot.base_peak_virtual_bytes = request.before.peak_virtual_bytes;
+    slot.grown_virtual_bytes = 0;
     slot.base_bytes = request.before.resident_bytes;
     slot.base_peak_bytes = request.before.peak_resident_bytes;
     slot.used_ticks = 0;
@@ -282,15 +294,15 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
     if (memory == nullptr) return Admission::kAskMemory;
     if (memory->allowed_bytes != 0) {
       if (memory->pressure_percent >= kMostPressurePercent) return Admission::kNoMemory;
-      std::uint64_t own_process = 0;
-      const std::uint64_t needed = outstanding(own_process) + expected(size_class) + limits.reserve_bytes;
+      std::uint64_t own_virtual = 0;
+      const std::uint64_t needed = outstanding(own_virtual) + expected(size_class) + limits.reserve_bytes;
       if (needed > memory->available_bytes) return Admission::kNoMemory;
       if (request.in_process) {
         // The process's own limit of address space counts what this process grows by.
         const std::uint64_t most = machine_->address_space_bytes();
         if (most != std::numeric_limits<std::uint64_t>::max()) {
           const std::uint64_t used = process_memory(*machine_, self_.process).virtual_bytes;
-          if (own_process + expected(size_class) > most - std::min(most, used)) return Admission::kNoMemory;
+          if (own_virtual + expected_virtual(size_class) > most - std::min(most, used)) return Admission::kNoMemory;
         }
       }
     }
@@ -359,6 +371,11 @@ void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept
   // Beside others of its process its growth is not its own.
   if (permit.shared_process && !permit.pool_thread) return;
   ++size.finished;
+  if (permit.in_process && !permit.pool_thread) {
+    const std::uint64_t top =
+        now.peak_virtual_bytes > permit.base_peak_virtual_bytes ? now.peak_virtual_bytes : now.virtual_bytes;
+    size.peak_virtual_bytes = std::max(size.peak_virtual_bytes, top - std::min(top, permit.base_virtual_bytes));
+  }
   // Up at once, down slowly: a class holds small and large ones.
   size.peak_bytes = grown >= size.peak_bytes ? grown : size.peak_bytes - (size.peak_bytes - grown) / 16;
 }
@@ -392,7 +409,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
     std::uint32_t index, generation, in_process, pool_thread;
     ProcessName holder;
     pid_t thread;
-    std::uint64_t base_bytes, used_ticks, resident_bytes, sharers;
+    std::uint64_t base_bytes, base_virtual_bytes, used_ticks, resident_bytes, virtual_bytes, sharers;
     SharedRider riders[kMostRiders];
   };
   constexpr std::uint32_t kAtOnce = 16;
@@ -408,7 +425,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
         if (!held(from) || slot.checked_ns + kLookEvery > now) continue;
         Seen& one = seen[number++];
         one = {from, slot.generation, slot.in_process, slot.pool_thread, slot.holder,
-               slot.thread, slot.base_bytes, 0, 0, 0, {}};
+               slot.thread, slot.base_bytes, slot.base_virtual_bytes, 0, 0, 0, 0, {}};
         std::copy(std::begin(slot.riders), std::end(slot.riders), one.riders);
         for (std::uint32_t other = 0; other < kMostPermits; ++other)
           if (held(other) && memory_->permits[other].holder == slot.holder) ++one.sharers;
@@ -420,9 +437,12 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
         if (times.start_ticks != process.start_ticks) return;
         if (one.pool_thread) times = thread_times(*machine_, process.process, one.thread);
         one.used_ticks += times.used_ticks;
-        const std::uint64_t resident = process_memory(*machine_, process.process).resident_bytes;
+        const ProcessMemory memory = process_memory(*machine_, process.process);
+        const std::uint64_t resident = memory.resident_bytes, sharers = std::max<std::uint64_t>(1, one.sharers);
+        if (process == one.holder)
+          one.virtual_bytes = (memory.virtual_bytes - std::min(memory.virtual_bytes, one.base_virtual_bytes)) / sharers;
         one.resident_bytes += process == one.holder && one.in_process
-                                  ? (resident - std::min(resident, one.base_bytes)) / std::max<std::uint64_t>(1, one.sharers)
+                                  ? (resident - std::min(resident, one.base_bytes)) / sharers
                                   : resident;
       };
       add(seen[i].holder);
@@ -435,6 +455,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
       SharedPermit& slot = memory_->permits[seen[i].index];
       if (!held(seen[i].index) || slot.generation != seen[i].generation) continue;
       slot.grown_bytes = seen[i].resident_bytes;
+      slot.grown_virtual_bytes = seen[i].virtual_bytes;
       slot.most_grown_bytes = std::max(slot.most_grown_bytes, slot.grown_bytes);
       const std::uint64_t more = seen[i].used_ticks - std::min(seen[i].used_ticks, slot.used_ticks);
       if (slot.checked_ns == 0 || more * kTick * 100 >= (now - slot.checked_ns) * kMovingPercent) slot.moved_ns = now;
@@ -460,8 +481,8 @@ std::uint64_t PermitTable::changed_ns() const noexcept { return __atomic_load_n(
 
 std::uint64_t PermitTable::outstanding_bytes() noexcept {
   Lock lock(*this);
-  std::uint64_t own_process = 0;
-  return lock ? outstanding(own_process) : 0;
+  std::uint64_t own_virtual = 0;
+  return lock ? outstanding(own_virtual) : 0;
 }
 
 std::uint64_t PermitTable::expected_bytes(std::string_view size_class) noexcept {

@@ -79,7 +79,8 @@ struct SharedToken {
 
 struct SizeClass {
   char name[kClassNameBytes];
-  std::uint64_t peak_bytes;  ///< 0: none has finished
+  std::uint64_t peak_bytes;          ///< 0: none has finished
+  std::uint64_t peak_virtual_bytes;  ///< of calls: address space
   std::uint64_t finished;
 };
 
@@ -102,6 +103,8 @@ struct SharedPermit {
   std::uint64_t expected_bytes;
   std::uint64_t base_bytes;       ///< resident before it began
   std::uint64_t base_peak_bytes;
+  // The same of address space.
+  std::uint64_t expected_virtual_bytes, base_virtual_bytes, base_peak_virtual_bytes, grown_virtual_bytes;
   std::uint64_t grown_bytes;      ///< last seen
   std::uint64_t most_grown_bytes;
   std::uint64_t used_ticks;
@@ -222,9 +225,10 @@ class PermitTable {
   void free_the_dead() noexcept;
   std::uint32_t count() const noexcept;
   std::uint32_t pool_threads() const noexcept;
-  std::uint64_t outstanding(std::uint64_t& own_process) const noexcept;
+  std::uint64_t outstanding(std::uint64_t& own_virtual) const noexcept;
   std::uint32_t find_class(std::string_view name) noexcept;
   std::uint64_t expected(std::uint32_t class_index) const noexcept;
+  std::uint64_t expected_virtual(std::uint32_t class_index) const noexcept;
   TokenKind token_for(const PermitRequest& request) const noexcept;
   bool grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept;
   SharedToken* owed(const TokenServer& server) noexcept;

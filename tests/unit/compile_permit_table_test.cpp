@@ -146,6 +146,21 @@ TEST_F(Permits, TheLimitOfAddressSpaceCountsForCalls) {
   EXPECT_EQ(take(second), Admission::kGranted);
 }
 
+TEST_F(Permits, CallsLearnAddressSpaceToo) {
+  request_.in_process = true;
+  request_.before = {500 * kMiB, kMiB, kMiB, 500 * kMiB};
+  table_.give_back(taken(), {600 * kMiB, 10 * kMiB, 10 * kMiB, 800 * kMiB});
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), 9 * kMiB);
+  static_cast<void>(taken());
+  facts_ = {kGiB, kGiB, 0};
+  FakeMachine::memory_of(getpid(), 500 << 10, 1, 1);
+  FakeMachine::address_space = 1099 * kMiB;
+  Permit second;
+  EXPECT_EQ(take(second), Admission::kNoMemory) << "599 MiB left, two grow by 300 each";
+  FakeMachine::address_space = 1100 * kMiB;
+  EXPECT_EQ(take(second), Admission::kGranted);
+}
+
 TEST_F(Permits, WhereNoSizeIsKnownAutoStopsAtEight) {
   limits_.most = 100;
   std::vector<Permit> permits(kUnknownSizeLimit + 1);
