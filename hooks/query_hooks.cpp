@@ -10,6 +10,7 @@
 #include "shim/log.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
+#include "shim/restore.h"
 #include "shim/settings.h"
 
 namespace graphpool::hooks {
@@ -98,6 +99,9 @@ hipError_t on_hipMemGetHandleForAddressRange(Entry&, void* handle, hipDeviceptr_
   if (result == hipSuccess) (void)pool().mark_exported(ptr);
   return result;
 }
+
+hipError_t on_hipGetLastError(Entry&) { return last_error_of_program(next().hipGetLastError(), true); }
+hipError_t on_hipPeekAtLastError(Entry&) { return last_error_of_program(next().hipPeekAtLastError(), false); }
 
 // Calls about mappings: memory of hipMalloc is none, whatever we made it of.
 hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGenericAllocationHandle_t handle,

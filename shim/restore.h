@@ -14,6 +14,36 @@
 
 namespace graphpool {
 
+/// The error that hipGetLastError owes the program's thread: it was pending when a call of ours failed, and HIP keeps one.
+inline constinit thread_local hipError_t t_owed_error = hipSuccess;
+
+/// What the program is told where the runtime answers `error`. `taken`: and has forgotten it.
+inline hipError_t last_error_of_program(hipError_t error, bool taken) noexcept {
+  const hipError_t owed = t_owed_error;
+  if (taken || error != hipSuccess) t_owed_error = hipSuccess;
+  return error != hipSuccess ? error : owed;
+}
+
+/// A failure of a call of our own must not show in hipGetLastError: it is cleared, and what the program had pending is
+/// owed to it. (Up to HIP 6 the program's next call replaces that anyway: there the runtime's answer stands.)
+class LastErrorScope {
+ public:
+  LastErrorScope() noexcept : pending_(next().hipPeekAtLastError()) {}
+  ~LastErrorScope() {
+    if (pending_ == hipSuccess)
+      static_cast<void>(next().hipGetLastError());
+    else
+      owe();
+  }
+  LastErrorScope(const LastErrorScope&) = delete;
+  LastErrorScope& operator=(const LastErrorScope&) = delete;
+
+ private:
+  void owe() const noexcept;
+
+  hipError_t pending_;
+};
+
 /// Our own HIP calls in this scope neither invalidate a capture of another thread nor are refused because of one.
 /// errno is kept.
 class PrivateCalls {
@@ -45,6 +75,7 @@ class PrivateCalls {
     return worked(next().hipThreadExchangeStreamCaptureMode(&mode));
   }
 
+  const LastErrorScope last_error_;
   hipStreamCaptureMode mode_ = hipStreamCaptureModeRelaxed;
   int errno_;
   bool changed_;
@@ -85,21 +116,6 @@ class SavedDevice {
   int before_;
   mutable int now_;
   bool ok_ = true;
-};
-
-/// A failure of a call of our own must not show in hipGetLastError. HIP keeps one error a thread: where the program has
-/// one pending it is left alone, else ours is cleared.
-class LastErrorScope {
- public:
-  LastErrorScope() noexcept : pending_(next().hipPeekAtLastError()) {}
-  ~LastErrorScope() {
-    if (pending_ == hipSuccess) static_cast<void>(next().hipGetLastError());
-  }
-  LastErrorScope(const LastErrorScope&) = delete;
-  LastErrorScope& operator=(const LastErrorScope&) = delete;
-
- private:
-  hipError_t pending_;
 };
 
 }  // namespace graphpool

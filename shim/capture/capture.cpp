@@ -49,6 +49,20 @@ class OpenCaptures {
     return nullptr;
   }
 
+  /// The event is recorded in this capture: it stands for nothing of another any more.
+  void forget_event(hipEvent_t event, const CaptureSession* recorded_in) {
+    {
+      const std::scoped_lock guard(lock_);
+      const auto other = [recorded_in](const Entry& entry) { return entry.session.get() != recorded_in; };
+      if (std::none_of(entries_.begin(), entries_.end(), other)) return;
+    }
+    for (const Session& session : all()) {
+      if (session.get() == recorded_in) continue;
+      const std::scoped_lock guard(session->lock());
+      session->event_destroyed(event);
+    }
+  }
+
   void remove(StreamKey key) noexcept {
     const std::scoped_lock guard(lock_);
     std::erase_if(entries_, [key](const Entry& entry) { return entry.key == key; });
@@ -444,6 +458,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     return result;
   }
   close(session);
+  const LastErrorScope last_error;
   std::unique_lock guard(session->lock());
   const bool by_passed = was_shell && !session->shell_is_empty(*graph);
   if (session->lost() || by_passed) {
@@ -489,6 +504,7 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
     }
     return forward();
   }
+  open_captures().forget_event(event, session.get());
   const std::scoped_lock guard(session->lock());
   return session->record(key, event, forward);
 }

@@ -12,21 +12,27 @@
 #include "shim/kernel/argument_layout.h"
 #include "shim/next.h"
 #include "shim/restore.h"
+#include "shim/seeded_defect.h"
 
 namespace graphpool {
 
 namespace {
 
-/// Adds the indices of `more` to `tail`, keeping it sorted and without doubles.
+/// Adds the indices of `more` that `tail` lacks, behind its own.
 void merge(std::vector<std::uint32_t>& tail, const std::vector<std::uint32_t>& more) {
-  std::vector<std::uint32_t> merged;
-  merged.reserve(tail.size() + more.size());
-  std::set_union(tail.begin(), tail.end(), more.begin(), more.end(), std::back_inserter(merged));
-  tail = std::move(merged);
+  for (const std::uint32_t index : more)
+    if (std::find(tail.begin(), tail.end(), index) == tail.end()) tail.push_back(index);
+}
+
+/// A call of ours that must not fail because one did: made once more.
+template <typename Call>
+bool made(Call&& call) {
+  return call() || call();
 }
 
 /// Whether the runtime still captures what the stream is given: each stream has a status of its own.
 bool takes_part(const CaptureSession::Stream& stream) noexcept {
+  if (stream.left) return false;
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   return next().hipStreamIsCapturing(stream.handle, &status) == hipSuccess && status == hipStreamCaptureStatusActive;
 }
@@ -84,7 +90,7 @@ void CaptureSession::start(StreamArgument origin, const Signature& begin_signatu
   place_ = place;
   doubts_seen_ = g_capture_doubts.load(std::memory_order_acquire);
   serial_ = next_serial();
-  streams_.push_back({stream_key(origin), plain_handle(origin), node_device_of(begin_signature), {}});
+  streams_.push_back({stream_key(origin), plain_handle(origin), node_device_of(begin_signature), {}, false});
   if (shell()) {
     binding_.reserve(begin->expected_bytes.load(std::memory_order_relaxed));
   } else {
@@ -309,14 +315,15 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
   } else {
     signature.event = static_cast<std::uint16_t>(known - events_.data());
     if (where == nullptr)
-      where = &streams_.emplace_back(Stream{key, plain_handle(stream), std::max(device_of(stream), 0), {}});
+      where = &streams_.emplace_back(Stream{key, plain_handle(stream), std::max(device_of(stream), 0), {}, false});
+    where->left = false;
     merge(where->tail, known->tail);
   }
   signature.stream = static_cast<std::uint16_t>(where - streams_.data());
   if (shell()) {
     if (step(signature) != nullptr) return result;
     materialise("a stream wait differs from every recording", &signature);
-  } else if (known != nullptr && known->recorded_in_shell && !set_dependencies(where->handle, where->tail)) {
+  } else if (known != nullptr && known->recorded_in_shell && !add_dependencies(where->handle, known->tail)) {
     // The runtime knows this event from the time the capture was a shell: it stands for no node there.
     spoil("the runtime did not take a dependency");
   }
@@ -326,16 +333,37 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
 }
 
 bool CaptureSession::set_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& tail) {
+  if (seeded_defect(Seeded::kForkLost)) return true;
   std::vector<hipGraphNode_t> nodes;
   for (const std::uint32_t index : tail) nodes.push_back(nodes_[index]);
   return next().hipStreamUpdateCaptureDependencies(stream, nodes.data(), nodes.size(),
                                                    hipStreamSetCaptureDependencies) == hipSuccess;
 }
 
+/// Adds those of these operations that the stream does not come behind yet.
+bool CaptureSession::add_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& operations) {
+  if (operations.empty()) return true;
+  const LastErrorScope last_error;
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  hipGraph_t graph = nullptr;
+  const hipGraphNode_t* present = nullptr;
+  std::size_t count = 0;
+  if (next().hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &present, &count) != hipSuccess ||
+      status != hipStreamCaptureStatusActive)
+    return false;
+  std::vector<hipGraphNode_t> nodes;
+  for (const std::uint32_t index : operations)
+    if (std::find(present, present + count, nodes_[index]) == present + count) nodes.push_back(nodes_[index]);
+  return nodes.empty() || next().hipStreamUpdateCaptureDependencies(stream, nodes.data(), nodes.size(),
+                                                                    hipStreamAddCaptureDependencies) == hipSuccess;
+}
+
 /// Makes a shell real: it is the real capture already, so what was withheld is issued into it, each operation behind
 /// the nodes it depends on; then every stream's last nodes are what they would have been.
 void CaptureSession::materialise(const char* why, const Signature* own) {
   materialised_ = describe_materialisation(why, *cursor_, std::size_t{cursor_->index} + 1, own);
+  const LastErrorScope last_error;
   const SavedDevice device;
   std::vector<const TreeNode*> path;
   for (const TreeNode* matched = std::exchange(cursor_, nullptr); matched != nullptr; matched = matched->parent)
@@ -356,16 +384,18 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
         stream = substitutes[named.device].of(streams_.front().handle);
       }
       device.set(current_device_of(signature));
-      complete =
-          stream != nullptr && set_dependencies(stream, operation.after) &&
-          reissue_into_stream(signature, operation.payload_offset, operation.layout, binding_, stream) == hipSuccess &&
-          (node = last_node(stream)) != nullptr && complete;
+      const auto reissue = [&] {
+        return reissue_into_stream(signature, operation.payload_offset, operation.layout, binding_, stream) ==
+               hipSuccess;
+      };
+      complete = stream != nullptr && made([&] { return set_dependencies(stream, operation.after); }) &&
+                 made(reissue) && made([&] { return (node = last_node(stream)) != nullptr; }) && complete;
     }
     add_operation(signature, operation.payload_offset, operation.layout, operation.after, node);
   }
   for (const Stream& stream : streams_)
     if (!stream.tail.empty() && (&stream == &streams_.front() || takes_part(stream)))
-      complete = set_dependencies(stream.handle, stream.tail) && complete;
+      complete = made([&] { return set_dependencies(stream.handle, stream.tail); }) && complete;
   if (!complete) {
     // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
     invalid_ = lost_ = true;
@@ -374,7 +404,14 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
 }
 
 void CaptureSession::stream_left(StreamKey key) {
-  if (find_stream(key) != nullptr) expose("a stream of the capture began another");
+  if (is_origin(key)) {
+    leave_shell();  // the runtime has dropped the capture: what was withheld must not reach the new one
+    invalid_ = true;
+    spoil("a stream of the capture began another");
+  } else if (Stream* const stream = find_stream(key)) {
+    stream->left = true;
+    expose("a stream of the capture began another");
+  }
   if (serial_ != 0) serial_ = next_serial();
 }
 

@@ -28,7 +28,8 @@ class CaptureSession {
     StreamKey key;
     hipStream_t handle;
     int device;
-    std::vector<std::uint32_t> tail;  ///< what the next operation depends on: operation indices, rising
+    std::vector<std::uint32_t> tail;  ///< what the next operation depends on: operation indices, in the runtime's order
+    bool left = false;                ///< it takes part in another capture by now
   };
   struct Event {
     hipEvent_t handle;
@@ -60,7 +61,8 @@ class CaptureSession {
   void expose(const char* why);
   /// Never a template from here on, for this reason (the first one stays).
   void spoil(const char* why);
-  /// The stream begins another capture. No thread that fed this one through it takes it for that one.
+  /// The stream has begun another capture: nothing of this one reaches it any more, and no thread that fed this one
+  /// through it takes it for that one.
   void stream_left(StreamKey key);
   void event_destroyed(hipEvent_t event);
 
@@ -109,6 +111,7 @@ class CaptureSession {
   Event* find_event(hipEvent_t event) noexcept;
   void check_status();
   bool set_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& tail);
+  bool add_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& operations);
   hipGraphNode_t last_node(hipStream_t stream) const;
   void add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
                      std::vector<std::uint32_t> after, hipGraphNode_t node);

@@ -17,7 +17,8 @@
 
 namespace graphpool {
 
-/// The number of the newest launch so far; take it before a wait is forwarded.
+/// The number of the newest launch so far; take it before a wait is forwarded. A launch takes its number when it has
+/// been enqueued, so that a wait before that does not count for it.
 std::uint64_t launch_clock() noexcept;
 std::uint64_t next_launch() noexcept;
 

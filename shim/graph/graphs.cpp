@@ -20,6 +20,7 @@
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
 #include "shim/restore.h"
+#include "shim/seeded_defect.h"
 
 namespace graphpool {
 namespace {
@@ -412,6 +413,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   const hipStream_t handle = plain_handle(stream);
   BackOff wait(settings_.ring_timeout);
   hipGraphExec_t real = nullptr;
+  Variant* launched = nullptr;
   Template* first = nullptr;  // its first launch costs more than others
   for (bool on_device = false; real == nullptr;) {
     bool in_capture = false, behind = true;
@@ -432,10 +434,10 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
       if (!behind) {
         // The other launch's stream is capturing: nothing on the device can be told to wait for it.
       } else if (exec.variant->ring == nullptr) {
-        exec.variant->launches.add(key, handle, exec.device, next_launch());
         count_launch(exec);
-        real = exec.variant->exec;
-        if (!std::exchange(exec.variant->launched, true)) first = exec.of;
+        launched = exec.variant;
+        real = launched->exec;
+        if (!std::exchange(launched->launched, true)) first = exec.of;
       } else if (!in_capture) {
         hipError_t result = hipSuccess;
         if (launch_staged(exec, key, handle, native, on_device, wait.waited(), &result)) return result;
@@ -458,11 +460,17 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
       on_device = !stop_waiting(exec);
     }
   }
-  if (first == nullptr) return native(real);
+  // It has a number once it is enqueued: a wait of another thread before that says nothing of it.
+  const auto enqueued = [&](hipError_t result) {
+    const std::scoped_lock guard(exec.lock);
+    launched->launches.add(key, handle, exec.device, next_launch());
+    return result;
+  };
+  if (first == nullptr) return enqueued(native(real));
   const CostTimer timer;
   const hipError_t result = native(real);
   if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count);
-  return result;
+  return enqueued(result);
 }
 
 void Graphs::count_launch(VirtualExec& exec) noexcept {
@@ -476,10 +484,9 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
                            bool waited, hipError_t* result) {
   RingCounts counts;
   bool busy = false;
-  const std::uint64_t number = next_launch();
-  *result = exec.variant->ring->launch(key, stream, number, native, on_device, &counts, &busy);
+  *result = exec.variant->ring->launch(key, stream, native, on_device, &counts, &busy);
   if (busy) return false;
-  exec.variant->launches.add(key, stream, exec.device, number);
+  exec.variant->launches.add(key, stream, exec.device, next_launch());
   count_launch(exec);
   const std::scoped_lock guard(lock_);
   exec.of->statistics.staged += counts;
@@ -533,7 +540,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
       const std::scoped_lock guard(lock_);
       --of->users;
     }
-    if (same_template && rebind(*exec, binding) == hipSuccess) {
+    if (same_template && (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding) == hipSuccess)) {
       *error_node = nullptr;
       *result = hipGraphExecUpdateSuccess;
       const std::scoped_lock guard(lock_);
@@ -604,6 +611,12 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
   if (exec == nullptr) {
     if (execs_.owns(*handle)) return hipErrorInvalidValue;
     return node == nullptr ? hipSuccess : known_.read_node(node, "an exec's node is named by it");
+  }
+  if (seeded_defect(Seeded::kTaintedServesOn) && node != nullptr && exec->of != nullptr && exec->variant != nullptr) {
+    const NodeRef named = known_.find_node(*node);
+    *handle = exec->variant->exec;
+    if (named.index < exec->variant->nodes.size()) *node = exec->variant->nodes[named.index];
+    return hipSuccess;
   }
   if (exec->of != nullptr) {
     const hipError_t result = taint(*exec);

@@ -6,6 +6,7 @@
 #include "shim/kernel/argument_layout.h"
 #include "shim/next.h"
 #include "shim/restore.h"
+#include "shim/seeded_defect.h"
 
 namespace graphpool {
 namespace {
@@ -69,6 +70,7 @@ hipMemsetParams fill_params(const Signature& signature, const FillPayload& fill)
   params.dst = pointer(fill.dst);
   params.elementSize = element_bytes(signature);
   params.value = static_cast<unsigned>(fill.value);
+  if (seeded_defect(Seeded::kFillNarrowed)) params.value &= 0xff;
   params.width = fill.width;
   params.height = fill.height;
   params.pitch = fill.pitch;

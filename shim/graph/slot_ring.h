@@ -81,8 +81,8 @@ class SlotRing {
 
   /// Launches the next set on the stream, by `native`. *busy: nothing was enqueued, because the set may still work for
   /// an independent launch; with `on_device` the stream is made to wait for that one.
-  hipError_t launch(StreamKey key, hipStream_t stream, std::uint64_t number, NativeLaunch native, bool on_device,
-                    RingCounts* counts, bool* busy);
+  hipError_t launch(StreamKey key, hipStream_t stream, NativeLaunch native, bool on_device, RingCounts* counts,
+                    bool* busy);
 
   /// Makes the stream wait for the last launch, where it has not to be waited for otherwise.
   void order_behind_last(StreamKey key, hipStream_t stream);
@@ -109,7 +109,7 @@ class SlotRing {
     StreamKey last_on = 0;               ///< the stream of the last launch; 0: there was none
     hipStream_t last_stream = nullptr;
     std::shared_ptr<StreamState> state;  ///< its
-    std::uint64_t number = 0;  ///< of the last launch
+    std::uint64_t number = 0;            ///< of the last launch
     Exec fused, plain;
     std::vector<hipGraphNode_t> copies;  ///< of `fused`: those in, then those out, in the order of the plan
     std::vector<char*> bases;            ///< baked into `fused`
@@ -132,7 +132,7 @@ class SlotRing {
                   RingCounts* counts) const;
   hipError_t order(const Set* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
                    bool* busy) const;
-  void launched(Set& set, StreamKey key, hipStream_t stream, std::uint64_t number, bool fused, RingCounts* counts);
+  void launched(Set& set, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts);
   bool complete(const Set& set) const;
   bool counts_timeline() const noexcept { return sets_.size() > 1 || plan_.overlap(); }
   static void destroy(Exec& exec) noexcept;

@@ -8,6 +8,7 @@
 #include "shim/memory/never_address.h"
 #include "shim/memory/quirks.h"
 #include "shim/memory/slot_set.h"
+#include "shim/seeded_defect.h"
 #include "shim/units.h"
 
 namespace graphpool {
@@ -456,7 +457,7 @@ hipError_t Pool::free_kept(Named named, void* ptr, Free forward) {
   if (current_device() < 0) return free_native(named, ptr, forward);
   BlockState state = BlockState::kKept;
   Fence* fence = nullptr;
-  if (!work_.is_idle(device)) {
+  if (!work_.is_idle(device) && !seeded_defect(Seeded::kFreeDoesNotWait)) {
     PrivateCalls private_calls;
     fence = work_.make_fence(device);
     bool known = fence != nullptr;
@@ -713,7 +714,7 @@ bool Pool::give_back(int device) noexcept {
 }
 
 std::size_t Pool::hidden_free_bytes(int device) noexcept {
-  if (!valid_device(device)) return 0;
+  if (!valid_device(device) || seeded_defect(Seeded::kKeptNotCounted)) return 0;
   std::size_t bytes = retired_slot_bytes(device);
   std::lock_guard guard(lock_);
   const Device& state = device_of(device);

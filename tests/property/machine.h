@@ -218,6 +218,7 @@ class Machine {
   std::string do_list(const Step& step);
   std::string do_values(const Step& step);
   std::string refresh_captures();
+  bool ask_streams(const Step& step, std::string* refused);
   void leave_capture(const Capture* capture);
   std::string contents(const Buffer& buffer, std::int64_t first, std::int64_t parts, const int* bytes) const;
 
@@ -239,6 +240,7 @@ class Machine {
   std::vector<Stamp> stream_frees_;
   std::uint64_t generations_ = 0, captures_ = 0;
   int open_captures_ = 0;
+  bool suspicious_ = false;  ///< there has been a doubtful capture
   std::uint64_t steps_ = 0;
 };
 

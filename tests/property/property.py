@@ -1,6 +1,6 @@
 """property.py: random programs, natively and under the library: every byte they can see must be the same.
 
-property.py [--first N] [--programs N] [--batch N] [--seconds S] [--ways all|some] [--keep DIR] CONFIG
+property.py [--first N] [--programs N] [--batch N] [--seconds S] [--ways all|some] [--cases DIR] [--keep DIR] CONFIG
 property.py --replay FILE [--verbose] CONFIG
 
 CONFIG (JSON) says where interpreter, runtime and libraries are; the build writes it: build/tests/property/config.json.
@@ -9,7 +9,9 @@ Programs come in batches, one process each; a batch has one setting of the CPU r
 library's run), chosen at random by the batch's number. A batch that differs is reduced to a program, or to a few that
 need each other, then to as few steps and settings as still differ, and printed as a file that --replay runs again.
 
---ways all: fails when some way of serving a launch, ring size or position of a mismatch was never reached (for long runs).
+--ways all: each program runs under the library with each way of serving bindings forced (variant, patch, record, stage)
+in the place of a random one; and the run fails when some way of serving a launch, ring size or position of a mismatch was
+never reached (for long runs).
 """
 import argparse
 import collections
@@ -28,6 +30,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'support
 import runs  # noqa: E402
 
 SEEDED = '999'  # the code of injected failures
+UNWRITTEN = ' -842150451'  # as the CPU runtime fills memory that nobody has written
 REDUCTION_RUNS = 250
 
 
@@ -103,13 +106,31 @@ def random_settings(number, rely_on_order=False):
         library['GRAPHPOOL_BUFFERS'] = f'[{{size = "{size}", stage = "always"}}]'
         key('GRAPH_SLOTS', 0.7, 1, 2, 3, 8)
         key('GRAPH_RING_TIMEOUT', 0.5, '200ms')
-        # A rule says that the graph writes the whole buffer, and slots are memory the program does not have.
-        features += ['whole_buffers', 'no_mem_info']
+        features += STAGED_FEATURES
     if library.get('GRAPHPOOL_POOL_FREE') != 'deferred' and pick.random() < 0.5:
         features.append('free_waits')
     if pick.random() < 0.1:
         features += ['inject', 'no_mem_info']
+    if pick.random() < 0.5:
+        features.append('frees_captured')
     return Settings(runtime, library, sorted(set(features)))
+
+
+STAGED = '[{size = ">=0", stage = "always"}]'
+# A rule says that the graph writes the whole buffer, and slots are memory the program does not have.
+STAGED_FEATURES = ['whole_buffers', 'no_mem_info']
+
+
+def every_way(settings):
+    """The settings with each way forced. They share the program, so its features are those of a staged one."""
+    features = sorted(set(settings.features + STAGED_FEATURES))
+    for way in ('variant', 'patch', 'record', 'stage'):
+        library = {key: value for key, value in settings.library.items() if key != 'GRAPHPOOL_BUFFERS'}
+        if way == 'stage':
+            library['GRAPHPOOL_BUFFERS'] = STAGED
+        else:
+            library['GRAPHPOOL_GRAPH_STRATEGY'] = way
+        yield Settings(settings.runtime, library, features)
 
 
 class Runner:
@@ -140,16 +161,18 @@ class Runner:
             if code != 0:
                 text += f'\nended with {code}: ' + ' | '.join(errors.read_text(errors='replace').splitlines()[-6:]) + '\n'
             elif under_library and report.exists():
-                self.count(json.loads(report.read_text()))
+                self.count(json.loads(report.read_text()), settings)
             return text
 
-    def count(self, report):
+    def count(self, report, settings):
         graphs = report.get('graphs', {})
         for name in ('captures_recorded', 'captures_avoided', 'captures_refused', 'instantiates', 'instantiates_avoided',
                      'updates', 'updates_avoided', 'launches'):
             self.ways[name] += graphs.get(name, 0)
         for way, count in graphs.get('launches_by_way', {}).items():
             self.ways[f'way {way}'] += count
+            if way == 'stage':
+                self.ways['ring ' + settings.library.get('GRAPHPOOL_GRAPH_SLOTS', '1')] += count
         for position, count in graphs.get('mismatches', {}).items():
             self.ways[f'mismatch {position}'] += count
         for entry in graphs.get('refusals', []):
@@ -176,7 +199,7 @@ def first_difference(native, library, inject):
         two = library[index] if index < len(library) else '(nothing)'
         if one == two:
             continue
-        if inject and SEEDED in re.split('[ /:]', two.partition('=>')[2]):
+        if inject and SEEDED in re.split('[ /:=]', two.partition('=>')[2]):
             return None  # the program itself was told of the failure: from here on it is another program
         return index, one, two
     return None
@@ -210,9 +233,11 @@ class Reduction:
         settings = settings or self.settings
         self.file.write_text(as_file(programs))
         native, library = self.runner.pair(settings, ['--replay', str(self.file)], timeout)
-        if 'ended with' in native:
-            return None  # not a well-defined program any more
-        return compare(native, library, 'inject' in settings.features)
+        found = None if 'ended with' in native else compare(native, library, 'inject' in settings.features)
+        # Not a well-defined program any more: it reads what nobody wrote, or the order of its work is not decided.
+        if found is None or any(UNWRITTEN in line for line in found[1][1:]):
+            return None
+        return found if self.runner.run(settings, ['--replay', str(self.file)], False, timeout) == native else None
 
     def fails(self, programs, settings=None):
         return self.runs < REDUCTION_RUNS and self.difference(programs, settings) is not None
@@ -268,7 +293,7 @@ def report_failure(runner, settings, native, library, failure, keep):
             if again is not None:
                 one, two = again[1][1], again[1][2]
             text = '\n'.join([*reduction.settings.lines(), as_file(reduced)])
-    text = f'# natively {one}\n# library  {two}\n{text}'
+    text = f'# seen natively  {one}\n# seen with it   {two}\n{text}'
     print(f'--- program {seed} differs ---\n{text}---', flush=True)
     if keep:
         pathlib.Path(keep).mkdir(parents=True, exist_ok=True)
@@ -285,22 +310,40 @@ def run_batches(runner, options):
         settings = random_settings(first, options.rely_on_order)
         count = min(options.batch, options.first + options.programs - first)
         arguments = ['--programs', str(first), str(count)]
-        native, library = runner.pair(settings, arguments)
+        variations = list(every_way(settings)) if options.ways == 'all' else [settings]
+        native = runner.run(variations[0], arguments, False)
         done += count
         if 'ended with' in native:
             print(f'programs {first}..{first + count - 1} did not end natively: {native[-600:]}')
             print('\n'.join(settings.lines()))
             failures += 1
             continue
-        failure = compare(native, library, 'inject' in settings.features)
-        if failure is None:
-            continue
-        failures += 1
-        if failures <= options.most:
-            report_failure(runner, settings, native, library, failure, options.keep)
-        if options.stop:
+        for varied in variations:
+            library = runner.run(varied, arguments, True)
+            failure = compare(native, library, 'inject' in settings.features)
+            if failure is None:
+                continue
+            failures += 1
+            if failures <= options.most:
+                report_failure(runner, varied, native, library, failure, options.keep)
+        if options.stop and failures:
             break
     return done, failures
+
+
+def replay(runner, path, verbose):
+    """Whether a file's programs see the same."""
+    settings = Settings.read(pathlib.Path(path).read_text())
+    native, library = runner.pair(settings, ['--replay', str(path)], 60)
+    if verbose:
+        print(library)
+    failure = compare(native, library, 'inject' in settings.features)
+    if failure is None:
+        if verbose:
+            print('no difference')
+        return True
+    print(f'{path}: program {failure[0]}\n  natively {failure[1][1]}\n  library  {failure[1][2]}', flush=True)
+    return False
 
 
 NEEDED = [f'way {way}' for way in ('same', 'variant', 'patch', 'stage', 'record')] + [
@@ -322,25 +365,20 @@ def main():
     parser.add_argument('--replay')
     parser.add_argument('--rely-on-order', action='store_true',
                         help='launches of one exec are not ordered by programs where the runtime orders them')
+    parser.add_argument('--cases', help='a folder of files as --replay takes them, run first')
     parser.add_argument('--verbose', action='store_true')
     options = parser.parse_args()
     config = json.loads(pathlib.Path(options.config).read_text())
     runner = Runner(config)
 
     if options.replay:
-        settings = Settings.read(pathlib.Path(options.replay).read_text())
-        native, library = runner.pair(settings, ['--replay', options.replay], 60)
-        if options.verbose:
-            print(library)
-        failure = compare(native, library, 'inject' in settings.features)
-        if failure is None:
-            print('no difference')
-            return 0
-        print(f'program {failure[0]}\n  natively {failure[1][1]}\n  library  {failure[1][2]}')
-        return 1
+        return 0 if replay(runner, options.replay, options.verbose) else 1
 
     started = time.monotonic()
+    cases = sorted(pathlib.Path(options.cases).iterdir()) if options.cases else []
+    differ = [case for case in cases if not replay(runner, case, False)]
     done, failures = run_batches(runner, options)
+    failures += len(differ)
     print(f'{done} programs from seed {options.first}, {failures} batches differ, {time.monotonic() - started:.0f} s')
     for name, count in sorted(runner.ways.items()):
         print(f'  {name}: {count}')

@@ -31,6 +31,12 @@ std::uint64_t hash(const void* bytes, std::size_t count) {
   return value;
 }
 
+/// Whether work was complete is decided by time, and so is what the runtime keeps of it as the last error.
+std::string queried() {
+  (void)hipGetLastError();
+  return "queried";
+}
+
 }  // namespace
 
 void Machine::write(const std::string& line) { transcript_ += line + '\n'; }
@@ -38,13 +44,56 @@ void Machine::write(const std::string& line) { transcript_ += line + '\n'; }
 void Machine::run(const Step& step) {
   std::string result;
   const bool in_place = step.kind == Kind::end_thread;
-  const auto body = [&] { result = perform(step); };
+  const auto body = [&] {
+    const bool starts_work = step.kind == Kind::work || step.kind == Kind::launch || step.kind == Kind::event_record ||
+                             step.kind == Kind::event_wait;
+    std::string refused;  // what the questions themselves were told
+    if (starts_work && ask_streams(step, &refused)) {
+      result = "not made" + refused;
+      return;
+    }
+    result = perform(step) + refused;
+    // What fails may have invalidated captures.
+    const bool failed = !result.empty() && result[0] >= '1' && result[0] <= '9';
+    if (failed && capturing() && result.find(':') == std::string::npos) result += refresh_captures();
+  };
   if (in_place) {
     body();
   } else {
     threads_.run(step.thread, body);
   }
   write(text_of(step) + " => " + result);
+}
+
+/// Once a capture has been doubtful, which streams take part in one is asked before work is given to them. Whether it
+/// would be another matter than it was thought to be.
+bool Machine::ask_streams(const Step& step, std::string* refused) {
+  const auto doubtful = [](const Stream& each) { return each.capture && each.capture->doubtful; };
+  for (const auto& streams : thread_streams_)
+    suspicious_ = suspicious_ || std::any_of(streams.begin(), streams.end(), doubtful);
+  suspicious_ = suspicious_ || std::any_of(streams_.begin(), streams_.end(), doubtful);
+  if (!suspicious_) return false;
+  const auto ask = [&](Stream& each, hipStream_t handle) {
+    hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+    if (const hipError_t result = hipStreamIsCapturing(handle, &status); result != hipSuccess) {
+      *refused += ' ' + code(result);
+      return false;
+    }
+    if (each.capture && status != hipStreamCaptureStatusActive) each.capture->doubtful = true;
+    if ((status == hipStreamCaptureStatusNone) == (each.capture == nullptr)) return false;
+    each.tail.clear();
+    each.capture.reset();
+    if (status == hipStreamCaptureStatusNone) return true;
+    each.capture = std::make_shared<Capture>();
+    each.capture->device = each.device;
+    each.capture->doubtful = true;
+    return true;
+  };
+  bool other = false;
+  for (Stream& each : streams_)
+    if (each.live) other = ask(each, each.handle) || other;
+  const auto device = static_cast<std::size_t>(thread(step.thread).device);
+  return ask(thread_streams_[static_cast<std::size_t>(step.thread)][device], hipStreamPerThread) || other;
 }
 
 std::string Machine::refresh_captures() {
@@ -207,8 +256,7 @@ std::string Machine::do_wait(const Step& step) {
     for (const Stream& each : streams) look(each);
   if (event.captured == 0 || !of) {
     if (result == hipSuccess && !on.capture && event.recorded && event.captured == 0) {
-      joined(&clock_of(on), event.clock);
-      (void)enqueue(on);
+      joined(&clock_of(on), event.clock);  // no work: nothing waits for it
     }
     if (result != hipSuccess && on.capture) on.capture->doubtful = true;
     return code(result);
@@ -273,7 +321,7 @@ std::string Machine::do_list(const Step& step) {
   if (result != hipSuccess || count == 0) return text;
   std::vector<hipGraphNode_t> nodes(count);
   result = hipGraphGetNodes(of.handle, nodes.data(), &count);
-  text += " types=";
+  text += ' ' + code(result) + " types=";
   std::vector<int> kernel_nodes;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     hipGraphNodeType type{};
@@ -286,6 +334,7 @@ std::string Machine::do_list(const Step& step) {
   if (result == hipSuccess && edges > 0) {
     std::vector<hipGraphNode_t> from(edges), to(edges);
     result = hipGraphGetEdges(of.handle, from.data(), to.data(), &edges);
+    text += code(result) + ' ';
     const auto index = [&](hipGraphNode_t node) { return std::find(nodes.begin(), nodes.end(), node) - nodes.begin(); };
     for (std::size_t i = 0; i < edges; ++i)
       text += std::to_string(index(from[i])) + '-' + std::to_string(index(to[i])) + '.';
@@ -392,7 +441,7 @@ std::string Machine::bad_call(const Step& step) {
     case 17:
       return code(hipGraphExecUpdate(nullptr, nullptr, &node, &update));
     case 18:
-      return device_memory ? code(hipMemGetAddressRange(&pointer, &bytes, some.base + some.bytes())) : "none";
+      return code(hipMemGetAddressRange(&pointer, &bytes, nullptr));
     case 19: {
       // A graph that is live, into nothing; an exec that is live, by nothing.
       const Graph& of = this->graph(static_cast<int>(step.number[1] % kGraphs));
@@ -460,7 +509,7 @@ std::string Machine::perform(const Step& step) {
       Stream& of = stream(n[0], step.thread);
       if (of.capture) of.capture->doubtful = true;
       const hipError_t result = hipStreamQuery(handle_of(n[0]));
-      if (result == hipSuccess || result == hipErrorNotReady) return "queried";
+      if (result == hipSuccess || result == hipErrorNotReady) return queried();
       return code(result) + refresh_captures();
     }
     case Kind::device_sync: {
@@ -517,7 +566,7 @@ std::string Machine::perform(const Step& step) {
     }
     case Kind::event_query: {
       const hipError_t result = hipEventQuery(events_[static_cast<std::size_t>(n[0])].handle);
-      if (result == hipSuccess || result == hipErrorNotReady) return "queried";
+      if (result == hipSuccess || result == hipErrorNotReady) return queried();
       return code(result) + refresh_captures();
     }
     case Kind::allocate:
@@ -561,7 +610,7 @@ std::string Machine::perform(const Step& step) {
       const hipError_t result =
           spt(n[0]) ? hipStreamBeginCapture_spt(nullptr, mode) : hipStreamBeginCapture(handle_of(n[0]), mode);
       if (result != hipSuccess) return code(result);
-      if (on.capture) leave_capture(std::shared_ptr<Capture>(on.capture).get());  // an invalidated one begins anew
+      if (on.capture) on.capture->doubtful = true;  // an invalidated one: the streams it forked are asked
       ++open_captures_;
       on.capture = std::make_shared<Capture>();
       on.capture->number = ++captures_;
@@ -569,8 +618,8 @@ std::string Machine::perform(const Step& step) {
       on.capture->device = on.device;
       on.tail.clear();
       hipStreamCaptureStatus status{};
-      (void)hipStreamGetCaptureInfo(handle_of(n[0]), &status, &on.capture->id);
-      return code(result);
+      const hipError_t asked = hipStreamGetCaptureInfo(handle_of(n[0]), &status, &on.capture->id);
+      return code(result) + ' ' + code(asked);
     }
     case Kind::end:
       return do_end(step);

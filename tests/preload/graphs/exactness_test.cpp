@@ -42,5 +42,97 @@ TEST(Exactness, an_invalidated_stream_of_a_compared_capture_refuses_while_the_or
   OK(hipEventDestroy(join));
 }
 
+TEST(Exactness, what_an_invalidated_capture_held_does_not_reach_the_next_one_on_its_stream) {
+  const Stream s;
+  const Buffer a, b;
+  int value = 0;
+  for (int i = 0; i < 6; ++i) {
+    hipGraph_t graph = nullptr;
+    if (i == 4) {
+      OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+      OK(kernels().mix(s, a.get(), kCount, 100));
+      EXPECT_EQ(hipErrorStreamCaptureImplicit, hipMemset(b.get(), 0, sizeof(int)));
+      OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    } else {
+      OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+      OK(kernels().mix(s, a.get(), kCount, i));
+      value = mixed(value, i);
+    }
+    OK(kernels().mix(s, a.get(), kCount, 10 + i));
+    value = mixed(value, 10 + i);
+    OK(hipStreamEndCapture(s, &graph));
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    EXPECT_EQ(value, a.value()) << "step " << i;
+  }
+}
+
+/// The types of the nodes that the next operation of a capture would come behind, in the runtime's order.
+std::vector<int> coming_behind(hipStream_t stream) {
+  hipStreamCaptureStatus status{};
+  hipGraph_t graph = nullptr;
+  const hipGraphNode_t* nodes = nullptr;
+  std::size_t count = 0;
+  EXPECT_EQ(hipSuccess, hipStreamGetCaptureInfo_v2(stream, &status, nullptr, &graph, &nodes, &count));
+  std::vector<int> types;
+  for (std::size_t i = 0; i < count; ++i) {
+    hipGraphNodeType type{};
+    EXPECT_EQ(hipSuccess, hipGraphNodeGetType(nodes[i], &type));
+    types.push_back(static_cast<int>(type));
+  }
+  return types;
+}
+
+TEST(Exactness, dependencies_of_a_capture_made_real_keep_the_order_they_were_waited_for_in) {
+  const Stream s, t;
+  const Buffer a, b;
+  hipEvent_t fork, join;
+  OK(hipEventCreate(&fork));
+  OK(hipEventCreate(&join));
+  for (int i = 0; i < 3; ++i) {
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    OK(hipEventRecord(fork, s));
+    OK(hipStreamWaitEvent(t, fork, 0));
+    OK(hipMemsetAsync(b.get(), 0, kCount * sizeof(int), t));
+    OK(kernels().mix(s, a.get(), kCount, i));
+    OK(hipEventRecord(join, t));
+    OK(hipStreamWaitEvent(s, join, 0));
+    if (i == 2) {
+      const std::vector<int> types = coming_behind(s);
+      ASSERT_EQ(2u, types.size());
+      EXPECT_EQ(types[0] + 2, types[1]) << "not a kernel, then a fill (versions number types from 0 or 1)";
+    }
+    OK(hipStreamEndCapture(s, &graph));
+    OK(hipGraphDestroy(graph));
+  }
+  OK(hipEventDestroy(fork));
+  OK(hipEventDestroy(join));
+}
+
+TEST(Exactness, rule_14_an_error_the_program_has_not_fetched_outlives_what_fails_inside) {
+  int version = 0;
+  OK(hipRuntimeGetVersion(&version));
+  if (version < 70000000) GTEST_SKIP() << "any call replaces the last error";
+  const Stream s;
+  const Buffer a;
+  int* pinned = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&pinned), 64, 0));
+  hipGraph_t graph = nullptr;
+  EXPECT_EQ(hipErrorIllegalState, hipStreamEndCapture(s, &graph));
+  OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+  OK(hipMemcpyAsync(a.get(), pinned, 0, hipMemcpyHostToDevice, s));  // no node can be made of it by hand
+  OK(hipStreamEndCapture(s, &graph));
+  EXPECT_EQ(hipErrorIllegalState, hipPeekAtLastError());
+  EXPECT_EQ(hipErrorIllegalState, hipGetLastError());
+  EXPECT_EQ(hipSuccess, hipGetLastError());
+  OK(hipGraphDestroy(graph));
+  OK(hipHostFree(pinned));
+}
+
 }  // namespace
 }  // namespace captures

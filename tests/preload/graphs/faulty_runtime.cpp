@@ -1,12 +1,14 @@
 // faulty_runtime: stands between the library and the runtime and does one thing wrong, as a defective runtime would:
 //   FAULT=argument:N   from the Nth kernel launch on, one into a capture has 1000 added to its third argument
 //   FAULT=copy:N       the Nth time a copy node of an exec is given other ends, it is set to leave out the first bytes
+//   FAULT=wait:N       before the Nth launch of a graph is enqueued another thread of the program waits for its stream
 #include <dlfcn.h>
 #include <hip/hip_runtime_api.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace {
 
@@ -53,6 +55,16 @@ __attribute__((visibility("default"))) hipError_t hipGraphExecMemcpyNodeSetParam
   const std::size_t left_out = strikes("copy", calls, false) ? sizeof(int) : 0;
   return real(exec, node, static_cast<char*>(dst) + left_out, static_cast<const char*>(src) + left_out,
               bytes - left_out, kind);
+}
+
+__attribute__((visibility("default"))) hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream) {
+  static const auto real = next<decltype(&hipGraphLaunch)>("hipGraphLaunch");
+  static std::atomic<long> calls{0};
+  if (strikes("wait", calls, false)) {
+    const auto wait = reinterpret_cast<decltype(&hipStreamSynchronize)>(dlsym(RTLD_DEFAULT, "hipStreamSynchronize"));
+    std::thread([&] { static_cast<void>(wait(stream)); }).join();
+  }
+  return real(exec, stream);
 }
 
 }  // extern "C"

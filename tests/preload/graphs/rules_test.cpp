@@ -2,9 +2,18 @@
 #include <dlfcn.h>
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <thread>
 
 #include "captures.h"
+
+extern "C" {
+void** __hipRegisterFatBinary(const void* data);
+void __hipRegisterFunction(void** modules, const void* host_function, char* device_function, const char* device_name,
+                           unsigned thread_limit, void* tid, void* bid, void* block, void* grid, int* warp);
+void __hipUnregisterFatBinary(void** modules);
+}
 
 namespace captures {
 namespace {
@@ -473,6 +482,52 @@ TEST(Rules, rule_11_user_objects_go_when_the_program_destroys_what_holds_them) {
   EXPECT_EQ(mixed(mixed(mixed(mixed(0, 1), 1), 1), 1), buffer.value());
 }
 
+TEST(Rules, rule_12_a_capture_that_holds_collectives_is_captured_as_it_is) {
+  // What RCCL does to a capture: asks for its graph, gives that a user object, launches a kernel and a host function.
+  using Create = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
+  using Retain = hipError_t (*)(hipGraph_t, void*, unsigned, unsigned);
+  const auto create = newer<Create>("hipUserObjectCreate");
+  const auto retain = newer<Retain>("hipGraphRetainUserObject");
+  ASSERT_NE(nullptr, create);
+  ASSERT_NE(nullptr, retain);
+  const Stream s;
+  const Buffer buffer;
+  int destroyed = 0, proxied = 0, value = 0;
+  const hipHostFn_t count = [](void* of) { ++*static_cast<int*>(of); };
+  const auto collective = [&](int round) {
+    hipStreamCaptureStatus status{};
+    unsigned long long id = 0;
+    hipGraph_t graph = nullptr;
+    OK(hipStreamGetCaptureInfo_v2(s, &status, &id, &graph, nullptr, nullptr));
+    ASSERT_EQ(hipStreamCaptureStatusActive, status);
+    void* object = nullptr;
+    OK(create(&object, &destroyed, count, 1, 1));
+    OK(retain(graph, object, 1, 1));
+    OK(hipLaunchHostFunc(s, count, &proxied));
+    OK(kernels().mix(s, buffer.get(), kCount, 100 + round));
+  };
+  // The beginning is known: captures without a collective.
+  for (int i = 0; i < 3; ++i) {
+    step(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, i)); });
+    value = mixed(value, i);
+  }
+  for (int i = 0; i < 5; ++i) {
+    const Since since({"hipModuleLaunchKernel", "hipLaunchHostFunc", "hipGraphInstantiate"});
+    step(s, [&] {
+      OK(kernels().mix(s, buffer.get(), kCount, i));
+      collective(i);
+    });
+    EXPECT_EQ(2, since["hipModuleLaunchKernel"]) << "step " << i;
+    EXPECT_EQ(1, since["hipLaunchHostFunc"]) << "step " << i;
+    EXPECT_EQ(1, since["hipGraphInstantiate"]) << "step " << i;
+    value = mixed(mixed(value, i), 100 + i);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+    OK(hipDeviceSynchronize());
+    EXPECT_EQ(i + 1, destroyed) << "nobody keeps what the communicator waits for";
+    EXPECT_EQ(i + 1, proxied);
+  }
+}
+
 TEST(Rules, rule_13_one_capture_has_one_id) {
   const Stream s;
   const Buffer buffer;
@@ -682,6 +737,73 @@ TEST(Rules, rule_28_an_operation_the_runtime_would_refuse_is_not_taken_for_one_i
   EXPECT_EQ(first, again);
   EXPECT_EQ(hipSuccess, first[0]);
   EXPECT_NE(hipSuccess, first[4]);
+}
+
+/// A fat binary with one kernel, registered like a compiled program's; the stub is the caller's.
+class Registered {
+ public:
+  Registered(const char* source, const char* name, const void* stub) {
+    hiprtcProgram program;
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "registered.hip", 0, nullptr, nullptr));
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
+    std::size_t bytes = 0;
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
+    std::vector<char> code(bytes);
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
+    const std::string target = "hipv4-x86_64-unknown-linux-gnu--cpu", magic = "__CLANG_OFFLOAD_BUNDLE__";
+    constexpr std::uint64_t kAt = 4096;
+    const std::uint64_t header[] = {1, kAt, bytes, target.size()};
+    image_.assign(magic.begin(), magic.end());
+    const auto* const words = reinterpret_cast<const char*>(header);
+    image_.insert(image_.end(), words, words + sizeof header);
+    image_.insert(image_.end(), target.begin(), target.end());
+    image_.resize(kAt);
+    image_.insert(image_.end(), code.begin(), code.end());
+    wrapper_.binary = image_.data();
+    handle_ = __hipRegisterFatBinary(&wrapper_);
+    std::string device_name = name;
+    __hipRegisterFunction(handle_, stub, device_name.data(), name, ~0u, nullptr, nullptr, nullptr, nullptr, nullptr);
+  }
+  ~Registered() { __hipUnregisterFatBinary(handle_); }
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+
+ private:
+  struct {
+    unsigned magic = 0x48495046, version = 1;
+    const void* binary = nullptr;
+    void* unused = nullptr;
+  } wrapper_;
+  std::vector<char> image_;
+  void** handle_ = nullptr;
+};
+
+TEST(Rules, rule_37_the_first_registration_of_a_stub_wins) {
+  // A kernel template in two shared libraries: the second has the stub's address too, and here other parameters.
+  static const char stub = 0;
+  const Registered first(R"(extern "C" __global__ void shared_kernel(int* p, int n, int a) {
+                           int i = blockIdx.x * blockDim.x + threadIdx.x;
+                           if (i < n) p[i] = p[i] * 31 + a;
+                         })",
+                         "shared_kernel", &stub);
+  auto second = std::make_unique<Registered>(R"(extern "C" __global__ void shared_kernel(int* p) {
+                                               if (threadIdx.x == 0) p[0] = -1;
+                                             })",
+                                             "shared_kernel", &stub);
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 8; ++i) {
+    if (i == 5) second.reset();  // one of the libraries is closed
+    step(s, [&] {
+      int *p = buffer.get(), n = kCount, a = 7 * i;
+      void* args[] = {&p, &n, &a};
+      OK(hipLaunchKernel(&stub, dim3(2), dim3(64), args, 0, s));
+    });
+    value = mixed(value, 7 * i);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+  }
 }
 
 TEST(Rules, rule_38_a_changed_setting_begins_a_new_epoch) {

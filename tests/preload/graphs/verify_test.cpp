@@ -107,6 +107,31 @@ TEST(VerifyFault, a_binding_that_is_not_what_the_runtime_captured_is_reported) {
 }
 
 /// Staging by GRAPHPOOL_BUFFERS: every buffer, copied in and out.
+TEST(LaunchFault, rule_20_a_wait_before_a_launch_was_enqueued_says_nothing_of_it) {
+  const Stream s;
+  int* flag = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&flag), sizeof(int), 0));
+  __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+  const auto spin = [&] { OK(kernels().spin(s, flag)); };
+  for (int i = 0; i < 3; ++i) step(s, spin);
+  __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+  hipGraphExec_t running = nullptr, other = nullptr;
+  hipGraph_t graph = capture(s, spin);
+  OK(hipGraphInstantiate(&running, graph, nullptr, nullptr, 0));
+  OK(hipGraphDestroy(graph));
+  OK(hipGraphLaunch(running, s));  // the fault: another thread has waited for the stream just before
+  OK(hipGraphExecDestroy(running));
+  const Since since({"hipGraphInstantiate"});
+  graph = capture(s, spin);
+  OK(hipGraphInstantiate(&other, graph, nullptr, nullptr, 0));
+  EXPECT_EQ(1, since["hipGraphInstantiate"]) << "the exec in flight was given to another holder";
+  __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+  OK(hipStreamSynchronize(s));
+  OK(hipGraphDestroy(graph));
+  OK(hipGraphExecDestroy(other));
+  OK(hipHostFree(flag));
+}
+
 TEST(VerifyStaging, rule_29_staged_launches_run_both_ways_and_write_once) {
   const Stream stream;
   const Buffer buffer, other;

@@ -1,0 +1,34 @@
+// seeded_defect.h: faults put in on purpose, so that the property test is known to find faults (tests/property). Only a
+// library that the tests build for themselves can have one, chosen by SEEDED_DEFECT; in the library itself every answer
+// is a constant, and nothing of this is left.
+// Threads: any.
+#pragma once
+
+#include <cstdlib>
+
+namespace graphpool {
+
+enum class Seeded : int {
+  kForkLost = 1,        ///< a capture made real: operations do not come behind what they depend on
+  kFillNarrowed,        ///< a fill made again writes the lowest byte of its value only
+  kPatchShort,          ///< the last differing node of an exec is not patched
+  kBindingIgnored,      ///< an exec is taken for one of another binding
+  kTaintedServesOn,     ///< an exec that the program has changed serves others afterwards
+  kCopyOutShort,        ///< staging: the last four bytes are not copied out
+  kBuffersNotFollowed,  ///< staging: buffers that have moved are not followed
+  kFreeDoesNotWait,     ///< freed memory is handed out again while the device still uses it
+  kKeptNotCounted,      ///< kept memory does not count as free
+  kUpdateIgnored,       ///< an exec goes on with the binding it had
+};
+inline constexpr int kSeededDefects = static_cast<int>(Seeded::kUpdateIgnored);
+
+#ifdef GRAPHPOOL_SEEDED_DEFECTS
+inline bool seeded_defect(Seeded defect) noexcept {
+  static const char* const chosen = std::getenv("SEEDED_DEFECT");
+  return chosen != nullptr && std::atoi(chosen) == static_cast<int>(defect);
+}
+#else
+constexpr bool seeded_defect(Seeded) noexcept { return false; }
+#endif
+
+}  // namespace graphpool
