@@ -432,6 +432,8 @@ bool Machine::allowed(const Step& step) {
       return slot_ok(graphs_, n[0]);
     case Kind::exec_update: {
       if (!slot_ok(execs_, n[0]) || !slot_ok(graphs_, n[1])) return false;
+      // The runtime would refuse memory that is gone; kept memory is still there.
+      if (!live(graph_accesses(graph(static_cast<int>(n[1])).nodes))) return false;
       return !features_.params_at_node || !in_flight(exec(static_cast<int>(n[0])));
     }
     case Kind::clone:
