@@ -10,7 +10,7 @@ constexpr int kKeepsErrors = 70000000;  ///< since then success does not replace
 }  // namespace
 
 void LastErrorScope::owe() const noexcept {
-  if (runtime_version() < kKeepsErrors || next().hipPeekAtLastError() == pending_) return;
+  if (next().hipPeekAtLastError() == pending_ || runtime_version() < kKeepsErrors) return;
   static_cast<void>(next().hipGetLastError());
   t_owed_error = pending_;
 }
