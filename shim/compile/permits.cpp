@@ -44,6 +44,8 @@ void after_fork_in_child() noexcept {
 CompilePermits* make_permits_of_process() {
   const Policy* const policy = policy_of_process();
   if (policy == nullptr || !policy->compile.enabled) return nullptr;
+  if (policy->compile.scope == Scope::kProcess && policy_may_say("GRAPHPOOL_COMPILE_TOOLS", "tools"))
+    log_warn("policy: compile.tools has no effect in the scope of a process: only its calls count");
   SharedPermits* memory = open_permits(policy->compile.scope);
   if (memory == nullptr && policy->compile.scope != Scope::kProcess) {
     log_warn("compile: permits cannot be shared with other processes: they count in this one only");

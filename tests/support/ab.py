@@ -33,11 +33,12 @@ def progress(text):
         print(text, file=sys.stderr, flush=True)
 
 
-def wall_time_ms(command, preload):
+def wall_time_ms(command, preload, variables):
     """From the spawn to the end of a process, with nothing of ours in between."""
     environment = runs.clean_environment()
     if preload:
         environment['LD_PRELOAD'] = ':'.join(preload)
+        environment.update(variables)
     started = time.perf_counter_ns()
     _, status = os.waitpid(os.posix_spawn(command[0], command, environment), 0)
     elapsed_ms = (time.perf_counter_ns() - started) / 1e6
@@ -60,7 +61,7 @@ def run_program(benchmark, preload, counted, variables='library_environment'):
 def figures_of(benchmark, preload, variables='library_environment'):
     """One run: {figure: (unit, value)}."""
     if benchmark['kind'] == 'command':
-        return {'wall time': ('ms', wall_time_ms(benchmark['command'], preload))}
+        return {'wall time': ('ms', wall_time_ms(benchmark['command'], preload, benchmark.get(variables, {})))}
     if benchmark['kind'] == 'counts':
         return counts_of(benchmark, preload)
     lines = run_program(benchmark, preload, False, variables).stdout.decode().splitlines()
