@@ -69,6 +69,12 @@ class PrivateCalls {
     return false;
   }
 
+  /// A call of ours that gives memory back: made once more where it fails, for nobody else would give it back.
+  template <typename Call>
+  static bool gave_back(Call&& call) noexcept {
+    return worked(call()) || worked(call());
+  }
+
  private:
   bool restored() const noexcept {
     hipStreamCaptureMode mode = mode_;
@@ -81,10 +87,11 @@ class PrivateCalls {
   bool changed_;
 };
 
-/// The calling thread's current device, or -1.
+/// The calling thread's current device, asked twice where it fails, or -1.
 inline int current_device() noexcept {
   int device = -1;
-  return PrivateCalls::worked(next().hipGetDevice(&device)) ? device : -1;
+  const auto call = [&] { return next().hipGetDevice(&device); };
+  return PrivateCalls::worked(call()) || PrivateCalls::worked(call()) ? device : -1;
 }
 
 /// The calling thread's current device; 0 when the runtime does not say.

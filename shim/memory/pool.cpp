@@ -520,7 +520,7 @@ bool Pool::wait_like_free(int device) noexcept {
   SavedDevice current(device);
   void* page = nullptr;
   if (!current.ok() || !PrivateCalls::worked(next().hipMalloc(&page, kPageBytes))) return false;
-  return PrivateCalls::worked(next().hipFree(page));
+  return PrivateCalls::gave_back([&] { return next().hipFree(page); });
 }
 
 hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
@@ -609,7 +609,8 @@ std::size_t Pool::limit_of(int device) noexcept {
   limit = settings_.limit_bytes;
   if (limit == 0) {
     std::size_t total = 0;
-    if (PrivateCalls::worked(next().hipDeviceTotalMem(&total, device))) limit = total / 100 * settings_.limit_percent;
+    if (!PrivateCalls::worked(next().hipDeviceTotalMem(&total, device))) return 0;  // asked again next time
+    limit = total / 100 * settings_.limit_percent;
   }
   device_of(device).limit_bytes.store(limit, std::memory_order_relaxed);
   return limit;
@@ -678,7 +679,7 @@ std::size_t Pool::give_back_oldest(int device) noexcept {
   if (const Chunk* const chunk = parked != nullptr ? parked : dead.get())
     tell_leaving(reinterpret_cast<const void*>(chunk->base()), chunk->bytes());
   PrivateCalls private_calls;
-  if (classic != nullptr) (void)PrivateCalls::worked(next().hipFree(classic));
+  if (classic != nullptr) (void)PrivateCalls::gave_back([&] { return next().hipFree(classic); });
   if (parked != nullptr) {
     parked->unload();
     std::lock_guard guard(lock_);

@@ -44,7 +44,7 @@ struct SlotMemory {
     drop_fences();
     PrivateCalls private_calls;
     for (const Part& part : parts)
-      if (part.classic != nullptr) (void)PrivateCalls::worked(next_free(part.classic));
+      if (part.classic != nullptr) (void)PrivateCalls::gave_back([&] { return next_free(part.classic); });
   }
 
   void drop_fences() noexcept {

@@ -325,8 +325,12 @@ bool StreamWork::passed(Fence* fence) noexcept {
   if (!fence->passed_.load()) {
     if (fence->epoch_ != device_of(fence->device_).epoch.load()) return true;
     const hipError_t error = next().hipEventQuery(fence->event_);
-    // "Not ready" is no error that hipGetLastError would keep; a program's own must survive this.
-    if (error == hipErrorNotReady || !PrivateCalls::worked(error)) return false;
+    if (error == hipErrorNotReady) {
+      // From HIP 7 on hipGetLastError does not keep it, and a program's own must survive this.
+      if (next().hipPeekAtLastError() == hipErrorNotReady) PrivateCalls::clear_error();
+      return false;
+    }
+    if (!PrivateCalls::worked(error)) return false;
     fence->passed_.store(true);
     complete(fence->marks_);
   }

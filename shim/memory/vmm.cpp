@@ -64,6 +64,15 @@ hipError_t swallow(hipError_t error) noexcept {
   return error;
 }
 
+void unreserve(void* start, std::size_t bytes) noexcept {
+  const auto call = [&] { return next().hipMemAddressFree(start, bytes); };
+  if (!PrivateCalls::worked(call()) && !has_defect(Defect::kUnmapUnknownCrashes)) (void)swallow(call());
+}
+
+void release(hipMemGenericAllocationHandle_t physical) noexcept {
+  (void)PrivateCalls::gave_back([&] { return next().hipMemRelease(physical); });
+}
+
 hipError_t reserve(std::size_t bytes, Mapping* mapping) noexcept {
   void* start = nullptr;
   hipError_t error = swallow(next().hipMemAddressReserve(&start, bytes, kLargePageBytes, nullptr, 0));
@@ -73,7 +82,7 @@ hipError_t reserve(std::size_t bytes, Mapping* mapping) noexcept {
     *mapping = {{start, bytes}, start, false};
     return hipSuccess;
   }
-  (void)swallow(next().hipMemAddressFree(start, bytes));
+  unreserve(start, bytes);
   const std::size_t more = bytes + kLargePageBytes;
   error = swallow(next().hipMemAddressReserve(&start, more, kLargePageBytes, nullptr, 0));
   if (error != hipSuccess) return error;
@@ -115,7 +124,7 @@ hipError_t map(Mapping* mapping, std::size_t bytes, hipMemGenericAllocationHandl
   error = grant_access(mapping->base, bytes, owner);
   if (error != hipSuccess) {
     // Where the map itself failed unseen, this unmap fails too; it names memory we reserved, which 6.3 survives.
-    (void)swallow(next().hipMemUnmap(mapping->base, bytes));
+    (void)PrivateCalls::gave_back([&] { return next().hipMemUnmap(mapping->base, bytes); });
     return error;
   }
   mapping->mapped = true;
@@ -124,13 +133,13 @@ hipError_t map(Mapping* mapping, std::size_t bytes, hipMemGenericAllocationHandl
 
 void unmap(Mapping* mapping, std::size_t bytes) noexcept {
   if (!mapping->mapped) return;
-  (void)swallow(next().hipMemUnmap(mapping->base, bytes));
+  (void)PrivateCalls::gave_back([&] { return next().hipMemUnmap(mapping->base, bytes); });
   mapping->mapped = false;
 }
 
 void free_reservation(Mapping* mapping) noexcept {
   if (mapping->reservation.start == nullptr) return;
-  (void)swallow(next().hipMemAddressFree(mapping->reservation.start, mapping->reservation.bytes));
+  unreserve(mapping->reservation.start, mapping->reservation.bytes);
   *mapping = {};
 }
 
@@ -157,7 +166,7 @@ Chunk::~Chunk() {
   SavedDevice current(device_);
   unmap(&alias_, bytes_);
   unmap(&main_, bytes_);
-  if (physical_ != nullptr) (void)swallow(next().hipMemRelease(physical_));
+  if (physical_ != nullptr) release(physical_);
   free_reservation(&alias_);
   free_reservation(&main_);
 }
@@ -166,7 +175,7 @@ void Chunk::unload() noexcept {
   PrivateCalls private_calls;
   SavedDevice current(device_);
   unmap(&main_, bytes_);
-  if (physical_ != nullptr) (void)swallow(next().hipMemRelease(physical_));
+  if (physical_ != nullptr) release(physical_);
   physical_ = nullptr;
 }
 
@@ -179,7 +188,7 @@ hipError_t Chunk::load() noexcept {
   if (error != hipSuccess) return error;
   error = map(&main_, bytes_, physical, device_);
   if (error != hipSuccess) {
-    (void)swallow(next().hipMemRelease(physical));
+    release(physical);
     return error;
   }
   physical_ = physical;

@@ -297,8 +297,10 @@ class Install {
       return result(hipSuccess);
     };
     next.hipDeviceTotalMem = [](std::size_t* bytes, hipDevice_t) {
-      *bytes = g_hip->total_bytes;
-      return result(hipSuccess);
+      return call("hipDeviceTotalMem", [&](Hip& hip) {
+        *bytes = hip.total_bytes;
+        return hipSuccess;
+      });
     };
     next.hipThreadExchangeStreamCaptureMode = [](hipStreamCaptureMode* mode) {
       return call("hipThreadExchangeStreamCaptureMode", [&](Hip&) {

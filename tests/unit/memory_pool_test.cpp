@@ -413,6 +413,16 @@ TEST_F(PoolTest, TheLimitIsAPartOfTheDevice) {
   EXPECT_EQ(fake.hip->allocations.size(), 1u);
 }
 
+TEST_F(PoolTest, ASizeOfTheDeviceThatIsNotSaidOnceIsAskedForAgain) {
+  fake.hip->fail["hipDeviceTotalMem"] = hipErrorUnknown;
+  drop(get(100));
+  EXPECT_EQ(fake.hip->allocations.size(), 0u) << "nothing is kept without a limit";
+  EXPECT_EQ(fake::t_last_error, hipSuccess);
+  fake.hip->fail.clear();
+  drop(get(100));
+  EXPECT_EQ(fake.hip->allocations.size(), 1u);
+}
+
 TEST_F(PoolTest, rule_25_KeptMemoryCountsAsFree) {
   char* a = get(5000);
   get(100);

@@ -58,6 +58,22 @@ TEST_F(StreamWorkTest, WaitsForEveryBusyStreamOfTheDevice) {
   (void)idle;
 }
 
+TEST_F(StreamWorkTest, AskingLeavesNoErrorBehind) {
+  fake.hip->version = 60000000;
+  hipStream_t stream = make_stream();
+  enqueue(stream);
+  PrivateCalls private_calls;
+  Fence* fence = work.make_fence(0);
+  ASSERT_NE(fence, nullptr);
+  EXPECT_FALSE(work.passed(fence));
+  EXPECT_EQ(fake::t_last_error, hipSuccess);
+  fake.hip->version = 70000000;
+  fake::t_last_error = hipErrorInvalidValue;
+  EXPECT_FALSE(work.passed(fence));
+  EXPECT_EQ(fake::t_last_error, hipErrorInvalidValue) << "the program's";
+  work.release(fence);
+}
+
 TEST_F(StreamWorkTest, OtherDevicesAreLeftAlone) {
   hipStream_t here = make_stream();
   fake::t_device = 1;
