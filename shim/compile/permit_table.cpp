@@ -9,6 +9,12 @@
 namespace graphpool {
 namespace {
 
+/// Under the lock: sets what others read without it.
+template <typename Word>
+void publish(Word* word, Word value) noexcept {
+  __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLookEvery = kSecond / 4;
 /// A waiter this much older goes first, while it was seen this recently.
@@ -100,7 +106,7 @@ void PermitTable::free_the_dead() noexcept {
     freed = true;
   }
   if (!freed) return;
-  memory_->changed_ns = machine_->now_ns();
+  publish(&memory_->changed_ns, machine_->now_ns());
   __atomic_add_fetch(&memory_->turn, 1, __ATOMIC_RELEASE);
 }
 
@@ -259,9 +265,9 @@ bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& p
       if (held(other) && memory_->permits[other].holder == slot.holder)
         slot.shared_process = memory_->permits[other].shared_process = 1;
     set_held(i, true);
-    memory_->changed_ns = now;
+    publish(&memory_->changed_ns, now);
     ++memory_->granted;
-    memory_->peak_in_flight = std::max(memory_->peak_in_flight, count());
+    publish(&memory_->peak_in_flight, std::max(memory_->peak_in_flight, count()));
     permit = {i, slot.generation, kMostRiders, slot.holder.process, token == TokenKind::kByte, request.byte};
     return true;
   }
@@ -398,7 +404,7 @@ void PermitTable::give_back(const Permit& permit, const ProcessMemory& now) noex
     if (now.resident_bytes != 0) learn(slot, now);
     set_held(permit.index, false);
     pthread_mutex_unlock(&slot.owner);
-    memory_->changed_ns = machine_->now_ns();
+    publish(&memory_->changed_ns, machine_->now_ns());
     __atomic_add_fetch(&memory_->turn, 1, __ATOMIC_RELEASE);
   }
   machine_->wake(&memory_->turn);
@@ -463,7 +469,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
       slot.checked_ns = now;
       const std::uint64_t still_ns = now - std::min(now, slot.moved_ns);
       const std::uint32_t idle = still_ns >= (slot.pool_thread ? idle_ns / kPoolThreadHaste : idle_ns);
-      if (idle && !slot.idle) memory_->changed_ns = now;
+      if (idle && !slot.idle) publish(&memory_->changed_ns, now);
       slot.idle = idle;
     }
   }
@@ -476,7 +482,9 @@ std::uint32_t PermitTable::in_flight() noexcept {
   return count();
 }
 
-std::uint32_t PermitTable::peak_in_flight() const noexcept { return memory_->peak_in_flight; }
+std::uint32_t PermitTable::peak_in_flight() const noexcept {
+  return __atomic_load_n(&memory_->peak_in_flight, __ATOMIC_RELAXED);
+}
 std::uint64_t PermitTable::changed_ns() const noexcept { return __atomic_load_n(&memory_->changed_ns, __ATOMIC_RELAXED); }
 
 std::uint64_t PermitTable::outstanding_bytes() noexcept {

@@ -312,9 +312,9 @@ TEST(Nodes, rule_28_each_refused_call_alone_is_refused_where_the_graph_is_virtua
       const hipGraphNode_t root = graph.mix({}, buffer.get(), 1);
       results.push_back(refused(which, graph, root));
       static_cast<void>(hipGetLastError());
-      graph.fill({root}, other.get(), 1);
-      graph.copy({root}, other.get(), buffer.get());
-      const hipGraphNode_t last = graph.mix({root}, buffer.get(), 2);
+      const hipGraphNode_t filled = graph.fill({root}, other.get(), 1);
+      const hipGraphNode_t copied = graph.copy({filled}, other.get(), buffer.get());
+      const hipGraphNode_t last = graph.mix({copied}, buffer.get(), 2);
       EXPECT_NE(nullptr, last);
       if (results.back() == hipSuccess) continue;  // launched, it would fail
       graph.run(stream);
