@@ -34,7 +34,8 @@ bool made(Call&& call) {
 bool takes_part(const CaptureSession::Stream& stream) noexcept {
   if (stream.left) return false;
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  return next().hipStreamIsCapturing(stream.handle, &status) == hipSuccess && status == hipStreamCaptureStatusActive;
+  return PrivateCalls::worked(next().hipStreamIsCapturing(stream.handle, &status)) &&
+         status == hipStreamCaptureStatusActive;
 }
 
 /// A stream of our own that takes part in the origin's capture, made when it is first asked for. What is given to it
@@ -45,16 +46,18 @@ class CapturedStream {
   CapturedStream(const CapturedStream&) = delete;
   CapturedStream& operator=(const CapturedStream&) = delete;
   ~CapturedStream() {
-    if (event_ != nullptr) static_cast<void>(next().hipEventDestroy(event_));
-    if (stream_ != nullptr) static_cast<void>(next().hipStreamDestroy(stream_));
+    if (event_ != nullptr) static_cast<void>(PrivateCalls::worked(next().hipEventDestroy(event_)));
+    if (stream_ != nullptr) static_cast<void>(PrivateCalls::worked(next().hipStreamDestroy(stream_)));
   }
   /// Null where the runtime refuses. The device is the current one.
   hipStream_t of(hipStream_t origin) {
     if (stream_ != nullptr) return stream_;
-    if (next().hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking) != hipSuccess) return stream_ = nullptr;
-    if (next().hipEventCreateWithFlags(&event_, hipEventDisableTiming) != hipSuccess) return event_ = nullptr, nullptr;
-    const bool joined = next().hipEventRecord(event_, origin) == hipSuccess &&
-                        next().hipStreamWaitEvent(stream_, event_, 0) == hipSuccess;
+    if (!PrivateCalls::worked(next().hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking)))
+      return stream_ = nullptr;
+    if (!PrivateCalls::worked(next().hipEventCreateWithFlags(&event_, hipEventDisableTiming)))
+      return event_ = nullptr, nullptr;
+    const bool joined = PrivateCalls::worked(next().hipEventRecord(event_, origin)) &&
+                        PrivateCalls::worked(next().hipStreamWaitEvent(stream_, event_, 0));
     return joined ? stream_ : nullptr;
   }
 
@@ -74,10 +77,10 @@ int device_of(StreamArgument stream) noexcept {
   const hipStream_t handle = plain_handle(stream);
   if (handle == nullptr || handle == kStreamLegacy || handle == hipStreamPerThread) return calling_device();
   hipDevice_t device = -1;
-  if (next().hipStreamGetDevice(handle, &device) == hipSuccess) return device;
+  if (PrivateCalls::worked(next().hipStreamGetDevice(handle, &device))) return device;
   // Not in the first releases. Where there is one device it is that.
   int devices = 0;
-  return next().hipGetDeviceCount(&devices) == hipSuccess && devices == 1 ? 0 : -1;
+  return PrivateCalls::worked(next().hipGetDeviceCount(&devices)) && devices == 1 ? 0 : -1;
 }
 
 void CaptureSession::start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
@@ -208,7 +211,7 @@ hipGraphNode_t CaptureSession::last_node(hipStream_t stream) const {
   hipGraph_t graph = nullptr;
   const hipGraphNode_t* dependencies = nullptr;
   std::size_t count = 0;
-  if (next().hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &dependencies, &count) != hipSuccess ||
+  if (!PrivateCalls::worked(next().hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &dependencies, &count)) ||
       status != hipStreamCaptureStatusActive || count != 1)
     return nullptr;
   return dependencies[0];
@@ -422,7 +425,8 @@ void CaptureSession::event_destroyed(hipEvent_t event) {
 
 bool CaptureSession::shell_is_empty(hipGraph_t graph) const {
   std::size_t count = 1;
-  return next().hipGraphGetNodes(graph, nullptr, &count) == hipSuccess && count == 0;
+  const auto call = [&] { return next().hipGraphGetNodes(graph, nullptr, &count); };
+  return (PrivateCalls::worked(call()) || PrivateCalls::worked(call())) && count == 0;
 }
 
 bool CaptureSession::matches(hipGraph_t graph, const char** why, std::uint32_t* which) const {

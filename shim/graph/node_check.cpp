@@ -8,12 +8,14 @@
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/next.h"
+#include "shim/restore.h"
 
 namespace graphpool {
 namespace {
 
 /// The runtime's number for kernel nodes: 1 in the first releases, then 0. An empty node is always five further.
 int number_of_kernels() {
+  const LastErrorScope last_error;
   hipGraph_t graph = nullptr;
   hipGraphNode_t node = nullptr;
   hipGraphNodeType type{};
@@ -127,6 +129,7 @@ bool dependencies_match(hipGraphNode_t node, const Operation& operation, const s
 
 bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
                  const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which) {
+  const LastErrorScope last_error;
   std::size_t expected = 0, count = 0;
   for (const Operation& operation : operations) expected += makes_node(operation.signature.kind) ? 1 : 0;
   if (next().hipGraphGetNodes(graph, nullptr, &count) != hipSuccess || count != expected) {

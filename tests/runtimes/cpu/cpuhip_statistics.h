@@ -20,6 +20,11 @@ struct cpuhip_statistics_t {
   size_t graph_memory_bytes;  /* memory of alloc nodes */
   size_t launches;            /* graph launches that have not finished */
   size_t helper_threads;      /* threads started for branches of graphs */
+  size_t device_bytes;        /* memory of all devices in use, physical memory of handles too */
+  size_t streams;             /* live streams, null streams that were used too */
+  size_t events;              /* live events */
+  size_t reservations;        /* reserved ranges of addresses */
+  size_t physical_handles;    /* handles of physical memory, those released but still mapped too */
 };
 
 void cpuhip_statistics(struct cpuhip_statistics_t* out);

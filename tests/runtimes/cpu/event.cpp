@@ -77,6 +77,8 @@ hipError_t with_event(const char* name, hipEvent_t handle, Body&& body) {
 
 }  // namespace
 
+std::size_t live_events() { return table().live(); }
+
 hipError_t resolve(hipEvent_t handle, ihipEvent_t** event) {
   if (handle == nullptr) return hipErrorInvalidHandle;
   switch (table().state(handle)) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "device.h"
 #include "memory.h"
 
 namespace cpuhip {
@@ -311,6 +312,10 @@ extern "C" __attribute__((visibility("default"))) void cpuhip_statistics(cpuhip_
   out->graph_memory_bytes = counters.memory_bytes;
   out->launches = counters.launches;
   out->helper_threads = cpuhip::helper_thread_count();
+  for (int i = 0; i < cpuhip::device_count(); ++i) out->device_bytes += cpuhip::device(i).used_bytes();
+  out->streams = cpuhip::live_streams();
+  out->events = cpuhip::live_events();
+  cpuhip::count_vmm(&out->reservations, &out->physical_handles);
 }
 
 namespace {

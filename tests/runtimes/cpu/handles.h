@@ -28,6 +28,7 @@ class HandleTable {
     Place* place = take_place();
     Object* object = new (place->memory) Object(std::forward<Arguments>(arguments)...);
     place->state.store(HandleState::Live, std::memory_order_release);
+    live_.fetch_add(1, std::memory_order_relaxed);
     return object;
   }
 
@@ -46,8 +47,12 @@ class HandleTable {
   /// Makes the handle dead; false when another thread did so first.
   bool kill(Object* object) {
     HandleState live = HandleState::Live;
-    return place_of(object)->state.compare_exchange_strong(live, HandleState::Dead);
+    if (!place_of(object)->state.compare_exchange_strong(live, HandleState::Dead)) return false;
+    live_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
   }
+
+  std::size_t live() const { return live_.load(std::memory_order_relaxed); }
 
   /// Gives a dead handle's place back, to be used again as config().reuse says. The object's last use.
   void give_back(Object* object) {
@@ -106,7 +111,7 @@ class HandleTable {
   std::mutex mutex_;
   std::size_t used_ = 0;
   Place* chunks_[kChunks] = {};
-  std::atomic<std::size_t> chunk_count_{0};
+  std::atomic<std::size_t> chunk_count_{0}, live_{0};
   std::deque<Place*> free_;
   std::minstd_rand random_;
 };

@@ -49,6 +49,11 @@ bool owned_range(const void* address) { return arena_owns(address); }
 
 namespace {
 
+/// AMD's runtime takes signal memory from the host.
+bool counts_as_device_memory(MemoryKind kind) {
+  return kind != MemoryKind::Host && kind != MemoryKind::Signal;
+}
+
 bool allowed(const Allocation& allocation, const Device& device, bool write, Use use) {
   switch (allocation.info.kind) {
     case MemoryKind::Host:
@@ -89,7 +94,7 @@ bool accessible(const void* address, std::size_t bytes, const Device& device, bo
 hipError_t allocate(Device& device, MemoryKind kind, std::size_t bytes, unsigned flags, void** pointer,
                     std::shared_ptr<Access> access) {
   const std::size_t whole = pages_up(bytes);
-  const bool counts = kind != MemoryKind::Host;
+  const bool counts = counts_as_device_memory(kind);
   if (whole < bytes || (counts && !device.take_memory(whole))) return hipErrorOutOfMemory;
   Allocation allocation;
   if (!arena_take(bytes, &allocation.range)) {
@@ -105,7 +110,7 @@ hipError_t allocate(Device& device, MemoryKind kind, std::size_t bytes, unsigned
 
 void give_back(const Allocation& allocation) {
   if (allocation.range.address == nullptr) return;
-  if (allocation.info.kind != MemoryKind::Host)
+  if (counts_as_device_memory(allocation.info.kind))
     device(allocation.info.device).give_memory(pages_up(allocation.info.bytes));
   arena_give(allocation.range);
 }

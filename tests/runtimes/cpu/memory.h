@@ -40,6 +40,9 @@ bool accessible(const void* address, std::size_t bytes, const Device& device, bo
 hipError_t pool_allocate(Device& device, void** pointer, std::size_t bytes);
 hipError_t pool_free(void* pointer);
 
+/// What the program has reserved and created of virtual memory.
+void count_vmm(std::size_t* reservations, std::size_t* physical_handles);
+
 /// Whether the address lies in a range the runtime manages, live or freed.
 bool owned_range(const void* address);
 

@@ -299,6 +299,8 @@ hipError_t resolve(hipStream_t handle, bool per_thread, Stream** stream) {
   return hipSuccess;
 }
 
+std::size_t live_streams() { return table().live(); }
+
 std::uint64_t generation_of(hipStream_t handle) {
   if (handle == nullptr || table().state(handle) == HandleState::Unknown) return 0;
   return reinterpret_cast<Stream*>(handle)->generation();

@@ -144,6 +144,8 @@ void close_stream(Stream& stream);
 void close_streams(Device& device);
 /// A stream handle's generation for the journal; 0 when it is none.
 std::uint64_t generation_of(hipStream_t handle);
+std::size_t live_streams();
+std::size_t live_events();
 
 std::int64_t now_ns();
 

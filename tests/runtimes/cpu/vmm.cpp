@@ -386,6 +386,13 @@ hipError_t vmm_api(const char* name, Body&& body) {
 }
 
 }  // namespace
+
+void count_vmm(std::size_t* reservations, std::size_t* physical_handles) {
+  const std::lock_guard lock(vmm().mutex);
+  *reservations = vmm().reservations.size();
+  *physical_handles = vmm().handles.size();
+}
+
 }  // namespace cpuhip
 
 using namespace cpuhip;
