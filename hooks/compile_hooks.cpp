@@ -88,7 +88,7 @@ hiprtcResult on_hiprtcLinkComplete(Entry&, void* state, void** binary, size_t* s
         next_compile_function(CompileEntry::name, __builtin_return_address(0)));                           \
     if (forward == nullptr) return nothing<result>();                                                      \
     [[maybe_unused]] const void* const function = reinterpret_cast<const void*>(forward);                  \
-    const CompileScope scope(what);                                                                        \
+    const CompileScope scope(compilation_would_count() ? what : Compilation{});                            \
     return forward args;                                                                                   \
   }
 #include "hooks/compile_hooks.def"

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "policy/load.h"
@@ -29,6 +30,18 @@ constexpr std::string_view kNoCompilers[] = {"clangd",     "clang-format", "clan
                                              "clang-query", "clang-repl"};
 
 std::string_view base_name(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
+
+/// The policy, read when it is first asked for; null: it cannot be used.
+class PolicyOnce {
+ public:
+  const Policy* get() {
+    if (!loaded_.has_value()) loaded_ = load(read_policy_file, environ);
+    return loaded_->policy.has_value() ? &*loaded_->policy : nullptr;
+  }
+
+ private:
+  std::optional<Loaded> loaded_;
+};
 
 struct State {
   Permit permit;
@@ -51,10 +64,10 @@ ParentPermit parent_permit(PermitTable& table, Permit& permit) {
   return {};
 }
 
-void take_permit(const char* name, const char* const* arguments) {
-  const Loaded loaded = load(read_policy_file, environ);
-  if (!loaded.policy.has_value() || !loaded.policy->enabled || !loaded.policy->compile.enabled) return;
-  const Policy& policy = *loaded.policy;
+void take_permit(PolicyOnce& policies, const char* name, const char* const* arguments) {
+  const Policy* const loaded = policies.get();
+  if (loaded == nullptr || !loaded->enabled || !loaded->compile.enabled) return;
+  const Policy& policy = *loaded;
   // In the scope of a process a compiler would count itself alone.
   if (policy.compile.scope == Scope::kProcess) return;
   SharedPermits* const memory = open_permits(policy.compile.scope);
@@ -80,14 +93,14 @@ void take_permit(const char* name, const char* const* arguments) {
 }
 
 /// A process that has become another program by exec holds nothing: what it had read of a jobserver goes back.
-void give_back_from_before_exec() {
+void give_back_from_before_exec(PolicyOnce& policies) {
   const char* const text = std::getenv(kPermitVariable);
   if (text == nullptr || parse_permit(text).holder.process != getpid()) return;
-  const Loaded loaded = load(read_policy_file, environ);
-  if (!loaded.policy.has_value() || loaded.policy->compile.scope == Scope::kProcess) return;
-  const PermitSettings settings = permit_settings(*loaded.policy);
+  const Policy* const policy = policies.get();
+  if (policy == nullptr || policy->compile.scope == Scope::kProcess) return;
+  const PermitSettings settings = permit_settings(*policy);
   if (settings.tokens == nullptr) return;
-  SharedPermits* const memory = open_permits(loaded.policy->compile.scope);
+  SharedPermits* const memory = open_permits(policy->compile.scope);
   if (memory == nullptr) return;
   PermitTable table(*memory, machine());
   give_back_owed_bytes(table, *settings.tokens);
@@ -95,15 +108,14 @@ void give_back_from_before_exec() {
 }
 
 /// By the first process under a policy that says so. make has its own.
-void offer_a_jobserver(std::string_view name) {
+void offer_a_jobserver(PolicyOnce& policies, std::string_view name) {
   if (name == "make" || name == "gmake") return hide_offered_jobserver();
   if (!policy_may_say("GRAPHPOOL_COMPILE_JOBSERVER", "jobserver")) return;
-  const Loaded loaded = load(read_policy_file, environ);
-  if (!loaded.policy.has_value() || !loaded.policy->enabled || !loaded.policy->compile.enabled ||
-      loaded.policy->compile.jobserver != Jobserver::kOffer)
+  const Policy* const policy = policies.get();
+  if (policy == nullptr || !policy->enabled || !policy->compile.enabled || policy->compile.jobserver != Jobserver::kOffer)
     return;
   PermitSettings settings;
-  settings.max = loaded.policy->compile.max;
+  settings.max = policy->compile.max;
   static_cast<void>(offer_jobserver(machine(), permit_limits(settings, machine(), 0).most));
 }
 
@@ -119,21 +131,21 @@ __attribute__((constructor)) void start_compiler_process(int, char** arguments, 
   const std::string_view names[] = {base_name(started_as), base_name(file)};
   try {
     const InsideScope inside;
+    PolicyOnce policies;
     std::string_view compiler;
-    offer_a_jobserver(names[1]);
+    offer_a_jobserver(policies, names[1]);
     if (policy_may_say("GRAPHPOOL_COMPILE_TOOLS", "tools")) {
-      const Loaded loaded = load(read_policy_file, environ);
+      const Policy* const policy = policies.get();
       for (const std::string_view name : names)
-        if (compiler.empty() && loaded.policy.has_value() && is_compiler(name, loaded.policy->compile.tools))
-          compiler = name;
+        if (compiler.empty() && policy != nullptr && is_compiler(name, policy->compile.tools)) compiler = name;
     } else {
       for (const std::string_view name : names)
         if (compiler.empty() && matches_default("compile.tools", name) && is_compiler(name, {Glob("*")})) compiler = name;
     }
     if (!compiler.empty() && !only_asks(arguments)) {
-      take_permit(std::string(compiler).c_str(), arguments);
+      take_permit(policies, std::string(compiler).c_str(), arguments);
     } else {
-      give_back_from_before_exec();
+      give_back_from_before_exec(policies);
     }
   } catch (const std::bad_alloc&) {
   }

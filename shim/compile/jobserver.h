@@ -11,7 +11,8 @@
 // recipes that are no sub-makes, and their numbers may be anything by now); a fifo by its path. It is opened anew for each
 // byte: nothing is kept open, and the flags of descriptors that are shared with make stay.
 //
-// Threads: any, after remember_inherited_jobserver(). A forked child is of the same job.
+// Pool threads (pool_threads.h) take none: they would keep them from make. Threads: any, after
+// remember_inherited_jobserver(). A forked child is of the same job.
 #pragma once
 
 #include <sys/types.h>

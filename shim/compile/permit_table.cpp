@@ -171,13 +171,12 @@ SharedToken* PermitTable::owed(const TokenServer& server) noexcept {
   return nullptr;
 }
 
-/// Without room it is lost: there are as many holders as permits, and who asks takes these first.
+/// Without room it takes the place of another: those that stay belong to servers that nobody asks for any more.
 void PermitTable::owe(const TokenServer& server, std::uint8_t byte) noexcept {
-  for (SharedToken& token : memory_->owed) {
-    if (token.kind != TokenKind::kNone) continue;
-    token = {server, {}, TokenKind::kByte, byte};
-    return;
-  }
+  SharedToken* place = &memory_->owed[memory_->granted % kMostOwedTokens];
+  for (SharedToken& token : memory_->owed)
+    if (token.kind == TokenKind::kNone) place = &token;
+  *place = {server, {}, TokenKind::kByte, byte};
 }
 
 void PermitTable::owe_byte_of(SharedPermit& permit) noexcept {

@@ -167,7 +167,8 @@ bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSet
   const GuestScope guest;
   if (!table.usable()) return add(counters.without), false;
   request.since_ns = machine.now_ns();
-  if (settings.tokens != nullptr) {
+  // A pool's thread would keep a byte from make for as long as the pool is there.
+  if (settings.tokens != nullptr && !request.pool_thread) {
     request.server = settings.tokens->server();
     request.job = settings.tokens->job();
   }

@@ -95,6 +95,9 @@ PermitSettings permit_settings(const Policy& policy) noexcept {
 CompilePermits* compile_permits() noexcept {
   CompilePermits* permits = g_permits.load(std::memory_order_acquire);
   if (permits != nullptr || g_off.load(std::memory_order_acquire)) return permits;
+  // Before the lock: a child forked by another thread meanwhile must not find it locked.
+  static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
+  pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, after_fork_in_child); });
   pthread_mutex_lock(&g_start_lock);
   permits = g_permits.load(std::memory_order_acquire);
   if (permits == nullptr && !g_off.load(std::memory_order_acquire)) {
@@ -105,13 +108,17 @@ CompilePermits* compile_permits() noexcept {
     if (permits == nullptr) {
       g_off.store(true, std::memory_order_release);
     } else {
-      static constinit std::atomic<bool> watching_forks{false};
-      if (!watching_forks.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
       g_permits.store(permits, std::memory_order_release);
     }
   }
   pthread_mutex_unlock(&g_start_lock);
   return permits;
+}
+
+bool compilation_would_count() noexcept {
+  if (t_depth != 0) return false;
+  const GuestScope guest;
+  return compile_permits() != nullptr;
 }
 
 const CompilePermits* compile_permits_in_use() noexcept { return g_permits.load(std::memory_order_acquire); }

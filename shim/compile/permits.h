@@ -58,6 +58,9 @@ struct CompilePermits {
 };
 CompilePermits* compile_permits() noexcept;
 
+/// Whether a compilation that begins now is an outermost one and permits are in use: what it is may take time to tell.
+bool compilation_would_count() noexcept;
+
 /// For the report: null while no compilation was seen.
 const CompilePermits* compile_permits_in_use() noexcept;
 
