@@ -545,10 +545,13 @@ void capture_stream_destroyed(hipStream_t stream) noexcept {
   bool origin;
   {
     const std::scoped_lock guard(session->lock());
-    session->expose("a stream of the capture was destroyed");
+    session->stream_destroyed(key);
     origin = session->is_origin(key);
   }
-  if (origin) close(session);
+  if (origin)
+    close(session);
+  else
+    open_captures().remove(key);
 }
 
 void capture_event_destroyed(hipEvent_t event) noexcept {

@@ -285,7 +285,8 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
   }
   Stream& where = *find_stream(key);
   Event* known = find_event(event);
-  if (known == nullptr) known = &events_.emplace_back(Event{event, {}, false});
+  if (known == nullptr) known = &events_.emplace_back(Event{event, key, {}, false});
+  known->stream = key;
   known->tail = where.tail;
   known->recorded_in_shell = shell();
   Signature signature;
@@ -414,8 +415,24 @@ void CaptureSession::stream_left(StreamKey key) {
   } else if (Stream* const stream = find_stream(key)) {
     stream->left = true;
     expose("a stream of the capture began another");
+    forget_stream(key);
   }
   if (serial_ != 0) serial_ = next_serial();
+}
+
+void CaptureSession::stream_destroyed(StreamKey key) {
+  expose("a stream of the capture was destroyed");
+  if (!is_origin(key)) forget_stream(key);
+}
+
+/// The stream is none of the capture any more, and what was recorded on it stands for nothing here, as in the runtime.
+void CaptureSession::forget_stream(StreamKey key) noexcept {
+  for (Event& event : events_)
+    if (event.stream == key) event.handle = nullptr;
+  if (Stream* const stream = find_stream(key)) {
+    stream->left = true;
+    stream->key = 0;
+  }
 }
 
 void CaptureSession::event_destroyed(hipEvent_t event) {

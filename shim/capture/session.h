@@ -33,6 +33,7 @@ class CaptureSession {
   };
   struct Event {
     hipEvent_t handle;
+    StreamKey stream;  ///< it was recorded on
     std::vector<std::uint32_t> tail;
     bool recorded_in_shell;  ///< the runtime knows it without nodes
   };
@@ -64,6 +65,8 @@ class CaptureSession {
   /// The stream has begun another capture: nothing of this one reaches it any more, and no thread that fed this one
   /// through it takes it for that one.
   void stream_left(StreamKey key);
+  /// The stream is about to be destroyed.
+  void stream_destroyed(StreamKey key);
   void event_destroyed(hipEvent_t event);
 
   bool has_stream(StreamKey key) const noexcept;
@@ -109,6 +112,7 @@ class CaptureSession {
  private:
   Stream* find_stream(StreamKey key) noexcept;
   Event* find_event(hipEvent_t event) noexcept;
+  void forget_stream(StreamKey key) noexcept;
   void check_status();
   bool set_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& tail);
   bool add_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& operations);

@@ -79,6 +79,8 @@ def random_settings(number, rely_on_order=False):
         runtime['CPUHIP_QUIRKS'] = ','.join(quirks) or 'none'
         if 'swallowed_errors' in quirks:
             features.append('swallowed')
+        if 'host_copy_at_patch' in quirks:
+            features.append('params_at_node')  # the copy is made by the update, whatever still runs
     if pick.random() < 0.2:
         runtime['CPUHIP_VMM'] = '0'
 
@@ -105,7 +107,7 @@ def random_settings(number, rely_on_order=False):
         size = pick.choice(['>=0', '1KiB..2KiB', '<=1KiB'])
         library['GRAPHPOOL_BUFFERS'] = f'[{{size = "{size}", stage = "always"}}]'
         key('GRAPH_SLOTS', 0.7, 1, 2, 3, 8)
-        key('GRAPH_RING_TIMEOUT', 0.5, '200ms')
+        key('GRAPH_RING_TIMEOUT', 1, '200ms', '200ms', '1s')
         features += STAGED_FEATURES
     if library.get('GRAPHPOOL_POOL_FREE') != 'deferred' and pick.random() < 0.5:
         features.append('free_waits')
@@ -199,7 +201,7 @@ def first_difference(native, library, inject):
         two = library[index] if index < len(library) else '(nothing)'
         if one == two:
             continue
-        if inject and SEEDED in re.split('[ /:=]', two.partition('=>')[2]):
+        if inject and SEEDED in re.split('[ /:=!.-]', two.partition('=>')[2]):
             return None  # the program itself was told of the failure: from here on it is another program
         return index, one, two
     return None
@@ -326,6 +328,8 @@ def run_batches(runner, options):
             failures += 1
             if failures <= options.most:
                 report_failure(runner, varied, native, library, failure, options.keep)
+            else:
+                print(f'--- program {failure[0]} differs: natively {failure[1][1]}, library {failure[1][2]}', flush=True)
         if options.stop and failures:
             break
     return done, failures

@@ -71,6 +71,36 @@ TEST(Exactness, what_an_invalidated_capture_held_does_not_reach_the_next_one_on_
   }
 }
 
+TEST(Exactness, a_forked_stream_destroyed_before_it_is_joined_is_not_joined) {
+  const Stream s;
+  const Buffer a;
+  hipEvent_t fork, join;
+  OK(hipEventCreate(&fork));
+  OK(hipEventCreate(&join));
+  for (int i = 0; i < 5; ++i) {
+    const bool destroyed = i == 3;
+    hipStream_t t = nullptr;
+    hipGraph_t graph = nullptr;
+    OK(hipStreamCreate(&t));
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    OK(hipEventRecord(fork, s));
+    OK(hipStreamWaitEvent(t, fork, 0));
+    OK(kernels().mix(t, a.get(), kCount, i));
+    OK(hipEventRecord(join, t));
+    if (destroyed) OK(hipStreamDestroy(t));
+    OK(hipStreamWaitEvent(s, join, 0));
+    if (destroyed) {
+      EXPECT_EQ(hipErrorStreamCaptureUnjoined, hipStreamEndCapture(s, &graph));
+      break;  // the stream stays in its capture
+    }
+    OK(hipStreamEndCapture(s, &graph));
+    OK(hipGraphDestroy(graph));
+    OK(hipStreamDestroy(t));
+  }
+  OK(hipEventDestroy(fork));
+  OK(hipEventDestroy(join));
+}
+
 /// The types of the nodes that the next operation of a capture would come behind, in the runtime's order.
 std::vector<int> coming_behind(hipStream_t stream) {
   hipStreamCaptureStatus status{};
