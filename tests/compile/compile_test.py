@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """compile_test.py CONFIG CASE [--full]: one test of compile permits with real processes; --list: their names. CONFIG (made by
-Meson): paths. --full: storms of 64 modules, some of several hundred MB. Exit code 77: skipped, the last line says why. Each case has a table of permits of its own."""
+Meson): paths. --full: storms of 64 modules, some of several hundred MB. Exit code 77: skipped, the last line says why. Each
+case has a table of permits of its own."""
 import json
 import os
 import pathlib
@@ -13,21 +14,12 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'support'))
+import cases  # noqa: E402
 import runs  # noqa: E402
+from cases import CONFIG, Skipped, case  # noqa: E402
 
-CASES = {}
-CONFIG = {}
 HERE = None  # a fresh folder
 FULL = False  # storms of full size
-
-
-class Skipped(Exception):
-    pass
-
-
-def case(function):
-    CASES[function.__name__] = function
-    return function
 
 
 def check(condition, *shown):
@@ -841,23 +833,9 @@ def storm_of_threads():
 def main(arguments):
     global HERE, FULL
     FULL = '--full' in arguments
-    arguments = [word for word in arguments if word != '--full']
-    if arguments == ['--list']:
-        print('\n'.join(CASES))
-        return 0
-    with open(arguments[0]) as file:
-        CONFIG.update(json.load(file))
     with tempfile.TemporaryDirectory(prefix='permits-') as folder:
         HERE = pathlib.Path(folder)
-        try:
-            CASES[arguments[1]]()
-        except Skipped as reason:
-            print(reason)
-            return 77
-        except AssertionError as failure:
-            print(failure)
-            return 1
-    return 0
+        return cases.main([word for word in arguments if word != '--full'])
 
 
 if __name__ == '__main__':

@@ -4,7 +4,6 @@
 A case runs hosts natively and under the library and compares what they print, how they end and, where it says so, which
 calls reached the CPU runtime. CONFIG (made by Meson): paths. Exit code 77: skipped, the last line says why.
 """
-import json
 import os
 import pathlib
 import re
@@ -13,22 +12,11 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'support'))
 import runs  # noqa: E402
-
-CASES = {}
-CONFIG = {}
+from cases import CONFIG, Skipped, case, main  # noqa: E402
 
 
 # For programs that close the runtime: what its tables hold is lost with them.
 NO_LEAK_CHECK = {'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':detect_leaks=0'}
-
-
-class Skipped(Exception):
-    pass
-
-
-def case(function):
-    CASES[function.__name__] = function
-    return function
 
 
 def path(name):
@@ -546,23 +534,6 @@ def switched_off():
 def plain_program():
     same('plain', code=7)
     same('allocations')
-
-
-def main(arguments):
-    if arguments == ['--list']:
-        print('\n'.join(CASES))
-        return 0
-    with open(arguments[0]) as file:
-        CONFIG.update(json.load(file))
-    try:
-        CASES[arguments[1]]()
-    except Skipped as reason:
-        print(reason)
-        return 77
-    except AssertionError as failure:
-        print(failure)
-        return 1
-    return 0
 
 
 if __name__ == '__main__':
