@@ -1,4 +1,5 @@
-// compile_hooks.cpp: calls that compile or link in this process take a permit: hipRTC's, and those of compile_hooks.def.
+// compile_hooks.cpp: calls that compile or link in this process take a permit: hipRTC's, and those of
+// compile_hooks.def.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -81,15 +82,15 @@ hiprtcResult on_hiprtcLinkComplete(Entry&, void* state, void** binary, size_t* s
 
 }  // namespace hooks
 
-#define COMPILE_HOOK(result, name, params, args, what)                                                     \
-  extern "C" __attribute__((visibility("default"))) result gp_compile_##name params __asm__(#name);        \
-  result gp_compile_##name params {                                                                        \
-    const auto forward = reinterpret_cast<result(*) params>(                                               \
-        next_compile_function(CompileEntry::name, __builtin_return_address(0)));                           \
-    if (forward == nullptr) return nothing<result>();                                                      \
-    [[maybe_unused]] const void* const function = reinterpret_cast<const void*>(forward);                  \
-    const CompileScope scope(compilation_would_count() ? what : Compilation{});                            \
-    return forward args;                                                                                   \
+#define COMPILE_HOOK(result, name, params, args, what)                                                              \
+  extern "C" __attribute__((visibility("default"))) result gp_compile_##name params __asm__(#name);                 \
+  result gp_compile_##name params {                                                                                 \
+    const auto forward =                                                                                            \
+        reinterpret_cast<result(*) params>(next_compile_function(CompileEntry::name, __builtin_return_address(0))); \
+    if (forward == nullptr) return nothing<result>();                                                               \
+    [[maybe_unused]] const void* const function = reinterpret_cast<const void*>(forward);                           \
+    const CompileScope scope(compilation_would_count() ? what : Compilation{});                                     \
+    return forward args;                                                                                            \
   }
 #include "hooks/compile_hooks.def"
 #undef COMPILE_HOOK

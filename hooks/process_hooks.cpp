@@ -1,5 +1,5 @@
-// process_hooks.cpp: functions of the C library that compile permits must see: threads that begin and get their names, and
-// ways out of a process that run no destructors (LLVM's linkers leave by _exit when they are done).
+// process_hooks.cpp: functions of the C library that compile permits must see: threads that begin and get their names,
+// and ways out of a process that run no destructors (LLVM's linkers leave by _exit when they are done).
 //
 // What is not of interest is forwarded at once. A thread of interest is not known by its number of processors or by
 // anything else it could ask for: it only begins later.
@@ -58,7 +58,8 @@ extern "C" {
 #define EXPORTED __attribute__((visibility("default")))
 EXPORTED __attribute__((noreturn)) void gp_exit(int status) __asm__("_exit");
 EXPORTED __attribute__((noreturn)) void gp_exit_c99(int status) __asm__("_Exit");
-EXPORTED int gp_create(pthread_t* thread, const pthread_attr_t* attributes, Start start, void* argument) __asm__("pthread_create");
+EXPORTED int gp_create(pthread_t* thread, const pthread_attr_t* attributes, Start start,
+                       void* argument) __asm__("pthread_create");
 EXPORTED int gp_set_name(pthread_t thread, const char* name) __asm__("pthread_setname_np");
 EXPORTED int gp_prctl(int option, ...) __asm__("prctl");
 #undef EXPORTED

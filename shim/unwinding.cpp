@@ -1,6 +1,6 @@
-// unwinding.cpp: exceptions and cancellation of the host pass through our frames, whose clean-up is run by the personality
-// routine that is linked into this library. It hands registers to the host's unwinder by functions of the unwinder linked
-// here, which abort until that one has been used once: then only does it know how large registers are.
+// unwinding.cpp: exceptions and cancellation of the host pass through our frames, whose clean-up is run by the
+// personality routine that is linked into this library. It hands registers to the host's unwinder by functions of the
+// unwinder linked here, which abort until that one has been used once: then only does it know how large registers are.
 #include <unwind.h>
 
 namespace graphpool {

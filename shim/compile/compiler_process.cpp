@@ -26,7 +26,7 @@ namespace graphpool {
 namespace {
 
 // Front ends of a compiler's library that compile nothing.
-constexpr std::string_view kNoCompilers[] = {"clangd",     "clang-format", "clang-tidy", "clang-offload-bundler",
+constexpr std::string_view kNoCompilers[] = {"clangd",      "clang-format", "clang-tidy", "clang-offload-bundler",
                                              "clang-query", "clang-repl"};
 
 std::string_view base_name(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
@@ -112,7 +112,8 @@ void offer_a_jobserver(PolicyOnce& policies, std::string_view name) {
   if (name == "make" || name == "gmake") return hide_offered_jobserver();
   if (!policy_may_say("GRAPHPOOL_COMPILE_JOBSERVER", "jobserver")) return;
   const Policy* const policy = policies.get();
-  if (policy == nullptr || !policy->enabled || !policy->compile.enabled || policy->compile.jobserver != Jobserver::kOffer)
+  if (policy == nullptr || !policy->enabled || !policy->compile.enabled ||
+      policy->compile.jobserver != Jobserver::kOffer)
     return;
   PermitSettings settings;
   settings.max = policy->compile.max;
@@ -140,7 +141,8 @@ __attribute__((constructor)) void start_compiler_process(int, char** arguments, 
         if (compiler.empty() && policy != nullptr && is_compiler(name, policy->compile.tools)) compiler = name;
     } else {
       for (const std::string_view name : names)
-        if (compiler.empty() && matches_default("compile.tools", name) && is_compiler(name, {Glob("*")})) compiler = name;
+        if (compiler.empty() && matches_default("compile.tools", name) && is_compiler(name, {Glob("*")}))
+          compiler = name;
     }
     if (!compiler.empty() && !only_asks(arguments)) {
       take_permit(policies, std::string(compiler).c_str(), arguments);
@@ -188,7 +190,6 @@ void end_compiler_process() noexcept {
   end_permit(g_state->table, g_state->settings, g_state->permit, process_memory(machine(), getpid()));
   errno = saved_errno;
 }
-
 
 bool is_compiler(std::string_view name, const std::vector<Glob>& tools) noexcept {
   for (const std::string_view none : kNoCompilers)

@@ -21,7 +21,8 @@ constinit void* g_looked_up[kCompileEntries] = {};
 
 CompileEntry find_compile_entry(std::string_view name) noexcept {
   // The first letters of all of them.
-  if (name.empty() || (name[0] != 'a' && name[0] != 'L' && name[0] != 'l' && name[0] != 't')) return CompileEntry::kCount;
+  if (name.empty() || (name[0] != 'a' && name[0] != 'L' && name[0] != 'l' && name[0] != 't'))
+    return CompileEntry::kCount;
   for (std::size_t i = 0; i < kCompileEntries; ++i)
     if (kNames[i] == name) return static_cast<CompileEntry>(i);
   return CompileEntry::kCount;
@@ -53,7 +54,7 @@ void* next_compile_function(CompileEntry entry, const void* caller) noexcept {
 
 std::uint64_t llvm_module_bytes(const void* function, void* module) noexcept {
   using Next = void* (*)(void*);
-  constexpr const char* kWalk[] = {"LLVMGetFirstFunction",   "LLVMGetNextFunction",     "LLVMGetFirstBasicBlock",
+  constexpr const char* kWalk[] = {"LLVMGetFirstFunction",  "LLVMGetNextFunction",     "LLVMGetFirstBasicBlock",
                                    "LLVMGetNextBasicBlock", "LLVMGetFirstInstruction", "LLVMGetNextInstruction"};
   constexpr std::uint64_t kInstructionBytes = 64;
   Next walk[std::size(kWalk)] = {};

@@ -26,8 +26,9 @@ CompileEntry find_compile_entry(std::string_view name) noexcept;
 /// The function behind ours for a caller at this address; null: there is none.
 void* next_compile_function(CompileEntry entry, const void* caller) noexcept;
 
-/// About what a module of LLVM holds, for its class of size: 64 bytes an instruction, and its assembly. By the C functions
-/// of the copy that `function` is of; 0 where it lacks them. The module must be the calling thread's, as for compiling it.
+/// About what a module of LLVM holds, for its class of size: 64 bytes an instruction, and its assembly. By the C
+/// functions of the copy that `function` is of; 0 where it lacks them. The module must be the calling thread's, as for
+/// compiling it.
 std::uint64_t llvm_module_bytes(const void* function, void* module) noexcept;
 
 /// A lookup found `address`. True: our function may be the answer.

@@ -272,9 +272,10 @@ bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept {
   const bool ours = offering_process(surrounding.fifo) == name;  // offered before an exec of this process
   if (!ours && (!surrounding.auth.empty() || (flags != nullptr && std::strstr(flags, " -- ") != nullptr))) return false;
   const int length =
-      ours ? std::snprintf(path, sizeof path, "%.*s", static_cast<int>(surrounding.fifo.size()), surrounding.fifo.data())
-           : std::snprintf(path, sizeof path, "%s/%.*s%d-%llu", offer_folder(), static_cast<int>(kOffered.size()),
-                           kOffered.data(), name.process, static_cast<unsigned long long>(name.start_ticks));
+      ours
+          ? std::snprintf(path, sizeof path, "%.*s", static_cast<int>(surrounding.fifo.size()), surrounding.fifo.data())
+          : std::snprintf(path, sizeof path, "%s/%.*s%d-%llu", offer_folder(), static_cast<int>(kOffered.size()),
+                          kOffered.data(), name.process, static_cast<unsigned long long>(name.start_ticks));
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof path || std::strchr(path, ' ') != nullptr) return false;
   if (!ours) {
     remove_those_of_the_dead(machine, offer_folder());
@@ -294,9 +295,9 @@ bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept {
   g_offered_by = self;
   if (ours) return true;
   char text[1024];
-  const int written = std::snprintf(text, sizeof text, "%s -j%u %.*s%.*s%s", flags == nullptr ? "" : flags, jobs,
-                                    static_cast<int>(kAuth.size()), kAuth.data(), static_cast<int>(kFifo.size()),
-                                    kFifo.data(), path);
+  const int written =
+      std::snprintf(text, sizeof text, "%s -j%u %.*s%.*s%s", flags == nullptr ? "" : flags, jobs,
+                    static_cast<int>(kAuth.size()), kAuth.data(), static_cast<int>(kFifo.size()), kFifo.data(), path);
   return written > 0 && static_cast<std::size_t>(written) < sizeof text && setenv("MAKEFLAGS", text, 1) == 0;
 }
 

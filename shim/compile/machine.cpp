@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <algorithm>
 #include <limits>
 
 namespace graphpool {
@@ -58,9 +58,14 @@ void wait_for(const std::uint32_t* word, std::uint32_t seen, std::uint64_t ns) {
 
 void wake(std::uint32_t* word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
-constexpr Machine kMachine = {
-    now_ns, read_file, [] { return getpid(); }, [] { return static_cast<pid_t>(syscall(SYS_gettid)); },
-    processors, address_space_bytes, wait_for, wake};
+constexpr Machine kMachine = {now_ns,
+                              read_file,
+                              [] { return getpid(); },
+                              [] { return static_cast<pid_t>(syscall(SYS_gettid)); },
+                              processors,
+                              address_space_bytes,
+                              wait_for,
+                              wake};
 
 /// The number at the start of a text, behind spaces.
 std::uint64_t leading_number(std::string_view text) noexcept {

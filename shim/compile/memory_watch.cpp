@@ -127,7 +127,8 @@ void apply(const Machine& machine, const Version& version, const char* folder, M
 void read_machine(const Machine& machine, MemoryFacts& facts) noexcept {
   Text text;
   if (read(machine, "/proc/meminfo", text)) {
-    facts.allowed_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_after(text.view, "MemTotal:"))) * 1024;
+    facts.allowed_bytes =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_after(text.view, "MemTotal:"))) * 1024;
     facts.available_bytes =
         static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_after(text.view, "MemAvailable:"))) * 1024;
   }

@@ -83,7 +83,9 @@ ProcessName PermitTable::self() noexcept {
   return self_;
 }
 
-bool PermitTable::held(std::uint32_t index) const noexcept { return (memory_->held[index / 64] >> index % 64 & 1) != 0; }
+bool PermitTable::held(std::uint32_t index) const noexcept {
+  return (memory_->held[index / 64] >> index % 64 & 1) != 0;
+}
 
 void PermitTable::set_held(std::uint32_t index, bool value) noexcept {
   const std::uint64_t bit = std::uint64_t{1} << index % 64;
@@ -313,7 +315,8 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
     }
     if (elder) memory_->elder_seen_ns = 0;
   }
-  if (request.server.inode == 0) return grant(request, TokenKind::kNone, permit) ? Admission::kGranted : Admission::kFull;
+  if (request.server.inode == 0)
+    return grant(request, TokenKind::kNone, permit) ? Admission::kGranted : Admission::kFull;
   const TokenKind token = token_for(request);
   if (token == TokenKind::kNone) return Admission::kNoToken;
   return grant(request, token, permit) ? Admission::kGranted : Admission::kFull;
@@ -365,8 +368,8 @@ void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept
   if (permit.pool_thread) {
     // Its part of what the process grew by, as far as it was looked at.
   } else if (permit.in_process) {
-    const std::uint64_t top = now.peak_resident_bytes > permit.base_peak_bytes ? now.peak_resident_bytes
-                                                                               : now.resident_bytes;
+    const std::uint64_t top =
+        now.peak_resident_bytes > permit.base_peak_bytes ? now.peak_resident_bytes : now.resident_bytes;
     grown = std::max(grown, top - std::min(top, permit.base_bytes));
   } else {
     grown = std::max(grown, now.peak_resident_bytes);
@@ -429,8 +432,19 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
         SharedPermit& slot = memory_->permits[from];
         if (!held(from) || slot.checked_ns + kLookEvery > now) continue;
         Seen& one = seen[number++];
-        one = {from, slot.generation, slot.in_process, slot.pool_thread, slot.holder,
-               slot.thread, slot.base_bytes, slot.base_virtual_bytes, 0, 0, 0, 0, {}};
+        one = {from,
+               slot.generation,
+               slot.in_process,
+               slot.pool_thread,
+               slot.holder,
+               slot.thread,
+               slot.base_bytes,
+               slot.base_virtual_bytes,
+               0,
+               0,
+               0,
+               0,
+               {}};
         std::copy(std::begin(slot.riders), std::end(slot.riders), one.riders);
         for (std::uint32_t other = 0; other < kMostPermits; ++other)
           if (held(other) && memory_->permits[other].holder == slot.holder) ++one.sharers;
@@ -484,7 +498,9 @@ std::uint32_t PermitTable::in_flight() noexcept {
 std::uint32_t PermitTable::peak_in_flight() const noexcept {
   return __atomic_load_n(&memory_->peak_in_flight, __ATOMIC_RELAXED);
 }
-std::uint64_t PermitTable::changed_ns() const noexcept { return __atomic_load_n(&memory_->changed_ns, __ATOMIC_RELAXED); }
+std::uint64_t PermitTable::changed_ns() const noexcept {
+  return __atomic_load_n(&memory_->changed_ns, __ATOMIC_RELAXED);
+}
 
 std::uint64_t PermitTable::outstanding_bytes() noexcept {
   Lock lock(*this);

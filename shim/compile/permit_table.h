@@ -12,8 +12,9 @@
 // Riding (rule 35): a child process of a holder, or of a rider, uses its permit: one child at a time, while the
 // permit's generation lasts.
 //
-// Under a jobserver of make a compilation also holds one of its job's tokens (jobserver.h). The table says which one has the
-// token that each job has without reading it, and keeps bytes that were read by holders who died for the next who asks.
+// Under a jobserver of make a compilation also holds one of its job's tokens (jobserver.h). The table says which one
+// has the token that each job has without reading it, and keeps bytes that were read by holders who died for the next
+// who asks.
 //
 // Threads: any, of any process; a permit is given back by the thread that took it. Units: bytes, ns, clock ticks.
 // The memory may be anyone's of the scope: every index read from it is checked. Not here: waiting (permits.h).
@@ -96,20 +97,20 @@ struct SharedPermit {
   std::uint32_t class_index;
   ProcessName holder;
   pid_t thread;
-  std::uint32_t in_process;       ///< taken by a call, not by a process for its life
-  std::uint32_t pool_thread;      ///< by a thread for its life: it is looked at, not its process
-  std::uint32_t shared_process;   ///< another compilation ran in the same process meanwhile
-  std::uint32_t idle;             ///< lent on
+  std::uint32_t in_process;      ///< taken by a call, not by a process for its life
+  std::uint32_t pool_thread;     ///< by a thread for its life: it is looked at, not its process
+  std::uint32_t shared_process;  ///< another compilation ran in the same process meanwhile
+  std::uint32_t idle;            ///< lent on
   std::uint64_t expected_bytes;
-  std::uint64_t base_bytes;       ///< resident before it began
+  std::uint64_t base_bytes;  ///< resident before it began
   std::uint64_t base_peak_bytes;
   // The same of address space.
   std::uint64_t expected_virtual_bytes, base_virtual_bytes, base_peak_virtual_bytes, grown_virtual_bytes;
-  std::uint64_t grown_bytes;      ///< last seen
+  std::uint64_t grown_bytes;  ///< last seen
   std::uint64_t most_grown_bytes;
   std::uint64_t used_ticks;
-  std::uint64_t checked_ns;       ///< when used_ticks was read
-  std::uint64_t moved_ns;         ///< when processor time was last seen to be used
+  std::uint64_t checked_ns;  ///< when used_ticks was read
+  std::uint64_t moved_ns;    ///< when processor time was last seen to be used
   SharedToken token;
   SharedRider riders[kMostRiders];
 };
@@ -151,7 +152,7 @@ struct PermitRequest {
   ProcessMemory before = {};   ///< of a call: its process's memory when it began
   TokenServer server = {};     ///< a token of it is needed too
   ProcessName job = {};
-  bool has_byte = false;       ///< this one was read
+  bool has_byte = false;  ///< this one was read
   std::uint8_t byte = 0;
 };
 
@@ -169,12 +170,12 @@ struct Permit {
 
 enum class Admission : std::uint8_t {
   kGranted,
-  kFull,       ///< as many run as may
-  kNoMemory,   ///< or under pressure
-  kAskMemory,  ///< it depends on the memory, which the caller has not read
-  kNoToken,    ///< only a byte of the jobserver is missing: the caller may read one and ask again
-  kOthersTurn, ///< somebody has waited much longer
-  kUnusable,   ///< the table cannot be used: go on without
+  kFull,        ///< as many run as may
+  kNoMemory,    ///< or under pressure
+  kAskMemory,   ///< it depends on the memory, which the caller has not read
+  kNoToken,     ///< only a byte of the jobserver is missing: the caller may read one and ask again
+  kOthersTurn,  ///< somebody has waited much longer
+  kUnusable,    ///< the table cannot be used: go on without
 };
 
 class PermitTable {
@@ -187,8 +188,8 @@ class PermitTable {
                      Permit& permit) noexcept;
   /// Takes one over the limit. False: there is none left.
   bool take_anyway(const PermitRequest& request, Permit& permit) noexcept;
-  /// Rides on the permit of a process, or on what that process rides on, if no other child of it does. Of a permit that a
-  /// call took only while its thread sleeps: it may be waiting for the child. generation: 0 takes any.
+  /// Rides on the permit of a process, or on what that process rides on, if no other child of it does. Of a permit that
+  /// a call took only while its thread sleeps: it may be waiting for the child. generation: 0 takes any.
   bool ride(const ProcessName& parent, std::uint32_t generation, Permit& permit) noexcept;
   /// now: this process's memory, to learn from; zeros: nothing is learnt. A byte of the jobserver that was not written
   /// back is kept for the next who asks.

@@ -14,7 +14,9 @@ namespace {
 
 constexpr double kMiBs = 1.0 / static_cast<double>(kMiB);
 
-void add(std::uint64_t& counter, std::uint64_t more = 1) noexcept { __atomic_add_fetch(&counter, more, __ATOMIC_RELAXED); }
+void add(std::uint64_t& counter, std::uint64_t more = 1) noexcept {
+  __atomic_add_fetch(&counter, more, __ATOMIC_RELAXED);
+}
 
 template <typename Better>
 void keep(std::uint64_t& counter, std::uint64_t value, Better better) noexcept {
@@ -36,7 +38,12 @@ class Wait {
  public:
   Wait(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest& request,
        const ParentPermit& parent, PermitCounters& counters) noexcept
-      : table_(table), machine_(machine), settings_(settings), request_(request), parent_(parent), counters_(counters) {}
+      : table_(table),
+        machine_(machine),
+        settings_(settings),
+        request_(request),
+        parent_(parent),
+        counters_(counters) {}
 
   bool run(Permit& permit) noexcept {
     if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit))
@@ -66,8 +73,8 @@ class Wait {
   }
 
  private:
-  /// A byte is read only when nothing else is missing, and not kept while waiting: two who wait never hold what the other
-  /// waits for.
+  /// A byte is read only when nothing else is missing, and not kept while waiting: two who wait never hold what the
+  /// other waits for.
   Admission try_once(Permit& permit) noexcept {
     const Admission admission = ask(permit);
     JobTokens* const tokens = settings_.tokens;
@@ -133,7 +140,8 @@ class Wait {
 
 }  // namespace
 
-PermitLimits permit_limits(const PermitSettings& settings, const Machine& machine, std::uint64_t allowed_bytes) noexcept {
+PermitLimits permit_limits(const PermitSettings& settings, const Machine& machine,
+                           std::uint64_t allowed_bytes) noexcept {
   PermitLimits limits;
   limits.is_auto = settings.max.is_auto();
   limits.most = settings.max.count;

@@ -73,6 +73,7 @@ void end_permit(PermitTable& table, const PermitSettings& settings, Permit& perm
 void give_back_owed_bytes(PermitTable& table, JobTokens& tokens) noexcept;
 
 /// The most that may run at once, before memory.
-PermitLimits permit_limits(const PermitSettings& settings, const Machine& machine, std::uint64_t allowed_bytes) noexcept;
+PermitLimits permit_limits(const PermitSettings& settings, const Machine& machine,
+                           std::uint64_t allowed_bytes) noexcept;
 
 }  // namespace graphpool

@@ -74,9 +74,9 @@ ProcessMemory own_memory() noexcept { return process_memory(machine(), machine()
 std::size_t class_name(const Compilation& of, char* text, std::size_t bytes) noexcept {
   std::uint64_t floor = 1;
   while (floor * 8 <= of.input_bytes) floor *= 8;
-  const int length = std::snprintf(text, bytes, "%.*s %.*s %lluK", static_cast<int>(of.tool.size()), of.tool.data(),
-                                   static_cast<int>(of.kind.size()), of.kind.data(),
-                                   static_cast<unsigned long long>(floor / 1024));
+  const int length =
+      std::snprintf(text, bytes, "%.*s %.*s %lluK", static_cast<int>(of.tool.size()), of.tool.data(),
+                    static_cast<int>(of.kind.size()), of.kind.data(), static_cast<unsigned long long>(floor / 1024));
   return length < 0 ? 0 : std::min(static_cast<std::size_t>(length), bytes - 1);
 }
 

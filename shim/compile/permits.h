@@ -17,7 +17,8 @@
 
 namespace graphpool {
 
-/// Tool and kind of input: what has a size of its own. Without a tool: no compilation. Larger inputs are other classes, by powers of eight.
+/// Tool and kind of input: what has a size of its own. Without a tool: no compilation. Larger inputs are other classes,
+/// by powers of eight.
 struct Compilation {
   std::string_view tool, kind;
   std::uint64_t input_bytes = 0;

@@ -48,9 +48,8 @@ bool is_wanted_module(const void* start) noexcept {
   bool wanted = false;
   for_each_image([&](const ElfImage& image) {
     if (!image.contains(start)) return false;
-    wanted = std::any_of(globs->begin(), globs->end(), [&](const Glob& glob) {
-      return names_library(glob) && glob.matches(image.basename());
-    });
+    wanted = std::any_of(globs->begin(), globs->end(),
+                         [&](const Glob& glob) { return names_library(glob) && glob.matches(image.basename()); });
     return true;
   });
   return wanted;
@@ -80,7 +79,8 @@ std::string_view kind_of(std::string_view name) noexcept {
 }
 
 void take(std::string_view kind) noexcept {
-  if ((t_own.held() && t_own.process == getpid()) || thread_compiles() || machine().thread() == machine().process()) return;
+  if ((t_own.held() && t_own.process == getpid()) || thread_compiles() || machine().thread() == machine().process())
+    return;
   CompilePermits* const permits = compile_permits();
   if (permits == nullptr) return;
   const InsideScope inside;
@@ -90,7 +90,8 @@ void take(std::string_view kind) noexcept {
   request.in_process = request.pool_thread = true;
   request.before = process_memory(machine(), machine().process());
   if (!give_back_at_end()) return;
-  static_cast<void>(wait_for_permit(permits->table, machine(), permits->settings, request, {}, permits->counters, t_own));
+  static_cast<void>(
+      wait_for_permit(permits->table, machine(), permits->settings, request, {}, permits->counters, t_own));
   if (t_own.held()) ride_in_thread(t_own);
 }
 

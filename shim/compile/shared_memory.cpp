@@ -83,10 +83,10 @@ SharedPermits* open_permits(Scope scope, const char* folder) noexcept {
   if (folder == nullptr) folder = "/dev/shm";
   // The layout is in the name: two versions of the library do not share.
   char path[PATH_MAX];
-  const int length = scope == Scope::kUser
-                         ? std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-user-%u", folder, kReady,
-                                         kBytes, geteuid())
-                         : std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-node", folder, kReady, kBytes);
+  const int length = scope == Scope::kUser ? std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-user-%u",
+                                                           folder, kReady, kBytes, geteuid())
+                                           : std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-node",
+                                                           folder, kReady, kBytes);
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof path) return nullptr;
   if (SharedPermits* const memory = open_existing(path, scope)) return memory;
   make(path, scope);

@@ -13,8 +13,8 @@
 
 namespace graphpool {
 
-/// Null: there is no such memory, or what is there under the name is not ours to trust. A scope of processes that cannot
-/// be had is the caller's to replace. Threads: any; each call maps anew. folder: for node and user in tests.
+/// Null: there is no such memory, or what is there under the name is not ours to trust. A scope of processes that
+/// cannot be had is the caller's to replace. Threads: any; each call maps anew. folder: for node and user in tests.
 SharedPermits* open_permits(Scope scope, const char* folder = nullptr) noexcept;
 
 }  // namespace graphpool

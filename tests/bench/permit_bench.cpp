@@ -1,5 +1,5 @@
-// permit_bench.cpp: a compile permit taken and given back while nobody else compiles, in private memory and in memory that
-// all processes of the machine share.
+// permit_bench.cpp: a compile permit taken and given back while nobody else compiles, in private memory and in memory
+// that all processes of the machine share.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// fake_compiler.cpp: a library with the names of LLVM's, comgr's and hipRTC's functions (of HIP 6); a compilation calls the
-// function it is given.
+// fake_compiler.cpp: a library with the names of LLVM's, comgr's and hipRTC's functions (of HIP 6); a compilation calls
+// the function it is given.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,7 +1,7 @@
-// llvm_storm.cpp LIBRARY FOLDER MODULES LARGE INSTRUCTIONS serial|storm: compiles modules through LLVM's C functions, one
-// after the other or each in a thread of its own at once, and writes FOLDER/NUMBER.o. The first LARGE of every four modules
-// have so many instructions, the others a hundredth. The modules are there before the first is compiled. Prints the most
-// address space it had, in KiB. Exit code 77: no such library.
+// llvm_storm.cpp LIBRARY FOLDER MODULES LARGE INSTRUCTIONS serial|storm: compiles modules through LLVM's C functions,
+// one after the other or each in a thread of its own at once, and writes FOLDER/NUMBER.o. The first LARGE of every four
+// modules have so many instructions, the others a hundredth. The modules are there before the first is compiled. Prints
+// the most address space it had, in KiB. Exit code 77: no such library.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -85,7 +85,8 @@ Module make_module(const Llvm& llvm, int number, long instructions) {
       llvm.LLVMBuildBr(builder, block);
       llvm.LLVMPositionBuilderAtEnd(builder, block);
     }
-    value = llvm.LLVMBuildMul(builder, value, llvm.LLVMConstInt(integer, static_cast<unsigned>(i * 3 + number) | 1, 0), "");
+    value =
+        llvm.LLVMBuildMul(builder, value, llvm.LLVMConstInt(integer, static_cast<unsigned>(i * 3 + number) | 1, 0), "");
     value = llvm.LLVMBuildXor(builder, value, llvm.LLVMGetParam(function, 0), "");
   }
   llvm.LLVMBuildRet(builder, value);
@@ -94,7 +95,8 @@ Module make_module(const Llvm& llvm, int number, long instructions) {
 
 void compile(const Llvm& llvm, Handle target, const Module& module, const std::string& path) {
   char* error = nullptr;
-  Handle machine = llvm.LLVMCreateTargetMachine(target, kTriple, "x86-64", "", kCodegenNone, kRelocPic, kCodeModelDefault);
+  Handle machine =
+      llvm.LLVMCreateTargetMachine(target, kTriple, "x86-64", "", kCodegenNone, kRelocPic, kCodeModelDefault);
   Handle code = nullptr;
   if (llvm.LLVMTargetMachineEmitToMemoryBuffer(machine, module.module, kObjectFile, &error, &code) != 0) {
     std::fprintf(stderr, "%s\n", error);
@@ -138,7 +140,9 @@ int main(int count, char** words) {
   std::vector<Module> modules;
   for (int i = 0; i < number; ++i)
     modules.push_back(make_module(llvm, i, i % 4 < large ? instructions : instructions / 100));
-  const auto run = [&](int i) { compile(llvm, target, modules[static_cast<std::size_t>(i)], words[2] + ("/" + std::to_string(i) + ".o")); };
+  const auto run = [&](int i) {
+    compile(llvm, target, modules[static_cast<std::size_t>(i)], words[2] + ("/" + std::to_string(i) + ".o"));
+  };
   if (!storm) {
     for (int i = 0; i < number; ++i) run(i);
     print_peak();

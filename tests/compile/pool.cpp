@@ -1,11 +1,12 @@
-// pool.cpp LIBRARY WORD...: threads that compile, by the names that pools of compilers give them or by calls of a library's
-// functions (fake_compiler.cpp). Its words are done in order:
+// pool.cpp LIBRARY WORD...: threads that compile, by the names that pools of compilers give them or by calls of a
+// library's functions (fake_compiler.cpp). Its words are done in order:
 //   threads COUNT NAME MS   so many threads name themselves and use that much processor time; waits for them
 //   handshake COUNT NAME    so many threads name themselves and wait for each other
 //   prctl COUNT NAME MS     as threads, but named by prctl
 //   unnamed COUNT MS        as threads, without a name
 //   exit COUNT NAME         each ends by pthread_exit, or is cancelled
-//   call COUNT FUNCTION DO  so many threads compile by that function, which meanwhile does: burn (uses processor time), pool
+//   call COUNT FUNCTION DO  so many threads compile by that function, which meanwhile does: burn (uses processor time),
+//   pool
 //                           (has named threads do that, and waits for them), nested (compiles), throw (an exception)
 //   fork FUNCTION           compiles in a forked child, and in one forked while a compilation runs
 //   cancelled FUNCTION      compiles in a thread that is to be cancelled, and then is
@@ -87,11 +88,14 @@ void ends(int count, const std::string& name) {
   for (int i = 0; i < count; ++i) {
     pthread_t thread;
     const bool cancelled = i % 2 == 1;
-    pthread_create(&thread, nullptr, [](void* waits) -> void* {
-      pthread_setname_np(pthread_self(), thread_name.c_str());
-      if (waits == nullptr) pthread_exit(nullptr);
-      for (;;) pause();
-    }, cancelled ? &thread : nullptr);
+    pthread_create(
+        &thread, nullptr,
+        [](void* waits) -> void* {
+          pthread_setname_np(pthread_self(), thread_name.c_str());
+          if (waits == nullptr) pthread_exit(nullptr);
+          for (;;) pause();
+        },
+        cancelled ? &thread : nullptr);
     if (cancelled) pthread_cancel(thread);
     void* result = nullptr;
     pthread_join(thread, &result);
@@ -109,9 +113,11 @@ void compile(void (*what)()) {
   const auto argument = reinterpret_cast<std::uintptr_t>(what);
   constexpr int kCompileToRelocatable = 7;
   if (std::strcmp(function, "LLVMRunPasses") == 0) {
-    reinterpret_cast<void* (*)(void*, const char*, void*, void*)>(found)(reinterpret_cast<void*>(what), "", nullptr, nullptr);
+    reinterpret_cast<void* (*)(void*, const char*, void*, void*)>(found)(reinterpret_cast<void*>(what), "", nullptr,
+                                                                         nullptr);
   } else if (std::strcmp(function, "amd_comgr_do_action") == 0) {
-    reinterpret_cast<int (*)(int, std::uint64_t, std::uint64_t, std::uint64_t)>(found)(kCompileToRelocatable, argument, 0, 0);
+    reinterpret_cast<int (*)(int, std::uint64_t, std::uint64_t, std::uint64_t)>(found)(kCompileToRelocatable, argument,
+                                                                                       0, 0);
   } else if (std::strcmp(function, "hiprtcCompileProgram") == 0) {
     reinterpret_cast<int (*)(void*, int, const char* const*)>(found)(reinterpret_cast<void*>(what), 0, nullptr);
   } else {
@@ -171,16 +177,19 @@ void forks() {
 /// Nothing before the function that the compilation calls is where it is cancelled.
 void cancelled() {
   pthread_t thread;
-  pthread_create(&thread, nullptr, [](void*) -> void* {
-    pthread_cancel(pthread_self());
-    compile([] { ++running; });
-    if (running != 1) std::_Exit(6);
-    compile([] {
-      --running;
-      pthread_testcancel();
-    });
-    std::_Exit(8);
-  }, nullptr);
+  pthread_create(
+      &thread, nullptr,
+      [](void*) -> void* {
+        pthread_cancel(pthread_self());
+        compile([] { ++running; });
+        if (running != 1) std::_Exit(6);
+        compile([] {
+          --running;
+          pthread_testcancel();
+        });
+        std::_Exit(8);
+      },
+      nullptr);
   void* result = nullptr;
   pthread_join(thread, &result);
   if (result != PTHREAD_CANCELED || running != 0) std::_Exit(7);

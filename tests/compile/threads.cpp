@@ -1,5 +1,5 @@
-// threads.cpp COUNT [ENTRIES]: compiles a kernel with AMD's own hipRTC in COUNT threads, beside a table of so many entries;
-// prints whether all objects are the same, and a hash of the first.
+// threads.cpp COUNT [ENTRIES]: compiles a kernel with AMD's own hipRTC in COUNT threads, beside a table of so many
+// entries; prints whether all objects are the same, and a hash of the first.
 #include <dlfcn.h>
 #include <hip/hiprtc.h>
 #include <unistd.h>

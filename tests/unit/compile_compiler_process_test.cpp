@@ -1,12 +1,11 @@
 // compile_compiler_process_test.cpp: which processes are compilers, of what, and how a permit is named to children.
-#include "shim/compile/compiler_process.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <fstream>
 
 #include "policy/policy.h"
+#include "shim/compile/compiler_process.h"
 #include "shim/compile/permits.h"
 
 namespace graphpool {
@@ -20,11 +19,11 @@ bool asks(std::initializer_list<const char*> words) {
 
 TEST(CompilerProcess, Names) {
   const std::vector<Glob> tools = Policy{}.compile.tools;
-  for (const char* name : {"clang", "clang++-15", "clang-cl", "hipcc", "hipcc.bin", "cc1plus", "ld.lld-14", "lld", "lld-15",
-                           "ptxas", "cicc", "nvcc", "amdclang++"})
+  for (const char* name : {"clang", "clang++-15", "clang-cl", "hipcc", "hipcc.bin", "cc1plus", "ld.lld-14", "lld",
+                           "lld-15", "ptxas", "cicc", "nvcc", "amdclang++"})
     EXPECT_TRUE(is_compiler(name, tools)) << name;
-  for (const char* name : {"clangd", "clangd-15", "clang-format", "clang-tidy-14", "clang-offload-bundler", "lldb", "ld",
-                           "python3", "make", "", "cc"})
+  for (const char* name : {"clangd", "clangd-15", "clang-format", "clang-tidy-14", "clang-offload-bundler", "lldb",
+                           "ld", "python3", "make", "", "cc"})
     EXPECT_FALSE(is_compiler(name, tools)) << name;
   EXPECT_TRUE(is_compiler("mycc", {Glob("my*")}));
   EXPECT_FALSE(is_compiler("clangd", {Glob("*")}));
@@ -36,8 +35,8 @@ TEST(CompilerProcess, Questions) {
   EXPECT_TRUE(asks({"clang", "-v"}));
   EXPECT_FALSE(asks({"clang", "-v", "a.c"}));
   EXPECT_FALSE(asks({"clang", "-c", "a.c"}));
-  for (const char* word : {"--version", "--help", "-help", "-###", "-print-search-dirs", "--print-targets", "-dumpversion",
-                           "-E", "-V"})
+  for (const char* word :
+       {"--version", "--help", "-help", "-###", "-print-search-dirs", "--print-targets", "-dumpversion", "-E", "-V"})
     EXPECT_TRUE(asks({"clang", "-c", word})) << word;
 }
 

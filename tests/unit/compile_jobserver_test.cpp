@@ -1,11 +1,10 @@
 // compile_jobserver_test.cpp: what MAKEFLAGS says, and who may run under a jobserver. Real pipes: tests/compile.
-#include "shim/compile/jobserver.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shim/compile/jobserver.h"
 #include "shim/compile/shared_memory.h"
 #include "tests/unit/fake_machine.h"
 

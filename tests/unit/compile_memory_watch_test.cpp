@@ -1,8 +1,7 @@
 // compile_memory_watch_test.cpp: memory left, on trees of files as real systems have them.
-#include "shim/compile/memory_watch.h"
-
 #include <gtest/gtest.h>
 
+#include "shim/compile/memory_watch.h"
 #include "tests/unit/fake_machine.h"
 
 namespace graphpool {

@@ -1,6 +1,4 @@
 // compile_permit_table_test.cpp: who gets a permit, and that permits come back. The deaths are those of real processes.
-#include "shim/compile/permit_table.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -10,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "shim/compile/permit_table.h"
 #include "shim/compile/shared_memory.h"
 #include "tests/unit/fake_machine.h"
 

@@ -1,6 +1,4 @@
 // compile_permit_wait_test.cpp: waits end, and are what a guest may do.
-#include "shim/compile/permit_wait.h"
-
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "shim/compile/permit_wait.h"
 #include "shim/compile/shared_memory.h"
 #include "shim/log.h"
 #include "tests/unit/fake_machine.h"

@@ -54,25 +54,24 @@ struct FakeMachine {
   }
 
   static const Machine& machine() {
-    static const Machine kFake = {
-        [] { return clock_ns; },
-        [](const char* path, char* text, std::size_t bytes) -> ssize_t {
-          const auto found = files.find(path);
-          if (found == files.end()) return -1;
-          const std::size_t length = std::min(bytes, found->second.size());
-          std::memcpy(text, found->second.data(), length);
-          return static_cast<ssize_t>(length);
-        },
-        [] { return getpid(); },
-        [] { return static_cast<pid_t>(gettid()); },
-        [] { return processor_count; },
-        [] { return address_space; },
-        [](const std::uint32_t*, std::uint32_t, std::uint64_t ns) {
-          clock_ns += ns;
-          ++waits;
-          if (on_wait) on_wait();
-        },
-        [](std::uint32_t*) {}};
+    static const Machine kFake = {[] { return clock_ns; },
+                                  [](const char* path, char* text, std::size_t bytes) -> ssize_t {
+                                    const auto found = files.find(path);
+                                    if (found == files.end()) return -1;
+                                    const std::size_t length = std::min(bytes, found->second.size());
+                                    std::memcpy(text, found->second.data(), length);
+                                    return static_cast<ssize_t>(length);
+                                  },
+                                  [] { return getpid(); },
+                                  [] { return static_cast<pid_t>(gettid()); },
+                                  [] { return processor_count; },
+                                  [] { return address_space; },
+                                  [](const std::uint32_t*, std::uint32_t, std::uint64_t ns) {
+                                    clock_ns += ns;
+                                    ++waits;
+                                    if (on_wait) on_wait();
+                                  },
+                                  [](std::uint32_t*) {}};
     return kFake;
   }
 };
