@@ -173,6 +173,7 @@ void CaptureSession::check_status() {
     spoil("the runtime invalidated the capture");
   } else if (!std::all_of(streams_.begin() + 1, streams_.end(), takes_part)) {
     expose("the runtime invalidated a stream of the capture");  // what it refuses now is for it to say
+    for (Stream& stream : streams_) stream.left = stream.left || !takes_part(stream);
   }
 }
 
@@ -278,12 +279,17 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
 
 hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forward) {
   note_thread();
+  if (shell() && !invalid_) check_status();
   const hipError_t result = forward();
   if (result != hipSuccess) {
     expose("an event record failed");
     return result;
   }
   Stream& where = *find_stream(key);
+  if (where.left) {
+    event_destroyed(event);  // recorded outside of the capture
+    return result;
+  }
   Event* known = find_event(event);
   if (known == nullptr) known = &events_.emplace_back(Event{event, key, {}, false});
   known->stream = key;
@@ -304,6 +310,7 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
 
 hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward) {
   note_thread();
+  if (shell() && !invalid_) check_status();
   const hipError_t result = forward();
   if (result != hipSuccess) {
     expose("a stream wait failed");
@@ -327,7 +334,8 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
   if (shell()) {
     if (step(signature) != nullptr) return result;
     materialise("a stream wait differs from every recording", &signature);
-  } else if (known != nullptr && known->recorded_in_shell && !add_dependencies(where->handle, known->tail)) {
+  } else if (known != nullptr && known->recorded_in_shell &&
+             !made([&] { return add_dependencies(where->handle, known->tail); })) {
     // The runtime knows this event from the time the capture was a shell: it stands for no node there.
     spoil("the runtime did not take a dependency");
   }

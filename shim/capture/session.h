@@ -29,7 +29,7 @@ class CaptureSession {
     hipStream_t handle;
     int device;
     std::vector<std::uint32_t> tail;  ///< what the next operation depends on: operation indices, in the runtime's order
-    bool left = false;                ///< it takes part in another capture by now
+    bool left = false;                ///< the runtime captures it no more, or in another capture
   };
   struct Event {
     hipEvent_t handle;
