@@ -201,14 +201,15 @@ hipError_t SlotRing::patch(Set& set, const std::vector<char*>& bases, RingCounts
   return hipSuccess;
 }
 
-/// Whether the set's fused exec works on these buffers as they are now.
-bool SlotRing::has(const Set& set, const std::vector<char*>& bases) noexcept {
-  return set.fused.exec != nullptr && set.bases == bases && set.memory_freed == memory_freed();
+/// Whether the set's fused exec works on these buffers as they are since so much memory was freed. What other threads have
+/// freed meanwhile is not these.
+bool SlotRing::has(const Set& set, const std::vector<char*>& bases, std::uint64_t freed) noexcept {
+  return set.fused.exec != nullptr && set.bases == bases && set.memory_freed >= freed;
 }
 
 /// Whether it does, or may be given them now.
-bool SlotRing::follows(const Set& set, const std::vector<char*>& bases) const {
-  return has(set, bases) ||
+bool SlotRing::follows(const Set& set, const std::vector<char*>& bases, std::uint64_t freed) const {
+  return has(set, bases, freed) ||
          (set.fused.exec != nullptr && patch_is_exact(NodeClass::kDeviceCopy, runtime_version()) && complete(set));
 }
 
@@ -228,7 +229,7 @@ hipError_t SlotRing::bind(std::vector<char*> bases, RingCounts* counts) {
   const LastErrorScope last_error;
   std::vector<bool> patched;
   for (Set& set : sets_) {
-    patched.push_back(follows(set, bases));
+    patched.push_back(follows(set, bases, freed));
     if (patched.back() || set.plain.exec != nullptr) continue;
     ++counts->execs;
     const hipError_t result = build_plain(set);
@@ -236,12 +237,12 @@ hipError_t SlotRing::bind(std::vector<char*> bases, RingCounts* counts) {
   }
   hipError_t result = hipSuccess;
   for (std::size_t i = 0; i < sets_.size() && result == hipSuccess; ++i)
-    if (patched[i] && !has(sets_[i], bases)) result = follow(sets_[i], bases, counts);
+    if (patched[i] && !has(sets_[i], bases, freed)) result = follow(sets_[i], bases, counts);
   if (result == hipSuccess) {
     bases_ = std::move(bases);
     memory_freed_ = freed;
   }
-  for (Set& set : sets_) set.serves = has(set, bases_);
+  for (Set& set : sets_) set.serves = has(set, bases_, freed);
   return result;
 }
 

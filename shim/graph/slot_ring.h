@@ -123,8 +123,8 @@ class SlotRing {
   hipError_t make_set(const std::vector<char*>& bases, Set& set);
   hipError_t build_fused(Set& set, const std::vector<char*>& bases);
   hipError_t build_plain(Set& set);
-  static bool has(const Set& set, const std::vector<char*>& bases) noexcept;
-  bool follows(const Set& set, const std::vector<char*>& bases) const;
+  static bool has(const Set& set, const std::vector<char*>& bases, std::uint64_t freed) noexcept;
+  bool follows(const Set& set, const std::vector<char*>& bases, std::uint64_t freed) const;
   hipError_t follow(Set& set, const std::vector<char*>& bases, RingCounts* counts);
   hipError_t patch(Set& set, const std::vector<char*>& bases, RingCounts* counts);
   hipError_t instantiate(Exec& exec) const;

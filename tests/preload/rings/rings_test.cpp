@@ -321,6 +321,36 @@ TEST(Rings, two_threads_with_execs_of_one_graph) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(Rings, buffers_that_move_while_another_thread_frees) {
+  const FreeStream stream;
+  const Memory first(kInOut, 1), second(kInOut, 2);
+  const hipGraph_t graphs[] = {mixing(stream, first, 3), mixing(stream, second, 3)};
+  const Exec exec(mixing(stream, first, 3));
+  std::atomic<bool> done = false;
+  std::thread freeing([&] {
+    while (!done) {
+      void* memory = nullptr;
+      EXPECT_EQ(hipSuccess, hipHostMalloc(&memory, 64, 0));
+      EXPECT_EQ(hipSuccess, hipHostFree(memory));
+    }
+  });
+  int values[] = {1, 2}, failed = 0;
+  for (int i = 0; i < 1000; ++i) {
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult result;
+    EXPECT_EQ(hipSuccess, hipGraphExecUpdate(exec, graphs[i % 2], &node, &result));
+    failed += hipGraphLaunch(exec, stream) == hipSuccess ? 0 : 1;
+    EXPECT_EQ(hipSuccess, hipStreamSynchronize(stream));
+    values[i % 2] = mixed(values[i % 2], 3);
+  }
+  done = true;
+  freeing.join();
+  EXPECT_EQ(0, failed);
+  EXPECT_EQ(values[0], first.value());
+  EXPECT_EQ(values[1], second.value());
+  for (const hipGraph_t graph : graphs) OK(hipGraphDestroy(graph));
+}
+
 TEST(Rings, a_launch_while_another_thread_captures) {
   const Stream s, t;
   Memory memory(kInOut, 3), other(kInOut, 1);
