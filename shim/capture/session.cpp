@@ -327,7 +327,11 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     signature.event = static_cast<std::uint16_t>(known - events_.data());
     if (where == nullptr)
       where = &streams_.emplace_back(Stream{key, plain_handle(stream), std::max(device_of(stream), 0), {}, false});
-    where->left = false;
+    // An invalidated stream takes part again, behind what it did before, which the runtime may have got since.
+    const std::vector<std::uint32_t> before =
+        std::exchange(where->left, false) ? where->tail : std::vector<std::uint32_t>();
+    if (!shell() && !made([&] { return add_dependencies(where->handle, before); }))
+      spoil("the runtime did not take a dependency");
     merge(where->tail, known->tail);
   }
   signature.stream = static_cast<std::uint16_t>(where - streams_.data());
