@@ -25,7 +25,32 @@ enum class LockRank : int {
   kLog,          ///< the logger
 };
 
+#ifdef NDEBUG
+template <LockRank Rank>
+class RankHeld {
+ public:
+  void entered() noexcept {}
+  void left() noexcept {}
+};
+#else
 inline thread_local int t_highest_rank = 0;
+
+/// The rank of a lock while a thread holds it; kept by the lock.
+template <LockRank Rank>
+class RankHeld {
+ public:
+  static void check() noexcept { assert(t_highest_rank < static_cast<int>(Rank) && "locks are taken in rising rank"); }
+  void entered() noexcept {
+    check();
+    outer_ = t_highest_rank;
+    t_highest_rank = static_cast<int>(Rank);
+  }
+  void left() noexcept { t_highest_rank = outer_; }
+
+ private:
+  int outer_ = 0;
+};
+#endif
 
 /// A mutex that knows its rank. Never destroyed (a constinit global or a member of a leaked object).
 template <LockRank Rank>
@@ -33,19 +58,20 @@ class RankedMutex {
  public:
   constexpr RankedMutex() = default;
   void lock() {
-    assert(t_highest_rank < static_cast<int>(Rank) && "locks are taken in rising rank");
+#ifndef NDEBUG
+    RankHeld<Rank>::check();  // before it waits
+#endif
     mutex_.lock();
-    outer_ = t_highest_rank;
-    t_highest_rank = static_cast<int>(Rank);
+    rank_.entered();
   }
   void unlock() {
-    t_highest_rank = outer_;
+    rank_.left();
     mutex_.unlock();
   }
 
  private:
   std::mutex mutex_;
-  int outer_ = 0;
+  [[no_unique_address]] RankHeld<Rank> rank_;
 };
 
 }  // namespace graphpool

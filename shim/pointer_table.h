@@ -30,6 +30,9 @@ class PointerTable {
 
   std::size_t size() const noexcept { return size_; }
 
+  /// Rises with every change; odd while one is being made. 0: nothing was ever added.
+  std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
+
  private:
   struct alignas(32) Cell {
     std::atomic<std::uint64_t> key;  ///< 0: empty

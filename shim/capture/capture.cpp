@@ -98,7 +98,8 @@ OpenCaptures& open_captures() {
   return *instance;
 }
 
-/// Sessions that serve no capture. Never destroyed, nor are the sessions.
+/// Sessions that serve no capture. A thread takes those it made, for it owns their locks. Never destroyed, nor are the
+/// sessions.
 class IdleSessions {
  public:
   /// Throws std::bad_alloc.
@@ -106,9 +107,12 @@ class IdleSessions {
     CaptureSession* session = nullptr;
     {
       const std::scoped_lock guard(lock_);
-      if (!idle_.empty()) {
-        session = idle_.back();
-        idle_.pop_back();
+      const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [](CaptureSession* idle) {
+        return idle->lock().owned_by_caller() || idle->lock().owned_by_nobody();
+      });
+      if (found != idle_.rend()) {
+        session = *found;
+        idle_.erase(std::next(found).base());
       } else {
         idle_.reserve(++made_);  // so that giving back needs no memory
       }
@@ -211,15 +215,35 @@ StreamKey unnamed_stream_key(StreamArgument stream) noexcept {
 
 // --- describing operations ---
 
+/// Only what pads it to a multiple of 8 is set.
 std::byte* OperationWriter::payload(std::size_t bytes) {
-  const std::size_t at = binding_.size();
-  binding_.resize(at + round_up(bytes, 8));
+  constexpr std::size_t kWord = 8;
+  const std::size_t at = binding_.size(), end = at + round_up(bytes, kWord);
+  binding_.resize(end);
+  if (bytes % kWord != 0) std::memset(binding_.data() + end - kWord, 0, kWord);
   return binding_.data() + at;
+}
+
+/// What is known of a kernel. Where no function has come or gone since the likely operation was found to be of this
+/// one, nothing is looked up.
+static KernelInfo kernel_info(const void* stub_or_function, TreeNode* likely) noexcept {
+  if (likely == nullptr || likely->operation.signature.kind != OperationKind::kKernel ||
+      likely->operation.signature.object != reinterpret_cast<std::uint64_t>(stub_or_function))
+    return functions().find(stub_or_function);
+  const std::uint64_t version = functions().version();
+  const Operation& operation = likely->operation;
+  if (version != Functions::kChanging && likely->functions_version.load(std::memory_order_relaxed) == version)
+    return {operation.layout, nullptr, operation.signature.generation};
+  const KernelInfo info = functions().find(stub_or_function);
+  if (version != Functions::kChanging && info.layout == operation.layout &&
+      info.generation == operation.signature.generation)
+    likely->functions_version.store(version, std::memory_order_relaxed);
+  return info;
 }
 
 Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, dim3 grid, dim3 block,
                                std::size_t shared_bytes, void** params, void** extra) {
-  const KernelInfo info = functions().find(stub_or_function);
+  const KernelInfo info = kernel_info(stub_or_function, likely_);
   if (info.layout == nullptr || shared_bytes > UINT32_MAX) return Status::kUnsupported;
   const std::size_t bytes = info.layout->bytes();
   std::byte* const at = payload(sizeof(KernelPayload) + bytes);
@@ -325,7 +349,9 @@ Status OperationWriter::node_copy(const hipMemcpy3DParms* params) {
   signature_.src_class = operand_class(params->srcPtr.ptr, src_bytes);
   judge_sizes(signature_, dst_bytes, src_bytes);
   // Member by member: what lies between members is nobody's.
-  auto& to = *reinterpret_cast<hipMemcpy3DParms*>(payload(sizeof(Copy3DPayload)));
+  std::byte* const at = payload(sizeof(Copy3DPayload));
+  std::memset(at, 0, sizeof(Copy3DPayload));
+  auto& to = *reinterpret_cast<hipMemcpy3DParms*>(at);
   to.srcPos = params->srcPos;
   to.srcPtr = params->srcPtr;
   to.dstPos = params->dstPos;
@@ -406,8 +432,8 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   const StreamKey key = stream_key(stream);
   leave_former_capture(key);
   const bool own_handle = key == reinterpret_cast<StreamKey>(stream.handle);
-  const bool may_be_virtual = active() && own_handle && stream_device >= 0 && graphs().settings().virtual_capture &&
-                              !captures_bypassed();
+  const bool may_be_virtual =
+      active() && own_handle && stream_device >= 0 && graphs().settings().virtual_capture && !captures_bypassed();
   const void* const place = t_caller;
   const bool follow = hit_rates().follow(place);
   bool verify = false;

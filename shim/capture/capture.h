@@ -29,6 +29,8 @@
 
 namespace graphpool {
 
+struct TreeNode;
+
 /// A stream as an entry got it. `per_thread`: the _spt entries, where null is the calling thread's stream (rule 10).
 struct StreamArgument {
   hipStream_t handle = nullptr;
@@ -51,7 +53,9 @@ inline StreamKey stream_key(StreamArgument stream) noexcept {
 /// Fills in one operation: its signature's kind-specific fields and its payload.
 class OperationWriter {
  public:
-  OperationWriter(Signature& signature, Binding& binding) noexcept : signature_(signature), binding_(binding) {}
+  /// `likely`: where the tree would be if the operation is the one that came last time, or null.
+  OperationWriter(Signature& signature, Binding& binding, TreeNode* likely = nullptr) noexcept
+      : signature_(signature), binding_(binding), likely_(likely) {}
 
   /// kUnsupported: the argument layout is not known, or an argument is not plain bytes.
   Status kernel(const void* stub_or_function, KernelForm form, dim3 grid, dim3 block, std::size_t shared_bytes,
@@ -77,6 +81,7 @@ class OperationWriter {
 
   Signature& signature_;
   Binding& binding_;
+  TreeNode* likely_;
   const ArgumentLayout* layout_ = nullptr;
 };
 

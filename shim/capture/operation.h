@@ -16,6 +16,8 @@
 #include <cstring>
 #include <vector>
 
+#include "shim/byte_buffer.h"
+
 namespace graphpool {
 
 class ArgumentLayout;
@@ -91,7 +93,7 @@ struct HostPayload {
 };
 
 /// A binding: the payloads of one capture.
-using Binding = std::vector<std::byte>;
+using Binding = ByteBuffer;
 
 inline bool equal(const Binding& a, const Binding& b) noexcept {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);

@@ -18,15 +18,18 @@ namespace graphpool {
 
 class Template;
 
-struct TreeNode {
+struct alignas(64) TreeNode {
+  // What a capture reads of it, in two cache lines.
   Operation operation;
-  std::uint32_t index = 0;  ///< position of the operation in its recordings
-  TreeNode* parent = nullptr;
-  TreeNode* next_sibling = nullptr;
+  std::uint32_t index = 0;               ///< position of the operation in its recordings
+  std::atomic<std::uint32_t> grid[3]{};  ///< kernels: the largest grid the runtime has accepted here
   std::atomic<TreeNode*> first_child{nullptr};
+  TreeNode* next_sibling = nullptr;
+  std::atomic<std::uint64_t> functions_version{0};  ///< kernels: Functions::version() when it was last looked up
+
   std::atomic<Template*> graph{nullptr};  ///< set where a recording ends
-  std::uint64_t walks = 0;                ///< beginnings, under the engine's lock: captures that might be verified
-  std::atomic<std::uint32_t> grid[3]{};   ///< kernels: the largest grid the runtime has accepted here
+  TreeNode* parent = nullptr;
+  std::uint64_t walks = 0;  ///< beginnings, under the engine's lock: captures that might be verified
   std::atomic<std::uint32_t> expected_bytes{0};  ///< beginnings: the largest binding of a capture that began here
 
   /// Whether a grid is within what the runtime has accepted here (rule 28).
@@ -34,6 +37,13 @@ struct TreeNode {
     for (int i = 0; i < 3; ++i)
       if (wanted[i] == 0 || wanted[i] > grid[i].load(std::memory_order_relaxed)) return false;
     return true;
+  }
+
+  /// Asks for the memory of what probably comes next.
+  void prefetch_child() const noexcept {
+    const char* const child = reinterpret_cast<const char*>(first_child.load(std::memory_order_relaxed));
+    __builtin_prefetch(child);
+    __builtin_prefetch(child + 64);
   }
 
   /// The child with this signature, or null. Cost: one compare of 48 bytes where a program repeats itself.

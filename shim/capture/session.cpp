@@ -85,7 +85,7 @@ int device_of(StreamArgument stream) noexcept {
 
 void CaptureSession::start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
                            const void* place) {
-  thread_ = pthread_self();
+  thread_ = &t_thread_token;
   begin_ = begin;
   cursor_ = mode == Mode::kCompare ? begin : nullptr;
   expected_ = mode == Mode::kVerify ? begin : nullptr;
@@ -158,7 +158,7 @@ void CaptureSession::expose(const char* why) {
 }
 
 void CaptureSession::note_thread() {
-  if (pthread_equal(thread_, pthread_self())) return;
+  if (thread_ == &t_thread_token) return;
   if (shell()) materialise("more than one thread feeds the capture");
   spoil("more than one thread feeds the capture");
 }
@@ -203,6 +203,7 @@ TreeNode* CaptureSession::step(const Signature& signature) {
     return nullptr;
   }
   cursor_ = child;
+  child->prefetch_child();
   return child;
 }
 
@@ -238,7 +239,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   Signature signature;
   signature.stream = static_cast<std::uint16_t>(&where - streams_.data());
   const auto offset = static_cast<std::uint32_t>(binding_.size());
-  OperationWriter writer(signature, binding_);
+  OperationWriter writer(signature, binding_, shell() ? cursor_->first_child.load(std::memory_order_acquire) : nullptr);
   const bool described = spoilt_ == nullptr && describe(writer) == Status::kOk;
   if (!described) {
     binding_.resize(offset);
@@ -251,14 +252,17 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
 
   if (shell()) {
     if (const TreeNode* matched = step(signature)) {
-      where.tail.assign(1, matched->index);
+      if (where.tail.size() == 1)
+        where.tail.front() = matched->index;
+      else
+        where.tail.assign(1, matched->index);
       return hipSuccess;
     }
     // The payload of the operation that differs is not part of what is issued.
     Binding own(binding_.begin() + offset, binding_.end());
     binding_.resize(offset);
     materialise("an operation differs from every recording", &signature);
-    binding_.insert(binding_.end(), own.begin(), own.end());
+    binding_.append(own.begin(), own.end());
   }
 
   const hipError_t result = forward();

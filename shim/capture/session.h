@@ -6,7 +6,6 @@
 #pragma once
 
 #include <hip/hip_runtime_api.h>
-#include <pthread.h>
 
 #include <cstdint>
 #include <string>
@@ -15,7 +14,7 @@
 #include "shim/capture/capture.h"
 #include "shim/capture/materialisation.h"
 #include "shim/capture/prefix_tree.h"
-#include "shim/lock_rank.h"
+#include "shim/owner_lock.h"
 
 namespace graphpool {
 
@@ -107,7 +106,8 @@ class CaptureSession {
   /// Operations the program was told had succeeded are gone: the capture must end as invalidated.
   bool lost() const noexcept { return lost_; }
 
-  RankedMutex<LockRank::kCapture>& lock() noexcept { return lock_; }
+  /// Made, and so owned, by the thread that begins captures with this object.
+  OwnerLock<LockRank::kCapture>& lock() noexcept { return lock_; }
 
  private:
   Stream* find_stream(StreamKey key) noexcept;
@@ -126,10 +126,10 @@ class CaptureSession {
   void expect(const Signature& signature);
   int device() noexcept;
 
-  RankedMutex<LockRank::kCapture> lock_;
+  OwnerLock<LockRank::kCapture> lock_;
   std::uint64_t serial_ = 0;
-  pthread_t thread_{};
-  std::vector<Stream> streams_;  ///< the first one is the origin
+  const void* thread_ = nullptr;  ///< the token of the thread that began it
+  std::vector<Stream> streams_;   ///< the first one is the origin
   std::vector<Event> events_;
   Binding binding_;
 

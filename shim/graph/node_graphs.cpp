@@ -130,7 +130,7 @@ hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward
     known.binding.resize(offset);
     const hipError_t failed = graphs().known().make_real(known, "a node differs from every recording");
     if (failed != hipSuccess) return failed;
-    known.binding.insert(known.binding.end(), own.begin(), own.end());
+    known.binding.append(own.begin(), own.end());
   }
   if (!placed) {
     // What the runtime makes of such dependencies is its own affair. Nodes of other graphs are asked for without lock.

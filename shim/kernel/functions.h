@@ -66,6 +66,14 @@ class Functions {
   /// By a host stub or a function handle. Reads a fat binary's metadata at its first use; after that a few ns.
   KernelInfo find(const void* stub_or_function) noexcept;
 
+  /// What find() answered when version() was the same it answers now. kChanging: ask again.
+  static constexpr std::uint64_t kChanging = 0;
+  std::uint64_t version() const noexcept {
+    if (events_.load(std::memory_order_acquire) != nullptr) return kChanging;
+    const std::uint64_t version = table_.version();
+    return version % 2 == 0 ? version : kChanging;
+  }
+
  private:
   struct Event;
   struct State;
