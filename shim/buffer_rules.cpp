@@ -36,6 +36,31 @@ std::string_view function_name(AllocationFunction function) noexcept {
   return "";
 }
 
+/// A decision that asked for no call site, and all that it depends on but the policy.
+struct KnownDecision {
+  const void* caller = nullptr;
+  std::uint64_t generation = 0;  ///< of the loaded objects
+  std::size_t bytes = 0;
+  int device = 0;
+  AllocationFunction function{};
+  Decision decision;
+
+  bool answers(const AllocationRequest& request, std::uint64_t objects) const noexcept {
+    return caller == t_caller && bytes == request.bytes && generation == objects && device == request.device &&
+           function == request.function;
+  }
+};
+
+/// The thread's last ones: programs allocate the same again.
+constexpr std::size_t kKnownDecisions = 32;
+constinit thread_local KnownDecision t_known[kKnownDecisions]{};
+
+KnownDecision& known_decision(std::size_t bytes) noexcept {
+  const std::uint64_t hash = (bytes ^ reinterpret_cast<std::uintptr_t>(t_caller)) * 0x9E3779B97F4A7C15u;
+  return t_known[hash >> 59];
+}
+static_assert(kKnownDecisions == 32, "the hash is of 5 bits");
+
 bool asks_for_call_sites(const Policy& policy) noexcept { return policy.needs_callsite() || policy.report.callsites; }
 
 }  // namespace
@@ -55,6 +80,9 @@ void prepare_buffer_rules(const Policy& policy) noexcept {
 }
 
 Decision decide_by_policy(const AllocationRequest& request) {
+  const std::uint64_t generation = g_unwind ? 0 : Symbols::generation();
+  KnownDecision& known = known_decision(request.bytes);
+  if (!g_unwind && known.answers(request, generation)) return known.decision;
   AllocationQuery query;
   query.size_bytes = request.bytes;
   query.device = static_cast<std::uint32_t>(request.device);
@@ -77,6 +105,7 @@ Decision decide_by_policy(const AllocationRequest& request) {
     decision.rule = static_cast<std::uint32_t>(rule - policy().buffers.data()) + 1;
     decision.backing = rule->backing == Backing::kVmm ? BlockBacking::kVmm : BlockBacking::kClassic;
   }
+  if (!g_unwind) known = {t_caller, generation, request.bytes, request.device, request.function, decision};
   return decision;
 }
 

@@ -40,6 +40,18 @@ hipError_t call_fresh(const AllocationRequest& request, void** ptr) noexcept {
 
 bool later(const Block* a, const Block* b) noexcept { return a->address() > b->address(); }
 
+/// Puts a block at a place of a heap.
+void place_in(std::vector<FreeList::Kept>& heap, std::size_t at, const FreeList::Kept& kept) noexcept {
+  heap[at] = kept;
+  kept.block->heap_index = at;
+}
+
+/// The place for a block at `at` or above it, whose parents that come later have moved down.
+std::size_t sift_up(std::vector<FreeList::Kept>& heap, std::size_t at, std::uintptr_t address) noexcept {
+  for (; at > 0 && heap[(at - 1) / 2].address > address; at = (at - 1) / 2) place_in(heap, at, heap[(at - 1) / 2]);
+  return at;
+}
+
 }  // namespace
 
 void* Pool::never_address() noexcept { return never_allocated_address(); }
@@ -219,7 +231,7 @@ Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipSt
 
 /// Takes the block with the lowest address that may be used at once out of the list.
 Block* Pool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
-  Block* best = list.heap.empty() ? nullptr : list.heap.front();
+  Block* best = list.heap.empty() ? nullptr : list.heap.front().block;
   if (stream != nullptr) {
     for (Block* block : list.pending)
       if (block->fence != nullptr && (best == nullptr || later(best, block)) &&
@@ -337,8 +349,8 @@ template <typename Visit>
 void Pool::for_each_kept(const Chunk* chunk, Visit visit) {
   for (auto& [key, list] : lists_) {
     if (key.backing != BlockBacking::kVmm || key.device != chunk->device()) continue;
-    for (Block* block : list->heap)
-      if (block->chunk == chunk) visit(block);
+    for (const FreeList::Kept& kept : list->heap)
+      if (kept.block->chunk == chunk) visit(kept.block);
   }
 }
 
@@ -394,11 +406,13 @@ Block* Pool::place(Chunk& chunk, const PoolKey& key, const Decision& decision) {
 
 hipError_t Pool::free(void* ptr, Free forward) {
   if (ptr == nullptr) return forward(ptr);
-  if (table_.find(ptr) == nullptr) {
+  const Block* const known = table_.find(ptr);
+  if (known == nullptr) {
     tell_leaving(ptr, 0);
     return forward(ptr);
   }
   const bool is_hip_free = forward == next().hipFree;
+  if (is_hip_free && free_at_once(ptr, known->device)) return hipSuccess;
   Named named{};
   bool vmm = false, keepable = false;
   {
@@ -420,6 +434,28 @@ hipError_t Pool::free(void* ptr, Free forward) {
   if (named.block == nullptr) return forward(ptr);
   if (vmm) return free_vmm(named, forward);
   return keepable ? free_kept(named, ptr, forward) : free_native(named, ptr, forward);
+}
+
+/// hipFree of a classic block that is to be kept, where the device has nothing left to do and nothing needs to be given
+/// back for it. False: nothing was done.
+bool Pool::free_at_once(void* ptr, int device) noexcept {
+  if (!valid_device(device) || captures_open() || !enabled() || !work_.is_idle(device)) return false;
+  // HIP before 7 makes every call's result the last error; so does this one.
+  if (current_device() < 0) return false;
+  const std::size_t limit = limit_of(device);
+  {
+    std::lock_guard guard(lock_);
+    Block* const block = table_.find(ptr);
+    if (block == nullptr || block->pointer() != ptr || block->state.load() != BlockState::kLive ||
+        block->device != device || block->kind != MemoryKind::kDevice || block->list == nullptr ||
+        block->chunk != nullptr || block->exported.load() ||
+        device_of(device).kept_bytes + pages(block->bytes()) > limit)
+      return false;
+    ++counters_.kept;
+    to_kept(block, true);
+  }
+  if (!settings_.deferred_free) (void)free_retired_slots(device);
+  return true;
 }
 
 /// The runtime frees it. It stays in the table until that has worked: if another thread is given the address before we
@@ -797,18 +833,12 @@ void Pool::unlink(Block* block) noexcept {
 }
 
 void Pool::push_heap(Block* block) noexcept {
-  std::vector<Block*>& heap = block->list->heap;
+  std::vector<FreeList::Kept>& heap = block->list->heap;
   if (block->chunk != nullptr) --block->chunk->busy_parts;
   block->state.store(BlockState::kKept, std::memory_order_release);
-  std::size_t at = heap.size();
-  heap.push_back(block);
-  while (at > 0 && later(heap[(at - 1) / 2], block)) {
-    heap[at] = heap[(at - 1) / 2];
-    heap[at]->heap_index = at;
-    at = (at - 1) / 2;
-  }
-  heap[at] = block;
-  block->heap_index = at;
+  const FreeList::Kept kept{block->address(), block};
+  heap.push_back(kept);
+  place_in(heap, sift_up(heap, heap.size() - 1, kept.address), kept);
 }
 
 void Pool::to_kept(Block* block, bool linked) noexcept {
@@ -819,27 +849,20 @@ void Pool::to_kept(Block* block, bool linked) noexcept {
 }
 
 void Pool::from_kept(Block* block) noexcept {
-  std::vector<Block*>& heap = block->list->heap;
-  Block* moved = heap.back();
+  std::vector<FreeList::Kept>& heap = block->list->heap;
+  const FreeList::Kept moved = heap.back();
   heap.pop_back();
-  std::size_t at = block->heap_index;
-  if (moved != block) {
-    while (at > 0 && later(heap[(at - 1) / 2], moved)) {
-      heap[at] = heap[(at - 1) / 2];
-      heap[at]->heap_index = at;
-      at = (at - 1) / 2;
-    }
+  if (moved.block != block) {
+    std::size_t at = sift_up(heap, block->heap_index, moved.address);
     for (;;) {
       std::size_t child = 2 * at + 1;
       if (child >= heap.size()) break;
-      if (child + 1 < heap.size() && later(heap[child], heap[child + 1])) ++child;
-      if (!later(moved, heap[child])) break;
-      heap[at] = heap[child];
-      heap[at]->heap_index = at;
+      if (child + 1 < heap.size() && heap[child].address > heap[child + 1].address) ++child;
+      if (moved.address <= heap[child].address) break;
+      place_in(heap, at, heap[child]);
       at = child;
     }
-    heap[at] = moved;
-    moved->heap_index = at;
+    place_in(heap, at, moved);
   }
   kept_blocks_.fetch_sub(1, std::memory_order_relaxed);
   if (block->chunk != nullptr) ++block->chunk->busy_parts;
@@ -972,7 +995,8 @@ bool Pool::is_valid() {
     listed += list->members;
     good = good && list->members > 0 && list->heap.size() + list->pending.size() <= list->members;
     for (std::size_t i = 0; i < list->heap.size(); ++i)
-      good = good && list->heap[i]->heap_index == i && (i == 0 || !later(list->heap[(i - 1) / 2], list->heap[i]));
+      good = good && list->heap[i].block->heap_index == i && list->heap[i].address == list->heap[i].block->address() &&
+             (i == 0 || !later(list->heap[(i - 1) / 2].block, list->heap[i].block));
   }
   for (int device = 0; device < kMaxDevices; ++device)
     good = good && device_of(device).kept_bytes == kept_bytes[static_cast<std::size_t>(device)];

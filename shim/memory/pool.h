@@ -89,8 +89,12 @@ struct PoolKey {
 
 /// The freed blocks of one key.
 struct FreeList {
+  struct Kept {
+    std::uintptr_t address;
+    Block* block;
+  };
   PoolKey key;
-  std::vector<Block*> heap;     ///< kept ones, lowest address on top; capacity for all members
+  std::vector<Kept> heap;       ///< kept ones, lowest address on top; capacity for all members
   std::vector<Block*> pending;  ///< kPending ones; capacity for all members
   std::size_t members = 0;      ///< blocks that come back here, live ones too
 };
@@ -269,6 +273,7 @@ class Pool {
     note_memory_freed();
     if (settings_.leaving != nullptr) settings_.leaving(address, bytes);
   }
+  bool free_at_once(void* ptr, int device) noexcept;
   hipError_t free_native(Named named, void* ptr, Free forward);
   hipError_t free_kept(Named named, void* ptr, Free forward);
   hipError_t free_vmm(Named named, Free forward);
