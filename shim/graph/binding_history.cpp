@@ -1,17 +1,38 @@
 #include "shim/graph/binding_history.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <functional>
-#include <string_view>
 
 namespace graphpool {
 namespace {
 
 constexpr std::size_t kWord = 8;
+/// Words looked at together.
+constexpr std::size_t kBlock = 8;
 
+std::uint64_t word_at(const std::byte* bytes) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+/// Of whole words. Several sums side by side, so that a multiplication need not wait for the one before.
 std::uint64_t fingerprint(const Binding& binding) noexcept {
-  return std::hash<std::string_view>{}({reinterpret_cast<const char*>(binding.data()), binding.size()});
+  constexpr std::size_t kLanes = 4;
+  constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15u;
+  std::uint64_t sums[kLanes] = {1, 2, 3, 4};
+  const std::size_t words = binding.size() / kWord;
+  const auto add = [&](std::size_t lane, std::size_t word) {
+    sums[lane] = (std::rotl(sums[lane], 23) ^ word_at(binding.data() + word * kWord)) * kFactor;
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= words; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, i + lane);
+  for (; i < words; ++i) add(i % kLanes, i);
+  std::uint64_t print = words;
+  for (const std::uint64_t sum : sums) print = (std::rotl(print, 29) ^ sum ^ sum >> 32) * kFactor;
+  return print;
 }
 
 }  // namespace
@@ -30,13 +51,20 @@ BindingHistory::Noted BindingHistory::note(const Binding& binding) {
     std::fill(streaks_.begin(), streaks_.end(), std::uint8_t{0});
     last_ = binding;
   } else {
-    for (std::size_t i = 0; i < words; ++i) {
-      if (std::memcmp(last_.data() + i * kWord, binding.data() + i * kWord, kWord) == 0) {
-        streaks_[i] = 0;
+    for (std::size_t first = 0; first < words; first += kBlock) {
+      const std::size_t end = std::min(first + kBlock, words);
+      if (std::memcmp(last_.data() + first * kWord, binding.data() + first * kWord, (end - first) * kWord) == 0) {
+        std::fill_n(streaks_.begin() + static_cast<std::ptrdiff_t>(first), end - first, std::uint8_t{0});
         continue;
       }
-      if (streaks_[i] < kVolatileAfter) ++streaks_[i];
-      noted.is_volatile = noted.is_volatile || streaks_[i] == kVolatileAfter;
+      for (std::size_t i = first; i < end; ++i) {
+        if (word_at(last_.data() + i * kWord) == word_at(binding.data() + i * kWord)) {
+          streaks_[i] = 0;
+          continue;
+        }
+        if (streaks_[i] < kVolatileAfter) ++streaks_[i];
+        noted.is_volatile = noted.is_volatile || streaks_[i] == kVolatileAfter;
+      }
     }
     std::memcpy(last_.data(), binding.data(), binding.size());
   }

@@ -21,7 +21,14 @@ constexpr std::array<CostRow, kCosts> kBuiltIn{{{"capture_node", 897},
                                                 {"copy_kib", 0.49}}};
 constexpr double kHysteresis = 1.25;
 /// The weight of a new measurement: one in so many.
-constexpr std::uint64_t kAverageOver = 8;
+constexpr std::uint64_t kAverageOver = 8, kAverageOverLower = 2;
+/// Of what an exec costs, spent on patches for bindings that came back, before one of them gets an exec.
+constexpr double kSpentBeforeExec = 0.25;
+
+std::uint64_t averaged(std::uint64_t before, std::uint64_t now) noexcept {
+  const std::uint64_t over = now < before ? kAverageOverLower : kAverageOver;
+  return before - before / over + now / over;
+}
 
 }  // namespace
 
@@ -43,17 +50,47 @@ void CostModel::observe(Cost cost, std::chrono::nanoseconds took, std::size_t op
   std::atomic<std::uint64_t>& kept = ps_[index(cost)];
   // Two threads may lose one measurement to each other.
   const std::uint64_t before = kept.load(std::memory_order_relaxed);
-  kept.store(measured(cost) ? before - before / kAverageOver + each / kAverageOver : each, std::memory_order_relaxed);
+  kept.store(measured(cost) ? averaged(before, each) : each, std::memory_order_relaxed);
   counts_[index(cost)].store(1, std::memory_order_relaxed);
 }
 
-double CostModel::exec_ns(std::size_t nodes) const noexcept {
-  return static_cast<double>(nodes) * (ns(Cost::kBuildNode) + ns(Cost::kInstantiateNode) + ns(Cost::kFirstLaunchNode));
+double CostModel::exec_ns(std::size_t nodes, const ExecCosts* measured) const noexcept {
+  double sum = 0;
+  for (const Cost cost : {Cost::kBuildNode, Cost::kInstantiateNode, Cost::kFirstLaunchNode}) {
+    const double known = measured == nullptr ? 0 : measured->ns(cost);
+    sum += known != 0 ? known : static_cast<double>(nodes) * ns(cost);
+  }
+  return sum;
 }
 
-double CostModel::patch_ns(std::size_t nodes, std::size_t differing, std::size_t budget) const noexcept {
-  const double share = exec_ns(nodes) / static_cast<double>(std::max<std::size_t>(budget, 1));
+double CostModel::patch_ns(double exec_ns, std::size_t differing, std::size_t budget) const noexcept {
+  const double share = exec_ns / static_cast<double>(std::max<std::size_t>(budget, 1));
   return static_cast<double>(differing) * (ns(Cost::kPatchNode) + share);
+}
+
+std::size_t ExecCosts::part(Cost cost) noexcept {
+  switch (cost) {
+    case Cost::kBuildNode:
+      return 0;
+    case Cost::kInstantiateNode:
+      return 1;
+    case Cost::kFirstLaunchNode:
+      return 2;
+    default:
+      return kParts;
+  }
+}
+
+void ExecCosts::observe(Cost cost, std::chrono::nanoseconds took) noexcept {
+  if (part(cost) == kParts || took.count() <= 0) return;
+  std::atomic<std::uint64_t>& kept = ns_[part(cost)];
+  const auto now = static_cast<std::uint64_t>(took.count());
+  const std::uint64_t before = kept.load(std::memory_order_relaxed);
+  kept.store(before == 0 ? now : averaged(before, now), std::memory_order_relaxed);
+}
+
+double ExecCosts::ns(Cost cost) const noexcept {
+  return part(cost) == kParts ? 0 : static_cast<double>(ns_[part(cost)].load(std::memory_order_relaxed));
 }
 
 Way CostModel::choose(const Question& question) const noexcept {
@@ -68,12 +105,13 @@ Way CostModel::choose(const Question& question) const noexcept {
     case Strategy::kAuto:
       break;
   }
-  if (!question.patchable) return made;
-  const double exec = exec_ns(question.nodes);
-  const double patch = patch_ns(question.nodes, question.differing, question.budget);
+  if (!question.patchable) return question.base ? made : Way::kVariant;
+  const double exec = question.exec_ns;
+  const double patch = patch_ns(exec, question.differing, question.budget);
+  if (question.passed_over >= kPatchAgainAfter) return Way::kPatch;
   if (question.is_volatile) return patch <= exec ? Way::kPatch : Way::kRecord;
   if (question.kept < kExecsBeforePatching) return Way::kVariant;
-  if (question.seen && question.spent_ns + patch >= exec) return Way::kVariant;
+  if (question.seen && question.spent_ns + patch >= kSpentBeforeExec * exec) return Way::kVariant;
   const double margin = question.last == Way::kPatch ? 1 / kHysteresis : kHysteresis;
   return patch * margin <= exec ? Way::kPatch : Way::kVariant;
 }

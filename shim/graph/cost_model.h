@@ -2,14 +2,16 @@
 //
 // Costs begin as built-in figures (measured on one H200, per node or byte). Each is replaced by what the engine's own
 // calls take from the first real one on: nothing is run for the sake of measuring, so nothing is measured at start-up
-// or inside a capture (rule 31). Later measurements are averaged in.
+// or inside a capture (rule 31). Later measurements are averaged in, those that are lower more: what a call takes for
+// the first time, or while it is interrupted, it does not take again.
 //
 // The choice, for a binding that no free exec has:
-//   - a binding with volatile words gets no exec of its own (rule 30): patched, or recorded anew for one use;
+//   - a binding with volatile words gets no exec of its own (rule 30): patched, or recorded anew for one use; where no
+//     exec is left that the next one could be patched into, it is kept for that;
 //   - the first few bindings of a template get an exec each: bindings often come in turn;
 //   - then what is cheaper. A patched node also uses up a share of an exec, which is replaced after a budget of
 //   patches;
-//   - a binding that was there before gets an exec once patching for such bindings has cost as much as an exec.
+//   - a binding that was there before gets an exec once patching for such bindings has cost a quarter of one.
 // Hysteresis: a template changes between exec and patch only if the other way costs a fifth less.
 //
 // Threads: any, without lock. Units: nanoseconds. Not here: whether patching is exact (patch_table.h).
@@ -48,6 +50,20 @@ enum class Cost : std::uint8_t {
 inline constexpr std::size_t kCosts = 7;
 const char* cost_name(Cost cost) noexcept;
 
+/// What execs of one graph took: of a small graph most is paid for the exec and not for its nodes. Threads: any.
+class ExecCosts {
+ public:
+  /// One exec's. Only what is part of an exec counts.
+  void observe(Cost cost, std::chrono::nanoseconds took) noexcept;
+  /// Nanoseconds, 0: not measured.
+  double ns(Cost cost) const noexcept;
+
+ private:
+  static constexpr std::size_t kParts = 3;
+  static std::size_t part(Cost cost) noexcept;
+  std::array<std::atomic<std::uint64_t>, kParts> ns_{};
+};
+
 class CostModel {
  public:
   using Clock = std::chrono::steady_clock;
@@ -58,26 +74,31 @@ class CostModel {
   /// So many operations took so long.
   void observe(Cost cost, std::chrono::nanoseconds took, std::size_t operations) noexcept;
 
-  /// An exec of so many nodes: built, instantiated, launched for the first time.
-  double exec_ns(std::size_t nodes) const noexcept;
-  /// So many nodes of it patched, an exec lasting `budget` patches.
-  double patch_ns(std::size_t nodes, std::size_t differing, std::size_t budget) const noexcept;
+  /// An exec of so many nodes: built, instantiated, launched for the first time. `measured`: where known, of this
+  /// graph.
+  double exec_ns(std::size_t nodes, const ExecCosts* measured = nullptr) const noexcept;
+  /// So many nodes patched of an exec that costs `exec_ns` and lasts `budget` patches.
+  double patch_ns(double exec_ns, std::size_t differing, std::size_t budget) const noexcept;
 
   struct Question {
     Strategy strategy = Strategy::kAuto;
-    std::size_t nodes = 0;      ///< of the template
+    double exec_ns = 0;         ///< what an exec costs
     std::size_t differing = 0;  ///< nodes to be patched
     bool patchable = false;     ///< a free exec is there, and all that differs is updated correctly
     std::size_t budget = 1000;  ///< patches an exec lasts
     std::size_t kept = 0;       ///< execs the template has
+    bool base = true;           ///< one of them is there to be patched later, or none is to be
     bool seen = false;          ///< the binding was there before
     bool is_volatile = false;   ///< words differ that never come back
     double spent_ns = 0;        ///< patching for bindings seen before has cost this since the last exec was made
     Way last = Way::kVariant;
+    std::uint32_t passed_over = 0;  ///< bindings in a row that could have been patched and were not
   };
   /// kPatch, kVariant or kRecord.
   Way choose(const Question& question) const noexcept;
 
+  /// So many bindings after the last patch it is tried again: what it cost then may have been an accident.
+  static constexpr std::uint32_t kPatchAgainAfter = 64;
   /// Execs a template gets before patching is thought of.
   static constexpr std::size_t kExecsBeforePatching = 4;
 
@@ -95,8 +116,10 @@ CostModel& costs() noexcept;
 class CostTimer {
  public:
   CostTimer() noexcept : began_(CostModel::Clock::now()) {}
-  void stop(Cost cost, std::size_t operations) const noexcept {
-    costs().observe(cost, CostModel::Clock::now() - began_, operations);
+  void stop(Cost cost, std::size_t operations, ExecCosts* of_graph = nullptr) const noexcept {
+    const auto took = CostModel::Clock::now() - began_;
+    costs().observe(cost, took, operations);
+    if (of_graph != nullptr) of_graph->observe(cost, took);
   }
 
  private:

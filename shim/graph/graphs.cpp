@@ -469,7 +469,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   if (first == nullptr) return enqueued(native(real));
   const CostTimer timer;
   const hipError_t result = native(real);
-  if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count);
+  if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count, &first->exec_costs);
   return enqueued(result);
 }
 
@@ -599,7 +599,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   --exec->of->users;
   if (exec->variant != nullptr) {
     exec->variant->owner = nullptr;
-    if (exec->variant->unsure) retired.push_back(variants_.remove(*exec->of, exec->variant));
+    if (exec->variant->unsure || exec->variant->broken) retired.push_back(variants_.remove(*exec->of, exec->variant));
   }
   variants_.evict(*exec->of, &retired);
   trim_templates(&retired);
@@ -635,12 +635,14 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
 /// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known.
 hipError_t Graphs::taint(VirtualExec& exec) {
   std::unique_ptr<Variant> own;
-  if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->ring != nullptr) {
+  if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->ring != nullptr ||
+      exec.variant->broken) {
     const LastErrorScope last_error;
     const hipError_t result = variants_.build(*exec.of, exec.binding, exec.device, &own);
     // What it was made over may be freed by now, so that it cannot be built again. Then it goes out as it is: its nodes
     // are the program's own.
-    if (result != hipSuccess && (exec.variant == nullptr || exec.variant->ring != nullptr)) return result;
+    if (result != hipSuccess && (exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken))
+      return result;
   }
   const std::scoped_lock exec_guard(exec.lock);
   if (exec.variant != nullptr && own != nullptr) {

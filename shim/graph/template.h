@@ -41,6 +41,7 @@ struct Variant {
   std::size_t device_bytes = 0;    ///< device memory it is taken to hold
   Template* of = nullptr;          ///< kept by this template
   bool unsure = false;  ///< updated in a way the runtime is not known to do correctly: it serves its holder only
+  bool broken = false;  ///< half updated: it serves nobody
   std::uint64_t last_used = 0;
 
   Variant() = default;
@@ -67,9 +68,11 @@ class Template {
 
   BindingHistory history;
   MovedOperands moved;  ///< noted for a report only
+  ExecCosts exec_costs;
   double spent_ns = 0;  ///< on patches for bindings seen before, since the last exec was made
   Way last_way = Way::kVariant;
-  bool may_patch = true, may_stage = true;                   ///< false once verification has found a difference
+  std::uint32_t passed_over = 0;            ///< bindings in a row that could have been patched and were not
+  bool may_patch = true, may_stage = true;  ///< false once verification has found a difference
   std::array<std::atomic<std::uint64_t>, kWays> launches{};  ///< by way, without lock
 
   struct Statistics {

@@ -25,6 +25,11 @@ bool differs(const Operation& operation, const Binding& a, const Binding& b) noe
   return makes_node(operation.signature.kind) && !same_payload(operation, a, b);
 }
 
+void copy_payload(const Operation& operation, const Binding& from, Binding* to) noexcept {
+  std::memcpy(to->data() + operation.payload_offset, from.data() + operation.payload_offset,
+              operation.signature.payload_bytes);
+}
+
 /// Kernel argument memory a node takes: its arguments and up to 256 bytes of hidden ones.
 std::size_t argument_memory(const Operation& operation) noexcept {
   if (operation.signature.kind != OperationKind::kKernel) return 0;
@@ -187,7 +192,7 @@ Variant* Variants::take_free(Template& of, const Binding& binding, int device, c
       continue;
     }
     if (variant->owner != nullptr || variant->device != device || variant->ring != nullptr || variant->unsure ||
-        (!equal(variant->baked, binding) && !seeded_defect(Seeded::kBindingIgnored)))
+        variant->broken || (!equal(variant->baked, binding) && !seeded_defect(Seeded::kBindingIgnored)))
       continue;
     if (!variant->launches.complete()) continue;
     variant->owner = owner;
@@ -197,68 +202,88 @@ Variant* Variants::take_free(Template& of, const Binding& binding, int device, c
   return nullptr;
 }
 
-/// A free variant with nodes of its own that the runtime is known to update correctly for this binding: one that was
-/// patched before, so that the others keep what they have, else the least recently used. Under the lock.
-Variants::Candidate Variants::find_patchable(Template& of, const Binding& binding, int device) {
+/// A variant with nodes of its own that the runtime is known to update correctly for this binding, free or the exec's
+/// own: one that was patched before, so that the others keep what they have; of several the one with the fewest nodes
+/// to be set. Under the lock.
+Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Binding& binding) {
+  Template& of = *exec.of;
   Candidate best;
+  std::vector<std::uint32_t> differing;
   for (const auto& held : of.variants) {
     Variant& variant = *held;
-    if (variant.owner != nullptr || variant.device != device || variant.graph == nullptr || variant.ring != nullptr ||
-        !variant.keep)
+    const bool reachable = variant.owner == nullptr || variant.owner == &exec;
+    if (!reachable || variant.device != exec.device || variant.graph == nullptr || variant.ring != nullptr ||
+        !variant.keep || variant.unsure || variant.broken)
       continue;
-    const bool better =
-        best.variant == nullptr || (variant.patches != 0) > (best.variant->patches != 0) ||
-        ((variant.patches != 0) == (best.variant->patches != 0) && variant.last_used < best.variant->last_used);
-    if (!better || !variant.launches.complete()) continue;
-    std::size_t differing = 0;
+    if (best.variant != nullptr && best.variant->patches != 0 && variant.patches == 0) continue;
+    if (outlived_memory(of, variant) || !variant.launches.complete()) continue;
+    // No more than would be better than what is there.
+    const bool more_than_best = best.variant == nullptr || (variant.patches != 0) != (best.variant->patches != 0);
+    const std::size_t most = more_than_best ? of.operations.size() : best.differing.size();
+    differing.clear();
     bool exact = true;
-    for (const Operation& operation : of.operations) {
-      if (!differs(operation, variant.baked, binding)) continue;
-      exact = patch_is_exact(operation.signature);
-      if (!exact) break;
-      ++differing;
+    for (std::uint32_t i = 0; i < of.operations.size() && exact && differing.size() <= most; ++i) {
+      if (!differs(of.operations[i], variant.baked, binding)) continue;
+      exact = patch_is_exact(of.operations[i].signature);
+      differing.push_back(i);
     }
-    if (!exact) continue;
-    if (variant.patches + differing > settings_.patch_budget) {
+    if (!exact || differing.size() > most) continue;
+    if (variant.patches + differing.size() > settings_.patch_budget) {
       if (variant.patches == 0) continue;  // the budget is less than one binding needs
       variant.keep = false;
       ++of.statistics.replaced;
       continue;
     }
-    best = {&variant, differing};
+    best.variant = &variant;
+    best.differing = differing;
   }
   return best;
 }
 
+/// Whether there is an exec that later bindings may be patched into, or will be when it is free. Under the lock.
+bool Variants::has_base(const Template& of, int device) noexcept {
+  return std::any_of(of.variants.begin(), of.variants.end(), [device](const auto& variant) {
+    return variant->device == device && variant->keep && variant->graph != nullptr && variant->ring == nullptr &&
+           !variant->unsure && !variant->broken;
+  });
+}
+
 /// Under the lock. *candidate: what is to be patched.
-Way Variants::decide(Template& of, const Binding& binding, int device, Candidate* candidate) {
+Way Variants::decide(const VirtualExec& exec, const Binding& binding, Candidate* candidate) {
+  Template& of = *exec.of;
   const BindingHistory::Noted noted = of.history.note(binding);
   ++of.statistics.bindings;
   CostModel::Question question;
   question.strategy = settings_.strategy;
   question.is_volatile = noted.is_volatile;
   question.seen = noted.seen;
-  question.nodes = of.node_count;
+  question.exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
   question.budget = settings_.patch_budget;
   question.spent_ns = of.spent_ns;
   question.last = of.last_way;
+  question.passed_over = of.passed_over;
   for (const auto& variant : of.variants) question.kept += variant->ring == nullptr && variant->keep ? 1 : 0;
   *candidate = {};
-  if (of.may_patch && (settings_.strategy == Strategy::kAuto || settings_.strategy == Strategy::kPatch))
-    *candidate = find_patchable(of, binding, device);
+  const bool may_patch =
+      of.may_patch && (settings_.strategy == Strategy::kAuto || settings_.strategy == Strategy::kPatch);
+  if (may_patch) *candidate = find_patchable(exec, binding);
   question.patchable = candidate->variant != nullptr;
-  question.differing = candidate->differing;
+  question.differing = candidate->differing.size();
+  question.base = !may_patch || has_base(of, exec.device);
   const Way way = costs().choose(question);
   if (way == Way::kPatch && noted.seen)
-    of.spent_ns += costs().patch_ns(of.node_count, candidate->differing, settings_.patch_budget);
+    of.spent_ns += costs().patch_ns(question.exec_ns, question.differing, settings_.patch_budget);
   else if (way != Way::kPatch)
     of.spent_ns = 0;
+  of.passed_over = question.patchable && way != Way::kPatch ? of.passed_over + 1 : 0;
   of.last_way = way;
   return way;
 }
 
-/// Sets the nodes that differ. The variant is owned. False: half patched, of no use any more.
-bool Variants::patch(Template& of, const Binding& binding, Variant& variant) {
+/// Sets the nodes that differ. The variant is owned. False: half patched, of no use any more; one that nobody launches
+/// is gone.
+bool Variants::patch(Template& of, const Binding& binding, const Candidate& candidate) {
+  Variant& variant = *candidate.variant;
   const SavedDevice scope;
   scope.set(variant.device);
   std::uint32_t patched = 0;
@@ -266,27 +291,32 @@ bool Variants::patch(Template& of, const Binding& binding, Variant& variant) {
   bool ok = true;
   const LastErrorScope last_error;
   const CostTimer timer;
-  for (std::size_t i = 0; i < of.operations.size() && ok; ++i) {
+  for (const std::uint32_t i : candidate.differing) {
     const Operation& operation = of.operations[i];
-    if (!differs(operation, variant.baked, binding)) continue;
-    const auto differing = [&](const Operation& other) { return differs(other, variant.baked, binding); };
-    if (seeded_defect(Seeded::kPatchShort) &&
-        std::none_of(of.operations.data() + i + 1, of.operations.data() + of.operations.size(), differing))
-      break;
+    if (seeded_defect(Seeded::kPatchShort) && i == candidate.differing.back()) break;
     ok = patch_exec(operation, binding, variant.exec, variant.nodes[i]) == hipSuccess;
     ++patched;
     memory += argument_memory(operation);
+    if (!ok) break;
   }
   if (ok) timer.stop(Cost::kPatchNode, patched);
+  // What nothing else can be made for goes on with what it had, so far as the runtime gives it back.
+  for (std::uint32_t done = 0; !ok && candidate.served && done < patched; ++done) {
+    const std::uint32_t i = candidate.differing[done];
+    static_cast<void>(patch_exec(of.operations[i], variant.baked, variant.exec, variant.nodes[i]));
+  }
   std::unique_ptr<Variant> broken;
   const std::scoped_lock guard(lock_);
   variant.patches += patched;
   of.statistics.patched_nodes += patched;
   hold(variant, memory);
-  if (ok)
-    variant.baked = binding;
-  else
-    broken = remove(of, &variant);
+  if (ok) {
+    for (const std::uint32_t i : candidate.differing) copy_payload(of.operations[i], binding, &variant.baked);
+  } else {
+    variant.broken = true;
+    variant.keep = false;
+    if (!candidate.served) broken = remove(of, &variant);
+  }
   return ok;
 }
 
@@ -307,7 +337,7 @@ hipError_t Variants::build(Template& of, const Binding& binding, int device, std
     const CostTimer timer;
     result = build_graph(of.operations, binding, &variant->graph, &variant->nodes);
     if (result != hipSuccess) return result;
-    timer.stop(Cost::kBuildNode, of.node_count);
+    timer.stop(Cost::kBuildNode, of.node_count, &of.exec_costs);
   }
   const SavedDevice scope;
   scope.set(device);
@@ -318,7 +348,7 @@ hipError_t Variants::build(Template& of, const Binding& binding, int device, std
     variant->exec = nullptr;
     return result;
   }
-  timer.stop(Cost::kInstantiateNode, of.node_count);
+  timer.stop(Cost::kInstantiateNode, of.node_count, &of.exec_costs);
   variant->device = device;
   variant->baked = binding;
   *made = std::move(variant);
@@ -347,18 +377,19 @@ hipError_t Variants::obtain_unstaged(VirtualExec& exec, const Binding& binding, 
       ++of.statistics.instantiates_avoided;
       return hipSuccess;
     }
-    served->way = decide(of, binding, exec.device, &candidate);
+    served->way = decide(exec, binding, &candidate);
     if (served->way == Way::kPatch) {
+      candidate.served = candidate.variant->owner == &exec;
       candidate.variant->owner = &exec;
       candidate.variant->last_used = ++clock_;
     }
   }
+  const double exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
   log_debug("graph %llu, %zu operations: a new binding is served by %s (an exec costs %.0f ns, %zu nodes patched %.0f)",
-            static_cast<unsigned long long>(of.number), of.node_count, way_name(served->way),
-            costs().exec_ns(of.node_count), candidate.differing,
-            costs().patch_ns(of.node_count, candidate.differing, settings_.patch_budget));
+            static_cast<unsigned long long>(of.number), of.node_count, way_name(served->way), exec_ns,
+            candidate.differing.size(), costs().patch_ns(exec_ns, candidate.differing.size(), settings_.patch_budget));
   if (served->way == Way::kPatch) {
-    if (patch(of, binding, *candidate.variant)) {
+    if (patch(of, binding, candidate)) {
       served->variant = candidate.variant;
       return hipSuccess;
     }

@@ -42,7 +42,7 @@ struct GraphSettings {
   std::size_t most_recording_bytes = 64 * kMiB;                      ///< host memory of all recordings
   std::size_t most_variants = 8;                                     ///< of one template
   std::size_t most_variant_bytes = 512 * kMiB;                       ///< device memory of all variants, a device
-  std::uint32_t patch_budget = 1000;                                 ///< patches of one exec before it is replaced
+  std::uint32_t patch_budget = 100'000;                              ///< patches of one exec before it is replaced
   bool track_operands = false;                                       ///< for a report: which operands moved
   Verify verify;                                                     ///< matches that also take the real path
   std::chrono::nanoseconds ring_timeout = std::chrono::seconds(30);  ///< longest wait for a free slot set
@@ -104,12 +104,14 @@ class Variants {
   };
   struct Candidate {
     Variant* variant = nullptr;
-    std::size_t differing = 0;
+    std::vector<std::uint32_t> differing;  ///< the operations to be set
+    bool served = false;                   ///< it was the exec's own before
   };
   hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant);
-  Way decide(Template& of, const Binding& binding, int device, Candidate* candidate);
-  Candidate find_patchable(Template& of, const Binding& binding, int device);
-  bool patch(Template& of, const Binding& binding, Variant& variant);
+  Way decide(const VirtualExec& exec, const Binding& binding, Candidate* candidate);
+  Candidate find_patchable(const VirtualExec& exec, const Binding& binding);
+  bool patch(Template& of, const Binding& binding, const Candidate& candidate);
+  static bool has_base(const Template& of, int device) noexcept;
   Variant* oldest_free(const std::vector<Variant*>& among, int device);
   void hold(Variant& variant, std::size_t bytes);
 

@@ -19,7 +19,7 @@ void set_costs(CostModel& model, int exec = 1000, int patch = 100) {
 /// A template of 100 nodes with all its first execs, half of whose nodes differ.
 CostModel::Question question() {
   CostModel::Question question;
-  question.nodes = 100;
+  question.exec_ns = 100'000;
   question.differing = 50;
   question.patchable = true;
   question.budget = 100'000;
@@ -41,13 +41,29 @@ TEST(CostModel, built_in_until_measured_then_averaged) {
   EXPECT_DOUBLE_EQ(900, model.ns(Cost::kPatchNode));  // one eighth of the way
   model.observe(Cost::kPatchNode, nanoseconds(5), 0);
   EXPECT_DOUBLE_EQ(900, model.ns(Cost::kPatchNode));
+  model.observe(Cost::kPatchNode, nanoseconds(100), 1);
+  EXPECT_DOUBLE_EQ(500, model.ns(Cost::kPatchNode));  // half of it: lower
+}
+
+TEST(CostModel, what_an_exec_of_the_graph_took_counts_before_what_nodes_take) {
+  CostModel model;
+  set_costs(model, 5000);  // of a graph of one node
+  ExecCosts of_graph;
+  EXPECT_DOUBLE_EQ(model.exec_ns(100), model.exec_ns(100, &of_graph));
+  of_graph.observe(Cost::kInstantiateNode, nanoseconds(8000));
+  of_graph.observe(Cost::kPatchNode, nanoseconds(77));
+  EXPECT_DOUBLE_EQ(8000, model.exec_ns(100, &of_graph));
+  of_graph.observe(Cost::kInstantiateNode, nanoseconds(16000));
+  EXPECT_DOUBLE_EQ(9000, model.exec_ns(100, &of_graph));
+  of_graph.observe(Cost::kInstantiateNode, nanoseconds(5000));
+  EXPECT_DOUBLE_EQ(7000, model.exec_ns(100, &of_graph));
 }
 
 TEST(CostModel, a_patch_also_uses_up_its_exec) {
   CostModel model;
   set_costs(model);
   EXPECT_DOUBLE_EQ(100'000, model.exec_ns(100));
-  EXPECT_DOUBLE_EQ(10 * (100 + 100'000 / 1000.0), model.patch_ns(100, 10, 1000));
+  EXPECT_DOUBLE_EQ(10 * (100 + 100'000 / 1000.0), model.patch_ns(model.exec_ns(100), 10, 1000));
 }
 
 TEST(CostModel, the_first_bindings_get_an_exec_each) {
@@ -81,19 +97,31 @@ TEST(CostModel, rule_30_volatile_words_never_get_an_exec_of_their_own) {
   EXPECT_EQ(Way::kRecord, model.choose(asked));
 }
 
-TEST(CostModel, bindings_that_come_back_get_an_exec_once_patching_has_cost_one) {
+TEST(CostModel, where_no_exec_is_left_to_be_patched_later_one_is_kept_for_that) {
+  CostModel model;
+  set_costs(model);
+  auto asked = question();
+  asked.patchable = false;
+  asked.is_volatile = true;
+  asked.base = false;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  asked.strategy = Strategy::kRecord;
+  EXPECT_EQ(Way::kRecord, model.choose(asked));
+}
+
+TEST(CostModel, bindings_that_come_back_get_an_exec_once_patching_has_cost_a_quarter_of_one) {
   CostModel model;
   set_costs(model);
   auto asked = question();
   asked.seen = true;
   asked.last = Way::kPatch;
-  const double patch = model.patch_ns(asked.nodes, asked.differing, asked.budget);
+  const double patch = model.patch_ns(asked.exec_ns, asked.differing, asked.budget);
   int patches = 0;
   while (model.choose(asked) == Way::kPatch) {
     asked.spent_ns += patch;
     ASSERT_LT(++patches, 100);
   }
-  EXPECT_EQ(static_cast<int>(model.exec_ns(asked.nodes) / patch), patches);
+  EXPECT_EQ(static_cast<int>(asked.exec_ns / 4 / patch), patches);
 }
 
 TEST(CostModel, hysteresis_keeps_the_way_while_costs_are_close) {
@@ -108,6 +136,18 @@ TEST(CostModel, hysteresis_keeps_the_way_while_costs_are_close) {
   asked.differing = 70;
   asked.last = Way::kVariant;
   EXPECT_EQ(Way::kPatch, model.choose(asked));  // a third is
+}
+
+TEST(CostModel, patching_is_tried_again_now_and_then) {
+  CostModel model;
+  set_costs(model, 1000, 1'000'000);
+  auto asked = question();
+  asked.is_volatile = true;
+  EXPECT_EQ(Way::kRecord, model.choose(asked));
+  asked.passed_over = CostModel::kPatchAgainAfter;
+  EXPECT_EQ(Way::kPatch, model.choose(asked));
+  asked.patchable = false;
+  EXPECT_EQ(Way::kRecord, model.choose(asked));
 }
 
 TEST(CostModel, a_strategy_is_obeyed) {
