@@ -1,6 +1,7 @@
 // recapture.cpp: what a step costs that captures its graph again: by instantiating and destroying an exec each step,
 // and by updating one. Of a graph of so many kernels, none, 1 % or all have an argument that moves to an address never
-// used before. CPU time of the calling thread; the step's work is waited for outside of it.
+// used before, or, "in turn", to the other of two. CPU time of the calling thread; the step's work is waited for
+// outside of it.
 //
 // "operation" is the time a captured call takes, "allocations" how often the thread asked for host memory meanwhile.
 #include <string>
@@ -34,14 +35,17 @@ class Steps {
     bench::check(hipMalloc(&memory_, kBytes));
   }
 
+  enum class Moves { kOn, kInTurn };
+
   /// One size of graph with so many kernels that move each step.
-  void measure(int kernels, int moved, bool update) {
+  void measure(int kernels, int moved, bool update, Moves moves = Moves::kOn) {
+    const int first_place = ++place_;
     const int steps = std::max(kWarmUp + 12, std::min(100, 20000 / kernels));
     std::vector<double> whole, per_operation;
     std::size_t allocations = 0, step_allocations = 0;
     hipGraphExec_t exec = nullptr;
     for (int step = 0; step < steps; ++step) {
-      if (moved > 0) ++place_;
+      if (moved > 0) place_ = moves == Moves::kOn || place_ == first_place ? place_ + 1 : first_place;
       const std::size_t before = t_allocations;
       const double started = bench::thread_ns();
       bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
@@ -77,8 +81,8 @@ class Steps {
     }
     if (exec != nullptr) bench::check(hipGraphExecDestroy(exec));
     const int counted = steps - kWarmUp;
-    const std::string name =
-        std::to_string(kernels) + (update ? " updated, " : " remade, ") + std::to_string(moved) + " moved";
+    const std::string name = std::to_string(kernels) + (update ? " updated, " : " remade, ") + std::to_string(moved) +
+                             " moved" + (moves == Moves::kInTurn ? " in turn" : "");
     bench::print((name + ": step").c_str(), bench::median(whole) / 1000, "us");
     bench::print((name + ": operation").c_str(), bench::median(per_operation), "ns");
     bench::print((name + ": allocations an operation").c_str(), double(allocations) / counted / kernels, "1");
@@ -113,6 +117,7 @@ int main(int argc, char** argv) {
       steps.measure(kernels, 0, update);
       if (kernels >= 100) steps.measure(kernels, kernels / 100, update);
       steps.measure(kernels, kernels, update);
+      steps.measure(kernels, kernels, update, Steps::Moves::kInTurn);
     }
   }
   return 0;

@@ -104,16 +104,15 @@ def sizes(results):
 
 
 def ways(results):
-    """The benchmark `ways`: "N nodes, M moved: way"."""
+    """The benchmark `ways`: figures "N kernels, M differ, new, 4 KiB: step", each with the ways."""
     series = {}
     for benchmark in results.get('benchmarks', []):
         for figure, values in benchmark['figures'].items() if benchmark['name'] == 'ways' else ():
-            case, way = figure.split(': ')
-            moved = re.search(r'(\d+) moved', case)
-            if moved and int(moved.group(1)) > 0:
-                series.setdefault(way, []).append((int(moved.group(1)), of_figure(values, 'library')))
+            differing = re.fullmatch(r'100 kernels, (\d+) differ, new, 4 KiB: step', figure)
+            for way, of_way in values['ways'].items() if differing else ():
+                series.setdefault(way, []).append((int(differing.group(1)), of_way['median']))
     if series:
-        yield 'ways', chart('A step by the way its moved operands are served', 'operands moved', 'us a step', series)
+        yield 'ways', chart('A step of 100 kernels by the way its binding is served', 'kernels that differ', 'us a step', series)
 
 
 def main(results, folder):

@@ -33,6 +33,13 @@ def steps(results):
 def benchmark(results):
     print(f'## {results["name"]}\n\n{results["about"][0].upper()}{results["about"][1:]}.\n')
     rows = []
+    figures = results['figures']
+    if all('ways' in values for values in figures.values()):
+        names = list(next(iter(figures.values()))['ways'])
+        table(['figure', *names, 'best', 'chosen / best'],
+              [[figure, *(number(values['ways'][way]['median']) for way in names), values['best'], f'{values["ratio"]:.3f}']
+               for figure, values in figures.items()])
+        return
     for figure, values in results['figures'].items():
         if 'value' in values:
             rows.append([figure, number(values['value']), values['unit']])

@@ -8,6 +8,8 @@ LIST is the JSON file that meson writes of all benchmarks (tests/bench/meson.bui
   counts   a HIP program on the CPU runtime: how often it calls what the runtime is asked to do, for each call of `per` in
            the native run, by the runtime's journal; what was staged, by the library's report
   alone    a program that measures by itself; its figures are taken as they are
+  ways     a HIP program run under the library with the variables of each of `ways` in turn; each figure gets median and
+           spread by way, which of those in `forced` is best, and the ratio of the first way, the chosen one, to that
 `against`: the first of the two runs is one under the library too, with these variables, in the place of a native run.
 A benchmark may say how many `runs` it needs, and with --quick `quick_runs`, and take `arguments` or `quick_arguments`.
 --json: one JSON object a benchmark, one a line. --quick: few runs. What is being run is said on stderr.
@@ -22,8 +24,8 @@ import time
 
 import runs
 
-RUNS = {'pair': 9, 'command': 201, 'counts': 1, 'alone': 1}
-QUICK_RUNS = {'pair': 3, 'command': 21, 'counts': 1, 'alone': 1}
+RUNS = {'pair': 9, 'command': 201, 'counts': 1, 'alone': 1, 'ways': 5}
+QUICK_RUNS = {'pair': 3, 'command': 21, 'counts': 1, 'alone': 1, 'ways': 1}
 
 
 def progress(text):
@@ -47,8 +49,8 @@ def wall_time_ms(command, preload, variables):
     return elapsed_ms
 
 
-def run_program(benchmark, preload, counted, variables='library_environment'):
-    environment = dict(benchmark.get('environment', {}))
+def run_program(benchmark, preload, counted, variables='library_environment', more=None):
+    environment = dict(benchmark.get('environment', {}), **(more or {}))
     if preload:
         environment.update(benchmark.get(variables, {}))
     done = runs.run(benchmark['command'], runtime=benchmark.get('runtime'), preload=preload, environment=environment,
@@ -58,13 +60,13 @@ def run_program(benchmark, preload, counted, variables='library_environment'):
     return done
 
 
-def figures_of(benchmark, preload, variables='library_environment'):
-    """One run: {figure: (unit, value)}."""
+def figures_of(benchmark, preload, variables='library_environment', more=None):
+    """One run: {figure: (unit, value)}. more: environment variables."""
     if benchmark['kind'] == 'command':
         return {'wall time': ('ms', wall_time_ms(benchmark['command'], preload, benchmark.get(variables, {})))}
     if benchmark['kind'] == 'counts':
         return counts_of(benchmark, preload)
-    lines = run_program(benchmark, preload, False, variables).stdout.decode().splitlines()
+    lines = run_program(benchmark, preload, False, variables, more).stdout.decode().splitlines()
     figures = [json.loads(line) for line in lines if line.startswith('{')]
     return {figure['figure']: (figure['unit'], figure['value']) for figure in figures}
 
@@ -82,8 +84,26 @@ def spread(values):
     return {'median': statistics.median(values), 'lowest': min(values), 'highest': max(values)}
 
 
+def measure_ways(benchmark, library, count):
+    found = {way: [] for way in benchmark['ways']}
+    for number in range(count):
+        for way, variables in benchmark['ways'].items():
+            progress(f'{benchmark["name"]} {number + 1}/{count} {way} ...')
+            found[way].append(figures_of(benchmark, (library,), more=variables))
+    chosen = next(iter(found))
+    figures = {}
+    for figure, (unit, _) in found[chosen][0].items():
+        ways = {way: spread([run[figure][1] for run in of_way]) for way, of_way in found.items()}
+        best = min(benchmark['forced'], key=lambda way: ways[way]['median'])
+        figures[figure] = {'unit': unit, 'ways': ways, 'chosen': chosen, 'best': best,
+                           'ratio': ways[chosen]['median'] / ways[best]['median']}
+    return figures
+
+
 def measure(benchmark, library, count):
     name = benchmark['name']
+    if benchmark['kind'] == 'ways':
+        return measure_ways(benchmark, library, count)
     if benchmark['kind'] == 'alone':
         progress(f'{name} ...')
         return {figure: {'unit': unit, 'value': value} for figure, (unit, value) in figures_of(benchmark, ()).items()}
@@ -105,7 +125,10 @@ def measure(benchmark, library, count):
 
 def show(name, figures):
     for figure, values in figures.items():
-        if 'value' in values:
+        if 'ways' in values:
+            by_way = ' '.join(f'{way} {of_way["median"]:.1f}' for way, of_way in values['ways'].items())
+            print(f'{name:<14} {figure:<44} {values["ratio"]:>7.3f} of {values["best"]:<8} {values["unit"]}: {by_way}')
+        elif 'value' in values:
             print(f'{name:<14} {figure:<44} {values["value"]:>12.3f} {values["unit"]}')
         else:
             ratio = '' if values['ratio'] is None else f'{values["ratio"]:.3f}'
