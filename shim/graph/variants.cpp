@@ -206,20 +206,25 @@ Variant* Variants::take_free(Template& of, const Binding& binding, int device, c
 /// own: one that was patched before, so that the others keep what they have; of several the one with the fewest nodes
 /// to be set. Under the lock.
 Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Binding& binding) {
+  Candidate best = find_patchable(exec, binding, true);
+  return best.variant != nullptr ? best : find_patchable(exec, binding, false);
+}
+
+/// The same among those that were patched before, or were not.
+Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Binding& binding, bool patched) {
   Template& of = *exec.of;
   Candidate best;
   std::vector<std::uint32_t> differing;
   for (const auto& held : of.variants) {
     Variant& variant = *held;
+    if ((variant.patches != 0) != patched) continue;
     const bool reachable = variant.owner == nullptr || variant.owner == &exec;
     if (!reachable || variant.device != exec.device || variant.graph == nullptr || variant.ring != nullptr ||
         !variant.keep || variant.unsure || variant.broken)
       continue;
-    if (best.variant != nullptr && best.variant->patches != 0 && variant.patches == 0) continue;
     if (outlived_memory(of, variant) || !variant.launches.complete()) continue;
     // No more than would be better than what is there.
-    const bool more_than_best = best.variant == nullptr || (variant.patches != 0) != (best.variant->patches != 0);
-    const std::size_t most = more_than_best ? of.operations.size() : best.differing.size();
+    const std::size_t most = best.variant == nullptr ? of.operations.size() : best.differing.size();
     differing.clear();
     bool exact = true;
     for (std::uint32_t i = 0; i < of.operations.size() && exact && differing.size() <= most; ++i) {

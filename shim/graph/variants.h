@@ -110,6 +110,7 @@ class Variants {
   hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant);
   Way decide(const VirtualExec& exec, const Binding& binding, Candidate* candidate);
   Candidate find_patchable(const VirtualExec& exec, const Binding& binding);
+  Candidate find_patchable(const VirtualExec& exec, const Binding& binding, bool patched);
   bool patch(Template& of, const Binding& binding, const Candidate& candidate);
   static bool has_base(const Template& of, int device) noexcept;
   Variant* oldest_free(const std::vector<Variant*>& among, int device);
