@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""compile_test.py CONFIG CASE [--full]: one test of compile permits with real processes; --list: their names. CONFIG (made by
-Meson): paths. --full: storms of 64 modules, some of several hundred MB. Exit code 77: skipped, the last line says why. Each
-case has a table of permits of its own."""
+"""compile_test.py CONFIG CASE [--full]: one test of compile permits with real processes; --list: their names. CONFIG
+(made by Meson): paths. --full: storms of 64 modules, some of several hundred MB. Exit code 77: skipped, the last line
+says why. Each case has a table of permits of its own."""
 import json
 import os
 import pathlib
@@ -346,8 +346,8 @@ def jobserver_names_of_nothing_are_ignored():
     for auth in ('97,98', '0,1', '-2,-2', f'fifo:{HERE}/none', f'fifo:{HERE}/file', 'fifo:', '3', ''):
         variables = environment(max=4)
         variables['MAKEFLAGS'] = f' -j2 --jobserver-auth={auth}'
-        subprocess.run(['sh', '-c', at_once(3, 'burn', 10)], env=variables, stdin=subprocess.DEVNULL, check=True, timeout=60,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(['sh', '-c', at_once(3, 'burn', 10)], env=variables, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, check=True, timeout=60)
     check((HERE / 'file').read_text() == 'xx' and seen()['granted'] == 24, seen())
 
 
@@ -371,10 +371,10 @@ def jobserver_without_a_byte_one_runs():
 def holders_of_the_jobs_own_and_of_a_byte(fifo, *last, **keys):
     """Under one shell: a compilation that stays, and one that has taken the byte; the second one's number."""
     words = ' '.join(str(word) for word in last)
-    shell = fifo.start('sh', '-c', f'{CONFIG["tool"]} pid {HERE}/first await {HERE}/end & '
-                       f'while ! test -e {HERE}/first; do sleep 0.02; done; {CONFIG["tool"]} pid {HERE}/second {words} & '
-                       f'while ! test -e {HERE}/third; do sleep 0.02; done; {CONFIG["tool"]} burn 10; touch {HERE}/end; wait',
-                       max=4, wait='60min', **keys)
+    tool = CONFIG['tool']
+    script = (f'await_file() {{ while ! test -e {HERE}/$1; do sleep 0.02; done; }}; {tool} pid {HERE}/first await {HERE}/end & '
+              f'await_file first; {tool} pid {HERE}/second {words} & await_file third; {tool} burn 10; touch {HERE}/end; wait')
+    shell = fifo.start('sh', '-c', script, max=4, wait='60min', **keys)
     wait_for((HERE / 'second').exists, 'the second')
     return shell
 
@@ -415,7 +415,8 @@ def rule_34_a_holder_that_execs_gives_its_byte_back():
 def rule_35_children_that_wait_for_each_other_go_on_without_a_byte():
     fifo = Fifo(b'', 1)
     driver = HERE / 'clang-driver'
-    driver.write_text(f'#!/bin/sh\n{CONFIG["tool"]} await {HERE}/b &\nsleep 0.3\n{CONFIG["tool"]} touch {HERE}/b &\nwait\n')
+    tool = CONFIG['tool']
+    driver.write_text(f'#!/bin/sh\n{tool} await {HERE}/b &\nsleep 0.3\n{tool} touch {HERE}/b &\nwait\n')
     driver.chmod(0o755)
     finish(fifo.start(driver, 'x', max=4, wait='500ms'))
 
@@ -532,9 +533,11 @@ def a_long_wait_is_said_once_in_ten_seconds():
     holder = start(CONFIG['tool'], 'burn', 200000, max=1, wait='10min')
     wait_for(lambda: not no_table() and seen()['in_flight'] == 1, 'a holder')
     waiter = subprocess.Popen([CONFIG['pool'], CONFIG['fake_compiler'], 'call', '4', 'LLVMRunPasses', 'burn'],
-                              env=environment(max=1, wait='10min'), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                              env=environment(max=1, wait='10min'), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True)
     line = waiter.stderr.readline()
-    check(line.startswith('graphpool: warning: compile: waiting for 1') and '1 compilations run, which is the limit' in line, line)
+    check(line.startswith('graphpool: warning: compile: waiting for 1'), line)
+    check('1 compilations run, which is the limit' in line, line)
     holder.kill()
     holder.communicate()
     check(waiter.stderr.read() == '' and waiter.wait() == 0, 'the others that waited said nothing')
@@ -570,7 +573,8 @@ def rule_33_outermost_calls_take_permits():
         check(native > 2, native)
         most, counts = pool('call', 4, function, 'burn', max=2)
         check(most == 2 and counts['permits'] == 4 and counts['peak_in_flight'] == 2, most, counts)
-        check(any(size['class'].startswith(kind) for size in counts['sizes']) and counts['least_headroom_bytes'] > 0, counts)
+        check(any(size['class'].startswith(kind) for size in counts['sizes']), counts)
+        check(counts['least_headroom_bytes'] > 0, counts)
         check_free()
 
 
@@ -595,7 +599,8 @@ def rule_33_threads_that_a_holder_starts_ride():
 @case
 def rule_33_a_call_in_a_compiler_process_is_part_of_it():
     shutil.copy(CONFIG['pool'], HERE / 'clang-threads')
-    finish(start(HERE / 'clang-threads', CONFIG['fake_compiler'], 'call', 2, 'LLVMRunPasses', 'burn', max=1, wait='10min'))
+    words = CONFIG['fake_compiler'], 'call', 2, 'LLVMRunPasses', 'burn'
+    finish(start(HERE / 'clang-threads', *words, max=1, wait='10min'))
     check(seen()['granted'] == 1, seen())
 
 
@@ -684,7 +689,8 @@ class MemoryGroup:
         return False
 
     def over(self, processes):
-        if self.folder or sum(self.resident(process.pid) for process in processes if process.poll() is None) <= self.limit_bytes:
+        running = [process.pid for process in processes if process.poll() is None]
+        if self.folder or sum(self.resident(process) for process in running) <= self.limit_bytes:
             return False
         for process in processes:
             if process.poll() is None:
@@ -821,13 +827,14 @@ def storm_of_threads():
     started = time.monotonic()
     permits = (FULL_THREAD_STORM if FULL else THREAD_STORM)[3]
     code, kib, permitted, said = llvm_storm('permitted', 'storm', limit_kib, max=permits)
-    check(code == 0 and all(': compile: waiting for ' in line for line in said.splitlines()), 'with the library', code, said)
+    check(code == 0, 'under the library it failed', code, said)
+    check(all(': compile: waiting for ' in line for line in said.splitlines()), said)
     check(permitted == serial, 'objects differ from those of a serial build')
     counts = json.loads((HERE / 'report.json').read_text())['compile']
     check(counts['permits'] == len(serial) and 3 <= counts['peak_in_flight'] <= permits and counts['waited'], counts)
-    print(f'{len(serial)} modules: {alone_kib >> 10} MiB one by one, {all_kib >> 10} MiB all at once, limit {limit_kib >> 10} MiB: '
-          f'ended with {kib >> 10} MiB after {time.monotonic() - started:.1f} s, peak in flight {counts["peak_in_flight"]}, '
-          f'sizes {counts["sizes"]}')
+    print(f'{len(serial)} modules: {alone_kib >> 10} MiB one by one, {all_kib >> 10} MiB all at once, limit '
+          f'{limit_kib >> 10} MiB: ended with {kib >> 10} MiB after {time.monotonic() - started:.1f} s, '
+          f'peak in flight {counts["peak_in_flight"]}, sizes {counts["sizes"]}')
 
 
 def main(arguments):

@@ -1,7 +1,7 @@
 """cases.py: a suite of cases, each a function and a test of its own.
 
-SUITE CONFIG CASE runs one; SUITE --list prints their names. CONFIG (made by Meson) is a JSON object. Exit code 77: skipped,
-the last line says why.
+SUITE CONFIG CASE runs one; SUITE --list prints their names. CONFIG (made by Meson) is a JSON object. Exit code 77:
+skipped, the last line says why.
 """
 import json
 
