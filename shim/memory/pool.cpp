@@ -38,6 +38,17 @@ hipError_t call_fresh(const AllocationRequest& request, void** ptr) noexcept {
   return call_native(request, ptr);
 }
 
+constexpr int kGraphsFree = 60000000;  ///< the first version whose captures take frees
+
+/// Whether the runtime refuses a free in the order of this stream because the stream captures. One whose capture was
+/// invalidated may stay so after its end.
+bool refuses_captured_free(hipStream_t stream) noexcept {
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  if (!PrivateCalls::worked(next().hipStreamIsCapturing(stream, &status))) return false;
+  return status == hipStreamCaptureStatusInvalidated ||
+         (status == hipStreamCaptureStatusActive && runtime_version() < kGraphsFree);
+}
+
 bool later(const Block* a, const Block* b) noexcept { return a->address() > b->address(); }
 
 /// Puts a block at a place of a heap.
@@ -584,6 +595,10 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
     }
   }
   if (named.block == nullptr) return next().hipFreeAsync(ptr, stream);
+  if (vmm && refuses_captured_free(stream)) {
+    back_to_live(named);
+    return next().hipFreeAsync(never_address(), stream);
+  }
   Fence* fence = keepable ? work_.make_stream_fence(named.device, stream) : nullptr;
   if (fence != nullptr || vmm) {
     keep(named, BlockState::kPending, fence);

@@ -326,7 +326,7 @@ std::string Machine::do_list(const Step& step) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     hipGraphNodeType type{};
     const hipError_t asked = hipGraphNodeGetType(nodes[i], &type);
-    text += asked == hipSuccess ? std::to_string(static_cast<int>(type)) + '.' : '!' + code(asked);
+    text += (asked == hipSuccess ? std::to_string(static_cast<int>(type)) : '!' + code(asked)) + '.';
   }
   std::size_t edges = 0;
   result = hipGraphGetEdges(of.handle, nullptr, nullptr, &edges);
