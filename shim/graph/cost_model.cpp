@@ -25,7 +25,11 @@ constexpr std::uint64_t kAverageOver = 8, kAverageOverLower = 2;
 /// Of what an exec costs, spent on patches for bindings that came back, before one of them gets an exec.
 constexpr double kSpentBeforeExec = 0.25;
 
+/// What is more than so many times what was known is an accident: the thread was interrupted.
+constexpr std::uint64_t kMostTimes = 4;
+
 std::uint64_t averaged(std::uint64_t before, std::uint64_t now) noexcept {
+  if (before != 0) now = std::min(now, kMostTimes * before);
   const std::uint64_t over = now < before ? kAverageOverLower : kAverageOver;
   return before - before / over + now / over;
 }
@@ -50,7 +54,8 @@ void CostModel::observe(Cost cost, std::chrono::nanoseconds took, std::size_t op
   std::atomic<std::uint64_t>& kept = ps_[index(cost)];
   // Two threads may lose one measurement to each other.
   const std::uint64_t before = kept.load(std::memory_order_relaxed);
-  kept.store(measured(cost) ? averaged(before, each) : each, std::memory_order_relaxed);
+  const auto most = static_cast<std::uint64_t>(kMostTimes * kBuiltIn[index(cost)].ns * 1000);
+  kept.store(measured(cost) ? averaged(before, each) : std::min(each, most), std::memory_order_relaxed);
   counts_[index(cost)].store(1, std::memory_order_relaxed);
 }
 

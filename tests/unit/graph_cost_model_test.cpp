@@ -45,6 +45,17 @@ TEST(CostModel, built_in_until_measured_then_averaged) {
   EXPECT_DOUBLE_EQ(500, model.ns(Cost::kPatchNode));  // half of it: lower
 }
 
+TEST(CostModel, one_interruption_changes_little) {
+  CostModel model;
+  model.observe(Cost::kPatchNode, std::chrono::seconds(1), 1);  // the first one
+  EXPECT_LE(model.ns(Cost::kPatchNode), 4000);
+  model.observe(Cost::kPatchNode, nanoseconds(100), 1);
+  model.observe(Cost::kPatchNode, nanoseconds(100), 1);
+  const double before = model.ns(Cost::kPatchNode);
+  model.observe(Cost::kPatchNode, std::chrono::seconds(1), 1);
+  EXPECT_LE(model.ns(Cost::kPatchNode), 1.5 * before);
+}
+
 TEST(CostModel, what_an_exec_of_the_graph_took_counts_before_what_nodes_take) {
   CostModel model;
   set_costs(model, 5000);  // of a graph of one node
