@@ -535,8 +535,13 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
   return session->record(key, event, forward);
 }
 
-hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward) {
-  if (!captures_open()) return forward();
+hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_only) {
+  if (!captures_open()) return forward_only();
+  const auto forward = [&] {
+    const hipError_t result = forward_only();
+    if (result != hipSuccess) note_capture_doubt();  // two captures that meet are both invalidated
+    return result;
+  };
   const StreamKey key = stream_key(stream);
   auto session = open_captures().find(key);
   if (session == nullptr) {

@@ -101,6 +101,34 @@ TEST(Exactness, a_forked_stream_destroyed_before_it_is_joined_is_not_joined) {
   OK(hipEventDestroy(join));
 }
 
+TEST(Exactness, rule_08_captures_that_meet_are_both_invalidated) {
+  const Stream s, t;
+  const Buffer a, b;
+  hipEvent_t event;
+  OK(hipEventCreate(&event));
+  for (int i = 0; i < 5; ++i) {
+    hipGraph_t first = nullptr, second = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    OK(kernels().mix(s, a.get(), kCount, i));
+    OK(hipEventRecord(event, s));
+    OK(hipStreamBeginCapture(t, hipStreamCaptureModeRelaxed));
+    OK(kernels().mix(t, b.get(), kCount, i));
+    const bool meet = i == 3;
+    if (meet) {
+      EXPECT_EQ(hipErrorStreamCaptureMerge, hipStreamWaitEvent(t, event, 0));
+    }
+    const hipError_t expected = meet ? hipErrorStreamCaptureInvalidated : hipSuccess;
+    EXPECT_EQ(expected, kernels().mix(s, a.get(), kCount, 10 + i)) << "step " << i;
+    EXPECT_EQ(expected, kernels().mix(t, b.get(), kCount, 10 + i)) << "step " << i;
+    EXPECT_EQ(expected, hipStreamEndCapture(s, &first)) << "step " << i;
+    EXPECT_EQ(expected, hipStreamEndCapture(t, &second)) << "step " << i;
+    if (meet) continue;
+    OK(hipGraphDestroy(first));
+    OK(hipGraphDestroy(second));
+  }
+  OK(hipEventDestroy(event));
+}
+
 /// The types of the nodes that the next operation of a capture would come behind, in the runtime's order.
 std::vector<int> coming_behind(hipStream_t stream) {
   hipStreamCaptureStatus status{};
