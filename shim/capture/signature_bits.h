@@ -12,7 +12,7 @@
 namespace graphpool {
 
 inline constexpr std::uint32_t kZeroSize = 0x100, kSameOperands = 0x200;
-inline constexpr std::uint32_t kPitched = 0x400;  ///< of a copy: by a pitch too small for it
+inline constexpr std::uint32_t kPitched = 0x400;          ///< of a copy: by a pitch too small for it
 inline constexpr std::uint32_t kPackedArguments = 0x800;  ///< a kernel's arguments came as one buffer (`extra`)
 
 inline std::uint32_t zero_size(std::size_t bytes) noexcept { return bytes == 0 ? kZeroSize : 0; }

@@ -2,9 +2,9 @@
 //
 // A virtual exec needs a variant with its binding baked in: obtain() takes a free one that has it; else the cost model
 // (cost_model.h) says whether a free one or the exec's own is patched, where the runtime is known to update the
-// differing nodes correctly (patch_table.h) and it does not run, or another is made, to keep or for this use only. A variant is free when its holder is gone and its
-// last launch is known to be complete (rule 20); until then another is made. What serves a binding exists when obtain()
-// returns success, so a launch only selects (rule 15).
+// differing nodes correctly (patch_table.h) and it does not run, or another is made, to keep or for this use only. A
+// variant is free when its holder is gone and its last launch is known to be complete (rule 20); until then another is
+// made. What serves a binding exists when obtain() returns success, so a launch only selects (rule 15).
 //
 // Bounded: so many variants a template, so many bytes of device memory a device; the least recently used free ones go
 // first. They go only in calls of the program that make or free something themselves (evict(), reclaim()), and never
