@@ -2,8 +2,8 @@
 //
 // toml++ 3.3 is guarded against what it cannot bear: text without end (kLongestTextBytes), keys nested so deep that its
 // recursive destructors run out of stack (kMostDots a line, TOML_MAX_NESTED_VALUES), and other than ASCII where it asks
-// whether that is white space (U+00A1 to U+0499 is undefined behaviour then): outside strings and comments, where it
-// would be an error in any case, and after a backslash in multi-line strings.
+// whether that is white space (for some it is undefined behaviour then): outside strings and comments, where it would
+// be an error in any case, and after a backslash in multi-line strings.
 #include "policy/parse.h"
 
 #define TOML_HEADER_ONLY 1
@@ -140,6 +140,10 @@ std::optional<Obstacle> obstacle(std::string_view text) {
     } else if (c == '#') {
       closing = "\n";
     } else if (c == '"' || c == '\'') {
+      // What follows would be taken for a string here, and for more of a number or word by toml++.
+      constexpr std::string_view kBeforeString = " \t\n=[,{.";
+      if (i > 0 && kBeforeString.find(text[i - 1]) == std::string_view::npos)
+        return Obstacle{at, "not TOML: a quotation mark in the middle of a word"};
       for (std::string_view opening : {"\"\"\"", "'''", "\"", "'"}) {
         if (!text.substr(i).starts_with(opening)) continue;
         closing = opening;

@@ -11,6 +11,8 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "shim/lock_rank.h"
 #include "shim/memory/stream_work.h"
@@ -59,7 +61,8 @@ class OwnerLock {
     mutex_.lock();
     if (owner_ == nullptr) return;
     wanted_.store(true);
-    static_cast<void>(barrier_in_all_threads());
+    // Refused only where a filter of system calls came later: a store is seen by all long before the thread runs again.
+    if (!barrier_in_all_threads()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     while (inside_.load(std::memory_order_acquire)) sched_yield();
   }
 

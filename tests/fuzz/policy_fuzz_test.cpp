@@ -27,6 +27,8 @@ const std::vector<std::string>& seeds() {
       "0\xcf\xa6"
       "5ffer",  // reached its "unreachable"
       "0a = \"\"\"\\\n\xc3\xa9\"\"\"\n",
+      "1[2GRA\"OOL_BA\xef\xb8\xbf"  // took it for more of the number
+      "CK",
       "0\xef\xbb\xbf[pool]\r\nlarge = 1\r\n",
       "1[{size = '1MiB..64MiB', stage = 'always', role = 'out', full = true}, {slots = 0}]",
       "1 \n [\n {order = '0..7'} ]",

@@ -11,7 +11,7 @@ extern "C" __global__ void scale(float* x, float factor, float offset, int n) {
 }
 extern "C" __global__ void combine(float* out, const float* a, const float* b, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) out[i] = 0.5f * a[i] + 0.25f * b[n - 1 - i] + 0.125f * out[i];
+  if (i < n) out[i] = 0.5f * a[i] + 0.25f * b[i] + 0.125f * out[i];
 }
 )";
 
