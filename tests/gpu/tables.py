@@ -43,7 +43,7 @@ def benchmark(results):
     for figure, values in results['figures'].items():
         if 'value' in values:
             rows.append([figure, number(values['value']), values['unit']])
-        elif 'allocations' not in figure:
+        elif not figure.endswith(': operation') and 'allocations' not in figure:
             ratio = '' if values['ratio'] is None else f'{values["ratio"]:.3f}'
             rows.append([figure, number(values['native']['median']), number(values['library']['median']), values['unit'], ratio])
     if rows:
