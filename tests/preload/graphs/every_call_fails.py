@@ -16,7 +16,7 @@ import sys
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--code", default="999", help="what the failing call returns")
-arguments.add_argument("--every", type=int, default=1, help="fail only every n-th call")
+arguments.add_argument("--every", type=int, default=1, help="under the library fail only every n-th call")
 arguments.add_argument("--allow", action="append", default=[], help="an error that only the library has a reason for")
 arguments.add_argument("host")
 arguments.add_argument("library")
@@ -35,14 +35,14 @@ def run(environment):
     return done, done.stdout.splitlines(), calls
 
 
-def each_failed(environment):
+def each_failed(environment, every):
     n = 1
     while True:
         done, lines, calls = run({**environment, "CPUHIP_FAIL": f"*:{n}:{options.code}"})
         if len(calls) < n:
             return
         yield n, done, lines, calls
-        n += options.every
+        n += every
         if n > 5000:
             sys.exit("the host never ran to its end")
 
@@ -65,12 +65,12 @@ assert done.returncode == 0 and [line for line in lines if not line.startswith("
     [line for line in expected if not line.startswith("held: ")], (done.stdout, done.stderr, native.stdout)
 
 errors = set(options.allow)
-for _, done, lines, _ in each_failed({}):
+for _, done, lines, _ in each_failed({}, 1):
     errors.update(line for line in lines if is_error(line))
 
 bad = 0
 count = 0
-for n, done, lines, calls in each_failed({"LD_PRELOAD": options.library}):
+for n, done, lines, calls in each_failed({"LD_PRELOAD": options.library}, options.every):
     count += 1
     failed = calls[n - 1][0]
     wrong = [line for line in lines if not line.startswith("held: ") and line not in expected and line not in errors]
