@@ -5,12 +5,6 @@
 
 namespace {
 
-constexpr char kSource[] = R"(
-extern "C" __global__ void touch(float* out, int n) {
-  if (n < 0) out[0] = 1;
-}
-)";
-
 /// Few calls a batch, so that no queue of the device fills up.
 template <typename Call>
 double cpu_ns_per_call(Call&& call) {
@@ -28,12 +22,12 @@ double cpu_ns_per_call(Call&& call) {
 }  // namespace
 
 int main() {
-  const hipFunction_t function = bench::compile(kSource, "touch");
+  const hipFunction_t function = bench::compile_touch();
   hipStream_t stream = nullptr;
   float* memory = nullptr;
   bench::check(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
   bench::check(hipMalloc(reinterpret_cast<void**>(&memory), 4096));
-  bench::print("launch", cpu_ns_per_call([&] { bench::launch(function, stream, memory, 1); }), "ns");
+  bench::print("launch", cpu_ns_per_call([&] { bench::launch(function, stream, memory, memory, 1); }), "ns");
   bench::print("query", cpu_ns_per_call([&] { static_cast<void>(hipStreamQuery(stream)); }), "ns");
   bench::print("malloc + free, 4 KiB", cpu_ns_per_call([] {
                  void* pointer = nullptr;
@@ -43,7 +37,7 @@ int main() {
                "ns");
   for (const int nodes : {1, 20}) {
     const hipGraphExec_t exec = bench::captured(stream, [&] {
-      for (int i = 0; i < nodes; ++i) bench::launch(function, stream, memory, 1);
+      for (int i = 0; i < nodes; ++i) bench::launch(function, stream, memory, memory, 1);
     });
     bench::print(nodes == 1 ? "launch of a graph of 1 node" : "launch of a graph of 20 nodes",
                  cpu_ns_per_call([&] { bench::check(hipGraphLaunch(exec, stream)); }), "ns");

@@ -22,15 +22,9 @@ extern "C" void* malloc(std::size_t bytes) {
 
 namespace {
 
-constexpr char kSource[] = R"(
-extern "C" __global__ void touch(float* out, const float* in, int n) {
-  if (n < 0) out[0] = in[0];
-}
-)";
-
 class Steps {
  public:
-  Steps() : function_(bench::compile(kSource, "touch")) {
+  Steps() : function_(bench::compile_touch()) {
     bench::check(hipStreamCreate(&stream_));
     bench::check(hipMalloc(&memory_, kBytes));
   }

@@ -7,12 +7,6 @@
 
 namespace {
 
-constexpr char kSource[] = R"(
-extern "C" __global__ void touch(float* out, const float* in, int n) {
-  if (n < 0) out[0] = in[0];
-}
-)";
-
 /// The median over batches of so many calls, waited for at the end of each.
 template <typename Call>
 double us_per_call(hipStream_t stream, std::size_t bytes, Call&& call) {
@@ -33,7 +27,7 @@ double us_per_call(hipStream_t stream, std::size_t bytes, Call&& call) {
 
 int main(int argc, char** argv) {
   const std::size_t most = (argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1024) << 20;
-  const hipFunction_t function = bench::compile(kSource, "touch");
+  const hipFunction_t function = bench::compile_touch();
   hipStream_t stream = nullptr;
   float* out = nullptr;
   bench::check(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));

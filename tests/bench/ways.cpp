@@ -11,15 +11,9 @@
 
 namespace {
 
-constexpr char kSource[] = R"(
-extern "C" __global__ void touch(float* out, const float* in, int n) {
-  if (n < 0) out[0] = in[0];
-}
-)";
-
 class Steps {
  public:
-  explicit Steps(int steps) : steps_(steps), function_(bench::compile(kSource, "touch")) {
+  explicit Steps(int steps) : steps_(steps), function_(bench::compile_touch()) {
     bench::check(hipStreamCreate(&stream_));
     bench::check(hipMalloc(reinterpret_cast<void**>(&out_), kOutBytes));
   }
