@@ -117,6 +117,8 @@ bool Machine::ready(const std::vector<Access>& accesses, const Clock& clock, Obs
 void Machine::apply(const Accesses& accesses, const Stamp& stamp) {
   for (const Access& access : accesses) {
     Buffer& target = buffers_[static_cast<std::size_t>(access.buffer)];
+    // A kernel over no elements touches nothing, but its arguments must be memory when it runs.
+    if (access.parts == 0) target.parts[access.first].reads.push_back(stamp);
     for (std::int64_t i = access.first; i < access.first + access.parts; ++i) {
       Buffer::Part& part = target.parts[i];
       if (!access.write) {
