@@ -36,17 +36,19 @@ struct MemAllocNodeParams {
   void* pointer;
 };
 
+struct MemcpyNodeParams {
+  int flags;
+  int reserved[3];
+  hipMemcpy3DParms copy;
+};
+
 struct NodeParams {
   int type;
   int reserved0[3];
   union {
     long long reserved1[29];
     hipKernelNodeParams kernel;
-    struct {
-      int flags;
-      int reserved[3];
-      hipMemcpy3DParms copy;
-    } memcpy;
+    MemcpyNodeParams memcpy;
     hipMemsetParams memset;
     hipHostNodeParams host;
     hipGraph_t graph;

@@ -39,7 +39,7 @@ class RtcCall {
   bool refused() const { return refused_; }
 
  private:
-  void* frame_ = nullptr;
+  [[maybe_unused]] void* frame_ = nullptr;
   bool refused_ = false;
 };
 
