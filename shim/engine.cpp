@@ -50,8 +50,6 @@ void name_keys_without_effect(const Policy& policy) {
   const auto no_effect = [](bool said, const char* key) {
     if (said) log_warn("policy: %s has no effect in this version", key);
   };
-  no_effect(policy.graph.collectives, "graph.collectives");
-  no_effect(policy.graph.malloc_in_capture, "graph.malloc_in_capture");
   no_effect(policy.graph.stage == Stage::kAuto, "stage = \"auto\" (it means never)");
 }
 
@@ -68,6 +66,7 @@ void configure_pool(const Policy& policy) {
   settings.deferred_free = policy.pool.free == FreeMode::kDeferred;
   settings.chunk_bytes = policy.pool.chunk.bytes;
   settings.preallocate_bytes = policy.pool.preallocate.bytes;
+  settings.serve_captures = policy.graph.malloc_in_capture;
   if (settings.enabled && !runtime_owns_memory()) {
     settings.enabled = false;
     log_warn("hipMalloc is another library's, not the HIP runtime's: memory is left to it");

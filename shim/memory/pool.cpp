@@ -139,6 +139,12 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
       return hipSuccess;
     }
   }
+  if (decision.pool && capturing && settings_.serve_captures && request.function == AllocationFunction::kMalloc) {
+    if (Block* block = take_ready(key, decision)) {
+      *ptr = block->pointer();
+      return hipSuccess;
+    }
+  }
   key.backing = BlockBacking::kClassic;
   const hipError_t error = retry_after_trim(
       request.device, [&] { return decision.pool ? call_fresh(request, ptr) : call_native(request, ptr); });
@@ -238,6 +244,20 @@ Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipSt
     if (parked.block != nullptr) return load_chunk(parked, decision) ? block : nullptr;
     if (block != nullptr || !pending || collected || !collect_pending(key)) return block;
   }
+}
+
+/// A kept block of the key that can be handed out without a call of the runtime, live again; null if there is none.
+Block* Pool::take_ready(const PoolKey& key, const Decision& decision) noexcept {
+  std::lock_guard guard(lock_);
+  const auto found = lists_.find(key);
+  if (found == lists_.end() || found->second->heap.empty()) return nullptr;
+  const Block* const first = found->second->heap.front().block;
+  if (first->chunk != nullptr && !first->chunk->resident()) return nullptr;
+  Block* const block = take_locked(*found->second, nullptr);
+  if (block == nullptr) return nullptr;
+  hand_out(block, decision);
+  ++counters_.reused;
+  return block;
 }
 
 /// Takes the block with the lowest address that may be used at once out of the list.

@@ -50,6 +50,7 @@ struct PoolSettings {
   bool deferred_free = false;
   std::size_t chunk_bytes = 64 * kMiB;
   std::size_t preallocate_bytes = 0;  ///< VMM chunks made per device at its first allocation with VMM backing
+  bool serve_captures = false;        ///< kept memory serves a hipMalloc while a capture is open
   /// Told of memory that is about to go back to the runtime, without a lock of ours; no bytes: nobody knows how much.
   void (*leaving)(const void* address, std::size_t bytes) noexcept = nullptr;
 };
@@ -257,6 +258,7 @@ class Pool {
   Device& device_of(int device) noexcept { return devices_[static_cast<std::size_t>(device)]; }
 
   Block* take_kept(const PoolKey& key, const Decision& decision, const hipStream_t* stream);
+  Block* take_ready(const PoolKey& key, const Decision& decision) noexcept;
   Block* take_locked(FreeList& list, const hipStream_t* stream) noexcept;
   bool collect_pending(const PoolKey& key);
   bool collect_pending(int device);

@@ -106,7 +106,7 @@ def random_settings(number, rely_on_order=False):
     if pick.random() < 0.35:
         size = pick.choice(['>=0', '1KiB..2KiB', '<=1KiB'])
         library['GRAPHPOOL_BUFFERS'] = f'[{{size = "{size}", stage = "always"}}]'
-        key('GRAPH_SLOTS', 0.7, 1, 2, 3, 8)
+        key('GRAPH_SLOTS', 0.7, *RING_SIZES)
         key('GRAPH_RING_TIMEOUT', 1, '200ms', '200ms', '1s')
         features += STAGED_FEATURES
     if library.get('GRAPHPOOL_POOL_FREE') != 'deferred' and pick.random() < 0.5:
@@ -118,18 +118,21 @@ def random_settings(number, rely_on_order=False):
     return Settings(runtime, library, sorted(set(features)))
 
 
+RING_SIZES = (1, 2, 3, 8)
 STAGED = '[{size = ">=0", stage = "always"}]'
 # A rule says that the graph writes the whole buffer, and slots are memory the program does not have.
 STAGED_FEATURES = ['whole_buffers', 'no_mem_info']
 
 
-def every_way(settings):
-    """The settings with each way forced. They share the program, so its features are those of a staged one."""
+def every_way(settings, number):
+    """The settings of a batch with each way forced. They share the program, so its features are those of a staged one."""
     features = sorted(set(settings.features + STAGED_FEATURES))
     for way in ('variant', 'patch', 'record', 'stage'):
         library = {key: value for key, value in settings.library.items() if key != 'GRAPHPOOL_BUFFERS'}
         if way == 'stage':
             library['GRAPHPOOL_BUFFERS'] = STAGED
+            library['GRAPHPOOL_GRAPH_SLOTS'] = str(random.Random(f'slots {number}').choice(RING_SIZES))
+            library.setdefault('GRAPHPOOL_GRAPH_RING_TIMEOUT', '200ms')
         else:
             library['GRAPHPOOL_GRAPH_STRATEGY'] = way
         yield Settings(settings.runtime, library, features)
@@ -312,7 +315,7 @@ def run_batches(runner, options):
         settings = random_settings(first, options.rely_on_order)
         count = min(options.batch, options.first + options.programs - first)
         arguments = ['--programs', str(first), str(count)]
-        variations = list(every_way(settings)) if options.ways == 'all' else [settings]
+        variations = list(every_way(settings, first)) if options.ways == 'all' else [settings]
         native = runner.run(variations[0], arguments, False)
         done += count
         if 'ended with' in native:
@@ -352,7 +355,7 @@ def replay(runner, path, verbose):
 
 NEEDED = [f'way {way}' for way in ('same', 'variant', 'patch', 'stage', 'record')] + [
     f'mismatch {position}' for position in ('first', 'middle', 'last', 'shorter', 'longer')] + [
-    f'ring {size}' for size in (1, 2, 3, 8)]
+    f'ring {size}' for size in RING_SIZES]
 
 
 def main():

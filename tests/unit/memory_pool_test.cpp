@@ -345,6 +345,43 @@ TEST_F(PoolTest, rule_17_InACaptureMallocAndFreeAreTheRuntimes) {
   EXPECT_EQ(get(100), std::min(kept, fresh)) << "what was allocated in a capture is kept when freed after it";
 }
 
+TEST_F(PoolTest, rule_08_KeptMemoryServesAMallocInACaptureWhereThePolicySaysSo) {
+  settings.serve_captures = true;
+  configure();
+  char* kept = get(100);
+  drop(kept);
+  capture_opened();
+  ++fake.hip->captures;
+  const int before = count("hipMalloc");
+  EXPECT_EQ(get(100), kept);
+  EXPECT_EQ(count("hipMalloc"), before);
+  EXPECT_FALSE(fake.hip->capture_invalidated);
+  void* out = nullptr;
+  EXPECT_EQ(malloc(&out, 100), hipErrorStreamCaptureUnsupported) << "none is kept any more";
+  EXPECT_TRUE(fake.hip->capture_invalidated);
+  capture_closed();
+  fake.hip->captures = 0;
+}
+
+TEST_F(PoolTest, rule_08_MemoryThatHadToBeMappedAgainServesNoMallocInACapture) {
+  settings.serve_captures = true;
+  settings.limit_bytes = 4096;
+  settings.chunk_bytes = 2 * kMiB;
+  use_vmm();
+  configure();
+  char* kept = get(100);
+  drop(kept);
+  ASSERT_TRUE(pool.release_all(0));
+  const int before = count("hipMemMap");
+  capture_opened();
+  ++fake.hip->captures;
+  void* out = nullptr;
+  EXPECT_EQ(malloc(&out, 100), hipErrorStreamCaptureUnsupported);
+  EXPECT_EQ(count("hipMemMap"), before);
+  capture_closed();
+  fake.hip->captures = 0;
+}
+
 // --- deferred ---
 
 TEST_F(PoolTest, DeferredFreesWaitForNothing) {

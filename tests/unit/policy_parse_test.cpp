@@ -96,7 +96,6 @@ std::vector<KeyCase> key_cases() {
        "an integer", kFlags},
       {"graph", "unknown", "'trust'", [](const Policy& p) { return p.graph.unknown == Unknown::kTrust; }, "'on'",
        "bad value \"on\"", "off, trust"},
-      {"graph", "collectives", "true", [](const Policy& p) { return p.graph.collectives; }, "{}", "a table", kFlags},
       {"graph", "verify", "'first:3'",
        [](const Policy& p) {
          return p.graph.verify == (Verify{Verify::Mode::kFirst, 3});

@@ -431,6 +431,45 @@ TEST(Rules, rule_08_hipmalloc_and_hipfree_in_a_capture_answer_as_the_runtime_doe
   OK(hipFree(kept));
 }
 
+TEST(Rules, rule_08_memory_kept_serves_a_hipmalloc_in_a_capture_where_the_policy_says_so) {
+  const char* const wanted = std::getenv("GRAPHPOOL_GRAPH_MALLOC_IN_CAPTURE");
+  const bool serves = under_library() && wanted != nullptr && std::strcmp(wanted, "true") == 0;
+  constexpr std::size_t kBytes = 12288;  // of no other test
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 3; ++i) {
+    int* kept = nullptr;
+    OK(hipMalloc(reinterpret_cast<void**>(&kept), kBytes));
+    OK(hipFree(kept));
+    int* made = nullptr;
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
+    OK(kernels().mix(s, buffer.get(), kCount, i));
+    const hipError_t result = hipMalloc(reinterpret_cast<void**>(&made), kBytes);
+    EXPECT_EQ(serves ? hipSuccess : hipErrorStreamCaptureUnsupported, result);
+    if (!serves) {
+      EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(s, &graph));
+      static_cast<void>(hipGetLastError());
+      continue;
+    }
+    EXPECT_EQ(kept, made);
+    OK(hipMemsetAsync(made, 0, kBytes, s));
+    OK(kernels().mix(s, made, kCount, i));
+    OK(kernels().join(s, buffer.get(), made, kCount));
+    OK(hipStreamEndCapture(s, &graph));
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    value = joined(mixed(value, i), mixed(0, i));
+    EXPECT_EQ(value, buffer.value());
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    OK(hipFree(made));
+  }
+}
+
 TEST(Rules, rule_10_the_threads_own_stream_is_no_shared_stream) {
   const Buffer mine, theirs;
   const auto run = [](const Buffer& buffer, int constant) {
