@@ -201,11 +201,13 @@ bool Graphs::recordings_over_limit() const noexcept {
 
 /// Too many recordings, or too large: the least recently used ones that nobody refers to go. Under lock_.
 void Graphs::trim_templates(Variants::Retired* retired) {
+  const auto launching = [](const auto& variant) { return variant->under_way.load(std::memory_order_acquire) != 0; };
   while ((templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes) &&
          walks_ == 0) {
     auto oldest = templates_.end();
     for (auto at = templates_.begin(); at != templates_.end(); ++at)
-      if ((*at)->users == 0 && (oldest == templates_.end() || (*at)->last_used < (*oldest)->last_used)) oldest = at;
+      if ((*at)->users == 0 && std::none_of((*at)->variants.begin(), (*at)->variants.end(), launching) &&
+          (oldest == templates_.end() || (*at)->last_used < (*oldest)->last_used)) oldest = at;
     if (oldest == templates_.end()) return;
     Template& of = **oldest;
     tree_.remove(of.end);
@@ -437,6 +439,8 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         count_launch(exec);
         launched = exec.variant;
         real = launched->exec;
+        ++exec.launching;
+        launched->under_way.store(launched->under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         if (!std::exchange(launched->launched, true)) first = exec.of;
       } else if (!in_capture) {
         hipError_t result = hipSuccess;
@@ -460,17 +464,42 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
       on_device = !stop_waiting(exec);
     }
   }
-  // It has a number once it is enqueued: a wait of another thread before that says nothing of it.
-  const auto enqueued = [&](hipError_t result) {
+  // The runtime may call back or wait, so the exec is not locked. What the launch does may be the sign for another
+  // thread to destroy or update the exec: it and the variant stay until the launch is noted.
+  hipError_t result;
+  if (first == nullptr) {
+    result = native(real);
+  } else {
+    const CostTimer timer;
+    result = native(real);
+    if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count, &first->exec_costs);
+  }
+  note_launched(exec, *launched, key, handle);
+  return result;
+}
+
+/// It has a number once it is enqueued: a wait of another thread before that says nothing of it.
+void Graphs::note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream) {
+  bool last = false;
+  {
     const std::scoped_lock guard(exec.lock);
-    launched->launches.add(key, handle, exec.device, next_launch());
-    return result;
-  };
-  if (first == nullptr) return enqueued(native(real));
-  const CostTimer timer;
-  const hipError_t result = native(real);
-  if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count, &first->exec_costs);
-  return enqueued(result);
+    launched.launches.add(key, stream, exec.device, next_launch());
+    launched.under_way.store(launched.under_way.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    last = --exec.launching == 0 && exec.destroyed;
+    if (&launched != exec.variant) [[unlikely]] {
+      // The exec was given another one meanwhile.
+      const std::scoped_lock templates(lock_);
+      disown(launched);
+    }
+  }
+  if (last) [[unlikely]]
+    release(std::unique_ptr<VirtualExec>(&exec), nullptr);
+}
+
+/// A variant that its exec does not use any more is free, unless a launch of it is under way, at whose end it is. Under
+/// lock_ and the exec's.
+void Graphs::disown(Variant& variant) noexcept {
+  if (variant.under_way.load(std::memory_order_acquire) == 0) variant.owner = nullptr;
 }
 
 void Graphs::count_launch(VirtualExec& exec) noexcept {
@@ -580,30 +609,47 @@ hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, 
     // Not launched since the last change: it stays behind what came before that.
     if (auto launched = old->launches.copy()) exec.before = std::move(launched);
     exec.variant = served.variant;
+    const std::scoped_lock templates(lock_);
+    disown(*old);
   }
-  const std::scoped_lock guard(lock_);
-  old->owner = nullptr;
   return hipSuccess;
 }
 
 hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   if (!execs_.owns(handle)) return next().hipGraphExecDestroy(handle);
-  const std::unique_ptr<VirtualExec> exec(execs_.find(handle));
+  std::unique_ptr<VirtualExec> exec(execs_.find(handle));
   if (exec == nullptr) return hipErrorInvalidValue;
   execs_.remove(handle);
-  if (exec->of == nullptr) return hipSuccess;  // tainted: its own exec goes with it
-  if (exec->variant != nullptr) exec->variant->launches.seal();
+  {
+    const std::scoped_lock guard(exec->lock);
+    exec->destroyed = true;
+    if (exec->launching != 0) {
+      static_cast<void>(exec.release());  // it goes with the launch
+      return hipSuccess;
+    }
+    if (exec->of != nullptr && exec->variant != nullptr) exec->variant->launches.seal();
+  }
   if (recordings_over_limit()) known_.end_builds("too many recordings");
   Variants::Retired retired;
+  release(std::move(exec), &retired);
+  return hipSuccess;
+}
+
+/// The exec goes; its variant is free. With `retired`, so does what is too much: not in a launch (rule 15).
+void Graphs::release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired) {
+  if (exec->of == nullptr) return;  // tainted: its own exec goes with it
   const std::scoped_lock guard(lock_);
   --exec->of->users;
   if (exec->variant != nullptr) {
     exec->variant->owner = nullptr;
-    if (exec->variant->unsure || exec->variant->broken) retired.push_back(variants_.remove(*exec->of, exec->variant));
+    if (exec->variant->unsure || exec->variant->broken) {
+      exec->variant->keep = false;
+      if (retired != nullptr) retired->push_back(variants_.remove(*exec->of, exec->variant));
+    }
   }
-  variants_.evict(*exec->of, &retired);
-  trim_templates(&retired);
-  return hipSuccess;
+  if (retired == nullptr) return;
+  variants_.evict(*exec->of, retired);
+  trim_templates(retired);
 }
 
 hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
@@ -653,7 +699,7 @@ hipError_t Graphs::taint(VirtualExec& exec) {
   if (own == nullptr)
     own = variants_.remove(*exec.of, exec.variant);
   else if (exec.variant != nullptr)
-    exec.variant->owner = nullptr;
+    disown(*exec.variant);
   exec.own = std::move(own);
   exec.variant = exec.own.get();
   --exec.of->users;

@@ -137,6 +137,9 @@ class Graphs {
   bool launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
                      bool waited, hipError_t* result);
   static void count_launch(VirtualExec& exec) noexcept;
+  void note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream);
+  static void disown(Variant& variant) noexcept;
+  void release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired);
   hipError_t leave_ring(VirtualExec& exec);
   bool stop_waiting(VirtualExec& exec);
   void trim_templates(Variants::Retired* retired);

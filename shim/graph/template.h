@@ -33,6 +33,7 @@ struct Variant {
   int device = 0;                      ///< current when it was instantiated (rule 14)
   const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it
   LaunchMarks launches;
+  std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
   std::unique_ptr<SlotRing> ring;  ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
   std::uint32_t patches = 0;
   std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made
@@ -48,6 +49,9 @@ struct Variant {
   Variant(const Variant&) = delete;
   Variant& operator=(const Variant&) = delete;
   ~Variant();  ///< destroys exec and graph: never under a lock
+
+  /// Whether all its launches are known to be complete (rule 20).
+  bool idle() noexcept { return under_way.load(std::memory_order_acquire) == 0 && launches.complete(); }
 };
 
 class Template {

@@ -110,7 +110,7 @@ Variant* Variants::oldest_free(const std::vector<Variant*>& among, int device) {
   Variant* oldest = nullptr;
   for (Variant* const variant : among)
     if (variant->owner == nullptr && (device < 0 || variant->device == device) &&
-        (oldest == nullptr || variant->last_used < oldest->last_used) && variant->launches.complete())
+        (oldest == nullptr || variant->last_used < oldest->last_used) && variant->idle())
       oldest = variant;
   return oldest;
 }
@@ -122,7 +122,7 @@ void Variants::evict(Template& of, Retired* retired) {
   };
   for (std::size_t i = 0; i < of.variants.size();) {
     Variant* const variant = of.variants[i].get();
-    if (!variant->keep && variant->owner == nullptr && variant->launches.complete())
+    if (!variant->keep && variant->owner == nullptr && variant->idle())
       retired->push_back(remove(of, variant));
     else
       ++i;
@@ -194,7 +194,7 @@ Variant* Variants::take_free(Template& of, const Binding& binding, int device, c
     if (variant->owner != nullptr || variant->device != device || variant->ring != nullptr || variant->unsure ||
         variant->broken || (!equal(variant->baked, binding) && !seeded_defect(Seeded::kBindingIgnored)))
       continue;
-    if (!variant->launches.complete()) continue;
+    if (!variant->idle()) continue;
     variant->owner = owner;
     variant->last_used = ++clock_;
     return variant.get();
@@ -222,7 +222,7 @@ Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Bind
     if (!reachable || variant.device != exec.device || variant.graph == nullptr || variant.ring != nullptr ||
         !variant.keep || variant.unsure || variant.broken)
       continue;
-    if (outlived_memory(of, variant) || !variant.launches.complete()) continue;
+    if (outlived_memory(of, variant) || !variant.idle()) continue;
     // No more than would be better than what is there.
     const std::size_t most = best.variant == nullptr ? of.operations.size() : best.differing.size();
     differing.clear();
@@ -430,7 +430,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, Va
   {
     const std::scoped_lock guard(lock_);
     for (const auto& held : of.variants) {
-      const bool usable = held->owner == &exec || (held->owner == nullptr && held->launches.complete());
+      const bool usable = held->owner == &exec || (held->owner == nullptr && held->idle());
       if (held->ring == nullptr || !usable || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
       chosen = held.get();
       chosen->owner = &exec;

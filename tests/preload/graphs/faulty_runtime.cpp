@@ -2,6 +2,8 @@
 //   FAULT=argument:N   from the Nth kernel launch on, one into a capture has 1000 added to its third argument
 //   FAULT=copy:N       the Nth time a copy node of an exec is given other ends, it is set to leave out the first bytes
 //   FAULT=wait:N       before the Nth launch of a graph is enqueued another thread of the program waits for its stream
+//   FAULT=late:N       from the Nth launch of a graph on, one returns late where FAULT_GATE has the address of a
+//                      std::atomic<int> that is 0: it becomes 1 once the launch is enqueued, and is waited for to be 2
 #include <dlfcn.h>
 #include <hip/hip_runtime_api.h>
 
@@ -60,6 +62,15 @@ __attribute__((visibility("default"))) hipError_t hipGraphExecMemcpyNodeSetParam
 __attribute__((visibility("default"))) hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream) {
   static const auto real = next<decltype(&hipGraphLaunch)>("hipGraphLaunch");
   static std::atomic<long> calls{0};
+  const char* const gate_address = std::getenv("FAULT_GATE");
+  static std::atomic<long> late_calls{0};
+  if (strikes("late", late_calls, true) && gate_address != nullptr) {
+    auto& gate = *reinterpret_cast<std::atomic<int>*>(std::strtoull(gate_address, nullptr, 16));
+    const hipError_t result = real(exec, stream);
+    if (int open = 0; gate.compare_exchange_strong(open, 1))
+      while (gate != 2) std::this_thread::yield();
+    return result;
+  }
   if (strikes("wait", calls, false)) {
     const auto wait = reinterpret_cast<decltype(&hipStreamSynchronize)>(dlsym(RTLD_DEFAULT, "hipStreamSynchronize"));
     std::thread([&] { static_cast<void>(wait(stream)); }).join();

@@ -1,6 +1,9 @@
 // `verify`: what is served from recordings is also taken the real way, and differences are said once. Faults come from
 // faulty_runtime.cpp, which stands behind the library; what the library says goes to GRAPHPOOL_LOG_FILE.
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <thread>
 
 #include "captures.h"
 
@@ -198,6 +201,92 @@ TEST(VerifyStaging, rule_29_kernels_of_a_module_with_variables_run_once) {
     });
     EXPECT_EQ(i + 1, buffer.value());
   }
+}
+
+// What a launch does is another thread's sign that it is enqueued, whether the call has returned or not.
+class LateReturn : public testing::Test {
+ protected:
+  LateReturn() {
+    char address[32];
+    std::snprintf(address, sizeof address, "%llx", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&gate_)));
+    setenv("FAULT_GATE", address, 1);
+    EXPECT_EQ(hipSuccess, hipHostMalloc(reinterpret_cast<void**>(&flag_), sizeof(int), 0));
+    *flag_ = 0;
+  }
+  ~LateReturn() override {
+    unsetenv("FAULT_GATE");
+    EXPECT_EQ(hipSuccess, hipHostFree(flag_));
+  }
+
+  hipGraph_t spinning(int constant) {
+    return capture(stream_, [&] {
+      OK(kernels().spin(stream_, flag_));
+      OK(kernels().mix(stream_, buffer_.get(), kCount, constant));
+    });
+  }
+  hipGraphExec_t instantiated(hipGraph_t graph) {
+    hipGraphExec_t exec = nullptr;
+    EXPECT_EQ(hipSuccess, hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+    return exec;
+  }
+  /// Launches in a thread of its own whose call has not returned when this does.
+  std::thread launched(hipGraphExec_t exec) {
+    gate_ = 0;
+    std::thread launching([this, exec] { EXPECT_EQ(hipSuccess, hipGraphLaunch(exec, stream_)); });
+    while (gate_ == 0) std::this_thread::yield();
+    return launching;
+  }
+  void finish(std::thread* launching) {
+    gate_ = 2;
+    launching->join();
+    *static_cast<volatile int*>(flag_) = 1;
+    EXPECT_EQ(hipSuccess, hipStreamSynchronize(stream_));
+    *flag_ = 0;
+  }
+
+  const Stream stream_;
+  const Buffer buffer_;
+  int* flag_ = nullptr;
+  std::atomic<int> gate_{2};
+};
+
+TEST_F(LateReturn, rule_20_an_exec_is_destroyed_before_its_launch_has_returned) {
+  int value = 0;
+  for (int i = 0; i < 6; ++i) {
+    const hipGraphExec_t first = instantiated(spinning(2 * i));
+    std::thread launching = launched(first);
+    OK(hipGraphExecDestroy(first));
+    // Another binding while the launch still runs.
+    const hipGraphExec_t other = instantiated(spinning(2 * i + 1));
+    OK(hipGraphLaunch(other, stream_));
+    finish(&launching);
+    OK(hipGraphExecDestroy(other));
+    value = mixed(mixed(value, 2 * i), 2 * i + 1);
+    EXPECT_EQ(value, buffer_.value()) << "round " << i;
+  }
+}
+
+TEST_F(LateReturn, rule_20_an_exec_is_updated_before_its_launch_has_returned) {
+  int value = 0;
+  const hipGraphExec_t exec = instantiated(spinning(100));
+  for (int i = 0; i < 6; ++i) {
+    std::thread launching = launched(exec);
+    value = mixed(value, i == 0 ? 100 : 2 * i - 1);
+    for (const int constant : {2 * i, 2 * i + 1}) {
+      const hipGraph_t graph = spinning(constant);
+      hipGraphNode_t node = nullptr;
+      hipGraphExecUpdateResult result;
+      OK(hipGraphExecUpdate(exec, graph, &node, &result));
+      OK(hipGraphDestroy(graph));
+      if (constant % 2 != 0) continue;
+      OK(hipGraphLaunch(exec, stream_));
+      value = mixed(value, constant);
+    }
+    finish(&launching);
+    EXPECT_EQ(value, buffer_.value()) << "round " << i;
+  }
+  OK(hipGraphExecDestroy(exec));
 }
 
 // A kernel that reads a staged buffer by an address it finds in memory, although the rule promises that every access
