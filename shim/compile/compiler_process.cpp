@@ -80,6 +80,7 @@ void take_permit(PolicyOnce& policies, const char* name, const char* const* argu
   char text[kClassNameBytes];
   PermitRequest request;
   request.size_class = {text, class_name({name, input.kind, input.bytes}, text, sizeof text)};
+  request.before = process_memory(machine(), getpid());
   const ParentPermit parent = parent_permit(state->table, state->permit);
   if (!state->permit.held())
     wait_for_permit(state->table, machine(), settings, request, parent, state->counters, state->permit);

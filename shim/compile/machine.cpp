@@ -142,7 +142,9 @@ ProcessMemory process_memory(const Machine& machine, pid_t process) noexcept {
     const std::int64_t kib = number_after(status, key);
     return kib < 0 ? 0 : static_cast<std::uint64_t>(kib) * 1024;
   };
-  return {bytes("VmSize:"), bytes("VmRSS:"), bytes("VmHWM:"), bytes("VmPeak:")};
+  const std::uint64_t resident = bytes("VmRSS:"), files = std::min(resident, bytes("RssFile:"));
+  const std::uint64_t peak = std::max(resident, bytes("VmHWM:"));
+  return {bytes("VmSize:"), resident - files, peak - files, bytes("VmPeak:")};
 }
 
 }  // namespace graphpool

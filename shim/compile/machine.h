@@ -45,8 +45,10 @@ ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) n
 
 bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
+/// own: what no other process shares and the kernel cannot drop: neither code nor files. Its peak is exact as long as
+/// no more of them is mapped in after it; it is never taken to be less than what is there now.
 struct ProcessMemory {
-  std::uint64_t virtual_bytes = 0, resident_bytes = 0, peak_resident_bytes = 0, peak_virtual_bytes = 0;
+  std::uint64_t virtual_bytes = 0, own_bytes = 0, peak_own_bytes = 0, peak_virtual_bytes = 0;
 };
 ProcessMemory process_memory(const Machine& machine, pid_t process) noexcept;
 

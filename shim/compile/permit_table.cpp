@@ -16,9 +16,13 @@ void publish(Word* word, Word value) noexcept {
 }
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
-constexpr std::uint64_t kLookEvery = kSecond / 4;
+constexpr std::uint64_t kLookEvery = kSecond / 20, kCheckEvery = kSecond / 4;
+/// After memory was found too little it is not read again for so long, unless a permit comes back.
+constexpr std::uint64_t kRefusedFor = kSecond / 200;
 /// A waiter this much older goes first, while it was seen this recently.
 constexpr std::uint64_t kElderLead = 10 * kSecond, kElderSeen = kSecond;
+/// So many processes may be starting when one has started this recently.
+constexpr std::uint64_t kNewcomers = 16, kArrivedFor = kSecond / 5;
 /// Less of a processor than this is not moving: a progress bar is no compilation.
 constexpr std::uint64_t kMovingPercent = 10;
 constexpr std::uint64_t kTick = kSecond / 100;  // USER_HZ
@@ -232,6 +236,12 @@ std::uint64_t PermitTable::expected_virtual(std::uint32_t class_index) const noe
   return std::max(known, expected(class_index));
 }
 
+/// What is not there yet of what it is expected to take.
+std::uint64_t PermitTable::needed(const PermitRequest& request, std::uint32_t class_index) const noexcept {
+  const std::uint64_t all = expected(class_index);
+  return request.in_process ? all : all - std::min(all, request.before.own_bytes);
+}
+
 bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept {
   const std::uint64_t now = machine_->now_ns();
   for (std::uint32_t i = 0; i < kMostPermits; ++i) {
@@ -249,15 +259,15 @@ bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& p
     slot.shared_process = 0;
     slot.idle = 0;
     slot.expected_bytes = expected(slot.class_index);
-    slot.grown_bytes = slot.most_grown_bytes = 0;
+    slot.grown_bytes = slot.most_grown_bytes = request.in_process ? 0 : request.before.own_bytes;
     slot.expected_virtual_bytes = expected_virtual(slot.class_index);
     slot.base_virtual_bytes = request.before.virtual_bytes;
     slot.base_peak_virtual_bytes = request.before.peak_virtual_bytes;
     slot.grown_virtual_bytes = 0;
-    slot.base_bytes = request.before.resident_bytes;
-    slot.base_peak_bytes = request.before.peak_resident_bytes;
+    slot.base_bytes = request.before.own_bytes;
+    slot.base_peak_bytes = request.before.peak_own_bytes;
     slot.used_ticks = 0;
-    slot.checked_ns = 0;
+    slot.looked_ns = slot.checked_ns = 0;
     slot.moved_ns = now;
     slot.token = {};
     if (token != TokenKind::kNone) slot.token = {request.server, request.job, token, request.byte};
@@ -282,6 +292,7 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
   static_cast<void>(self());
   free_the_dead();
   if (request.pool_thread && pool_threads() >= kMostPoolThreads) return Admission::kUnusable;
+  if (!request.in_process) memory_->arrived_ns = std::max(memory_->arrived_ns, request.since_ns);
   const std::uint32_t running = count();
   if (running != 0) {
     const std::uint64_t now = machine_->now_ns();
@@ -298,12 +309,24 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
     const bool known = size_class < kMostClasses && memory_->classes[size_class].peak_bytes != 0;
     if (running >= (limits.is_auto && !known ? std::min(limits.most, kUnknownSizeLimit) : limits.most))
       return Admission::kFull;
-    if (memory == nullptr) return Admission::kAskMemory;
+    const std::uint64_t own = needed(request, size_class);
+    if (memory == nullptr) {
+      const bool refused = !elder && memory_->refused_turn == memory_->turn && own >= memory_->refused_bytes &&
+                           memory_->refused_ns + kRefusedFor > now;
+      return refused ? Admission::kNoMemory : Admission::kAskMemory;
+    }
     if (memory->allowed_bytes != 0) {
-      if (memory->pressure_percent >= kMostPressurePercent) return Admission::kNoMemory;
       std::uint64_t own_virtual = 0;
-      const std::uint64_t needed = outstanding(own_virtual) + expected(size_class) + limits.reserve_bytes;
-      if (needed > memory->available_bytes) return Admission::kNoMemory;
+      const std::uint64_t all = outstanding(own_virtual) + own + limits.reserve_bytes;
+      if (memory->pressure_percent >= kMostPressurePercent || all > memory->available_bytes) {
+        memory_->refused_ns = now;
+        memory_->refused_bytes = own;
+        memory_->refused_turn = memory_->turn;
+        return Admission::kNoMemory;
+      }
+      if (!request.in_process && now - memory_->arrived_ns < kArrivedFor &&
+          memory->available_bytes - all < kNewcomers * request.before.own_bytes)
+        return Admission::kNoMemory;
       if (request.in_process) {
         // The process's own limit of address space counts what this process grows by.
         const std::uint64_t most = machine_->address_space_bytes();
@@ -368,11 +391,10 @@ void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept
   if (permit.pool_thread) {
     // Its part of what the process grew by, as far as it was looked at.
   } else if (permit.in_process) {
-    const std::uint64_t top =
-        now.peak_resident_bytes > permit.base_peak_bytes ? now.peak_resident_bytes : now.resident_bytes;
+    const std::uint64_t top = now.peak_own_bytes > permit.base_peak_bytes ? now.peak_own_bytes : now.own_bytes;
     grown = std::max(grown, top - std::min(top, permit.base_bytes));
   } else {
-    grown = std::max(grown, now.peak_resident_bytes);
+    grown = std::max(grown, now.peak_own_bytes);
   }
   if (permit.class_index >= kMostClasses || grown == 0) return;
   SizeClass& size = memory_->classes[permit.class_index];
@@ -396,14 +418,19 @@ void PermitTable::give_back(const Permit& permit, const ProcessMemory& now) noex
     SharedPermit& slot = memory_->permits[permit.index];
     if (!held(permit.index) || slot.generation != permit.generation) return;
     if (permit.riding()) {
-      SharedRider& rider = slot.riders[permit.rider];
-      if (rider.process == self()) rider = {};
-      slot.most_grown_bytes = std::max(slot.most_grown_bytes, now.peak_resident_bytes);
+      SharedRider& own = slot.riders[permit.rider];
+      if (own.process == self()) own = {};
+      // Its holder and those that ride above it are there beside it.
+      std::uint64_t all = now.peak_own_bytes;
+      if (!slot.in_process) all += process_memory(*machine_, slot.holder.process).own_bytes;
+      for (const SharedRider& rider : slot.riders)
+        if (rider.process.process != 0) all += process_memory(*machine_, rider.process.process).own_bytes;
+      slot.most_grown_bytes = std::max(slot.most_grown_bytes, all);
       return;
     }
     if (slot.thread != machine_->thread()) return;  // the kernel gives it back with the thread
     owe_byte_of(slot);
-    if (now.resident_bytes != 0) learn(slot, now);
+    if (now.own_bytes != 0) learn(slot, now);
     set_held(permit.index, false);
     pthread_mutex_unlock(&slot.owner);
     publish(&memory_->changed_ns, machine_->now_ns());
@@ -417,7 +444,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
     std::uint32_t index, generation, in_process, pool_thread;
     ProcessName holder;
     pid_t thread;
-    std::uint64_t base_bytes, base_virtual_bytes, used_ticks, resident_bytes, virtual_bytes, sharers;
+    std::uint64_t base_bytes, base_virtual_bytes, used_ticks, own_bytes, virtual_bytes, sharers;
     SharedRider riders[kMostRiders];
   };
   constexpr std::uint32_t kAtOnce = 16;
@@ -430,7 +457,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
       if (!lock) return;
       for (; from < kMostPermits && number < kAtOnce; ++from) {
         SharedPermit& slot = memory_->permits[from];
-        if (!held(from) || slot.checked_ns + kLookEvery > now) continue;
+        if (!held(from) || slot.looked_ns + kLookEvery > now) continue;
         Seen& one = seen[number++];
         one = {from,
                slot.generation,
@@ -457,12 +484,11 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
         if (one.pool_thread) times = thread_times(*machine_, process.process, one.thread);
         one.used_ticks += times.used_ticks;
         const ProcessMemory memory = process_memory(*machine_, process.process);
-        const std::uint64_t resident = memory.resident_bytes, sharers = std::max<std::uint64_t>(1, one.sharers);
+        const std::uint64_t own = memory.own_bytes, sharers = std::max<std::uint64_t>(1, one.sharers);
         if (process == one.holder)
           one.virtual_bytes = (memory.virtual_bytes - std::min(memory.virtual_bytes, one.base_virtual_bytes)) / sharers;
-        one.resident_bytes += process == one.holder && one.in_process
-                                  ? (resident - std::min(resident, one.base_bytes)) / sharers
-                                  : resident;
+        one.own_bytes +=
+            process == one.holder && one.in_process ? (own - std::min(own, one.base_bytes)) / sharers : own;
       };
       add(seen[i].holder);
       for (const SharedRider& rider : seen[i].riders)
@@ -473,9 +499,11 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
     for (std::uint32_t i = 0; i < number; ++i) {
       SharedPermit& slot = memory_->permits[seen[i].index];
       if (!held(seen[i].index) || slot.generation != seen[i].generation) continue;
-      slot.grown_bytes = seen[i].resident_bytes;
+      slot.grown_bytes = seen[i].own_bytes;
       slot.grown_virtual_bytes = seen[i].virtual_bytes;
       slot.most_grown_bytes = std::max(slot.most_grown_bytes, slot.grown_bytes);
+      slot.looked_ns = now;
+      if (slot.checked_ns != 0 && slot.checked_ns + kCheckEvery > now) continue;
       const std::uint64_t more = seen[i].used_ticks - std::min(seen[i].used_ticks, slot.used_ticks);
       if (slot.checked_ns == 0 || more * kTick * 100 >= (now - slot.checked_ns) * kMovingPercent) slot.moved_ns = now;
       slot.used_ticks = seen[i].used_ticks;

@@ -6,8 +6,10 @@
 // held for microseconds, never across anything that waits for another process, and waited for one second at most.
 //
 // A compilation is admitted while fewer than the limit run and its expected size fits into the memory that is left once
-// those that run have grown to theirs. One may always run. Sizes are learnt by class (tool and kind of input) from what
-// finished. A holder that uses no processor time lends its permit on: it is not counted until it moves again.
+// those that run have grown to theirs. One may always run. A process that waits has its libraries' memory already:
+// where little would be left, none is admitted beside others while more are just starting. Sizes are learnt by class
+// (tool and kind of input) from what finished. A holder that uses no processor time lends its permit on: it is not
+// counted until it moves again.
 //
 // Riding (rule 35): a child process of a holder, or of a rider, uses its permit: one child at a time, while the
 // permit's generation lasts.
@@ -102,13 +104,14 @@ struct SharedPermit {
   std::uint32_t shared_process;  ///< another compilation ran in the same process meanwhile
   std::uint32_t idle;            ///< lent on
   std::uint64_t expected_bytes;
-  std::uint64_t base_bytes;  ///< resident before it began
+  std::uint64_t base_bytes;  ///< there before it began
   std::uint64_t base_peak_bytes;
   // The same of address space.
   std::uint64_t expected_virtual_bytes, base_virtual_bytes, base_peak_virtual_bytes, grown_virtual_bytes;
   std::uint64_t grown_bytes;  ///< last seen
   std::uint64_t most_grown_bytes;
   std::uint64_t used_ticks;
+  std::uint64_t looked_ns;   ///< when its memory was last looked at
   std::uint64_t checked_ns;  ///< when used_ticks was read
   std::uint64_t moved_ns;    ///< when processor time was last seen to be used
   SharedToken token;
@@ -127,12 +130,16 @@ struct SharedPermits {
   std::uint32_t elder_count;
   std::uint64_t elder_since_ns;  ///< the longest waiter, while it says so (elder_seen_ns)
   std::uint64_t elder_seen_ns;
+  std::uint64_t arrived_ns;  ///< when a process last began to ask
+  std::uint64_t refused_ns;  ///< when memory was last found too little, and for how much
+  std::uint64_t refused_bytes;
+  std::uint32_t refused_turn;
   SizeClass classes[kMostClasses];
   SharedToken owed[kMostOwedTokens];  ///< bytes of the dead; kind kNone: free
   SharedPermit permits[kMostPermits];
 };
 
-inline constexpr std::uint32_t kReady = 0x67700001;
+inline constexpr std::uint32_t kReady = 0x67700002;
 
 /// Makes zeroed memory a table. `shared`: other processes will use it.
 void make_permits(SharedPermits& memory, bool shared) noexcept;
@@ -149,7 +156,7 @@ struct PermitRequest {
   std::string_view size_class;
   bool in_process = false, pool_thread = false;
   std::uint64_t since_ns = 0;  ///< when the wait began
-  ProcessMemory before = {};   ///< of a call: its process's memory when it began
+  ProcessMemory before = {};   ///< its process's memory when it began
   TokenServer server = {};     ///< a token of it is needed too
   ProcessName job = {};
   bool has_byte = false;  ///< this one was read
@@ -183,7 +190,8 @@ class PermitTable {
   constexpr PermitTable() = default;
   PermitTable(SharedPermits& memory, const Machine& machine) noexcept : memory_(&memory), machine_(&machine) {}
 
-  /// Never waits longer than for the table's lock. memory: null while it has not been read.
+  /// Never waits longer than for the table's lock. memory: null while it has not been read; it is not asked for where
+  /// somebody who needs no more was refused a moment ago: many waiters would read the same files.
   Admission try_take(const PermitRequest& request, const PermitLimits& limits, const MemoryFacts* memory,
                      Permit& permit) noexcept;
   /// Takes one over the limit. False: there is none left.
@@ -200,8 +208,8 @@ class PermitTable {
   bool take_owed_byte(const TokenServer& server, std::uint8_t& byte) noexcept;
   void owe_byte(const TokenServer& server, std::uint8_t byte) noexcept;
 
-  /// Looks at the holders: who uses how much memory and processor time. Reads /proc without the lock. Each holder is
-  /// looked at four times a second at most.
+  /// Looks at the holders: who uses how much memory and processor time. Reads /proc without the lock. Of each holder
+  /// memory is looked at twenty times a second at most, processor time four times.
   void look_at_holders(std::uint64_t idle_ns) noexcept;
 
   /// Running and not lent on. The dead are taken out first.
@@ -230,6 +238,7 @@ class PermitTable {
   std::uint32_t find_class(std::string_view name) noexcept;
   std::uint64_t expected(std::uint32_t class_index) const noexcept;
   std::uint64_t expected_virtual(std::uint32_t class_index) const noexcept;
+  std::uint64_t needed(const PermitRequest& request, std::uint32_t class_index) const noexcept;
   TokenKind token_for(const PermitRequest& request) const noexcept;
   bool grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept;
   SharedToken* owed(const TokenServer& server) noexcept;

@@ -48,6 +48,8 @@ class Wait {
   bool run(Permit& permit) noexcept {
     if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit))
       return add(counters_.ridden), true;
+    std::uint64_t pause = kAskEvery;
+    std::uint32_t turn_before = 0;
     for (bool waited = false;; waited = true) {
       const std::uint32_t turn = __atomic_load_n(table_.turn(), __ATOMIC_ACQUIRE);
       const Admission admission = try_once(permit);
@@ -60,10 +62,15 @@ class Wait {
         return true;
       }
       say(now, admission);
-      machine_.wait(table_.turn(), turn, kAskEvery);
+      // Who has given its permit back still has its memory for a while: that it goes wakes nobody.
+      pause = admission != Admission::kNoMemory ? kAskEvery
+              : turn != turn_before || !waited  ? kAskSoon
+                                                : std::min(2 * pause, kAskEvery);
+      turn_before = turn;
+      machine_.wait(table_.turn(), turn, pause);
       table_.look_at_holders(settings_.idle_ns);
       // What others grew by meanwhile is not this one's.
-      if (request_.in_process) request_.before = process_memory(machine_, machine_.process());
+      request_.before = process_memory(machine_, machine_.process());
       // A sibling that rode may have ended.
       if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit)) {
         add(counters_.waited), add(counters_.waited_ns, machine_.now_ns() - request_.since_ns);

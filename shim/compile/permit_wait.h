@@ -1,9 +1,10 @@
 // permit_wait.h: waiting for a permit without ever waiting for good.
 //
-// A waiter asks the table again whenever a permit comes back, and every kAskEvery at the least, for holders that were
-// killed. What ends a wait though nothing comes back: a holder that uses no processor time lends its permit on after
-// `idle` (it may wait for a lock that this waiter holds); after kPatience times that without any permit changing hands
-// the waiter goes on over the limit, one at a time. Both say so in one line. One compilation may always run.
+// A waiter asks the table again whenever a permit comes back, soon after that where memory is missing (whoever gave it
+// back is still ending), and every kAskEvery at the least, for holders that were killed. What ends a wait though
+// nothing comes back: a holder that uses no processor time lends its permit on after `idle` (it may wait for a lock
+// that this waiter holds); after kPatience times that without any permit changing hands the waiter goes on over the
+// limit, one at a time. Both say so in one line. One compilation may always run.
 //
 // Guest manners: cancellation is off while waiting, signals only interrupt a sleep, errno is left as found.
 // Threads: any. Units: ns. No lock of ours is held while a thread sleeps here.
@@ -18,7 +19,7 @@
 
 namespace graphpool {
 
-inline constexpr std::uint64_t kAskEvery = 100'000'000;
+inline constexpr std::uint64_t kAskEvery = 100'000'000, kAskSoon = 5'000'000;
 inline constexpr std::uint64_t kSayEvery = 10'000'000'000;
 inline constexpr std::uint64_t kPatience = 10;
 

@@ -86,14 +86,22 @@ TEST(MachineText, NumbersBehindKeys) {
   EXPECT_EQ(number_after("a 1\n", "b "), -1);
 }
 
+TEST_F(MemoryWatch, CodeAndFilesAreNotAProcesssOwn) {
+  FakeMachine::memory_of(77, 900, 500, 700);
+  EXPECT_EQ(process_memory(FakeMachine::machine(), 77).own_bytes, 500 * kKiB) << "a kernel that does not tell";
+  file("/proc/77/status") += "RssAnon:\t300 kB\nRssFile:\t150 kB\nRssShmem:\t50 kB\n";
+  EXPECT_EQ(process_memory(FakeMachine::machine(), 77).own_bytes, 350 * kKiB);
+  EXPECT_EQ(process_memory(FakeMachine::machine(), 77).peak_own_bytes, 550 * kKiB);
+}
+
 TEST(Machine, SeesItself) {
   const ProcessTimes times = process_times(machine(), getpid());
   EXPECT_GT(times.start_ticks, 0u);
   EXPECT_EQ(times.parent, getppid());
   const ProcessMemory memory = process_memory(machine(), getpid());
-  EXPECT_GT(memory.resident_bytes, 0u);
-  EXPECT_GE(memory.peak_resident_bytes, memory.resident_bytes / 2);
-  EXPECT_GT(memory.virtual_bytes, memory.resident_bytes);
+  EXPECT_GT(memory.own_bytes, 0u);
+  EXPECT_GE(memory.peak_own_bytes, memory.own_bytes / 2);
+  EXPECT_GT(memory.virtual_bytes, memory.own_bytes);
   EXPECT_EQ(process_times(machine(), 0x7ffffff).start_ticks, 0u);
   EXPECT_GE(machine().processors(), 1u);
   EXPECT_GT(read_memory(machine()).available_bytes, 0u);

@@ -111,6 +111,71 @@ TEST_F(Permits, ABurstIsNotAdmittedBecauseNothingHasGrownYet) {
   EXPECT_EQ(take(third), Admission::kGranted);
 }
 
+TEST_F(Permits, WhatAProcessHasAlreadyIsNotNeededAgain) {
+  finish(taken(), 100 * kMiB);
+  request_.before.own_bytes = 30 * kMiB;
+  static_cast<void>(taken());
+  EXPECT_EQ(table_.outstanding_bytes(), 70 * kMiB);
+  FakeMachine::clock_ns += 1'000'000'000;
+  facts_ = {kGiB, 139 * kMiB, 0};
+  Permit second;
+  EXPECT_EQ(take(second), Admission::kNoMemory);
+  facts_.available_bytes = 140 * kMiB;
+  request_.in_process = true;
+  EXPECT_EQ(take(second), Admission::kNoMemory) << "a call adds to what is there";
+  request_.in_process = false;
+  EXPECT_EQ(take(second), Admission::kGranted);
+}
+
+TEST_F(Permits, WhereLittleWouldBeLeftProcessesThatAreJustStartingAreWaitedFor) {
+  finish(taken(), 100 * kMiB);
+  request_.before.own_bytes = 10 * kMiB;
+  static_cast<void>(taken());
+  facts_ = {kGiB, 300 * kMiB, 0};  // 120 are left when both have grown: 12 more processes
+  Permit second;
+  EXPECT_EQ(take(second), Admission::kNoMemory);
+  FakeMachine::clock_ns += 150'000'000;
+  PermitRequest newcomer = request_;
+  newcomer.since_ns = FakeMachine::clock_ns;
+  EXPECT_EQ(table_.try_take(newcomer, limits_, &facts_, second), Admission::kNoMemory);
+  FakeMachine::clock_ns += 150'000'000;
+  EXPECT_EQ(take(second), Admission::kNoMemory) << "another has just come";
+  FakeMachine::clock_ns += 50'000'000;
+  EXPECT_EQ(take(second), Admission::kGranted);
+  table_.give_back(second, kNothing);
+  newcomer.since_ns = FakeMachine::clock_ns;
+  facts_.available_bytes = 340 * kMiB;
+  EXPECT_EQ(table_.try_take(newcomer, limits_, &facts_, second), Admission::kGranted) << "room for sixteen";
+}
+
+TEST_F(Permits, WhereMemoryWasTooLittleAMomentAgoItIsNotReadAgain) {
+  finish(taken(), 100 * kMiB);
+  const Permit first = taken();
+  facts_ = {kGiB, 150 * kMiB, 0};
+  Permit permit;
+  const auto asks = [&](std::uint64_t has_bytes) {
+    request_.before.own_bytes = has_bytes;
+    return table_.try_take(request_, limits_, nullptr, permit) == Admission::kAskMemory;
+  };
+  EXPECT_TRUE(asks(0));
+  EXPECT_EQ(take(permit), Admission::kNoMemory);
+  EXPECT_FALSE(asks(0));
+  EXPECT_TRUE(asks(kMiB)) << "it needs less";
+  FakeMachine::clock_ns += 5'000'000;
+  EXPECT_TRUE(asks(0));
+  EXPECT_EQ(take(permit), Admission::kNoMemory);
+  const Permit more = [&] {
+    facts_.available_bytes = kGiB;
+    return taken();
+  }();
+  facts_.available_bytes = 0;
+  EXPECT_EQ(take(permit), Admission::kNoMemory);
+  EXPECT_FALSE(asks(0));
+  table_.give_back(more, kNothing);
+  EXPECT_TRUE(asks(0)) << "a permit came back";
+  table_.give_back(first, kNothing);
+}
+
 TEST_F(Permits, TheReserveIsLeftFree) {
   finish(taken(), 100 * kMiB);
   static_cast<void>(taken());
@@ -230,6 +295,27 @@ TEST_F(Permits, rule_34_AHolderWithoutProcessorTimeLendsItsPermitOn) {
   FakeMachine::clock_ns += 1'000'000'000;
   table_.look_at_holders(limits_.idle_ns);
   EXPECT_EQ(table_.in_flight(), 2u);
+}
+
+TEST_F(Permits, rule_34_ATickNowAndThenIsNotMoving) {
+  static_cast<void>(taken());
+  for (std::uint64_t i = 0; i < 220; ++i) {
+    FakeMachine::process(getpid(), 100, i / 4);  // one of twenty of a processor
+    table_.look_at_holders(limits_.idle_ns);
+    FakeMachine::clock_ns += 50'000'000;
+  }
+  EXPECT_EQ(table_.in_flight(), 0u);
+}
+
+TEST_F(Permits, MemoryIsLookedAtMoreOftenThanProcessorTime) {
+  finish(taken(), 100 * kMiB);
+  static_cast<void>(taken());
+  for (std::uint64_t grown = 0; grown <= 100; grown += 20) {
+    FakeMachine::memory_of(getpid(), 0, grown << 10, grown << 10);
+    table_.look_at_holders(limits_.idle_ns);
+    EXPECT_EQ(table_.outstanding_bytes(), (100 - grown) * kMiB);
+    FakeMachine::clock_ns += 50'000'000;
+  }
 }
 
 TEST_F(Permits, SizesOfMoreKindsThanThereIsRoomForAreUnknown) {
@@ -413,6 +499,24 @@ TEST_F(Permits, rule_35_OneChildAtATimeRides) {
   const auto [fourth, gone] = ride_as(0, self, holder.generation);
   EXPECT_FALSE(gone) << "the permit was given back";
   for (const pid_t child : {stranger, late, second, grandchild, third, fourth}) end(child);
+}
+
+TEST_F(Permits, ARidersSizeIsThereBesideItsHolders) {
+  const Permit holder = taken();
+  FakeMachine::memory_of(getpid(), 0, 20 << 10, 20 << 10);
+  const pid_t child = fork();
+  if (child == 0) {
+    FakeMachine::process(getpid(), 300, 0);
+    Permit permit;
+    if (!table_.ride({getppid(), 100}, 0, permit)) _exit(1);
+    table_.give_back(permit, {0, 1, 80 * kMiB});
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  finish(holder, 20 * kMiB);
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), 100 * kMiB);
 }
 
 TEST_F(Permits, rule_35_ACallIsRiddenOnOnlyWhileItsThreadSleeps) {

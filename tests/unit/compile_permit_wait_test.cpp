@@ -155,6 +155,27 @@ TEST_F(PermitWait, MemoryIsWaitedForAndTheHeadroomCounted) {
   EXPECT_NEAR(static_cast<double>(counters_.least_headroom_bytes), 1.2 * kGiB, 0.01 * kGiB);
 }
 
+TEST_F(PermitWait, MemoryThatComesFreeBehindAPermitIsSeenSoon) {
+  settings_.max.count = 4;
+  settings_.reserve = {};
+  FakeMachine::meminfo(8 << 20, 3 << 20);
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  // Sometime a permit comes back; its memory a little later.
+  std::uint64_t given_back_ns = 0;
+  FakeMachine::on_wait = [&] {
+    busy();
+    if (FakeMachine::waits == 20) {
+      __atomic_add_fetch(table_.turn(), 1, __ATOMIC_RELAXED);
+      given_back_ns = FakeMachine::clock_ns;
+    }
+    if (FakeMachine::waits == 22) FakeMachine::meminfo(8 << 20, 4 << 20);
+  };
+  EXPECT_TRUE(take(second));
+  EXPECT_EQ(FakeMachine::waits, 22);
+  EXPECT_EQ(FakeMachine::clock_ns - given_back_ns, 3 * kAskSoon);
+}
+
 TEST_F(PermitWait, AutoFollowsProcessorsAndTheProgramsOwnPool) {
   settings_.max = {};
   FakeMachine::processor_count = 6;
