@@ -237,8 +237,9 @@ TEST(Launches, rule_16_calls_of_newer_runtimes_count_as_work) {
       {"hipModuleLaunchCooperativeKernelMultiDevice",
        [&] { return hipModuleLaunchCooperativeKernelMultiDevice(nullptr, 0, 0); }},
       {"hipExecutionCtxWaitEvent", [&] { return hipExecutionCtxWaitEvent(nullptr, event); }}};
-  for (const auto& [name, call] : calls) {
-    SCOPED_TRACE(name);
+  for (const auto& entry : calls) {
+    const auto& call = entry.second;
+    SCOPED_TRACE(entry.first);
     void* memory = nullptr;
     OK(hipMalloc(&memory, 4096));
     OK(hipDeviceSynchronize());

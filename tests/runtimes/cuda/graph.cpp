@@ -98,9 +98,21 @@ hipError_t add_any(const Place& place, abi::NodeParams* params) {
   }
 }
 
+/// HIP makes and destroys execs whatever is being captured; CUDA refuses that, and invalidates the capture, by the
+/// thread's mode.
+template <typename Body>
+cu::Result beside_captures(Body&& body) {
+  int mode = hipStreamCaptureModeRelaxed;
+  if (const cu::Result result = driver().cuThreadExchangeStreamCaptureMode(&mode); result != cu::kSuccess) return result;
+  const cu::Result result = body();
+  driver().cuThreadExchangeStreamCaptureMode(&mode);
+  return result;
+}
+
 hipError_t instantiate(hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) {
   if (exec == nullptr) return hipErrorInvalidValue;
-  return translate(driver().cuGraphInstantiateWithFlags(out<cu::Exec*>(exec), graph_of(graph), flags));
+  return translate(beside_captures(
+      [&] { return driver().cuGraphInstantiateWithFlags(out<cu::Exec*>(exec), graph_of(graph), flags); }));
 }
 
 hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* node, hipGraphExecUpdateResult* result) {
@@ -391,8 +403,9 @@ HIP_EXPORT hipError_t hipGraphInstantiateWithParams(hipGraphExec_t* exec, hipGra
     auto* params = static_cast<abi::InstantiateParams*>(place);
     if (exec == nullptr || params == nullptr) return cu::kInvalidValue;
     cu::InstantiateParams translated{params->flags, stream_of(params->upload_stream), nullptr, 0};
-    const cu::Result result =
-        driver().cuGraphInstantiateWithParams(out<cu::Exec*>(exec), graph_of(graph), &translated);
+    const cu::Result result = beside_captures([&] {
+      return driver().cuGraphInstantiateWithParams(out<cu::Exec*>(exec), graph_of(graph), &translated);
+    });
     params->error_node = reinterpret_cast<hipGraphNode_t>(translated.error_node);
     params->result = translated.result;
     return result;
@@ -402,7 +415,7 @@ HIP_EXPORT hipError_t hipGraphExecGetFlags(hipGraphExec_t exec, unsigned long lo
   return api([&] { return driver().cuGraphExecGetFlags(exec_of(exec), out<std::uint64_t>(flags)); });
 }
 HIP_EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t exec) {
-  return api([&] { return driver().cuGraphExecDestroy(exec_of(exec)); });
+  return api([&] { return beside_captures([&] { return driver().cuGraphExecDestroy(exec_of(exec)); }); });
 }
 HIP_EXPORT hipError_t hipGraphExecUpdate(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* node,
                                          hipGraphExecUpdateResult* result) {
