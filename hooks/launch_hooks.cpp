@@ -15,6 +15,8 @@ constexpr auto kDescribeLaunch = [](OperationWriter& to, const void* function, d
 
 hipError_t on_hipLaunchKernel(Entry&, const void* function, dim3 grid, dim3 block, void** args, size_t shared_bytes,
                               hipStream_t stream) {
+  if (captures_open() && matched_launch({stream, function, KernelForm::kStub, grid, block, shared_bytes, args}))
+    return hipSuccess;
   return captured_call({stream, false}, next().hipLaunchKernel, kDescribeLaunch, function, grid, block, args,
                        shared_bytes, stream);
 }
@@ -29,6 +31,15 @@ hipError_t on_hipModuleLaunchKernel(Entry&, hipFunction_t f, unsigned int grid_x
                                     unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                     unsigned int block_z, unsigned int shared_bytes, hipStream_t stream, void** params,
                                     void** extra) {
+  if (captures_open() && extra == nullptr &&
+      matched_launch({stream,
+                      f,
+                      KernelForm::kFunction,
+                      {grid_x, grid_y, grid_z},
+                      {block_x, block_y, block_z},
+                      shared_bytes,
+                      params}))
+    return hipSuccess;
   return captured_call(
       {stream, false}, next().hipModuleLaunchKernel,
       [](OperationWriter& to, hipFunction_t function, unsigned int gx, unsigned int gy, unsigned int gz,

@@ -1,9 +1,11 @@
 #include "shim/buffer_rules.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "policy/policy.h"
 #include "shim/callsite/callsite.h"
+#include "shim/elf_image.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/log.h"
@@ -13,6 +15,13 @@ namespace {
 
 bool g_unwind = false;       ///< some rule or the report asks for call sites
 bool g_key_by_site = false;  ///< memory goes back to the call site it came from
+/// The program's own code: its module needs no second look, for nothing else comes to be there.
+constinit std::atomic<std::uintptr_t> g_program_begin{0}, g_program_bytes{0};
+
+bool in_program(const void* address) noexcept {
+  return reinterpret_cast<std::uintptr_t>(address) - g_program_begin.load(std::memory_order_relaxed) <
+         g_program_bytes.load(std::memory_order_relaxed);
+}
 
 std::string_view function_name(AllocationFunction function) noexcept {
   switch (function) {
@@ -38,28 +47,29 @@ std::string_view function_name(AllocationFunction function) noexcept {
 
 /// A decision that asked for no call site, and all that it depends on but the policy.
 struct KnownDecision {
-  const void* caller = nullptr;
-  std::uint64_t generation = 0;  ///< of the loaded objects
+  const void* caller = nullptr;  ///< null: the program itself, wherever
+  std::uint64_t generation = 0;  ///< of the loaded objects; of the program itself: kProgram
   std::size_t bytes = 0;
   int device = 0;
   AllocationFunction function{};
   Decision decision;
 
-  bool answers(const AllocationRequest& request, std::uint64_t objects) const noexcept {
-    return caller == t_caller && bytes == request.bytes && generation == objects && device == request.device &&
+  bool answers(const AllocationRequest& request, const void* from, std::uint64_t objects) const noexcept {
+    return caller == from && bytes == request.bytes && generation == objects && device == request.device &&
            function == request.function;
   }
 };
 
 /// The thread's last ones: programs allocate the same again.
-constexpr std::size_t kKnownDecisions = 32;
+constexpr std::size_t kKnownDecisions = 64;
+constexpr std::uint64_t kProgram = ~std::uint64_t{0};
 constinit thread_local KnownDecision t_known[kKnownDecisions]{};
 
-KnownDecision& known_decision(std::size_t bytes) noexcept {
-  const std::uint64_t hash = (bytes ^ reinterpret_cast<std::uintptr_t>(t_caller)) * 0x9E3779B97F4A7C15u;
-  return t_known[hash >> 59];
+KnownDecision& known_decision(std::size_t bytes, const void* caller) noexcept {
+  const std::uint64_t hash = (bytes ^ reinterpret_cast<std::uintptr_t>(caller)) * 0x9E3779B97F4A7C15u;
+  return t_known[hash >> 58];
 }
-static_assert(kKnownDecisions == 32, "the hash is of 5 bits");
+static_assert(kKnownDecisions == 64, "the hash is of 6 bits");
 
 bool asks_for_call_sites(const Policy& policy) noexcept { return policy.needs_callsite() || policy.report.callsites; }
 
@@ -67,6 +77,9 @@ bool asks_for_call_sites(const Policy& policy) noexcept { return policy.needs_ca
 
 void open_call_sites(const Policy& policy) noexcept {
   if (asks_for_call_sites(policy)) static_cast<void>(callsites().open());
+  const CodeRange program = program_code();
+  g_program_begin.store(program.begin, std::memory_order_relaxed);
+  g_program_bytes.store(program.bytes, std::memory_order_relaxed);
 }
 
 void prepare_buffer_rules(const Policy& policy) noexcept {
@@ -80,9 +93,11 @@ void prepare_buffer_rules(const Policy& policy) noexcept {
 }
 
 Decision decide_by_policy(const AllocationRequest& request) {
-  const std::uint64_t generation = g_unwind ? 0 : Symbols::generation();
-  KnownDecision& known = known_decision(request.bytes);
-  if (!g_unwind && known.answers(request, generation)) return known.decision;
+  const bool program = in_program(t_caller);
+  const void* const caller = program ? nullptr : t_caller;
+  const std::uint64_t generation = g_unwind ? 0 : program ? kProgram : Symbols::generation();
+  KnownDecision& known = known_decision(request.bytes, caller);
+  if (!g_unwind && known.answers(request, caller, generation)) return known.decision;
   AllocationQuery query;
   query.size_bytes = request.bytes;
   query.device = static_cast<std::uint32_t>(request.device);
@@ -105,7 +120,7 @@ Decision decide_by_policy(const AllocationRequest& request) {
     decision.rule = static_cast<std::uint32_t>(rule - policy().buffers.data()) + 1;
     decision.backing = rule->backing == Backing::kVmm ? BlockBacking::kVmm : BlockBacking::kClassic;
   }
-  if (!g_unwind) known = {t_caller, generation, request.bytes, request.device, request.function, decision};
+  if (!g_unwind) known = {caller, generation, request.bytes, request.device, request.function, decision};
   return decision;
 }
 

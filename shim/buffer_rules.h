@@ -12,7 +12,8 @@ namespace graphpool {
 struct BufferRule;
 struct Policy;
 
-/// Opens libunwind if a rule or the report asks for call sites. Any thread, idempotent; calls dlopen: not under a lock.
+/// Notes where the program's code is, and opens libunwind if a rule or the report asks for call sites. Any thread,
+/// idempotent; calls dlopen: not under a lock.
 void open_call_sites(const Policy& policy) noexcept;
 
 /// Before the first allocation, after open_call_sites().

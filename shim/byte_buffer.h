@@ -54,6 +54,11 @@ class ByteBuffer {
       reserve(std::max(size, 2 * capacity_));
     size_ = size;
   }
+  /// resize() to no less than it has; data().
+  std::byte* grow(std::size_t size) {
+    resize(size);
+    return data();
+  }
   void reserve(std::size_t capacity) {
     if (capacity <= capacity_) return;
     std::unique_ptr<std::byte[]> grown(new std::byte[capacity]);

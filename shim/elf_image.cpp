@@ -131,6 +131,15 @@ bool ElfImage::imports(std::string_view name, std::string_view& file) const noex
   return false;
 }
 
+CodeRange program_code() noexcept {
+  CodeRange code;
+  for_each_image([&code](const ElfImage& first) {
+    code = {first.text_begin(), first.text_bytes()};
+    return true;
+  });
+  return code;
+}
+
 std::uint64_t loaded_objects_epoch() noexcept {
   std::uint64_t epoch = 0;
   dl_iterate_phdr(

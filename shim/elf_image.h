@@ -87,6 +87,12 @@ bool for_each_image(Visit&& visit) {
              const_cast<void*>(static_cast<const void*>(&visit))) != 0;
 }
 
+/// The code of the program itself, which is never unloaded. Calls dl_iterate_phdr.
+struct CodeRange {
+  std::uintptr_t begin = 0, bytes = 0;
+};
+CodeRange program_code() noexcept;
+
 /// A number that changes whenever an object is loaded.
 std::uint64_t loaded_objects_epoch() noexcept;
 

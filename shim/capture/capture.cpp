@@ -215,15 +215,6 @@ StreamKey unnamed_stream_key(StreamArgument stream) noexcept {
 
 // --- describing operations ---
 
-/// Only what pads it to a multiple of 8 is set.
-std::byte* OperationWriter::payload(std::size_t bytes) {
-  constexpr std::size_t kWord = 8;
-  const std::size_t at = binding_.size(), end = at + round_up(bytes, kWord);
-  binding_.resize(end);
-  if (bytes % kWord != 0) std::memset(binding_.data() + end - kWord, 0, kWord);
-  return binding_.data() + at;
-}
-
 /// What is known of a kernel. Where no function has come or gone since the likely operation was found to be of this
 /// one, nothing is looked up.
 static KernelInfo kernel_info(const void* stub_or_function, TreeNode* likely) noexcept {
@@ -245,14 +236,7 @@ Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, di
                                std::size_t shared_bytes, void** params, void** extra) {
   const KernelInfo info = kernel_info(stub_or_function, likely_);
   if (info.layout == nullptr || shared_bytes > UINT32_MAX) return Status::kUnsupported;
-  const std::size_t bytes = info.layout->bytes();
-  std::byte* const at = payload(sizeof(KernelPayload) + bytes);
-  const KernelPayload shape{{grid.x, grid.y, grid.z},
-                            {block.x, block.y, block.z},
-                            static_cast<std::uint32_t>(shared_bytes),
-                            static_cast<std::uint32_t>(bytes)};
-  std::memcpy(at, &shape, sizeof shape);
-  std::byte* const segment = at + sizeof shape;
+  std::byte* const segment = add_kernel_payload(binding_, grid, block, shared_bytes, info.layout->bytes());
   if (!info.layout->arguments().empty()) {
     if ((params == nullptr) == (extra == nullptr)) return Status::kUnsupported;
     const Status packed =
@@ -264,9 +248,8 @@ Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, di
   if (params == nullptr && extra != nullptr) signature_.validity = kPackedArguments;
   signature_.object = reinterpret_cast<std::uint64_t>(stub_or_function);
   signature_.generation = info.generation;
-  // What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28).
-  signature_.dst_class = block.x | std::uint64_t{block.y} << 32;
-  signature_.src_class = block.z | shared_bytes << 32;
+  signature_.dst_class = block_class(block);
+  signature_.src_class = block_class(block, shared_bytes);
   layout_ = info.layout;
   return Status::kOk;
 }
@@ -279,7 +262,7 @@ Status OperationWriter::copy(void* dst, const void* src, std::size_t bytes, hipM
   judge_sizes(signature_, bytes, bytes);
   const CopyPayload copy{
       reinterpret_cast<std::uint64_t>(dst), reinterpret_cast<std::uint64_t>(src), bytes, 1, bytes, bytes};
-  std::memcpy(payload(sizeof copy), &copy, sizeof copy);
+  std::memcpy(add_payload(binding_, sizeof copy), &copy, sizeof copy);
   return Status::kOk;
 }
 
@@ -293,7 +276,7 @@ Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* sr
   judge_sizes(signature_, dst_pitch * height, width);
   const CopyPayload copy{
       reinterpret_cast<std::uint64_t>(dst), reinterpret_cast<std::uint64_t>(src), width, height, dst_pitch, src_pitch};
-  std::memcpy(payload(sizeof copy), &copy, sizeof copy);
+  std::memcpy(add_payload(binding_, sizeof copy), &copy, sizeof copy);
   return Status::kOk;
 }
 
@@ -305,7 +288,7 @@ Status OperationWriter::fill(void* dst, std::uint32_t value, std::uint32_t eleme
   signature_.src_class = signature_.dst_class;
   judge_sizes(signature_, pitch * height, width);
   const FillPayload fill{reinterpret_cast<std::uint64_t>(dst), value, width, height, pitch};
-  std::memcpy(payload(sizeof fill), &fill, sizeof fill);
+  std::memcpy(add_payload(binding_, sizeof fill), &fill, sizeof fill);
   return Status::kOk;
 }
 
@@ -314,7 +297,7 @@ Status OperationWriter::host(hipHostFn_t function, void* user) {
   signature_.object = reinterpret_cast<std::uint64_t>(function);
   signature_.validity = function == nullptr ? kZeroSize : 0;
   const HostPayload host{reinterpret_cast<std::uint64_t>(user)};
-  std::memcpy(payload(sizeof host), &host, sizeof host);
+  std::memcpy(add_payload(binding_, sizeof host), &host, sizeof host);
   return Status::kOk;
 }
 
@@ -349,7 +332,7 @@ Status OperationWriter::node_copy(const hipMemcpy3DParms* params) {
   signature_.src_class = operand_class(params->srcPtr.ptr, src_bytes);
   judge_sizes(signature_, dst_bytes, src_bytes);
   // Member by member: what lies between members is nobody's.
-  std::byte* const at = payload(sizeof(Copy3DPayload));
+  std::byte* const at = add_payload(binding_, sizeof(Copy3DPayload));
   std::memset(at, 0, sizeof(Copy3DPayload));
   auto& to = *reinterpret_cast<hipMemcpy3DParms*>(at);
   to.srcPos = params->srcPos;
@@ -375,7 +358,7 @@ Status OperationWriter::node_fill(const hipMemsetParams* params) {
   judge_sizes(signature_, all, params->width);
   const FillPayload fill{reinterpret_cast<std::uint64_t>(params->dst), params->value, params->width, params->height,
                          params->pitch};
-  std::memcpy(payload(sizeof fill), &fill, sizeof fill);
+  std::memcpy(add_payload(binding_, sizeof fill), &fill, sizeof fill);
   return Status::kOk;
 }
 
@@ -407,6 +390,14 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   const std::scoped_lock guard(session->lock());
   t_fed = session->serial() != 0 ? Fed{key, session.get(), session->serial()} : Fed{};
   return session->operation(key, stream, describe, forward);
+}
+
+bool matched_launch(const KernelLaunch& launch) {
+  const auto key = reinterpret_cast<StreamKey>(launch.stream);
+  if (key <= reinterpret_cast<StreamKey>(hipStreamPerThread) || t_fed.stream != key) return false;
+  CaptureSession& fed = *t_fed.session;
+  const std::scoped_lock guard(fed.lock());
+  return fed.serial() == t_fed.serial && fed.take_launch(key, launch);
 }
 
 hipError_t other_stream_work(StreamArgument stream, Forward forward) {

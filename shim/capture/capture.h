@@ -77,8 +77,6 @@ class OperationWriter {
   const ArgumentLayout* layout() const noexcept { return layout_; }
 
  private:
-  std::byte* payload(std::size_t bytes);
-
   Signature& signature_;
   Binding& binding_;
   TreeNode* likely_;
@@ -122,6 +120,20 @@ template <typename DescribeCall, typename... Arguments>
   }
   return captured_call_while_capturing(stream, next_call, describe, arguments...);
 }
+
+/// A kernel as a program launches it, with its arguments one pointer each.
+struct KernelLaunch {
+  hipStream_t stream;
+  const void* function;
+  KernelForm form;
+  dim3 grid, block;
+  std::size_t shared_bytes;
+  void** params;
+};
+
+/// The same for a launch in a shell where it is what came last time, but for its grid and its arguments: what
+/// operation_while_capturing() would do. False: nothing was done, and that is to be asked.
+bool matched_launch(const KernelLaunch& launch);
 
 /// Work on a stream that no template can hold.
 hipError_t other_stream_work(StreamArgument stream, Forward forward);

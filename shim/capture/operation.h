@@ -115,6 +115,27 @@ struct Recording {
   std::vector<hipGraphNode_t> nodes;
 };
 
+/// Room for a payload of so many bytes at the end. Only what pads it to a multiple of 8 is set.
+inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
+  constexpr std::size_t kWord = 8;
+  const std::size_t at = binding.size(), end = at + (bytes + kWord - 1) / kWord * kWord;
+  std::byte* const base = binding.grow(end);
+  if (bytes % kWord != 0) std::memset(base + end - kWord, 0, kWord);
+  return base + at;
+}
+
+/// Adds a kernel's payload but for its arguments; their place.
+inline std::byte* add_kernel_payload(Binding& binding, const dim3& grid, const dim3& block, std::size_t shared_bytes,
+                                     std::size_t argument_bytes) {
+  std::byte* const at = add_payload(binding, sizeof(KernelPayload) + argument_bytes);
+  const KernelPayload shape{{grid.x, grid.y, grid.z},
+                            {block.x, block.y, block.z},
+                            static_cast<std::uint32_t>(shared_bytes),
+                            static_cast<std::uint32_t>(argument_bytes)};
+  std::memcpy(at, &shape, sizeof shape);
+  return at + sizeof shape;
+}
+
 template <typename Payload>
 Payload& payload_at(Binding& binding, std::uint32_t offset) noexcept {
   return *reinterpret_cast<Payload*>(binding.data() + offset);

@@ -10,6 +10,7 @@
 #include "shim/graph/reissue.h"
 #include "shim/graph/template.h"
 #include "shim/kernel/argument_layout.h"
+#include "shim/kernel/functions.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -279,6 +280,45 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   fed.tail.assign(1, index);
   expect(signature);
   return result;
+}
+
+bool CaptureSession::take_launch(StreamKey key, const KernelLaunch& launch) {
+  if (cursor_ == nullptr || invalid_ || spoilt_ != nullptr || thread_ != &t_thread_token ||
+      g_capture_doubts.load(std::memory_order_acquire) != doubts_seen_)
+    return false;
+  TreeNode* const child = cursor_->first_child.load(std::memory_order_acquire);
+  if (child == nullptr) return false;
+  const Signature& known = child->operation.signature;
+  if (known.kind != OperationKind::kKernel || known.form != launch.form ||
+      known.object != reinterpret_cast<std::uint64_t>(launch.function) || known.stream >= streams_.size())
+    return false;
+  // Where no function has come or gone since it was looked up, its layout and its generation are what they were.
+  const std::uint64_t version = functions().version();
+  if (version == Functions::kChanging || child->functions_version.load(std::memory_order_relaxed) != version)
+    return false;
+  Stream& where = streams_[known.stream];
+  if (where.key != key || device_ < 0 || g_device_changes.load(std::memory_order_acquire) != device_changes_seen_ ||
+      known.device != packed_devices(device_, where.device) || known.validity != 0 ||
+      launch.shared_bytes > UINT32_MAX || known.dst_class != block_class(launch.block) ||
+      known.src_class != block_class(launch.block, launch.shared_bytes))
+    return false;
+  const std::uint32_t grid[3] = {launch.grid.x, launch.grid.y, launch.grid.z};
+  if (!child->accepts(grid)) return false;
+
+  const ArgumentLayout& layout = *child->operation.layout;
+  const std::size_t offset = binding_.size();
+  std::byte* const at = add_kernel_payload(binding_, launch.grid, launch.block, launch.shared_bytes, layout.bytes());
+  if (!layout.arguments().empty() && (launch.params == nullptr || layout.pack(launch.params, at) != Status::kOk)) {
+    binding_.resize(offset);
+    return false;
+  }
+  cursor_ = child;
+  child->prefetch_child();
+  if (where.tail.size() == 1)
+    where.tail.front() = child->index;
+  else
+    where.tail.assign(1, child->index);
+  return true;
 }
 
 hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forward) {

@@ -54,6 +54,8 @@ class CaptureSession {
   std::uint64_t serial() const noexcept { return serial_; }
 
   hipError_t operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward);
+  /// The same for a launch that is what the tree says came last time; else false, and nothing was done.
+  bool take_launch(StreamKey key, const KernelLaunch& launch);
   hipError_t record(StreamKey key, hipEvent_t event, Forward forward);
   hipError_t wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward);
 

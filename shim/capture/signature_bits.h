@@ -15,6 +15,13 @@ inline constexpr std::uint32_t kZeroSize = 0x100, kSameOperands = 0x200;
 inline constexpr std::uint32_t kPitched = 0x400;          ///< of a copy: by a pitch too small for it
 inline constexpr std::uint32_t kPackedArguments = 0x800;  ///< a kernel's arguments came as one buffer (`extra`)
 
+/// What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28): they
+/// are in the classes of a kernel's operands.
+inline std::uint64_t block_class(const dim3& block) noexcept { return block.x | std::uint64_t{block.y} << 32; }
+inline std::uint64_t block_class(const dim3& block, std::size_t shared_bytes) noexcept {
+  return block.z | std::uint64_t{shared_bytes} << 32;
+}
+
 inline std::uint32_t zero_size(std::size_t bytes) noexcept { return bytes == 0 ? kZeroSize : 0; }
 
 inline std::int16_t packed_devices(int current, int of_stream) noexcept {

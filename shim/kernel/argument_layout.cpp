@@ -6,20 +6,6 @@ namespace {
 // HIP_LAUNCH_PARAM_*: part of the ABI, the same in every release.
 constexpr std::uintptr_t kParamEnd = 3, kParamBufferPointer = 1, kParamBufferSize = 2;
 
-/// Nearly every argument is a pointer or an int: no call for those.
-void copy_argument(std::byte* to, const void* from, std::size_t bytes) noexcept {
-  switch (bytes) {
-    case 8:
-      std::memcpy(to, from, 8);
-      break;
-    case 4:
-      std::memcpy(to, from, 4);
-      break;
-    default:
-      std::memcpy(to, from, bytes);
-  }
-}
-
 std::uintptr_t word_of(const void* pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 }  // namespace
@@ -43,6 +29,11 @@ ArgumentLayout::ArgumentLayout(std::vector<Argument> arguments, bool self_contai
     } else {
       runs_.push_back({argument.offset, argument.bytes});
     }
+    if (!groups_.empty() && groups_.back().bytes == argument.bytes &&
+        groups_.back().offset + groups_.back().bytes * groups_.back().count == argument.offset)
+      ++groups_.back().count;
+    else
+      groups_.push_back({argument.offset, argument.bytes, 1});
     plain_ = plain_ && (argument.kind == ArgumentKind::kByValue || argument.kind == ArgumentKind::kGlobalBuffer);
   }
   if (!arguments_.empty()) bytes_ = std::size_t{arguments_.back().offset} + arguments_.back().bytes;
@@ -53,9 +44,20 @@ Status ArgumentLayout::pack(void* const* params, std::byte* segment) const noexc
   if (arguments_.empty()) return Status::kOk;
   if (params == nullptr) return Status::kMalformed;
   if (runs_.front().bytes != bytes_) std::memset(segment, 0, bytes_);
-  for (std::size_t i = 0; i < arguments_.size(); ++i) {
-    if (params[i] == nullptr) return Status::kMalformed;
-    copy_argument(segment + arguments_[i].offset, params[i], arguments_[i].bytes);
+  // Nearly every argument is a pointer or an int: no call for those.
+  for (const Group& group : groups_) {
+    std::byte* to = segment + group.offset;
+    if (group.bytes == sizeof(std::uint64_t)) {
+      if (!copy_group<std::uint64_t>(params, group.count, to)) return Status::kMalformed;
+    } else if (group.bytes == sizeof(std::uint32_t)) {
+      if (!copy_group<std::uint32_t>(params, group.count, to)) return Status::kMalformed;
+    } else {
+      for (std::uint32_t i = 0; i < group.count; ++i, to += group.bytes) {
+        if (params[i] == nullptr) return Status::kMalformed;
+        std::memcpy(to, params[i], group.bytes);
+      }
+    }
+    params += group.count;
   }
   return Status::kOk;
 }

@@ -104,6 +104,20 @@ class ArgumentLayout {
   struct Run {
     std::uint32_t offset, bytes;
   };
+  /// Arguments one behind the other of the same size.
+  struct Group {
+    std::uint32_t offset, bytes, count;
+  };
+
+  /// Copies the values of a group whose arguments have the size of a Word; false: one pointer is null.
+  template <typename Word>
+  static bool copy_group(void* const* params, std::uint32_t count, std::byte* to) noexcept {
+    for (std::uint32_t i = 0; i < count; ++i, to += sizeof(Word)) {
+      if (params[i] == nullptr) return false;
+      std::memcpy(to, params[i], sizeof(Word));
+    }
+    return true;
+  }
 
   static std::uint64_t load_word(const std::byte* at) noexcept {
     std::uint64_t word;
@@ -112,7 +126,8 @@ class ArgumentLayout {
   }
 
   std::vector<Argument> arguments_;
-  std::vector<Run> runs_;  ///< arguments without gaps between them, joined
+  std::vector<Run> runs_;      ///< arguments without gaps between them, joined
+  std::vector<Group> groups_;  ///< all arguments
   std::size_t bytes_ = 0;
   bool plain_ = true;
   bool self_contained_ = true;

@@ -49,6 +49,11 @@ bool refuses_captured_free(hipStream_t stream) noexcept {
          (status == hipStreamCaptureStatusActive && runtime_version() < kGraphsFree);
 }
 
+/// Without a barrier: other threads only read it.
+void add_under_lock(std::atomic<std::size_t>& count, std::size_t more) noexcept {
+  count.store(count.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
+
 bool later(const Block* a, const Block* b) noexcept { return a->address() > b->address(); }
 
 /// Puts a block at a place of a heap.
@@ -178,7 +183,7 @@ Block* Pool::enter(void* ptr, std::size_t bytes, const PoolKey* key, const Decis
   FreeList* list = key == nullptr ? nullptr : join_list(*key);
   Block* block = table_.insert(base, bytes);
   if (block == nullptr) {
-    if (list != nullptr && --list->members == 0) lists_.erase(list->key);
+    if (list != nullptr && --list->members == 0) drop_list(list);
     return nullptr;
   }
   if (key != nullptr) {
@@ -226,11 +231,11 @@ Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipSt
     bool pending = false;
     {
       std::lock_guard guard(lock_);
-      const auto found = lists_.find(key);
-      if (found == lists_.end()) return nullptr;
-      block = take_locked(*found->second, stream);
+      FreeList* const list = find_list(key);
+      if (list == nullptr) return nullptr;
+      block = take_locked(*list, stream);
       if (block == nullptr) {
-        pending = !found->second->pending.empty();
+        pending = !list->pending.empty();
       } else if (block->chunk != nullptr && !block->chunk->resident()) {
         block->chunk->changing = true;
         block->state.store(BlockState::kLeaving, std::memory_order_release);
@@ -281,8 +286,7 @@ Block* Pool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
 
 bool Pool::collect_pending(const PoolKey& key) {
   return collect(key.device, [this, &key](auto&& visit) {
-    const auto found = lists_.find(key);
-    if (found != lists_.end()) visit(*found->second);
+    if (FreeList* const list = find_list(key)) visit(*list);
   });
 }
 
@@ -428,7 +432,7 @@ Block* Pool::place(Chunk& chunk, const PoolKey& key, const Decision& decision) {
   block->chunk = &chunk;
   chunk.used_bytes += bytes;
   ++chunk.busy_parts;
-  vmm_blocks_.fetch_add(1, std::memory_order_relaxed);
+  add_under_lock(vmm_blocks_, 1);
   ++counters_.fresh;
   return block;
 }
@@ -443,7 +447,7 @@ hipError_t Pool::free(void* ptr, Free forward) {
     return forward(ptr);
   }
   const bool is_hip_free = forward == next().hipFree;
-  if (is_hip_free && free_at_once(ptr, known->device)) return hipSuccess;
+  if (is_hip_free && free_at_once(ptr)) return hipSuccess;
   Named named{};
   bool vmm = false, keepable = false;
   {
@@ -467,20 +471,20 @@ hipError_t Pool::free(void* ptr, Free forward) {
   return keepable ? free_kept(named, ptr, forward) : free_native(named, ptr, forward);
 }
 
-/// hipFree of a classic block that is to be kept, where the device has nothing left to do and nothing needs to be given
-/// back for it. False: nothing was done.
-bool Pool::free_at_once(void* ptr, int device) noexcept {
-  if (!valid_device(device) || captures_open() || !enabled() || !work_.is_idle(device)) return false;
+bool Pool::free_at_once(void* ptr) noexcept {
+  Block* const block = table_.find(ptr);
+  if (block == nullptr || captures_open() || !enabled()) return false;
+  const int device = block->device;
+  if (!valid_device(device) || !work_.is_idle(device)) return false;
   // HIP before 7 makes every call's result the last error; so does this one.
   if (current_device() < 0) return false;
   const std::size_t limit = limit_of(device);
   {
+    // Blocks stay where they are: by now it may only be another allocation's.
     std::lock_guard guard(lock_);
-    Block* const block = table_.find(ptr);
-    if (block == nullptr || block->pointer() != ptr || block->state.load() != BlockState::kLive ||
-        block->device != device || block->kind != MemoryKind::kDevice || block->list == nullptr ||
-        block->chunk != nullptr || block->exported.load() ||
-        device_of(device).kept_bytes + pages(block->bytes()) > limit)
+    if (block->pointer() != ptr || block->state.load() != BlockState::kLive || block->device != device ||
+        block->kind != MemoryKind::kDevice || block->list == nullptr || block->chunk != nullptr ||
+        block->exported.load() || device_of(device).kept_bytes + pages(block->bytes()) > limit)
       return false;
     ++counters_.kept;
     to_kept(block, true);
@@ -651,7 +655,7 @@ void Pool::keep(Named named, BlockState state, Fence* fence) noexcept {
       if (block->chunk != nullptr && block->exported.load()) {
         // Another process may hold it: out of use for good, and its chunk stays.
         leave_list(block);
-        vmm_blocks_.fetch_sub(1, std::memory_order_relaxed);
+        add_under_lock(vmm_blocks_, ~std::size_t{0});
         table_.remove(block);
       } else if (state == BlockState::kKept) {
         to_kept(block, true);
@@ -878,7 +882,7 @@ void Pool::push_heap(Block* block) noexcept {
 
 void Pool::to_kept(Block* block, bool linked) noexcept {
   if (block->chunk != nullptr) block->chunk->used_bytes -= pages(block->bytes());
-  kept_blocks_.fetch_add(1, std::memory_order_relaxed);
+  add_under_lock(kept_blocks_, 1);
   push_heap(block);
   if (linked) link_newest(block);
 }
@@ -899,14 +903,14 @@ void Pool::from_kept(Block* block) noexcept {
     }
     place_in(heap, at, moved);
   }
-  kept_blocks_.fetch_sub(1, std::memory_order_relaxed);
+  add_under_lock(kept_blocks_, ~std::size_t{0});
   if (block->chunk != nullptr) ++block->chunk->busy_parts;
   unlink(block);
 }
 
 void Pool::to_pending(Block* block, Fence* fence) noexcept {
   if (block->chunk != nullptr) block->chunk->used_bytes -= pages(block->bytes());
-  kept_blocks_.fetch_add(1, std::memory_order_relaxed);
+  add_under_lock(kept_blocks_, 1);
   block->fence = fence;
   block->state.store(BlockState::kPending, std::memory_order_release);
   block->list->pending.push_back(block);
@@ -917,7 +921,7 @@ void Pool::from_pending(Block* block) noexcept {
   std::vector<Block*>& pending = block->list->pending;
   pending.erase(std::find(pending.begin(), pending.end(), block));
   drop_fence(block);
-  kept_blocks_.fetch_sub(1, std::memory_order_relaxed);
+  add_under_lock(kept_blocks_, ~std::size_t{0});
   unlink(block);
 }
 
@@ -942,6 +946,20 @@ void Pool::recycle_fences() noexcept {
   }
 }
 
+/// The key's list, or null. Under the lock.
+FreeList* Pool::find_list(const PoolKey& key) noexcept {
+  FreeList*& near = near_lists_[near_place(key)];
+  if (near != nullptr && near->key == key) return near;
+  const auto found = lists_.find(key);
+  return found == lists_.end() ? nullptr : near = found->second.get();
+}
+
+void Pool::drop_list(FreeList* list) noexcept {
+  FreeList*& near = near_lists_[near_place(list->key)];
+  if (near == list) near = nullptr;
+  lists_.erase(PoolKey(list->key));
+}
+
 /// The key's list with one member more, and room for it to come back without an allocation.
 FreeList* Pool::join_list(const PoolKey& key) {
   std::unique_ptr<FreeList>& list = lists_[key];
@@ -962,7 +980,7 @@ FreeList* Pool::join_list(const PoolKey& key) {
 
 void Pool::leave_list(Block* block) noexcept {
   FreeList* list = std::exchange(block->list, nullptr);
-  if (list != nullptr && --list->members == 0) lists_.erase(PoolKey(list->key));
+  if (list != nullptr && --list->members == 0) drop_list(list);
 }
 
 /// Nothing here knows the block any more; a part of a chunk is free for others.
@@ -981,7 +999,7 @@ void Pool::forget(Block* block) noexcept {
   if (Chunk* chunk = block->chunk) {
     --chunk->busy_parts;
     chunk->free_ranges.give(block->address() - chunk->base(), pages(block->bytes()));
-    vmm_blocks_.fetch_sub(1, std::memory_order_relaxed);
+    add_under_lock(vmm_blocks_, ~std::size_t{0});
   }
   table_.remove(block);
 }
@@ -1038,9 +1056,12 @@ bool Pool::is_valid() {
   return good && kept == kept_blocks_.load() && members == listed && vmm == vmm_blocks_.load();
 }
 
-Pool& pool() noexcept {
+constinit std::atomic<Pool*> g_pool{nullptr};
+
+Pool& make_pool() {
   static auto* const table = new BlockTable;
   static auto* const instance = new Pool(*table, stream_work());
+  g_pool.store(instance, std::memory_order_release);
   return *instance;
 }
 

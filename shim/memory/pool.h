@@ -38,6 +38,7 @@
 #include "shim/memory/vmm.h"
 #include "shim/next.h"
 #include "shim/restore.h"
+#include "shim/short_lock.h"
 
 namespace graphpool {
 
@@ -148,6 +149,9 @@ class Pool {
   /// hipFree, and (with another function to forward to) every other call that frees by address.
   hipError_t free(void* ptr, Free forward);
   hipError_t free_async(void* ptr, hipStream_t stream);
+  /// hipFree of a classic block that is to be kept, where the device has nothing left to do and nothing needs to be
+  /// given back for it. False: nothing was done; free() does it.
+  bool free_at_once(void* ptr) noexcept;
 
   /// The program got memory from the runtime itself: it is known, but never pooled.
   void note_native(void* ptr, std::size_t bytes, int device, unsigned flags, MemoryKind kind,
@@ -275,7 +279,6 @@ class Pool {
     note_memory_freed();
     if (settings_.leaving != nullptr) settings_.leaving(address, bytes);
   }
-  bool free_at_once(void* ptr, int device) noexcept;
   hipError_t free_native(Named named, void* ptr, Free forward);
   hipError_t free_kept(Named named, void* ptr, Free forward);
   hipError_t free_vmm(Named named, Free forward);
@@ -297,6 +300,9 @@ class Pool {
   void from_kept(Block* block) noexcept;
   void to_pending(Block* block, Fence* fence) noexcept;
   void from_pending(Block* block) noexcept;
+  FreeList* find_list(const PoolKey& key) noexcept;
+  void drop_list(FreeList* list) noexcept;
+  static std::size_t near_place(const PoolKey& key) noexcept { return KeyHash{}(key) >> 8 & (kNearLists - 1); }
   FreeList* join_list(const PoolKey& key);
   void leave_list(Block* block) noexcept;
   void forget(Block* block) noexcept;
@@ -312,16 +318,18 @@ class Pool {
   StreamWork& work_;
   std::atomic<bool> enabled_{false};
   std::atomic<bool> device_in_error_{false};
-  std::atomic<std::uint64_t> excess_{0};  ///< one bit a device: frees in stream order may have kept past the limit
-  std::atomic<std::size_t> kept_blocks_{0};
+  std::atomic<std::uint64_t> excess_{0};     ///< one bit a device: frees in stream order may have kept past the limit
+  std::atomic<std::size_t> kept_blocks_{0};  ///< changed under the lock only, as the next one is
   std::atomic<std::size_t> vmm_blocks_{0};
   std::atomic<std::uintptr_t> chunks_begin_{~std::uintptr_t{0}};  ///< all chunks there ever were lie between these
   std::atomic<std::uintptr_t> chunks_end_{0};
   PoolSettings settings_;
   Decider decide_ = nullptr;
   Reclaim reclaim_ = nullptr;
-  mutable RankedMutex<LockRank::kBlocks> lock_;
+  mutable ShortLock<LockRank::kBlocks> lock_;
   std::unordered_map<PoolKey, std::unique_ptr<FreeList>, KeyHash> lists_;
+  static constexpr std::size_t kNearLists = 128;
+  std::array<FreeList*, kNearLists> near_lists_{};  ///< by hash: the list asked for last, or null
   std::array<Device, kMaxDevices> devices_{};
   std::atomic<Fence*> dropped_fences_{nullptr};  ///< to be recycled when the lock has been left
   static constexpr std::size_t kMaxParked = 64;
@@ -330,7 +338,13 @@ class Pool {
   PoolCounters counters_;
 };
 
+extern constinit std::atomic<Pool*> g_pool;
+Pool& make_pool();
+
 /// The process's own.
-Pool& pool() noexcept;
+inline Pool& pool() noexcept {
+  Pool* const made = g_pool.load(std::memory_order_acquire);
+  return made != nullptr ? *made : make_pool();
+}
 
 }  // namespace graphpool
