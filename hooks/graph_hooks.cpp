@@ -50,7 +50,9 @@ hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t stream
 }
 hipError_t on_hipGraphUpload(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   const hipGraphExec_t real = graphs().read_exec(exec);
-  return real == nullptr && exec != nullptr ? hipSuccess : next().hipGraphUpload(real, stream);
+  if (real != nullptr || exec == nullptr) return next().hipGraphUpload(real, stream);
+  unsigned flags = 0;  // nothing to upload: HIP still judges the stream
+  return next().hipStreamGetFlags(stream, &flags);
 }
 
 hipError_t on_hipGraphExecUpdate(Entry&, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,

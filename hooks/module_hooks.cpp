@@ -58,7 +58,7 @@ hipError_t on_hipModuleLoadFatBinary(Entry&, hipModule_t* module, const void* im
 }
 hipError_t on_hipModuleUnload(Entry&, hipModule_t module) {
   materialise_open_captures("a module was unloaded during the capture");
-  graphs().known().memory_leaves(nullptr, 0, "a module was unloaded");
+  graphs().memory_leaves(nullptr, 0, "a module was unloaded");
   functions().on_module_unloaded(module);
   return next().hipModuleUnload(module);
 }

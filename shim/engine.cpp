@@ -40,7 +40,7 @@ void configure_graphs(const Policy& policy) {
 /// Without memory to do it in, a virtual graph that names it stays as it is.
 void tell_graphs(const void* address, std::size_t bytes) noexcept {
   try {
-    graphs().known().memory_leaves(address, bytes, "memory was freed");
+    graphs().memory_leaves(address, bytes, "memory was freed");
   } catch (const std::bad_alloc&) {
   }
 }

@@ -10,7 +10,7 @@ namespace graphpool {
 enum class LockRank : int {
   kNone = 0,
   kLifecycle,    ///< resolving next, loading the policy
-  kCaptureList,  ///< which captures are open
+  kCaptureList,  ///< which captures are open, which execs are staged
   kCapture,      ///< one open capture
   kExecs,        ///< one virtual exec
   kTemplates,    ///< recordings, templates, variants

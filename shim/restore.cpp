@@ -3,16 +3,19 @@
 #include "shim/memory/quirks.h"
 
 namespace graphpool {
-namespace {
 
-constexpr int kKeepsErrors = 70000000;  ///< since then success does not replace the last error
+hipError_t pending_error() noexcept {
+  return runtime_version() < kKeepsErrors ? hipSuccess : next().hipPeekAtLastError();
+}
 
-}  // namespace
+void clear_error(hipError_t pending) noexcept {
+  static_cast<void>(next().hipGetLastError());
+  if (pending != hipSuccess) t_owed_error = pending;
+}
 
 void LastErrorScope::owe() const noexcept {
   if (next().hipPeekAtLastError() == pending_ || runtime_version() < kKeepsErrors) return;
-  static_cast<void>(next().hipGetLastError());
-  t_owed_error = pending_;
+  clear_error(pending_);
 }
 
 }  // namespace graphpool

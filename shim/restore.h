@@ -2,8 +2,8 @@
 // thread's capture mode, the current device, the last error and errno are afterwards what the program's call made them
 // (rules 14 and 17).
 //
-// A call that restores and fails is made up to two times more: what it leaves behind would be the program's from then on.
-// Two ways with errors: PrivateCalls::worked() takes each failure of ours out of the program's sight as it happens;
+// A call that restores and fails is made up to two times more: what it leaves behind would be the program's from then
+// on. Two ways with errors: PrivateCalls::worked() makes a call and takes its failure out of the program's sight;
 // LastErrorScope does it once for a scope whose calls are looked at otherwise.
 // Threads: each scope lives on one thread's stack. Scopes nest. Not here: what HIP calls are made.
 #pragma once
@@ -14,7 +14,8 @@
 
 namespace graphpool {
 
-/// The error that hipGetLastError owes the program's thread: it was pending when a call of ours failed, and HIP keeps one.
+/// The error that hipGetLastError owes the program's thread: it was pending when a call of ours failed, and HIP keeps
+/// one.
 inline constinit thread_local hipError_t t_owed_error = hipSuccess;
 
 /// What the program is told where the runtime answers `error`. `taken`: and has forgotten it.
@@ -23,6 +24,15 @@ inline hipError_t last_error_of_program(hipError_t error, bool taken) noexcept {
   if (taken || error != hipSuccess) t_owed_error = hipSuccess;
   return error != hipSuccess ? error : owed;
 }
+
+/// The first version of the runtime in which success does not replace the last error.
+inline constexpr int kKeepsErrors = 70000000;
+
+/// What the program has pending where a call of ours that fails would replace it; where every call does (HIP before 7),
+/// hipSuccess.
+hipError_t pending_error() noexcept;
+/// Takes a failure of ours out of the program's sight. `pending`: pending_error() before it.
+void clear_error(hipError_t pending) noexcept;
 
 /// A failure of a call of our own must not show in hipGetLastError: it is cleared, and what the program had pending is
 /// owed to it. (Up to HIP 6 the program's next call replaces that anyway: there the runtime's answer stands.)
@@ -49,8 +59,7 @@ class LastErrorScope {
 class PrivateCalls {
  public:
   PrivateCalls() noexcept : errno_(errno) {
-    changed_ = next().hipThreadExchangeStreamCaptureMode(&mode_) == hipSuccess;
-    if (!changed_) clear_error();
+    changed_ = worked([&] { return next().hipThreadExchangeStreamCaptureMode(&mode_); });
   }
   ~PrivateCalls() {
     if (changed_ && !restored() && !restored()) static_cast<void>(restored());
@@ -59,26 +68,31 @@ class PrivateCalls {
   PrivateCalls(const PrivateCalls&) = delete;
   PrivateCalls& operator=(const PrivateCalls&) = delete;
 
-  /// A HIP failure of ours that the program shall not find in hipGetLastError.
-  static void clear_error() noexcept { (void)next().hipGetLastError(); }
-
-  /// True when a call of ours worked; otherwise its error is taken out of the program's sight.
-  static bool worked(hipError_t error) noexcept {
-    if (error == hipSuccess) return true;
-    clear_error();
+  /// Makes a call of ours. True when it worked; otherwise its error is out of the program's sight.
+  template <typename Call>
+  static bool worked(Call&& call) noexcept {
+    const hipError_t pending = pending_error();
+    if (call() == hipSuccess) return true;
+    clear_error(pending);
     return false;
+  }
+
+  /// A question of ours: asked once more where that fails, for nothing follows from a failure.
+  template <typename Call>
+  static bool answered(Call&& call) noexcept {
+    return worked(call) || worked(call);
   }
 
   /// A call of ours that gives memory back: made once more where it fails, for nobody else would give it back.
   template <typename Call>
   static bool gave_back(Call&& call) noexcept {
-    return worked(call()) || worked(call());
+    return worked(call) || worked(call);
   }
 
  private:
   bool restored() const noexcept {
     hipStreamCaptureMode mode = mode_;
-    return worked(next().hipThreadExchangeStreamCaptureMode(&mode));
+    return worked([&] { return next().hipThreadExchangeStreamCaptureMode(&mode); });
   }
 
   const LastErrorScope last_error_;
@@ -91,7 +105,7 @@ class PrivateCalls {
 inline int current_device() noexcept {
   int device = -1;
   const auto call = [&] { return next().hipGetDevice(&device); };
-  return PrivateCalls::worked(call()) || PrivateCalls::worked(call()) ? device : -1;
+  return PrivateCalls::answered(call) ? device : -1;
 }
 
 /// The calling thread's current device; 0 when the runtime does not say.
@@ -114,7 +128,7 @@ class SavedDevice {
 
   /// False when the device is not current now.
   bool set(int device) const noexcept {
-    if (device != now_ && PrivateCalls::worked(next().hipSetDevice(device))) now_ = device;
+    if (device != now_ && PrivateCalls::worked([&] { return next().hipSetDevice(device); })) now_ = device;
     return device == now_;
   }
   bool ok() const noexcept { return ok_; }

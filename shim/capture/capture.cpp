@@ -482,13 +482,13 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     guard.unlock();
     if (by_passed && !g_virtual_off.exchange(true))
       log_warn("operations reached a capture past the library: captures are left to the runtime from now on");
-    static_cast<void>(PrivateCalls::worked(next().hipGraphDestroy(*graph)));
+    static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(*graph); }));
     *graph = nullptr;
     return hipErrorStreamCaptureInvalidated;
   }
   if (session->place() != nullptr) hit_rates().ended(session->place(), was_shell || session->expected_template());
   if (was_shell) {
-    static_cast<void>(PrivateCalls::worked(next().hipGraphDestroy(*graph)));
+    static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(*graph); }));
     *graph = graphs().make_virtual_graph(end, std::move(session->binding()));
     return hipSuccess;
   }

@@ -35,7 +35,7 @@ bool made(Call&& call) {
 bool takes_part(const CaptureSession::Stream& stream) noexcept {
   if (stream.left) return false;
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  return PrivateCalls::worked(next().hipStreamIsCapturing(stream.handle, &status)) &&
+  return PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream.handle, &status); }) &&
          status == hipStreamCaptureStatusActive;
 }
 
@@ -47,18 +47,18 @@ class CapturedStream {
   CapturedStream(const CapturedStream&) = delete;
   CapturedStream& operator=(const CapturedStream&) = delete;
   ~CapturedStream() {
-    if (event_ != nullptr) static_cast<void>(PrivateCalls::worked(next().hipEventDestroy(event_)));
-    if (stream_ != nullptr) static_cast<void>(PrivateCalls::worked(next().hipStreamDestroy(stream_)));
+    if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(event_); }));
+    if (stream_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipStreamDestroy(stream_); }));
   }
   /// Null where the runtime refuses. The device is the current one.
   hipStream_t of(hipStream_t origin) {
     if (stream_ != nullptr) return stream_;
-    if (!PrivateCalls::worked(next().hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking)))
+    if (!PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking); }))
       return stream_ = nullptr;
-    if (!PrivateCalls::worked(next().hipEventCreateWithFlags(&event_, hipEventDisableTiming)))
+    if (!PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&event_, hipEventDisableTiming); }))
       return event_ = nullptr, nullptr;
-    const bool joined = PrivateCalls::worked(next().hipEventRecord(event_, origin)) &&
-                        PrivateCalls::worked(next().hipStreamWaitEvent(stream_, event_, 0));
+    const bool joined = PrivateCalls::worked([&] { return next().hipEventRecord(event_, origin); }) &&
+                        PrivateCalls::worked([&] { return next().hipStreamWaitEvent(stream_, event_, 0); });
     return joined ? stream_ : nullptr;
   }
 
@@ -78,10 +78,10 @@ int device_of(StreamArgument stream) noexcept {
   const hipStream_t handle = plain_handle(stream);
   if (handle == nullptr || handle == kStreamLegacy || handle == hipStreamPerThread) return calling_device();
   hipDevice_t device = -1;
-  if (PrivateCalls::worked(next().hipStreamGetDevice(handle, &device))) return device;
+  if (PrivateCalls::answered([&] { return next().hipStreamGetDevice(handle, &device); })) return device;
   // Not in the first releases. Where there is one device it is that.
   int devices = 0;
-  return PrivateCalls::worked(next().hipGetDeviceCount(&devices)) && devices == 1 ? 0 : -1;
+  return PrivateCalls::answered([&] { return next().hipGetDeviceCount(&devices); }) && devices == 1 ? 0 : -1;
 }
 
 void CaptureSession::start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
@@ -214,7 +214,8 @@ hipGraphNode_t CaptureSession::last_node(hipStream_t stream) const {
   hipGraph_t graph = nullptr;
   const hipGraphNode_t* dependencies = nullptr;
   std::size_t count = 0;
-  if (!PrivateCalls::worked(next().hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &dependencies, &count)) ||
+  if (!PrivateCalls::worked(
+          [&] { return next().hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &dependencies, &count); }) ||
       status != hipStreamCaptureStatusActive || count != 1)
     return nullptr;
   return dependencies[0];
@@ -499,7 +500,7 @@ void CaptureSession::event_destroyed(hipEvent_t event) {
 bool CaptureSession::shell_is_empty(hipGraph_t graph) const {
   std::size_t count = 1;
   const auto call = [&] { return next().hipGraphGetNodes(graph, nullptr, &count); };
-  return (PrivateCalls::worked(call()) || PrivateCalls::worked(call())) && count == 0;
+  return PrivateCalls::answered(call) && count == 0;
 }
 
 bool CaptureSession::matches(hipGraph_t graph, const char** why, std::uint32_t* which) const {

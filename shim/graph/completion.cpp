@@ -108,7 +108,7 @@ class LaunchMarks::Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   ~Event() {
-    if (event_ != nullptr) static_cast<void>(PrivateCalls::worked(next().hipEventDestroy(event_)));
+    if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(event_); }));
   }
   hipEvent_t get() const noexcept { return event_; }
 

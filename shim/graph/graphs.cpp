@@ -288,7 +288,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
     if (exec->variant != nullptr) exec->variant->owner = nullptr;
     return result == hipSuccess ? hipErrorOutOfMemory : result;
   }
-  static_cast<void>(exec.release());
+  note_binding(*exec.release());
   *out = static_cast<hipGraphExec_t>(handle);
   Variants::Retired retired;
   const std::scoped_lock guard(lock_);
@@ -604,15 +604,25 @@ hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, 
     const std::scoped_lock guard(exec.lock);
     exec.binding = binding;
     exec.way = served.way;
-    if (served.variant == old) return hipSuccess;  // staged: only the program's buffers moved
-    old->launches.seal();
-    // Not launched since the last change: it stays behind what came before that.
-    if (auto launched = old->launches.copy()) exec.before = std::move(launched);
-    exec.variant = served.variant;
-    const std::scoped_lock templates(lock_);
-    disown(*old);
+    if (served.variant != old) {
+      old->launches.seal();
+      // Not launched since the last change: it stays behind what came before that.
+      if (auto launched = old->launches.copy()) exec.before = std::move(launched);
+      exec.variant = served.variant;
+      const std::scoped_lock templates(lock_);
+      disown(*old);
+    }  // else staged: only the program's buffers moved
   }
+  note_binding(exec);
   return hipSuccess;
+}
+
+/// The exec has this binding from now on, and is staged or not.
+void Graphs::note_binding(VirtualExec& exec) {
+  if (exec.variant != nullptr && exec.variant->ring != nullptr)
+    unstaged_.bound(&exec.unstaged, *exec.of, exec.device, exec.binding);
+  else
+    unstaged_.take(&exec.unstaged);
 }
 
 hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
@@ -638,6 +648,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
 /// The exec goes; its variant is free. With `retired`, so does what is too much: not in a launch (rule 15).
 void Graphs::release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired) {
   if (exec->of == nullptr) return;  // tainted: its own exec goes with it
+  const std::unique_ptr<Variant> unstaged = unstaged_.take(&exec->unstaged);
   const std::scoped_lock guard(lock_);
   --exec->of->users;
   if (exec->variant != nullptr) {
@@ -680,15 +691,19 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
 
 /// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known.
 hipError_t Graphs::taint(VirtualExec& exec) {
-  std::unique_ptr<Variant> own;
+  std::unique_ptr<Variant> own, unstaged = unstaged_.take(&exec.unstaged);
   if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->ring != nullptr ||
       exec.variant->broken) {
     const LastErrorScope last_error;
     const hipError_t result = variants_.build(*exec.of, exec.binding, exec.device, &own);
     // What it was made over may be freed by now, so that it cannot be built again. Then it goes out as it is: its nodes
-    // are the program's own.
-    if (result != hipSuccess && (exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken))
+    // are the program's own. One that is staged has another, made before.
+    if (result != hipSuccess && unstaged != nullptr && equal(unstaged->baked, exec.binding)) own = std::move(unstaged);
+    if (own == nullptr && result != hipSuccess &&
+        (exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken)) {
+      note_binding(exec);
       return result;
+    }
   }
   const std::scoped_lock exec_guard(exec.lock);
   if (exec.variant != nullptr && own != nullptr) {
@@ -707,7 +722,13 @@ hipError_t Graphs::taint(VirtualExec& exec) {
   return hipSuccess;
 }
 
+void Graphs::memory_leaves(const void* address, std::size_t bytes, const char* why) {
+  known_.memory_leaves(address, bytes, why);
+  unstaged_.memory_leaves(address, bytes);
+}
+
 void Graphs::device_reset(int device) noexcept {
+  unstaged_.device_reset(device);
   // What the runtime made on the device is gone with it: forget it without destroying.
   const std::scoped_lock guard(lock_);
   variants_.device_reset(device);

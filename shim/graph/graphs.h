@@ -28,6 +28,7 @@
 #include "shim/graph/handle_table.h"
 #include "shim/graph/known_graphs.h"
 #include "shim/graph/template.h"
+#include "shim/graph/unstaged_execs.h"
 #include "shim/graph/variants.h"
 
 namespace graphpool {
@@ -83,6 +84,10 @@ class Graphs {
 
   /// Memory has run out on the device (all: -1): execs that nobody uses go. Returns whether there were any.
   bool reclaim(int device) noexcept;
+
+  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is, and modules):
+  /// what can be made over it only while it is there is made.
+  void memory_leaves(const void* address, std::size_t bytes, const char* why);
 
   /// The device is being reset: everything made for it is gone with it.
   void device_reset(int device) noexcept;
@@ -140,6 +145,7 @@ class Graphs {
   void note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream);
   static void disown(Variant& variant) noexcept;
   void release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired);
+  void note_binding(VirtualExec& exec);
   hipError_t leave_ring(VirtualExec& exec);
   bool stop_waiting(VirtualExec& exec);
   void trim_templates(Variants::Retired* retired);
@@ -160,6 +166,7 @@ class Graphs {
   std::vector<std::unique_ptr<Template>> templates_;
   KnownGraphs known_{lock_};
   HandleTable<VirtualExec> execs_;
+  UnstagedExecs unstaged_;
   Totals totals_;
   Reasons refusals_;
   std::atomic<std::uint64_t> launches_{0};

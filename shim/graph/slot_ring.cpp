@@ -201,8 +201,8 @@ hipError_t SlotRing::patch(Set& set, const std::vector<char*>& bases, RingCounts
   return hipSuccess;
 }
 
-/// Whether the set's fused exec works on these buffers as they are since so much memory was freed. What other threads have
-/// freed meanwhile is not these.
+/// Whether the set's fused exec works on these buffers as they are since so much memory was freed. What other threads
+/// have freed meanwhile is not these.
 bool SlotRing::has(const Set& set, const std::vector<char*>& bases, std::uint64_t freed) noexcept {
   return set.fused.exec != nullptr && set.bases == bases && set.memory_freed >= freed;
 }
@@ -283,10 +283,11 @@ hipError_t SlotRing::order(const Set* before, StreamKey key, hipStream_t stream,
       return hipSuccess;
     }
   }
+  const hipError_t pending = pending_error();
   const hipError_t result = next().hipStreamWaitEvent(stream, before->done, 0);
   if (result == hipErrorStreamCaptureIsolation) {
     // The event's stream is capturing now: HIP lets nobody wait for it, whenever it was recorded.
-    PrivateCalls::clear_error();
+    clear_error(pending);
     *busy = !on_device;
     return hipSuccess;
   }

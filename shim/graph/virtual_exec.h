@@ -9,15 +9,17 @@
 #include <memory>
 
 #include "shim/graph/template.h"
+#include "shim/graph/unstaged_execs.h"
 #include "shim/lock_rank.h"
 
 namespace graphpool {
 
 class VirtualExec {
  public:
-  Template* of = nullptr;        ///< null once tainted
-  Variant* variant = nullptr;    ///< null for a graph without operations
-  std::unique_ptr<Variant> own;  ///< a tainted variant
+  Template* of = nullptr;                  ///< null once tainted
+  Variant* variant = nullptr;              ///< null for a graph without operations
+  std::unique_ptr<Variant> own;            ///< a tainted variant
+  std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
   int device = 0;
   std::uint64_t source = 0;  ///< id of the graph it was made from: the program names its nodes by that graph's
   RankedMutex<LockRank::kExecs> lock;   ///< the fields below and the choice of variant

@@ -38,7 +38,7 @@ void* never_mapped_address() noexcept {
   if (void* address = known.load(std::memory_order_acquire)) return address;
   void* address = nullptr;
   PrivateCalls private_calls;
-  if (!PrivateCalls::worked(next().hipMemAddressReserve(&address, kLargestGranularity, 0, nullptr, 0)))
+  if (!PrivateCalls::worked([&] { return next().hipMemAddressReserve(&address, kLargestGranularity, 0, nullptr, 0); }))
     address = never_allocated_address();
   return keep_first(known, address);
 }

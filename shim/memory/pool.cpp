@@ -44,7 +44,7 @@ constexpr int kGraphsFree = 60000000;  ///< the first version whose captures tak
 /// invalidated may stay so after its end.
 bool refuses_captured_free(hipStream_t stream) noexcept {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  if (!PrivateCalls::worked(next().hipStreamIsCapturing(stream, &status))) return false;
+  if (!PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); })) return false;
   return status == hipStreamCaptureStatusInvalidated ||
          (status == hipStreamCaptureStatusActive && runtime_version() < kGraphsFree);
 }
@@ -590,7 +590,7 @@ hipError_t Pool::free_vmm(Named named, Free forward) {
 bool Pool::wait_like_free(int device) noexcept {
   SavedDevice current(device);
   void* page = nullptr;
-  if (!current.ok() || !PrivateCalls::worked(next().hipMalloc(&page, kPageBytes))) return false;
+  if (!current.ok() || !PrivateCalls::worked([&] { return next().hipMalloc(&page, kPageBytes); })) return false;
   return PrivateCalls::gave_back([&] { return next().hipFree(page); });
 }
 
@@ -684,7 +684,8 @@ std::size_t Pool::limit_of(int device) noexcept {
   limit = settings_.limit_bytes;
   if (limit == 0) {
     std::size_t total = 0;
-    if (!PrivateCalls::worked(next().hipDeviceTotalMem(&total, device))) return 0;  // asked again next time
+    if (!PrivateCalls::worked([&] { return next().hipDeviceTotalMem(&total, device); }))
+      return 0;  // asked again next time
     limit = total / 100 * settings_.limit_percent;
   }
   device_of(device).limit_bytes.store(limit, std::memory_order_relaxed);

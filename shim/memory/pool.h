@@ -203,9 +203,10 @@ class Pool {
   /// it once more.
   template <typename Call>
   hipError_t retry_after_trim(int device, Call&& call) {
+    const hipError_t pending = pending_error();
     hipError_t error = call();
     if (error == hipErrorOutOfMemory && give_back(device)) {
-      PrivateCalls::clear_error();
+      clear_error(pending);
       error = call();
     }
     return error;

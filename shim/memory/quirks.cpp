@@ -54,8 +54,12 @@ bool has_defect(Defect defect) noexcept { return has_defect(defect, runtime_vers
 int runtime_version() noexcept {
   int known = g_version.load(std::memory_order_relaxed);
   if (known < 0) {
-    if (!PrivateCalls::worked(next().hipRuntimeGetVersion(&known)) || known < 0) known = 0;
+    const hipError_t pending = next().hipPeekAtLastError();
+    const auto failed = [&] { return next().hipRuntimeGetVersion(&known) != hipSuccess || known < 0; };
+    const bool failed_once = failed();
+    if (failed_once && failed()) known = 0;
     g_version.store(known, std::memory_order_relaxed);
+    if (failed_once) clear_error(known < kKeepsErrors ? hipSuccess : pending);
   }
   return known;
 }

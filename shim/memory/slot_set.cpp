@@ -133,7 +133,7 @@ hipError_t SlotMemory::allocate_part(int device) {
     if (!current.ok()) return hipErrorInvalidDevice;
     const hipError_t error =
         pool().retry_after_trim(device, [&] { return graphpool::next().hipMalloc(&part.classic, part.bytes); });
-    if (!PrivateCalls::worked(error)) return error;
+    if (error != hipSuccess) return error;
     start = reinterpret_cast<std::uintptr_t>(part.classic);
   }
   const std::uintptr_t base = round_up(start, alignment);

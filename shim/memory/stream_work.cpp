@@ -39,7 +39,8 @@ void StreamWork::note_other(hipStream_t stream) noexcept {
   int device = -1;
   {
     PrivateCalls private_calls;
-    if (!has(EntryId::hipStreamGetDevice) || !PrivateCalls::worked(next().hipStreamGetDevice(stream, &device)))
+    if (!has(EntryId::hipStreamGetDevice) ||
+        !PrivateCalls::worked([&] { return next().hipStreamGetDevice(stream, &device); }))
       device = current_device();
   }
   if (!valid_device(device)) {
@@ -185,12 +186,12 @@ bool StreamWork::is_idle(int device) noexcept {
 /// Makes what fences need. The device is current.
 bool StreamWork::prepare(Device& device) noexcept {
   if (device.waiter == nullptr &&
-      !PrivateCalls::worked(next().hipStreamCreateWithFlags(&device.waiter, hipStreamNonBlocking))) {
+      !PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&device.waiter, hipStreamNonBlocking); })) {
     device.waiter = nullptr;
     return false;
   }
   if (device.scratch == nullptr &&
-      !PrivateCalls::worked(next().hipEventCreateWithFlags(&device.scratch, hipEventDisableTiming))) {
+      !PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&device.scratch, hipEventDisableTiming); })) {
     device.scratch = nullptr;
     return false;
   }
@@ -199,13 +200,13 @@ bool StreamWork::prepare(Device& device) noexcept {
 
 /// Lets the waiter wait for what is on the stream. A wait takes the event as it is now, so it is free again at once.
 bool StreamWork::join(Device& device, hipStream_t stream) noexcept {
-  return PrivateCalls::worked(next().hipEventRecord(device.scratch, stream)) &&
-         PrivateCalls::worked(next().hipStreamWaitEvent(device.waiter, device.scratch, 0));
+  return PrivateCalls::worked([&] { return next().hipEventRecord(device.scratch, stream); }) &&
+         PrivateCalls::worked([&] { return next().hipStreamWaitEvent(device.waiter, device.scratch, 0); });
 }
 
 bool StreamWork::join_null(Device& device) noexcept {
   if (device.after_null == nullptr &&
-      !PrivateCalls::worked(next().hipStreamCreateWithFlags(&device.after_null, hipStreamDefault))) {
+      !PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&device.after_null, hipStreamDefault); })) {
     device.after_null = nullptr;
     return false;
   }
@@ -263,10 +264,10 @@ Fence* StreamWork::make_locked(int device, hipStream_t only, bool all) {
     if (!state.events.empty()) {
       event = state.events.back();
       state.events.pop_back();
-    } else if (!PrivateCalls::worked(next().hipEventCreateWithFlags(&event, hipEventDisableTiming))) {
+    } else if (!PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&event, hipEventDisableTiming); })) {
       return nullptr;
     }
-    if (!PrivateCalls::worked(next().hipEventRecord(event, state.waiter))) {
+    if (!PrivateCalls::worked([&] { return next().hipEventRecord(event, state.waiter); })) {
       state.events.push_back(event);
       return nullptr;
     }
@@ -314,7 +315,7 @@ Fence* StreamWork::make_stream_fence(int device, hipStream_t stream) noexcept {
 bool StreamWork::wait(Fence* fence) noexcept {
   if (!fence->passed_.load()) {
     if (fence->epoch_ != device_of(fence->device_).epoch.load()) return true;
-    if (!PrivateCalls::worked(next().hipEventSynchronize(fence->event_))) return false;
+    if (!PrivateCalls::worked([&] { return next().hipEventSynchronize(fence->event_); })) return false;
     fence->passed_.store(true);
   }
   complete(fence->marks_);
@@ -324,13 +325,14 @@ bool StreamWork::wait(Fence* fence) noexcept {
 bool StreamWork::passed(Fence* fence) noexcept {
   if (!fence->passed_.load()) {
     if (fence->epoch_ != device_of(fence->device_).epoch.load()) return true;
+    const hipError_t pending = pending_error();
     const hipError_t error = next().hipEventQuery(fence->event_);
-    if (error == hipErrorNotReady) {
-      // From HIP 7 on hipGetLastError does not keep it, and a program's own must survive this.
-      if (next().hipPeekAtLastError() == hipErrorNotReady) PrivateCalls::clear_error();
+    // From HIP 7 on hipGetLastError does not keep hipErrorNotReady, and what the program has there stays.
+    if (error == hipErrorNotReady && next().hipPeekAtLastError() != hipErrorNotReady) return false;
+    if (error != hipSuccess) {
+      clear_error(pending);
       return false;
     }
-    if (!PrivateCalls::worked(error)) return false;
     fence->passed_.store(true);
     complete(fence->marks_);
   }

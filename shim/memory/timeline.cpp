@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "shim/lock_rank.h"
-#include "shim/restore.h"
 #include "shim/next.h"
+#include "shim/restore.h"
 
 namespace graphpool {
 
@@ -51,8 +51,9 @@ std::unique_ptr<Timeline> Timeline::make(int device) {
   {
     const PrivateCalls private_calls;
     const SavedDevice current(device);
-    if (!current.ok() ||
-        !PrivateCalls::worked(next().hipExtMallocWithFlags(&memory, sizeof(std::uint64_t), hipMallocSignalMemory)))
+    if (!current.ok() || !PrivateCalls::worked([&] {
+          return next().hipExtMallocWithFlags(&memory, sizeof(std::uint64_t), hipMallocSignalMemory);
+        }))
       return nullptr;
   }
   auto word = std::make_unique<TimelineWord>();
@@ -74,7 +75,7 @@ Timeline::~Timeline() {
 
 bool Timeline::advance(hipStream_t stream) noexcept {
   const std::uint64_t value = word_->last.load(std::memory_order_relaxed) + 1;
-  if (!PrivateCalls::worked(next().hipStreamWriteValue64(stream, word_->at, value, 0))) return false;
+  if (!PrivateCalls::worked([&] { return next().hipStreamWriteValue64(stream, word_->at, value, 0); })) return false;
   word_->last.store(value, std::memory_order_relaxed);
   return true;
 }

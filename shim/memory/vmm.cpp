@@ -59,14 +59,17 @@ class AllocationProp {
   alignas(8) unsigned char bytes_[64] = {};
 };
 
-hipError_t swallow(hipError_t error) noexcept {
-  (void)PrivateCalls::worked(error);
+/// What a call of ours answered.
+template <typename Call>
+hipError_t swallow(Call&& call) noexcept {
+  hipError_t error = hipSuccess;
+  (void)PrivateCalls::worked([&] { return error = call(); });
   return error;
 }
 
 void unreserve(void* start, std::size_t bytes) noexcept {
   const auto call = [&] { return next().hipMemAddressFree(start, bytes); };
-  if (!PrivateCalls::worked(call()) && !has_defect(Defect::kUnmapUnknownCrashes)) (void)swallow(call());
+  if (!PrivateCalls::worked(call) && !has_defect(Defect::kUnmapUnknownCrashes)) (void)PrivateCalls::worked(call);
 }
 
 void release(hipMemGenericAllocationHandle_t physical) noexcept {
@@ -75,7 +78,7 @@ void release(hipMemGenericAllocationHandle_t physical) noexcept {
 
 hipError_t reserve(std::size_t bytes, Mapping* mapping) noexcept {
   void* start = nullptr;
-  hipError_t error = swallow(next().hipMemAddressReserve(&start, bytes, kLargePageBytes, nullptr, 0));
+  hipError_t error = swallow([&] { return next().hipMemAddressReserve(&start, bytes, kLargePageBytes, nullptr, 0); });
   if (error != hipSuccess) return error;
   const bool aligned = reinterpret_cast<std::uintptr_t>(start) % kLargePageBytes == 0;
   if (aligned || has_defect(Defect::kMapWholeReservation)) {
@@ -84,7 +87,7 @@ hipError_t reserve(std::size_t bytes, Mapping* mapping) noexcept {
   }
   unreserve(start, bytes);
   const std::size_t more = bytes + kLargePageBytes;
-  error = swallow(next().hipMemAddressReserve(&start, more, kLargePageBytes, nullptr, 0));
+  error = swallow([&] { return next().hipMemAddressReserve(&start, more, kLargePageBytes, nullptr, 0); });
   if (error != hipSuccess) return error;
   const std::uintptr_t base = round_up(reinterpret_cast<std::uintptr_t>(start), kLargePageBytes);
   *mapping = {{start, more}, reinterpret_cast<void*>(base), false};
@@ -103,23 +106,24 @@ hipError_t grant_access(void* base, std::size_t bytes, int owner) noexcept {
   };
   add(owner);
   int devices = 0;
-  if (!PrivateCalls::worked(next().hipGetDeviceCount(&devices))) devices = 0;
+  if (!PrivateCalls::worked([&] { return next().hipGetDeviceCount(&devices); })) devices = 0;
   for (int device = 0; device < devices && device < kMaxDevices; ++device) {
     int can = 0;
-    if (device != owner && PrivateCalls::worked(next().hipDeviceCanAccessPeer(&can, device, owner)) && can != 0)
+    if (device != owner && PrivateCalls::worked([&] { return next().hipDeviceCanAccessPeer(&can, device, owner); }) &&
+        can != 0)
       add(device);
   }
-  const hipError_t error = swallow(next().hipMemSetAccess(base, bytes, access, count));
+  const hipError_t error = swallow([&] { return next().hipMemSetAccess(base, bytes, access, count); });
   if (error != hipSuccess || !has(EntryId::hipMemGetAccess)) return error;
   unsigned long long granted = 0;
-  const hipError_t asked = swallow(next().hipMemGetAccess(&granted, &access[0].location, base));
+  const hipError_t asked = swallow([&] { return next().hipMemGetAccess(&granted, &access[0].location, base); });
   if (asked == hipErrorNotSupported) return hipSuccess;
   if (asked != hipSuccess) return asked;
   return granted == hipMemAccessFlagsProtReadWrite ? hipSuccess : hipErrorUnknown;
 }
 
 hipError_t map(Mapping* mapping, std::size_t bytes, hipMemGenericAllocationHandle_t physical, int owner) noexcept {
-  hipError_t error = swallow(next().hipMemMap(mapping->base, bytes, 0, physical, 0));
+  hipError_t error = swallow([&] { return next().hipMemMap(mapping->base, bytes, 0, physical, 0); });
   if (error != hipSuccess) return error;
   error = grant_access(mapping->base, bytes, owner);
   if (error != hipSuccess) {
@@ -184,7 +188,7 @@ hipError_t Chunk::load() noexcept {
   SavedDevice current(device_);
   if (!current.ok()) return hipErrorInvalidDevice;
   hipMemGenericAllocationHandle_t physical = nullptr;
-  hipError_t error = swallow(next().hipMemCreate(&physical, bytes_, AllocationProp(device_).get(), 0));
+  hipError_t error = swallow([&] { return next().hipMemCreate(&physical, bytes_, AllocationProp(device_).get(), 0); });
   if (error != hipSuccess) return error;
   error = map(&main_, bytes_, physical, device_);
   if (error != hipSuccess) {
@@ -240,8 +244,10 @@ std::size_t chunk_granularity(int device) noexcept {
   if (!valid_device(device)) return kLargePageBytes;
   std::size_t known = g_granularity[device].load(std::memory_order_relaxed);
   if (known == 0) {
-    if (!PrivateCalls::worked(next().hipMemGetAllocationGranularity(&known, AllocationProp(device).get(),
-                                                                    hipMemAllocationGranularityMinimum)) ||
+    if (!PrivateCalls::worked([&] {
+          return next().hipMemGetAllocationGranularity(&known, AllocationProp(device).get(),
+                                                       hipMemAllocationGranularityMinimum);
+        }) ||
         known == 0)
       known = kLargePageBytes;
     known = round_up(known, kPageBytes);

@@ -18,6 +18,7 @@ bool Features::set(const std::string& name) {
   const std::pair<const char*, bool*> all[] = {{"exec_serial", &exec_serial},
                                                {"params_at_node", &params_at_node},
                                                {"free_waits", &free_waits},
+                                               {"copies_at_patch", &copies_at_patch},
                                                {"swallowed", &swallowed},
                                                {"whole_buffers", &whole_buffers},
                                                {"no_mem_info", &no_mem_info},
@@ -277,6 +278,30 @@ bool Machine::in_flight(const Exec& exec) const {
                      [&](const Stamp& stamp) { return !covers(host_, stamp); });
 }
 
+/// What setting the parameters of these nodes in an exec may copy at once.
+Machine::Accesses Machine::host_copies(const std::vector<Node>& nodes) const {
+  Accesses all;
+  if (!features_.copies_at_patch) return all;
+  for (const Node& node : nodes) {
+    if (!node.work || (node.work->what != Work::Copy && node.work->what != Work::Copy2D)) continue;
+    if (!buffer(node.work->dst).on_host() || !buffer(node.work->src).on_host()) continue;
+    for (const Access& access : accesses(*node.work)) all.push_back(access);
+  }
+  return all;
+}
+
+bool Machine::may_copy_now(const Accesses& copies) const {
+  Obstacle obstacle;
+  return ready(copies, host_, &obstacle);
+}
+
+/// Nobody knows what is there now.
+void Machine::copied_or_not(const Accesses& copies) {
+  for (const Access& access : copies)
+    for (std::int64_t i = access.first; access.write && i < access.first + access.parts; ++i)
+      buffers_[static_cast<std::size_t>(access.buffer)].parts[i].written = false;
+}
+
 bool Machine::exec_node_known(const Exec& exec, std::int64_t node) const {
   if (!exec.live || !exec.known || exec.graph < 0) return false;
   const Graph& of = graph(exec.graph);
@@ -361,8 +386,10 @@ bool Machine::allowed(const Step& step) {
       if (!features_.frees_captured && std::any_of(graphs_.begin(), graphs_.end(), captured)) return false;
       if (target.memory != Memory::Malloc && target.memory != Memory::ExtMalloc && target.memory != Memory::Async)
         return host_covers(target);
-      // hipFree waits for the streams of the memory's device; hipFreeAsync comes after what its stream comes after.
+      // hipFree waits for the streams of the memory's device (from HIP 7 on not for a pool's memory); hipFreeAsync
+      // comes after what its stream comes after.
       const bool in_order = n[1] == 1;
+      if (!in_order && target.memory == Memory::Async) return host_covers(target);
       Stream& on = stream(n[2], step.thread);
       if (in_order && (on.device != target.device || on.capture)) return false;
       const Clock clock = clock_of_next(on);
@@ -435,7 +462,8 @@ bool Machine::allowed(const Step& step) {
     case Kind::exec_update: {
       if (!slot_ok(execs_, n[0]) || !slot_ok(graphs_, n[1])) return false;
       // The runtime would refuse memory that is gone; kept memory is still there.
-      if (!live(graph_accesses(graph(static_cast<int>(n[1])).nodes))) return false;
+      const std::vector<Node>& nodes = graph(static_cast<int>(n[1])).nodes;
+      if (!live(graph_accesses(nodes)) || !may_copy_now(host_copies(nodes))) return false;
       return !features_.params_at_node || !in_flight(exec(static_cast<int>(n[0])));
     }
     case Kind::clone:
@@ -489,7 +517,10 @@ bool Machine::allowed(const Step& step) {
       if (!slot_ok(execs_, n[0])) return false;
       const Exec& of = exec(static_cast<int>(n[0]));
       if (!exec_node_known(of, n[1]) || (features_.params_at_node && in_flight(of))) return false;
-      return changed_ok(of.nodes, n[1], step.work());
+      if (!changed_ok(of.nodes, n[1], step.work())) return false;
+      Node node;
+      node.work = step.work();
+      return may_copy_now(host_copies({node}));
     }
     case Kind::exec_enable: {
       if (!slot_ok(execs_, n[0])) return false;

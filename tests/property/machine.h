@@ -32,11 +32,12 @@ inline const hipStream_t kLegacyHandle = reinterpret_cast<hipStream_t>(1);  ///<
 
 /// What the runtime, or a rule the library is given, promises or takes away. By name on the command line.
 struct Features {
-  bool exec_serial = false;     ///< launches of one exec are ordered by the runtime
-  bool params_at_node = false;  ///< an update may change a launch that has not run: never update an exec in flight
-  bool free_waits = false;      ///< hipFree waits for the device, and the program relies on it
-  bool swallowed = false;       ///< a refused update may answer success
-  bool whole_buffers = false;   ///< graphs use whole buffers, through operands that can be seen
+  bool exec_serial = false;      ///< launches of one exec are ordered by the runtime
+  bool params_at_node = false;   ///< an update may change a launch that has not run: never update an exec in flight
+  bool free_waits = false;       ///< hipFree waits for the device, and the program relies on it
+  bool copies_at_patch = false;  ///< setting a copy from host to host in an exec may run it
+  bool swallowed = false;        ///< a refused update may answer success
+  bool whole_buffers = false;    ///< graphs use whole buffers, through operands that can be seen
   bool no_mem_info = false;
   bool inject = false;          ///< there are `fail` steps
   bool frees_captured = false;  ///< memory may go that a graph not yet instantiated copies or fills
@@ -194,6 +195,9 @@ class Machine {
   bool live(const Accesses& accesses) const;
   bool nodes_ordered(const std::vector<Node>& nodes) const;
   bool in_flight(const Exec& exec) const;
+  Accesses host_copies(const std::vector<Node>& nodes) const;
+  bool may_copy_now(const Accesses& copies) const;
+  void copied_or_not(const Accesses& copies);
   bool exec_node_known(const Exec& exec, std::int64_t node) const;
 
   hipError_t issue(const Work& work, Stream& stream, std::int64_t number);
@@ -219,6 +223,7 @@ class Machine {
   std::string do_values(const Step& step);
   std::string refresh_captures();
   bool ask_streams(const Step& step, std::string* refused);
+  void doubt_thread_captures();
   void leave_capture(const Capture* capture);
   std::string contents(const Buffer& buffer, std::int64_t first, std::int64_t parts, const int* bytes) const;
 

@@ -80,7 +80,7 @@ def random_settings(number, rely_on_order=False):
         if 'swallowed_errors' in quirks:
             features.append('swallowed')
         if 'host_copy_at_patch' in quirks:
-            features.append('params_at_node')  # the copy is made by the update, whatever still runs
+            features += ['params_at_node', 'copies_at_patch']  # by the update, whatever still runs
     if pick.random() < 0.2:
         runtime['CPUHIP_VMM'] = '0'
 

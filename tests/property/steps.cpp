@@ -55,6 +55,7 @@ void Machine::run(const Step& step) {
     result = perform(step) + refused;
     // What fails may have invalidated captures.
     const bool failed = !result.empty() && result[0] >= '1' && result[0] <= '9';
+    if (failed && result[0] == '9') doubt_thread_captures();
     if (failed && capturing() && result.find(':') == std::string::npos) result += refresh_captures();
   };
   if (in_place) {
@@ -94,6 +95,13 @@ bool Machine::ask_streams(const Step& step, std::string* refused) {
     if (each.live) other = ask(each, each.handle) || other;
   const auto device = static_cast<std::size_t>(thread(step.thread).device);
   return ask(thread_streams_[static_cast<std::size_t>(step.thread)][device], hipStreamPerThread) || other;
+}
+
+/// What failed may have invalidated the captures of threads' own streams too, and only the thread could ask.
+void Machine::doubt_thread_captures() {
+  for (auto& streams : thread_streams_)
+    for (Stream& each : streams)
+      if (each.capture) each.capture->doubtful = true;
 }
 
 std::string Machine::refresh_captures() {
@@ -270,7 +278,8 @@ std::string Machine::do_wait(const Step& step) {
   if (of->doubtful && !on.capture) {
     hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
     const hipError_t asked = hipStreamIsCapturing(handle, &status);
-    if (asked != hipSuccess || status == hipStreamCaptureStatusNone) return code(result) + " alone";
+    if (asked != hipSuccess) return code(result) + " !" + code(asked);
+    if (status == hipStreamCaptureStatusNone) return code(result) + " alone";
   }
   on.capture = of;
   for (const int node : event.tail)
@@ -343,9 +352,11 @@ std::string Machine::do_list(const Step& step) {
   // Kernels that tell themselves apart by their first arguments.
   for (const hipGraphNode_t node : nodes) {
     hipGraphNodeType type{};
-    if (hipGraphNodeGetType(node, &type) != hipSuccess || type != hipGraphNodeTypeKernel) continue;
+    result = hipGraphNodeGetType(node, &type);
     hipKernelNodeParams params{};
-    if (hipGraphKernelNodeGetParams(node, &params) != hipSuccess || params.kernelParams == nullptr) continue;
+    if (result == hipSuccess && type == hipGraphNodeTypeKernel) result = hipGraphKernelNodeGetParams(node, &params);
+    if (result != hipSuccess) text += " !" + code(result);
+    if (result != hipSuccess || params.kernelParams == nullptr) continue;
     int found = -1;
     bool several = false;
     for (std::size_t i = 0; i < of.nodes.size(); ++i) {
@@ -651,8 +662,8 @@ std::string Machine::perform(const Step& step) {
       text += " after=" + std::to_string(count);
       for (std::size_t i = 0; i < count; ++i) {
         hipGraphNodeType type{};
-        (void)hipGraphNodeGetType(dependencies[i], &type);
-        text += '.' + std::to_string(static_cast<int>(type));
+        const hipError_t asked = hipGraphNodeGetType(dependencies[i], &type);
+        text += '.' + (asked == hipSuccess ? std::to_string(static_cast<int>(type)) : '!' + code(asked));
       }
       return text;
     }
@@ -718,6 +729,7 @@ std::string Machine::perform(const Step& step) {
       hipGraphNode_t node = nullptr;
       hipGraphExecUpdateResult update{};
       const hipError_t result = hipGraphExecUpdate(of.handle, from.handle, &node, &update);
+      copied_or_not(host_copies(from.nodes));
       const auto same_shape = [](const std::vector<Node>& a, const std::vector<Node>& b) {
         return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const Node& x, const Node& y) {
                  return x.after == y.after && x.device == y.device && x.work && y.work && x.work->what == y.work->what;
@@ -815,6 +827,9 @@ std::string Machine::perform(const Step& step) {
       const Work work = step.work();
       const hipError_t result = node_change(work, of.nodes[static_cast<std::size_t>(n[1])].device,
                                             graph.nodes[static_cast<std::size_t>(n[1])].handle, of.handle);
+      Node set;
+      set.work = work;
+      copied_or_not(host_copies({set}));
       if (result == hipSuccess) {
         Node& node = of.nodes[static_cast<std::size_t>(n[1])];
         node.work = work;
@@ -924,7 +939,7 @@ void Machine::finish() {
     step(Kind::set_device, thread, {0});
   }
   step(Kind::mem_info, 0, {});
-  step(Kind::last_error, 0, {});
+  for (int thread = 0; thread < kThreads; ++thread) step(Kind::last_error, thread, {});
 }
 
 }  // namespace property

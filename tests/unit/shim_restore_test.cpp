@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "shim/memory/never_address.h"
+#include "shim/memory/quirks.h"
 #include "shim/restore.h"
 #include "tests/unit/fake_hip.h"
 
@@ -24,7 +25,7 @@ TEST(RestoreTest, ModeAndErrnoAreRestored) {
 
 TEST(RestoreTest, AFailureOfOursIsNotLeftBehind) {
   fake::Install fake;
-  EXPECT_FALSE(PrivateCalls::worked(fake::result(hipErrorInvalidValue)));
+  EXPECT_FALSE(PrivateCalls::worked([] { return fake::result(hipErrorInvalidValue); }));
   EXPECT_EQ(fake::t_last_error, hipSuccess);
 }
 
@@ -86,6 +87,36 @@ TEST(RestoreTest, APendingErrorOfTheProgramStaysAndOursDoesNot) {
   fake::t_last_error = hipErrorNotFound;
   { const LastErrorScope scope; }
   EXPECT_EQ(fake::t_last_error, hipErrorNotFound);
+}
+
+TEST(RestoreTest, WhatAProgramHadPendingIsOwedToItSinceHip7) {
+  for (const bool keeps : {true, false}) {
+    fake::Install fake;
+    fake.hip->version = keeps ? kKeepsErrors : kKeepsErrors - 1;
+    fake::t_last_error = hipErrorNotFound;
+    EXPECT_FALSE(PrivateCalls::worked([] { return fake::result(hipErrorInvalidValue); }));
+    const auto told = [](hipError_t error) { return last_error_of_program(error, true); };
+    EXPECT_EQ(told(next().hipGetLastError()), keeps ? hipErrorNotFound : hipSuccess);
+    EXPECT_EQ(told(next().hipGetLastError()), hipSuccess);
+  }
+}
+
+TEST(RestoreTest, AVersionThatIsNotToldAtOnceCostsNoPendingError) {
+  for (const bool keeps : {true, false}) {
+    fake::Install fake;
+    fake.hip->version = keeps ? kKeepsErrors : kKeepsErrors - 1;
+    fake::t_last_error = hipErrorNotFound;
+    test_next().hipRuntimeGetVersion = [](int* version) {
+      test_next().hipRuntimeGetVersion = [](int* known) {
+        *known = fake::g_hip->version;
+        return fake::result(hipSuccess);
+      };
+      *version = -1;
+      return fake::result(hipErrorUnknown);
+    };
+    EXPECT_EQ(runtime_version(), fake.hip->version);
+    EXPECT_EQ(last_error_of_program(next().hipGetLastError(), true), keeps ? hipErrorNotFound : hipSuccess);
+  }
 }
 
 TEST(NeverAddressTest, AlwaysTheSame) {

@@ -1,0 +1,56 @@
+// unstaged_execs.h: what a staged exec would be without staging, made before memory that it names is freed.
+//
+// Why: a staged exec works on slots, and gets an exec over the program's own memory only when the program does
+// something with it that staging cannot follow. By then the memory may be freed, and HIP makes no copy or fill node
+// over freed memory; natively the exec was made before. So it is made when the memory goes, like virtual graphs are
+// made real (known_graphs.h). Kernel nodes hold addresses only and can be made at any time: a binding whose copies and
+// fills do not name the memory costs nothing.
+//
+// Threads: any. Locks: each entry's own (kCapture), held while nodes are added, which neither waits nor calls back; the
+// list's (kCaptureList), never held across next. Errors: none; what cannot be made is not there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shim/capture/operation.h"
+#include "shim/graph/template.h"
+#include "shim/lock_rank.h"
+
+namespace graphpool {
+
+/// One staged exec's. Everything but of and device is under its lock.
+struct UnstagedExec {
+  UnstagedExec(const Template& from, int on) noexcept : of(from), device(on) {}
+
+  const Template& of;
+  const int device;
+  RankedMutex<LockRank::kCapture> lock;
+  Binding binding;             ///< the program's
+  std::uint64_t bindings = 0;  ///< so far
+  std::unique_ptr<Variant> made;
+  bool gone = false;  ///< the exec is staged no more: the template may be gone too
+};
+
+class UnstagedExecs {
+ public:
+  /// An exec is staged from now on, or has another binding (*entry is not null then).
+  void bound(std::shared_ptr<UnstagedExec>* entry, const Template& of, int device, const Binding& binding);
+  /// It is staged no more. What was made for its binding, or null. Nothing where *entry is null.
+  std::unique_ptr<Variant> take(std::shared_ptr<UnstagedExec>* entry) noexcept;
+
+  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is, and modules).
+  void memory_leaves(const void* address, std::size_t bytes);
+  /// What the runtime made on the device is gone with it: it is forgotten without a call.
+  void device_reset(int device) noexcept;
+
+ private:
+  std::vector<std::shared_ptr<UnstagedExec>> all() const;
+
+  mutable RankedMutex<LockRank::kCaptureList> lock_;
+  std::vector<std::shared_ptr<UnstagedExec>> entries_;
+};
+
+}  // namespace graphpool
