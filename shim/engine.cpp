@@ -118,7 +118,7 @@ bool start_engine() noexcept {
     return false;
   }
   check_coverage();
-  write_report_at_exit(g_policy->report.file);
+  write_reports(g_policy->report.file, g_policy->report.every);
   return true;
 }
 

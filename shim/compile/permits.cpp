@@ -55,7 +55,7 @@ CompilePermits* make_permits_of_process() {
   auto* const permits = new CompilePermits;
   permits->table = PermitTable(*memory, machine());
   permits->settings = permit_settings(*policy);
-  write_report_at_exit(policy->report.file);
+  write_reports(policy->report.file, {});  // a compiler is given no thread
   return permits;
 }
 

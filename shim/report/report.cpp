@@ -1,15 +1,19 @@
 #include "shim/report/report.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <new>
+#include <utility>
 
 #include "policy/policy.h"
 #include "shim/callsite/callsite.h"
@@ -260,18 +264,9 @@ void write_calls(JsonWriter& json) {
   json.close_object();
 }
 
-void write_report() {
-  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return;
-  const InsideScope inside;
-  const Graphs::Totals totals = graphs().totals();
-  log_info("%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches; about %.1f ms saved",
-           static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.virtual_captures),
-           static_cast<unsigned long long>(totals.instantiates),
-           static_cast<unsigned long long>(totals.instantiates_avoided),
-           static_cast<unsigned long long>(totals.launches), totals.saved_ns / 1e6);
-  if (g_file->empty()) return;
+void write_file(bool ended) {
   const std::string name = expand_report_name(*g_file);
-  const std::string text = report_text();
+  const std::string text = report_text(ended);
   const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   std::size_t written = 0;
   while (file >= 0 && written < text.size()) {
@@ -284,11 +279,59 @@ void write_report() {
   if (file >= 0) close(file);
 }
 
-void write_at_exit() {
+void write_report(bool ended) {
+  const InsideScope inside;
+  if (ended) {
+    const Graphs::Totals totals = graphs().totals();
+    log_info("%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches; about %.1f ms saved",
+             static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.virtual_captures),
+             static_cast<unsigned long long>(totals.instantiates),
+             static_cast<unsigned long long>(totals.instantiates_avoided),
+             static_cast<unsigned long long>(totals.launches), totals.saved_ns / 1e6);
+  }
+  if (!g_file->empty()) write_file(ended);
+}
+
+constinit pthread_mutex_t g_writing = PTHREAD_MUTEX_INITIALIZER;
+constinit bool g_ended = false;  ///< under g_writing: the last report has been written
+
+/// Whether there may be more.
+bool write_next_report(bool ended) noexcept {
+  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return false;  // a forked child: the lock may be held
+  pthread_mutex_lock(&g_writing);
+  const bool more = !std::exchange(g_ended, g_ended || ended);
   try {
-    write_report();
+    if (more) write_report(ended);
   } catch (const std::bad_alloc&) {
     log_warn("no report: out of host memory");
+  }
+  pthread_mutex_unlock(&g_writing);
+  return more;
+}
+
+std::chrono::nanoseconds g_every{0};  ///< set once, before the thread that reads it
+
+void* write_while_it_runs(void*) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(g_every);
+  const timespec pause{seconds.count(), (g_every - seconds).count()};
+  do {
+    nanosleep(&pause, nullptr);
+  } while (write_next_report(false));
+  return nullptr;
+}
+
+/// The program's signals are not for this thread.
+void start_writing() noexcept {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread{};
+  const int error = pthread_create(&thread, nullptr, write_while_it_runs, nullptr);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) {
+    log_warn("report.every: no thread (%s); the report is written at the end", std::strerror(error));
+  } else {
+    pthread_detach(thread);
   }
 }
 
@@ -321,9 +364,10 @@ std::string expand_report_name(std::string_view pattern) {
   return name;
 }
 
-std::string report_text() {
+std::string report_text(bool ended) {
   JsonWriter json;
   json.open_object();
+  json.key("ended").value(ended);
   std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
   for (const Graphs::TemplateReport& of : graphs().templates()) {
     bytes_staged += of.statistics.staged.bytes;
@@ -342,15 +386,19 @@ std::string report_text() {
   return json.text() + "\n";
 }
 
-void write_report_at_exit(std::string_view pattern) noexcept {
-  static constinit std::atomic<bool> registered{false};
-  if (registered.exchange(true)) return;
-  try {
-    g_file = new std::string(pattern);
-  } catch (const std::bad_alloc&) {
-    return;
+void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noexcept {
+  pthread_mutex_lock(&g_writing);
+  if (g_file == nullptr) {
+    try {
+      g_file = new std::string(pattern);
+      std::atexit([] { write_next_report(true); });
+    } catch (const std::bad_alloc&) {
+    }
   }
-  std::atexit(write_at_exit);
+  const bool starts = g_file != nullptr && !pattern.empty() && every.count() > 0 && g_every.count() == 0;
+  if (starts) g_every = every;
+  pthread_mutex_unlock(&g_writing);
+  if (starts) start_writing();
 }
 
 }  // namespace graphpool

@@ -1,8 +1,11 @@
-// report.h: what the library did, as one JSON object, written when the process ends.
+// report.h: what the library did, as one JSON object, written when the process ends and, if asked for, again and again
+// before: a process that hangs or is killed has left one.
 //
-// Threads: write_report() once, at exit; everything it reads is counters. No lock is held while the file is written.
+// Threads: any; one at a time writes. What is read is counters, under locks that nobody holds across a call of the
+// runtime: a process that hangs in one is reported on.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -11,10 +14,11 @@ namespace graphpool {
 /// The name a pattern stands for in this process: %p process id, %r rank (of the usual launchers; 0), %h host name.
 std::string expand_report_name(std::string_view pattern);
 
-/// The report as JSON text.
-std::string report_text();
+/// The report as JSON text. `ended`: the process is about to end.
+std::string report_text(bool ended);
 
-/// Registers the report for the end of the process: `pattern` names the file; empty: only the line of summary.
-void write_report_at_exit(std::string_view pattern) noexcept;
+/// Registers the report for the end of the process: `pattern` names the file; empty: only the line of summary. With
+/// `every` above 0 a thread, started by the first such call, writes the file so often until then.
+void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noexcept;
 
 }  // namespace graphpool

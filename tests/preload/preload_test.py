@@ -4,11 +4,14 @@
 A case runs hosts natively and under the library and compares what they print, how they end and, where it says so, which
 calls reached the CPU runtime. CONFIG (made by Meson): paths. Exit code 77: skipped, the last line says why.
 """
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'support'))
 import runs  # noqa: E402
@@ -393,6 +396,37 @@ def rule_05_captured_past_the_library():
     check(second.report['graphs']['captures_avoided'] == 2, f'only steps 1 and 2 were virtual: {second.report}')
     off = native('bypass', plugin, preload=library(), environment={'GRAPHPOOL_GRAPH_VIRTUAL_CAPTURE': 'false'})
     check(off.stdout == first.stdout, 'without virtual captures the plugin does no harm', off)
+
+
+@case
+def report_of_a_process_that_hangs():
+    """In a call of the runtime, for ever; then it is killed."""
+    with tempfile.TemporaryDirectory() as folder_name:
+        written = pathlib.Path(folder_name) / 'report.json'
+        environment = dict(runs.clean_environment(), LD_LIBRARY_PATH=folder('cpu'), LD_PRELOAD=':'.join(library()),
+                           GRAPHPOOL_REPORT=str(written), GRAPHPOOL_REPORT_EVERY='5ms')
+        with subprocess.Popen([path('hangs')], env=environment, stdout=subprocess.PIPE) as host:
+            check(host.stdout.readline() == b'hangs now\n', 'the host did not come so far')
+            deadline = time.monotonic() + 60
+            report = {}
+            while report.get('calls', {}).get('hipStreamSynchronize') != 1 and time.monotonic() < deadline:
+                time.sleep(0.01)
+                try:
+                    report = json.loads(written.read_text())
+                except (OSError, ValueError):  # not yet there, or not yet all of it
+                    continue
+            host.kill()
+    check(report.get('ended') is False and report['calls'].get('hipStreamSynchronize') == 1, f'the report: {report}')
+    check(report['graphs']['captures_avoided'] > 0, f'the report: {report}')
+
+
+@case
+def report_while_it_runs():
+    first, second = same('plain', code=7, environment={'GRAPHPOOL_REPORT_EVERY': '1ms'})
+    check(second.report.get('ended') is True, f'the last report: {second.report}', second)
+    child = native('fork_after', preload=library(), environment={
+        'GRAPHPOOL_REPORT_EVERY': '1ms', 'GRAPHPOOL_REPORT': os.devnull})
+    check(child.code == native('fork_after').code, 'a fork', child)
 
 
 @case
