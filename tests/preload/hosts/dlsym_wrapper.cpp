@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-using Dlsym = void* (*)(void*, const char*);
+using Dlsym = void* (*)(void*, const char*) noexcept;  // no frame is needed for a handler
 
 static Dlsym next_dlsym = nullptr;
 
