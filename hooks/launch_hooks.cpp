@@ -15,7 +15,13 @@ constexpr auto kDescribeLaunch = [](OperationWriter& to, const void* function, d
 
 hipError_t on_hipLaunchKernel(Entry&, const void* function, dim3 grid, dim3 block, void** args, size_t shared_bytes,
                               hipStream_t stream) {
-  if (captures_open() && matched_launch({stream, function, KernelForm::kStub, grid, block, shared_bytes, args}))
+  if (captures_open() && shared_bytes <= UINT32_MAX &&
+      matched_launch(
+          {stream,
+           function,
+           args,
+           {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, static_cast<std::uint32_t>(shared_bytes), 0},
+           KernelForm::kStub}))
     return hipSuccess;
   return captured_call({stream, false}, next().hipLaunchKernel, kDescribeLaunch, function, grid, block, args,
                        shared_bytes, stream);
@@ -34,11 +40,9 @@ hipError_t on_hipModuleLaunchKernel(Entry&, hipFunction_t f, unsigned int grid_x
   if (captures_open() && extra == nullptr &&
       matched_launch({stream,
                       f,
-                      KernelForm::kFunction,
-                      {grid_x, grid_y, grid_z},
-                      {block_x, block_y, block_z},
-                      shared_bytes,
-                      params}))
+                      params,
+                      {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0},
+                      KernelForm::kFunction}))
     return hipSuccess;
   return captured_call(
       {stream, false}, next().hipModuleLaunchKernel,

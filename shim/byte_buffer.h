@@ -1,12 +1,16 @@
-// byte_buffer.h: a growing row of bytes, like a vector of them, but for one thing: what it grows by is not set.
+// byte_buffer.h: a growing row of bytes, like a vector of them, but for two things: what it grows by is not set, and
+// copies share their bytes until one of them is to be written.
 //
-// Why: a captured call adds its payload, writes all of it, and would write it twice. Threads: as a vector.
+// Why: a captured call adds its payload, writes all of it, and would write it twice; a step hands its binding from its
+// capture to its graph and its exec, none of which writes it. Threads: as a vector; copies may be used by any.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <memory>
+#include <new>
 #include <utility>
 
 namespace graphpool {
@@ -18,69 +22,92 @@ class ByteBuffer {
   ByteBuffer() noexcept = default;
   explicit ByteBuffer(std::size_t size) { resize(size); }
   ByteBuffer(const std::byte* first, const std::byte* last) { append(first, last); }
-  ByteBuffer(const ByteBuffer& other) : ByteBuffer(other.begin(), other.end()) {}
+  ByteBuffer(const ByteBuffer& other) noexcept : bytes_(other.bytes_), size_(other.size_) {
+    if (bytes_ != nullptr) bytes_->holders.fetch_add(1, std::memory_order_relaxed);
+  }
   ByteBuffer(ByteBuffer&& other) noexcept { swap(other); }
-  ByteBuffer& operator=(const ByteBuffer& other) {
-    if (this == &other) return *this;
-    if (capacity_ < other.size_) {
-      ByteBuffer(other).swap(*this);
-      return *this;
-    }
-    size_ = 0;
-    append(other.begin(), other.end());
+  ByteBuffer& operator=(const ByteBuffer& other) noexcept {
+    ByteBuffer(other).swap(*this);
     return *this;
   }
   ByteBuffer& operator=(ByteBuffer&& other) noexcept {
     ByteBuffer(std::move(other)).swap(*this);
     return *this;
   }
+  ~ByteBuffer() { let_go(bytes_); }
   void swap(ByteBuffer& other) noexcept {
     std::swap(bytes_, other.bytes_);
     std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
   }
 
-  std::byte* data() noexcept { return bytes_.get(); }
-  const std::byte* data() const noexcept { return bytes_.get(); }
+  /// To be written. Throws std::bad_alloc where the bytes are shared and cannot be copied; then nothing is changed.
+  std::byte* data() {
+    if (!own()) [[unlikely]]
+      move_to(capacity());
+    return bytes_ == nullptr ? nullptr : bytes_->begin();
+  }
+  const std::byte* data() const noexcept { return bytes_ == nullptr ? nullptr : bytes_->begin(); }
   const std::byte* begin() const noexcept { return data(); }
   const std::byte* end() const noexcept { return data() + size_; }
   std::size_t size() const noexcept { return size_; }
-  std::size_t capacity() const noexcept { return capacity_; }
+  std::size_t capacity() const noexcept { return bytes_ == nullptr ? 0 : bytes_->capacity; }
   bool empty() const noexcept { return size_ == 0; }
 
   /// Throws std::bad_alloc; then nothing is changed.
   void resize(std::size_t size) {
-    if (size > capacity_) [[unlikely]]
-      reserve(std::max(size, 2 * capacity_));
-    size_ = size;
+    if (size > size_)
+      static_cast<void>(grow(size));
+    else
+      size_ = size;
   }
   /// resize() to no less than it has; data().
   std::byte* grow(std::size_t size) {
-    resize(size);
-    return data();
+    if (size > capacity() || !own()) [[unlikely]]
+      move_to(size > capacity() ? std::max(size, 2 * capacity()) : capacity());
+    size_ = size;
+    return bytes_ == nullptr ? nullptr : bytes_->begin();
   }
   void reserve(std::size_t capacity) {
-    if (capacity <= capacity_) return;
-    std::unique_ptr<std::byte[]> grown(new std::byte[capacity]);
-    if (size_ != 0) std::memcpy(grown.get(), bytes_.get(), size_);
-    bytes_ = std::move(grown);
-    capacity_ = capacity;
+    if (capacity > this->capacity()) move_to(capacity);
   }
   /// Pre-condition: not bytes of its own.
   void append(const std::byte* first, const std::byte* last) {
     if (first == last) return;
-    const std::size_t at = size_;
-    resize(at + static_cast<std::size_t>(last - first));
-    std::memcpy(bytes_.get() + at, first, static_cast<std::size_t>(last - first));
+    const std::size_t at = size_, bytes = static_cast<std::size_t>(last - first);
+    std::memcpy(grow(at + bytes) + at, first, bytes);
   }
 
   friend bool operator==(const ByteBuffer& a, const ByteBuffer& b) noexcept {
-    return a.size_ == b.size_ && (a.size_ == 0 || std::memcmp(a.data(), b.data(), a.size_) == 0);
+    return a.size_ == b.size_ &&
+           (a.size_ == 0 || a.bytes_ == b.bytes_ || std::memcmp(a.data(), b.data(), a.size_) == 0);
   }
 
  private:
-  std::unique_ptr<std::byte[]> bytes_;
-  std::size_t size_ = 0, capacity_ = 0;
+  /// Stands before the bytes.
+  struct alignas(16) Shared {
+    std::atomic<std::uint32_t> holders{1};
+    std::size_t capacity;
+
+    std::byte* begin() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
+  };
+
+  bool own() const noexcept { return bytes_ == nullptr || bytes_->holders.load(std::memory_order_acquire) == 1; }
+
+  static void let_go(Shared* bytes) noexcept {
+    if (bytes == nullptr) return;
+    if (bytes->holders.load(std::memory_order_acquire) == 1 || bytes->holders.fetch_sub(1) == 1)
+      ::operator delete(bytes);
+  }
+
+  /// Bytes of its own, with room for so many.
+  void move_to(std::size_t capacity) {
+    auto* const own = new (::operator new(sizeof(Shared) + capacity)) Shared{.capacity = capacity};
+    if (size_ != 0) std::memcpy(own->begin(), bytes_->begin(), size_);
+    let_go(std::exchange(bytes_, own));
+  }
+
+  Shared* bytes_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 }  // namespace graphpool

@@ -236,7 +236,11 @@ Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, di
                                std::size_t shared_bytes, void** params, void** extra) {
   const KernelInfo info = kernel_info(stub_or_function, likely_);
   if (info.layout == nullptr || shared_bytes > UINT32_MAX) return Status::kUnsupported;
-  std::byte* const segment = add_kernel_payload(binding_, grid, block, shared_bytes, info.layout->bytes());
+  const KernelPayload shape{{grid.x, grid.y, grid.z},
+                            {block.x, block.y, block.z},
+                            static_cast<std::uint32_t>(shared_bytes),
+                            static_cast<std::uint32_t>(info.layout->bytes())};
+  std::byte* const segment = add_kernel_payload(binding_, shape);
   if (!info.layout->arguments().empty()) {
     if ((params == nullptr) == (extra == nullptr)) return Status::kUnsupported;
     const Status packed =
@@ -248,8 +252,8 @@ Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, di
   if (params == nullptr && extra != nullptr) signature_.validity = kPackedArguments;
   signature_.object = reinterpret_cast<std::uint64_t>(stub_or_function);
   signature_.generation = info.generation;
-  signature_.dst_class = block_class(block);
-  signature_.src_class = block_class(block, shared_bytes);
+  signature_.dst_class = block_class(shape);
+  signature_.src_class = block_and_shared_class(shape);
   layout_ = info.layout;
   return Status::kOk;
 }

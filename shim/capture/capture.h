@@ -125,10 +125,9 @@ template <typename DescribeCall, typename... Arguments>
 struct KernelLaunch {
   hipStream_t stream;
   const void* function;
-  KernelForm form;
-  dim3 grid, block;
-  std::size_t shared_bytes;
   void** params;
+  KernelPayload shape;  ///< without the size of its arguments
+  KernelForm form;
 };
 
 /// The same for a launch in a shell where it is what came last time, but for its grid and its arguments: what

@@ -95,9 +95,7 @@ struct HostPayload {
 /// A binding: the payloads of one capture.
 using Binding = ByteBuffer;
 
-inline bool equal(const Binding& a, const Binding& b) noexcept {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
-}
+inline bool equal(const Binding& a, const Binding& b) noexcept { return a == b; }
 
 /// One operation of a recording.
 struct Operation {
@@ -116,7 +114,7 @@ struct Recording {
 };
 
 /// Room for a payload of so many bytes at the end. Only what pads it to a multiple of 8 is set.
-inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
+[[gnu::always_inline]] inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
   constexpr std::size_t kWord = 8;
   const std::size_t at = binding.size(), end = at + (bytes + kWord - 1) / kWord * kWord;
   std::byte* const base = binding.grow(end);
@@ -125,19 +123,14 @@ inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
 }
 
 /// Adds a kernel's payload but for its arguments; their place.
-inline std::byte* add_kernel_payload(Binding& binding, const dim3& grid, const dim3& block, std::size_t shared_bytes,
-                                     std::size_t argument_bytes) {
-  std::byte* const at = add_payload(binding, sizeof(KernelPayload) + argument_bytes);
-  const KernelPayload shape{{grid.x, grid.y, grid.z},
-                            {block.x, block.y, block.z},
-                            static_cast<std::uint32_t>(shared_bytes),
-                            static_cast<std::uint32_t>(argument_bytes)};
+[[gnu::always_inline]] inline std::byte* add_kernel_payload(Binding& binding, const KernelPayload& shape) {
+  std::byte* const at = add_payload(binding, sizeof shape + shape.argument_bytes);
   std::memcpy(at, &shape, sizeof shape);
   return at + sizeof shape;
 }
 
 template <typename Payload>
-Payload& payload_at(Binding& binding, std::uint32_t offset) noexcept {
+Payload& payload_at(Binding& binding, std::uint32_t offset) {
   return *reinterpret_cast<Payload*>(binding.data() + offset);
 }
 template <typename Payload>

@@ -300,16 +300,16 @@ bool CaptureSession::take_launch(StreamKey key, const KernelLaunch& launch) {
   Stream& where = streams_[known.stream];
   if (where.key != key || device_ < 0 || g_device_changes.load(std::memory_order_acquire) != device_changes_seen_ ||
       known.device != packed_devices(device_, where.device) || known.validity != 0 ||
-      launch.shared_bytes > UINT32_MAX || known.dst_class != block_class(launch.block) ||
-      known.src_class != block_class(launch.block, launch.shared_bytes))
+      known.dst_class != block_class(launch.shape) || known.src_class != block_and_shared_class(launch.shape) ||
+      !child->accepts(launch.shape.grid))
     return false;
-  const std::uint32_t grid[3] = {launch.grid.x, launch.grid.y, launch.grid.z};
-  if (!child->accepts(grid)) return false;
 
   const ArgumentLayout& layout = *child->operation.layout;
   const std::size_t offset = binding_.size();
-  std::byte* const at = add_kernel_payload(binding_, launch.grid, launch.block, launch.shared_bytes, layout.bytes());
-  if (!layout.arguments().empty() && (launch.params == nullptr || layout.pack(launch.params, at) != Status::kOk)) {
+  KernelPayload shape = launch.shape;
+  shape.argument_bytes = static_cast<std::uint32_t>(layout.bytes());
+  std::byte* const segment = add_kernel_payload(binding_, shape);
+  if (!layout.arguments().empty() && (launch.params == nullptr || layout.pack(launch.params, segment) != Status::kOk)) {
     binding_.resize(offset);
     return false;
   }
@@ -479,7 +479,9 @@ void CaptureSession::stream_left(StreamKey key) {
 
 void CaptureSession::stream_destroyed(StreamKey key) {
   expose("a stream of the capture was destroyed");
-  if (!is_origin(key)) forget_stream(key);
+  if (is_origin(key)) return;
+  forget_stream(key);
+  if (serial_ != 0) serial_ = next_serial();  // another stream may have its handle
 }
 
 /// The stream is none of the capture any more, and what was recorded on it stands for nothing here, as in the runtime.

@@ -17,9 +17,11 @@ inline constexpr std::uint32_t kPackedArguments = 0x800;  ///< a kernel's argume
 
 /// What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28): they
 /// are in the classes of a kernel's operands.
-inline std::uint64_t block_class(const dim3& block) noexcept { return block.x | std::uint64_t{block.y} << 32; }
-inline std::uint64_t block_class(const dim3& block, std::size_t shared_bytes) noexcept {
-  return block.z | std::uint64_t{shared_bytes} << 32;
+inline std::uint64_t block_class(const KernelPayload& kernel) noexcept {
+  return kernel.block[0] | std::uint64_t{kernel.block[1]} << 32;
+}
+inline std::uint64_t block_and_shared_class(const KernelPayload& kernel) noexcept {
+  return kernel.block[2] | std::uint64_t{kernel.shared_bytes} << 32;
 }
 
 inline std::uint32_t zero_size(std::size_t bytes) noexcept { return bytes == 0 ? kZeroSize : 0; }

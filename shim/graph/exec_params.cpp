@@ -1,11 +1,11 @@
 // exec_params.cpp: the program sets what a node of its exec does.
 //
 // The program's binding changes. Bytes that are the same need no call, unless the node may hold on to memory that was
-// freed since (memory/freed_memory.h): its address may be that of another allocation now. For others the exec's own variant is given them
-// by the program's own call, as natively: nobody else uses that variant while the exec lives (rule 20), and launches
-// before and after keep their order because it is the same exec (rule 3). What it then has baked in is known where the
-// runtime is known to update the class of node correctly (rule 9); else the variant goes with its holder. Where a
-// variant is free that has the new binding, it serves instead and HIP is not called.
+// freed since (memory/freed_memory.h): its address may be that of another allocation now. For others the exec's own
+// variant is given them by the program's own call, as natively: nobody else uses that variant while the exec lives
+// (rule 20), and launches before and after keep their order because it is the same exec (rule 3). What it then has
+// baked in is known where the runtime is known to update the class of node correctly (rule 9); else the variant goes
+// with its holder. Where a variant is free that has the new binding, it serves instead and HIP is not called.
 #include <cstring>
 #include <mutex>
 
@@ -54,7 +54,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   if (!same_but_payload(operation, describe, &payload) || may_be_refused(operation, payload, exec.binding))
     return false;
   Variant* const variant = exec.variant;
-  std::byte* const now = exec.binding.data() + operation.payload_offset;
+  const std::byte* const now = exec.binding.begin() + operation.payload_offset;
   const bool same = payload.empty() || std::memcmp(now, payload.data(), payload.size()) == 0;
   if (same && !Variants::outlived_memory(operation, *variant)) {
     static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error

@@ -25,11 +25,6 @@ bool differs(const Operation& operation, const Binding& a, const Binding& b) noe
   return makes_node(operation.signature.kind) && !same_payload(operation, a, b);
 }
 
-void copy_payload(const Operation& operation, const Binding& from, Binding* to) noexcept {
-  std::memcpy(to->data() + operation.payload_offset, from.data() + operation.payload_offset,
-              operation.signature.payload_bytes);
-}
-
 /// Kernel argument memory a node takes: its arguments and up to 256 bytes of hidden ones.
 std::size_t argument_memory(const Operation& operation) noexcept {
   if (operation.signature.kind != OperationKind::kKernel) return 0;
@@ -316,7 +311,7 @@ bool Variants::patch(Template& of, const Binding& binding, const Candidate& cand
   of.statistics.patched_nodes += patched;
   hold(variant, memory);
   if (ok) {
-    for (const std::uint32_t i : candidate.differing) copy_payload(of.operations[i], binding, &variant.baked);
+    variant.baked = binding;
   } else {
     variant.broken = true;
     variant.keep = false;

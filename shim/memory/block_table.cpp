@@ -258,7 +258,6 @@ void BlockTable::recycle(Block* block) noexcept {
   block->generation = 0;
   block->exported.store(false, std::memory_order_relaxed);
   block->list = nullptr;
-  block->heap_index = 0;
   block->older = nullptr;
   block->newer = nullptr;
   block->linked = false;

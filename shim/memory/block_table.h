@@ -61,7 +61,7 @@ enum class BlockState : std::uint8_t {
   kKept,     ///< freed by the program, ours to hand out again
 };
 
-struct Block {
+struct alignas(64) Block {
   // Read by racing lookups: sequence is odd while base and end change.
   std::atomic<std::uint32_t> sequence{0};
   std::atomic<std::uintptr_t> base{0};
@@ -82,11 +82,10 @@ struct Block {
   std::atomic<bool> exported{false};  ///< its handle left the process: really freed, never handed out again
 
   // The pool's, under its lock.
-  FreeList* list = nullptr;    ///< where it goes when freed; null: not pooled
-  std::size_t heap_index = 0;  ///< its place in the list's heap while kept
-  Block* older = nullptr;      ///< neighbours in the order of frees, while kept or pending
+  bool linked = false;       ///< in the order of frees
+  FreeList* list = nullptr;  ///< where it goes when freed; null: not pooled
+  Block* older = nullptr;    ///< neighbours in the order of frees, while kept or pending
   Block* newer = nullptr;
-  bool linked = false;         ///< in that order
   Chunk* chunk = nullptr;      ///< the VMM chunk it is part of
   Fence* fence = nullptr;      ///< while pending
   Block* next_free = nullptr;  ///< in the table's store of unused blocks
@@ -99,6 +98,8 @@ struct Block {
     return now == BlockState::kLive || now == BlockState::kLeaving;
   }
 };
+
+static_assert(sizeof(Block) == 128, "a Block is two cache lines");
 
 class BlockTable {
  public:

@@ -56,18 +56,6 @@ void add_under_lock(std::atomic<std::size_t>& count, std::size_t more) noexcept 
 
 bool later(const Block* a, const Block* b) noexcept { return a->address() > b->address(); }
 
-/// Puts a block at a place of a heap.
-void place_in(std::vector<FreeList::Kept>& heap, std::size_t at, const FreeList::Kept& kept) noexcept {
-  heap[at] = kept;
-  kept.block->heap_index = at;
-}
-
-/// The place for a block at `at` or above it, whose parents that come later have moved down.
-std::size_t sift_up(std::vector<FreeList::Kept>& heap, std::size_t at, std::uintptr_t address) noexcept {
-  for (; at > 0 && heap[(at - 1) / 2].address > address; at = (at - 1) / 2) place_in(heap, at, heap[(at - 1) / 2]);
-  return at;
-}
-
 }  // namespace
 
 void* Pool::never_address() noexcept { return never_allocated_address(); }
@@ -131,7 +119,8 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
   if (decision.pool && !capturing) {
     const bool in_stream_order = request.function == AllocationFunction::kMallocAsync;
     const hipStream_t* stream = in_stream_order ? &request.stream : nullptr;
-    Block* block = take_kept(key, decision, stream);
+    Block* block = in_stream_order ? nullptr : take_ready(key, decision);
+    if (block == nullptr) block = take_kept(key, decision, stream);
     if (block == nullptr && key.backing == BlockBacking::kVmm) {
       block = allocate_vmm(key, decision);
       if (block == nullptr) {
@@ -254,12 +243,14 @@ Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipSt
 /// A kept block of the key that can be handed out without a call of the runtime, live again; null if there is none.
 Block* Pool::take_ready(const PoolKey& key, const Decision& decision) noexcept {
   std::lock_guard guard(lock_);
-  const auto found = lists_.find(key);
-  if (found == lists_.end() || found->second->heap.empty()) return nullptr;
-  const Block* const first = found->second->heap.front().block;
-  if (first->chunk != nullptr && !first->chunk->resident()) return nullptr;
-  Block* const block = take_locked(*found->second, nullptr);
-  if (block == nullptr) return nullptr;
+  FreeList* const list = find_list(key);
+  if (list == nullptr || list->kept.empty()) return nullptr;
+  Block* const block = list->kept.lowest();
+  if (block->chunk != nullptr) {
+    if (block->chunk->changing || !block->chunk->resident()) return nullptr;
+    block->chunk->used_bytes += pages(block->bytes());
+  }
+  from_kept(block);
   hand_out(block, decision);
   ++counters_.reused;
   return block;
@@ -267,7 +258,7 @@ Block* Pool::take_ready(const PoolKey& key, const Decision& decision) noexcept {
 
 /// Takes the block with the lowest address that may be used at once out of the list.
 Block* Pool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
-  Block* best = list.heap.empty() ? nullptr : list.heap.front().block;
+  Block* best = list.kept.empty() ? nullptr : list.kept.lowest();
   if (stream != nullptr) {
     for (Block* block : list.pending)
       if (block->fence != nullptr && (best == nullptr || later(best, block)) &&
@@ -333,7 +324,7 @@ bool Pool::collect(int device, ForEachList for_each_list) {
         // It keeps its place in the order of frees.
         drop_fence(block);
         list.pending.erase(list.pending.begin() + static_cast<std::ptrdiff_t>(i));
-        push_heap(block);
+        add_kept(block);
         any = true;
       }
     });
@@ -384,8 +375,8 @@ template <typename Visit>
 void Pool::for_each_kept(const Chunk* chunk, Visit visit) {
   for (auto& [key, list] : lists_) {
     if (key.backing != BlockBacking::kVmm || key.device != chunk->device()) continue;
-    for (const FreeList::Kept& kept : list->heap)
-      if (kept.block->chunk == chunk) visit(kept.block);
+    for (std::size_t i = 0; i < list->kept.size(); ++i)
+      if (Block* const block = list->kept[i].block; block->chunk == chunk) visit(block);
   }
 }
 
@@ -872,38 +863,25 @@ void Pool::unlink(Block* block) noexcept {
   if (block->chunk == nullptr) device.classic_bytes -= pages(block->bytes());
 }
 
-void Pool::push_heap(Block* block) noexcept {
-  std::vector<FreeList::Kept>& heap = block->list->heap;
+void Pool::add_kept(Block* block) noexcept {
   if (block->chunk != nullptr) --block->chunk->busy_parts;
   block->state.store(BlockState::kKept, std::memory_order_release);
-  const FreeList::Kept kept{block->address(), block};
-  heap.push_back(kept);
-  place_in(heap, sift_up(heap, heap.size() - 1, kept.address), kept);
+  block->list->kept.add(block->address(), block);
 }
 
 void Pool::to_kept(Block* block, bool linked) noexcept {
   if (block->chunk != nullptr) block->chunk->used_bytes -= pages(block->bytes());
   add_under_lock(kept_blocks_, 1);
-  push_heap(block);
+  add_kept(block);
   if (linked) link_newest(block);
 }
 
 void Pool::from_kept(Block* block) noexcept {
-  std::vector<FreeList::Kept>& heap = block->list->heap;
-  const FreeList::Kept moved = heap.back();
-  heap.pop_back();
-  if (moved.block != block) {
-    std::size_t at = sift_up(heap, block->heap_index, moved.address);
-    for (;;) {
-      std::size_t child = 2 * at + 1;
-      if (child >= heap.size()) break;
-      if (child + 1 < heap.size() && heap[child].address > heap[child + 1].address) ++child;
-      if (moved.address <= heap[child].address) break;
-      place_in(heap, at, heap[child]);
-      at = child;
-    }
-    place_in(heap, at, moved);
-  }
+  KeptBlocks& kept = block->list->kept;
+  if (kept.lowest() == block)
+    kept.remove_lowest();
+  else
+    kept.remove(block->address());
   add_under_lock(kept_blocks_, ~std::size_t{0});
   if (block->chunk != nullptr) ++block->chunk->busy_parts;
   unlink(block);
@@ -973,7 +951,7 @@ FreeList* Pool::join_list(const PoolKey& key) {
     }
     list->key = key;
   }
-  if (list->heap.capacity() <= list->members) list->heap.reserve(2 * list->members + 4);
+  if (list->kept.capacity() <= list->members) list->kept.reserve(2 * list->members + 4);
   if (list->pending.capacity() <= list->members) list->pending.reserve(2 * list->members + 4);
   ++list->members;
   return list.get();
@@ -1047,10 +1025,10 @@ bool Pool::is_valid() {
   std::size_t listed = 0;
   for (const auto& [key, list] : lists_) {
     listed += list->members;
-    good = good && list->members > 0 && list->heap.size() + list->pending.size() <= list->members;
-    for (std::size_t i = 0; i < list->heap.size(); ++i)
-      good = good && list->heap[i].block->heap_index == i && list->heap[i].address == list->heap[i].block->address() &&
-             (i == 0 || !later(list->heap[(i - 1) / 2].block, list->heap[i].block));
+    good = good && list->members > 0 && list->kept.size() + list->pending.size() <= list->members;
+    for (std::size_t i = 0; i < list->kept.size(); ++i)
+      good = good && list->kept[i].address == list->kept[i].block->address() &&
+             (i == 0 || list->kept[i - 1].address < list->kept[i].address);
   }
   for (int device = 0; device < kMaxDevices; ++device)
     good = good && device_of(device).kept_bytes == kept_bytes[static_cast<std::size_t>(device)];

@@ -34,6 +34,7 @@
 #include "shim/lock_rank.h"
 #include "shim/memory/block_table.h"
 #include "shim/memory/freed_memory.h"
+#include "shim/memory/kept_blocks.h"
 #include "shim/memory/stream_work.h"
 #include "shim/memory/vmm.h"
 #include "shim/next.h"
@@ -86,17 +87,18 @@ struct PoolKey {
   AllocationFunction function = AllocationFunction::kMalloc;
   BlockBacking backing = BlockBacking::kClassic;
 
-  friend bool operator==(const PoolKey&, const PoolKey&) = default;
+  /// Without a branch for each member: asked for every allocation.
+  friend bool operator==(const PoolKey& a, const PoolKey& b) noexcept {
+    return ((a.bytes ^ b.bytes) | static_cast<unsigned>(a.device ^ b.device) | (a.flags ^ b.flags) | (a.rule ^ b.rule) |
+            (a.call_site ^ b.call_site) | (static_cast<unsigned>(a.function) ^ static_cast<unsigned>(b.function)) |
+            (static_cast<unsigned>(a.backing) ^ static_cast<unsigned>(b.backing))) == 0;
+  }
 };
 
 /// The freed blocks of one key.
 struct FreeList {
-  struct Kept {
-    std::uintptr_t address;
-    Block* block;
-  };
   PoolKey key;
-  std::vector<Kept> heap;       ///< kept ones, lowest address on top; capacity for all members
+  KeptBlocks kept;              ///< room for all members
   std::vector<Block*> pending;  ///< kPending ones; capacity for all members
   std::size_t members = 0;      ///< blocks that come back here, live ones too
 };
@@ -296,14 +298,16 @@ class Pool {
 
   void link_newest(Block* block) noexcept;
   void unlink(Block* block) noexcept;
-  void push_heap(Block* block) noexcept;
+  void add_kept(Block* block) noexcept;
   void to_kept(Block* block, bool linked) noexcept;
   void from_kept(Block* block) noexcept;
   void to_pending(Block* block, Fence* fence) noexcept;
   void from_pending(Block* block) noexcept;
   FreeList* find_list(const PoolKey& key) noexcept;
   void drop_list(FreeList* list) noexcept;
-  static std::size_t near_place(const PoolKey& key) noexcept { return KeyHash{}(key) >> 8 & (kNearLists - 1); }
+  static std::size_t near_place(const PoolKey& key) noexcept {
+    return key.bytes * 0x9E3779B97F4A7C15u >> 57 & (kNearLists - 1);
+  }
   FreeList* join_list(const PoolKey& key);
   void leave_list(Block* block) noexcept;
   void forget(Block* block) noexcept;

@@ -16,6 +16,8 @@
 
 namespace graphpool {
 
+constinit std::atomic<bool> g_any_retired_slots{false};
+
 /// What a set is made of; outlives it while retired.
 struct SlotMemory {
   struct Slot {
@@ -78,13 +80,12 @@ constexpr std::size_t alignment_of(std::size_t bytes) noexcept {
 
 constinit RankedMutex<LockRank::kSlots> g_lock;
 constinit SlotMemory* g_retired = nullptr;  // owned; a plain pointer so that nothing is destroyed at exit
-constinit std::atomic<bool> g_any_retired{false};
 constinit SlotTotals g_totals;  // under g_lock
 
 /// Takes the first retired memory out of the list for which this holds.
 template <typename Wanted>
 std::unique_ptr<SlotMemory> take_retired(Wanted wanted) noexcept {
-  if (!g_any_retired.load(std::memory_order_relaxed)) return nullptr;
+  if (!g_any_retired_slots.load(std::memory_order_relaxed)) return nullptr;
   std::lock_guard guard(g_lock);
   SlotMemory* before = nullptr;
   for (SlotMemory* memory = g_retired; memory != nullptr; before = memory, memory = memory->next.get()) {
@@ -96,7 +97,7 @@ std::unique_ptr<SlotMemory> take_retired(Wanted wanted) noexcept {
       (void)before->next.release();
       before->next.reset(after);
     }
-    g_any_retired.store(g_retired != nullptr, std::memory_order_relaxed);
+    g_any_retired_slots.store(g_retired != nullptr, std::memory_order_relaxed);
     return std::unique_ptr<SlotMemory>(memory);
   }
   return nullptr;
@@ -189,7 +190,7 @@ SlotSet::~SlotSet() {
   g_totals.bytes -= total_bytes();
   memory_->next.reset(g_retired);
   g_retired = memory_.release();
-  g_any_retired.store(true, std::memory_order_relaxed);
+  g_any_retired_slots.store(true, std::memory_order_relaxed);
 }
 
 std::size_t SlotSet::size() const noexcept { return memory_->slots.size(); }
@@ -214,7 +215,7 @@ SlotTotals slot_totals() noexcept {
   return g_totals;
 }
 
-bool free_retired_slots(int device) noexcept {
+bool free_retired_slots_of(int device) noexcept {
   bool any = false;
   while (take_retired([&](const SlotMemory& memory) { return memory.on(device); }) != nullptr) any = true;
   return any;

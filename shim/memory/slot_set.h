@@ -10,6 +10,7 @@
 // not held over HIP calls. Units: bytes. Not here: when a slot is free again (rings), what is copied (staging).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -61,9 +62,13 @@ struct SlotTotals {
 };
 SlotTotals slot_totals() noexcept;
 
+extern constinit std::atomic<bool> g_any_retired_slots;
+bool free_retired_slots_of(int device) noexcept;
 /// Frees retired memory of the device (all devices: -1). Waits as hipFree does: call it where the program's own call
 /// has waited for the device, or when memory has run out. Returns whether there was any.
-bool free_retired_slots(int device) noexcept;
+inline bool free_retired_slots(int device) noexcept {
+  return g_any_retired_slots.load(std::memory_order_relaxed) && free_retired_slots_of(device);
+}
 
 /// Device memory that is retired: nobody's, but counted as used by the runtime.
 std::size_t retired_slot_bytes(int device) noexcept;

@@ -39,6 +39,31 @@ TEST(ByteBuffer, copies_are_equal_and_apart) {
   EXPECT_EQ(std::byte{0xff}, copy.data()[32]);
 }
 
+TEST(ByteBuffer, copies_share_their_bytes_until_one_is_written) {
+  ByteBuffer bytes = counting(40);
+  bytes.resize(20);
+  ByteBuffer copy = bytes;
+  const ByteBuffer &read = bytes, &read_copy = copy;
+  EXPECT_EQ(read.data(), read_copy.data());
+  // What one grows by is its own, also where there was room.
+  bytes.resize(21);
+  copy.resize(21);
+  bytes.data()[20] = std::byte{1};
+  copy.data()[20] = std::byte{2};
+  EXPECT_EQ(std::byte{1}, bytes.data()[20]);
+  EXPECT_EQ(counting(20), ByteBuffer(read.begin(), read.begin() + 20));
+  EXPECT_EQ(counting(20), ByteBuffer(read_copy.begin(), read_copy.begin() + 20));
+  // The last one that has them writes in place, whoever had them first.
+  const std::byte* place = nullptr;
+  ByteBuffer last;
+  {
+    const ByteBuffer first = counting(8);
+    last = first;
+    place = first.data();
+  }
+  EXPECT_EQ(place, last.data());
+}
+
 TEST(ByteBuffer, moving_leaves_nothing_behind) {
   ByteBuffer bytes = counting(5);
   const ByteBuffer moved = std::move(bytes);

@@ -101,6 +101,44 @@ TEST(Exactness, a_forked_stream_destroyed_before_it_is_joined_is_not_joined) {
   OK(hipEventDestroy(join));
 }
 
+TEST(Exactness, a_stream_with_the_handle_of_one_destroyed_feeds_no_capture) {
+  const Stream s;
+  const Buffer a, b;
+  hipEvent_t fork, join;
+  OK(hipEventCreate(&fork));
+  OK(hipEventCreate(&join));
+  int value = 0, forked = 0;
+  for (int i = 0; i < 5; ++i) {
+    hipStream_t t = nullptr, u = nullptr;
+    hipGraph_t graph = nullptr;
+    OK(hipStreamCreate(&t));
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    OK(hipEventRecord(fork, s));
+    OK(hipStreamWaitEvent(t, fork, 0));
+    OK(kernels().mix(t, b.get(), kCount, i));
+    OK(hipEventRecord(join, t));
+    OK(hipStreamWaitEvent(s, join, 0));
+    OK(hipStreamDestroy(t));
+    OK(hipStreamCreate(&u));  // often with the handle of t
+    OK(kernels().mix(u, a.get(), kCount, i));
+    OK(hipStreamSynchronize(u));
+    value = mixed(value, i);
+    OK(hipStreamEndCapture(s, &graph));
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, s));
+    forked = mixed(forked, i);
+    OK(hipStreamSynchronize(s));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    OK(hipStreamDestroy(u));
+    EXPECT_EQ(value, a.value()) << "step " << i;
+    EXPECT_EQ(forked, b.value()) << "step " << i;
+  }
+  OK(hipEventDestroy(fork));
+  OK(hipEventDestroy(join));
+}
+
 TEST(Exactness, rule_08_captures_that_meet_are_both_invalidated) {
   const Stream s, t;
   const Buffer a, b;
