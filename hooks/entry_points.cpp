@@ -5,7 +5,7 @@
 #include <new>
 #include <type_traits>
 
-#include "hooks/bodies.h"
+#include "hooks/hot_bodies.h"
 #include "shim/memory/pool.h"
 
 namespace graphpool {

@@ -1,5 +1,5 @@
 // memory_hooks.cpp: memory is allocated and freed; devices are reset. What is done is the pool's (shim/memory/pool.h).
-#include "hooks/bodies.h"
+#include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/graphs.h"
 #include "shim/memory/pool.h"
@@ -143,13 +143,7 @@ hipError_t on_hipMemAllocHost(Entry&, void** ptr, size_t bytes) {
   return host(ptr, bytes, 0, [&] { return next().hipMemAllocHost(ptr, bytes); });
 }
 
-hipError_t on_hipFree(Entry&, void* ptr) {
-  if (pool().free_at_once(ptr)) [[likely]] {
-    doubt_captures();
-    return hipSuccess;
-  }
-  return free(ptr, next().hipFree);
-}
+hipError_t free_slowly(void* ptr) { return free(ptr, next().hipFree); }
 hipError_t on_hipHostFree(Entry&, void* ptr) { return free(ptr, next().hipHostFree); }
 hipError_t on_hipFreeHost(Entry&, void* ptr) { return free(ptr, next().hipFreeHost); }
 hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {

@@ -61,11 +61,11 @@ class ByteBuffer {
       size_ = size;
   }
   /// resize() to no less than it has; data().
-  std::byte* grow(std::size_t size) {
-    if (size > capacity() || !own()) [[unlikely]]
-      move_to(size > capacity() ? std::max(size, 2 * capacity()) : capacity());
+  [[gnu::always_inline]] std::byte* grow(std::size_t size) {
+    if (bytes_ == nullptr || size > bytes_->capacity || !own()) [[unlikely]]
+      move_to_grow(size);
     size_ = size;
-    return bytes_ == nullptr ? nullptr : bytes_->begin();
+    return bytes_->begin();
   }
   void reserve(std::size_t capacity) {
     if (capacity > this->capacity()) move_to(capacity);
@@ -99,6 +99,9 @@ class ByteBuffer {
       ::operator delete(bytes);
   }
 
+  [[gnu::noinline]] void move_to_grow(std::size_t size) {
+    move_to(size > capacity() ? std::max(size, 2 * capacity()) : capacity());
+  }
   /// Bytes of its own, with room for so many.
   void move_to(std::size_t capacity) {
     auto* const own = new (::operator new(sizeof(Shared) + capacity)) Shared{.capacity = capacity};

@@ -149,14 +149,6 @@ std::shared_ptr<CaptureSession> new_session(StreamArgument origin, const Signatu
   return session;
 }
 
-/// The capture this thread fed last, so that the next operation finds it without the list. Valid while the serial is.
-struct Fed {
-  StreamKey stream;
-  CaptureSession* session;
-  std::uint64_t serial;
-};
-constinit thread_local Fed t_fed{};
-
 /// The capture is over: by its end, its stream's destruction or the runtime's own decision.
 void close(const std::shared_ptr<CaptureSession>& session) noexcept {
   if (!open_captures().remove(session.get())) return;
@@ -394,14 +386,6 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   const std::scoped_lock guard(session->lock());
   t_fed = session->serial() != 0 ? Fed{key, session.get(), session->serial()} : Fed{};
   return session->operation(key, stream, describe, forward);
-}
-
-bool matched_launch(const KernelLaunch& launch) {
-  const auto key = reinterpret_cast<StreamKey>(launch.stream);
-  if (key <= reinterpret_cast<StreamKey>(hipStreamPerThread) || t_fed.stream != key) return false;
-  CaptureSession& fed = *t_fed.session;
-  const std::scoped_lock guard(fed.lock());
-  return fed.serial() == t_fed.serial && fed.take_launch(key, launch);
 }
 
 hipError_t other_stream_work(StreamArgument stream, Forward forward) {

@@ -9,8 +9,6 @@
 
 #include <hip/hip_runtime_api.h>
 
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -59,15 +57,28 @@ struct Signature {
   std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown
   std::uint64_t src_class = 0;
 
-  /// Word by word, without a call: the first thing asked of every captured operation.
+  /// Word by word, without a call or a copy: the first thing asked of every captured operation.
   bool operator==(const Signature& other) const noexcept {
-    using Words = std::array<std::uint64_t, 6>;
-    const auto a = std::bit_cast<Words>(*this), b = std::bit_cast<Words>(other);
     std::uint64_t difference = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+    for (std::size_t i = 0; i < 6; ++i) difference |= word(i) ^ other.word(i);
     return difference == 0;
   }
+
+  /// The i-th 8 bytes.
+  std::uint64_t word(std::size_t i) const noexcept {
+    std::uint64_t value;
+    std::memcpy(&value, reinterpret_cast<const char*>(this) + i * sizeof value, sizeof value);
+    return value;
+  }
 };
+/// The first 8 bytes of the signature of an operation without an event.
+constexpr std::uint64_t first_word(OperationKind kind, KernelForm form, std::uint16_t stream,
+                                   std::int16_t device) noexcept {
+  return static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(form) << 8 | std::uint64_t{stream} << 16 |
+         std::uint64_t{static_cast<std::uint16_t>(device)} << 32;
+}
+static_assert(offsetof(Signature, form) == 1 && offsetof(Signature, stream) == 2 && offsetof(Signature, device) == 4 &&
+              offsetof(Signature, event) == 6 && offsetof(Signature, payload_bytes) == 8);
 static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is compared as memory");
 inline constexpr std::uint16_t kExternalEvent = 0xffff;
 /// What every recording ends with.

@@ -283,33 +283,36 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   return result;
 }
 
-bool CaptureSession::take_launch(StreamKey key, const KernelLaunch& launch) {
+[[gnu::always_inline]] inline bool CaptureSession::take_launch(const KernelLaunch& launch) {
   if (cursor_ == nullptr || invalid_ || spoilt_ != nullptr || thread_ != &t_thread_token ||
       g_capture_doubts.load(std::memory_order_acquire) != doubts_seen_)
     return false;
   TreeNode* const child = cursor_->first_child.load(std::memory_order_acquire);
   if (child == nullptr) return false;
   const Signature& known = child->operation.signature;
-  if (known.kind != OperationKind::kKernel || known.form != launch.form ||
-      known.object != reinterpret_cast<std::uint64_t>(launch.function) || known.stream >= streams_.size())
+  Stream* const streams = streams_.data();
+  Stream& where = streams[known.stream];
+  if (&where >= streams + streams_.size()) return false;
+  if (where.key != reinterpret_cast<StreamKey>(launch.stream) || device_ < 0 ||
+      g_device_changes.load(std::memory_order_acquire) != device_changes_seen_)
     return false;
   // Where no function has come or gone since it was looked up, its layout and its generation are what they were.
   const std::uint64_t version = functions().version();
   if (version == Functions::kChanging || child->functions_version.load(std::memory_order_relaxed) != version)
     return false;
-  Stream& where = streams_[known.stream];
-  if (where.key != key || device_ < 0 || g_device_changes.load(std::memory_order_acquire) != device_changes_seen_ ||
-      known.device != packed_devices(device_, where.device) || known.validity != 0 ||
-      known.dst_class != block_class(launch.shape) || known.src_class != block_and_shared_class(launch.shape) ||
-      !child->accepts(launch.shape.grid))
-    return false;
+  const std::uint64_t first =
+      first_word(OperationKind::kKernel, launch.form, known.stream, packed_devices(device_, where.device));
+  const std::uint64_t difference =
+      (first ^ known.word(0)) | known.validity | (reinterpret_cast<std::uint64_t>(launch.function) ^ known.object) |
+      (block_class(launch.shape) ^ known.dst_class) | (block_and_shared_class(launch.shape) ^ known.src_class);
+  if (difference != 0 || !child->accepts(launch.shape.grid)) return false;
 
   const ArgumentLayout& layout = *child->operation.layout;
   const std::size_t offset = binding_.size();
   KernelPayload shape = launch.shape;
   shape.argument_bytes = static_cast<std::uint32_t>(layout.bytes());
   std::byte* const segment = add_kernel_payload(binding_, shape);
-  if (!layout.arguments().empty() && (launch.params == nullptr || layout.pack(launch.params, segment) != Status::kOk)) {
+  if (layout.pack(launch.params, segment) != Status::kOk) {
     binding_.resize(offset);
     return false;
   }
@@ -320,6 +323,16 @@ bool CaptureSession::take_launch(StreamKey key, const KernelLaunch& launch) {
   else
     where.tail.assign(1, child->index);
   return true;
+}
+
+constinit thread_local Fed t_fed __attribute__((tls_model("initial-exec"))){};
+
+bool matched_launch(const KernelLaunch& launch) {
+  const auto key = reinterpret_cast<StreamKey>(launch.stream);
+  if (key <= reinterpret_cast<StreamKey>(hipStreamPerThread) || t_fed.stream != key) return false;
+  CaptureSession& fed = *t_fed.session;
+  const std::scoped_lock guard(fed.lock());
+  return fed.serial() == t_fed.serial && fed.take_launch(launch);
 }
 
 hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forward) {

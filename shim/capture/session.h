@@ -55,7 +55,7 @@ class CaptureSession {
 
   hipError_t operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward);
   /// The same for a launch that is what the tree says came last time; else false, and nothing was done.
-  bool take_launch(StreamKey key, const KernelLaunch& launch);
+  bool take_launch(const KernelLaunch& launch);
   hipError_t record(StreamKey key, hipEvent_t event, Forward forward);
   hipError_t wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward);
 
@@ -151,5 +151,13 @@ class CaptureSession {
   int device_ = -1;                ///< the feeding thread's current device; -1: not asked yet
   std::uint64_t device_changes_seen_ = 0;
 };
+
+/// The capture this thread fed last, so that the next operation finds it without the list. Valid while the serial is.
+struct Fed {
+  StreamKey stream;
+  CaptureSession* session;
+  std::uint64_t serial;
+};
+extern constinit thread_local Fed t_fed __attribute__((tls_model("initial-exec")));
 
 }  // namespace graphpool

@@ -39,29 +39,6 @@ ArgumentLayout::ArgumentLayout(std::vector<Argument> arguments, bool self_contai
   if (!arguments_.empty()) bytes_ = std::size_t{arguments_.back().offset} + arguments_.back().bytes;
 }
 
-Status ArgumentLayout::pack(void* const* params, std::byte* segment) const noexcept {
-  if (!plain_) return Status::kUnsupported;
-  if (arguments_.empty()) return Status::kOk;
-  if (params == nullptr) return Status::kMalformed;
-  if (runs_.front().bytes != bytes_) std::memset(segment, 0, bytes_);
-  // Nearly every argument is a pointer or an int: no call for those.
-  for (const Group& group : groups_) {
-    std::byte* to = segment + group.offset;
-    if (group.bytes == sizeof(std::uint64_t)) {
-      if (!copy_group<std::uint64_t>(params, group.count, to)) return Status::kMalformed;
-    } else if (group.bytes == sizeof(std::uint32_t)) {
-      if (!copy_group<std::uint32_t>(params, group.count, to)) return Status::kMalformed;
-    } else {
-      for (std::uint32_t i = 0; i < group.count; ++i, to += group.bytes) {
-        if (params[i] == nullptr) return Status::kMalformed;
-        std::memcpy(to, params[i], group.bytes);
-      }
-    }
-    params += group.count;
-  }
-  return Status::kOk;
-}
-
 Status ArgumentLayout::pack_extra(void* const* extra, std::byte* segment) const noexcept {
   if (!plain_) return Status::kUnsupported;
   if (extra == nullptr || word_of(extra[0]) != kParamBufferPointer || word_of(extra[2]) != kParamBufferSize ||

@@ -56,7 +56,28 @@ class ArgumentLayout {
 
   /// Copies the arguments of a launch's kernelParams (one pointer an argument) to `segment`, bytes() long; the bytes
   /// between arguments become zero. kUnsupported: an argument that is not plain bytes; kMalformed: a null pointer.
-  Status pack(void* const* params, std::byte* segment) const noexcept;
+  Status pack(void* const* params, std::byte* segment) const noexcept {
+    if (!plain_) return Status::kUnsupported;
+    if (arguments_.empty()) return Status::kOk;
+    if (params == nullptr) return Status::kMalformed;
+    if (runs_.front().bytes != bytes_) std::memset(segment, 0, bytes_);
+    // Nearly every argument is a pointer or an int: no call for those.
+    for (const Group& group : groups_) {
+      std::byte* to = segment + group.offset;
+      if (group.bytes == sizeof(std::uint64_t)) {
+        if (!copy_group<std::uint64_t>(params, group.count, to)) return Status::kMalformed;
+      } else if (group.bytes == sizeof(std::uint32_t)) {
+        if (!copy_group<std::uint32_t>(params, group.count, to)) return Status::kMalformed;
+      } else {
+        for (std::uint32_t i = 0; i < group.count; ++i, to += group.bytes) {
+          if (params[i] == nullptr) return Status::kMalformed;
+          std::memcpy(to, params[i], group.bytes);
+        }
+      }
+      params += group.count;
+    }
+    return Status::kOk;
+  }
 
   /// The same from a launch's `extra`: buffer pointer, buffer size, end, in this order as HIP wants it. kMalformed when
   /// the list is anything else or the buffer is shorter than bytes().

@@ -99,28 +99,54 @@ void Pool::disable() noexcept {
 
 // --- allocation ---
 
+/// A kept block of the key that can be handed out without a call of the runtime, live again; null if there is none.
+[[gnu::always_inline]] inline Block* Pool::take_ready(const PoolKey& key, const Decision& decision) noexcept {
+  std::lock_guard guard(lock_);
+  FreeList* const list = find_list(key);
+  if (list == nullptr || list->kept.empty()) return nullptr;
+  Block* const block = list->kept.lowest();
+  if (block->chunk != nullptr) {
+    if (block->chunk->changing || !block->chunk->resident()) return nullptr;
+    block->chunk->used_bytes += pages(block->bytes());
+  }
+  from_kept(block);
+  hand_out(block, decision);
+  ++counters_.reused;
+  return block;
+}
+
 hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
   if (ptr == nullptr || request.bytes == 0) return call_native(request, ptr);
-  const bool capturing = captures_open();
+  const bool capturing = captures_open(), in_stream_order = request.function == AllocationFunction::kMallocAsync;
   // The rules also say what is staged, pooled or not.
   Decision decision{.pool = false};
   if (valid_device(request.device) && decide_ != nullptr) decision = decide_(request);
   decision.pool = decision.pool && enabled() && request.flags == hipDeviceMallocDefault &&
-                  request.bytes < settings_.large_bytes &&
-                  (request.function != AllocationFunction::kMallocAsync || !capturing);
-  PoolKey key{.bytes = request.bytes,
-              .device = request.device,
-              .flags = request.flags,
-              .rule = decision.rule,
-              .call_site = decision.by_call_site ? decision.call_site : 0,
-              .function = request.function,
-              .backing = decision.backing};
+                  request.bytes < settings_.large_bytes && (!in_stream_order || !capturing);
+  const PoolKey key{.bytes = request.bytes,
+                    .device = request.device,
+                    .flags = request.flags,
+                    .rule = decision.rule,
+                    .call_site = decision.by_call_site ? decision.call_site : 0,
+                    .function = request.function,
+                    .backing = decision.backing};
+  const bool served =
+      capturing ? settings_.serve_captures && request.function == AllocationFunction::kMalloc : !in_stream_order;
+  if (decision.pool && served) [[likely]] {
+    if (const Block* const block = take_ready(key, decision)) {
+      *ptr = block->pointer();
+      return hipSuccess;
+    }
+  }
+  return allocate_other(request, ptr, decision, key, capturing);
+}
 
+/// What no kept block that is ready serves.
+[[gnu::noinline]] hipError_t Pool::allocate_other(const AllocationRequest& request, void** ptr,
+                                                  const Decision& decision, PoolKey key, bool capturing) {
   if (decision.pool && !capturing) {
-    const bool in_stream_order = request.function == AllocationFunction::kMallocAsync;
-    const hipStream_t* stream = in_stream_order ? &request.stream : nullptr;
-    Block* block = in_stream_order ? nullptr : take_ready(key, decision);
-    if (block == nullptr) block = take_kept(key, decision, stream);
+    const hipStream_t* const stream = request.function == AllocationFunction::kMallocAsync ? &request.stream : nullptr;
+    Block* block = take_kept(key, decision, stream);
     if (block == nullptr && key.backing == BlockBacking::kVmm) {
       block = allocate_vmm(key, decision);
       if (block == nullptr) {
@@ -129,12 +155,6 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
       }
     }
     if (block != nullptr) {
-      *ptr = block->pointer();
-      return hipSuccess;
-    }
-  }
-  if (decision.pool && capturing && settings_.serve_captures && request.function == AllocationFunction::kMalloc) {
-    if (Block* block = take_ready(key, decision)) {
       *ptr = block->pointer();
       return hipSuccess;
     }
@@ -238,22 +258,6 @@ Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipSt
     if (parked.block != nullptr) return load_chunk(parked, decision) ? block : nullptr;
     if (block != nullptr || !pending || collected || !collect_pending(key)) return block;
   }
-}
-
-/// A kept block of the key that can be handed out without a call of the runtime, live again; null if there is none.
-Block* Pool::take_ready(const PoolKey& key, const Decision& decision) noexcept {
-  std::lock_guard guard(lock_);
-  FreeList* const list = find_list(key);
-  if (list == nullptr || list->kept.empty()) return nullptr;
-  Block* const block = list->kept.lowest();
-  if (block->chunk != nullptr) {
-    if (block->chunk->changing || !block->chunk->resident()) return nullptr;
-    block->chunk->used_bytes += pages(block->bytes());
-  }
-  from_kept(block);
-  hand_out(block, decision);
-  ++counters_.reused;
-  return block;
 }
 
 /// Takes the block with the lowest address that may be used at once out of the list.

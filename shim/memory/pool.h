@@ -265,6 +265,8 @@ class Pool {
   Device& device_of(int device) noexcept { return devices_[static_cast<std::size_t>(device)]; }
 
   Block* take_kept(const PoolKey& key, const Decision& decision, const hipStream_t* stream);
+  hipError_t allocate_other(const AllocationRequest& request, void** ptr, const Decision& decision, PoolKey key,
+                            bool capturing);
   Block* take_ready(const PoolKey& key, const Decision& decision) noexcept;
   Block* take_locked(FreeList& list, const hipStream_t* stream) noexcept;
   bool collect_pending(const PoolKey& key);

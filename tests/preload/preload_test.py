@@ -493,8 +493,9 @@ def typed_rows():
 
 
 def body_of(name):
-    for file in sorted(pathlib.Path(CONFIG['rows']).parent.glob('*_hooks.cpp')):
-        if match := re.search(rf'^hipError_t on_{name}\(.*?^}}', file.read_text(), re.M | re.S):
+    hooks = pathlib.Path(CONFIG['rows']).parent
+    for file in [hooks / 'hot_bodies.h', *sorted(hooks.glob('*_hooks.cpp'))]:
+        if match := re.search(rf'^(?:inline )?hipError_t on_{name}\(.*?^}}', file.read_text(), re.M | re.S):
             return match[0]
     return ''
 
