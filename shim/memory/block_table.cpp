@@ -20,6 +20,8 @@ bool contains(const Block* block, std::uintptr_t address) noexcept {
   return before == after && (before & 1) == 0 && address >= base && address < end;
 }
 
+std::uintptr_t next_part(std::uintptr_t address) noexcept { return (address / kPartBytes + 1) * kPartBytes; }
+
 void set_range(Block* block, std::uintptr_t base, std::uintptr_t end) noexcept {
   const std::uint32_t sequence = block->sequence.load(std::memory_order_relaxed);
   block->sequence.store(sequence + 1, std::memory_order_release);
@@ -149,9 +151,13 @@ bool BlockTable::fill(Block* block, std::uintptr_t base, std::uintptr_t end) noe
       at += kPartBytes;
       continue;
     }
-    if (leaf == nullptr || !add_to_slot(leaf->pages[(at >> kPageShift) % kFan], block)) return false;
-    ++leaf->entries;
-    at = ((at >> kPageShift) + 1) << kPageShift;
+    if (leaf == nullptr) return false;
+    // The pages of one part, or what there is of them.
+    for (const std::uintptr_t stop = std::min(end, next_part(at)); at < stop;) {
+      if (!add_to_slot(leaf->pages[(at >> kPageShift) % kFan], block)) return false;
+      ++leaf->entries;
+      at = ((at >> kPageShift) + 1) << kPageShift;
+    }
   }
   return true;
 }
@@ -177,8 +183,10 @@ void BlockTable::clear(Block* block) noexcept {
       at += kPartBytes;
       continue;
     }
-    if (leaf != nullptr) leaf->entries -= remove_from_slot(leaf->pages[(at >> kPageShift) % kFan], block);
-    at = ((at >> kPageShift) + 1) << kPageShift;
+    for (const std::uintptr_t stop = std::min(end, next_part(at)); at < stop;) {
+      if (leaf != nullptr) leaf->entries -= remove_from_slot(leaf->pages[(at >> kPageShift) % kFan], block);
+      at = ((at >> kPageShift) + 1) << kPageShift;
+    }
   }
 }
 
