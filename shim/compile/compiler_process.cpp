@@ -3,6 +3,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +65,15 @@ ParentPermit parent_permit(PermitTable& table, Permit& permit) {
   return {};
 }
 
+/// How long ago this process was forked.
+std::uint64_t age_ns() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  const std::uint64_t second = 1'000'000'000, tick = second / 100;  // USER_HZ
+  const std::uint64_t ns = static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
+  return ns - std::min(ns, process_times(machine(), getpid()).start_ticks * tick);
+}
+
 void take_permit(PolicyOnce& policies, const char* name, const char* const* arguments) {
   const Policy* const loaded = policies.get();
   if (loaded == nullptr || !loaded->enabled || !loaded->compile.enabled) return;
@@ -81,6 +91,7 @@ void take_permit(PolicyOnce& policies, const char* name, const char* const* argu
   PermitRequest request;
   request.size_class = {text, class_name({name, input.kind, input.bytes}, text, sizeof text)};
   request.before = process_memory(machine(), getpid());
+  request.starting_ns = age_ns();
   const ParentPermit parent = parent_permit(state->table, state->permit);
   if (!state->permit.held())
     wait_for_permit(state->table, machine(), settings, request, parent, state->counters, state->permit);

@@ -21,8 +21,9 @@ constexpr std::uint64_t kLookEvery = kSecond / 20, kCheckEvery = kSecond / 4;
 constexpr std::uint64_t kRefusedFor = kSecond / 200;
 /// A waiter this much older goes first, while it was seen this recently.
 constexpr std::uint64_t kElderLead = 10 * kSecond, kElderSeen = kSecond;
-/// So many processes may be starting when one has started this recently.
-constexpr std::uint64_t kNewcomers = 16, kArrivedFor = kSecond / 5;
+/// So many processes may be starting while the last one came no longer ago than several times what this one took to
+/// start.
+constexpr std::uint64_t kNewcomers = 16, kStarts = 4, kLeastStart = kSecond / 40, kMostStart = kSecond / 2;
 /// Less of a processor than this is not moving: a progress bar is no compilation.
 constexpr std::uint64_t kMovingPercent = 10;
 constexpr std::uint64_t kTick = kSecond / 100;  // USER_HZ
@@ -324,7 +325,8 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
         memory_->refused_turn = memory_->turn;
         return Admission::kNoMemory;
       }
-      if (!request.in_process && now - memory_->arrived_ns < kArrivedFor &&
+      if (!request.in_process &&
+          now - memory_->arrived_ns < kStarts * std::clamp(request.starting_ns, kLeastStart, kMostStart) &&
           memory->available_bytes - all < kNewcomers * request.before.own_bytes)
         return Admission::kNoMemory;
       if (request.in_process) {

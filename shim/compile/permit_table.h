@@ -155,9 +155,10 @@ struct PermitLimits {
 struct PermitRequest {
   std::string_view size_class;
   bool in_process = false, pool_thread = false;
-  std::uint64_t since_ns = 0;  ///< when the wait began
-  ProcessMemory before = {};   ///< its process's memory when it began
-  TokenServer server = {};     ///< a token of it is needed too
+  std::uint64_t since_ns = 0;     ///< when the wait began
+  std::uint64_t starting_ns = 0;  ///< of a process: how long it took until it asked
+  ProcessMemory before = {};      ///< its process's memory when it began
+  TokenServer server = {};        ///< a token of it is needed too
   ProcessName job = {};
   bool has_byte = false;  ///< this one was read
   std::uint8_t byte = 0;

@@ -135,6 +135,7 @@ TEST_F(Permits, WhereLittleWouldBeLeftProcessesThatAreJustStartingAreWaitedFor) 
   Permit second;
   EXPECT_EQ(take(second), Admission::kNoMemory);
   FakeMachine::clock_ns += 150'000'000;
+  request_.starting_ns = 50'000'000;
   PermitRequest newcomer = request_;
   newcomer.since_ns = FakeMachine::clock_ns;
   EXPECT_EQ(table_.try_take(newcomer, limits_, &facts_, second), Admission::kNoMemory);
@@ -142,6 +143,13 @@ TEST_F(Permits, WhereLittleWouldBeLeftProcessesThatAreJustStartingAreWaitedFor) 
   EXPECT_EQ(take(second), Admission::kNoMemory) << "another has just come";
   FakeMachine::clock_ns += 50'000'000;
   EXPECT_EQ(take(second), Admission::kGranted);
+  table_.give_back(second, kNothing);
+  newcomer.since_ns = FakeMachine::clock_ns;
+  EXPECT_EQ(table_.try_take(newcomer, limits_, &facts_, second), Admission::kNoMemory);
+  FakeMachine::clock_ns += 150'000'000;
+  EXPECT_EQ(table_.try_take(newcomer, limits_, &facts_, second), Admission::kNoMemory);
+  newcomer.starting_ns = 30'000'000;
+  EXPECT_EQ(table_.try_take(newcomer, limits_, &facts_, second), Admission::kGranted) << "processes start faster";
   table_.give_back(second, kNothing);
   newcomer.since_ns = FakeMachine::clock_ns;
   facts_.available_bytes = 340 * kMiB;
