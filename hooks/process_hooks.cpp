@@ -1,14 +1,20 @@
-// process_hooks.cpp: functions of the C library that compile permits must see: threads that begin and get their names,
-// and ways out of a process that run no destructors (LLVM's linkers leave by _exit when they are done).
+// process_hooks.cpp: functions of the C library that compile permits must see: threads that begin, get their names,
+// wait for work and are waited for, and ways out of a process that run no destructors (LLVM's linkers leave by _exit
+// when they are done).
+//
+// The conditions are those of GLIBC_2.3.2: programs that ask for the ones before it (of 2003, with another layout) are
+// not served. A wait of a thread that is of no pool costs a look at a thread-local word.
 //
 // What is not of interest is forwarded at once. A thread of interest is not known by its number of processors or by
 // anything else it could ask for: it only begins later.
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdarg>
 
 #include "shim/compile/compiler_process.h"
@@ -25,12 +31,22 @@ void (*g_next_exit)(int) = nullptr;
 int (*g_next_create)(pthread_t*, const pthread_attr_t*, Start, void*) = nullptr;
 int (*g_next_set_name)(pthread_t, const char*) = nullptr;
 int (*g_next_prctl)(int, ...) = nullptr;
+int (*g_next_join)(pthread_t, void**) = nullptr;
+int (*g_next_cond_wait)(pthread_cond_t*, pthread_mutex_t*) = nullptr;
+int (*g_next_cond_timedwait)(pthread_cond_t*, pthread_mutex_t*, const timespec*) = nullptr;
+int (*g_next_cond_clockwait)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*) = nullptr;
+int (*g_next_sem_wait)(sem_t*) = nullptr;
+int (*g_next_sem_timedwait)(sem_t*, const timespec*) = nullptr;
+int (*g_next_sem_clockwait)(sem_t*, clockid_t, const timespec*) = nullptr;
+
+constexpr char kConditions[] = "GLIBC_2.3.2";
 
 template <typename Function>
-Function* find(Function*& next, const char* name) noexcept {
+Function* find(Function*& next, const char* name, const char* version = nullptr) noexcept {
   Function* found = __atomic_load_n(&next, __ATOMIC_RELAXED);
   if (found == nullptr) {
-    found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+    if (version != nullptr) found = reinterpret_cast<Function*>(dlvsym(RTLD_NEXT, name, version));
+    if (found == nullptr) found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
     __atomic_store_n(&next, found, __ATOMIC_RELAXED);
   }
   return found;
@@ -42,6 +58,36 @@ __attribute__((constructor)) void find_next() noexcept {
   find(g_next_create, "pthread_create");
   find(g_next_set_name, "pthread_setname_np");
   find(g_next_prctl, "prctl");
+  find(g_next_join, "pthread_join");
+  find(g_next_cond_wait, "pthread_cond_wait", kConditions);
+  find(g_next_cond_timedwait, "pthread_cond_timedwait", kConditions);
+  find(g_next_cond_clockwait, "pthread_cond_clockwait");
+  find(g_next_sem_wait, "sem_wait");
+  find(g_next_sem_timedwait, "sem_timedwait");
+  find(g_next_sem_clockwait, "sem_clockwait");
+}
+
+/// A wait for work at a condition. Where a permit has to be waited for, the mutex is let go and locked again: to the
+/// pool its thread woke later. Cancellation unwinds through here, as from the wait itself.
+template <typename Wait>
+int wait_at_condition(pthread_mutex_t* mutex, Wait&& wait) {
+  const bool pool = !t_inside && is_pool_thread();
+  if (pool) pool_thread_sleeps();
+  const int result = wait();
+  // A thread that was named meanwhile is of its pool from here on.
+  if ((!pool && (t_inside || !is_pool_thread())) || pool_thread_wakes(result != 0)) return result;
+  if (pthread_mutex_unlock(mutex) != 0) return result;
+  pool_thread_waits();
+  return pthread_mutex_lock(mutex);
+}
+
+template <typename Wait>
+int wait_at_semaphore(Wait&& wait) {
+  const bool pool = !t_inside && is_pool_thread();
+  if (pool) pool_thread_sleeps();
+  const int result = wait();
+  if ((pool || (!t_inside && is_pool_thread())) && !pool_thread_wakes(result != 0)) pool_thread_waits();
+  return result;
 }
 
 /// The first function of a thread that inherits something. pthread_exit may unwind through it.
@@ -62,6 +108,15 @@ EXPORTED int gp_create(pthread_t* thread, const pthread_attr_t* attributes, Star
                        void* argument) __asm__("pthread_create");
 EXPORTED int gp_set_name(pthread_t thread, const char* name) __asm__("pthread_setname_np");
 EXPORTED int gp_prctl(int option, ...) __asm__("prctl");
+EXPORTED int gp_join(pthread_t thread, void** result) __asm__("pthread_join");
+EXPORTED int gp_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) __asm__("pthread_cond_wait");
+EXPORTED int gp_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                               const timespec* until) __asm__("pthread_cond_timedwait");
+EXPORTED int gp_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                               const timespec* until) __asm__("pthread_cond_clockwait");
+EXPORTED int gp_sem_wait(sem_t* semaphore) __asm__("sem_wait");
+EXPORTED int gp_sem_timedwait(sem_t* semaphore, const timespec* until) __asm__("sem_timedwait");
+EXPORTED int gp_sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) __asm__("sem_clockwait");
 #undef EXPORTED
 
 void gp_exit(int status) {
@@ -82,8 +137,41 @@ int gp_create(pthread_t* thread, const pthread_attr_t* attributes, Start start, 
 
 int gp_set_name(pthread_t thread, const char* name) {
   const int result = find(g_next_set_name, "pthread_setname_np")(thread, name);
-  if (result == 0 && pthread_equal(thread, pthread_self())) thread_is_named(name);
+  if (result == 0) pthread_equal(thread, pthread_self()) ? thread_is_named(name) : another_thread_is_named(name);
   return result;
+}
+
+int gp_join(pthread_t thread, void** result) {
+  const JoinScope scope(thread);
+  return find(g_next_join, "pthread_join")(thread, result);
+}
+
+int gp_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  return wait_at_condition(mutex,
+                           [=] { return find(g_next_cond_wait, "pthread_cond_wait", kConditions)(condition, mutex); });
+}
+
+int gp_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
+  return wait_at_condition(mutex, [=] {
+    return find(g_next_cond_timedwait, "pthread_cond_timedwait", kConditions)(condition, mutex, until);
+  });
+}
+
+int gp_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  return wait_at_condition(
+      mutex, [=] { return find(g_next_cond_clockwait, "pthread_cond_clockwait")(condition, mutex, clock, until); });
+}
+
+int gp_sem_wait(sem_t* semaphore) {
+  return wait_at_semaphore([=] { return find(g_next_sem_wait, "sem_wait")(semaphore); });
+}
+
+int gp_sem_timedwait(sem_t* semaphore, const timespec* until) {
+  return wait_at_semaphore([=] { return find(g_next_sem_timedwait, "sem_timedwait")(semaphore, until); });
+}
+
+int gp_sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
+  return wait_at_semaphore([=] { return find(g_next_sem_clockwait, "sem_clockwait")(semaphore, clock, until); });
 }
 
 int gp_prctl(int option, ...) {

@@ -120,7 +120,7 @@ void PermitTable::free_the_dead() noexcept {
 std::uint32_t PermitTable::count() const noexcept {
   std::uint32_t running = 0;
   for (std::uint32_t i = 0; i < kMostPermits; ++i)
-    if (held(i) && !memory_->permits[i].idle) ++running;
+    if (held(i) && !memory_->permits[i].idle && memory_->permits[i].asleep_ns == 0) ++running;
   return running;
 }
 
@@ -139,12 +139,14 @@ bool PermitTable::lasts(const Permit& permit) const noexcept {
 }
 
 std::uint64_t PermitTable::outstanding(std::uint64_t& own_virtual) const noexcept {
+  const std::uint64_t now = machine_->now_ns();
   std::uint64_t all = 0;
   own_virtual = 0;
   for (std::uint32_t i = 0; i < kMostPermits; ++i) {
     if (!held(i)) continue;
     const SharedPermit& permit = memory_->permits[i];
     if (permit.pool_thread && permit.idle) continue;
+    if (permit.asleep_ns != 0 && permit.asleep_ns + kShortSleep < now) continue;
     const std::uint64_t more = permit.expected_bytes - std::min(permit.expected_bytes, permit.grown_bytes);
     all += more;
     if (permit.holder.process == self_.process)
@@ -259,6 +261,7 @@ bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& p
     slot.pool_thread = request.pool_thread;
     slot.shared_process = 0;
     slot.idle = 0;
+    slot.asleep_ns = 0;
     slot.expected_bytes = expected(slot.class_index);
     slot.grown_bytes = slot.most_grown_bytes = request.in_process ? 0 : request.before.own_bytes;
     slot.expected_virtual_bytes = expected_virtual(slot.class_index);
@@ -368,7 +371,7 @@ bool PermitTable::ride(const ProcessName& parent, std::uint32_t generation, Perm
     if (!held(i) || (generation != 0 && slot.generation != generation)) continue;
     bool of_parent = slot.holder == parent;
     for (const SharedRider& rider : slot.riders) of_parent = of_parent || rider.process == parent;
-    if (!of_parent || self() == slot.holder) continue;
+    if (!of_parent || self() == slot.holder || slot.asleep_ns != 0) continue;
     if (slot.in_process && !thread_sleeps(*machine_, slot.holder.process, slot.thread)) continue;
     free_dead_riders(slot);
     std::uint32_t place = kMostRiders;
@@ -391,7 +394,12 @@ bool PermitTable::ride(const ProcessName& parent, std::uint32_t generation, Perm
 void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept {
   std::uint64_t grown = permit.most_grown_bytes;
   if (permit.pool_thread) {
-    // Its part of what the process grew by, as far as it was looked at.
+    // Its part of what the process grew by, as far as it was looked at or was a new peak.
+    std::uint64_t sharers = 0;
+    for (std::uint32_t i = 0; i < kMostPermits; ++i)
+      if (held(i) && memory_->permits[i].holder == permit.holder && memory_->permits[i].asleep_ns == 0) ++sharers;
+    if (permit.asleep_ns == 0 && now.peak_own_bytes > permit.base_peak_bytes)
+      grown = std::max(grown, (now.peak_own_bytes - std::min(now.peak_own_bytes, permit.base_bytes)) / sharers);
   } else if (permit.in_process) {
     const std::uint64_t top = now.peak_own_bytes > permit.base_peak_bytes ? now.peak_own_bytes : now.own_bytes;
     grown = std::max(grown, top - std::min(top, permit.base_bytes));
@@ -441,6 +449,46 @@ void PermitTable::give_back(const Permit& permit, const ProcessMemory& now) noex
   machine_->wake(&memory_->turn);
 }
 
+void PermitTable::sleep(const Permit& permit) noexcept {
+  {
+    const Lock lock(*this);
+    if (!lock || !permit.held()) return;
+    SharedPermit& slot = memory_->permits[permit.index];
+    if (!held(permit.index) || slot.generation != permit.generation) return;
+    slot.asleep_ns = machine_->now_ns();
+    publish(&memory_->changed_ns, slot.asleep_ns);
+    __atomic_add_fetch(&memory_->turn, 1, __ATOMIC_RELEASE);
+  }
+  machine_->wake(&memory_->turn);
+}
+
+bool PermitTable::wake_up(const Permit& permit, const PermitLimits& limits, bool anyway) noexcept {
+  const Lock lock(*this);
+  if (!lock || !permit.held()) return false;
+  SharedPermit& slot = memory_->permits[permit.index];
+  if (!held(permit.index) || slot.generation != permit.generation) return false;
+  const std::uint64_t now = machine_->now_ns();
+  if (!anyway && (slot.asleep_ns + kShortSleep < now || count() >= limits.most)) return false;
+  slot.asleep_ns = 0;
+  slot.idle = 0;
+  slot.moved_ns = now;
+  publish(&memory_->peak_in_flight, std::max(memory_->peak_in_flight, count()));
+  return true;
+}
+
+bool PermitTable::serve(Permit& permit) noexcept {
+  const Lock lock(*this);
+  if (!lock) return false;
+  for (std::uint32_t i = 0; i < kMostPermits; ++i) {
+    const SharedPermit& slot = memory_->permits[i];
+    if (!held(i) || !slot.in_process || slot.pool_thread || !(slot.holder == self())) continue;
+    if (!thread_sleeps(*machine_, slot.holder.process, slot.thread)) continue;
+    permit = {i, slot.generation, kMostRiders, self().process, false, 0};
+    return true;
+  }
+  return false;
+}
+
 void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
   struct Seen {
     std::uint32_t index, generation, in_process, pool_thread;
@@ -459,7 +507,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
       if (!lock) return;
       for (; from < kMostPermits && number < kAtOnce; ++from) {
         SharedPermit& slot = memory_->permits[from];
-        if (!held(from) || slot.looked_ns + kLookEvery > now) continue;
+        if (!held(from) || slot.asleep_ns != 0 || slot.looked_ns + kLookEvery > now) continue;
         Seen& one = seen[number++];
         one = {from,
                slot.generation,
@@ -476,7 +524,8 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
                {}};
         std::copy(std::begin(slot.riders), std::end(slot.riders), one.riders);
         for (std::uint32_t other = 0; other < kMostPermits; ++other)
-          if (held(other) && memory_->permits[other].holder == slot.holder) ++one.sharers;
+          if (held(other) && memory_->permits[other].holder == slot.holder && memory_->permits[other].asleep_ns == 0)
+            ++one.sharers;
       }
     }
     for (std::uint32_t i = 0; i < number; ++i) {

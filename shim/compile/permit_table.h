@@ -43,6 +43,8 @@ inline constexpr std::size_t kClassNameBytes = 48;
 inline constexpr std::uint32_t kMostOwedTokens = 64;
 /// Permits of pool threads, which keep them while they sleep: others find some.
 inline constexpr std::uint32_t kMostPoolThreads = kMostPermits / 2;
+/// A pool thread that slept for less goes on where it was.
+inline constexpr std::uint64_t kShortSleep = 100'000'000;
 /// A pool thread stands still after this part of the time.
 inline constexpr std::uint32_t kPoolThreadHaste = 10;
 
@@ -103,6 +105,7 @@ struct SharedPermit {
   std::uint32_t pool_thread;     ///< by a thread for its life: it is looked at, not its process
   std::uint32_t shared_process;  ///< another compilation ran in the same process meanwhile
   std::uint32_t idle;            ///< lent on
+  std::uint64_t asleep_ns;       ///< a pool thread that waits for work, since when; 0: it works
   std::uint64_t expected_bytes;
   std::uint64_t base_bytes;  ///< there before it began
   std::uint64_t base_peak_bytes;
@@ -139,7 +142,7 @@ struct SharedPermits {
   SharedPermit permits[kMostPermits];
 };
 
-inline constexpr std::uint32_t kReady = 0x67700002;
+inline constexpr std::uint32_t kReady = 0x67700003;
 
 /// Makes zeroed memory a table. `shared`: other processes will use it.
 void make_permits(SharedPermits& memory, bool shared) noexcept;
@@ -152,6 +155,11 @@ struct PermitLimits {
   std::uint64_t idle_ns = 10'000'000'000;
 };
 
+class PermitTable;
+
+/// How a wait ends without a permit that was given.
+enum class GoesOn : std::uint8_t { kNo, kOverTheLimit, kRiding };
+
 struct PermitRequest {
   std::string_view size_class;
   bool in_process = false, pool_thread = false;
@@ -160,7 +168,8 @@ struct PermitRequest {
   ProcessMemory before = {};      ///< its process's memory when it began
   TokenServer server = {};        ///< a token of it is needed too
   ProcessName job = {};
-  bool has_byte = false;  ///< this one was read
+  GoesOn (*goes_on)(PermitTable& table) = nullptr;  ///< asked now and then
+  bool has_byte = false;                            ///< this one was read
   std::uint8_t byte = 0;
 };
 
@@ -200,6 +209,14 @@ class PermitTable {
   /// Rides on the permit of a process, or on what that process rides on, if no other child of it does. Of a permit that
   /// a call took only while its thread sleeps: it may be waiting for the child. generation: 0 takes any.
   bool ride(const ProcessName& parent, std::uint32_t generation, Permit& permit) noexcept;
+  /// A pool thread waits for work: its permit does not count, and what it expects only for a short time.
+  void sleep(const Permit& permit) noexcept;
+  /// It has work again. False: it slept for long, or as many run as may: it has to give its permit back and ask for
+  /// one. anyway: it cannot wait.
+  bool wake_up(const Permit& permit, const PermitLimits& limits, bool anyway) noexcept;
+  /// A call of this process holds one and sleeps: it may be waiting for what the calling thread does, which rides on
+  /// it.
+  bool serve(Permit& permit) noexcept;
   /// now: this process's memory, to learn from; zeros: nothing is learnt. A byte of the jobserver that was not written
   /// back is kept for the next who asks.
   void give_back(const Permit& permit, const ProcessMemory& now) noexcept;
@@ -223,6 +240,11 @@ class PermitTable {
   /// Copies the classes; returns how many.
   std::uint32_t classes(SizeClass* to, std::uint32_t most) noexcept;
   std::uint32_t* turn() const noexcept { return &memory_->turn; }
+  /// They ask again.
+  void wake_waiters() const noexcept {
+    __atomic_add_fetch(&memory_->turn, 1, __ATOMIC_RELEASE);
+    machine_->wake(&memory_->turn);
+  }
 
   /// Whether a permit is still held in the generation it was taken in. Without the lock: it may end at once.
   [[nodiscard]] bool lasts(const Permit& permit) const noexcept;

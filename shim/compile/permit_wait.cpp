@@ -54,7 +54,10 @@ class Wait {
       const std::uint32_t turn = __atomic_load_n(table_.turn(), __ATOMIC_ACQUIRE);
       const Admission admission = try_once(permit);
       const std::uint64_t now = machine_.now_ns();
-      if (admission == Admission::kGranted || admission == Admission::kUnusable || gave_up(now, permit)) {
+      const bool ended = admission == Admission::kGranted || admission == Admission::kUnusable;
+      const GoesOn how = ended || request_.goes_on == nullptr ? GoesOn::kNo : request_.goes_on(table_);
+      if (how == GoesOn::kRiding) return add(counters_.ridden), true;
+      if (ended || (how == GoesOn::kOverTheLimit && table_.take_anyway(request_, permit)) || gave_up(now, permit)) {
         if (waited) add(counters_.waited), add(counters_.waited_ns, now - request_.since_ns);
         if (!permit.held()) return add(counters_.without), false;
         add(counters_.taken);
@@ -63,9 +66,9 @@ class Wait {
       }
       say(now, admission);
       // Who has given its permit back still has its memory for a while: that it goes wakes nobody.
-      pause = admission != Admission::kNoMemory ? kAskEvery
-              : turn != turn_before || !waited  ? kAskSoon
-                                                : std::min(2 * pause, kAskEvery);
+      pause = admission != Admission::kNoMemory && request_.goes_on == nullptr ? kAskEvery
+              : turn != turn_before || !waited                                 ? kAskSoon
+                                                                               : std::min(2 * pause, kAskEvery);
       turn_before = turn;
       machine_.wait(table_.turn(), turn, pause);
       table_.look_at_holders(settings_.idle_ns);

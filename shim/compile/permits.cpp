@@ -10,6 +10,7 @@
 
 #include "shim/compile/compiler_process.h"
 #include "shim/compile/jobserver.h"
+#include "shim/compile/pool_threads.h"
 #include "shim/compile/shared_memory.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
@@ -39,6 +40,7 @@ void after_fork_in_child() noexcept {
   g_alone = PTHREAD_MUTEX_INITIALIZER;
   g_permits.store(nullptr, std::memory_order_relaxed);
   g_forked = true;
+  forget_pool_threads();
 }
 
 CompilePermits* make_permits_of_process() {
@@ -126,6 +128,8 @@ const CompilePermits* compile_permits_in_use() noexcept { return g_permits.load(
 Permit permit_of_thread() noexcept { return t_permit.process == getpid() ? t_permit : Permit{}; }
 
 void ride_in_thread(const Permit& permit) noexcept { t_permit = permit; }
+
+bool inside_compilation() noexcept { return t_depth != 0; }
 
 bool thread_compiles() noexcept {
   if (t_depth != 0 || compiler_process_holds()) return true;

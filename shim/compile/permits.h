@@ -48,6 +48,8 @@ class CompileScope {
 Permit permit_of_thread() noexcept;
 /// The calling thread rides on this one, in all it does, while its generation lasts.
 void ride_in_thread(const Permit& permit) noexcept;
+/// Whether the calling thread is in a call that compiles, whatever it holds.
+bool inside_compilation() noexcept;
 /// Whether the calling thread rides, or is in a compilation.
 bool thread_compiles() noexcept;
 

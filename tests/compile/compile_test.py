@@ -612,9 +612,34 @@ def rule_33_pool_threads_count_while_they_run():
         most, counts = pool(*words, max=2)
         check(most == 2 and counts['permits'] == 6 and counts['waited'] >= 4 and not counts['went_on'], most, counts)
         check_free()
-    # They stand still until all are there: those that wait lend their permits on.
-    _, counts = pool('handshake', 6, 'llvm-worker', max=2, wait='3s')
-    check(counts['permits'] == 6 and not counts['went_on'], counts)
+    # They wait until all are there: meanwhile they do not count, and those that slept for long ask again.
+    _, counts = pool('handshake', 6, 'llvm-worker', max=2)
+    check(counts['permits'] >= 6 and not counts['went_on'], counts)
+
+
+@case
+def rule_33_pool_threads_are_limited_in_later_work():
+    for how in ('condition', 'timed', 'semaphore', 'others'):
+        words = ('pool', how, 6, 'llvm-worker-', 50, 24)
+        native, _ = pool(*words, preload=False)
+        check(native > 2, native)
+        most, counts = pool(*words, max=2)
+        check(most == 2 and not counts['went_on'], how, most, counts)
+        check_free()
+
+
+@case
+def rule_33_pool_threads_that_are_to_end_wait_for_no_permit():
+    _, counts = pool('stop', 6, 'llvm-worker-', max=1)
+    check(not counts['went_on'], counts)
+    check_free()
+
+
+@case
+def rule_33_pool_threads_that_serve_a_call_ride():
+    most, counts = pool('serve', 6, 'llvm-worker-', max=1)
+    check(most > 1 and not counts['went_on'], most, counts)
+    check_free()
 
 
 @case

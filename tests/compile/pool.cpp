@@ -4,6 +4,12 @@
 //   handshake COUNT NAME    so many threads name themselves and wait for each other
 //   prctl COUNT NAME MS     as threads, but named by prctl
 //   unnamed COUNT MS        as threads, without a name
+//   pool HOW COUNT NAME MS TASKS  a pool of so many named threads; once all are there it does so many tasks that each
+//   use
+//                           that much processor time, then ends. Its threads wait for work at a condition, with a time
+//                           (timed) or a semaphore; HOW others: at a condition, and they are named by the first thread
+//   stop COUNT NAME         ends a pool while another thread compiles, which goes on until the pool has ended
+//   serve COUNT NAME        a compilation waits for tasks that it gives to a pool
 //   exit COUNT NAME         each ends by pthread_exit, or is cancelled
 //   call COUNT FUNCTION DO  so many threads compile by that function, which meanwhile does: burn (uses processor time),
 //   pool
@@ -13,12 +19,14 @@
 // At the end it prints how many ran at once at most: threads that use processor time, by their own count.
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -82,6 +90,84 @@ void handshake(int count, const std::string& name) {
   for (std::thread& thread : all) thread.join();
 }
 
+/// Threads that stay, and do what is put into a queue.
+class Pool {
+ public:
+  Pool(const std::string& how, int count, const std::string& name) : how_(how) {
+    sem_init(&posted_, 0, 0);
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this, name] {
+        if (how_ != "others") pthread_setname_np(pthread_self(), name.c_str());
+        run();
+      });
+      if (how_ == "others") pthread_setname_np(threads_.back().native_handle(), name.c_str());
+    }
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return there_ == count; });
+  }
+  ~Pool() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    for (std::size_t i = 0; i < threads_.size(); ++i) sem_post(&posted_);
+    for (std::thread& thread : threads_) thread.join();
+    sem_destroy(&posted_);
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  void do_tasks(int number, long ms) {
+    std::unique_lock lock(mutex_);
+    ms_ = ms;
+    open_ = left_ = number;
+    for (int i = 0; i < number; ++i) {
+      changed_.notify_one();
+      sem_post(&posted_);
+    }
+    done_.wait(lock, [&] { return open_ == 0; });
+  }
+
+ private:
+  void wait(std::unique_lock<std::mutex>& lock) {
+    const auto wanted = [this] { return ends_ || left_ > 0; };
+    if (how_ == "semaphore") {
+      lock.unlock();
+      sem_wait(&posted_);
+      lock.lock();
+    } else if (how_ == "timed") {
+      changed_.wait_for(lock, std::chrono::hours(1), wanted);
+    } else {
+      changed_.wait(lock, wanted);
+    }
+  }
+  void run() {
+    std::unique_lock lock(mutex_);
+    ++there_;
+    done_.notify_all();
+    for (;;) {
+      wait(lock);
+      if (ends_) return;
+      if (left_ == 0) continue;
+      --left_;
+      lock.unlock();
+      work(ms_);
+      lock.lock();
+      if (--open_ == 0) done_.notify_all();
+    }
+  }
+
+  const std::string how_;
+  std::mutex mutex_;
+  std::condition_variable changed_, done_;
+  sem_t posted_;
+  int there_ = 0, left_ = 0, open_ = 0;
+  long ms_ = 0;
+  bool ends_ = false;
+  std::vector<std::thread> threads_;
+};
+
 void ends(int count, const std::string& name) {
   static std::string thread_name;
   thread_name = name;
@@ -129,6 +215,30 @@ void burn() { work(200); }
 void nested() { compile(burn); }
 void fail() { throw 1; }
 void pool() { threads(3, "llvm-worker-", By::kPthread, 50); }
+
+std::atomic<bool> compiles{false}, pool_ended{false};
+Pool* pool_of_call = nullptr;
+
+void stop(int count, const std::string& name) {
+  auto* const pool = new Pool("condition", count, name);
+  std::thread compiler([] {
+    compile([] {
+      compiles = true;
+      for (const long end = now_ms() + 60'000; !pool_ended;)
+        if (now_ms() > end) std::_Exit(9);
+    });
+  });
+  while (!compiles) std::this_thread::yield();
+  delete pool;
+  pool_ended = true;
+  compiler.join();
+}
+
+void serve(int count, const std::string& name) {
+  Pool pool("condition", count, name);
+  pool_of_call = &pool;
+  compile([] { pool_of_call->do_tasks(8, 50); });
+}
 
 void call(int count, const std::string& what) {
   std::vector<std::thread> all;
@@ -210,6 +320,14 @@ int main(int count, char** words) {
       i += 2;
     } else if (word == "handshake") {
       handshake(number, words[i + 2]);
+      i += 2;
+    } else if (word == "pool") {
+      Pool(words[i + 1], std::atoi(words[i + 2]), words[i + 3])
+          .do_tasks(std::atoi(words[i + 5]), std::atol(words[i + 4]));
+      i += 5;
+    } else if (word == "stop" || word == "serve") {
+      function = "LLVMRunPasses";
+      word == "stop" ? stop(number, words[i + 2]) : serve(number, words[i + 2]);
       i += 2;
     } else if (word == "exit") {
       ends(number, words[i + 2]);

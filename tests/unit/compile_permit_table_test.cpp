@@ -264,6 +264,65 @@ TEST_F(Permits, ACallIsLearntByGrowthAndOnlyAlone) {
   EXPECT_EQ(table_.expected_bytes(request_.size_class), 250 * kMiB) << "two at once: nobody knows whose it was";
 }
 
+TEST_F(Permits, rule_33_APoolThreadThatWaitsForWorkDoesNotCount) {
+  limits_.most = 1;
+  facts_ = {16 * kGiB, 16 * kGiB, 0};
+  request_.in_process = request_.pool_thread = true;
+  const Permit pool = taken();
+  const std::uint32_t turn = *table_.turn();
+  table_.sleep(pool);
+  EXPECT_NE(*table_.turn(), turn) << "others ask again";
+  EXPECT_EQ(table_.in_flight(), 0u);
+  EXPECT_EQ(table_.outstanding_bytes(), kUnknownSizeBytes) << "it may go on at once";
+  EXPECT_TRUE(table_.wake_up(pool, limits_, false));
+  EXPECT_EQ(table_.in_flight(), 1u);
+  table_.sleep(pool);
+  const Permit other = taken();
+  EXPECT_FALSE(table_.wake_up(pool, limits_, false)) << "as many run as may";
+  EXPECT_EQ(table_.in_flight(), 1u);
+  EXPECT_TRUE(table_.wake_up(pool, limits_, true)) << "it cannot wait";
+  EXPECT_EQ(table_.in_flight(), 2u);
+  table_.give_back(other, kNothing);
+  table_.sleep(pool);
+  FakeMachine::clock_ns += 2 * kShortSleep;
+  EXPECT_EQ(table_.outstanding_bytes(), 0u);
+  EXPECT_FALSE(table_.wake_up(pool, limits_, false)) << "memory has to be looked at again";
+  table_.give_back(pool, kNothing);
+  EXPECT_FALSE(table_.wake_up(pool, limits_, true)) << "nothing is held";
+}
+
+TEST_F(Permits, APoolThreadIsLearntByItsPartOfANewPeak) {
+  request_.in_process = request_.pool_thread = true;
+  request_.before = {0, 100 * kMiB, 150 * kMiB};
+  const Permit first = taken(), second = taken();
+  table_.give_back(first, {0, 110 * kMiB, 150 * kMiB});
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), kUnknownSizeBytes) << "nothing is known of the time between";
+  const Permit third = taken();
+  table_.give_back(second, {0, 110 * kMiB, 300 * kMiB});
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), 100 * kMiB);
+  table_.sleep(third);
+  table_.give_back(third, {0, 110 * kMiB, 900 * kMiB});
+  EXPECT_EQ(table_.expected_bytes(request_.size_class), 100 * kMiB) << "others grew while it slept";
+}
+
+TEST_F(Permits, rule_33_WhoeverMayServeACallThatSleepsRides) {
+  Permit served;
+  request_.in_process = request_.pool_thread = true;
+  const Permit pool = taken();
+  FakeMachine::process(getpid(), 100, 0, 1, 'S');
+  EXPECT_FALSE(table_.serve(served)) << "a pool thread is no call";
+  table_.give_back(pool, kNothing);
+  request_.pool_thread = false;
+  const Permit call = taken();
+  FakeMachine::process(getpid(), 100, 0, 1, 'R');
+  EXPECT_FALSE(table_.serve(served)) << "it compiles by itself";
+  FakeMachine::process(getpid(), 100, 0, 1, 'S');
+  ASSERT_TRUE(table_.serve(served));
+  EXPECT_TRUE(table_.lasts(served));
+  table_.give_back(call, kNothing);
+  EXPECT_FALSE(table_.lasts(served));
+}
+
 TEST_F(Permits, TheLongestWaiterGoesFirst) {
   finish(taken(), 100 * kMiB);
   const Permit first = taken();

@@ -176,6 +176,23 @@ TEST_F(PermitWait, MemoryThatComesFreeBehindAPermitIsSeenSoon) {
   EXPECT_EQ(FakeMachine::clock_ns - given_back_ns, 3 * kAskSoon);
 }
 
+TEST_F(PermitWait, AWaiterThatIsToEndGoesOn) {
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  FakeMachine::on_wait = busy;
+  request_.goes_on = [](PermitTable&) { return FakeMachine::waits == 3 ? GoesOn::kOverTheLimit : GoesOn::kNo; };
+  EXPECT_TRUE(take(second));
+  EXPECT_EQ(FakeMachine::waits, 3);
+  EXPECT_EQ(counters_.went_on, 0u);
+  EXPECT_EQ(table_.in_flight(), 2u);
+  Permit third;
+  request_.goes_on = [](PermitTable&) { return FakeMachine::waits == 6 ? GoesOn::kRiding : GoesOn::kNo; };
+  EXPECT_TRUE(take(third));
+  EXPECT_FALSE(third.held());
+  EXPECT_EQ(counters_.ridden, 1u);
+  EXPECT_EQ(table_.in_flight(), 2u);
+}
+
 TEST_F(PermitWait, AutoFollowsProcessorsAndTheProgramsOwnPool) {
   settings_.max = {};
   FakeMachine::processor_count = 6;
