@@ -45,14 +45,6 @@ void tell_graphs(const void* address, std::size_t bytes) noexcept {
   }
 }
 
-/// Keys that a policy may hold already but that nothing acts on yet are not passed over in silence.
-void name_keys_without_effect(const Policy& policy) {
-  const auto no_effect = [](bool said, const char* key) {
-    if (said) log_warn("policy: %s has no effect in this version", key);
-  };
-  no_effect(policy.graph.stage == Stage::kAuto, "stage = \"auto\" (it means never)");
-}
-
 void configure_pool(const Policy& policy) {
   PoolSettings settings;
   settings.enabled = policy.pool.enabled;
@@ -111,7 +103,6 @@ void open_what_policy_needs() noexcept { open_call_sites(*g_policy); }
 
 bool start_engine() noexcept {
   try {
-    name_keys_without_effect(*g_policy);
     configure_pool(*g_policy);
     configure_graphs(*g_policy);
   } catch (const std::bad_alloc&) {

@@ -31,6 +31,8 @@ class BindingHistory {
   /// All of one size. Throws std::bad_alloc; then nothing is noted.
   Noted note(const Binding& binding);
 
+  /// The last one noted; empty: there was none.
+  const Binding& last() const noexcept { return last_; }
   std::size_t volatile_words() const noexcept;
   std::size_t bytes() const noexcept { return last_.capacity() + streaks_.capacity(); }
 

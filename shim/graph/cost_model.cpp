@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shim/units.h"
+
 namespace graphpool {
 namespace {
 
@@ -22,9 +24,6 @@ constexpr std::array<CostRow, kCosts> kBuiltIn{{{"capture_node", 897},
 constexpr double kHysteresis = 1.25;
 /// The weight of a new measurement: one in so many.
 constexpr std::uint64_t kAverageOver = 8, kAverageOverLower = 2;
-/// Of what an exec costs, spent on patches for bindings that came back, before one of them gets an exec.
-constexpr double kSpentBeforeExec = 0.25;
-
 /// What is more than so many times what was known is an accident: the thread was interrupted.
 constexpr std::uint64_t kMostTimes = 4;
 
@@ -71,6 +70,13 @@ double CostModel::exec_ns(std::size_t nodes, const ExecCosts* measured) const no
 double CostModel::patch_ns(double exec_ns, std::size_t differing, std::size_t budget) const noexcept {
   const double share = exec_ns / static_cast<double>(std::max<std::size_t>(budget, 1));
   return static_cast<double>(differing) * (ns(Cost::kPatchNode) + share);
+}
+
+double CostModel::staged_ns(double launches, std::size_t copies, std::uint64_t bytes,
+                            std::size_t patched) const noexcept {
+  const double launch = static_cast<double>(copies) * ns(Cost::kCopy) +
+                        static_cast<double>(bytes) / static_cast<double>(kKiB) * ns(Cost::kCopyKiB);
+  return launches * launch + static_cast<double>(patched) * ns(Cost::kPatchNode);
 }
 
 std::size_t ExecCosts::part(Cost cost) noexcept {

@@ -80,6 +80,10 @@ class CostModel {
   /// So many nodes patched of an exec that costs `exec_ns` and lasts `budget` patches.
   double patch_ns(double exec_ns, std::size_t differing, std::size_t budget) const noexcept;
 
+  /// A binding staged: so many launches, each with so many copies of so many bytes together, and so many copy nodes
+  /// given its buffers.
+  double staged_ns(double launches, std::size_t copies, std::uint64_t bytes, std::size_t patched) const noexcept;
+
   struct Question {
     Strategy strategy = Strategy::kAuto;
     double exec_ns = 0;         ///< what an exec costs
@@ -94,11 +98,13 @@ class CostModel {
     Way last = Way::kVariant;
     std::uint32_t passed_over = 0;  ///< bindings in a row that could have been patched and were not
   };
-  /// kPatch, kVariant or kRecord.
+  /// kPatch, kVariant or kRecord. Staging: stage_choice.h.
   Way choose(const Question& question) const noexcept;
 
   /// So many bindings after the last patch it is tried again: what it cost then may have been an accident.
   static constexpr std::uint32_t kPatchAgainAfter = 64;
+  /// Of what an exec costs, spent on bindings that came back, before one of them gets an exec.
+  static constexpr double kSpentBeforeExec = 0.25;
   /// Execs a template gets before patching is thought of.
   static constexpr std::size_t kExecsBeforePatching = 4;
 

@@ -8,6 +8,7 @@
 #include "shim/back_off.h"
 #include "shim/buffer_rules.h"
 #include "shim/capture/open_captures.h"
+#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/node_graphs.h"
@@ -123,7 +124,12 @@ Template* Graphs::template_for(std::vector<Operation> operations, const Binding&
   made->number = ++last_number_;
   made->exec_bytes = exec_memory(made->operations);
   made->host_bytes = recording_memory(made->operations);
-  made->plan = StagePlan::make(made->operations, binding);
+  made->plan = StagePlan::make(made->operations, binding, false);
+  const auto open = [](const BufferRule& rule) { return rule.stage == Stage::kAuto; };
+  if (std::any_of(policy().buffers.begin(), policy().buffers.end(), open)) {
+    made->open_plan = StagePlan::make(made->operations, binding, true);
+    if (made->open_plan != nullptr && !made->open_plan->open()) made->open_plan.reset();
+  }
   templates_.reserve(templates_.size() + 1);
   made->end = tree_.insert(made->operations, binding);
   recording_bytes_ += made->host_bytes;
@@ -328,7 +334,8 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     const LastErrorScope last_error;
     const SavedDevice device;
     device.set(exec.device);
-    ready = may_run_both_ways(of.operations, exec.binding, *of.plan) && shadows.allocate(*of.plan) == hipSuccess &&
+    const StagePlan& plan = *exec.variant->plan;
+    ready = may_run_both_ways(of.operations, exec.binding, plan) && shadows.allocate(plan) == hipSuccess &&
             variants_.build(of, exec.binding, exec.device, &real) == hipSuccess;
   }
   if (!ready) {
@@ -535,7 +542,7 @@ hipError_t Graphs::leave_ring(VirtualExec& exec) {
     ring = std::exchange(exec.variant, own.variant);
     exec.way = own.way;
     ring->launches.seal();
-    if (!exec.of->plan->overlap()) exec.before = ring->launches.copy();
+    if (!ring->plan->overlap()) exec.before = ring->launches.copy();
   }
   const std::scoped_lock guard(lock_);
   ring->owner = nullptr;
@@ -763,6 +770,9 @@ std::vector<Graphs::TemplateReport> Graphs::templates() const {
     for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of->launches[i].load(std::memory_order_relaxed);
     report.other_moves = of->moved.others();
     report.saved_ns = saved_ns(*of);
+    report.staging_open = of->open_plan != nullptr;
+    report.staging_chosen = of->stage_choice.staged();
+    report.staging_changes = of->stage_choice.changes();
     for (const MovedOperand& operand : of->moved.operands()) {
       const Signature& signature = of->operations[operand.operation].signature;
       const void* const object = reinterpret_cast<const void*>(signature.object);

@@ -117,6 +117,8 @@ class Graphs {
     std::vector<MovedReport> moved;
     std::uint64_t other_moves;
     double saved_ns;  ///< estimated from the costs
+    bool staging_open, staging_chosen;
+    std::uint64_t staging_changes;
   };
   std::vector<TemplateReport> templates() const;
   /// Execs kept, by device.

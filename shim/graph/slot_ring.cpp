@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shim/capture/open_captures.h"
+#include "shim/graph/cost_model.h"
 #include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
@@ -297,6 +298,7 @@ hipError_t SlotRing::order(const Set* before, StreamKey key, hipStream_t stream,
 
 hipError_t SlotRing::copy(const Set& set, const std::vector<StagePlan::Copy>& copies, bool in, hipStream_t stream,
                           RingCounts* counts) const {
+  const CostTimer timer;
   for (const StagePlan::Copy& each : copies) {
     const Ends ends = ends_of_copy(each, in, *set.slots, bases_);
     const hipError_t result = next().hipMemcpyAsync(ends.dst, ends.src, each.bytes, hipMemcpyDeviceToDevice, stream);
@@ -304,6 +306,7 @@ hipError_t SlotRing::copy(const Set& set, const std::vector<StagePlan::Copy>& co
     counts->bytes += each.bytes;
     ++counts->submissions;
   }
+  timer.stop(Cost::kCopy, copies.size());
   return hipSuccess;
 }
 

@@ -55,12 +55,13 @@ void for_each_address(const std::vector<Operation>& operations, const Binding& b
   }
 }
 
-/// The live block an address lies in, when its rule stages it.
-const Block* staged_block(std::uint64_t address) {
+/// The live block an address lies in, when its rule stages it, or leaves that open and `with_open`.
+const Block* staged_block(std::uint64_t address, bool with_open) {
   const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
   if (block == nullptr || !block->live() || block->kind != MemoryKind::kDevice) return nullptr;
   const BufferRule* const rule = rule_of(*block);
-  return rule != nullptr && rule->stage == Stage::kAlways ? block : nullptr;
+  const bool staged = rule != nullptr && (rule->stage == Stage::kAlways || (with_open && rule->stage == Stage::kAuto));
+  return staged ? block : nullptr;
 }
 
 /// A graph may write there, by what is known of the memory: a rule can say that it only reads.
@@ -73,7 +74,8 @@ bool may_be_written(std::uint64_t address) {
 
 }  // namespace
 
-std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operations, const Binding& binding) {
+std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operations, const Binding& binding,
+                                           bool with_open) {
   const int device = node_device_of(operations.front().signature);
   for (const Operation& operation : operations) {
     const Signature& signature = operation.signature;
@@ -84,11 +86,12 @@ std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operati
   }
   auto plan = std::make_unique<StagePlan>();
   plan->device_ = device;
+  plan->with_open_ = with_open;
   std::vector<const Block*> blocks;
   bool one_device = true;
   bool all_overlap = true, writes_elsewhere = false;
   for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address, bool writes) {
-    const Block* const block = staged_block(address);
+    const Block* const block = staged_block(address, with_open);
     if (block == nullptr) {
       writes_elsewhere = writes_elsewhere || (writes && may_be_written(address));
       return;
@@ -112,6 +115,7 @@ std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operati
 void StagePlan::add_buffer(std::size_t bytes, const BufferRule& rule) {
   const auto buffer = static_cast<std::uint32_t>(buffer_bytes_.size());
   buffer_bytes_.push_back(bytes);
+  open_ = open_ || rule.stage == Stage::kAuto;
   sets_ = std::max<std::size_t>(sets_, rule.slots);
   // What the graph only writes is copied in too, unless it writes every byte: what it leaves must survive (rule 4).
   if (rule.role == Role::kIn || rule.role == Role::kInOut || (rule.role == Role::kOut && !rule.full))
@@ -130,7 +134,7 @@ bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& 
   auto word = words_.begin();
   bool fits = true;
   for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address, bool) {
-    const Block* const block = staged_block(address);
+    const Block* const block = staged_block(address, with_open_);
     if (word == words_.end() || word->place != place) {
       fits = fits && block == nullptr;  // an operand that was not staged must not be now
       return;
@@ -175,6 +179,19 @@ Binding StagePlan::canonical(const Binding& binding) const {
   Binding moved = binding;
   for (const Word& word : words_) std::memcpy(moved.data() + word.place, &word.offset, sizeof word.offset);
   return moved;
+}
+
+bool StagePlan::same_elsewhere(const Binding& a, const Binding& b) const noexcept {
+  if (a.size() != b.size()) return false;
+  std::size_t from = 0;
+  const auto same_up_to = [&](std::size_t end) {
+    return end == from || std::memcmp(a.data() + from, b.data() + from, end - from) == 0;
+  };
+  for (const Word& word : words_) {
+    if (!same_up_to(word.place)) return false;
+    from = word.place + sizeof word.offset;
+  }
+  return same_up_to(a.size());
 }
 
 hipError_t StagePlan::make_slots(std::unique_ptr<SlotSet>* slots) const {

@@ -3,7 +3,8 @@
 // A buffer is staged when a rule of the policy says so for its allocation. The exec then holds addresses inside a slot
 // set (memory/slot_set.h); a launch copies the program's buffers in, replays, and copies out what the rule says the
 // graph writes. Offsets inside a buffer and operands that overlap keep their relation, because a buffer is staged as a
-// whole. A copy never leaves its buffer. Not staged: graphs with host operations or work on several devices (rule 4),
+// whole. Where the rule says `auto`, the graph has a second plan with that buffer, used while it pays (stage_choice.h).
+// A copy never leaves its buffer. Not staged: graphs with host operations or work on several devices (rule 4),
 // and bindings whose buffers do not have the recorded sizes, or overlap otherwise than recorded. A pointer inside a
 // structure argument cannot be seen: the rule promises that every access goes through an operand of its own.
 //
@@ -33,8 +34,10 @@ class StagePlan {
     std::size_t bytes;
   };
 
-  /// Null when nothing in the recording is staged.
-  static std::unique_ptr<StagePlan> make(const std::vector<Operation>& operations, const Binding& binding);
+  /// Null when nothing in the recording is staged. `with_open`: buffers whose rules leave it open (`stage = "auto"`)
+  /// are staged as well as those that always are.
+  static std::unique_ptr<StagePlan> make(const std::vector<Operation>& operations, const Binding& binding,
+                                         bool with_open);
 
   /// The program's buffers in this binding, or false when it is not the shape of the plan.
   bool locate(const std::vector<Operation>& operations, const Binding& binding, std::vector<char*>* bases) const;
@@ -45,12 +48,18 @@ class StagePlan {
   /// good as any of them for translated().
   Binding canonical(const Binding& binding) const;
 
+  /// Whether two bindings differ in staged operands only.
+  bool same_elsewhere(const Binding& a, const Binding& b) const noexcept;
+
   hipError_t make_slots(std::unique_ptr<SlotSet>* slots) const;
 
   /// What a launch copies before and after the replay, and how much that is.
   const std::vector<Copy>& copies_in() const noexcept { return copies_in_; }
   const std::vector<Copy>& copies_out() const noexcept { return copies_out_; }
+  std::size_t copies() const noexcept { return copies_in_.size() + copies_out_.size(); }
   std::uint64_t copied_bytes() const noexcept;
+  /// Whether it stages a buffer whose rule leaves it open.
+  bool open() const noexcept { return open_; }
 
   /// The size of the graph's ring: the most that a rule of one of its buffers says.
   std::size_t sets() const noexcept { return sets_; }
@@ -84,6 +93,7 @@ class StagePlan {
   std::vector<Copy> copies_in_, copies_out_;
   std::vector<Word> words_;  ///< in the order of their places
   std::size_t sets_ = 1;
+  bool with_open_ = false, open_ = false;
   bool overlap_ = false, overlap_refused_ = false;
   int device_ = 0;
 };

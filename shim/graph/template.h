@@ -17,6 +17,7 @@
 #include "shim/graph/cost_model.h"
 #include "shim/graph/moved_operands.h"
 #include "shim/graph/slot_ring.h"
+#include "shim/graph/stage_choice.h"
 #include "shim/graph/staging.h"
 
 namespace graphpool {
@@ -34,7 +35,8 @@ struct Variant {
   const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it
   LaunchMarks launches;
   std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
-  std::unique_ptr<SlotRing> ring;  ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
+  std::unique_ptr<SlotRing> ring;   ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
+  const StagePlan* plan = nullptr;  ///< staged: by this one of the template
   std::uint32_t patches = 0;
   std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made
   bool keep = true;                ///< false: for one use, or worn out by patches; goes when it is free
@@ -65,7 +67,10 @@ class Template {
   std::size_t host_bytes = 0;  ///< host memory the recording holds
   std::uint64_t number = 0;    ///< names it in messages and the report, from 1
   TreeNode* end = nullptr;
-  std::unique_ptr<StagePlan> plan;  ///< null: nothing is staged
+  std::unique_ptr<StagePlan> plan;       ///< what is always staged; null: nothing
+  std::unique_ptr<StagePlan> open_plan;  ///< that and what rules leave open, staged where it pays; null: nothing is open
+  StageChoice stage_choice;
+  double ring_ns = 0;  ///< what a ring of `open_plan` took to make; 0: not measured
   std::vector<std::unique_ptr<Variant>> variants;
   std::uint64_t last_used = 0;
   std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any

@@ -9,6 +9,7 @@
 #include "shim/log.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
+#include "shim/memory/quirks.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -24,6 +25,27 @@ bool same_payload(const Operation& operation, const Binding& a, const Binding& b
 bool differs(const Operation& operation, const Binding& a, const Binding& b) noexcept {
   return makes_node(operation.signature.kind) && !same_payload(operation, a, b);
 }
+
+/// Nodes to be set for a binding, of an exec that has the other; an exec's cost where the runtime is not known to
+/// update one of them correctly.
+double followed_ns(const Template& of, const Binding& from, const Binding& to, double exec_ns, std::size_t budget) {
+  std::size_t differing = 0;
+  for (const Operation& operation : of.operations) {
+    if (!differs(operation, from, to)) continue;
+    if (!of.may_patch || !patch_is_exact(operation.signature)) return exec_ns;
+    ++differing;
+  }
+  return costs().patch_ns(exec_ns, differing, budget);
+}
+
+void note_launches(Template& of) noexcept {
+  std::uint64_t launches = 0;
+  for (const auto& by_way : of.launches) launches += by_way.load(std::memory_order_relaxed);
+  of.stage_choice.note_launches(launches);
+}
+
+/// Of what an exec costs, what must have been lost by staging before it ends.
+constexpr double kLeastLost = 0.25;
 
 /// Kernel argument memory a node takes: its arguments and up to 256 bytes of hidden ones.
 std::size_t argument_memory(const Operation& operation) noexcept {
@@ -248,22 +270,31 @@ bool Variants::has_base(const Template& of, int device) noexcept {
   });
 }
 
-/// Under the lock. *candidate: what is to be patched.
-Way Variants::decide(const VirtualExec& exec, const Binding& binding, Candidate* candidate) {
+/// Under the lock. *candidate: what is to be patched. kStage: by the open plan; only with `may_stage`.
+Way Variants::decide(const VirtualExec& exec, const Binding& binding, bool may_stage, Candidate* candidate) {
   Template& of = *exec.of;
+  *candidate = {};
+  const double exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
+  const bool open = may_stage && staging_is_open(exec);
+  const bool staged = open && of.stage_choice.staged();
+  const Binding& last = of.history.last();
+  // What it costs to come here from the binding before: without staging, had that one been served so; and by staging,
+  // beside the copies.
+  const double step_ns = staged ? followed_ns(of, last, binding, exec_ns, settings_.patch_budget) : 0;
+  const bool other_ring = open && !staged && !of.open_plan->same_elsewhere(last, binding);
   const BindingHistory::Noted noted = of.history.note(binding);
   ++of.statistics.bindings;
+  if (staged && stays_staged(exec, binding, noted.seen, step_ns)) return Way::kStage;
   CostModel::Question question;
   question.strategy = settings_.strategy;
   question.is_volatile = noted.is_volatile;
   question.seen = noted.seen;
-  question.exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
+  question.exec_ns = exec_ns;
   question.budget = settings_.patch_budget;
   question.spent_ns = of.spent_ns;
   question.last = of.last_way;
   question.passed_over = of.passed_over;
   for (const auto& variant : of.variants) question.kept += variant->ring == nullptr && variant->keep ? 1 : 0;
-  *candidate = {};
   const bool may_patch =
       of.may_patch && (settings_.strategy == Strategy::kAuto || settings_.strategy == Strategy::kPatch);
   if (may_patch) *candidate = find_patchable(exec, binding);
@@ -271,6 +302,7 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, Candidate*
   question.differing = candidate->differing.size();
   question.base = !may_patch || has_base(of, exec.device);
   const Way way = costs().choose(question);
+  if (open && !staged && becomes_staged(exec, binding, question, way, other_ring)) return Way::kStage;
   if (way == Way::kPatch && noted.seen)
     of.spent_ns += costs().patch_ns(question.exec_ns, question.differing, settings_.patch_budget);
   else if (way != Way::kPatch)
@@ -278,6 +310,108 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, Candidate*
   of.passed_over = question.patchable && way != Way::kPatch ? of.passed_over + 1 : 0;
   of.last_way = way;
   return way;
+}
+
+// --- staging that rules leave open ---
+
+bool Variants::staging_is_open(const VirtualExec& exec) const noexcept {
+  const Template& of = *exec.of;
+  return of.open_plan != nullptr && of.may_stage && of.stage_choice.possible() &&
+         settings_.strategy == Strategy::kAuto && exec.device == of.open_plan->device();
+}
+
+/// Under the lock: whether a ring of the plan does what the binding says beside staged operands. With `exec`: and may
+/// be given to that now.
+bool Variants::has_ring(const Template& of, const StagePlan& plan, const Binding& binding, const VirtualExec* exec) {
+  return std::any_of(of.variants.begin(), of.variants.end(), [&](const auto& variant) {
+    const bool free = exec == nullptr || variant->owner == exec || (variant->owner == nullptr && variant->idle());
+    return variant->plan == &plan && free && plan.same_elsewhere(variant->baked, binding);
+  });
+}
+
+/// What a binding costs through a plan's slots, once there is a ring.
+double Variants::staged_ns(const Template& of, const StagePlan& plan) const noexcept {
+  const bool patched = patch_is_exact(NodeClass::kDeviceCopy, runtime_version());
+  return costs().staged_ns(of.stage_choice.launches(), plan.copies(), plan.copied_bytes(),
+                           patched ? plan.copies() * plan.sets() : 0);
+}
+
+/// What a ring of the open plan costs.
+double Variants::ring_ns(const Template& of) const noexcept {
+  const StagePlan& plan = *of.open_plan;
+  return of.ring_ns != 0 ? of.ring_ns
+                         : static_cast<double>(plan.sets()) * costs().exec_ns(of.node_count + plan.copies());
+}
+
+/// Under the lock: whether a binding of a graph that is staged is staged too.
+bool Variants::stays_staged(const VirtualExec& exec, const Binding& binding, bool seen, double otherwise_ns) {
+  Template& of = *exec.of;
+  const double exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
+  const bool free_ring = has_ring(of, *of.open_plan, binding, &exec);
+  const double staged = staged_ns(of, *of.open_plan) + (free_ring ? 0 : ring_ns(of));
+  if (seen) {
+    of.spent_ns += staged;
+    if (of.spent_ns >= CostModel::kSpentBeforeExec * exec_ns) return false;  // it gets an exec
+  }
+  const double lost = of.stage_choice.note(staged, otherwise_ns);
+  if (lost < kLeastLost * exec_ns) return true;
+  const Candidate candidate = of.may_patch ? find_patchable(exec, binding) : Candidate{};
+  const double catch_up = candidate.variant == nullptr
+                              ? exec_ns
+                              : costs().patch_ns(exec_ns, candidate.differing.size(), settings_.patch_budget);
+  if (lost < catch_up) return true;
+  of.stage_choice.change(false);
+  return false;
+}
+
+/// Under the lock: whether a graph is staged from this binding on, which is to be served in this way otherwise.
+bool Variants::becomes_staged(const VirtualExec& exec, const Binding& binding, const CostModel::Question& question,
+                              Way way, bool other_ring) {
+  Template& of = *exec.of;
+  const bool patch = way == Way::kPatch;
+  // The first few bindings get an exec each: they often come in turn.
+  if (!patch && question.kept < std::min(CostModel::kExecsBeforePatching, settings_.most_variants)) return false;
+  const double patch_ns = costs().patch_ns(question.exec_ns, question.differing, question.budget);
+  const double present = patch ? std::min(patch_ns, question.exec_ns) : question.exec_ns;
+  const double ring = ring_ns(of);
+  const double lost = of.stage_choice.note(present, staged_ns(of, *of.open_plan) + (other_ring ? ring : 0));
+  // One binding alone, which never costs more than an exec, changes nothing.
+  const double begin_ns = has_ring(of, *of.open_plan, binding, nullptr) ? 0 : ring;
+  if (lost < std::max(begin_ns, question.exec_ns)) return false;
+  of.stage_choice.change(true);
+  return true;
+}
+
+/// The same for a graph of which some buffers are always staged. Another binding of the rest is another ring.
+bool Variants::chooses_open_plan(const VirtualExec& exec, const Binding& binding) {
+  Template& of = *exec.of;
+  if (!staging_is_open(exec)) return false;
+  const std::scoped_lock guard(lock_);
+  note_launches(of);
+  const double ring = ring_ns(of);
+  const bool before = of.stage_choice.staged();
+  const bool has_narrow = has_ring(of, *of.plan, binding, nullptr),
+             has_open = has_ring(of, *of.open_plan, binding, nullptr);
+  // Until there is a first ring of the open plan, nobody knows that the next binding needs no other one.
+  const double narrow = has_narrow ? 0 : ring;
+  const double open = staged_ns(of, *of.open_plan) - staged_ns(of, *of.plan) + (before && !has_open ? ring : 0);
+  const double lost = before ? of.stage_choice.note(open, narrow) : of.stage_choice.note(narrow, open);
+  if (lost >= ring) of.stage_choice.change(!before);
+  return of.stage_choice.staged();
+}
+
+/// A variant of the open plan. Fails where that cannot be done; then the graph is not staged any more, unless it is
+/// chosen again for another binding.
+hipError_t Variants::obtain_open(VirtualExec& exec, const Binding& binding, Variant** variant) {
+  Template& of = *exec.of;
+  const hipError_t result = obtain_staged(exec, binding, *of.open_plan, variant);
+  if (result == hipSuccess) return result;
+  const std::scoped_lock guard(lock_);
+  if (result == hipErrorInvalidValue)
+    of.stage_choice.change(false);
+  else
+    of.stage_choice.refuse();
+  return result;
 }
 
 /// Sets the nodes that differ. The variant is owned. False: half patched, of no use any more; one that nobody launches
@@ -357,19 +491,29 @@ hipError_t Variants::build(Template& of, const Binding& binding, int device, std
 
 hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served) {
   Template& of = *exec.of;
-  if (of.plan != nullptr && of.may_stage && obtain_staged(exec, binding, &served->variant) == hipSuccess) {
-    served->way = Way::kStage;
+  if (of.plan == nullptr) return obtain_by_cost(exec, binding, native, true, served);
+  served->way = Way::kStage;
+  if (of.may_stage &&
+      ((chooses_open_plan(exec, binding) && obtain_open(exec, binding, &served->variant) == hipSuccess) ||
+       obtain_staged(exec, binding, *of.plan, &served->variant) == hipSuccess))
     return hipSuccess;
-  }
   return obtain_unstaged(exec, binding, native, served);
 }
 
 hipError_t Variants::obtain_unstaged(VirtualExec& exec, const Binding& binding, const NativeVariant* native,
                                      Served* served) {
+  return obtain_by_cost(exec, binding, native, false, served);
+}
+
+hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, const NativeVariant* native,
+                                    bool may_stage, Served* served) {
   Template& of = *exec.of;
   Candidate candidate;
+  bool staged = false;
+  double launches = 0, through_slots_ns = 0;
   {
     const std::scoped_lock guard(lock_);
+    if (of.open_plan != nullptr) note_launches(of);
     served->variant = take_free(of, binding, exec.device, &exec);
     if (served->variant != nullptr) {
       served->way = Way::kSame;
@@ -377,7 +521,12 @@ hipError_t Variants::obtain_unstaged(VirtualExec& exec, const Binding& binding, 
       ++of.statistics.instantiates_avoided;
       return hipSuccess;
     }
-    served->way = decide(exec, binding, &candidate);
+    served->way = decide(exec, binding, may_stage, &candidate);
+    if (of.open_plan != nullptr) {
+      staged = of.stage_choice.staged();
+      launches = of.stage_choice.launches();
+      through_slots_ns = staged_ns(of, *of.open_plan);
+    }
     if (served->way == Way::kPatch) {
       candidate.served = candidate.variant->owner == &exec;
       candidate.variant->owner = &exec;
@@ -388,6 +537,14 @@ hipError_t Variants::obtain_unstaged(VirtualExec& exec, const Binding& binding, 
   log_debug("graph %llu, %zu operations: a new binding is served by %s (an exec costs %.0f ns, %zu nodes patched %.0f)",
             static_cast<unsigned long long>(of.number), of.node_count, way_name(served->way), exec_ns,
             candidate.differing.size(), costs().patch_ns(exec_ns, candidate.differing.size(), settings_.patch_budget));
+  if (of.open_plan != nullptr)
+    log_debug("graph %llu is %s: %.1f launches of a binding through slots, %llu bytes each, cost %.0f ns",
+              static_cast<unsigned long long>(of.number), staged ? "staged" : "not staged", launches,
+              static_cast<unsigned long long>(of.open_plan->copied_bytes()), through_slots_ns);
+  if (served->way == Way::kStage) {
+    if (obtain_open(exec, binding, &served->variant) == hipSuccess) return hipSuccess;
+    return obtain_unstaged(exec, binding, native, served);
+  }
   if (served->way == Way::kPatch) {
     if (patch(of, binding, candidate)) {
       served->variant = candidate.variant;
@@ -415,9 +572,9 @@ hipError_t Variants::obtain_unstaged(VirtualExec& exec, const Binding& binding, 
 
 /// A variant that works on slots. Fails where the binding is not the plan's shape or memory runs out: then the graph is
 /// served without staging, which is always exact.
-hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant) {
+hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, const StagePlan& plan,
+                                   Variant** variant) {
   Template& of = *exec.of;
-  const StagePlan& plan = *of.plan;
   std::vector<char*> bases;
   if (exec.device != plan.device() || !plan.locate(of.operations, binding, &bases)) return hipErrorInvalidValue;
   Binding canonical = plan.canonical(binding);
@@ -426,7 +583,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, Va
     const std::scoped_lock guard(lock_);
     for (const auto& held : of.variants) {
       const bool usable = held->owner == &exec || (held->owner == nullptr && held->idle());
-      if (held->ring == nullptr || !usable || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
+      if (held->plan != &plan || !usable || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
       chosen = held.get();
       chosen->owner = &exec;
       chosen->last_used = ++clock_;
@@ -448,8 +605,14 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, Va
   } else {
     auto made = std::make_unique<Variant>();
     made->memory_freed = memory_freed();
+    made->plan = &plan;
+    const auto began = CostModel::Clock::now();
     result = SlotRing::make(of.operations, plan, canonical, std::move(bases), settings_.patch_budget, &made->ring);
     if (result == hipSuccess) {
+      if (plan.open()) {
+        const std::scoped_lock guard(lock_);
+        of.ring_ns = static_cast<double>((CostModel::Clock::now() - began).count());
+      }
       made->device = exec.device;
       made->baked = std::move(canonical);
       chosen = adopt(of, std::move(made), &exec);

@@ -2,9 +2,10 @@
 //
 // A virtual exec needs a variant with its binding baked in: obtain() takes a free one that has it; else the cost model
 // (cost_model.h) says whether a free one or the exec's own is patched, where the runtime is known to update the
-// differing nodes correctly (patch_table.h) and it does not run, or another is made, to keep or for this use only. A
-// variant is free when its holder is gone and its last launch is known to be complete (rule 20); until then another is
-// made. What serves a binding exists when obtain() returns success, so a launch only selects (rule 15).
+// differing nodes correctly (patch_table.h) and it does not run, or another is made, to keep or for this use only;
+// where rules leave staging open, whether it is staged (stage_choice.h). A variant is free when its holder is gone and
+// its last launch is known to be complete (rule 20); until then another is made. What serves a binding exists when
+// obtain() returns success, so a launch only selects (rule 15).
 //
 // Bounded: so many variants a template, so many bytes of device memory a device; the least recently used free ones go
 // first. They go only in calls of the program that make or free something themselves (evict(), reclaim()), and never
@@ -107,8 +108,19 @@ class Variants {
     std::vector<std::uint32_t> differing;  ///< the operations to be set
     bool served = false;                   ///< it was the exec's own before
   };
-  hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, Variant** variant);
-  Way decide(const VirtualExec& exec, const Binding& binding, Candidate* candidate);
+  hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, const StagePlan& plan, Variant** variant);
+  hipError_t obtain_by_cost(VirtualExec& exec, const Binding& binding, const NativeVariant* native, bool may_stage,
+                            Served* served);
+  Way decide(const VirtualExec& exec, const Binding& binding, bool may_stage, Candidate* candidate);
+  bool staging_is_open(const VirtualExec& exec) const noexcept;
+  bool stays_staged(const VirtualExec& exec, const Binding& binding, bool seen, double otherwise_ns);
+  bool becomes_staged(const VirtualExec& exec, const Binding& binding, const CostModel::Question& question, Way way,
+                      bool other_ring);
+  bool chooses_open_plan(const VirtualExec& exec, const Binding& binding);
+  hipError_t obtain_open(VirtualExec& exec, const Binding& binding, Variant** variant);
+  double staged_ns(const Template& of, const StagePlan& plan) const noexcept;
+  static bool has_ring(const Template& of, const StagePlan& plan, const Binding& binding, const VirtualExec* exec);
+  double ring_ns(const Template& of) const noexcept;
   Candidate find_patchable(const VirtualExec& exec, const Binding& binding);
   Candidate find_patchable(const VirtualExec& exec, const Binding& binding, bool patched);
   bool patch(Template& of, const Binding& binding, const Candidate& candidate);

@@ -128,6 +128,10 @@ void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
   json.key("execs_replaced").value(of.statistics.replaced);
   json.key("execs_evicted").value(of.statistics.evicted);
   json.key("bytes_staged").value(of.statistics.staged.bytes);
+  if (of.staging_open) {
+    json.key("staging_chosen").value(of.staging_chosen);
+    json.key("staging_changes").value(of.staging_changes);
+  }
   if (of.slot_sets != 0 || of.statistics.staged.launches != 0) {
     json.key("staged_launches").value(of.statistics.staged.launches);
     json.key("submissions").value(of.statistics.staged.submissions);

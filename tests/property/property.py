@@ -10,8 +10,8 @@ library's run), chosen at random by the batch's number. A batch that differs is 
 need each other, then to as few steps and settings as still differ, and printed as a file that --replay runs again.
 
 --ways all: each program runs under the library with each way of serving bindings forced (variant, patch, record, stage)
-in the place of a random one; and the run fails when some way of serving a launch, ring size or position of a mismatch was
-never reached (for long runs).
+and with staging left to its cost, in the place of a random one; and the run fails when some way of serving a launch, ring
+size or position of a mismatch was never reached, or no graph changed over to staging (for long runs).
 """
 import argparse
 import collections
@@ -106,6 +106,8 @@ def random_settings(number, rely_on_order=False):
     if pick.random() < 0.35:
         size = pick.choice(['>=0', '1KiB..2KiB', '<=1KiB'])
         library['GRAPHPOOL_BUFFERS'] = f'[{{size = "{size}", stage = "always"}}]'
+        if random.Random(f'stage {number}').random() < 0.4:
+            leave_open(library, runtime, size)
         key('GRAPH_SLOTS', 0.7, *RING_SIZES)
         key('GRAPH_RING_TIMEOUT', 1, '200ms', '200ms', '1s')
         features += STAGED_FEATURES
@@ -118,6 +120,15 @@ def random_settings(number, rely_on_order=False):
     return Settings(runtime, library, sorted(set(features)))
 
 
+def leave_open(library, runtime, size):
+    """Staging is left to its cost. Execs and patches are made dear and few are kept, for programs are short."""
+    rest = ', {stage = "always"}' if 'KiB' in size else ''
+    library['GRAPHPOOL_BUFFERS'] = f'[{{size = "{size}", stage = "auto"}}{rest}]'
+    library['GRAPHPOOL_GRAPH_VARIANTS'] = '1'
+    library.pop('GRAPHPOOL_GRAPH_STRATEGY', None)
+    runtime['CPUHIP_COST'] = 'hipGraphInstantiate:200000,hipGraphExecKernelNodeSetParams:100000'
+
+
 RING_SIZES = (1, 2, 3, 8)
 STAGED = '[{size = ">=0", stage = "always"}]'
 # A rule says that the graph writes the whole buffer, and slots are memory the program does not have.
@@ -127,15 +138,18 @@ STAGED_FEATURES = ['whole_buffers', 'no_mem_info']
 def every_way(settings, number):
     """The settings of a batch with each way forced. They share the program, so its features are those of a staged one."""
     features = sorted(set(settings.features + STAGED_FEATURES))
-    for way in ('variant', 'patch', 'record', 'stage'):
+    for way in ('variant', 'patch', 'record', 'stage', 'chosen'):
+        runtime = dict(settings.runtime)
         library = {key: value for key, value in settings.library.items() if key != 'GRAPHPOOL_BUFFERS'}
         if way == 'stage':
             library['GRAPHPOOL_BUFFERS'] = STAGED
             library['GRAPHPOOL_GRAPH_SLOTS'] = str(random.Random(f'slots {number}').choice(RING_SIZES))
             library.setdefault('GRAPHPOOL_GRAPH_RING_TIMEOUT', '200ms')
+        elif way == 'chosen':
+            leave_open(library, runtime, random.Random(f'open {number}').choice(['>=0', '1KiB..2KiB', '<=1KiB']))
         else:
             library['GRAPHPOOL_GRAPH_STRATEGY'] = way
-        yield Settings(settings.runtime, library, features)
+        yield Settings(runtime, library, features)
 
 
 class Runner:
@@ -178,6 +192,8 @@ class Runner:
             self.ways[f'way {way}'] += count
             if way == 'stage':
                 self.ways['ring ' + settings.library.get('GRAPHPOOL_GRAPH_SLOTS', '1')] += count
+        for template in report.get('templates', []):
+            self.ways['changed to or from staging'] += template.get('staging_changes', 0)
         for position, count in graphs.get('mismatches', {}).items():
             self.ways[f'mismatch {position}'] += count
         for entry in graphs.get('refusals', []):
@@ -355,7 +371,7 @@ def replay(runner, path, verbose):
 
 NEEDED = [f'way {way}' for way in ('same', 'variant', 'patch', 'stage', 'record')] + [
     f'mismatch {position}' for position in ('first', 'middle', 'last', 'shorter', 'longer')] + [
-    f'ring {size}' for size in RING_SIZES]
+    f'ring {size}' for size in RING_SIZES] + ['changed to or from staging']
 
 
 def main():
