@@ -153,8 +153,12 @@ bool BlockTable::fill(Block* block, std::uintptr_t base, std::uintptr_t end) noe
     }
     if (leaf == nullptr) return false;
     // The pages of one part, or what there is of them.
-    for (const std::uintptr_t stop = std::min(end, next_part(at)); at < stop;) {
-      if (!add_to_slot(leaf->pages[(at >> kPageShift) % kFan], block)) return false;
+    Slot* slot = &leaf->pages[(at >> kPageShift) % kFan];
+    for (const std::uintptr_t stop = std::min(end, next_part(at)); at < stop; ++slot) {
+      if (slot->load(std::memory_order_relaxed) == 0)
+        slot->store(reinterpret_cast<std::uintptr_t>(block), std::memory_order_release);
+      else if (!add_to_slot(*slot, block))
+        return false;
       ++leaf->entries;
       at = ((at >> kPageShift) + 1) << kPageShift;
     }
@@ -183,8 +187,18 @@ void BlockTable::clear(Block* block) noexcept {
       at += kPartBytes;
       continue;
     }
-    for (const std::uintptr_t stop = std::min(end, next_part(at)); at < stop;) {
-      if (leaf != nullptr) leaf->entries -= remove_from_slot(leaf->pages[(at >> kPageShift) % kFan], block);
+    const std::uintptr_t stop = std::min(end, next_part(at));
+    if (leaf == nullptr) {
+      at = stop;
+      continue;
+    }
+    for (Slot* slot = &leaf->pages[(at >> kPageShift) % kFan]; at < stop; ++slot) {
+      if (slot->load(std::memory_order_relaxed) == reinterpret_cast<std::uintptr_t>(block)) {
+        slot->store(0, std::memory_order_release);
+        --leaf->entries;
+      } else {
+        leaf->entries -= remove_from_slot(*slot, block);
+      }
       at = ((at >> kPageShift) + 1) << kPageShift;
     }
   }
