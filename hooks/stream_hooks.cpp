@@ -2,6 +2,7 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/completion.h"
+#include "shim/graph/outstanding_uses.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/restore.h"
@@ -49,6 +50,7 @@ hipError_t on_hipExtStreamCreateWithCUMask(Entry&, hipStream_t* stream, uint32_t
 }
 hipError_t on_hipStreamDestroy(Entry&, hipStream_t stream) {
   capture_stream_destroyed(stream);
+  if (uses_tracked()) outstanding_uses().stream_destroyed(stream);
   launches_stream_destroyed(stream_key({stream, false}));
   stream_work().before_destroy(stream);
   return next().hipStreamDestroy(stream);

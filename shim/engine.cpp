@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -34,6 +35,10 @@ void configure_graphs(const Policy& policy) {
   settings.track_operands = !policy.report.file.empty();
   settings.patch_budget = policy.graph.patch_budget;
   settings.ring_timeout = policy.graph.ring_timeout;
+  g_uses_tracked.store(
+      std::any_of(policy.buffers.begin(), policy.buffers.end(),
+                  [](const BufferRule& rule) { return copies_out_whole(rule) && rule.stage != Stage::kNever; }),
+      std::memory_order_relaxed);
   pool().set_reclaim([](int device) { return graphs().reclaim(device); });
 }
 

@@ -12,6 +12,8 @@
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
+#include "shim/graph/outstanding_uses.h"
+#include "shim/graph/staging.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
@@ -381,11 +383,27 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
     note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
     const hipError_t result = forward();
     stream_work().note_work(plain_handle(stream));
+    if (uses_tracked()) note_use(stream, describe);
     return result;
   }
   const std::scoped_lock guard(session->lock());
   t_fed = session->serial() != 0 ? Fed{key, session.get(), session->serial()} : Fed{};
   return session->operation(key, stream, describe, forward);
+}
+
+void note_use(StreamArgument stream, Describe describe) {
+  if (!outstanding_uses().several(stream)) return;
+  Binding payload;
+  std::vector<Operation> operation(1);
+  OperationWriter writer(operation[0].signature, payload, nullptr);
+  OutstandingUses::Bases bases;
+  if (describe(writer) == Status::kOk) {
+    operation[0].layout = writer.layout();
+    wholly_staged(operation, payload, &bases);
+  } else {
+    bases.push_back(nullptr);
+  }
+  outstanding_uses().used(stream, bases, nullptr);
 }
 
 hipError_t other_stream_work(StreamArgument stream, Forward forward) {
@@ -395,6 +413,7 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
   }
   const hipError_t result = forward();
   stream_work().note_work(plain_handle(stream));
+  if (uses_tracked() && outstanding_uses().several(stream)) outstanding_uses().used_unseen(stream);
   return result;
 }
 
@@ -497,25 +516,36 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   return hipSuccess;
 }
 
-hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward) {
+hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward_only) {
+  const auto forward = [&] {
+    const hipError_t result = forward_only();
+    if (uses_tracked() && result == hipSuccess) outstanding_uses().recorded(event, stream);
+    return result;
+  };
   if (!captures_open()) return forward();
   const StreamKey key = stream_key(stream);
   const auto session = open_captures().find(key);
   if (session == nullptr) {
+    const hipError_t result = forward();
     // The event now stands for work outside of any capture.
-    if (const auto other = open_captures().find_event(event)) {
+    const auto other = result == hipSuccess ? open_captures().find_event(event) : nullptr;
+    if (other != nullptr) {
       const std::scoped_lock guard(other->lock());
       other->event_destroyed(event);
     }
-    return forward();
+    return result;
   }
   open_captures().forget_event(event, session.get());
   const std::scoped_lock guard(session->lock());
-  return session->record(key, event, forward);
+  return session->record(key, event, forward_only);
 }
 
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_only) {
-  if (!captures_open()) return forward_only();
+  if (!captures_open()) {
+    const hipError_t result = forward_only();
+    if (uses_tracked() && result == hipSuccess) outstanding_uses().waited(stream, event);
+    return result;
+  }
   const auto forward = [&] {
     const hipError_t result = forward_only();
     if (result != hipSuccess) note_capture_doubt();  // two captures that meet are both invalidated
@@ -525,7 +555,11 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_o
   auto session = open_captures().find(key);
   if (session == nullptr) {
     session = open_captures().find_event(event);
-    if (session == nullptr) return forward();
+    if (session == nullptr) {
+      const hipError_t result = forward();
+      if (uses_tracked() && result == hipSuccess) outstanding_uses().waited(stream, event);
+      return result;
+    }
     hipError_t result;
     {
       const std::scoped_lock guard(session->lock());
@@ -565,6 +599,7 @@ void capture_stream_destroyed(hipStream_t stream) noexcept {
 }
 
 void capture_event_destroyed(hipEvent_t event) noexcept {
+  if (uses_tracked()) outstanding_uses().event_destroyed(event);
   if (!captures_open()) return;
   const auto session = open_captures().find_event(event);
   if (session == nullptr) return;

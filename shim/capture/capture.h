@@ -89,12 +89,19 @@ using Forward = FunctionRef<hipError_t()>;
 /// An operation while some capture is open in the process; use operation() below.
 hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward);
 
+/// Whether what streams enqueue outside of captures is noted (graph/outstanding_uses.h), and that.
+inline constinit std::atomic<bool> g_uses_tracked{false};
+inline bool uses_tracked() noexcept { return g_uses_tracked.load(std::memory_order_relaxed); }
+void note_use(StreamArgument stream, Describe describe);
+
 /// The body of every call that a capture records: describes itself for a capture, forwards otherwise.
 template <typename DescribeCall, typename ForwardCall>
 inline hipError_t captured_operation(StreamArgument stream, DescribeCall&& describe, ForwardCall&& forward) {
   if (!captures_open()) [[likely]] {
     const hipError_t result = forward();
     stream_work().note_work(plain_handle(stream));
+    if (uses_tracked()) [[unlikely]]
+      note_use(stream, describe);
     return result;
   }
   return operation_while_capturing(stream, describe, forward);
@@ -107,6 +114,11 @@ template <typename DescribeCall, typename... Arguments>
       stream, [&](OperationWriter& to) { return describe(to, arguments...); }, [&] { return next_call(arguments...); });
 }
 
+template <typename DescribeCall, typename... Arguments>
+[[gnu::noinline]] void captured_call_use(StreamArgument stream, DescribeCall describe, Arguments... arguments) {
+  note_use(stream, [&](OperationWriter& to) { return describe(to, arguments...); });
+}
+
 /// The same for the calls that programs make most: `next_call` is forwarded to with these arguments, which `describe`,
 /// a lambda that captures nothing, is given too. So they stay in registers where no capture is open.
 template <typename DescribeCall, typename... Arguments>
@@ -116,6 +128,8 @@ template <typename DescribeCall, typename... Arguments>
   if (!captures_open()) [[likely]] {
     const hipError_t result = next_call(arguments...);
     stream_work().note_work(plain_handle(stream));
+    if (uses_tracked()) [[unlikely]]
+      captured_call_use(stream, describe, arguments...);
     return result;
   }
   return captured_call_while_capturing(stream, next_call, describe, arguments...);

@@ -101,6 +101,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   {
     const std::scoped_lock guard(exec.lock);
     exec.binding = wanted;
+    exec.written = nullptr;
     exec.way = Way::kPatch;
   }
   const std::scoped_lock guard(lock_);

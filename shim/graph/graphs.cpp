@@ -313,6 +313,7 @@ hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeEx
   if (exec == nullptr && execs_.owns(handle)) return hipErrorInvalidValue;
   const hipError_t result = exec == nullptr ? native(handle) : launch_virtual(*exec, stream, native);
   stream_work().note_work(plain_handle(stream));
+  if (exec == nullptr && uses_tracked() && outstanding_uses().several(stream)) outstanding_uses().used_unseen(stream);
   return result;
 }
 
@@ -424,8 +425,9 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   hipGraphExec_t real = nullptr;
   Variant* launched = nullptr;
   Template* first = nullptr;  // its first launch costs more than others
+  std::shared_ptr<const OutstandingUses::Bases> written;
   for (bool on_device = false; real == nullptr;) {
-    bool in_capture = false, behind = true;
+    bool in_capture = false, behind = true, written_elsewhere = false;
     {
       const std::scoped_lock guard(exec.lock);
       if (exec.variant == nullptr) {
@@ -449,9 +451,17 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         ++exec.launching;
         launched->under_way.store(launched->under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         if (!std::exchange(launched->launched, true)) first = exec.of;
+        if (uses_tracked() && outstanding_uses().several(stream)) written = what_is_written(exec);
       } else if (!in_capture) {
+        const OutstandingUses::Bases whole =
+            uses_tracked() ? exec.of->plan->whole(exec.variant->ring->bases()) : OutstandingUses::Bases();
+        const void* const ring = exec.variant->ring.get();
+        written_elsewhere = !whole.empty() && outstanding_uses().elsewhere(whole, stream, ring);
         hipError_t result = hipSuccess;
-        if (launch_staged(exec, key, handle, native, on_device, wait.waited(), &result)) return result;
+        if (!written_elsewhere && launch_staged(exec, key, handle, native, on_device, wait.waited(), &result)) {
+          if (!whole.empty() && outstanding_uses().several(stream)) outstanding_uses().used(stream, whole, ring);
+          return result;
+        }
       }
     }
     if (!behind) {
@@ -463,8 +473,8 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
           exec.of == nullptr ? 0ull : static_cast<unsigned long long>(exec.of->number),
           static_cast<long long>(
               std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count()));
-    } else if (in_capture) {
-      // The runtime may run the launch at once and capture the copies, or the other way about.
+    } else if (in_capture || written_elsewhere) {
+      // In a capture the runtime may run the launch at once and capture the copies, or the other way about.
       const hipError_t result = leave_ring(exec);
       if (result != hipSuccess) return result;
     } else if (real == nullptr && !wait.again()) {
@@ -481,8 +491,22 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
     result = native(real);
     if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count, &first->exec_costs);
   }
+  if (written != nullptr) outstanding_uses().used(stream, *written, nullptr);
   note_launched(exec, *launched, key, handle);
   return result;
+}
+
+/// What an exec that is not staged may write to of buffers that other launches copy out whole. Under the exec's lock.
+std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(VirtualExec& exec) {
+  if (exec.written == nullptr) {
+    auto bases = std::make_shared<OutstandingUses::Bases>();
+    if (exec.of != nullptr)
+      wholly_staged(exec.of->operations, exec.binding, bases.get());
+    else
+      bases->push_back(nullptr);  // the program's own: not known any more
+    exec.written = std::move(bases);
+  }
+  return exec.written;
 }
 
 /// It has a number once it is enqueued: a wait of another thread before that says nothing of it.
@@ -579,6 +603,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
     if (same_template && (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding) == hipSuccess)) {
       *error_node = nullptr;
       *result = hipGraphExecUpdateSuccess;
+      static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
       const std::scoped_lock guard(lock_);
       ++totals_.updates_avoided;
       ++exec->of->statistics.updates_avoided;
@@ -610,6 +635,7 @@ hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, 
   {
     const std::scoped_lock guard(exec.lock);
     exec.binding = binding;
+    exec.written = nullptr;
     exec.way = served.way;
     if (served.variant != old) {
       old->launches.seal();
@@ -636,6 +662,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   if (!execs_.owns(handle)) return next().hipGraphExecDestroy(handle);
   std::unique_ptr<VirtualExec> exec(execs_.find(handle));
   if (exec == nullptr) return hipErrorInvalidValue;
+  static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
   execs_.remove(handle);
   {
     const std::scoped_lock guard(exec->lock);
@@ -726,6 +753,7 @@ hipError_t Graphs::taint(VirtualExec& exec) {
   exec.variant = exec.own.get();
   --exec.of->users;
   exec.of = nullptr;
+  exec.written = nullptr;
   return hipSuccess;
 }
 

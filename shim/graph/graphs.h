@@ -144,6 +144,7 @@ class Graphs {
   bool launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
                      bool waited, hipError_t* result);
   static void count_launch(VirtualExec& exec) noexcept;
+  static std::shared_ptr<const OutstandingUses::Bases> what_is_written(VirtualExec& exec);
   void note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream);
   static void disown(Variant& variant) noexcept;
   void release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired);

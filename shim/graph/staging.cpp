@@ -74,6 +74,20 @@ bool may_be_written(std::uint64_t address) {
 
 }  // namespace
 
+bool copies_out_whole(const BufferRule& rule) noexcept {
+  const bool written = rule.role == Role::kInOut || rule.role == Role::kOut;
+  return written && !rule.full && rule.range.offset_bytes == 0 && rule.range.length_bytes == 0;
+}
+
+void wholly_staged(const std::vector<Operation>& operations, const Binding& binding, std::vector<const char*>* bases) {
+  for_each_address(operations, binding, [&](std::uint32_t, std::uint64_t address, bool writes) {
+    const Block* const block = writes && address != 0 ? staged_block(address) : nullptr;
+    if (block == nullptr || !copies_out_whole(*rule_of(*block))) return;
+    const auto* const base = static_cast<const char*>(block->pointer());
+    if (std::find(bases->begin(), bases->end(), base) == bases->end()) bases->push_back(base);
+  });
+}
+
 std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operations, const Binding& binding,
                                            bool with_open) {
   const int device = node_device_of(operations.front().signature);
@@ -116,6 +130,7 @@ void StagePlan::add_buffer(std::size_t bytes, const BufferRule& rule) {
   const auto buffer = static_cast<std::uint32_t>(buffer_bytes_.size());
   buffer_bytes_.push_back(bytes);
   open_ = open_ || rule.stage == Stage::kAuto;
+  whole_.push_back(copies_out_whole(rule));
   sets_ = std::max<std::size_t>(sets_, rule.slots);
   // What the graph only writes is copied in too, unless it writes every byte: what it leaves must survive (rule 4).
   if (rule.role == Role::kIn || rule.role == Role::kInOut || (rule.role == Role::kOut && !rule.full))

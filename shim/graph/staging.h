@@ -25,6 +25,12 @@ namespace graphpool {
 
 struct BufferRule;
 
+/// Whether a launch copies out what the rule does not say that the graph writes.
+bool copies_out_whole(const BufferRule& rule) noexcept;
+/// The buffers that these operations may write to and that rules let launches copy out whole, by their beginnings. Adds
+/// each once.
+void wholly_staged(const std::vector<Operation>& operations, const Binding& binding, std::vector<const char*>* bases);
+
 class StagePlan {
  public:
   /// A range of a buffer that is copied, at the same offset in the program's memory and in the slot.
@@ -50,6 +56,14 @@ class StagePlan {
 
   /// Whether two bindings differ in staged operands only.
   bool same_elsewhere(const Binding& a, const Binding& b) const noexcept;
+
+  /// Of these buffers (locate()) those that launches copy out whole.
+  std::vector<const char*> whole(const std::vector<char*>& bases) const {
+    std::vector<const char*> found;
+    for (std::size_t i = 0; i < bases.size(); ++i)
+      if (whole_[i]) found.push_back(bases[i]);
+    return found;
+  }
 
   hipError_t make_slots(std::unique_ptr<SlotSet>* slots) const;
 
@@ -90,6 +104,7 @@ class StagePlan {
   void add_buffer(std::size_t bytes, const BufferRule& rule);
 
   std::vector<std::size_t> buffer_bytes_;
+  std::vector<bool> whole_;  ///< copies_out_whole(), by buffer
   std::vector<Copy> copies_in_, copies_out_;
   std::vector<Word> words_;  ///< in the order of their places
   std::size_t sets_ = 1;

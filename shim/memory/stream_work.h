@@ -146,6 +146,12 @@ class StreamWork {
   /// Nothing on the device is known to be outstanding. A few loads where nothing is.
   bool is_idle(int device) noexcept;
 
+  /// Whether the stream, a handle, has work that is not known to be complete. False for one that is not known.
+  bool is_busy(hipStream_t stream) const noexcept {
+    const StreamEntry* const entry = is_handle(stream) ? find(stream) : nullptr;
+    return entry != nullptr && entry->work.busy();
+  }
+
   /// A fence after everything enqueued on the device so far. Does not wait. Null when that cannot be made: a capture is
   /// open, another thread's per-thread stream or an unknown one is busy, or HIP failed (its error has been taken out of
   /// the program's sight). Give it back with release().

@@ -531,6 +531,101 @@ TEST(Rings, rule_04_only_what_the_rule_names_is_copied_out) {
     EXPECT_EQ(k < 100 ? mixed(1, 3) : k >= 2000 && k < 3000 ? mixed(1, 8) : 1, ints[k]) << k;
 }
 
+/// A graph that adds to the first 100 of a buffer's `count` elements and runs until the gate opens, launched while `t`
+/// has something to write behind them: `given` enqueues that. Returns how many launches were staged.
+template <typename Given>
+int launched_while_written(int count, Given given) {
+  const FreeStream s, t;
+  Memory memory(count, 1);
+  Gate first, gate;
+  const Exec exec(capture(s, [&] {
+    OK(kernels().mix(s, memory.get(), 50, 3));
+    OK(kernels().spin(s, gate.flag()));
+  }));
+  given(s, t, memory, first);
+  const Since since = stream_calls();
+  EXPECT_EQ(hipSuccess, hipGraphLaunch(exec, s));
+  const int made = since["hipGraphInstantiate"];
+  first.open();
+  EXPECT_TRUE(idle_soon(t));
+  gate.open();
+  EXPECT_TRUE(idle_soon(s));
+  const std::vector<int> ints = memory.ints();
+  for (int k = 0; k < count; ++k)
+    EXPECT_EQ(k < 50 ? mixed(1, 3) : k >= 60 && k < 100 ? mixed(1, 8) : 1, ints[static_cast<std::size_t>(k)]) << k;
+  return made == 0 ? 1 : 0;
+}
+
+TEST(Rings, rule_04_what_another_stream_writes_meanwhile_survives_where_no_range_is_said) {
+  const int staged = launched_while_written(kInOut, [](hipStream_t, hipStream_t t, const Memory& memory, Gate& first) {
+    first.close(t);
+    OK(kernels().mix(t, memory.get() + 60, 40, 8));
+  });
+  EXPECT_EQ(under_library() ? 0 : 1, staged);
+}
+
+TEST(Rings, rule_04_a_launch_of_a_graph_in_another_stream_is_seen) {
+  std::unique_ptr<Exec> other;
+  const int staged = launched_while_written(kInOut, [&](hipStream_t, hipStream_t t, const Memory& memory, Gate& first) {
+    other = std::make_unique<Exec>(capture(t, [&] {
+      OK(kernels().mix(t, memory.get() + 60, 40, 8));
+      OK(hipLaunchHostFunc(
+          t, [](void*) {}, nullptr));  // not staged
+    }));
+    first.close(t);
+    OK(hipGraphLaunch(*other, t));
+  });
+  EXPECT_EQ(under_library() ? 0 : 1, staged);
+}
+
+TEST(Rings, rule_04_with_a_range_work_elsewhere_changes_nothing) {
+  const FreeStream s, t;
+  Memory memory(kRange, 1);
+  Gate first;
+  const Exec exec(capture(s, [&] { OK(kernels().mix(s, memory.get(), 100, 3)); }));
+  first.close(t);
+  OK(kernels().mix(t, memory.get() + 2000, 1000, 8));
+  const Since since = stream_calls();
+  OK(hipGraphLaunch(exec, s));
+  EXPECT_EQ(0, since["hipGraphInstantiate"]);
+  EXPECT_EQ(0, since["hipEventRecord"]);
+  first.open();
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_TRUE(idle_soon(s));
+  const std::vector<int> ints = memory.ints();
+  for (std::size_t k = 0; k < ints.size(); ++k)
+    EXPECT_EQ(k < 100 ? mixed(1, 3) : k >= 2000 && k < 3000 ? mixed(1, 8) : 1, ints[k]) << k;
+}
+
+TEST(Rings, rule_04_work_that_comes_before_or_elsewhere_is_no_reason) {
+  const FreeStream s, t;
+  Memory memory(kInOut, 1), elsewhere(kInOut, 1);
+  Gate first;
+  hipEvent_t event;
+  OK(hipEventCreateWithFlags(&event, hipEventDisableTiming));
+  const Exec exec(mixing(s, memory, 3));
+  const auto launch = [&](const char* why) {
+    const Since since = stream_calls();
+    OK(hipGraphLaunch(exec, s));
+    EXPECT_EQ(0, since["hipGraphInstantiate"]) << why;
+  };
+  first.close(t);
+  OK(kernels().mix(t, elsewhere.get(), kInOut, 8));
+  launch("another buffer");
+  OK(kernels().mix(t, memory.get(), kInOut, 5));
+  OK(hipEventRecord(event, t));
+  OK(hipStreamWaitEvent(s, event, 0));
+  launch("ordered by an event");
+  first.open();
+  OK(hipStreamSynchronize(s));
+  OK(kernels().mix(t, memory.get(), kInOut, 6));
+  EXPECT_TRUE(idle_soon(t));
+  launch("complete");
+  OK(hipStreamSynchronize(s));
+  EXPECT_EQ(mixed(mixed(mixed(mixed(mixed(1, 3), 5), 3), 6), 3), memory.value());
+  OK(hipEventDestroy(event));
+}
+
 TEST(Rings, rule_04_graphs_with_host_functions_are_not_staged) {
   const Stream s;
   Memory memory(kInOut, 1);

@@ -1,0 +1,165 @@
+#include "shim/graph/outstanding_uses.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "shim/memory/stream_work.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+namespace {
+
+bool is_null(hipStream_t stream) noexcept {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 1;  // hipStreamLegacy is 1
+}
+
+/// Whether the stream and the null stream come in the order of their calls.
+bool is_blocking(hipStream_t stream) noexcept {
+  if (is_null(stream) || stream == hipStreamPerThread) return true;
+  unsigned flags = hipStreamNonBlocking;
+  return PrivateCalls::answered([&] { return next().hipStreamGetFlags(stream, &flags); }) &&
+         (flags & hipStreamNonBlocking) == 0;
+}
+
+/// Whether what the stream has now is known to be complete.
+bool is_complete(int device, hipStream_t stream) {
+  if (stream == hipStreamPerThread) return false;  // it may be another thread's
+  StreamWork& work = stream_work();
+  Fence* const fence = work.make_stream_fence(device, stream);
+  if (fence == nullptr) return false;
+  const PrivateCalls private_calls;
+  const bool passed = work.passed(fence);
+  work.release(fence);
+  return passed;
+}
+
+void merge(std::unordered_map<StreamKey, std::uint64_t>& into,
+           const std::unordered_map<StreamKey, std::uint64_t>& more) {
+  for (const auto& [key, number] : more) into[key] = std::max(into[key], number);
+}
+
+}  // namespace
+
+OutstandingUses& outstanding_uses() noexcept {
+  static OutstandingUses* const instance = new OutstandingUses;
+  return *instance;
+}
+
+/// The stream may be the second one ever: what the first did went unnoted.
+bool OutstandingUses::second(StreamKey key, hipStream_t stream) {
+  const int device = calling_device();
+  const std::scoped_lock guard(lock_);
+  const StreamKey first = first_.load(std::memory_order_relaxed);
+  if (first == 0) {
+    first_stream_ = stream;
+    first_.store(key, std::memory_order_relaxed);
+    return false;
+  }
+  if (first == key) return false;
+  if (!several_.load(std::memory_order_relaxed)) {
+    add(nullptr, nullptr, first, first_stream_, device);
+    several_.store(true, std::memory_order_relaxed);
+  }
+  return true;
+}
+
+void OutstandingUses::forget_complete() {
+  std::erase_if(uses_, [](const Use& use) { return launch_waited_for(*use.state, use.device, use.number); });
+}
+
+/// Under lock_.
+void OutstandingUses::add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device) {
+  const std::uint64_t number = next_launch();
+  for (Use& use : uses_) {
+    if (use.key != key || use.base != base || use.by != by || !stream_lives(*use.state)) continue;
+    use.number = number;
+    return;
+  }
+  if (uses_.size() >= kMostUses) {
+    forget_complete();
+    if (uses_.size() >= kMostUses) {  // so many that which ones is not told apart any more
+      for (Use& use : uses_) {
+        use.base = nullptr;
+        use.by = nullptr;
+      }
+      std::sort(uses_.begin(), uses_.end(), [](const Use& a, const Use& b) {
+        return a.state != b.state ? a.state < b.state : a.number > b.number;
+      });
+      uses_.erase(
+          std::unique(uses_.begin(), uses_.end(), [](const Use& a, const Use& b) { return a.state == b.state; }),
+          uses_.end());
+    }
+  }
+  uses_.push_back({base, by, key, stream, device, number, stream_state(key)});
+}
+
+void OutstandingUses::used(StreamArgument stream, const Bases& bases, const void* by) {
+  if (bases.empty()) return;
+  const int device = calling_device();
+  const std::scoped_lock guard(lock_);
+  for (const char* const base : bases) add(base, by, stream_key(stream), plain_handle(stream), device);
+}
+
+void OutstandingUses::recorded(hipEvent_t event, StreamArgument stream) {
+  const StreamKey key = stream_key(stream);
+  const std::scoped_lock guard(lock_);
+  Clock clock = clocks_[key];
+  clock[key] = next_launch();
+  events_[event] = std::move(clock);
+}
+
+void OutstandingUses::waited(StreamArgument stream, hipEvent_t event) {
+  const std::scoped_lock guard(lock_);
+  const auto found = events_.find(event);
+  if (found != events_.end()) merge(clocks_[stream_key(stream)], found->second);
+}
+
+void OutstandingUses::event_destroyed(hipEvent_t event) {
+  const std::scoped_lock guard(lock_);
+  events_.erase(event);
+}
+
+void OutstandingUses::stream_destroyed(hipStream_t stream) {
+  const StreamKey key = stream_key({stream, false});
+  const bool busy = stream_work().is_busy(stream);
+  const int device = calling_device();
+  const std::scoped_lock guard(lock_);
+  clocks_.erase(key);
+  if (!busy) std::erase_if(uses_, [key](const Use& use) { return use.key == key && stream_lives(*use.state); });
+  if (several_.load(std::memory_order_relaxed) || first_.load(std::memory_order_relaxed) != key) return;
+  if (busy) {
+    add(nullptr, nullptr, key, stream, device);
+    several_.store(true, std::memory_order_relaxed);
+  } else {
+    first_.store(0, std::memory_order_relaxed);
+  }
+}
+
+bool OutstandingUses::elsewhere(const Bases& bases, StreamArgument stream, const void* by) {
+  if (!several(stream)) return false;
+  const StreamKey key = stream_key(stream);
+  std::vector<Use> candidates;
+  {
+    const std::scoped_lock guard(lock_);
+    forget_complete();
+    const Clock& before = clocks_[key];
+    for (const Use& use : uses_) {
+      if (use.key == key && stream_lives(*use.state)) continue;
+      if (use.by == by && by != nullptr) continue;
+      if (use.base != nullptr && std::find(bases.begin(), bases.end(), use.base) == bases.end()) continue;
+      const auto known = before.find(use.key);
+      if (known == before.end() || known->second < use.number) candidates.push_back(use);
+    }
+  }
+  if (candidates.empty()) return false;
+  const bool null = is_null(plain_handle(stream)), blocking = is_blocking(plain_handle(stream));
+  return std::any_of(candidates.begin(), candidates.end(), [&](const Use& use) {
+    if (!stream_lives(*use.state)) return true;
+    if (blocking && is_null(use.stream)) return false;
+    if (null && is_blocking(use.stream)) return false;
+    return !is_complete(use.device, use.stream);
+  });
+}
+
+}  // namespace graphpool
