@@ -612,6 +612,7 @@ TEST(Rings, rule_04_work_that_comes_before_or_elsewhere_is_no_reason) {
   first.close(t);
   OK(kernels().mix(t, elsewhere.get(), kInOut, 8));
   launch("another buffer");
+  OK(hipStreamSynchronize(s));
   OK(kernels().mix(t, memory.get(), kInOut, 5));
   OK(hipEventRecord(event, t));
   OK(hipStreamWaitEvent(s, event, 0));
