@@ -1,4 +1,6 @@
 // What random programs (tests/property) once saw differ under the library: each runs natively and under it.
+#include <thread>
+
 #include "captures.h"
 
 namespace captures {
@@ -99,6 +101,85 @@ TEST(Exactness, a_forked_stream_destroyed_before_it_is_joined_is_not_joined) {
   }
   OK(hipEventDestroy(fork));
   OK(hipEventDestroy(join));
+}
+
+/// What a program is told when the end of a capture is refused, and by everything it does then.
+enum class Refused { kForkedStream, kOtherThread, kUnjoined, kUnjoinedRelaxed };
+
+std::vector<int> told_after(Refused refused, hipStream_t s, hipStream_t t, const Buffer& a, const Buffer& b, int value,
+                            bool* ended) {
+  std::vector<int> told;
+  const auto tell = [&](hipError_t result) { told.push_back(result); };
+  const auto tell_status = [&] {
+    for (const hipStream_t stream : {s, t}) {
+      hipStreamCaptureStatus status{};
+      tell(hipStreamIsCapturing(stream, &status));
+      told.push_back(status);
+    }
+  };
+  hipEvent_t fork, join;
+  EXPECT_EQ(hipSuccess, hipEventCreate(&fork));
+  EXPECT_EQ(hipSuccess, hipEventCreate(&join));
+  const bool relaxed = refused == Refused::kUnjoinedRelaxed;
+  tell(hipStreamBeginCapture(s, relaxed ? hipStreamCaptureModeRelaxed : hipStreamCaptureModeGlobal));
+  tell(kernels().mix(s, a.get(), kCount, value));
+  tell(hipEventRecord(fork, s));
+  tell(hipStreamWaitEvent(t, fork, 0));
+  tell(kernels().mix(t, b.get(), kCount, value));
+  hipGraph_t graph = nullptr;
+  if (refused == Refused::kOtherThread) {
+    tell(hipEventRecord(join, t));
+    tell(hipStreamWaitEvent(s, join, 0));
+    std::thread([&] { tell(hipStreamEndCapture(s, &graph)); }).join();
+  } else {
+    tell(hipStreamEndCapture(refused == Refused::kForkedStream ? t : s, &graph));
+  }
+  EXPECT_EQ(refused == Refused::kForkedStream  ? hipErrorStreamCaptureUnmatched
+            : refused == Refused::kOtherThread ? hipErrorStreamCaptureWrongThread
+                                               : hipErrorStreamCaptureUnjoined,
+            told.back());
+  EXPECT_EQ(nullptr, graph);
+  tell_status();
+  tell(hipEventRecord(join, t));
+  tell(hipStreamWaitEvent(s, join, 0));
+  tell(kernels().mix(s, a.get(), kCount, value + 1));
+  tell_status();
+  tell(hipStreamEndCapture(s, &graph));
+  told.push_back(graph != nullptr ? 1 : 0);
+  tell_status();
+  *ended = graph != nullptr;
+  if (*ended) {
+    hipGraphExec_t exec = nullptr;
+    tell(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    tell(hipGraphLaunch(exec, s));
+    tell(hipStreamSynchronize(s));
+    EXPECT_EQ(hipSuccess, hipGraphExecDestroy(exec));
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+  }
+  EXPECT_EQ(hipSuccess, hipEventDestroy(fork));
+  EXPECT_EQ(hipSuccess, hipEventDestroy(join));
+  return told;
+}
+
+TEST(Exactness, rule_08_a_capture_whose_end_was_refused_goes_on_as_the_first_time) {
+  for (const Refused refused :
+       {Refused::kForkedStream, Refused::kOtherThread, Refused::kUnjoined, Refused::kUnjoinedRelaxed}) {
+    const Buffer a, b;
+    int first = a.value(), second = b.value();
+    std::vector<int> expected;
+    for (int i = 0; i < 4; ++i) {
+      const Stream s, t;
+      bool ended = false;
+      const std::vector<int> told = told_after(refused, s, t, a, b, 10 * i, &ended);
+      if (i == 0) expected = told;
+      EXPECT_EQ(expected, told) << "refusal " << static_cast<int>(refused) << ", step " << i;
+      EXPECT_EQ(refused != Refused::kUnjoined, ended) << "HIP takes it out of the thread's list, so nobody can end it";
+      if (ended) first = mixed(mixed(first, 10 * i), 10 * i + 1);
+      if (ended) second = mixed(second, 10 * i);
+      EXPECT_EQ(first, a.value()) << "refusal " << static_cast<int>(refused) << ", step " << i;
+      EXPECT_EQ(second, b.value()) << "refusal " << static_cast<int>(refused) << ", step " << i;
+    }
+  }
 }
 
 TEST(Exactness, a_stream_with_the_handle_of_one_destroyed_feeds_no_capture) {
