@@ -454,7 +454,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         if (uses_tracked() && outstanding_uses().several(stream)) written = what_is_written(exec);
       } else if (!in_capture) {
         const OutstandingUses::Bases whole =
-            uses_tracked() ? exec.of->plan->whole(exec.variant->ring->bases()) : OutstandingUses::Bases();
+            uses_tracked() ? exec.variant->plan->whole(exec.variant->ring->bases()) : OutstandingUses::Bases();
         const void* const ring = exec.variant->ring.get();
         written_elsewhere = !whole.empty() && outstanding_uses().elsewhere(whole, stream, ring);
         hipError_t result = hipSuccess;

@@ -81,7 +81,7 @@ bool copies_out_whole(const BufferRule& rule) noexcept {
 
 void wholly_staged(const std::vector<Operation>& operations, const Binding& binding, std::vector<const char*>* bases) {
   for_each_address(operations, binding, [&](std::uint32_t, std::uint64_t address, bool writes) {
-    const Block* const block = writes && address != 0 ? staged_block(address) : nullptr;
+    const Block* const block = writes && address != 0 ? staged_block(address, true) : nullptr;
     if (block == nullptr || !copies_out_whole(*rule_of(*block))) return;
     const auto* const base = static_cast<const char*>(block->pointer());
     if (std::find(bases->begin(), bases->end(), base) == bases->end()) bases->push_back(base);
