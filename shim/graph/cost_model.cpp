@@ -120,6 +120,8 @@ Way CostModel::choose(const Question& question) const noexcept {
   const double exec = question.exec_ns;
   const double patch = patch_ns(exec, question.differing, question.budget);
   if (question.passed_over >= kPatchAgainAfter) return Way::kPatch;
+  const bool wanted = question.is_volatile || question.kept >= kExecsBeforePatching;
+  if (wanted && !measured(Cost::kPatchNode) && patch <= kMostTimes * exec) return Way::kPatch;
   if (question.is_volatile) return patch <= exec ? Way::kPatch : Way::kRecord;
   if (question.kept < kExecsBeforePatching) return Way::kVariant;
   if (question.seen && question.spent_ns + patch >= kSpentBeforeExec * exec) return Way::kVariant;

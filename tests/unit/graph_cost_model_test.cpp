@@ -120,6 +120,29 @@ TEST(CostModel, where_no_exec_is_left_to_be_patched_later_one_is_kept_for_that) 
   EXPECT_EQ(Way::kRecord, model.choose(asked));
 }
 
+TEST(CostModel, what_a_patch_costs_is_found_out_where_it_may_be_less_than_thought) {
+  CostModel model;
+  for (const Cost cost : {Cost::kBuildNode, Cost::kFirstLaunchNode, Cost::kInstantiateNode})
+    model.observe(cost, nanoseconds(100), 1);
+  auto asked = question();
+  asked.exec_ns = model.exec_ns(100);
+  asked.differing = 100;
+  ASSERT_GT(model.patch_ns(asked.exec_ns, asked.differing, asked.budget), asked.exec_ns);
+  for (const bool is_volatile : {false, true}) {
+    asked.is_volatile = is_volatile;
+    EXPECT_EQ(Way::kPatch, model.choose(asked));
+  }
+  asked.is_volatile = false;
+  asked.kept = 0;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  asked.kept = CostModel::kExecsBeforePatching;
+  asked.exec_ns /= 100;
+  EXPECT_EQ(Way::kVariant, model.choose(asked)) << "much dearer by all that is known";
+  asked.exec_ns *= 100;
+  model.observe(Cost::kPatchNode, nanoseconds(1000), 1);
+  EXPECT_EQ(Way::kVariant, model.choose(asked)) << "it is known now";
+}
+
 TEST(CostModel, bindings_that_come_back_get_an_exec_once_patching_has_cost_a_quarter_of_one) {
   CostModel model;
   set_costs(model);
