@@ -36,19 +36,23 @@ def timed(clang, sources, name, preload, jobs, **keys):
         group.close()
 
 
-def best_jobs(clang, sources):
-    """The fastest -j of those that fit, and what it makes."""
-    best = None
-    for jobs in range(1, min(len(sources), 8) + 1):
-        seconds, objects, _ = timed(clang, sources, f'j{jobs}', False, jobs)
-        if None in objects:
-            break  # more at once are killed too
-        figure(f'-j{jobs}', 's', seconds)
-        if best is None or seconds < best[0]:
-            best = seconds, jobs, objects
-    if best is None:
+def best_jobs(clang, sources, turns):
+    """The fastest -j of those that fit, by medians, and what it makes."""
+    seconds, objects, most = {}, None, min(len(sources), 8)
+    for _ in range(turns):
+        for jobs in range(1, most + 1):
+            took, made, _ = timed(clang, sources, f'j{jobs}', False, jobs)
+            if None in made:
+                most = jobs - 1  # more at once are killed too
+                break
+            seconds.setdefault(jobs, []).append(took)
+            objects = objects or made
+    seconds = {jobs: taken for jobs, taken in seconds.items() if jobs <= most}
+    if not seconds:
         sys.exit('not even one at a time fits into the limit')
-    return best[1:]
+    for jobs, taken in seconds.items():
+        figure(f'-j{jobs}', 's', statistics.median(taken))
+    return min(seconds, key=lambda jobs: statistics.median(seconds[jobs])), objects
 
 
 def main(config, quick=None):
@@ -57,7 +61,7 @@ def main(config, quick=None):
     with tempfile.TemporaryDirectory(prefix='storm-') as folder:
         compile_test.HERE = pathlib.Path(folder)
         sources = compile_test.storm_sources(4 if quick else 12)
-        jobs, expected = best_jobs(clang, sources)
+        jobs, expected = best_jobs(clang, sources, 1 if quick else 3)
         figure('best -j', '1', jobs)
         native, storms, peaks, in_flight = [], {'sizes unknown': [], 'sizes known': []}, [], 0
         for turn in range(1 if quick else 5):
