@@ -17,6 +17,7 @@
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
+#include "shim/memory/quirks.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/settings.h"
@@ -392,6 +393,8 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
 }
 
 void note_use(StreamArgument stream, Describe describe) {
+  // HIP before 7: a call of ours would replace what the program's has failed with.
+  if (runtime_version() < kKeepsErrors && next().hipPeekAtLastError() != hipSuccess) return;
   if (!outstanding_uses().several(stream)) return;
   Binding payload;
   std::vector<Operation> operation(1);
@@ -413,7 +416,8 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
   }
   const hipError_t result = forward();
   stream_work().note_work(plain_handle(stream));
-  if (uses_tracked() && outstanding_uses().several(stream)) outstanding_uses().used_unseen(stream);
+  if (uses_tracked() && result == hipSuccess && outstanding_uses().several(stream))
+    outstanding_uses().used_unseen(stream);
   return result;
 }
 

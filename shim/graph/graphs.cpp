@@ -313,7 +313,8 @@ hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeEx
   if (exec == nullptr && execs_.owns(handle)) return hipErrorInvalidValue;
   const hipError_t result = exec == nullptr ? native(handle) : launch_virtual(*exec, stream, native);
   stream_work().note_work(plain_handle(stream));
-  if (exec == nullptr && uses_tracked() && outstanding_uses().several(stream)) outstanding_uses().used_unseen(stream);
+  if (exec == nullptr && result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
+    outstanding_uses().used_unseen(stream);
   return result;
 }
 
@@ -459,7 +460,8 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         written_elsewhere = !whole.empty() && outstanding_uses().elsewhere(whole, stream, ring);
         hipError_t result = hipSuccess;
         if (!written_elsewhere && launch_staged(exec, key, handle, native, on_device, wait.waited(), &result)) {
-          if (!whole.empty() && outstanding_uses().several(stream)) outstanding_uses().used(stream, whole, ring);
+          if (result == hipSuccess && !whole.empty() && outstanding_uses().several(stream))
+            outstanding_uses().used(stream, whole, ring);
           return result;
         }
       }
@@ -491,7 +493,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
     result = native(real);
     if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count, &first->exec_costs);
   }
-  if (written != nullptr) outstanding_uses().used(stream, *written, nullptr);
+  if (written != nullptr && result == hipSuccess) outstanding_uses().used(stream, *written, nullptr);
   note_launched(exec, *launched, key, handle);
   return result;
 }
