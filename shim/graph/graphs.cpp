@@ -366,8 +366,17 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
       RingCounts counts;
       return exec.variant->ring == nullptr ? hipErrorUnknown : exec.variant->ring->bind(to, &counts);
     };
+    const auto on_shadows = [&](bool now) {
+      const std::scoped_lock guard(exec.lock);
+      exec.on_shadows = now;
+    };
     staged = bind(shadows.bases());
-    if (staged == hipSuccess) staged = launch_selected(exec, stream, native);
+    if (staged == hipSuccess) {
+      // Without staging the graph would work on the program's own buffers once more.
+      on_shadows(true);
+      staged = launch_selected(exec, stream, native);
+      on_shadows(false);
+    }
     const hipError_t bound = bind(bases);
     if (staged == hipSuccess) staged = bound;
     Shadows::Difference difference;
@@ -457,7 +466,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         const OutstandingUses::Bases whole =
             uses_tracked() ? exec.variant->plan->whole(exec.variant->ring->bases()) : OutstandingUses::Bases();
         const void* const ring = exec.variant->ring.get();
-        written_elsewhere = !whole.empty() && outstanding_uses().elsewhere(whole, stream, ring);
+        written_elsewhere = !exec.on_shadows && !whole.empty() && outstanding_uses().elsewhere(whole, stream, ring);
         hipError_t result = hipSuccess;
         if (!written_elsewhere && launch_staged(exec, key, handle, native, on_device, wait.waited(), &result)) {
           if (result == hipSuccess && !whole.empty() && outstanding_uses().several(stream))

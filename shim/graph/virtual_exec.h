@@ -23,11 +23,12 @@ class VirtualExec {
   std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
   int device = 0;
   std::uint64_t source = 0;  ///< id of the graph it was made from: the program names its nodes by that graph's
-  RankedMutex<LockRank::kExecs> lock;                     ///< the fields below and the choice of variant
-  std::uint32_t launching = 0;                            ///< launches handed to the runtime that have not returned
-  bool destroyed = false;                                 ///< by the program meanwhile: it goes with the last of them
-  Way way = Way::kSame;                                   ///< how the binding is served
-  Binding binding;                                        ///< the program's
+  RankedMutex<LockRank::kExecs> lock;  ///< the fields below and the choice of variant
+  std::uint32_t launching = 0;         ///< launches handed to the runtime that have not returned
+  bool destroyed = false;              ///< by the program meanwhile: it goes with the last of them
+  bool on_shadows = false;             ///< verify: the ring works on copies, so it must serve this launch
+  Way way = Way::kSame;                ///< how the binding is served
+  Binding binding;                     ///< the program's
   std::shared_ptr<const OutstandingUses::Bases> written;  ///< wholly_staged() of the binding; null: not asked yet
   std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
 };
