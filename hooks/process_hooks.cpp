@@ -41,12 +41,22 @@ int (*g_next_sem_clockwait)(sem_t*, clockid_t, const timespec*) = nullptr;
 
 constexpr char kConditions[] = "GLIBC_2.3.2";
 
+/// The next definition: another interposer's (TSan's) whatever its version, else the C library's of this version, where
+/// a lookup without one may find an older.
+void* find_version(const char* name, const char* version) noexcept {
+  void* const any = dlsym(RTLD_NEXT, name);
+  void* const exact = version == nullptr ? nullptr : dlvsym(RTLD_NEXT, name, version);
+  Dl_info of_any{}, of_exact{};
+  if (any == nullptr || exact == nullptr || dladdr(any, &of_any) == 0 || dladdr(exact, &of_exact) == 0)
+    return exact != nullptr ? exact : any;
+  return of_any.dli_fbase == of_exact.dli_fbase ? exact : any;
+}
+
 template <typename Function>
 Function* find(Function*& next, const char* name, const char* version = nullptr) noexcept {
   Function* found = __atomic_load_n(&next, __ATOMIC_RELAXED);
   if (found == nullptr) {
-    if (version != nullptr) found = reinterpret_cast<Function*>(dlvsym(RTLD_NEXT, name, version));
-    if (found == nullptr) found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+    found = reinterpret_cast<Function*>(find_version(name, version));
     __atomic_store_n(&next, found, __ATOMIC_RELAXED);
   }
   return found;
