@@ -569,7 +569,8 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
 /// makes an exec.
 hipError_t Graphs::leave_ring(VirtualExec& exec) {
   Variants::Served own;
-  const hipError_t result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
+  hipError_t result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
+  if (result != hipSuccess) result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
   if (result != hipSuccess) return result;
   Variant* ring = nullptr;
   {

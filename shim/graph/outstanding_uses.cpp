@@ -53,12 +53,13 @@ bool OutstandingUses::second(StreamKey key, hipStream_t stream) {
   const StreamKey first = first_.load(std::memory_order_relaxed);
   if (first == 0) {
     first_stream_ = stream;
+    first_used_.store(launch_clock() + 1, std::memory_order_relaxed);
     first_.store(key, std::memory_order_relaxed);
     return false;
   }
   if (first == key) return false;
   if (!several_.load(std::memory_order_relaxed)) {
-    add(nullptr, nullptr, first, first_stream_, device);
+    add(nullptr, nullptr, first, first_stream_, device, first_used_.load(std::memory_order_relaxed));
     several_.store(true, std::memory_order_relaxed);
   }
   return true;
@@ -69,8 +70,8 @@ void OutstandingUses::forget_complete() {
 }
 
 /// Under lock_.
-void OutstandingUses::add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device) {
-  const std::uint64_t number = next_launch();
+void OutstandingUses::add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device,
+                          std::uint64_t number) {
   for (Use& use : uses_) {
     if (use.key != key || use.base != base || use.by != by || !stream_lives(*use.state)) continue;
     use.number = number;
@@ -98,7 +99,7 @@ void OutstandingUses::used(StreamArgument stream, const Bases& bases, const void
   if (bases.empty()) return;
   const int device = calling_device();
   const std::scoped_lock guard(lock_);
-  for (const char* const base : bases) add(base, by, stream_key(stream), plain_handle(stream), device);
+  for (const char* const base : bases) add(base, by, stream_key(stream), plain_handle(stream), device, next_launch());
 }
 
 void OutstandingUses::recorded(hipEvent_t event, StreamArgument stream) {
@@ -129,7 +130,7 @@ void OutstandingUses::stream_destroyed(hipStream_t stream) {
   if (!busy) std::erase_if(uses_, [key](const Use& use) { return use.key == key && stream_lives(*use.state); });
   if (several_.load(std::memory_order_relaxed) || first_.load(std::memory_order_relaxed) != key) return;
   if (busy) {
-    add(nullptr, nullptr, key, stream, device);
+    add(nullptr, nullptr, key, stream, device, next_launch());
     several_.store(true, std::memory_order_relaxed);
   } else {
     first_.store(0, std::memory_order_relaxed);

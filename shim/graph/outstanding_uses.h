@@ -34,7 +34,9 @@ class OutstandingUses {
   bool several(StreamArgument stream) {
     const StreamKey key = stream_key(stream);
     if (several_.load(std::memory_order_relaxed)) return true;
-    return first_.load(std::memory_order_relaxed) != key && second(key, plain_handle(stream));
+    if (first_.load(std::memory_order_relaxed) != key) return second(key, plain_handle(stream));
+    first_used_.store(launch_clock() + 1, std::memory_order_relaxed);
+    return false;
   }
 
   /// Enqueued on the stream: work that may write to these buffers. `by`: the ring whose launch it is, or null.
@@ -65,12 +67,13 @@ class OutstandingUses {
   using Clock = std::unordered_map<StreamKey, std::uint64_t>;  ///< what is ordered before, by stream
 
   bool second(StreamKey key, hipStream_t stream);
-  void add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device);
+  void add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device, std::uint64_t number);
   void forget_complete();
 
   static constexpr std::size_t kMostUses = 256;
   std::atomic<bool> several_{false};
   std::atomic<StreamKey> first_{0};
+  std::atomic<std::uint64_t> first_used_{0};  ///< before what is recorded after its last use, behind what was before
   hipStream_t first_stream_ = nullptr;
   RankedMutex<LockRank::kSlots> lock_;
   std::vector<Use> uses_;
