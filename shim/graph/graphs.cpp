@@ -570,6 +570,7 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
 hipError_t Graphs::leave_ring(VirtualExec& exec) {
   Variants::Served own;
   hipError_t result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
+  // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
   if (result != hipSuccess) result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
   if (result != hipSuccess) return result;
   Variant* ring = nullptr;

@@ -2,7 +2,7 @@
 // before: a process that hangs or is killed has left one.
 //
 // Threads: any; one at a time writes. What is read is counters, under locks that nobody holds across a call of the
-// runtime: a process that hangs in one is reported on.
+// runtime that can wait: a process that hangs in one is reported on.
 #pragma once
 
 #include <chrono>

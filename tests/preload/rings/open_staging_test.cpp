@@ -1,6 +1,6 @@
 // Staging that rules leave open (`stage = "auto"`): chosen by cost. The runs' environment makes the runtime's calls
-// cost what decides (CPUHIP_COST), so that the choice does not depend on the machine. The bytes are those of a native
-// run.
+// cost what decides (CPUHIP_COST), so that the choice hardly depends on the machine; where calls are instrumented, only
+// the bytes are looked at: those of a native run.
 #include <memory>
 
 #include "../graphs/captures.h"
