@@ -177,8 +177,8 @@ std::string difference_of(hipGraphNode_t node, const Operation& operation, const
   std::size_t argument = 0;
   const char* const what = node == nullptr ? nullptr : difference(node, operation, binding, &argument);
   if (what == nullptr) return text;
-  text += std::string(": ") + what;
-  if (std::string_view(what) == "argument") text += " " + std::to_string(argument);
+  text.append(": ").append(what);
+  if (std::string_view(what) == "argument") text.append(" ").append(std::to_string(argument));
   return text;
 }
 

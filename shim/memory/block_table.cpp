@@ -7,7 +7,7 @@ namespace graphpool {
 namespace {
 
 constexpr std::uintptr_t kListTag = 1;
-constexpr std::size_t kRegionBytes = std::size_t{1} << 24, kPartBytes = std::size_t{1} << 21;
+constexpr std::size_t kRegionBytes = std::size_t{1} << 24, kPartBytes = std::size_t{1} << 16;
 constexpr std::size_t kSlabBlocks = 128;
 
 /// Whether the address lies in the block, for a reader without a lock: false also when the block changes meanwhile
@@ -20,6 +20,7 @@ bool contains(const Block* block, std::uintptr_t address) noexcept {
   return before == after && (before & 1) == 0 && address >= base && address < end;
 }
 
+std::uintptr_t next_region(std::uintptr_t address) noexcept { return (address / kRegionBytes + 1) * kRegionBytes; }
 std::uintptr_t next_part(std::uintptr_t address) noexcept { return (address / kPartBytes + 1) * kPartBytes; }
 
 void set_range(Block* block, std::uintptr_t base, std::uintptr_t end) noexcept {
@@ -60,6 +61,9 @@ Block* BlockTable::find(const void* pointer) const noexcept {
   if (leaf == nullptr) return nullptr;
   Block* part = leaf->parts[(address >> kPartShift) % kParts].load(std::memory_order_acquire);
   if (part != nullptr && contains(part, address)) return part;
+  for (const auto& across : leaf->across)
+    if (Block* const block = across.load(std::memory_order_acquire); block != nullptr && contains(block, address))
+      return block;
   return find_in_slot(leaf->pages[(address >> kPageShift) % kFan].load(std::memory_order_acquire), address);
 }
 
@@ -83,6 +87,13 @@ BlockTable::Leaf* BlockTable::leaf_for(std::uintptr_t address) noexcept {
     entry.store(leaf, std::memory_order_release);
   }
   return leaf;
+}
+
+/// Where a leaf has the block [base, end), part of which at `at` is in its range, if the block reaches beyond that.
+std::atomic<Block*>* BlockTable::across_of(Leaf* leaf, std::uintptr_t at, std::uintptr_t base,
+                                           std::uintptr_t end) noexcept {
+  if (base < at / kRegionBytes * kRegionBytes) return &leaf->across[0];
+  return end > next_region(at) ? &leaf->across[1] : nullptr;
 }
 
 bool BlockTable::add_to_slot(Slot& slot, Block* block) noexcept {
@@ -145,13 +156,20 @@ bool BlockTable::fill(Block* block, std::uintptr_t base, std::uintptr_t end) noe
       continue;
     }
     Leaf* leaf = leaf_for(at);
-    if (leaf != nullptr && at % kPartBytes == 0 && end - at >= kPartBytes) {
-      leaf->parts[(at >> kPartShift) % kParts].store(block, std::memory_order_release);
+    if (leaf == nullptr) return false;
+    if (std::atomic<Block*>* const across = across_of(leaf, at, base, end)) {
+      across->store(block, std::memory_order_release);
+      ++leaf->entries;
+      at = next_region(at);
+      continue;
+    }
+    const std::size_t part = (at >> kPartShift) % kParts;
+    if (at % kPartBytes == 0 && end - at >= kPartBytes) {
+      leaf->parts[part].store(block, std::memory_order_release);
       ++leaf->entries;
       at += kPartBytes;
       continue;
     }
-    if (leaf == nullptr) return false;
     // The pages of one part, or what there is of them.
     Slot* slot = &leaf->pages[(at >> kPageShift) % kFan];
     for (const std::uintptr_t stop = std::min(end, next_part(at)); at < stop; ++slot) {
@@ -159,6 +177,7 @@ bool BlockTable::fill(Block* block, std::uintptr_t base, std::uintptr_t end) noe
         slot->store(reinterpret_cast<std::uintptr_t>(block), std::memory_order_release);
       else if (!add_to_slot(*slot, block))
         return false;
+      ++leaf->in_pages[part];
       ++leaf->entries;
       at = ((at >> kPageShift) + 1) << kPageShift;
     }
@@ -178,29 +197,35 @@ void BlockTable::clear(Block* block) noexcept {
       continue;
     }
     Leaf* leaf = region == nullptr ? nullptr : region->leaves[index].load(std::memory_order_relaxed);
-    if (leaf != nullptr && at % kPartBytes == 0 && end - at >= kPartBytes) {
-      std::atomic<Block*>& part = leaf->parts[(at >> kPartShift) % kParts];
-      if (part.load(std::memory_order_relaxed) == block) {
-        part.store(nullptr, std::memory_order_release);
+    if (leaf == nullptr) {
+      at = next_region(at);
+      continue;
+    }
+    if (std::atomic<Block*>* const across = across_of(leaf, at, base, end)) {
+      if (across->load(std::memory_order_relaxed) == block) {
+        across->store(nullptr, std::memory_order_release);
+        --leaf->entries;
+      }
+      at = next_region(at);
+      continue;
+    }
+    const std::size_t part = (at >> kPartShift) % kParts;
+    if (at % kPartBytes == 0 && end - at >= kPartBytes) {
+      if (leaf->parts[part].load(std::memory_order_relaxed) == block) {
+        leaf->parts[part].store(nullptr, std::memory_order_release);
         --leaf->entries;
       }
       at += kPartBytes;
       continue;
     }
     const std::uintptr_t stop = std::min(end, next_part(at));
-    if (leaf == nullptr) {
-      at = stop;
-      continue;
-    }
+    std::size_t removed = 0;
     for (Slot* slot = &leaf->pages[(at >> kPageShift) % kFan]; at < stop; ++slot) {
-      if (slot->load(std::memory_order_relaxed) == reinterpret_cast<std::uintptr_t>(block)) {
-        slot->store(0, std::memory_order_release);
-        --leaf->entries;
-      } else {
-        leaf->entries -= remove_from_slot(*slot, block);
-      }
+      removed += remove_from_slot(*slot, block);
       at = ((at >> kPageShift) + 1) << kPageShift;
     }
+    leaf->in_pages[part] -= static_cast<std::uint32_t>(removed);
+    leaf->entries -= removed;
   }
 }
 
@@ -225,7 +250,13 @@ void BlockTable::overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Bl
       at = ((at >> kRegionShift) + 1) << kRegionShift;
       continue;
     }
-    add(leaf->parts[(at >> kPartShift) % kParts].load(std::memory_order_relaxed));
+    for (const auto& across : leaf->across) add(across.load(std::memory_order_relaxed));
+    const std::size_t part = (at >> kPartShift) % kParts;
+    add(leaf->parts[part].load(std::memory_order_relaxed));
+    if (leaf->in_pages[part] == 0) {
+      at = next_part(at);
+      continue;
+    }
     const std::uintptr_t slot = leaf->pages[(at >> kPageShift) % kFan].load(std::memory_order_relaxed);
     if ((slot & kListTag) == 0) {
       add(reinterpret_cast<Block*>(slot));
@@ -298,6 +329,8 @@ std::vector<const Block*> BlockTable::blocks_in_order() const {
       if (Block* block = region->whole[i].load(std::memory_order_relaxed)) found.push_back(block);
       const Leaf* leaf = region->leaves[i].load(std::memory_order_relaxed);
       if (leaf == nullptr) continue;
+      for (const auto& across : leaf->across)
+        if (Block* block = across.load(std::memory_order_relaxed)) found.push_back(block);
       for (const auto& part : leaf->parts)
         if (Block* block = part.load(std::memory_order_relaxed)) found.push_back(block);
       for (const Slot& slot : leaf->pages) {
@@ -336,8 +369,15 @@ bool BlockTable::is_valid() const {
       const Leaf* leaf = held.load(std::memory_order_relaxed);
       if (leaf == nullptr) continue;
       std::size_t entries = 0;
-      for (const auto& part : leaf->parts) entries += part.load(std::memory_order_relaxed) != nullptr;
-      for (const Slot& slot : leaf->pages) entries += entries_of(slot.load(std::memory_order_relaxed));
+      for (const auto& across : leaf->across) entries += across.load(std::memory_order_relaxed) != nullptr;
+      for (std::size_t part = 0; part < kParts; ++part) {
+        entries += leaf->parts[part].load(std::memory_order_relaxed) != nullptr;
+        std::size_t in_pages = 0;
+        for (std::size_t page = part * kFan / kParts; page < (part + 1) * kFan / kParts; ++page)
+          in_pages += entries_of(leaf->pages[page].load(std::memory_order_relaxed));
+        if (in_pages != leaf->in_pages[part]) return false;
+        entries += in_pages;
+      }
       if (entries != leaf->entries) return false;
     }
   }

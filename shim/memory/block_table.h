@@ -4,9 +4,9 @@
 // nanoseconds and take no lock. A radix tree over 4 KiB pages does that: three dependent loads.
 //
 //   root[bits 46..36] -> region[bits 35..24] -> leaf[bits 23..12] -> block, or a list where several share the page
-//                        region entries also hold a block that covers the whole 16 MiB, and leaves one that covers
-//                        2 MiB (so that a 64 GiB allocation costs 4096 stores, not 16 million, and one that is aligned
-//                        to 2 MiB only a few more)
+//                        region entries also hold a block that covers the whole 16 MiB, and leaves those that reach
+//                        into their 16 MiB from below or beyond them, and one for each 64 KiB that it covers (so that
+//                        a 64 GiB allocation costs 4097 stores, not 16 million, and one of 16 MiB a few hundred)
 //
 // Invariants (is_valid() in debug builds and tests):
 //   - ranges never overlap;
@@ -134,7 +134,7 @@ class BlockTable {
  private:
   static constexpr unsigned kPageShift = 12, kRegionShift = 24, kRootShift = 36;
   static constexpr unsigned kAddressBits = 47;
-  static constexpr unsigned kPartShift = 21;
+  static constexpr unsigned kPartShift = 16;
   static constexpr std::size_t kFan = 4096;
   static constexpr std::size_t kParts = std::size_t{1} << (kRegionShift - kPartShift);
   static constexpr std::size_t kRootFan = std::size_t{1} << (kAddressBits - kRootShift);
@@ -149,7 +149,9 @@ class BlockTable {
   using Slot = std::atomic<std::uintptr_t>;
   struct Leaf {
     std::array<Slot, kFan> pages{};
+    std::array<std::atomic<Block*>, 2> across{};  ///< a block that begins below the leaf's range, one that ends above
     std::array<std::atomic<Block*>, kParts> parts{};  ///< a block that covers the whole part
+    std::array<std::uint32_t, kParts> in_pages{};     ///< blocks in the slots of each part's pages; under the lock
     std::size_t entries = 0;                          ///< blocks in all slots; under the lock
   };
   struct Region {
@@ -163,6 +165,8 @@ class BlockTable {
   /// How often it was there.
   static std::size_t remove_from_slot(Slot& slot, const Block* block) noexcept;
   static std::size_t entries_of(std::uintptr_t slot) noexcept;
+  static std::atomic<Block*>* across_of(Leaf* leaf, std::uintptr_t at, std::uintptr_t base,
+                                        std::uintptr_t end) noexcept;
   static Block* find_in_slot(std::uintptr_t slot, std::uintptr_t address) noexcept;
   bool fill(Block* block, std::uintptr_t base, std::uintptr_t end) noexcept;
   void clear(Block* block) noexcept;

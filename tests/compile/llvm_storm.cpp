@@ -141,7 +141,7 @@ int main(int count, char** words) {
   for (int i = 0; i < number; ++i)
     modules.push_back(make_module(llvm, i, i % 4 < large ? instructions : instructions / 100));
   const auto run = [&](int i) {
-    compile(llvm, target, modules[static_cast<std::size_t>(i)], words[2] + ("/" + std::to_string(i) + ".o"));
+    compile(llvm, target, modules[static_cast<std::size_t>(i)], std::string(words[2]) + '/' + std::to_string(i) + ".o");
   };
   if (!storm) {
     for (int i = 0; i < number; ++i) run(i);

@@ -44,7 +44,8 @@ std::vector<Token> tokenize(std::string_view text) {
       const std::string_view word = text.substr(begin, i - begin);
       if (i < text.size() && text[i] == '"' && word.back() == 'R' && word.size() <= 3) {
         const std::size_t open = std::min(text.find('(', i), text.size() - 1);
-        const std::string close = ")" + std::string(text.substr(i + 1, open - i - 1)) + "\"";
+        std::string close(1, ')');
+        close.append(text.substr(i + 1, open - i - 1)).append(1, '"');
         i = std::min(text.find(close, open), text.size() - close.size()) + close.size();
         kind = Token::Kind::String;
       }
