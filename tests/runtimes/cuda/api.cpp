@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <string>
@@ -49,9 +50,14 @@ hipError_t leave(hipError_t result) {
 int current_ordinal() { return t_ordinal; }
 
 int device_count() {
+  // Asked of the driver until it knows of some: hipGetDevice is a few nanoseconds in HIP too.
+  static std::atomic<int> known{0};
+  if (const int count = known.load(std::memory_order_relaxed); count > 0) return count;
   int count = 0;
   if (cu::driver_state() != cu::kSuccess || driver().cuDeviceGetCount(&count) != cu::kSuccess) return 0;
-  return count < kMaxDevices ? count : kMaxDevices;
+  if (count > kMaxDevices) count = kMaxDevices;
+  known.store(count, std::memory_order_relaxed);
+  return count;
 }
 
 cu::Context* context_of(int ordinal) {
