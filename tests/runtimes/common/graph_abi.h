@@ -5,6 +5,7 @@
 #include <hip/hip_runtime_api.h>
 
 #include <cstddef>
+#include <type_traits>
 
 struct hipUserObject;
 typedef struct hipUserObject* hipUserObject_t;
@@ -42,6 +43,19 @@ struct MemcpyNodeParams {
   hipMemcpy3DParms copy;
 };
 
+struct SemaphoreNodeParams {  ///< hipExternalSemaphoreSignalNodeParams and …WaitNodeParams
+  hipExternalSemaphore_t* semaphores;
+  const void* params;  ///< hipExternalSemaphoreSignalParams or …WaitParams, which HIP 6.0 changed
+  unsigned int count;
+};
+
+struct BatchMemOpNodeParams {  ///< hipBatchMemOpNodeParams, from 6.4 on
+  hipCtx_t context;
+  unsigned int count;
+  void* operations;  ///< hipStreamBatchMemOpParams
+  unsigned int flags;
+};
+
 struct NodeParams {
   int type;
   int reserved0[3];
@@ -54,6 +68,7 @@ struct NodeParams {
     hipGraph_t graph;
     hipEvent_t event;  ///< record and wait nodes
     MemAllocNodeParams alloc;
+    SemaphoreNodeParams semaphores;  ///< signal and wait nodes
     void* freed;
   };
   long long reserved2;
@@ -73,5 +88,48 @@ struct MemsetNodeParams {  ///< HIP_MEMSET_NODE_PARAMS, up to 6.3; from 7.0 hipM
   unsigned int value, element_size;
   std::size_t width, height;
 };
+
+struct WideMemcpy3D {  ///< HIP_MEMCPY3D from 6.0 on; before, its sizes were 32 bits wide
+  std::size_t srcXInBytes, srcY, srcZ, srcLOD;
+  hipMemoryType srcMemoryType;
+  const void* srcHost;
+  hipDeviceptr_t srcDevice;
+  hipArray_t srcArray;
+  std::size_t srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD;
+  hipMemoryType dstMemoryType;
+  void* dstHost;
+  hipDeviceptr_t dstDevice;
+  hipArray_t dstArray;
+  std::size_t dstPitch, dstHeight, WidthInBytes, Height, Depth;
+};
+
+template <typename To, typename From>
+To convert_driver_copy(const From& from) {
+  To to{};
+  const auto set = [](auto& member, auto value) { member = static_cast<std::decay_t<decltype(member)>>(value); };
+  set(to.srcXInBytes, from.srcXInBytes), set(to.srcY, from.srcY), set(to.srcZ, from.srcZ);
+  set(to.srcLOD, from.srcLOD), set(to.srcPitch, from.srcPitch), set(to.srcHeight, from.srcHeight);
+  set(to.dstXInBytes, from.dstXInBytes), set(to.dstY, from.dstY), set(to.dstZ, from.dstZ);
+  set(to.dstLOD, from.dstLOD), set(to.dstPitch, from.dstPitch), set(to.dstHeight, from.dstHeight);
+  set(to.WidthInBytes, from.WidthInBytes), set(to.Height, from.Height), set(to.Depth, from.Depth);
+  to.srcMemoryType = from.srcMemoryType, to.dstMemoryType = from.dstMemoryType;
+  to.srcHost = from.srcHost, to.srcDevice = from.srcDevice, to.srcArray = from.srcArray;
+  to.dstHost = from.dstHost, to.dstDevice = from.dstDevice, to.dstArray = from.dstArray;
+  return to;
+}
+
+/// What a program of this version of HIP wrote into its HIP_MEMCPY3D, and back.
+inline WideMemcpy3D read_driver_copy(const HIP_MEMCPY3D* params, int version) {
+  return version >= 60000000 ? *reinterpret_cast<const WideMemcpy3D*>(params)
+                             : convert_driver_copy<WideMemcpy3D>(*params);
+}
+inline void write_driver_copy(const WideMemcpy3D& copy, int version, HIP_MEMCPY3D* params) {
+  if (version >= 60000000) *reinterpret_cast<WideMemcpy3D*>(params) = copy;
+  else *params = convert_driver_copy<HIP_MEMCPY3D>(copy);
+}
+
+/// hipMemoryType's numbers changed with HIP 6. True for memory that is named by the host pointer, and for arrays.
+inline bool is_host_type(unsigned type, int version) { return type == (version >= 60000000 ? 1U : 0U); }
+inline bool is_array_type(unsigned type, int version) { return type == (version >= 60000000 ? 10U : 2U); }
 
 }  // namespace hipfront

@@ -2,6 +2,7 @@
 // Copies that touch memory of the program the runtime does not know return when they are done, as in HIP.
 #include "api.h"
 #include "capture.h"
+#include "common/graph_abi.h"
 #include "device.h"
 #include "kernel.h"
 #include "memory.h"
@@ -109,42 +110,20 @@ hipError_t from_params(const hip_Memcpy2D* p, CopyWork* work) {
   return hipSuccess;
 }
 
-/// HIP_MEMCPY3D from 6.0 on; before, its sizes were 32 bits wide.
-struct WideMemcpy3D {
-  std::size_t srcXInBytes, srcY, srcZ, srcLOD;
-  hipMemoryType srcMemoryType;
-  const void* srcHost;
-  hipDeviceptr_t srcDevice;
-  hipArray_t srcArray;
-  std::size_t srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD;
-  hipMemoryType dstMemoryType;
-  void* dstHost;
-  hipDeviceptr_t dstDevice;
-  hipArray_t dstArray;
-  std::size_t dstPitch, dstHeight, WidthInBytes, Height, Depth;
-};
-
-template <typename Params>
-hipError_t from_driver_params(const Params* p, CopyWork* work) {
-  if (p->srcArray != nullptr || p->dstArray != nullptr) return hipErrorNotSupported;
-  const int host = config().version >= 60000000 ? 1 : 0;
-  const void* src = p->srcMemoryType == host ? p->srcHost : p->srcDevice;
-  void* dst = p->dstMemoryType == host ? p->dstHost : p->dstDevice;
+hipError_t from_params(const HIP_MEMCPY3D* params, CopyWork* work) {
+  if (params == nullptr) return hipErrorInvalidValue;
+  const hipfront::WideMemcpy3D p = hipfront::read_driver_copy(params, config().version);
+  if (p.srcArray != nullptr || p.dstArray != nullptr) return hipErrorNotSupported;
+  const void* src = hipfront::is_host_type(p.srcMemoryType, config().version) ? p.srcHost : p.srcDevice;
+  void* dst = hipfront::is_host_type(p.dstMemoryType, config().version) ? p.dstHost : p.dstDevice;
   if (src == nullptr || dst == nullptr) return hipErrorInvalidValue;
-  *work =
-      plane(static_cast<char*>(dst) + (p->dstZ * p->dstHeight + p->dstY) * p->dstPitch + p->dstXInBytes, p->dstPitch,
-            static_cast<const char*>(src) + (p->srcZ * p->srcHeight + p->srcY) * p->srcPitch + p->srcXInBytes,
-            p->srcPitch, p->WidthInBytes, p->Height, kind_of(p->srcMemoryType, p->dstMemoryType));
-  work->depth = p->Depth;
-  work->dst_slice = p->dstHeight;
-  work->src_slice = p->srcHeight;
+  *work = plane(static_cast<char*>(dst) + (p.dstZ * p.dstHeight + p.dstY) * p.dstPitch + p.dstXInBytes, p.dstPitch,
+                static_cast<const char*>(src) + (p.srcZ * p.srcHeight + p.srcY) * p.srcPitch + p.srcXInBytes,
+                p.srcPitch, p.WidthInBytes, p.Height, kind_of(p.srcMemoryType, p.dstMemoryType));
+  work->depth = p.Depth;
+  work->dst_slice = p.dstHeight;
+  work->src_slice = p.srcHeight;
   return hipSuccess;
-}
-
-hipError_t from_params(const HIP_MEMCPY3D* p, CopyWork* work) {
-  if (p == nullptr) return hipErrorInvalidValue;
-  return config().version >= 60000000 ? from_driver_params(reinterpret_cast<const WideMemcpy3D*>(p), work)
-                                      : from_driver_params(p, work);
 }
 
 /// A copy to or from a variable of a module.

@@ -47,7 +47,7 @@ struct NodeWork {
   std::shared_ptr<GraphMemory> memory;  ///< MemAlloc, and MemFree of memory of an alloc node
   void* freed = nullptr;                ///< MemFree
   std::shared_ptr<const hipMemcpy3DParms> copy;  ///< Memcpy made from such a description
-  std::shared_ptr<const HIP_MEMCPY3D> driver_copy;
+  std::shared_ptr<const hipfront::WideMemcpy3D> driver_copy;
 
   std::size_t argument_bytes() const;
 };

@@ -127,36 +127,35 @@ hipError_t make_copy_3d(const hipMemcpy3DParms* params, int ordinal, NewWork* ou
   return finish(work, std::move(made), out);
 }
 
-/// The operand of a driver-style copy; null for arrays. The numbers of hipMemoryType follow the version.
+/// The operand of a driver-style copy; null for arrays.
 void* driver_operand(unsigned type, const void* host, hipDeviceptr_t on_device) {
-  const bool first_numbering = config().version < 60000000;
-  const unsigned kHost = first_numbering ? 0 : 1, kArray = first_numbering ? 2 : 10;
-  if (type == kArray) return nullptr;
-  return type == kHost ? const_cast<void*>(host) : on_device;
+  if (hipfront::is_array_type(type, config().version)) return nullptr;
+  return hipfront::is_host_type(type, config().version) ? const_cast<void*>(host) : on_device;
 }
 
 hipError_t make_driver_copy(const HIP_MEMCPY3D* params, int ordinal, NewWork* out) {
   if (params == nullptr) return hipErrorInvalidValue;
-  void* const from = driver_operand(static_cast<unsigned>(params->srcMemoryType), params->srcHost, params->srcDevice);
-  void* const to = driver_operand(static_cast<unsigned>(params->dstMemoryType), params->dstHost, params->dstDevice);
-  if (params->srcArray != nullptr || params->dstArray != nullptr) return hipErrorNotSupported;
+  const hipfront::WideMemcpy3D p = hipfront::read_driver_copy(params, config().version);
+  void* const from = driver_operand(static_cast<unsigned>(p.srcMemoryType), p.srcHost, p.srcDevice);
+  void* const to = driver_operand(static_cast<unsigned>(p.dstMemoryType), p.dstHost, p.dstDevice);
+  if (p.srcArray != nullptr || p.dstArray != nullptr) return hipErrorNotSupported;
   if (from == nullptr || to == nullptr) return hipErrorInvalidValue;
   CopyWork work;
   work.form = CopyWork::Form::ThreeD;
-  work.width = params->WidthInBytes;
-  work.height = params->Height;
-  work.depth = params->Depth;
-  work.dst_pitch = params->dstPitch != 0 ? params->dstPitch : work.width + params->dstXInBytes;
-  work.src_pitch = params->srcPitch != 0 ? params->srcPitch : work.width + params->srcXInBytes;
-  work.dst_slice = params->dstHeight != 0 ? params->dstHeight : work.height;
-  work.src_slice = params->srcHeight != 0 ? params->srcHeight : work.height;
-  if (work.width + params->dstXInBytes > work.dst_pitch || work.width + params->srcXInBytes > work.src_pitch) {
+  work.width = p.WidthInBytes;
+  work.height = p.Height;
+  work.depth = p.Depth;
+  work.dst_pitch = p.dstPitch != 0 ? p.dstPitch : work.width + p.dstXInBytes;
+  work.src_pitch = p.srcPitch != 0 ? p.srcPitch : work.width + p.srcXInBytes;
+  work.dst_slice = p.dstHeight != 0 ? p.dstHeight : work.height;
+  work.src_slice = p.srcHeight != 0 ? p.srcHeight : work.height;
+  if (work.width + p.dstXInBytes > work.dst_pitch || work.width + p.srcXInBytes > work.src_pitch) {
     return hipErrorInvalidValue;
   }
-  work.dst = at(to, work.dst_pitch, work.dst_slice, params->dstXInBytes, params->dstY, params->dstZ);
-  work.src = at(from, work.src_pitch, work.src_slice, params->srcXInBytes, params->srcY, params->srcZ);
+  work.dst = at(to, work.dst_pitch, work.dst_slice, p.dstXInBytes, p.dstY, p.dstZ);
+  work.src = at(from, work.src_pitch, work.src_slice, p.srcXInBytes, p.srcY, p.srcZ);
   NewWork made = new_work(NodeKind::Memcpy, ordinal);
-  made->driver_copy = std::make_shared<HIP_MEMCPY3D>(*params);
+  made->driver_copy = std::make_shared<hipfront::WideMemcpy3D>(p);
   return finish(work, std::move(made), out);
 }
 
@@ -759,7 +758,7 @@ CPUHIP_EXPORT hipError_t hipDrvGraphMemcpyNodeGetParams(hipGraphNode_t node, HIP
     if (params == nullptr) return hipErrorInvalidValue;
     return with_node(node, NodeKind::Memcpy, [&](GraphNode& found) {
       if (found.work->driver_copy == nullptr) return hipErrorInvalidValue;
-      *params = *found.work->driver_copy;
+      hipfront::write_driver_copy(*found.work->driver_copy, config().version, params);
       return hipSuccess;
     });
   });

@@ -334,10 +334,13 @@ TEST_F(GraphTest, CallsForAnotherKindOfCopyHaveNoEffect) {
             hipGraphMemcpyNodeSetParams1D(node, buffer.data(), buffer.data(), 4, hipMemcpyDeviceToDevice));
 }
 
-TEST_F(GraphTest, DriverStyleNodes) {
+/// Params: HIP_MEMCPY3D as it is in the runtime's version.
+template <typename Params>
+void driver_style_nodes(hipGraph_t graph) {
   Buffer buffer(64);
   hipGraphNode_t copy = nullptr, fill = nullptr;
-  HIP_MEMCPY3D params = {}, found = {};
+  Params params = {}, found = {};
+  auto* const given = reinterpret_cast<const HIP_MEMCPY3D*>(&params);
   const auto device_type = static_cast<hipMemoryType>(version() < 60000000 ? 1 : 2);
   params.srcMemoryType = params.dstMemoryType = device_type;
   params.srcDevice = buffer.data();
@@ -347,21 +350,32 @@ TEST_F(GraphTest, DriverStyleNodes) {
   params.Depth = 1;
   params.srcPitch = params.dstPitch = 8;
   auto* const context = reinterpret_cast<hipCtx_t>(&params);
-  EXPECT_EQ(hipErrorInvalidValue, hipDrvGraphAddMemcpyNode(&copy, graph_, nullptr, 0, &params, nullptr));
-  ASSERT_HIP(hipDrvGraphAddMemcpyNode(&copy, graph_, nullptr, 0, &params, context));
-  EXPECT_HIP(hipDrvGraphMemcpyNodeGetParams(copy, &found));
-  EXPECT_EQ(0, std::memcmp(&params, &found, sizeof found));
+  EXPECT_EQ(hipErrorInvalidValue, hipDrvGraphAddMemcpyNode(&copy, graph, nullptr, 0, given, nullptr));
+  ASSERT_HIP(hipDrvGraphAddMemcpyNode(&copy, graph, nullptr, 0, given, context));
+  EXPECT_HIP(hipDrvGraphMemcpyNodeGetParams(copy, reinterpret_cast<HIP_MEMCPY3D*>(&found)));
+  EXPECT_EQ(params.srcDevice, found.srcDevice);
+  EXPECT_EQ(params.dstDevice, found.dstDevice);
+  EXPECT_EQ(params.dstPitch, found.dstPitch);
+  EXPECT_EQ(params.Depth, found.Depth);
   hipfront::MemsetNodeParams fill_params = {buffer.data(), 0, 7, 1, 8, 1};
-  ASSERT_HIP(hipDrvGraphAddMemsetNode(&fill, graph_, nullptr, 0, &fill_params, context));
-  EXPECT_HIP(hipGraphAddDependencies(graph_, &fill, &copy, 1));
+  ASSERT_HIP(hipDrvGraphAddMemsetNode(&fill, graph, nullptr, 0, &fill_params, context));
+  EXPECT_HIP(hipGraphAddDependencies(graph, &fill, &copy, 1));
   hipGraphExec_t exec = nullptr;
   TestStream stream;
-  ASSERT_HIP(hipGraphInstantiate(&exec, graph_, nullptr, nullptr, 0));
+  ASSERT_HIP(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
   EXPECT_HIP(hipGraphLaunch(exec, stream));
   EXPECT_HIP(hipStreamSynchronize(stream));
   EXPECT_EQ(7, buffer.read()[35]);
   EXPECT_EQ(0, buffer.read()[36]);
   EXPECT_HIP(hipGraphExecDestroy(exec));
+}
+
+TEST_F(GraphTest, DriverStyleNodes) {
+  if (version() < 60000000) {
+    driver_style_nodes<HIP_MEMCPY3D>(graph_);
+  } else {
+    driver_style_nodes<hipfront::WideMemcpy3D>(graph_);
+  }
 }
 
 // --- Clones and child graphs ---
