@@ -1,5 +1,5 @@
-// runtime_test.cpp: the CUDA runtime on a device: each group of calls once, and the structures that are translated, back
-// and forth.
+// runtime_test.cpp: the CUDA runtime on a device: each group of calls once, and the structures that are translated,
+// back and forth.
 #include <gtest/gtest.h>
 #include <hip/hip_runtime_api.h>
 #include <hip/hiprtc.h>
@@ -109,7 +109,8 @@ TEST_F(Runtime, LaunchByPointersAndByBuffer) {
     int n;
   } packed{out_, in_, {10, 0}, kCount};
   std::size_t bytes = sizeof packed;
-  void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &packed, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes, HIP_LAUNCH_PARAM_END};
+  void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &packed, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   HIP_LAUNCH_PARAM_END};
   HIP_OK(hipModuleLaunchKernel(add_, 16, 1, 1, 64, 1, 1, 0, stream_, nullptr, extra));
   EXPECT_EQ(first_out(), 11.0F);
 }
@@ -298,8 +299,10 @@ TEST_F(Runtime, EventsAndHostFunctions) {
   HIP_OK(hipEventElapsedTime(&ms, start, stop));
   EXPECT_GE(ms, 0);
   int calls = 0;
-  HIP_OK(hipLaunchHostFunc(stream_, [](void* data) { ++*static_cast<int*>(data); }, &calls));
-  HIP_OK(hipStreamAddCallback(stream_, [](hipStream_t, hipError_t, void* data) { ++*static_cast<int*>(data); }, &calls, 0));
+  HIP_OK(hipLaunchHostFunc(
+      stream_, [](void* data) { ++*static_cast<int*>(data); }, &calls));
+  HIP_OK(hipStreamAddCallback(
+      stream_, [](hipStream_t, hipError_t, void* data) { ++*static_cast<int*>(data); }, &calls, 0));
   HIP_OK(hipStreamSynchronize(stream_));
   EXPECT_EQ(calls, 2);
   HIP_OK(hipEventDestroy(start));

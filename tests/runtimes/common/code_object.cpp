@@ -30,10 +30,13 @@ void pack_kernel(Packer& packer, const ObjectEntry& kernel, bool prints) {
     const char* kind;
     bool global;
   };
-  static constexpr Hidden kHidden[] = {
-      {"hidden_global_offset_x", false}, {"hidden_global_offset_y", false}, {"hidden_global_offset_z", false},
-      {"hidden_hostcall_buffer", true},  {"hidden_none", true},             {"hidden_none", true},
-      {"hidden_multigrid_sync_arg", true}};
+  static constexpr Hidden kHidden[] = {{"hidden_global_offset_x", false},
+                                       {"hidden_global_offset_y", false},
+                                       {"hidden_global_offset_z", false},
+                                       {"hidden_hostcall_buffer", true},
+                                       {"hidden_none", true},
+                                       {"hidden_none", true},
+                                       {"hidden_multigrid_sync_arg", true}};
   const std::size_t explicit_bytes = kernarg_bytes(kernel);
   std::size_t bytes = explicit_bytes, align = kernel.args_align;
   if (prints) {
@@ -41,7 +44,8 @@ void pack_kernel(Packer& packer, const ObjectEntry& kernel, bool prints) {
     align = std::max<std::size_t>(align, 8);
   }
   packer.pack_map(13);
-  packer.pack(".args").pack_array(static_cast<std::uint32_t>(kernel.arguments.size() + (prints ? std::size(kHidden) : 0)));
+  packer.pack(".args").pack_array(
+      static_cast<std::uint32_t>(kernel.arguments.size() + (prints ? std::size(kHidden) : 0)));
   for (const KernelArgument& argument : kernel.arguments)
     pack_argument(packer, argument.offset, argument.bytes, argument.pointer ? "global_buffer" : "by_value",
                   argument.pointer);
@@ -89,8 +93,8 @@ std::span<const msgpack::object> array_of(const msgpack::object& map, std::strin
 
 std::vector<ObjectEntry> parse_metadata_or_throw(Bytes note) {
   const msgpack::unpack_limit limit(4096, 4096, note.size(), note.size(), note.size(), 16);
-  const msgpack::object_handle handle = msgpack::unpack(reinterpret_cast<const char*>(note.data()), note.size(),
-                                                        nullptr, nullptr, limit);
+  const msgpack::object_handle handle =
+      msgpack::unpack(reinterpret_cast<const char*>(note.data()), note.size(), nullptr, nullptr, limit);
   std::vector<ObjectEntry> kernels;
   for (const msgpack::object& item : array_of(handle.get(), "amdhsa.kernels")) {
     ObjectEntry kernel;

@@ -28,7 +28,8 @@ std::size_t elf_bytes(const void* image) {
   Elf64_Ehdr header;
   std::memcpy(&header, image, sizeof header);
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return 0;
-  std::size_t end = std::max<std::size_t>(sizeof header, header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize);
+  std::size_t end =
+      std::max<std::size_t>(sizeof header, header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize);
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     Elf64_Shdr section;
     std::memcpy(&section, static_cast<const std::byte*>(image) + header.e_shoff + i * sizeof section, sizeof section);

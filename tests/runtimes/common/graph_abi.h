@@ -1,10 +1,11 @@
-// graph_abi.h: types of HIP's graph interface that are newer than the oldest supported header (5.2), with the layouts of
-// HIP 6. Enumerators of node types are not here: they follow the version (node_type_value in graph.h).
+// graph_abi.h: types of HIP's graph interface that are newer than the oldest supported header (5.2), with the layouts
+// of HIP 6. Enumerators of node types are not here: they follow the version (node_type_value in graph.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>
 
 #include <cstddef>
+#include <cstring>
 #include <type_traits>
 
 struct hipUserObject;
@@ -120,12 +121,16 @@ To convert_driver_copy(const From& from) {
 
 /// What a program of this version of HIP wrote into its HIP_MEMCPY3D, and back.
 inline WideMemcpy3D read_driver_copy(const HIP_MEMCPY3D* params, int version) {
-  return version >= 60000000 ? *reinterpret_cast<const WideMemcpy3D*>(params)
-                             : convert_driver_copy<WideMemcpy3D>(*params);
+  if (version < 60000000) return convert_driver_copy<WideMemcpy3D>(*params);
+  WideMemcpy3D copy;
+  std::memcpy(&copy, static_cast<const void*>(params), sizeof copy);
+  return copy;
 }
 inline void write_driver_copy(const WideMemcpy3D& copy, int version, HIP_MEMCPY3D* params) {
-  if (version >= 60000000) *reinterpret_cast<WideMemcpy3D*>(params) = copy;
-  else *params = convert_driver_copy<HIP_MEMCPY3D>(copy);
+  if (version < 60000000)
+    *params = convert_driver_copy<HIP_MEMCPY3D>(copy);
+  else
+    std::memcpy(static_cast<void*>(params), &copy, sizeof copy);
 }
 
 /// hipMemoryType's numbers changed with HIP 6. True for memory that is named by the host pointer, and for arrays.

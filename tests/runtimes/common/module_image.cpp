@@ -60,7 +60,9 @@ bool inflate_zstd(std::span<const std::byte> from, std::vector<std::byte>* to) {
 hipError_t ModuleImage::open(const void* image) {
   if (image == nullptr) return hipErrorInvalidValue;
   const auto* bytes = static_cast<const std::byte*>(image);
-  if (begins_with(bytes, "\x7f" "ELF")) {
+  if (begins_with(bytes,
+                  "\x7f"
+                  "ELF")) {
     object_ = {bytes, elf_bytes(bytes)};
     return object_.empty() ? hipErrorInvalidImage : hipSuccess;
   }

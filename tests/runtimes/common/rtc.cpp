@@ -1,5 +1,7 @@
 // rtc.cpp: the hiprtc functions. Results of hiprtc are its own: they do not become the thread's last
 // HIP error.
+#include "common/rtc.h"
+
 #include <hip/hiprtc.h>
 
 #include <cstring>
@@ -7,8 +9,6 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
-
-#include "common/rtc.h"
 
 #define HIP_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -66,7 +66,7 @@ using hipfront::rtc_api;
 using hipfront::with_program;
 
 HIP_EXPORT hiprtcResult hiprtcCreateProgram(hiprtcProgram* program, const char* source, const char* name, int count,
-                                               const char** headers, const char** include_names) {
+                                            const char** headers, const char** include_names) {
   return rtc_api("hiprtcCreateProgram", [&] {
     if (program == nullptr || source == nullptr) return HIPRTC_ERROR_INVALID_INPUT;
     if (count < 0 || (count > 0 && (headers == nullptr || include_names == nullptr))) return HIPRTC_ERROR_INVALID_INPUT;
@@ -175,19 +175,31 @@ HIP_EXPORT hiprtcResult hiprtcVersion(int* major, int* minor) {
 HIP_EXPORT const char* hiprtcGetErrorString(hiprtcResult result) {
   const hipfront::RtcCall call("hiprtcGetErrorString");
   switch (result) {
-    case HIPRTC_SUCCESS: return "HIPRTC_SUCCESS";
-    case HIPRTC_ERROR_OUT_OF_MEMORY: return "HIPRTC_ERROR_OUT_OF_MEMORY";
-    case HIPRTC_ERROR_PROGRAM_CREATION_FAILURE: return "HIPRTC_ERROR_PROGRAM_CREATION_FAILURE";
-    case HIPRTC_ERROR_INVALID_INPUT: return "HIPRTC_ERROR_INVALID_INPUT";
-    case HIPRTC_ERROR_INVALID_PROGRAM: return "HIPRTC_ERROR_INVALID_PROGRAM";
-    case HIPRTC_ERROR_INVALID_OPTION: return "HIPRTC_ERROR_INVALID_OPTION";
-    case HIPRTC_ERROR_COMPILATION: return "HIPRTC_ERROR_COMPILATION";
-    case HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE: return "HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE";
+    case HIPRTC_SUCCESS:
+      return "HIPRTC_SUCCESS";
+    case HIPRTC_ERROR_OUT_OF_MEMORY:
+      return "HIPRTC_ERROR_OUT_OF_MEMORY";
+    case HIPRTC_ERROR_PROGRAM_CREATION_FAILURE:
+      return "HIPRTC_ERROR_PROGRAM_CREATION_FAILURE";
+    case HIPRTC_ERROR_INVALID_INPUT:
+      return "HIPRTC_ERROR_INVALID_INPUT";
+    case HIPRTC_ERROR_INVALID_PROGRAM:
+      return "HIPRTC_ERROR_INVALID_PROGRAM";
+    case HIPRTC_ERROR_INVALID_OPTION:
+      return "HIPRTC_ERROR_INVALID_OPTION";
+    case HIPRTC_ERROR_COMPILATION:
+      return "HIPRTC_ERROR_COMPILATION";
+    case HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE:
+      return "HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE";
     case HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION:
       return "HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION";
-    case HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION: return "HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION";
-    case HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID: return "HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID";
-    case HIPRTC_ERROR_INTERNAL_ERROR: return "HIPRTC_ERROR_INTERNAL_ERROR";
-    default: return "Invalid HIPRTC error code";
+    case HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION:
+      return "HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION";
+    case HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID:
+      return "HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID";
+    case HIPRTC_ERROR_INTERNAL_ERROR:
+      return "HIPRTC_ERROR_INTERNAL_ERROR";
+    default:
+      return "Invalid HIPRTC error code";
   }
 }

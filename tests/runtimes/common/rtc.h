@@ -9,7 +9,7 @@
 namespace hipfront {
 
 struct CompileRequest {
-  std::string name;    ///< of the program, for messages
+  std::string name;  ///< of the program, for messages
   std::string source;
   std::vector<std::pair<std::string, std::string>> headers;  ///< name as included, text
   /// -D, -U, -I, -include, -std= and -O reach the compiler; all others decide nothing here and are accepted.
@@ -19,7 +19,7 @@ struct CompileRequest {
 
 struct CompileResult {
   bool ok = false;
-  std::string log;                   ///< what the compiler said
+  std::string log;  ///< what the compiler said
   std::vector<std::byte> object;
   std::vector<std::string> lowered;  ///< of the request's expressions
 };

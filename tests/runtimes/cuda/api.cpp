@@ -162,7 +162,8 @@ HIP_EXPORT hipError_t hipDriverGetVersion(int* place) { return hipRuntimeGetVers
 HIP_EXPORT hipError_t hipGetProcAddress(const char* symbol, void** function, int wanted, std::uint64_t, int* status) {
   return leave(look_up(symbol, function, wanted, status, false));
 }
-HIP_EXPORT hipError_t hipGetProcAddress_spt(const char* symbol, void** function, int wanted, std::uint64_t, int* status) {
+HIP_EXPORT hipError_t hipGetProcAddress_spt(const char* symbol, void** function, int wanted, std::uint64_t,
+                                            int* status) {
   return leave(look_up(symbol, function, wanted, status, true));
 }
 

@@ -1,5 +1,5 @@
-// copy.cpp: copies and fills. CUDA tells host from device memory by the address, as HIP does; the kind of a copy is only
-// checked. HIP refuses what reaches past the end of an allocation, CUDA mostly does not: it is checked here.
+// copy.cpp: copies and fills. CUDA tells host from device memory by the address, as HIP does; the kind of a copy is
+// only checked. HIP refuses what reaches past the end of an allocation, CUDA mostly does not: it is checked here.
 #include "translate.h"
 
 using namespace cudahip;
@@ -44,14 +44,14 @@ hipError_t copy_now(void* dst, const void* src, std::size_t bytes, int kind) {
 }
 
 hipError_t copy_on(void* dst, const void* src, std::size_t bytes, int kind, cu::Stream* stream) {
-  return copy(dst, src, bytes, kind,
-              [&] { return driver().cuMemcpyAsync(address(dst), address(src), bytes, stream); });
+  return copy(dst, src, bytes, kind, [&] { return driver().cuMemcpyAsync(address(dst), address(src), bytes, stream); });
 }
 
-/// The synchronous form in functions with _spt: the thread's stream, then the host waits.
-hipError_t copy_of_thread(void* dst, const void* src, std::size_t bytes, int kind) {
+/// The synchronous form in functions with _spt: `enqueue` puts it into the thread's stream, then the host waits.
+template <typename Enqueue>
+hipError_t in_thread_stream(Enqueue&& enqueue) {
   cu::Stream* stream = stream_of_thread(nullptr);
-  const hipError_t error = copy_on(dst, src, bytes, kind, stream);
+  const hipError_t error = enqueue(stream);
   return error == hipSuccess ? translate(driver().cuStreamSynchronize(stream)) : error;
 }
 
@@ -69,12 +69,27 @@ hipError_t copy_rows(void* dst, std::size_t dst_pitch, const void* src, std::siz
   return translate(submit(translated));
 }
 
-template <typename Copy>
-hipError_t copy_box(const hipMemcpy3DParms* box, Copy&& submit) {
-  if (box == nullptr) return hipErrorInvalidValue;
-  cu::Copy3D translated;
-  const hipError_t error = translate(*box, &translated);
-  return error == hipSuccess ? translate(submit(translated)) : error;
+hipError_t rows_on(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,
+                   std::size_t height, hipMemcpyKind kind, cu::Stream* stream) {
+  return copy_rows(dst, dst_pitch, src, src_pitch, width, height, kind,
+                   [&](const cu::Copy2D& copy) { return driver().cuMemcpy2DAsync_v2(&copy, stream); });
+}
+
+/// A copy whose operands are in a structure, boxes or rows, of the runtime's style or of the driver's.
+template <typename Translated, typename Params, typename Copy>
+hipError_t copy_params(const Params* params, Copy&& submit) {
+  if (params == nullptr) return hipErrorInvalidValue;
+  Translated translated;
+  const hipError_t error = translate(*params, &translated);
+  return error == hipSuccess ? translate(submit(&translated)) : error;
+}
+template <typename Params>
+hipError_t box_now(const Params* params) {
+  return copy_params<cu::Copy3D>(params, driver().cuMemcpy3D_v2);
+}
+template <typename Params>
+hipError_t box_on(const Params* params, cu::Stream* stream) {
+  return copy_params<cu::Copy3D>(params, [&](cu::Copy3D* copy) { return driver().cuMemcpy3DAsync_v2(copy, stream); });
 }
 
 template <typename Fill>
@@ -82,6 +97,31 @@ hipError_t fill(void* dst, std::size_t bytes, Fill&& submit) {
   if (bytes == 0) return hipSuccess;
   if (dst == nullptr || in_bounds(dst, bytes, true) != hipSuccess) return hipErrorInvalidValue;
   return translate(submit());
+}
+
+hipError_t fill_on(void* dst, int value, std::size_t bytes, cu::Stream* stream) {
+  return fill(dst, bytes,
+              [&] { return driver().cuMemsetD8Async(address(dst), static_cast<unsigned char>(value), bytes, stream); });
+}
+
+hipError_t fill_rows_on(void* dst, std::size_t pitch, int value, std::size_t width, std::size_t height,
+                        cu::Stream* stream) {
+  return fill(dst, extent(pitch, width, height), [&] {
+    return driver().cuMemsetD2D8Async(address(dst), pitch, static_cast<unsigned char>(value), width, height, stream);
+  });
+}
+
+/// The driver fills rows only: a box is filled slice by slice.
+hipError_t fill_box_on(const hipPitchedPtr& memory, int value, const hipExtent& box, cu::Stream* stream) {
+  if (box.width == 0 || box.height == 0 || box.depth == 0) return hipSuccess;
+  const std::size_t rows = memory.ysize * (box.depth - 1) + box.height;
+  return fill(memory.ptr, extent(memory.pitch, box.width, rows), [&] {
+    cu::Result result = cu::kSuccess;
+    for (std::size_t z = 0; z < box.depth && result == cu::kSuccess; ++z)
+      result = driver().cuMemsetD2D8Async(address(memory.ptr) + z * memory.ysize * memory.pitch, memory.pitch,
+                                          static_cast<unsigned char>(value), box.width, box.height, stream);
+    return result;
+  });
 }
 
 hipError_t symbol_place(const void* symbol, std::size_t bytes, std::size_t offset, void** place) {
@@ -108,7 +148,8 @@ HIP_EXPORT hipError_t hipMemcpy(void* dst, const void* src, std::size_t bytes, h
   return api([&] { return copy_now(dst, src, bytes, kind); });
 }
 HIP_EXPORT hipError_t hipMemcpy_spt(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind) {
-  return api([&] { return copy_of_thread(dst, src, bytes, kind); });
+  return api(
+      [&] { return in_thread_stream([&](cu::Stream* stream) { return copy_on(dst, src, bytes, kind, stream); }); });
 }
 HIP_EXPORT hipError_t hipMemcpyAsync(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind,
                                      hipStream_t stream) {
@@ -169,28 +210,46 @@ HIP_EXPORT hipError_t hipMemcpy2D(void* dst, std::size_t dst_pitch, const void* 
 }
 HIP_EXPORT hipError_t hipMemcpy2DAsync(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
                                        std::size_t width, std::size_t height, hipMemcpyKind kind, hipStream_t stream) {
-  return api([&] {
-    return copy_rows(dst, dst_pitch, src, src_pitch, width, height, kind, [&](const cu::Copy2D& copy) {
-      return driver().cuMemcpy2DAsync_v2(&copy, stream_of(stream));
-    });
-  });
+  return api([&] { return rows_on(dst, dst_pitch, src, src_pitch, width, height, kind, stream_of(stream)); });
 }
 HIP_EXPORT hipError_t hipMemcpy2DAsync_spt(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
                                            std::size_t width, std::size_t height, hipMemcpyKind kind,
                                            hipStream_t stream) {
+  return api([&] { return rows_on(dst, dst_pitch, src, src_pitch, width, height, kind, stream_of_thread(stream)); });
+}
+HIP_EXPORT hipError_t hipMemcpy2D_spt(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
+                                      std::size_t width, std::size_t height, hipMemcpyKind kind) {
   return api([&] {
-    return copy_rows(dst, dst_pitch, src, src_pitch, width, height, kind, [&](const cu::Copy2D& copy) {
-      return driver().cuMemcpy2DAsync_v2(&copy, stream_of_thread(stream));
-    });
+    return in_thread_stream(
+        [&](cu::Stream* stream) { return rows_on(dst, dst_pitch, src, src_pitch, width, height, kind, stream); });
   });
 }
 HIP_EXPORT hipError_t hipMemcpy3D(const hipMemcpy3DParms* box) {
-  return api([&] { return copy_box(box, [](const cu::Copy3D& copy) { return driver().cuMemcpy3D_v2(&copy); }); });
+  return api([&] { return box_now(box); });
 }
 HIP_EXPORT hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* box, hipStream_t stream) {
+  return api([&] { return box_on(box, stream_of(stream)); });
+}
+HIP_EXPORT hipError_t hipMemcpy3D_spt(const hipMemcpy3DParms* box) {
+  return api([&] { return in_thread_stream([&](cu::Stream* stream) { return box_on(box, stream); }); });
+}
+HIP_EXPORT hipError_t hipMemcpy3DAsync_spt(const hipMemcpy3DParms* box, hipStream_t stream) {
+  return api([&] { return box_on(box, stream_of_thread(stream)); });
+}
+HIP_EXPORT hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D* box) {
+  return api([&] { return box_now(box); });
+}
+HIP_EXPORT hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D* box, hipStream_t stream) {
+  return api([&] { return box_on(box, stream_of(stream)); });
+}
+HIP_EXPORT hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D* plane) {
+  return api([&] { return copy_params<cu::Copy2D>(plane, driver().cuMemcpy2DUnaligned_v2); });
+}
+HIP_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D* plane) { return hipDrvMemcpy2DUnaligned(plane); }
+HIP_EXPORT hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* plane, hipStream_t stream) {
   return api([&] {
-    return copy_box(box,
-                    [&](const cu::Copy3D& copy) { return driver().cuMemcpy3DAsync_v2(&copy, stream_of(stream)); });
+    return copy_params<cu::Copy2D>(
+        plane, [&](cu::Copy2D* copy) { return driver().cuMemcpy2DAsync_v2(copy, stream_of(stream)); });
   });
 }
 
@@ -205,8 +264,7 @@ HIP_EXPORT hipError_t hipMemsetD8(hipDeviceptr_t dst, unsigned char value, std::
   return api([&] { return fill(dst, count, [&] { return driver().cuMemsetD8_v2(address(dst), value, count); }); });
 }
 HIP_EXPORT hipError_t hipMemsetD16(hipDeviceptr_t dst, unsigned short value, std::size_t count) {
-  return api(
-      [&] { return fill(dst, 2 * count, [&] { return driver().cuMemsetD16_v2(address(dst), value, count); }); });
+  return api([&] { return fill(dst, 2 * count, [&] { return driver().cuMemsetD16_v2(address(dst), value, count); }); });
 }
 HIP_EXPORT hipError_t hipMemsetD32(hipDeviceptr_t dst, int value, std::size_t count) {
   return api([&] {
@@ -215,19 +273,13 @@ HIP_EXPORT hipError_t hipMemsetD32(hipDeviceptr_t dst, int value, std::size_t co
   });
 }
 HIP_EXPORT hipError_t hipMemsetAsync(void* dst, int value, std::size_t bytes, hipStream_t stream) {
-  return api([&] {
-    return fill(dst, bytes, [&] {
-      return driver().cuMemsetD8Async(address(dst), static_cast<unsigned char>(value), bytes, stream_of(stream));
-    });
-  });
+  return api([&] { return fill_on(dst, value, bytes, stream_of(stream)); });
 }
 HIP_EXPORT hipError_t hipMemsetAsync_spt(void* dst, int value, std::size_t bytes, hipStream_t stream) {
-  return api([&] {
-    return fill(dst, bytes, [&] {
-      return driver().cuMemsetD8Async(address(dst), static_cast<unsigned char>(value), bytes,
-                                      stream_of_thread(stream));
-    });
-  });
+  return api([&] { return fill_on(dst, value, bytes, stream_of_thread(stream)); });
+}
+HIP_EXPORT hipError_t hipMemset_spt(void* dst, int value, std::size_t bytes) {
+  return api([&] { return in_thread_stream([&](cu::Stream* stream) { return fill_on(dst, value, bytes, stream); }); });
 }
 HIP_EXPORT hipError_t hipMemsetD8Async(hipDeviceptr_t dst, unsigned char value, std::size_t count, hipStream_t stream) {
   return api([&] {
@@ -257,21 +309,32 @@ HIP_EXPORT hipError_t hipMemset2D(void* dst, std::size_t pitch, int value, std::
 }
 HIP_EXPORT hipError_t hipMemset2DAsync(void* dst, std::size_t pitch, int value, std::size_t width, std::size_t height,
                                        hipStream_t stream) {
-  return api([&] {
-    return fill(dst, extent(pitch, width, height), [&] {
-      return driver().cuMemsetD2D8Async(address(dst), pitch, static_cast<unsigned char>(value), width, height,
-                                        stream_of(stream));
-    });
-  });
+  return api([&] { return fill_rows_on(dst, pitch, value, width, height, stream_of(stream)); });
 }
 HIP_EXPORT hipError_t hipMemset2DAsync_spt(void* dst, std::size_t pitch, int value, std::size_t width,
                                            std::size_t height, hipStream_t stream) {
+  return api([&] { return fill_rows_on(dst, pitch, value, width, height, stream_of_thread(stream)); });
+}
+HIP_EXPORT hipError_t hipMemset2D_spt(void* dst, std::size_t pitch, int value, std::size_t width, std::size_t height) {
   return api([&] {
-    return fill(dst, extent(pitch, width, height), [&] {
-      return driver().cuMemsetD2D8Async(address(dst), pitch, static_cast<unsigned char>(value), width, height,
-                                        stream_of_thread(stream));
-    });
+    return in_thread_stream([&](cu::Stream* stream) { return fill_rows_on(dst, pitch, value, width, height, stream); });
   });
+}
+HIP_EXPORT hipError_t hipMemset3D(hipPitchedPtr memory, int value, hipExtent box) {
+  return api([&] {
+    const hipError_t error = fill_box_on(memory, value, box, nullptr);
+    return error == hipSuccess ? translate(driver().cuStreamSynchronize(nullptr)) : error;
+  });
+}
+HIP_EXPORT hipError_t hipMemset3D_spt(hipPitchedPtr memory, int value, hipExtent box) {
+  return api(
+      [&] { return in_thread_stream([&](cu::Stream* stream) { return fill_box_on(memory, value, box, stream); }); });
+}
+HIP_EXPORT hipError_t hipMemset3DAsync(hipPitchedPtr memory, int value, hipExtent box, hipStream_t stream) {
+  return api([&] { return fill_box_on(memory, value, box, stream_of(stream)); });
+}
+HIP_EXPORT hipError_t hipMemset3DAsync_spt(hipPitchedPtr memory, int value, hipExtent box, hipStream_t stream) {
+  return api([&] { return fill_box_on(memory, value, box, stream_of_thread(stream)); });
 }
 
 // --- Registered variables ---
@@ -299,6 +362,22 @@ HIP_EXPORT hipError_t hipMemcpyFromSymbol(void* dst, const void* symbol, std::si
     return with_symbol(symbol, bytes, offset, [&](void* place) { return copy_now(dst, place, bytes, kind); });
   });
 }
+HIP_EXPORT hipError_t hipMemcpyToSymbol_spt(const void* symbol, const void* src, std::size_t bytes, std::size_t offset,
+                                            hipMemcpyKind kind) {
+  return api([&] {
+    return in_thread_stream([&](cu::Stream* stream) {
+      return with_symbol(symbol, bytes, offset, [&](void* at) { return copy_on(at, src, bytes, kind, stream); });
+    });
+  });
+}
+HIP_EXPORT hipError_t hipMemcpyFromSymbol_spt(void* dst, const void* symbol, std::size_t bytes, std::size_t offset,
+                                              hipMemcpyKind kind) {
+  return api([&] {
+    return in_thread_stream([&](cu::Stream* stream) {
+      return with_symbol(symbol, bytes, offset, [&](void* at) { return copy_on(dst, at, bytes, kind, stream); });
+    });
+  });
+}
 HIP_EXPORT hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* src, std::size_t bytes, std::size_t offset,
                                              hipMemcpyKind kind, hipStream_t stream) {
   return api([&] {
@@ -311,5 +390,19 @@ HIP_EXPORT hipError_t hipMemcpyFromSymbolAsync(void* dst, const void* symbol, st
   return api([&] {
     return with_symbol(symbol, bytes, offset,
                        [&](void* place) { return copy_on(dst, place, bytes, kind, stream_of(stream)); });
+  });
+}
+HIP_EXPORT hipError_t hipMemcpyToSymbolAsync_spt(const void* symbol, const void* src, std::size_t bytes,
+                                                 std::size_t offset, hipMemcpyKind kind, hipStream_t stream) {
+  return api([&] {
+    return with_symbol(symbol, bytes, offset,
+                       [&](void* place) { return copy_on(place, src, bytes, kind, stream_of_thread(stream)); });
+  });
+}
+HIP_EXPORT hipError_t hipMemcpyFromSymbolAsync_spt(void* dst, const void* symbol, std::size_t bytes, std::size_t offset,
+                                                   hipMemcpyKind kind, hipStream_t stream) {
+  return api([&] {
+    return with_symbol(symbol, bytes, offset,
+                       [&](void* place) { return copy_on(dst, place, bytes, kind, stream_of_thread(stream)); });
   });
 }

@@ -27,8 +27,7 @@ hipError_t properties(hipDeviceProp_t* place, int ordinal) {
   driver().cuDeviceTotalMem_v2(&p.totalGlobalMem, ordinal);
   const auto of = [&](hipDeviceAttribute_t wanted) { return hip_attribute(wanted, ordinal); };
   p.sharedMemPerBlock = static_cast<std::size_t>(of(hipDeviceAttributeMaxSharedMemoryPerBlock));
-  p.maxSharedMemoryPerMultiProcessor =
-      static_cast<std::size_t>(of(hipDeviceAttributeMaxSharedMemoryPerMultiprocessor));
+  p.maxSharedMemoryPerMultiProcessor = static_cast<std::size_t>(of(hipDeviceAttributeMaxSharedMemoryPerMultiprocessor));
   p.regsPerBlock = of(hipDeviceAttributeMaxRegistersPerBlock);
   p.warpSize = of(hipDeviceAttributeWarpSize);
   p.maxThreadsPerBlock = of(hipDeviceAttributeMaxThreadsPerBlock);
@@ -111,17 +110,21 @@ hipError_t properties_r0600(void* place, int ordinal) {
 hipError_t hip_device_attribute(int* value, int wanted, int ordinal) {
   if (value == nullptr) return hipErrorInvalidValue;
   if (!valid(ordinal)) return hipErrorInvalidDevice;
-  if (const int twin = device_attribute(wanted); twin >= 0) return translate(driver().cuDeviceGetAttribute(value, twin, ordinal));
+  if (const int twin = device_attribute(wanted); twin >= 0)
+    return translate(driver().cuDeviceGetAttribute(value, twin, ordinal));
   switch (wanted) {
     case hipDeviceAttributeCanUseStreamWaitValue:
-    case hipDeviceAttributeFineGrainSupport: *value = 1; return hipSuccess;
+    case hipDeviceAttributeFineGrainSupport:
+      *value = 1;
+      return hipSuccess;
     case hipDeviceAttributeTotalGlobalMem: {
       std::size_t bytes = 0;
       const cu::Result result = driver().cuDeviceTotalMem_v2(&bytes, ordinal);
       *value = static_cast<int>(std::min<std::size_t>(0x7fffffff, bytes));
       return translate(result);
     }
-    default: break;
+    default:
+      break;
   }
   const bool known = (wanted >= 0 && wanted <= hipDeviceAttributeMemoryPoolsSupported) ||
                      (wanted >= hipDeviceAttributeAmdSpecificBegin && wanted <= hipDeviceAttributeFineGrainSupport);
@@ -201,15 +204,23 @@ HIP_EXPORT hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags) {
   });
 }
 HIP_EXPORT hipError_t hipDeviceDisablePeerAccess(int peer) {
-  return api([&] {
-    return with_peer(peer, [&](cu::Context* context) { return driver().cuCtxDisablePeerAccess(context); });
-  });
+  return api(
+      [&] { return with_peer(peer, [&](cu::Context* context) { return driver().cuCtxDisablePeerAccess(context); }); });
+}
+HIP_EXPORT hipError_t hipCtxEnablePeerAccess(hipCtx_t peer, unsigned flags) {
+  return api([&] { return driver().cuCtxEnablePeerAccess(reinterpret_cast<cu::Context*>(peer), flags); });
+}
+HIP_EXPORT hipError_t hipCtxDisablePeerAccess(hipCtx_t peer) {
+  return api([&] { return driver().cuCtxDisablePeerAccess(reinterpret_cast<cu::Context*>(peer)); });
 }
 HIP_EXPORT hipError_t hipDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return api([&] { return driver().cuCtxGetStreamPriorityRange(least, greatest); });
 }
 HIP_EXPORT hipError_t hipSetDeviceFlags(unsigned flags) {
   return api([&] { return driver().cuDevicePrimaryCtxSetFlags_v2(current_ordinal(), flags); });
+}
+HIP_EXPORT hipError_t hipDevicePrimaryCtxSetFlags(hipDevice_t ordinal, unsigned flags) {
+  return api([&] { return driver().cuDevicePrimaryCtxSetFlags_v2(ordinal, flags); });
 }
 HIP_EXPORT hipError_t hipGetDeviceFlags(unsigned* flags) {
   return api([&] { return driver().cuCtxGetFlags(flags); });
@@ -225,6 +236,12 @@ HIP_EXPORT hipError_t hipDeviceSetCacheConfig(hipFuncCache_t value) {
 }
 HIP_EXPORT hipError_t hipDeviceGetCacheConfig(hipFuncCache_t* value) {
   return api([&] { return driver().cuCtxGetCacheConfig(out<int>(value)); });
+}
+HIP_EXPORT hipError_t hipDeviceSetSharedMemConfig(hipSharedMemConfig value) {
+  return api([&] { return driver().cuCtxSetSharedMemConfig(static_cast<int>(value)); });
+}
+HIP_EXPORT hipError_t hipDeviceGetSharedMemConfig(hipSharedMemConfig* value) {
+  return api([&] { return driver().cuCtxGetSharedMemConfig(out<int>(value)); });
 }
 HIP_EXPORT hipError_t hipProfilerStart() {
   return api([] { return driver().cuProfilerStart(); });

@@ -12,9 +12,8 @@ struct Driver {
   Driver() {
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
-#define CUDAHIP_FIND(name, parameters)                              \
-  if (void* found = dlsym(library, #name); found != nullptr) \
-    table.name = reinterpret_cast<decltype(table.name)>(found);
+#define CUDAHIP_FIND(name, parameters) \
+  if (void* found = dlsym(library, #name); found != nullptr) table.name = reinterpret_cast<decltype(table.name)>(found);
     CUDAHIP_DRIVER(CUDAHIP_FIND)
 #undef CUDAHIP_FIND
     state = table.cuInit(0);

@@ -1,9 +1,9 @@
 // graph.cpp: graphs, their nodes, executable graphs, user objects. Each function is the driver's with its structures
 // translated. Nodes that copy from or to a registered variable are plain copies here.
 #include <cstring>
-#include <vector>
+#include <type_traits>
+#include <utility>
 
-#include "common/graph_abi.h"
 #include "translate.h"
 
 using namespace cudahip;
@@ -67,34 +67,184 @@ hipError_t symbol_copy(const void* symbol, std::size_t bytes, std::size_t offset
                    : linear_copy(const_cast<void*>(other), variable, bytes, hipMemcpyDefault, copy);
 }
 
-hipError_t set_copy(hipGraphNode_t node, hipError_t error, const cu::Copy3D& copy) {
-  return error != hipSuccess ? error : translate(driver().cuGraphMemcpyNodeSetParams(node_of(node), &copy));
+/// Whose parameters are set: a node's, or those it has in an executable graph.
+struct InGraph {
+  hipGraphNode_t node;
+
+  cu::Result set(const cu::KernelNode& to) const { return driver().cuGraphKernelNodeSetParams_v2(node_of(node), &to); }
+  cu::Result set(const cu::Copy3D& to) const { return driver().cuGraphMemcpyNodeSetParams(node_of(node), &to); }
+  cu::Result set(const cu::MemsetNode& to) const { return driver().cuGraphMemsetNodeSetParams(node_of(node), &to); }
+  cu::Result set(const cu::HostNode& to) const { return driver().cuGraphHostNodeSetParams(node_of(node), &to); }
+  cu::Result set(const cu::BatchNode& to) const { return driver().cuGraphBatchMemOpNodeSetParams(node_of(node), &to); }
+  cu::Result set_child(hipGraph_t) const { return cu::kNotSupported; }
+  cu::Result set_record(hipEvent_t to) const {
+    return driver().cuGraphEventRecordNodeSetEvent(node_of(node), event_of(to));
+  }
+  cu::Result set_wait(hipEvent_t to) const {
+    return driver().cuGraphEventWaitNodeSetEvent(node_of(node), event_of(to));
+  }
+  cu::Result set_signals(const cu::SemaphoreNode* to) const {
+    return driver().cuGraphExternalSemaphoresSignalNodeSetParams(node_of(node), to);
+  }
+  cu::Result set_waits(const cu::SemaphoreNode* to) const {
+    return driver().cuGraphExternalSemaphoresWaitNodeSetParams(node_of(node), to);
+  }
+};
+struct InExec {
+  hipGraphExec_t exec;
+  hipGraphNode_t node;
+
+  cu::Result set(const cu::KernelNode& to) const {
+    return driver().cuGraphExecKernelNodeSetParams_v2(exec_of(exec), node_of(node), &to);
+  }
+  cu::Result set(const cu::Copy3D& to) const {
+    return driver().cuGraphExecMemcpyNodeSetParams(exec_of(exec), node_of(node), &to, context());
+  }
+  cu::Result set(const cu::MemsetNode& to) const {
+    return driver().cuGraphExecMemsetNodeSetParams(exec_of(exec), node_of(node), &to, context());
+  }
+  cu::Result set(const cu::HostNode& to) const {
+    return driver().cuGraphExecHostNodeSetParams(exec_of(exec), node_of(node), &to);
+  }
+  cu::Result set(const cu::BatchNode& to) const {
+    return driver().cuGraphExecBatchMemOpNodeSetParams(exec_of(exec), node_of(node), &to);
+  }
+  cu::Result set_child(hipGraph_t to) const {
+    return driver().cuGraphExecChildGraphNodeSetParams(exec_of(exec), node_of(node), graph_of(to));
+  }
+  cu::Result set_record(hipEvent_t to) const {
+    return driver().cuGraphExecEventRecordNodeSetEvent(exec_of(exec), node_of(node), event_of(to));
+  }
+  cu::Result set_wait(hipEvent_t to) const {
+    return driver().cuGraphExecEventWaitNodeSetEvent(exec_of(exec), node_of(node), event_of(to));
+  }
+  cu::Result set_signals(const cu::SemaphoreNode* to) const {
+    return driver().cuGraphExecExternalSemaphoresSignalNodeSetParams(exec_of(exec), node_of(node), to);
+  }
+  cu::Result set_waits(const cu::SemaphoreNode* to) const {
+    return driver().cuGraphExecExternalSemaphoresWaitNodeSetParams(exec_of(exec), node_of(node), to);
+  }
+};
+
+template <typename Target>
+hipError_t set_kernel(const Target& target, const hipKernelNodeParams* params) {
+  if (params == nullptr) return hipErrorInvalidValue;
+  cu::KernelNode translated;
+  if (const hipError_t error = translate(*params, &translated); error != hipSuccess) return error;
+  Extra extra(params->extra, translated.function);
+  translated.extra = extra.get();
+  return translate(target.set(translated));
 }
 
-hipError_t set_copy(hipGraphExec_t exec, hipGraphNode_t node, hipError_t error, const cu::Copy3D& copy) {
-  if (error != hipSuccess) return error;
-  return translate(driver().cuGraphExecMemcpyNodeSetParams(exec_of(exec), node_of(node), &copy, context()));
+template <typename Target>
+hipError_t set_copy(const Target& target, hipError_t error, const cu::Copy3D& copy) {
+  return error != hipSuccess ? error : translate(target.set(copy));
+}
+
+template <typename Target>
+hipError_t set_box(const Target& target, const hipMemcpy3DParms* params) {
+  cu::Copy3D copy;
+  const hipError_t error = box(params, &copy);
+  return set_copy(target, error, copy);
+}
+
+template <typename Target>
+hipError_t set_driver_copy(const Target& target, const HIP_MEMCPY3D* params) {
+  cu::Copy3D copy;
+  const hipError_t error = params == nullptr ? hipErrorInvalidValue : translate(*params, &copy);
+  return set_copy(target, error, copy);
+}
+
+template <typename Target>
+hipError_t set_memset(const Target& target, const hipMemsetParams* params) {
+  return params == nullptr ? hipErrorInvalidValue : translate(target.set(translate(*params)));
+}
+
+template <typename Target>
+hipError_t set_host(const Target& target, const hipHostNodeParams* params) {
+  return params == nullptr ? hipErrorInvalidValue : translate(target.set(cu::HostNode{params->fn, params->userData}));
+}
+
+template <typename Target>
+hipError_t set_batch(const Target& target, const abi::BatchMemOpNodeParams* params) {
+  return params == nullptr ? hipErrorInvalidValue : translate(target.set(translate(*params)));
+}
+
+/// `call` has the parameters of a node of semaphores as the driver's.
+template <typename Params, typename Call>
+hipError_t with_semaphores(Params* params, Call&& call) {
+  if (const hipError_t error = same_external_layout(); error != hipSuccess) return error;
+  static_assert(sizeof(abi::SemaphoreNodeParams) == sizeof(cu::SemaphoreNode));
+  using Driver = std::conditional_t<std::is_const_v<Params>, const cu::SemaphoreNode, cu::SemaphoreNode>;
+  return params == nullptr ? hipErrorInvalidValue : translate(call(reinterpret_cast<Driver*>(params)));
+}
+
+template <typename Target>
+hipError_t set_any(const Target& target, const abi::NodeParams* params) {
+  if (params == nullptr) return hipErrorInvalidValue;
+  switch (params->type) {
+    case 0:
+      return set_kernel(target, &params->kernel);
+    case 1:
+      return set_box(target, &params->memcpy.copy);
+    case 2:
+      return set_memset(target, &params->memset);
+    case 3:
+      return set_host(target, &params->host);
+    case 4:
+      return translate(target.set_child(params->graph));
+    case 5:
+      return hipSuccess;
+    case 6:
+      return translate(target.set_wait(params->event));
+    case 7:
+      return translate(target.set_record(params->event));
+    case 8:
+      return with_semaphores(&params->semaphores, [&](auto* to) { return target.set_signals(to); });
+    case 9:
+      return with_semaphores(&params->semaphores, [&](auto* to) { return target.set_waits(to); });
+    default:
+      return hipErrorNotSupported;
+  }
 }
 
 hipError_t add_any(const Place& place, abi::NodeParams* params) {
   if (params == nullptr) return hipErrorInvalidValue;
   // hipGraphNodeParams came with HIP 6: its types count from Kernel = 0.
   switch (params->type) {
-    case 0: return add_kernel(place, &params->kernel);
+    case 0:
+      return add_kernel(place, &params->kernel);
     case 1: {
       cu::Copy3D copy;
       const hipError_t error = box(&params->memcpy.copy, &copy);
       return add_copy(place, error, copy);
     }
-    case 2: return add_memset(place, &params->memset);
-    case 3: return add_host(place, &params->host);
-    case 4: return translate(place.add(driver().cuGraphAddChildGraphNode, graph_of(params->graph)));
-    case 5: return translate(place.add(driver().cuGraphAddEmptyNode));
-    case 6: return translate(place.add(driver().cuGraphAddEventWaitNode, event_of(params->event)));
-    case 7: return translate(place.add(driver().cuGraphAddEventRecordNode, event_of(params->event)));
-    case 10: return translate(place.add(driver().cuGraphAddMemAllocNode, static_cast<void*>(&params->alloc)));
-    case 11: return translate(place.add(driver().cuGraphAddMemFreeNode, address(params->freed)));
-    default: return hipErrorNotSupported;
+    case 2:
+      return add_memset(place, &params->memset);
+    case 3:
+      return add_host(place, &params->host);
+    case 4:
+      return translate(place.add(driver().cuGraphAddChildGraphNode, graph_of(params->graph)));
+    case 5:
+      return translate(place.add(driver().cuGraphAddEmptyNode));
+    case 6:
+      return translate(place.add(driver().cuGraphAddEventWaitNode, event_of(params->event)));
+    case 7:
+      return translate(place.add(driver().cuGraphAddEventRecordNode, event_of(params->event)));
+    case 8:
+      return with_semaphores(&std::as_const(params->semaphores), [&](const cu::SemaphoreNode* to) {
+        return place.add(driver().cuGraphAddExternalSemaphoresSignalNode, to);
+      });
+    case 9:
+      return with_semaphores(&std::as_const(params->semaphores), [&](const cu::SemaphoreNode* to) {
+        return place.add(driver().cuGraphAddExternalSemaphoresWaitNode, to);
+      });
+    case 10:
+      return translate(place.add(driver().cuGraphAddMemAllocNode, static_cast<void*>(&params->alloc)));
+    case 11:
+      return translate(place.add(driver().cuGraphAddMemFreeNode, address(params->freed)));
+    default:
+      return hipErrorNotSupported;
   }
 }
 
@@ -103,7 +253,8 @@ hipError_t add_any(const Place& place, abi::NodeParams* params) {
 template <typename Body>
 cu::Result beside_captures(Body&& body) {
   int mode = hipStreamCaptureModeRelaxed;
-  if (const cu::Result result = driver().cuThreadExchangeStreamCaptureMode(&mode); result != cu::kSuccess) return result;
+  if (const cu::Result result = driver().cuThreadExchangeStreamCaptureMode(&mode); result != cu::kSuccess)
+    return result;
   const cu::Result result = body();
   driver().cuThreadExchangeStreamCaptureMode(&mode);
   return result;
@@ -128,9 +279,8 @@ hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* node, h
 
 // --- Graphs ---
 HIP_EXPORT hipError_t hipGraphCreate(hipGraph_t* graph, unsigned flags) {
-  return api([&] {
-    return graph == nullptr ? cu::kInvalidValue : driver().cuGraphCreate(out<cu::Graph*>(graph), flags);
-  });
+  return api(
+      [&] { return graph == nullptr ? cu::kInvalidValue : driver().cuGraphCreate(out<cu::Graph*>(graph), flags); });
 }
 HIP_EXPORT hipError_t hipGraphDestroy(hipGraph_t graph) {
   return api([&] { return driver().cuGraphDestroy(graph_of(graph)); });
@@ -151,9 +301,8 @@ HIP_EXPORT hipError_t hipGraphGetRootNodes(hipGraph_t graph, hipGraphNode_t* nod
   return api([&] { return driver().cuGraphGetRootNodes(graph_of(graph), out<cu::Node*>(nodes), count); });
 }
 HIP_EXPORT hipError_t hipGraphGetEdges(hipGraph_t graph, hipGraphNode_t* from, hipGraphNode_t* to, std::size_t* count) {
-  return api([&] {
-    return driver().cuGraphGetEdges(graph_of(graph), out<cu::Node*>(from), out<cu::Node*>(to), count);
-  });
+  return api(
+      [&] { return driver().cuGraphGetEdges(graph_of(graph), out<cu::Node*>(from), out<cu::Node*>(to), count); });
 }
 HIP_EXPORT hipError_t hipGraphAddDependencies(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to,
                                               std::size_t count) {
@@ -161,8 +310,7 @@ HIP_EXPORT hipError_t hipGraphAddDependencies(hipGraph_t graph, const hipGraphNo
 }
 HIP_EXPORT hipError_t hipGraphRemoveDependencies(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to,
                                                  std::size_t count) {
-  return api(
-      [&] { return driver().cuGraphRemoveDependencies(graph_of(graph), nodes_of(from), nodes_of(to), count); });
+  return api([&] { return driver().cuGraphRemoveDependencies(graph_of(graph), nodes_of(from), nodes_of(to), count); });
 }
 HIP_EXPORT hipError_t hipGraphDestroyNode(hipGraphNode_t node) {
   return api([&] { return driver().cuGraphDestroyNode(node_of(node)); });
@@ -270,14 +418,7 @@ HIP_EXPORT hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernel
   });
 }
 HIP_EXPORT hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* params) {
-  return api([&] {
-    cu::KernelNode translated;
-    if (params == nullptr) return hipErrorInvalidValue;
-    if (const hipError_t error = translate(*params, &translated); error != hipSuccess) return error;
-    Extra extra(params->extra, translated.function);
-    translated.extra = extra.get();
-    return translate(driver().cuGraphKernelNodeSetParams_v2(node_of(node), &translated));
-  });
+  return api([&] { return set_kernel(InGraph{node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphKernelNodeCopyAttributes(hipGraphNode_t src, hipGraphNode_t dst) {
   return api([&] { return driver().cuGraphKernelNodeCopyAttributes(node_of(dst), node_of(src)); });
@@ -287,7 +428,8 @@ HIP_EXPORT hipError_t hipGraphKernelNodeGetAttribute(hipGraphNode_t node, hipKer
   return api([&] {
     cu::LaunchAttributeValue found{};
     const cu::Result result =
-        value == nullptr ? cu::kInvalidValue : driver().cuGraphKernelNodeGetAttribute(node_of(node), static_cast<int>(wanted), &found);
+        value == nullptr ? cu::kInvalidValue
+                         : driver().cuGraphKernelNodeGetAttribute(node_of(node), static_cast<int>(wanted), &found);
     if (result == cu::kSuccess) std::memcpy(value, &found, sizeof(abi::KernelAttributeValue));
     return result;
   });
@@ -311,18 +453,14 @@ HIP_EXPORT hipError_t hipGraphMemcpyNodeGetParams(hipGraphNode_t node, hipMemcpy
   });
 }
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams(hipGraphNode_t node, const hipMemcpy3DParms* params) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = box(params, &copy);
-    return set_copy(node, error, copy);
-  });
+  return api([&] { return set_box(InGraph{node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* dst, const void* src, std::size_t bytes,
                                                     hipMemcpyKind kind) {
   return api([&] {
     cu::Copy3D copy;
     const hipError_t error = linear_copy(dst, src, bytes, kind, &copy);
-    return set_copy(node, error, copy);
+    return set_copy(InGraph{node}, error, copy);
   });
 }
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParamsToSymbol(hipGraphNode_t node, const void* symbol, const void* src,
@@ -330,7 +468,7 @@ HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParamsToSymbol(hipGraphNode_t node, c
   return api([&] {
     cu::Copy3D copy;
     const hipError_t error = symbol_copy(symbol, bytes, offset, true, src, &copy);
-    return set_copy(node, error, copy);
+    return set_copy(InGraph{node}, error, copy);
   });
 }
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParamsFromSymbol(hipGraphNode_t node, void* dst, const void* symbol,
@@ -338,7 +476,7 @@ HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParamsFromSymbol(hipGraphNode_t node,
   return api([&] {
     cu::Copy3D copy;
     const hipError_t error = symbol_copy(symbol, bytes, offset, false, dst, &copy);
-    return set_copy(node, error, copy);
+    return set_copy(InGraph{node}, error, copy);
   });
 }
 HIP_EXPORT hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams* params) {
@@ -351,11 +489,7 @@ HIP_EXPORT hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemset
   });
 }
 HIP_EXPORT hipError_t hipGraphMemsetNodeSetParams(hipGraphNode_t node, const hipMemsetParams* params) {
-  return api([&] {
-    if (params == nullptr) return cu::kInvalidValue;
-    const cu::MemsetNode translated = translate(*params);
-    return driver().cuGraphMemsetNodeSetParams(node_of(node), &translated);
-  });
+  return api([&] { return set_memset(InGraph{node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphHostNodeGetParams(hipGraphNode_t node, hipHostNodeParams* params) {
   return api([&] {
@@ -365,9 +499,7 @@ HIP_EXPORT hipError_t hipGraphHostNodeGetParams(hipGraphNode_t node, hipHostNode
   });
 }
 HIP_EXPORT hipError_t hipGraphHostNodeSetParams(hipGraphNode_t node, const hipHostNodeParams* params) {
-  return api([&] {
-    return driver().cuGraphHostNodeSetParams(node_of(node), reinterpret_cast<const cu::HostNode*>(params));
-  });
+  return api([&] { return set_host(InGraph{node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphChildGraphNodeGetGraph(hipGraphNode_t node, hipGraph_t* graph) {
   return api([&] { return driver().cuGraphChildGraphNodeGetGraph(node_of(node), out<cu::Graph*>(graph)); });
@@ -376,19 +508,148 @@ HIP_EXPORT hipError_t hipGraphEventRecordNodeGetEvent(hipGraphNode_t node, hipEv
   return api([&] { return driver().cuGraphEventRecordNodeGetEvent(node_of(node), out<cu::Event*>(event)); });
 }
 HIP_EXPORT hipError_t hipGraphEventRecordNodeSetEvent(hipGraphNode_t node, hipEvent_t event) {
-  return api([&] { return driver().cuGraphEventRecordNodeSetEvent(node_of(node), event_of(event)); });
+  return api([&] { return InGraph{node}.set_record(event); });
 }
 HIP_EXPORT hipError_t hipGraphEventWaitNodeGetEvent(hipGraphNode_t node, hipEvent_t* event) {
   return api([&] { return driver().cuGraphEventWaitNodeGetEvent(node_of(node), out<cu::Event*>(event)); });
 }
 HIP_EXPORT hipError_t hipGraphEventWaitNodeSetEvent(hipGraphNode_t node, hipEvent_t event) {
-  return api([&] { return driver().cuGraphEventWaitNodeSetEvent(node_of(node), event_of(event)); });
+  return api([&] { return InGraph{node}.set_wait(event); });
 }
 HIP_EXPORT hipError_t hipGraphMemAllocNodeGetParams(hipGraphNode_t node, void* params) {
   return api([&] { return driver().cuGraphMemAllocNodeGetParams(node_of(node), params); });
 }
 HIP_EXPORT hipError_t hipGraphMemFreeNodeGetParams(hipGraphNode_t node, void* place) {
   return api([&] { return driver().cuGraphMemFreeNodeGetParams(node_of(node), static_cast<cu::Address*>(place)); });
+}
+
+// --- Driver-style nodes ---
+HIP_EXPORT hipError_t hipDrvGraphAddMemcpyNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
+                                               std::size_t count, const HIP_MEMCPY3D* params, hipCtx_t where) {
+  return api([&] {
+    cu::Copy3D copy;
+    if (params == nullptr || where == nullptr) return hipErrorInvalidValue;
+    if (const hipError_t error = translate(*params, &copy); error != hipSuccess) return error;
+    auto* const in = reinterpret_cast<cu::Context*>(where);
+    return translate(Place{node, graph, after, count}.add(driver().cuGraphAddMemcpyNode, &copy, in));
+  });
+}
+HIP_EXPORT hipError_t hipDrvGraphMemcpyNodeGetParams(hipGraphNode_t node, HIP_MEMCPY3D* params) {
+  return api([&] {
+    cu::Copy3D found{};
+    const cu::Result result =
+        params == nullptr ? cu::kInvalidValue : driver().cuGraphMemcpyNodeGetParams(node_of(node), &found);
+    if (result == cu::kSuccess) translate(found, params);
+    return result;
+  });
+}
+HIP_EXPORT hipError_t hipDrvGraphMemcpyNodeSetParams(hipGraphNode_t node, const HIP_MEMCPY3D* params) {
+  return api([&] { return set_driver_copy(InGraph{node}, params); });
+}
+HIP_EXPORT hipError_t hipDrvGraphExecMemcpyNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
+                                                         const HIP_MEMCPY3D* params, hipCtx_t) {
+  return api([&] { return set_driver_copy(InExec{exec, node}, params); });
+}
+HIP_EXPORT hipError_t hipDrvGraphAddMemsetNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
+                                               std::size_t count, const void* params, hipCtx_t) {
+  return api([&] {
+    if (params == nullptr) return cu::kInvalidValue;
+    const cu::MemsetNode fill = driver_fill(params);
+    return Place{node, graph, after, count}.add(driver().cuGraphAddMemsetNode, &fill, context());
+  });
+}
+HIP_EXPORT hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, const void* params,
+                                                         hipCtx_t) {
+  return api([&] { return params == nullptr ? cu::kInvalidValue : InExec{exec, node}.set(driver_fill(params)); });
+}
+HIP_EXPORT hipError_t hipDrvGraphAddMemFreeNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
+                                                std::size_t count, hipDeviceptr_t pointer) {
+  return hipGraphAddMemFreeNode(node, graph, after, count, pointer);
+}
+
+// --- Memory operations and semaphores ---
+HIP_EXPORT hipError_t hipGraphAddBatchMemOpNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
+                                                std::size_t count, const abi::BatchMemOpNodeParams* params) {
+  return api([&] {
+    if (params == nullptr) return cu::kInvalidValue;
+    const cu::BatchNode translated = translate(*params);
+    return Place{node, graph, after, count}.add(driver().cuGraphAddBatchMemOpNode, &translated);
+  });
+}
+HIP_EXPORT hipError_t hipGraphBatchMemOpNodeGetParams(hipGraphNode_t node, abi::BatchMemOpNodeParams* params) {
+  return api([&] {
+    cu::BatchNode found{};
+    const cu::Result result =
+        params == nullptr ? cu::kInvalidValue : driver().cuGraphBatchMemOpNodeGetParams(node_of(node), &found);
+    if (result == cu::kSuccess) *params = translate(found);
+    return result;
+  });
+}
+HIP_EXPORT hipError_t hipGraphBatchMemOpNodeSetParams(hipGraphNode_t node, const abi::BatchMemOpNodeParams* params) {
+  return api([&] { return set_batch(InGraph{node}, params); });
+}
+HIP_EXPORT hipError_t hipGraphExecBatchMemOpNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
+                                                          const abi::BatchMemOpNodeParams* params) {
+  return api([&] { return set_batch(InExec{exec, node}, params); });
+}
+HIP_EXPORT hipError_t hipGraphAddExternalSemaphoresSignalNode(hipGraphNode_t* node, hipGraph_t graph,
+                                                              const hipGraphNode_t* after, std::size_t count,
+                                                              const abi::SemaphoreNodeParams* params) {
+  return api([&] {
+    return with_semaphores(params, [&](const cu::SemaphoreNode* to) {
+      return Place{node, graph, after, count}.add(driver().cuGraphAddExternalSemaphoresSignalNode, to);
+    });
+  });
+}
+HIP_EXPORT hipError_t hipGraphExternalSemaphoresSignalNodeGetParams(hipGraphNode_t node,
+                                                                    abi::SemaphoreNodeParams* params) {
+  return api([&] {
+    return with_semaphores(params, [&](cu::SemaphoreNode* to) {
+      return driver().cuGraphExternalSemaphoresSignalNodeGetParams(node_of(node), to);
+    });
+  });
+}
+HIP_EXPORT hipError_t hipGraphExternalSemaphoresSignalNodeSetParams(hipGraphNode_t node,
+                                                                    const abi::SemaphoreNodeParams* params) {
+  return api([&] { return with_semaphores(params, [&](auto* to) { return InGraph{node}.set_signals(to); }); });
+}
+HIP_EXPORT hipError_t hipGraphExecExternalSemaphoresSignalNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
+                                                                        const abi::SemaphoreNodeParams* params) {
+  return api([&] { return with_semaphores(params, [&](auto* to) { return InExec{exec, node}.set_signals(to); }); });
+}
+HIP_EXPORT hipError_t hipGraphAddExternalSemaphoresWaitNode(hipGraphNode_t* node, hipGraph_t graph,
+                                                            const hipGraphNode_t* after, std::size_t count,
+                                                            const abi::SemaphoreNodeParams* params) {
+  return api([&] {
+    return with_semaphores(params, [&](const cu::SemaphoreNode* to) {
+      return Place{node, graph, after, count}.add(driver().cuGraphAddExternalSemaphoresWaitNode, to);
+    });
+  });
+}
+HIP_EXPORT hipError_t hipGraphExternalSemaphoresWaitNodeGetParams(hipGraphNode_t node,
+                                                                  abi::SemaphoreNodeParams* params) {
+  return api([&] {
+    return with_semaphores(params, [&](cu::SemaphoreNode* to) {
+      return driver().cuGraphExternalSemaphoresWaitNodeGetParams(node_of(node), to);
+    });
+  });
+}
+HIP_EXPORT hipError_t hipGraphExternalSemaphoresWaitNodeSetParams(hipGraphNode_t node,
+                                                                  const abi::SemaphoreNodeParams* params) {
+  return api([&] { return with_semaphores(params, [&](auto* to) { return InGraph{node}.set_waits(to); }); });
+}
+HIP_EXPORT hipError_t hipGraphExecExternalSemaphoresWaitNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
+                                                                      const abi::SemaphoreNodeParams* params) {
+  return api([&] { return with_semaphores(params, [&](auto* to) { return InExec{exec, node}.set_waits(to); }); });
+}
+
+// --- Nodes of any kind ---
+HIP_EXPORT hipError_t hipGraphNodeSetParams(hipGraphNode_t node, const abi::NodeParams* params) {
+  return api([&] { return set_any(InGraph{node}, params); });
+}
+HIP_EXPORT hipError_t hipGraphExecNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
+                                                const abi::NodeParams* params) {
+  return api([&] { return set_any(InExec{exec, node}, params); });
 }
 
 // --- Executable graphs ---
@@ -403,9 +664,8 @@ HIP_EXPORT hipError_t hipGraphInstantiateWithParams(hipGraphExec_t* exec, hipGra
     auto* params = static_cast<abi::InstantiateParams*>(place);
     if (exec == nullptr || params == nullptr) return cu::kInvalidValue;
     cu::InstantiateParams translated{params->flags, stream_of(params->upload_stream), nullptr, 0};
-    const cu::Result result = beside_captures([&] {
-      return driver().cuGraphInstantiateWithParams(out<cu::Exec*>(exec), graph_of(graph), &translated);
-    });
+    const cu::Result result = beside_captures(
+        [&] { return driver().cuGraphInstantiateWithParams(out<cu::Exec*>(exec), graph_of(graph), &translated); });
     params->error_node = reinterpret_cast<hipGraphNode_t>(translated.error_node);
     params->result = translated.result;
     return result;
@@ -423,29 +683,18 @@ HIP_EXPORT hipError_t hipGraphExecUpdate(hipGraphExec_t exec, hipGraph_t graph, 
 }
 HIP_EXPORT hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                       const hipKernelNodeParams* params) {
-  return api([&] {
-    cu::KernelNode translated;
-    if (params == nullptr) return hipErrorInvalidValue;
-    if (const hipError_t error = translate(*params, &translated); error != hipSuccess) return error;
-    Extra extra(params->extra, translated.function);
-    translated.extra = extra.get();
-    return translate(driver().cuGraphExecKernelNodeSetParams_v2(exec_of(exec), node_of(node), &translated));
-  });
+  return api([&] { return set_kernel(InExec{exec, node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                       hipMemcpy3DParms* params) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = box(params, &copy);
-    return set_copy(exec, node, error, copy);
-  });
+  return api([&] { return set_box(InExec{exec, node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t exec, hipGraphNode_t node, void* dst,
                                                         const void* src, std::size_t bytes, hipMemcpyKind kind) {
   return api([&] {
     cu::Copy3D copy;
     const hipError_t error = linear_copy(dst, src, bytes, kind, &copy);
-    return set_copy(exec, node, error, copy);
+    return set_copy(InExec{exec, node}, error, copy);
   });
 }
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParamsToSymbol(hipGraphExec_t exec, hipGraphNode_t node,
@@ -454,7 +703,7 @@ HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParamsToSymbol(hipGraphExec_t exe
   return api([&] {
     cu::Copy3D copy;
     const hipError_t error = symbol_copy(symbol, bytes, offset, true, src, &copy);
-    return set_copy(exec, node, error, copy);
+    return set_copy(InExec{exec, node}, error, copy);
   });
 }
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParamsFromSymbol(hipGraphExec_t exec, hipGraphNode_t node, void* dst,
@@ -463,38 +712,25 @@ HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParamsFromSymbol(hipGraphExec_t e
   return api([&] {
     cu::Copy3D copy;
     const hipError_t error = symbol_copy(symbol, bytes, offset, false, dst, &copy);
-    return set_copy(exec, node, error, copy);
+    return set_copy(InExec{exec, node}, error, copy);
   });
 }
 HIP_EXPORT hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                       const hipMemsetParams* params) {
-  return api([&] {
-    if (params == nullptr) return cu::kInvalidValue;
-    const cu::MemsetNode translated = translate(*params);
-    return driver().cuGraphExecMemsetNodeSetParams(exec_of(exec), node_of(node), &translated, context());
-  });
+  return api([&] { return set_memset(InExec{exec, node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                     const hipHostNodeParams* params) {
-  return api([&] {
-    return driver().cuGraphExecHostNodeSetParams(exec_of(exec), node_of(node),
-                                                 reinterpret_cast<const cu::HostNode*>(params));
-  });
+  return api([&] { return set_host(InExec{exec, node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphExecChildGraphNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, hipGraph_t child) {
-  return api([&] {
-    return driver().cuGraphExecChildGraphNodeSetParams(exec_of(exec), node_of(node), graph_of(child));
-  });
+  return api([&] { return InExec{exec, node}.set_child(child); });
 }
 HIP_EXPORT hipError_t hipGraphExecEventRecordNodeSetEvent(hipGraphExec_t exec, hipGraphNode_t node, hipEvent_t event) {
-  return api([&] {
-    return driver().cuGraphExecEventRecordNodeSetEvent(exec_of(exec), node_of(node), event_of(event));
-  });
+  return api([&] { return InExec{exec, node}.set_record(event); });
 }
 HIP_EXPORT hipError_t hipGraphExecEventWaitNodeSetEvent(hipGraphExec_t exec, hipGraphNode_t node, hipEvent_t event) {
-  return api([&] {
-    return driver().cuGraphExecEventWaitNodeSetEvent(exec_of(exec), node_of(node), event_of(event));
-  });
+  return api([&] { return InExec{exec, node}.set_wait(event); });
 }
 HIP_EXPORT hipError_t hipGraphNodeSetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned enabled) {
   return api([&] { return driver().cuGraphNodeSetEnabled(exec_of(exec), node_of(node), enabled); });

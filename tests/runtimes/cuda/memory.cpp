@@ -142,14 +142,29 @@ HIP_EXPORT hipError_t hipMallocManaged(void** place, std::size_t bytes, unsigned
     return translate(driver().cuMemAllocManaged(out<cu::Address>(place), bytes, flags));
   });
 }
+HIP_EXPORT hipError_t hipMemAdvise(const void* pointer, std::size_t bytes, hipMemoryAdvise advice, int ordinal) {
+  return api([&] { return driver().cuMemAdvise(address(pointer), bytes, static_cast<int>(advice), ordinal); });
+}
+HIP_EXPORT hipError_t hipMemPrefetchAsync(const void* pointer, std::size_t bytes, int ordinal, hipStream_t stream) {
+  return api([&] { return driver().cuMemPrefetchAsync(address(pointer), bytes, ordinal, stream_of(stream)); });
+}
+HIP_EXPORT hipError_t hipMemRangeGetAttribute(void* place, std::size_t size, hipMemRangeAttribute wanted,
+                                              const void* pointer, std::size_t bytes) {
+  return api(
+      [&] { return driver().cuMemRangeGetAttribute(place, size, static_cast<int>(wanted), address(pointer), bytes); });
+}
+HIP_EXPORT hipError_t hipMemRangeGetAttributes(void** places, std::size_t* sizes, hipMemRangeAttribute* wanted,
+                                               std::size_t count, const void* pointer, std::size_t bytes) {
+  return api([&] {
+    return driver().cuMemRangeGetAttributes(places, sizes, out<int>(wanted), count, address(pointer), bytes);
+  });
+}
 HIP_EXPORT hipError_t hipMallocPitch(void** place, std::size_t* pitch, std::size_t width, std::size_t height) {
   return api([&] { return pitched(place, pitch, width, height); });
 }
 HIP_EXPORT hipError_t hipMemAllocPitch(hipDeviceptr_t* place, std::size_t* pitch, std::size_t width, std::size_t height,
                                        unsigned element_bytes) {
-  return api([&] {
-    return driver().cuMemAllocPitch_v2(out<cu::Address>(place), pitch, width, height, element_bytes);
-  });
+  return api([&] { return driver().cuMemAllocPitch_v2(out<cu::Address>(place), pitch, width, height, element_bytes); });
 }
 HIP_EXPORT hipError_t hipMalloc3D(hipPitchedPtr* place, hipExtent extent) {
   return api([&] {
@@ -236,8 +251,7 @@ HIP_EXPORT hipError_t hipMallocAsync(void** place, std::size_t bytes, hipStream_
   return api([&] {
     if (place == nullptr) return cu::kInvalidValue;
     *place = nullptr;
-    return bytes == 0 ? cu::kSuccess
-                      : driver().cuMemAllocAsync(out<cu::Address>(place), bytes, stream_of(stream));
+    return bytes == 0 ? cu::kSuccess : driver().cuMemAllocAsync(out<cu::Address>(place), bytes, stream_of(stream));
   });
 }
 HIP_EXPORT hipError_t hipMallocFromPoolAsync(void** place, std::size_t bytes, hipMemPool_t pool, hipStream_t stream) {
@@ -294,9 +308,8 @@ HIP_EXPORT hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessD
 }
 HIP_EXPORT hipError_t hipMemPoolExportToShareableHandle(void* handle, hipMemPool_t pool,
                                                         hipMemAllocationHandleType type, unsigned flags) {
-  return api([&] {
-    return driver().cuMemPoolExportToShareableHandle(handle, pool_of(pool), static_cast<int>(type), flags);
-  });
+  return api(
+      [&] { return driver().cuMemPoolExportToShareableHandle(handle, pool_of(pool), static_cast<int>(type), flags); });
 }
 HIP_EXPORT hipError_t hipMemPoolImportFromShareableHandle(hipMemPool_t* pool, void* handle,
                                                           hipMemAllocationHandleType type, unsigned flags) {
@@ -345,9 +358,8 @@ unsigned long long handle_of(hipMemGenericAllocationHandle_t handle) {
 
 HIP_EXPORT hipError_t hipMemAddressReserve(void** place, std::size_t bytes, std::size_t align, void* wanted,
                                            unsigned long long flags) {
-  return api([&] {
-    return driver().cuMemAddressReserve(out<cu::Address>(place), bytes, align, address(wanted), flags);
-  });
+  return api(
+      [&] { return driver().cuMemAddressReserve(out<cu::Address>(place), bytes, align, address(wanted), flags); });
 }
 HIP_EXPORT hipError_t hipMemAddressFree(void* pointer, std::size_t bytes) {
   return api([&] { return driver().cuMemAddressFree(address(pointer), bytes); });
@@ -405,13 +417,16 @@ HIP_EXPORT hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle
 }
 HIP_EXPORT hipError_t hipMemExportToShareableHandle(void* place, hipMemGenericAllocationHandle_t handle,
                                                     hipMemAllocationHandleType type, unsigned long long flags) {
-  return api([&] {
-    return driver().cuMemExportToShareableHandle(place, handle_of(handle), static_cast<int>(type), flags);
-  });
+  return api(
+      [&] { return driver().cuMemExportToShareableHandle(place, handle_of(handle), static_cast<int>(type), flags); });
 }
 HIP_EXPORT hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t* handle, void* place,
                                                       hipMemAllocationHandleType type) {
   return api([&] {
     return driver().cuMemImportFromShareableHandle(out<unsigned long long>(handle), place, static_cast<int>(type));
   });
+}
+HIP_EXPORT hipError_t hipMemGetHandleForAddressRange(void* handle, hipDeviceptr_t pointer, std::size_t bytes, int type,
+                                                     unsigned long long flags) {
+  return api([&] { return driver().cuMemGetHandleForAddressRange(handle, address(pointer), bytes, type, flags); });
 }

@@ -17,9 +17,7 @@ namespace {
 
 constexpr std::uint32_t kNvidiaFatbin = 0xBA55ED50;
 
-hipError_t load(const void* image, cu::Module** module) {
-  return translate(driver().cuModuleLoadData(module, image));
-}
+hipError_t load(const void* image, cu::Module** module) { return translate(driver().cuModuleLoadData(module, image)); }
 
 struct Launch {
   dim3 grid, block;
@@ -38,6 +36,14 @@ hipError_t launch_stub(const void* stub, const Launch& shape, cu::Stream* stream
   cu::Function* function = nullptr;
   if (const hipError_t error = function_of(stub, &function); error != hipSuccess) return error;
   return launch(function, shape, stream, params, nullptr);
+}
+
+hipError_t launch_cooperative(const void* stub, dim3 grid, dim3 block, void** params, unsigned shared_bytes,
+                              cu::Stream* stream) {
+  cu::Function* function = nullptr;
+  if (const hipError_t error = function_of(stub, &function); error != hipSuccess) return error;
+  return translate(driver().cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                                      shared_bytes, stream, params));
 }
 
 /// hipExt launches: the number of threads, not of blocks; events around the kernel.
@@ -147,20 +153,18 @@ HIP_EXPORT hipError_t hipModuleGetFunctionCount(unsigned* count, hipModule_t mod
   return api([&] { return driver().cuModuleGetFunctionCount(count, module_of(module)); });
 }
 HIP_EXPORT hipError_t hipModuleEnumerateFunctions(hipFunction_t* functions, unsigned count, hipModule_t module) {
-  return api([&] {
-    return driver().cuModuleEnumerateFunctions(out<cu::Function*>(functions), count, module_of(module));
-  });
+  return api(
+      [&] { return driver().cuModuleEnumerateFunctions(out<cu::Function*>(functions), count, module_of(module)); });
 }
 HIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t* place, std::size_t* bytes, hipModule_t module,
                                          const char* name) {
-  return api(
-      [&] { return driver().cuModuleGetGlobal_v2(out<cu::Address>(place), bytes, module_of(module), name); });
+  return api([&] { return driver().cuModuleGetGlobal_v2(out<cu::Address>(place), bytes, module_of(module), name); });
 }
 
 // --- Launches ---
 HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                            unsigned block_x, unsigned block_y, unsigned block_z,
-                                            unsigned shared_bytes, hipStream_t stream, void** params, void** extra) {
+                                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                            hipStream_t stream, void** params, void** extra) {
   return api([&] {
     return launch(reinterpret_cast<cu::Function*>(function),
                   {dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z), shared_bytes}, stream_of(stream),
@@ -190,12 +194,11 @@ HIP_EXPORT hipError_t hipLaunchKernel_spt(const void* stub, dim3 grid, dim3 bloc
 }
 HIP_EXPORT hipError_t hipLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** params,
                                                  unsigned shared_bytes, hipStream_t stream) {
-  return api([&] {
-    return with_function(stub, [&](cu::Function* function) {
-      return driver().cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                                shared_bytes, stream_of(stream), params);
-    });
-  });
+  return api([&] { return launch_cooperative(stub, grid, block, params, shared_bytes, stream_of(stream)); });
+}
+HIP_EXPORT hipError_t hipLaunchCooperativeKernel_spt(const void* stub, dim3 grid, dim3 block, void** params,
+                                                     unsigned shared_bytes, hipStream_t stream) {
+  return api([&] { return launch_cooperative(stub, grid, block, params, shared_bytes, stream_of_thread(stream)); });
 }
 HIP_EXPORT hipError_t hipExtLaunchKernel(const void* stub, dim3 grid, dim3 block, void** params,
                                          std::size_t shared_bytes, hipStream_t stream, hipEvent_t before,
@@ -255,8 +258,14 @@ HIP_EXPORT hipError_t hipFuncSetAttribute(const void* stub, hipFuncAttribute wan
 }
 HIP_EXPORT hipError_t hipFuncSetCacheConfig(const void* stub, hipFuncCache_t value) {
   return api([&] {
+    return with_function(
+        stub, [&](cu::Function* function) { return driver().cuFuncSetCacheConfig(function, static_cast<int>(value)); });
+  });
+}
+HIP_EXPORT hipError_t hipFuncSetSharedMemConfig(const void* stub, hipSharedMemConfig value) {
+  return api([&] {
     return with_function(stub, [&](cu::Function* function) {
-      return driver().cuFuncSetCacheConfig(function, static_cast<int>(value));
+      return driver().cuFuncSetSharedMemConfig(function, static_cast<int>(value));
     });
   });
 }
@@ -276,8 +285,8 @@ HIP_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int* grid
                                                                        std::size_t shared_bytes, int limit,
                                                                        unsigned flags) {
   return api([&] {
-    return driver().cuOccupancyMaxPotentialBlockSizeWithFlags(
-        grid, block, reinterpret_cast<cu::Function*>(function), nullptr, shared_bytes, limit, flags);
+    return driver().cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, reinterpret_cast<cu::Function*>(function),
+                                                              nullptr, shared_bytes, limit, flags);
   });
 }
 HIP_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSize(int* grid, int* block, hipFunction_t function,
@@ -315,7 +324,8 @@ HIP_EXPORT hipError_t hipOccupancyAvailableDynamicSMemPerBlock(std::size_t* byte
 }
 HIP_EXPORT const char* hipKernelNameRef(hipFunction_t function) {
   const char* name = nullptr;
-  return enter() == hipSuccess && driver().cuFuncGetName(&name, reinterpret_cast<cu::Function*>(function)) == cu::kSuccess
+  return enter() == hipSuccess &&
+                 driver().cuFuncGetName(&name, reinterpret_cast<cu::Function*>(function)) == cu::kSuccess
              ? name
              : nullptr;
 }

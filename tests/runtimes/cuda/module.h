@@ -7,7 +7,8 @@
 
 namespace cudahip {
 
-/// The id of our entry in an offload bundle. Its code is a cubin or PTX, which the driver compiles for any newer device.
+/// The id of our entry in an offload bundle. Its code is a cubin or PTX, which the driver compiles for any newer
+/// device.
 inline constexpr const char* kBundleEntry = "hipv4-nvptx64-nvidia-cuda--sm_90";
 
 /// Loads for the current device: an offload bundle, plain or compressed; a code object of hipRTC (rtc_object.h); a

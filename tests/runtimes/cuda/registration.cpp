@@ -182,8 +182,7 @@ HIP_EXPORT void __hipRegisterFunction(void** modules, const void* host_function,
   Tables& all = tables();
   const std::unique_lock lock(all.lock);
   const auto binary = all.binaries.find(modules);
-  if (binary != all.binaries.end())
-    all.stubs.try_emplace(host_function, Stub{binary->second.get(), device_name, {}});
+  if (binary != all.binaries.end()) all.stubs.try_emplace(host_function, Stub{binary->second.get(), device_name, {}});
 }
 
 HIP_EXPORT void __hipRegisterVar(void** modules, void* variable, char* host_name, char*, int, std::size_t, int, int) {

@@ -1,5 +1,5 @@
-// rtc.cpp: hipRTC's compiler (common/rtc.h) over NVRTC, which is opened at the first compilation. CUDA's language has HIP's
-// words; a few macros are added, and HIP's headers are empty.
+// rtc.cpp: hipRTC's compiler (common/rtc.h) over NVRTC, which is opened at the first compilation. CUDA's language has
+// HIP's words; a few macros are added, and HIP's headers are empty.
 #include "common/rtc.h"
 
 #include <dlfcn.h>
@@ -15,15 +15,15 @@ namespace {
 
 struct NvrtcProgram;
 
-#define CUDAHIP_NVRTC(RTC)                                                                                    \
+#define CUDAHIP_NVRTC(RTC)                                                                                         \
   RTC(nvrtcCreateProgram, (NvrtcProgram**, const char*, const char*, int, const char* const*, const char* const*)) \
-  RTC(nvrtcDestroyProgram, (NvrtcProgram**))                                                                  \
-  RTC(nvrtcAddNameExpression, (NvrtcProgram*, const char*))                                                   \
-  RTC(nvrtcCompileProgram, (NvrtcProgram*, int, const char* const*))                                          \
-  RTC(nvrtcGetProgramLogSize, (NvrtcProgram*, std::size_t*))                                                  \
-  RTC(nvrtcGetProgramLog, (NvrtcProgram*, char*))                                                             \
-  RTC(nvrtcGetPTXSize, (NvrtcProgram*, std::size_t*))                                                         \
-  RTC(nvrtcGetPTX, (NvrtcProgram*, char*))                                                                    \
+  RTC(nvrtcDestroyProgram, (NvrtcProgram**))                                                                       \
+  RTC(nvrtcAddNameExpression, (NvrtcProgram*, const char*))                                                        \
+  RTC(nvrtcCompileProgram, (NvrtcProgram*, int, const char* const*))                                               \
+  RTC(nvrtcGetProgramLogSize, (NvrtcProgram*, std::size_t*))                                                       \
+  RTC(nvrtcGetProgramLog, (NvrtcProgram*, char*))                                                                  \
+  RTC(nvrtcGetPTXSize, (NvrtcProgram*, std::size_t*))                                                              \
+  RTC(nvrtcGetPTX, (NvrtcProgram*, char*))                                                                         \
   RTC(nvrtcGetLoweredName, (NvrtcProgram*, const char*, const char**))
 
 struct Nvrtc {
@@ -35,14 +35,14 @@ struct Nvrtc {
   Nvrtc() {
     const char* chosen = std::getenv("CUDAHIP_NVRTC");
     void* library = nullptr;
-    for (const char* name : {chosen, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
-                             "/usr/local/cuda/lib64/libnvrtc.so"}) {
+    for (const char* name :
+         {chosen, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "/usr/local/cuda/lib64/libnvrtc.so"}) {
       if (library == nullptr && name != nullptr && *name != '\0') library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     }
     if (library == nullptr) return;
     complete = true;
-#define CUDAHIP_FIND(name, parameters)                                      \
-  name = reinterpret_cast<decltype(name)>(dlsym(library, #name));           \
+#define CUDAHIP_FIND(name, parameters)                            \
+  name = reinterpret_cast<decltype(name)>(dlsym(library, #name)); \
   complete = complete && name != nullptr;
     CUDAHIP_NVRTC(CUDAHIP_FIND)
 #undef CUDAHIP_FIND

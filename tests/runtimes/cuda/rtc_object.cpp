@@ -25,7 +25,8 @@ class Words {
 
   /// Empty at the end.
   std::string_view next() {
-    while (at_ < text_.size() && (std::isspace(static_cast<unsigned char>(text_[at_])) != 0 || text_.substr(at_, 2) == "//"))
+    while (at_ < text_.size() &&
+           (std::isspace(static_cast<unsigned char>(text_[at_])) != 0 || text_.substr(at_, 2) == "//"))
       at_ = text_.substr(at_, 2) == "//" ? std::min(text_.find('\n', at_), text_.size()) : at_ + 1;
     const std::size_t begin = at_;
     while (at_ < text_.size() && is_word(text_[at_])) ++at_;
@@ -102,8 +103,10 @@ void read_body(Words& words, const std::vector<Parameter>& parameters, ObjectEnt
       Parameter variable;
       std::size_t elements = 1;
       for (std::string_view part = words.next(); part != ";" && !part.empty(); part = words.next()) {
-        if (part == "[") elements *= number(words.next());
-        else if (variable.bytes == 0) variable.bytes = type_bytes(part);
+        if (part == "[")
+          elements *= number(words.next());
+        else if (variable.bytes == 0)
+          variable.bytes = type_bytes(part);
       }
       kernel->static_shared_bytes += static_cast<unsigned>(variable.bytes * elements);
     } else if (word.starts_with("ld.param.") && word.ends_with("64")) {

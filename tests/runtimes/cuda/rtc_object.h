@@ -1,8 +1,8 @@
 // rtc_object.h: the code object that hipRTC returns here: an ELF file with AMD's metadata note, which says how the
 // kernels' arguments lie, and a section with the PTX.
 //
-// PTX says size and alignment of each parameter, not which are pointers: a parameter counts as one when the kernel turns
-// it into an address of global memory.
+// PTX says size and alignment of each parameter, not which are pointers: a parameter counts as one when the kernel
+// turns it into an address of global memory.
 #pragma once
 
 #include <cstddef>

@@ -28,8 +28,7 @@ hipError_t wait_value(Value mask, Call&& call) {
 }
 
 hipError_t update_dependencies(hipStream_t stream, hipGraphNode_t* nodes, std::size_t count, unsigned flags) {
-  return translate(
-      driver().cuStreamUpdateCaptureDependencies(stream_of(stream), out<cu::Node*>(nodes), count, flags));
+  return translate(driver().cuStreamUpdateCaptureDependencies(stream_of(stream), out<cu::Node*>(nodes), count, flags));
 }
 
 cu::Result capture_info(cu::Stream* stream, hipStreamCaptureStatus* status, unsigned long long* id, hipGraph_t* graph,
@@ -184,15 +183,15 @@ HIP_EXPORT hipError_t hipStreamAddCallback_spt(hipStream_t stream, hipStreamCall
 HIP_EXPORT hipError_t hipStreamWaitValue32(hipStream_t stream, void* place, std::uint32_t value, unsigned flags,
                                            std::uint32_t mask) {
   return api([&] {
-    return wait_value(
-        mask, [&] { return driver().cuStreamWaitValue32_v2(stream_of(stream), address(place), value, flags); });
+    return wait_value(mask,
+                      [&] { return driver().cuStreamWaitValue32_v2(stream_of(stream), address(place), value, flags); });
   });
 }
 HIP_EXPORT hipError_t hipStreamWaitValue64(hipStream_t stream, void* place, std::uint64_t value, unsigned flags,
                                            std::uint64_t mask) {
   return api([&] {
-    return wait_value(
-        mask, [&] { return driver().cuStreamWaitValue64_v2(stream_of(stream), address(place), value, flags); });
+    return wait_value(mask,
+                      [&] { return driver().cuStreamWaitValue64_v2(stream_of(stream), address(place), value, flags); });
   });
 }
 HIP_EXPORT hipError_t hipStreamWriteValue32(hipStream_t stream, void* place, std::uint32_t value, unsigned) {
@@ -200,6 +199,57 @@ HIP_EXPORT hipError_t hipStreamWriteValue32(hipStream_t stream, void* place, std
 }
 HIP_EXPORT hipError_t hipStreamWriteValue64(hipStream_t stream, void* place, std::uint64_t value, unsigned) {
   return api([&] { return driver().cuStreamWriteValue64_v2(stream_of(stream), address(place), value, 0); });
+}
+/// The operations are the driver's: of one kind, layout and numbering.
+HIP_EXPORT hipError_t hipStreamBatchMemOp(hipStream_t stream, unsigned count, void* operations, unsigned flags) {
+  return api([&] { return driver().cuStreamBatchMemOp_v2(stream_of(stream), count, operations, flags); });
+}
+
+// --- Semaphores and memory of others ---
+namespace {
+
+template <typename Call>
+hipError_t external(Call&& call) {
+  const hipError_t error = same_external_layout();
+  return error == hipSuccess ? translate(call()) : error;
+}
+
+}  // namespace
+
+HIP_EXPORT hipError_t hipImportExternalSemaphore(hipExternalSemaphore_t* semaphore,
+                                                 const hipExternalSemaphoreHandleDesc* handle) {
+  return api([&] { return external([&] { return driver().cuImportExternalSemaphore(semaphore, handle); }); });
+}
+HIP_EXPORT hipError_t hipSignalExternalSemaphoresAsync(const hipExternalSemaphore_t* semaphores,
+                                                       const hipExternalSemaphoreSignalParams* params, unsigned count,
+                                                       hipStream_t stream) {
+  return api([&] {
+    return external(
+        [&] { return driver().cuSignalExternalSemaphoresAsync(semaphores, params, count, stream_of(stream)); });
+  });
+}
+HIP_EXPORT hipError_t hipWaitExternalSemaphoresAsync(const hipExternalSemaphore_t* semaphores,
+                                                     const hipExternalSemaphoreWaitParams* params, unsigned count,
+                                                     hipStream_t stream) {
+  return api([&] {
+    return external(
+        [&] { return driver().cuWaitExternalSemaphoresAsync(semaphores, params, count, stream_of(stream)); });
+  });
+}
+HIP_EXPORT hipError_t hipDestroyExternalSemaphore(hipExternalSemaphore_t semaphore) {
+  return api([&] { return driver().cuDestroyExternalSemaphore(semaphore); });
+}
+HIP_EXPORT hipError_t hipImportExternalMemory(hipExternalMemory_t* memory, const hipExternalMemoryHandleDesc* handle) {
+  return api([&] { return external([&] { return driver().cuImportExternalMemory(memory, handle); }); });
+}
+HIP_EXPORT hipError_t hipExternalMemoryGetMappedBuffer(void** place, hipExternalMemory_t memory,
+                                                       const hipExternalMemoryBufferDesc* buffer) {
+  return api([&] {
+    return external([&] { return driver().cuExternalMemoryGetMappedBuffer(out<cu::Address>(place), memory, buffer); });
+  });
+}
+HIP_EXPORT hipError_t hipDestroyExternalMemory(hipExternalMemory_t memory) {
+  return api([&] { return driver().cuDestroyExternalMemory(memory); });
 }
 HIP_EXPORT hipError_t hipStreamAttachMemAsync(hipStream_t stream, void* pointer, std::size_t bytes, unsigned flags) {
   return api([&] { return driver().cuStreamAttachMemAsync(stream_of(stream), address(pointer), bytes, flags); });

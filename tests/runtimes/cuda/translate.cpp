@@ -1,6 +1,9 @@
 #include "translate.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace cudahip {
 namespace {
@@ -11,18 +14,88 @@ constexpr int kNewLayoutSince = 50600000;
 static_assert(sizeof(cu::AllocationProperties) == 32);
 constexpr std::size_t kNewLayoutBytes = 32;
 
+/// HIP took over the driver's numbers; what it does not have is unknown.
+constexpr cu::Result kSharedErrors[] = {0,   1,   2,   3,   4,   100, 101, 200, 201, 205, 206, 207, 208, 209,
+                                        210, 211, 212, 213, 214, 215, 216, 217, 218, 219, 300, 301, 302, 303,
+                                        304, 400, 401, 500, 600, 700, 701, 702, 704, 705, 708, 709, 710, 712,
+                                        713, 719, 720, 801, 900, 901, 902, 903, 904, 905, 906, 907, 908, 910};
+
+/// hipDeviceAttribute_t and its CUdevice_attribute.
+constexpr std::pair<int, int> kDeviceAttributes[] = {
+    {hipDeviceAttributeEccEnabled, 32},
+    {hipDeviceAttributeAsyncEngineCount, 40},
+    {hipDeviceAttributeCanMapHostMemory, 19},
+    {hipDeviceAttributeCanUseHostPointerForRegisteredMem, 91},
+    {hipDeviceAttributeClockRate, 13},
+    {hipDeviceAttributeComputeMode, 20},
+    {hipDeviceAttributeComputePreemptionSupported, 90},
+    {hipDeviceAttributeConcurrentKernels, 31},
+    {hipDeviceAttributeConcurrentManagedAccess, 89},
+    {hipDeviceAttributeCooperativeLaunch, 95},
+    {hipDeviceAttributeDirectManagedMemAccessFromHost, 101},
+    {hipDeviceAttributeGlobalL1CacheSupported, 79},
+    {hipDeviceAttributeHostNativeAtomicSupported, 86},
+    {hipDeviceAttributeIntegrated, 18},
+    {hipDeviceAttributeIsMultiGpuBoard, 84},
+    {hipDeviceAttributeKernelExecTimeout, 17},
+    {hipDeviceAttributeL2CacheSize, 38},
+    {hipDeviceAttributeLocalL1CacheSupported, 80},
+    {hipDeviceAttributeComputeCapabilityMajor, 75},
+    {hipDeviceAttributeManagedMemory, 83},
+    {hipDeviceAttributeMaxBlocksPerMultiProcessor, 106},
+    {hipDeviceAttributeMaxBlockDimX, 2},
+    {hipDeviceAttributeMaxBlockDimY, 3},
+    {hipDeviceAttributeMaxBlockDimZ, 4},
+    {hipDeviceAttributeMaxGridDimX, 5},
+    {hipDeviceAttributeMaxGridDimY, 6},
+    {hipDeviceAttributeMaxGridDimZ, 7},
+    {hipDeviceAttributeMaxThreadsPerBlock, 1},
+    {hipDeviceAttributeMaxThreadsPerMultiProcessor, 39},
+    {hipDeviceAttributeMaxPitch, 11},
+    {hipDeviceAttributeMemoryBusWidth, 37},
+    {hipDeviceAttributeMemoryClockRate, 36},
+    {hipDeviceAttributeComputeCapabilityMinor, 76},
+    {hipDeviceAttributeMultiprocessorCount, 16},
+    {hipDeviceAttributePhysicalMultiProcessorCount, 16},
+    {hipDeviceAttributePageableMemoryAccess, 88},
+    {hipDeviceAttributePageableMemoryAccessUsesHostPageTables, 100},
+    {hipDeviceAttributePciBusId, 33},
+    {hipDeviceAttributePciDeviceId, 34},
+    {hipDeviceAttributePciDomainID, 50},
+    {hipDeviceAttributeMaxRegistersPerBlock, 12},
+    {hipDeviceAttributeMaxRegistersPerMultiprocessor, 82},
+    {hipDeviceAttributeMaxSharedMemoryPerBlock, 8},
+    {hipDeviceAttributeSharedMemPerBlockOptin, 97},
+    {hipDeviceAttributeSharedMemPerMultiprocessor, 81},
+    {hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, 81},
+    {hipDeviceAttributeStreamPrioritiesSupported, 78},
+    {hipDeviceAttributeSurfaceAlignment, 30},
+    {hipDeviceAttributeTextureAlignment, 14},
+    {hipDeviceAttributeTexturePitchAlignment, 51},
+    {hipDeviceAttributeTotalConstantMemory, 9},
+    {hipDeviceAttributeUnifiedAddressing, 41},
+    {hipDeviceAttributeWarpSize, 10},
+    {hipDeviceAttributeMemoryPoolsSupported, 115},
+};
+
 /// CUmemorytype of one side of a copy.
 int side(hipMemcpyKind kind, bool source) {
   switch (kind) {
-    case hipMemcpyHostToHost: return cu::kHostMemory;
-    case hipMemcpyHostToDevice: return source ? cu::kHostMemory : cu::kDeviceMemory;
-    case hipMemcpyDeviceToHost: return source ? cu::kDeviceMemory : cu::kHostMemory;
-    case hipMemcpyDeviceToDevice: return cu::kDeviceMemory;
-    default: return cu::kUnifiedMemory;
+    case hipMemcpyHostToHost:
+      return cu::kHostMemory;
+    case hipMemcpyHostToDevice:
+      return source ? cu::kHostMemory : cu::kDeviceMemory;
+    case hipMemcpyDeviceToHost:
+      return source ? cu::kDeviceMemory : cu::kHostMemory;
+    case hipMemcpyDeviceToDevice:
+      return cu::kDeviceMemory;
+    default:
+      return cu::kUnifiedMemory;
   }
 }
 
-/// Programs call managed and pinned memory what they like: only unregistered memory is told to the driver as the host's.
+/// Programs call managed and pinned memory what they like: only unregistered memory is told to the driver as the
+/// host's.
 int memory_of(const void* pointer, hipMemcpyKind kind, bool source) {
   const int said = side(kind, source);
   if (said == cu::kUnifiedMemory) return said;
@@ -35,23 +108,42 @@ bool valid(hipMemcpyKind kind) { return kind >= hipMemcpyHostToHost && kind <= h
 
 void set_side(const void* pointer, int type, int* to_type, const void** host, cu::Address* device) {
   *to_type = type;
-  if (type == cu::kHostMemory) *host = pointer;
-  else *device = address(pointer);
+  if (type == cu::kHostMemory)
+    *host = pointer;
+  else
+    *device = address(pointer);
+}
+
+/// CUmemorytype for hipMemoryType; arrays are refused before.
+int driver_memory(unsigned type) {
+  if (hipfront::is_host_type(type, version())) return cu::kHostMemory;
+  return type == (version() < 60000000 ? 1U : 2U) ? cu::kDeviceMemory : cu::kUnifiedMemory;
+}
+hipMemoryType hip_memory(int type) {
+  constexpr int kUnifiedBefore6 = 3, kUnified = 11;
+  if (type == cu::kUnifiedMemory) return static_cast<hipMemoryType>(version() < 60000000 ? kUnifiedBefore6 : kUnified);
+  return static_cast<hipMemoryType>(memory_type(type, false));
+}
+
+/// Both sides of a driver-style copy: unified memory is named as a device's.
+template <typename From, typename To>
+hipError_t driver_sides(const From& from, To* to) {
+  if (hipfront::is_array_type(from.srcMemoryType, version()) || hipfront::is_array_type(from.dstMemoryType, version()))
+    return hipErrorNotSupported;
+  to->src_type = driver_memory(from.srcMemoryType), to->dst_type = driver_memory(from.dstMemoryType);
+  to->src_host = from.srcHost, to->src_device = address(from.srcDevice);
+  to->dst_host = from.dstHost, to->dst_device = address(from.dstDevice);
+  to->src_x = from.srcXInBytes, to->src_y = from.srcY, to->src_pitch = from.srcPitch;
+  to->dst_x = from.dstXInBytes, to->dst_y = from.dstY, to->dst_pitch = from.dstPitch;
+  to->width = from.WidthInBytes, to->height = from.Height;
+  return hipSuccess;
 }
 
 }  // namespace
 
 hipError_t translate(cu::Result result) {
-  // HIP took over the driver's numbers; what it does not have is unknown.
-  switch (result) {
-    case 0: case 1: case 2: case 3: case 4: case 100: case 101: case 200: case 201: case 205: case 206: case 207:
-    case 208: case 209: case 210: case 211: case 212: case 213: case 214: case 215: case 216: case 217: case 218:
-    case 219: case 300: case 301: case 302: case 303: case 304: case 400: case 401: case 500: case 600: case 700:
-    case 701: case 702: case 704: case 705: case 708: case 709: case 710: case 712: case 713: case 719: case 720:
-    case 801: case 900: case 901: case 902: case 903: case 904: case 905: case 906: case 907: case 908: case 910:
-      return static_cast<hipError_t>(result);
-    default: return hipErrorUnknown;
-  }
+  const bool shared = std::find(std::begin(kSharedErrors), std::end(kSharedErrors), result) != std::end(kSharedErrors);
+  return shared ? static_cast<hipError_t>(result) : hipErrorUnknown;
 }
 
 unsigned event_flags(unsigned flags) { return flags & 7u; }
@@ -73,65 +165,10 @@ int memory_type(int driver_type, bool managed) {
 }
 
 int device_attribute(int wanted) {
-  switch (wanted) {
-    case hipDeviceAttributeEccEnabled: return 32;
-    case hipDeviceAttributeAsyncEngineCount: return 40;
-    case hipDeviceAttributeCanMapHostMemory: return 19;
-    case hipDeviceAttributeCanUseHostPointerForRegisteredMem: return 91;
-    case hipDeviceAttributeClockRate: return 13;
-    case hipDeviceAttributeComputeMode: return 20;
-    case hipDeviceAttributeComputePreemptionSupported: return 90;
-    case hipDeviceAttributeConcurrentKernels: return 31;
-    case hipDeviceAttributeConcurrentManagedAccess: return 89;
-    case hipDeviceAttributeCooperativeLaunch: return 95;
-    case hipDeviceAttributeDirectManagedMemAccessFromHost: return 101;
-    case hipDeviceAttributeGlobalL1CacheSupported: return 79;
-    case hipDeviceAttributeHostNativeAtomicSupported: return 86;
-    case hipDeviceAttributeIntegrated: return 18;
-    case hipDeviceAttributeIsMultiGpuBoard: return 84;
-    case hipDeviceAttributeKernelExecTimeout: return 17;
-    case hipDeviceAttributeL2CacheSize: return 38;
-    case hipDeviceAttributeLocalL1CacheSupported: return 80;
-    case hipDeviceAttributeComputeCapabilityMajor: return 75;
-    case hipDeviceAttributeManagedMemory: return 83;
-    case hipDeviceAttributeMaxBlocksPerMultiProcessor: return 106;
-    case hipDeviceAttributeMaxBlockDimX: return 2;
-    case hipDeviceAttributeMaxBlockDimY: return 3;
-    case hipDeviceAttributeMaxBlockDimZ: return 4;
-    case hipDeviceAttributeMaxGridDimX: return 5;
-    case hipDeviceAttributeMaxGridDimY: return 6;
-    case hipDeviceAttributeMaxGridDimZ: return 7;
-    case hipDeviceAttributeMaxThreadsPerBlock: return 1;
-    case hipDeviceAttributeMaxThreadsPerMultiProcessor: return 39;
-    case hipDeviceAttributeMaxPitch: return 11;
-    case hipDeviceAttributeMemoryBusWidth: return 37;
-    case hipDeviceAttributeMemoryClockRate: return 36;
-    case hipDeviceAttributeComputeCapabilityMinor: return 76;
-    case hipDeviceAttributeMultiprocessorCount:
-    case hipDeviceAttributePhysicalMultiProcessorCount: return 16;
-    case hipDeviceAttributePageableMemoryAccess: return 88;
-    case hipDeviceAttributePageableMemoryAccessUsesHostPageTables: return 100;
-    case hipDeviceAttributePciBusId: return 33;
-    case hipDeviceAttributePciDeviceId: return 34;
-    case hipDeviceAttributePciDomainID: return 50;
-    case hipDeviceAttributeMaxRegistersPerBlock: return 12;
-    case hipDeviceAttributeMaxRegistersPerMultiprocessor: return 82;
-    case hipDeviceAttributeMaxSharedMemoryPerBlock: return 8;
-    case hipDeviceAttributeSharedMemPerBlockOptin: return 97;
-    case hipDeviceAttributeSharedMemPerMultiprocessor:
-    case hipDeviceAttributeMaxSharedMemoryPerMultiprocessor: return 81;
-    case hipDeviceAttributeStreamPrioritiesSupported: return 78;
-    case hipDeviceAttributeSurfaceAlignment: return 30;
-    case hipDeviceAttributeTextureAlignment: return 14;
-    case hipDeviceAttributeTexturePitchAlignment: return 51;
-    case hipDeviceAttributeTotalConstantMemory: return 9;
-    case hipDeviceAttributeUnifiedAddressing: return 41;
-    case hipDeviceAttributeWarpSize: return 10;
-    case hipDeviceAttributeMemoryPoolsSupported: return 115;
-    case hipDeviceAttributeMemoryPoolsSupported + 1:  // VirtualMemoryManagementSupported, from HIP 5.3 on
-      return version() >= 50300000 ? 102 : -1;
-    default: return -1;
-  }
+  for (const auto& [attribute, twin] : kDeviceAttributes)
+    if (attribute == wanted) return twin;
+  constexpr int kVirtualMemoryManagementSupported = hipDeviceAttributeMemoryPoolsSupported + 1;  // from HIP 5.3 on
+  return wanted == kVirtualMemoryManagementSupported && version() >= 50300000 ? 102 : -1;
 }
 
 hipError_t linear_copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind, cu::Copy3D* to) {
@@ -187,6 +224,50 @@ hipError_t rows(void* dst, std::size_t dst_pitch, const void* src, std::size_t s
   to->src_pitch = src_pitch, to->dst_pitch = dst_pitch, to->width = width, to->height = height;
   return hipSuccess;
 }
+
+hipError_t translate(const HIP_MEMCPY3D& params, cu::Copy3D* to) {
+  const hipfront::WideMemcpy3D from = hipfront::read_driver_copy(&params, version());
+  *to = {};
+  to->src_z = from.srcZ, to->src_level = from.srcLOD, to->src_height = from.srcHeight;
+  to->dst_z = from.dstZ, to->dst_level = from.dstLOD, to->dst_height = from.dstHeight;
+  to->depth = from.Depth;
+  return driver_sides(from, to);
+}
+
+void translate(const cu::Copy3D& from, HIP_MEMCPY3D* params) {
+  hipfront::WideMemcpy3D to{};
+  to.srcXInBytes = from.src_x, to.srcY = from.src_y, to.srcZ = from.src_z, to.srcLOD = from.src_level;
+  to.dstXInBytes = from.dst_x, to.dstY = from.dst_y, to.dstZ = from.dst_z, to.dstLOD = from.dst_level;
+  to.srcMemoryType = hip_memory(from.src_type), to.dstMemoryType = hip_memory(from.dst_type);
+  to.srcHost = from.src_host, to.srcDevice = reinterpret_cast<void*>(from.src_device);
+  to.dstHost = from.dst_host, to.dstDevice = reinterpret_cast<void*>(from.dst_device);
+  to.srcPitch = from.src_pitch, to.srcHeight = from.src_height;
+  to.dstPitch = from.dst_pitch, to.dstHeight = from.dst_height;
+  to.WidthInBytes = from.width, to.Height = from.height, to.Depth = from.depth;
+  hipfront::write_driver_copy(to, version(), params);
+}
+
+hipError_t translate(const hip_Memcpy2D& from, cu::Copy2D* to) {
+  *to = {};
+  return driver_sides(from, to);
+}
+
+cu::MemsetNode driver_fill(const void* params) {
+  if (version() >= 70000000) return translate(*static_cast<const hipMemsetParams*>(params));
+  const auto& from = *static_cast<const hipfront::MemsetNodeParams*>(params);
+  return {address(from.dst), from.pitch, from.value, from.element_size, from.width, from.height};
+}
+
+cu::BatchNode translate(const hipfront::BatchMemOpNodeParams& from) {
+  auto* context = reinterpret_cast<cu::Context*>(from.context);
+  return {context != nullptr ? context : context_of(current_ordinal()), from.count, from.operations, from.flags};
+}
+
+hipfront::BatchMemOpNodeParams translate(const cu::BatchNode& from) {
+  return {reinterpret_cast<hipCtx_t>(from.context), from.count, from.operations, from.flags};
+}
+
+hipError_t same_external_layout() { return version() >= 60000000 ? hipSuccess : hipErrorNotSupported; }
 
 cu::MemsetNode translate(const hipMemsetParams& from) {
   return {address(from.dst), from.pitch, from.value, from.elementSize, from.width, from.height};

@@ -1,13 +1,14 @@
 // translate.h: HIP's handles, enumerations and structures as CUDA's, and back; the only place that knows both.
 //
-// Handles are CUDA's own: a hipStream_t is a CUstream, a hipGraphNode_t a CUgraphNode, a hipFunction_t a CUfunction. The null
-// stream, hipStreamPerThread (2) and hipStreamLegacy (1) have the same values. Kernels are named by function or by
-// host stub (registration.cpp). Errors: translate() in api.h.
+// Handles are CUDA's own: a hipStream_t is a CUstream, a hipGraphNode_t a CUgraphNode, a hipFunction_t a CUfunction.
+// The null stream, hipStreamPerThread (2) and hipStreamLegacy (1) have the same values. Kernels are named by function
+// or by host stub (registration.cpp). Errors: translate() in api.h.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
 
 #include "api.h"
+#include "common/graph_abi.h"
 
 namespace cudahip {
 
@@ -51,6 +52,20 @@ hipError_t linear_copy(void* dst, const void* src, std::size_t bytes, hipMemcpyK
 hipError_t rows(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,
                 std::size_t height, hipMemcpyKind kind, cu::Copy2D* to);
 
+/// A driver-style copy of boxes (its layout and memory types follow the version) or of rows.
+hipError_t translate(const HIP_MEMCPY3D& from, cu::Copy3D* to);
+void translate(const cu::Copy3D& from, HIP_MEMCPY3D* to);
+hipError_t translate(const hip_Memcpy2D& from, cu::Copy2D* to);
+
+/// What hipDrvGraph… takes for a fill: HIP_MEMSET_NODE_PARAMS, from 7.0 on hipMemsetParams.
+cu::MemsetNode driver_fill(const void* params);
+
+/// A node without a context works in the current device's.
+cu::BatchNode translate(const hipfront::BatchMemOpNodeParams& from);
+hipfront::BatchMemOpNodeParams translate(const cu::BatchNode& from);
+/// Semaphores and external memory have had CUDA's layout since HIP 6.0; hipErrorNotSupported before.
+hipError_t same_external_layout();
+
 cu::MemsetNode translate(const hipMemsetParams& from);
 hipMemsetParams translate(const cu::MemsetNode& from);
 
@@ -63,8 +78,8 @@ hipKernelNodeParams translate(const cu::KernelNode& from);
 cu::AllocationProperties translate(const hipMemAllocationProp& from);
 void translate(const cu::AllocationProperties& from, hipMemAllocationProp* to);
 
-/// HIP ends a launch's `extra` with 3, CUDA with 0; HIP takes a buffer with padding behind the last argument, CUDA none.
-/// Holds the translated list.
+/// HIP ends a launch's `extra` with 3, CUDA with 0; HIP takes a buffer with padding behind the last argument, CUDA
+/// none. Holds the translated list.
 class Extra {
  public:
   Extra(void** extra, cu::Function* function);

@@ -61,6 +61,21 @@ TEST_P(Exports, WhatHasNoTwinIsNotSupported) {
   EXPECT_EQ(get<hipError_t(void*, void*)>("hipTexRefSetArray")(nullptr, nullptr), hipErrorNotSupported);
 }
 
+TEST_P(Exports, EveryFunctionOfGraphsHasATwin) {
+  int count = 0;
+  if (get<hipError_t(int*)>("hipGetDeviceCount")(&count) == hipSuccess) GTEST_SKIP() << "this machine has a device";
+  std::size_t called = 0;
+  for (const Row& row : kRows) {
+    const std::string name(row.name);
+    if (name.starts_with("hipGraphics") || (!name.starts_with("hipGraph") && !name.starts_with("hipDrvGraph")))
+      continue;
+    using Any = hipError_t(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*);
+    EXPECT_EQ(get<Any>(row.name)(0, 0, 0, 0, 0, 0, 0, 0, 0, 0), hipErrorNoDevice) << name;
+    ++called;
+  }
+  EXPECT_GT(called, 80U);
+}
+
 TEST_P(Exports, RegistrationNeedsNoDevice) {
   struct {
     std::uint32_t magic = 0x48495046, version = 1;

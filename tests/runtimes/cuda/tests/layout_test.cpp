@@ -9,8 +9,8 @@ namespace {
 namespace cu = cudahip::cu;
 
 #define SAME_SIZE(ours, theirs) static_assert(sizeof(cu::ours) == sizeof(theirs))
-#define SAME_PLACE(ours, our_member, theirs, their_member)                                     \
-  static_assert(offsetof(cu::ours, our_member) == offsetof(theirs, their_member) &&            \
+#define SAME_PLACE(ours, our_member, theirs, their_member)                          \
+  static_assert(offsetof(cu::ours, our_member) == offsetof(theirs, their_member) && \
                 sizeof(cu::ours::our_member) == sizeof(theirs::their_member))
 
 SAME_SIZE(Copy2D, CUDA_MEMCPY2D);
@@ -32,6 +32,14 @@ SAME_SIZE(MemsetNode, CUDA_MEMSET_NODE_PARAMS);
 SAME_PLACE(MemsetNode, element_bytes, CUDA_MEMSET_NODE_PARAMS, elementSize);
 SAME_PLACE(MemsetNode, height, CUDA_MEMSET_NODE_PARAMS, height);
 SAME_SIZE(HostNode, CUDA_HOST_NODE_PARAMS);
+SAME_SIZE(BatchNode, CUDA_BATCH_MEM_OP_NODE_PARAMS);
+SAME_PLACE(BatchNode, count, CUDA_BATCH_MEM_OP_NODE_PARAMS, count);
+SAME_PLACE(BatchNode, operations, CUDA_BATCH_MEM_OP_NODE_PARAMS, paramArray);
+SAME_PLACE(BatchNode, flags, CUDA_BATCH_MEM_OP_NODE_PARAMS, flags);
+SAME_SIZE(SemaphoreNode, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS);
+SAME_SIZE(SemaphoreNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS);
+SAME_PLACE(SemaphoreNode, params, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS, paramsArray);
+SAME_PLACE(SemaphoreNode, count, CUDA_EXT_SEM_WAIT_NODE_PARAMS, numExtSems);
 SAME_SIZE(UpdateResult, CUgraphExecUpdateResultInfo);
 SAME_PLACE(UpdateResult, error_node, CUgraphExecUpdateResultInfo, errorNode);
 SAME_SIZE(InstantiateParams, CUDA_GRAPH_INSTANTIATE_PARAMS);
@@ -60,7 +68,7 @@ template <typename... Ours, typename... Theirs>
 struct SameArguments<int (*)(Ours...), CUresult (*)(Theirs...)> {
   static constexpr bool value = [] {
     if constexpr (sizeof...(Ours) == sizeof...(Theirs)) {
-      return ((sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>) && ...);
+      return ((sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>)&&...);
     }
     return false;
   }();
@@ -75,6 +83,16 @@ SAME(cuStreamBeginCaptureToGraph)
 SAME(cuGraphAddKernelNode_v2)
 SAME(cuGraphAddMemcpyNode)
 SAME(cuGraphAddMemsetNode)
+SAME(cuGraphAddBatchMemOpNode)
+SAME(cuGraphBatchMemOpNodeGetParams)
+SAME(cuGraphBatchMemOpNodeSetParams)
+SAME(cuGraphExecBatchMemOpNodeSetParams)
+SAME(cuGraphAddExternalSemaphoresSignalNode)
+SAME(cuGraphAddExternalSemaphoresWaitNode)
+SAME(cuGraphExternalSemaphoresSignalNodeGetParams)
+SAME(cuGraphExternalSemaphoresWaitNodeSetParams)
+SAME(cuGraphExecExternalSemaphoresSignalNodeSetParams)
+SAME(cuGraphExecExternalSemaphoresWaitNodeSetParams)
 SAME(cuGraphExecUpdate_v2)
 SAME(cuGraphExecMemcpyNodeSetParams)
 SAME(cuGraphInstantiateWithFlags)
@@ -85,6 +103,15 @@ SAME(cuMemGetAccess)
 SAME(cuMemAddressReserve)
 SAME(cuLaunchKernel)
 SAME(cuStreamWaitValue64_v2)
+SAME(cuStreamBatchMemOp_v2)
+SAME(cuImportExternalMemory)
+SAME(cuExternalMemoryGetMappedBuffer)
+SAME(cuImportExternalSemaphore)
+SAME(cuSignalExternalSemaphoresAsync)
+SAME(cuWaitExternalSemaphoresAsync)
+SAME(cuMemRangeGetAttribute)
+SAME(cuMemRangeGetAttributes)
+SAME(cuMemGetHandleForAddressRange)
 SAME(cuUserObjectCreate)
 SAME(cuMemPoolSetAccess)
 SAME(cuModuleEnumerateFunctions)

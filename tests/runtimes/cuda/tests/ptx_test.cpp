@@ -1,9 +1,11 @@
 // The kernels of a PTX text, and the code object made of it.
-#include "rtc_object.h"
-
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "common/elf_object.h"
+#include "rtc_object.h"
 
 namespace cudahip {
 namespace {
@@ -19,28 +21,28 @@ constexpr char kPtx[] = R"(
 .extern .shared .align 16 .b8 dynamic[];
 
 .visible .entry mixed(
-	.param .u64 mixed_param_0,
-	.param .u32 mixed_param_1,
-	.param .align 8 .b8 mixed_param_2[24],
-	.param .u8 mixed_param_3,
-	.param .u64 mixed_param_4
+  .param .u64 mixed_param_0,
+  .param .u32 mixed_param_1,
+  .param .align 8 .b8 mixed_param_2[24],
+  .param .u8 mixed_param_3,
+  .param .u64 mixed_param_4
 )
 {
-	.reg .b64 	%rd<9>;
-	.shared .align 4 .b8 parts[256];
-	.shared .f32 one;
-	ld.param.u64 	%rd1, [mixed_param_0];
-	ld.param.u64 	%rd2, [mixed_param_4];
-	{ // a block of its own
-	cvta.to.global.u64 	%rd3, %rd1;
-	}
-	add.s64 	%rd4, %rd2, %rd3;
-	ret;
+  .reg .b64 %rd<9>;
+  .shared .align 4 .b8 parts[256];
+  .shared .f32 one;
+  ld.param.u64 %rd1, [mixed_param_0];
+  ld.param.u64 %rd2, [mixed_param_4];
+  { // a block of its own
+  cvta.to.global.u64 %rd3, %rd1;
+  }
+  add.s64 %rd4, %rd2, %rd3;
+  ret;
 }
 .weak .entry _Z4none()
 .maxntid 128, 2, 1
 {
-	ret;
+  ret;
 }
 )";
 
@@ -56,6 +58,17 @@ TEST(Ptx, ParametersLieAsTheyAreAligned) {
     EXPECT_EQ(mixed.arguments[i].bytes, expected[i].second) << i;
   }
   EXPECT_EQ(mixed.args_align, 8U);
+}
+
+TEST(Ptx, TabsAreAsGoodAsSpaces) {
+  std::string tabbed(kPtx);
+  std::replace(tabbed.begin(), tabbed.end(), ' ', '\t');
+  const std::vector<ObjectEntry> kernels = read_ptx(tabbed);
+  ASSERT_EQ(kernels.size(), 2U);
+  EXPECT_EQ(kernels[0].name, "mixed");
+  EXPECT_EQ(kernels[0].arguments.size(), 5U);
+  EXPECT_TRUE(kernels[0].arguments[0].pointer);
+  EXPECT_EQ(kernels[0].static_shared_bytes, 260U);
 }
 
 TEST(Ptx, AnAddressIsWhatTheKernelUsesAsOne) {
