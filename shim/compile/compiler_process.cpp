@@ -90,6 +90,7 @@ void take_permit(PolicyOnce& policies, const char* name, const char* const* argu
   char text[kClassNameBytes];
   PermitRequest request;
   request.size_class = {text, class_name({name, input.kind, input.bytes}, text, sizeof text)};
+  request.input_bytes = input.bytes;
   request.before = process_memory(machine(), getpid());
   request.starting_ns = age_ns();
   const ParentPermit parent = parent_permit(state->table, state->permit);

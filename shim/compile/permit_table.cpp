@@ -24,6 +24,9 @@ constexpr std::uint64_t kElderLead = 10 * kSecond, kElderSeen = kSecond;
 /// So many processes may be starting while the last one came no longer ago than several times what this one took to
 /// start.
 constexpr std::uint64_t kNewcomers = 16, kStarts = 4, kLeastStart = kSecond / 40, kMostStart = kSecond / 2;
+/// Before the first of its class runs alone, a process waits this long for smaller ones of the same burst; one that
+/// waits is remembered for so long.
+constexpr std::uint64_t kMostBurst = kSecond / 10, kSmallestSeen = kSecond / 5;
 /// Less of a processor than this is not moving: a progress bar is no compilation.
 constexpr std::uint64_t kMovingPercent = 10;
 constexpr std::uint64_t kTick = kSecond / 100;  // USER_HZ
@@ -44,6 +47,15 @@ bool is_free(pthread_mutex_t& mutex) noexcept {
   if (result != 0 && result != EOWNERDEAD) return false;
   pthread_mutex_unlock(&mutex);
   return true;
+}
+
+/// What `bytes` for one input make for another.
+std::uint64_t in_proportion(std::uint64_t bytes, std::uint64_t input_bytes, std::uint64_t other_bytes) noexcept {
+  const auto input = static_cast<double>(std::max(input_bytes, kLeastInputBytes));
+  const double result =
+      static_cast<double>(bytes) * (static_cast<double>(std::max(other_bytes, kLeastInputBytes)) / input);
+  constexpr double kMost = 1e18;
+  return static_cast<std::uint64_t>(std::min(result, kMost));
 }
 
 }  // namespace
@@ -105,8 +117,10 @@ void PermitTable::free_the_dead() noexcept {
     // It may have been killed for its size: what it had grown to is the least its class needs.
     if (permit.class_index < kMostClasses && !permit.shared_process) {
       SizeClass& size = memory_->classes[permit.class_index];
-      if (size.peak_bytes != 0 || permit.most_grown_bytes > kUnknownSizeBytes)
-        size.peak_bytes = std::max(size.peak_bytes, permit.most_grown_bytes);
+      if (permit.most_grown_bytes > (size.peak_bytes != 0 ? size.peak_bytes : kUnknownSizeBytes)) {
+        size.peak_bytes = permit.most_grown_bytes;
+        size.input_bytes = permit.input_bytes;
+      }
     }
     owe_byte_of(permit);
     set_held(i, false);
@@ -169,9 +183,11 @@ std::uint32_t PermitTable::find_class(std::string_view name) noexcept {
   return kMostClasses;  // more kinds than there is room for: not told apart from unknown ones
 }
 
-std::uint64_t PermitTable::expected(std::uint32_t class_index) const noexcept {
-  const std::uint64_t known = class_index < kMostClasses ? memory_->classes[class_index].peak_bytes : 0;
-  return known != 0 ? known : kUnknownSizeBytes;
+/// A smaller input is not expected to need less: much of it may be elsewhere, in headers.
+std::uint64_t PermitTable::expected(std::uint32_t class_index, std::uint64_t input_bytes) const noexcept {
+  if (class_index >= kMostClasses || memory_->classes[class_index].peak_bytes == 0) return kUnknownSizeBytes;
+  const SizeClass& size = memory_->classes[class_index];
+  return std::max(size.peak_bytes, in_proportion(size.peak_bytes, size.input_bytes, input_bytes));
 }
 
 SharedToken* PermitTable::owed(const TokenServer& server) noexcept {
@@ -234,15 +250,24 @@ TokenKind PermitTable::token_for(const PermitRequest& request) const noexcept {
 }
 
 /// Allocators reserve more than is used: never less than what is resident.
-std::uint64_t PermitTable::expected_virtual(std::uint32_t class_index) const noexcept {
+std::uint64_t PermitTable::expected_virtual(std::uint32_t class_index, std::uint64_t input_bytes) const noexcept {
   const std::uint64_t known = class_index < kMostClasses ? memory_->classes[class_index].peak_virtual_bytes : 0;
-  return std::max(known, expected(class_index));
+  return std::max(known, expected(class_index, input_bytes));
 }
 
 /// What is not there yet of what it is expected to take.
 std::uint64_t PermitTable::needed(const PermitRequest& request, std::uint32_t class_index) const noexcept {
-  const std::uint64_t all = expected(class_index);
+  const std::uint64_t all = expected(class_index, request.input_bytes);
   return request.in_process ? all : all - std::min(all, request.before.own_bytes);
+}
+
+/// Of a class of which none has finished: whether one with a smaller input waits, or may be about to come.
+bool PermitTable::smaller_goes_first(const PermitRequest& request, SizeClass& size, std::uint64_t now) const noexcept {
+  const bool seen = size.smallest_seen_ns + kSmallestSeen > now;
+  if (seen && size.smallest_bytes < request.input_bytes) return true;
+  size.smallest_bytes = request.input_bytes;
+  size.smallest_seen_ns = now;
+  return now - request.since_ns < std::clamp(request.starting_ns, kLeastStart, kMostBurst);
 }
 
 bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept {
@@ -262,9 +287,10 @@ bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& p
     slot.shared_process = 0;
     slot.idle = 0;
     slot.asleep_ns = 0;
-    slot.expected_bytes = expected(slot.class_index);
+    slot.input_bytes = request.input_bytes;
+    slot.expected_bytes = expected(slot.class_index, request.input_bytes);
     slot.grown_bytes = slot.most_grown_bytes = request.in_process ? 0 : request.before.own_bytes;
-    slot.expected_virtual_bytes = expected_virtual(slot.class_index);
+    slot.expected_virtual_bytes = expected_virtual(slot.class_index, request.input_bytes);
     slot.base_virtual_bytes = request.before.virtual_bytes;
     slot.base_peak_virtual_bytes = request.before.peak_virtual_bytes;
     slot.grown_virtual_bytes = 0;
@@ -297,9 +323,10 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
   free_the_dead();
   if (request.pool_thread && pool_threads() >= kMostPoolThreads) return Admission::kUnusable;
   if (!request.in_process) memory_->arrived_ns = std::max(memory_->arrived_ns, request.since_ns);
-  const std::uint32_t running = count();
+  const std::uint32_t running = count(), size_class = find_class(request.size_class);
+  const bool known = size_class < kMostClasses && memory_->classes[size_class].peak_bytes != 0;
+  const std::uint64_t now = machine_->now_ns();
   if (running != 0) {
-    const std::uint64_t now = machine_->now_ns();
     // The longest waiter goes first once it has waited much longer: a large one would else never fit.
     const bool elder = request.since_ns + kElderLead < now &&
                        (memory_->elder_seen_ns + kElderSeen < now || request.since_ns <= memory_->elder_since_ns);
@@ -309,8 +336,6 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
     } else if (memory_->elder_seen_ns + kElderSeen >= now && memory_->elder_since_ns + kElderLead < request.since_ns) {
       return Admission::kOthersTurn;
     }
-    const std::uint32_t size_class = find_class(request.size_class);
-    const bool known = size_class < kMostClasses && memory_->classes[size_class].peak_bytes != 0;
     if (running >= (limits.is_auto && !known ? std::min(limits.most, kUnknownSizeLimit) : limits.most))
       return Admission::kFull;
     const std::uint64_t own = needed(request, size_class);
@@ -337,11 +362,19 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
         const std::uint64_t most = machine_->address_space_bytes();
         if (most != std::numeric_limits<std::uint64_t>::max()) {
           const std::uint64_t used = process_memory(*machine_, self_.process).virtual_bytes;
-          if (own_virtual + expected_virtual(size_class) > most - std::min(most, used)) return Admission::kNoMemory;
+          if (own_virtual + expected_virtual(size_class, request.input_bytes) > most - std::min(most, used))
+            return Admission::kNoMemory;
         }
       }
     }
     if (elder) memory_->elder_seen_ns = 0;
+  } else if (!known && !request.in_process && size_class < kMostClasses) {
+    if (memory == nullptr) return Admission::kAskMemory;
+    // Two do not fit: which one goes first decides for how long it is alone.
+    if (memory->allowed_bytes != 0 &&
+        memory->available_bytes < 2 * needed(request, size_class) + limits.reserve_bytes &&
+        smaller_goes_first(request, memory_->classes[size_class], now))
+      return Admission::kOthersTurn;
   }
   if (request.server.inode == 0)
     return grant(request, TokenKind::kNone, permit) ? Admission::kGranted : Admission::kFull;
@@ -408,6 +441,7 @@ void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept
   }
   if (permit.class_index >= kMostClasses || grown == 0) return;
   SizeClass& size = memory_->classes[permit.class_index];
+  size.smallest_seen_ns = 0;
   // Beside others of its process its growth is not its own.
   if (permit.shared_process && !permit.pool_thread) return;
   ++size.finished;
@@ -416,8 +450,14 @@ void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept
         now.peak_virtual_bytes > permit.base_peak_virtual_bytes ? now.peak_virtual_bytes : now.virtual_bytes;
     size.peak_virtual_bytes = std::max(size.peak_virtual_bytes, top - std::min(top, permit.base_virtual_bytes));
   }
-  // Up at once, down slowly: a class holds small and large ones.
-  size.peak_bytes = grown >= size.peak_bytes ? grown : size.peak_bytes - (size.peak_bytes - grown) / 16;
+  if (grown >= size.peak_bytes) {
+    size.peak_bytes = grown;
+    size.input_bytes = permit.input_bytes;
+    return;
+  }
+  // Up at once, down slowly: a class holds small and large ones. That less input takes less says nothing.
+  const std::uint64_t alike = std::max(grown, in_proportion(grown, permit.input_bytes, size.input_bytes));
+  if (alike < size.peak_bytes) size.peak_bytes -= (size.peak_bytes - alike) / 16;
 }
 
 void PermitTable::give_back(const Permit& permit, const ProcessMemory& now) noexcept {
@@ -587,9 +627,9 @@ std::uint64_t PermitTable::outstanding_bytes() noexcept {
   return lock ? outstanding(own_virtual) : 0;
 }
 
-std::uint64_t PermitTable::expected_bytes(std::string_view size_class) noexcept {
+std::uint64_t PermitTable::expected_bytes(std::string_view size_class, std::uint64_t input_bytes) noexcept {
   Lock lock(*this);
-  return lock ? expected(find_class(size_class)) : kUnknownSizeBytes;
+  return lock ? expected(find_class(size_class), input_bytes) : kUnknownSizeBytes;
 }
 
 std::uint32_t PermitTable::classes(SizeClass* to, std::uint32_t most) noexcept {

@@ -8,8 +8,10 @@
 // A compilation is admitted while fewer than the limit run and its expected size fits into the memory that is left once
 // those that run have grown to theirs. One may always run. A process that waits has its libraries' memory already:
 // where little would be left, none is admitted beside others while more are just starting. Sizes are learnt by class
-// (tool and kind of input) from what finished. A holder that uses no processor time lends its permit on: it is not
-// counted until it moves again.
+// (tool and kind of input) from what finished; one with a larger input is expected to need more in proportion. Where
+// there is no room for two of a class of which none has finished, the process with the smallest input goes first: all
+// others wait until it has. A holder that uses no processor time lends its permit on: it is not counted until it moves
+// again.
 //
 // Riding (rule 35): a child process of a holder, or of a rider, uses its permit: one child at a time, while the
 // permit's generation lasts.
@@ -50,6 +52,8 @@ inline constexpr std::uint32_t kPoolThreadHaste = 10;
 
 /// What a compilation is taken to need before any of its class has finished.
 inline constexpr std::uint64_t kUnknownSizeBytes = 2 * kGiB;
+/// Inputs up to here are taken to be equal: what a compiler needs without any is more.
+inline constexpr std::uint64_t kLeastInputBytes = 64 * kKiB;
 /// Compilations at once where no size is known.
 inline constexpr std::uint32_t kUnknownSizeLimit = 8;
 /// Pressure from which on nothing new is admitted beside what runs.
@@ -86,7 +90,10 @@ struct SizeClass {
   char name[kClassNameBytes];
   std::uint64_t peak_bytes;          ///< 0: none has finished
   std::uint64_t peak_virtual_bytes;  ///< of calls: address space
+  std::uint64_t input_bytes;         ///< of the one with that peak
   std::uint64_t finished;
+  std::uint64_t smallest_bytes;  ///< the smallest input that waited while none was known, and when it was seen
+  std::uint64_t smallest_seen_ns;
 };
 
 struct SharedRider {
@@ -106,6 +113,7 @@ struct SharedPermit {
   std::uint32_t shared_process;  ///< another compilation ran in the same process meanwhile
   std::uint32_t idle;            ///< lent on
   std::uint64_t asleep_ns;       ///< a pool thread that waits for work, since when; 0: it works
+  std::uint64_t input_bytes;
   std::uint64_t expected_bytes;
   std::uint64_t base_bytes;  ///< there before it began
   std::uint64_t base_peak_bytes;
@@ -142,7 +150,7 @@ struct SharedPermits {
   SharedPermit permits[kMostPermits];
 };
 
-inline constexpr std::uint32_t kReady = 0x67700003;
+inline constexpr std::uint32_t kReady = 0x67700004;
 
 /// Makes zeroed memory a table. `shared`: other processes will use it.
 void make_permits(SharedPermits& memory, bool shared) noexcept;
@@ -162,6 +170,7 @@ enum class GoesOn : std::uint8_t { kNo, kOverTheLimit, kRiding };
 
 struct PermitRequest {
   std::string_view size_class;
+  std::uint64_t input_bytes = 0;
   bool in_process = false, pool_thread = false;
   std::uint64_t since_ns = 0;     ///< when the wait began
   std::uint64_t starting_ns = 0;  ///< of a process: how long it took until it asked
@@ -191,7 +200,7 @@ enum class Admission : std::uint8_t {
   kNoMemory,    ///< or under pressure
   kAskMemory,   ///< it depends on the memory, which the caller has not read
   kNoToken,     ///< only a byte of the jobserver is missing: the caller may read one and ask again
-  kOthersTurn,  ///< somebody has waited much longer
+  kOthersTurn,  ///< somebody has waited much longer, or will show what this one needs
   kUnusable,    ///< the table cannot be used: go on without
 };
 
@@ -236,7 +245,7 @@ class PermitTable {
   std::uint64_t changed_ns() const noexcept;
   /// What those that run will still grow by.
   std::uint64_t outstanding_bytes() noexcept;
-  std::uint64_t expected_bytes(std::string_view size_class) noexcept;
+  std::uint64_t expected_bytes(std::string_view size_class, std::uint64_t input_bytes = 0) noexcept;
   /// Copies the classes; returns how many.
   std::uint32_t classes(SizeClass* to, std::uint32_t most) noexcept;
   std::uint32_t* turn() const noexcept { return &memory_->turn; }
@@ -259,8 +268,9 @@ class PermitTable {
   std::uint32_t pool_threads() const noexcept;
   std::uint64_t outstanding(std::uint64_t& own_virtual) const noexcept;
   std::uint32_t find_class(std::string_view name) noexcept;
-  std::uint64_t expected(std::uint32_t class_index) const noexcept;
-  std::uint64_t expected_virtual(std::uint32_t class_index) const noexcept;
+  std::uint64_t expected(std::uint32_t class_index, std::uint64_t input_bytes) const noexcept;
+  std::uint64_t expected_virtual(std::uint32_t class_index, std::uint64_t input_bytes) const noexcept;
+  bool smaller_goes_first(const PermitRequest& request, SizeClass& size, std::uint64_t now) const noexcept;
   std::uint64_t needed(const PermitRequest& request, std::uint32_t class_index) const noexcept;
   TokenKind token_for(const PermitRequest& request) const noexcept;
   bool grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept;

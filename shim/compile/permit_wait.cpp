@@ -66,9 +66,10 @@ class Wait {
       }
       say(now, admission);
       // Who has given its permit back still has its memory for a while: that it goes wakes nobody.
-      pause = admission != Admission::kNoMemory && request_.goes_on == nullptr ? kAskEvery
-              : turn != turn_before || !waited                                 ? kAskSoon
-                                                                               : std::min(2 * pause, kAskEvery);
+      const bool soon = admission == Admission::kNoMemory || admission == Admission::kOthersTurn;
+      pause = !soon && request_.goes_on == nullptr ? kAskEvery
+              : turn != turn_before || !waited     ? kAskSoon
+                                                   : std::min(2 * pause, kAskEvery);
       turn_before = turn;
       machine_.wait(table_.turn(), turn, pause);
       table_.look_at_holders(settings_.idle_ns);

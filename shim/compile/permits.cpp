@@ -155,6 +155,7 @@ CompileScope::CompileScope(const Compilation& of) noexcept {
   char name[kClassNameBytes];
   PermitRequest request;
   request.size_class = {name, class_name(of, name, sizeof name)};
+  request.input_bytes = of.input_bytes;
   request.in_process = true;
   request.before = own_memory();
   ParentPermit parent;

@@ -757,11 +757,12 @@ class MemoryGroup:
         self.folder = None
 
 
-def storm_sources(number):
+def storm_sources(sizes):
+    """A module with a table of so many entries for each."""
     sources = []
-    for i in range(number):
+    for i, size in enumerate(sizes):
         source = HERE / f'module{i}.hip'
-        entries = ','.join(str(j * 7919 % 1000003 + i) for j in range(ENTRIES))
+        entries = ','.join(str(j * 7919 % 1000003 + i) for j in range(size))
         source.write_text(f'__attribute__((device)) const int table[] = {{{entries}}};\n'
                           '__attribute__((global)) void k(int* p, int i) { p[i] = table[i]; }\n')
         sources.append(source)
@@ -794,7 +795,7 @@ def storm_of_processes():
     if not clang:
         raise Skipped('no clang')
     number = FULL_MODULES if FULL else MODULES
-    sources = storm_sources(number)
+    sources = storm_sources([ENTRIES] * number)
     group = MemoryGroup(WIDE_BYTES)
     try:
         serial, errors = storm(clang, sources, 'serial', False, 1, group=group)

@@ -16,6 +16,8 @@ namespace graphpool {
 namespace {
 
 constexpr ProcessMemory kNothing{};
+/// Of a compiler that starts at once.
+constexpr std::uint64_t kBurst = 25'000'000;
 
 class Permits : public testing::Test {
  protected:
@@ -69,6 +71,7 @@ TEST_F(Permits, GivenBackTwiceCountsOnce) {
 }
 
 TEST_F(Permits, OneMayAlwaysRun) {
+  FakeMachine::clock_ns += kBurst;
   facts_ = {kGiB, 0, 99};
   const Permit first = taken();
   Permit second;
@@ -78,6 +81,7 @@ TEST_F(Permits, OneMayAlwaysRun) {
 }
 
 TEST_F(Permits, MemoryIsAskedForOnlyBesideOthers) {
+  finish(taken(), kMiB);
   Permit first, second;
   EXPECT_EQ(table_.try_take(request_, limits_, nullptr, first), Admission::kGranted);
   EXPECT_EQ(table_.try_take(request_, limits_, nullptr, second), Admission::kAskMemory);
@@ -85,6 +89,7 @@ TEST_F(Permits, MemoryIsAskedForOnlyBesideOthers) {
 
 TEST_F(Permits, UnknownSizesAreTakenToBeLarge) {
   facts_ = {16 * kGiB, 2 * kUnknownSizeBytes - 1, 0};
+  FakeMachine::clock_ns += kBurst;
   Permit second;
   static_cast<void>(taken());
   EXPECT_EQ(take(second), Admission::kNoMemory);
@@ -249,6 +254,82 @@ TEST_F(Permits, SizesGoUpAtOnceAndDownSlowly) {
   finish(taken(), 500 * kMiB);
   EXPECT_EQ(table_.expected_bytes(request_.size_class), 500 * kMiB);
   EXPECT_EQ(table_.expected_bytes("another"), kUnknownSizeBytes);
+}
+
+TEST_F(Permits, ALargerInputIsExpectedToNeedMoreInProportion) {
+  request_.input_bytes = 100 * kKiB;
+  finish(taken(), 100 * kMiB);
+  const auto expected = [this](std::uint64_t input_bytes) {
+    return table_.expected_bytes(request_.size_class, input_bytes) / kMiB;
+  };
+  EXPECT_EQ(expected(400 * kKiB), 400u);
+  EXPECT_EQ(expected(10), 100u) << "headers may be most of it";
+  request_.input_bytes = 800 * kKiB;
+  const Permit permit = taken();
+  EXPECT_EQ(table_.outstanding_bytes(), 800 * kMiB);
+  finish(permit, 600 * kMiB);
+  EXPECT_EQ(expected(400 * kKiB), 600u);
+  EXPECT_EQ(expected(1600 * kKiB), 1200u);
+  request_.input_bytes = 80 * kKiB;
+  finish(taken(), 60 * kMiB);
+  EXPECT_EQ(expected(800 * kKiB), 600u) << "a tenth of the input, a tenth of the size";
+  finish(taken(), 28 * kMiB);
+  EXPECT_EQ(expected(800 * kKiB), 580u) << "less than a tenth: 280 as large";
+}
+
+TEST_F(Permits, SmallInputsAreAlike) {
+  request_.input_bytes = 100;
+  finish(taken(), 100 * kMiB);
+  EXPECT_EQ(table_.expected_bytes(request_.size_class, kLeastInputBytes), 100 * kMiB);
+  EXPECT_EQ(table_.expected_bytes(request_.size_class, 2 * kLeastInputBytes), 200 * kMiB);
+}
+
+TEST_F(Permits, WhereTwoOfUnknownSizeDoNotFitTheSmallestGoesFirst) {
+  facts_ = {3 * kGiB, 3 * kGiB, 0};
+  const auto ask = [this](std::uint64_t input_bytes, Permit& permit) {
+    request_.input_bytes = input_bytes;
+    return take(permit);
+  };
+  Permit permit;
+  EXPECT_EQ(ask(300, permit), Admission::kOthersTurn) << "smaller ones may be about to come";
+  FakeMachine::clock_ns += kBurst - 1;
+  EXPECT_EQ(ask(300, permit), Admission::kOthersTurn);
+  EXPECT_EQ(ask(200, permit), Admission::kOthersTurn);
+  FakeMachine::clock_ns += 1;
+  EXPECT_EQ(ask(300, permit), Admission::kOthersTurn) << "one has come";
+  EXPECT_EQ(ask(200, permit), Admission::kGranted);
+  EXPECT_EQ(ask(300, permit), Admission::kNoMemory);
+}
+
+TEST_F(Permits, AnUnknownSizeIsWaitedForOnlyForAMomentAndWhereItMatters) {
+  facts_ = {3 * kGiB, 3 * kGiB, 0};
+  FakeMachine::clock_ns += kBurst;
+  const auto ask = [this](std::uint64_t input_bytes, const MemoryFacts* facts) {
+    request_.input_bytes = input_bytes;
+    Permit permit;
+    const Admission admission = table_.try_take(request_, limits_, facts, permit);
+    table_.give_back(permit, kNothing);
+    return admission;
+  };
+  EXPECT_EQ(ask(200, nullptr), Admission::kAskMemory);
+  request_.since_ns = FakeMachine::clock_ns;
+  EXPECT_EQ(ask(100, &facts_), Admission::kOthersTurn) << "and is killed while it waits";
+  request_.since_ns = 0;
+  EXPECT_EQ(ask(200, &facts_), Admission::kOthersTurn);
+  FakeMachine::clock_ns += 200'000'000;
+  EXPECT_EQ(ask(200, &facts_), Admission::kGranted);
+  request_.since_ns = FakeMachine::clock_ns;
+  EXPECT_EQ(ask(100, &facts_), Admission::kOthersTurn);
+  facts_.available_bytes = 2 * kUnknownSizeBytes;
+  EXPECT_EQ(ask(200, &facts_), Admission::kGranted) << "there is room for both";
+  facts_ = {};
+  EXPECT_EQ(ask(200, &facts_), Admission::kGranted) << "no limit is known";
+  request_.in_process = true;
+  EXPECT_EQ(ask(200, nullptr), Admission::kGranted) << "a call";
+  request_.in_process = false;
+  request_.size_class = "another";
+  finish(taken(), kMiB);
+  EXPECT_EQ(ask(200, nullptr), Admission::kGranted) << "of a known size";
 }
 
 TEST_F(Permits, ACallIsLearntByGrowthAndOnlyAlone) {

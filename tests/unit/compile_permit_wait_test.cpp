@@ -56,6 +56,16 @@ TEST_F(PermitWait, WithoutAnythingRunningNothingIsWaitedForNorRead) {
   EXPECT_EQ(counters_.most_in_flight, 1u);
 }
 
+TEST_F(PermitWait, ABurstOfUnknownSizeIsWaitedForOnlyForAMoment) {
+  FakeMachine::meminfo(8 << 20, 3 << 20);
+  Permit permit;
+  const std::uint64_t before_ns = FakeMachine::clock_ns;
+  EXPECT_TRUE(take(permit));
+  EXPECT_GT(FakeMachine::waits, 0);
+  EXPECT_LE(FakeMachine::clock_ns - before_ns, 2 * 25'000'000u);
+  EXPECT_EQ(counters_.waited, 1u);
+}
+
 TEST_F(PermitWait, WaitsUntilOneComesBack) {
   Permit first, second;
   EXPECT_TRUE(take(first));
@@ -142,9 +152,10 @@ TEST_F(PermitWait, rule_36_CompilerProcessesSayNothing) {
 TEST_F(PermitWait, MemoryIsWaitedForAndTheHeadroomCounted) {
   settings_.max.count = 4;
   settings_.reserve = {0, 10, true};
-  FakeMachine::meminfo(8 << 20, 4 << 20);
+  FakeMachine::meminfo(8 << 20, 6 << 20);
   Permit first, second;
   EXPECT_TRUE(take(first));
+  FakeMachine::meminfo(8 << 20, 4 << 20);
   FakeMachine::on_wait = [&] {
     busy();
     if (FakeMachine::waits == 3) FakeMachine::meminfo(8 << 20, 5 << 20);
