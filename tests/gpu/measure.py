@@ -1,15 +1,22 @@
-"""measure.py LIST [--json FILE] [--quick] [--commit NAME] [NAME...]: all that is measured on a GPU: the programs, native
-against library; milliseconds a step, by way; then the benchmarks. NAME: only these of `programs`, `steps` and the benchmarks.
---json writes what a file of tests/bench/results holds, after each part."""
+"""measure.py LIST [--json FILE] [--quick] [--commit NAME] [NAME...]: all that is run on a GPU: the tests of the runtime; the
+programs, native against library; milliseconds a step, by way; then the benchmarks. NAME: only these of `tests`, `programs`,
+`steps` and the benchmarks. --json writes what a file of tests/bench/results holds, after each part. --commit: what was
+built; else what the list says, which pack.py has noted, or the tree's. Ends with 1 if a test failed, a program did not
+print the same bytes, or a part could not be run to its end."""
 import argparse
 import datetime
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+SUPPORT = HERE.parent / 'support'  # in a pack all lies beside this script
+sys.path.append(str(SUPPORT))
+import runs  # noqa: E402
 
 
 def asked(command):
@@ -20,17 +27,39 @@ def asked(command):
         return ''
 
 
+def machine():
+    """The device's name and the driver's version."""
+    device, _, driver = asked(['nvidia-smi', '--query-gpu=name,driver_version', '--format=csv,noheader']).partition(', ')
+    version = pathlib.Path('/proc/driver/nvidia/version')
+    if not driver and version.exists():
+        found = re.search(r'\d+\.\d+(\.\d+)?', version.read_text())
+        driver = found.group(0) if found else ''
+    return {'device': device, 'driver': driver}
+
+
 def script(name):
     """A script beside this one, or in tests/support."""
-    return next(path for path in (HERE / name, HERE.parent / 'support' / name) if path.exists())
+    return next(path for path in (HERE / name, SUPPORT / name) if path.exists())
 
 
 def part(name, arguments):
-    """Runs one script; what it wrote as JSON."""
+    """Runs one script; its exit code and what it wrote as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         written = pathlib.Path(folder) / 'part.json'
-        subprocess.run([sys.executable, script(name), *arguments, '--json', written], check=False)
-        return written.read_text() if written.exists() else ''
+        done = subprocess.run([sys.executable, script(name), *arguments, '--json', written], check=False,
+                              env={**os.environ, 'PYTHONPATH': str(SUPPORT)})
+        return done.returncode, written.read_text() if written.exists() else ''
+
+
+def run_tests(listed):
+    """Each program of tests, natively; its code, and what it said if that is not 0."""
+    for test in listed['tests']:
+        done = runs.run(test['command'], runtime=test['runtime'], journal=False)
+        summary = [line for line in done.stdout.decode(errors='replace').splitlines() if 'test' in line][-1:]
+        print(f'{test["name"]:<24} code {done.code}  {" ".join(summary)}', flush=True)
+        if done.code != 0:
+            print(done.stdout.decode(errors='replace'), done.stderr, sep='\n', flush=True)
+        yield {'name': test['name'], 'code': done.code}
 
 
 def main():
@@ -38,33 +67,47 @@ def main():
     parser.add_argument('list')
     parser.add_argument('--json', metavar='FILE')
     parser.add_argument('--quick', action='store_true')
-    parser.add_argument('--commit', default=asked(['git', '-C', HERE, 'rev-parse', '--short', 'HEAD']))
+    parser.add_argument('--commit')
     parser.add_argument('names', nargs='*')
     options = parser.parse_intermixed_args()
-    listed = json.loads(pathlib.Path(options.list).read_text())
-    known = ['programs', 'steps', *(benchmark['name'] for benchmark in listed['benchmarks'])]
+    listed = runs.read_list(options.list)
+    known = ['tests', 'programs', 'steps', *(benchmark['name'] for benchmark in listed['benchmarks'])]
     for name in options.names:
         if name not in known:
             sys.exit(f"no '{name}'; there are: {' '.join(known)}")
-    device, _, driver = asked(['nvidia-smi', '--query-gpu=name,driver_version', '--format=csv,noheader']).partition(', ')
-    results = {'device': device, 'driver': driver, 'date': datetime.date.today().isoformat(), 'commit': options.commit}
+    commit = options.commit or listed.get('commit') or asked(['git', '-C', HERE, 'rev-parse', '--short', 'HEAD'])
+    results = {**machine(), 'date': datetime.date.today().isoformat(), 'commit': commit}
+    print(', '.join(f'{key} {value or "unknown"}' for key, value in results.items()), flush=True)
+    failed = []
 
     def keep(key, value):
         results[key] = value
         if options.json:
             pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + '\n')
 
+    def measured(name, arguments):
+        code, text = part(f'{name}.py', [options.list, *arguments])
+        if code != 0:
+            failed.append(' '.join([name, *arguments[:1]]))
+        return text
+
     wanted = options.names or known
+    if 'tests' in wanted:
+        keep('tests', list(run_tests(listed)))
+        failed += [test['name'] for test in results['tests'] if test['code'] != 0]
     if 'programs' in wanted:
-        keep('programs', json.loads(part('programs.py', [options.list]) or '[]'))
+        keep('programs', json.loads(measured('programs', []) or '[]'))
     if 'steps' in wanted:
         quick = ['--rounds', '1', '--steps', '40', '--tensors', '250'] if options.quick else []
-        keep('steps', json.loads(part('steps.py', [options.list, *quick]) or '[]'))
-    for name in known[2:]:
+        keep('steps', json.loads(measured('steps', quick) or '[]'))
+    for name in known[3:]:
         if name in wanted:
-            lines = part('ab.py', [options.list, name, *(['--quick'] if options.quick else [])]).splitlines()
+            lines = measured('ab', [name, *(['--quick'] if options.quick else [])]).splitlines()
             keep('benchmarks', results.get('benchmarks', []) + [json.loads(line) for line in lines])
+    if failed:
+        print(f'not as it should be: {", ".join(failed)}')
+    return 1 if failed else 0
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(main())

@@ -1,10 +1,16 @@
-"""pack.py LIST FOLDER: copies what a list (gpu.json, written by meson) names into a folder that can be carried to a machine
-with a GPU, binaries stripped, and the list with its paths relative to the folder ("@HERE@/..."). Prints the size."""
+"""pack.py LIST FOLDER [--commit NAME]: copies what a list (gpu.json, written by meson) names into a folder that can be
+carried to a machine with a GPU, binaries stripped, with the scripts that run it and the list, whose paths are relative to
+the folder ("@HERE@/..."). Notes the commit: the tree's, marked where the tree differs from it. Prints the size."""
+import argparse
 import json
 import pathlib
 import shutil
 import subprocess
 import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCRIPTS = [HERE / name for name in ('measure.py', 'programs.py', 'steps.py')]
+SCRIPTS += [HERE.parent / 'support' / name for name in ('ab.py', 'runs.py')]
 
 
 class Packer:
@@ -15,6 +21,8 @@ class Packer:
     def file(self, path, below):
         if path not in self.packed:
             target = self.folder / below / path.name
+            if target.exists():
+                sys.exit(f'two files would be {below}/{path.name}; the second is {path}')
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
             with path.open('rb') as opened:
@@ -43,18 +51,31 @@ class Packer:
         return self.text(value) if isinstance(value, str) else value
 
 
-def main(listed, folder):
-    folder = pathlib.Path(folder)
+def commit_of_tree():
+    asked = subprocess.run(['git', '-C', HERE, 'describe', '--always', '--dirty=+', '--exclude=*'], capture_output=True,
+                           text=True, check=False)
+    return asked.stdout.strip()
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument('list')
+    parser.add_argument('folder', type=pathlib.Path)
+    parser.add_argument('--commit')
+    options = parser.parse_args()
+    folder = options.folder
+    if folder.exists() and any(folder.iterdir()) and not (folder / 'gpu.json').exists():
+        sys.exit(f'{folder} holds something else')
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    packed = Packer(folder).value(json.loads(pathlib.Path(listed).read_text()))
+    packed = {'commit': options.commit or commit_of_tree(),
+              **Packer(folder).value(json.loads(pathlib.Path(options.list).read_text()))}
     (folder / 'gpu.json').write_text(json.dumps(packed, indent=1) + '\n')
-    here = pathlib.Path(__file__).parent
-    for script in (*here.glob('*.py'), *(here.parent / 'support').glob('*.py')):
+    for script in SCRIPTS:
         shutil.copy(script, folder / script.name)
     size = sum(path.stat().st_size for path in folder.rglob('*') if path.is_file())
-    print(f'{folder}: {size / 2**20:.1f} MiB')
+    print(f'{folder}: {size / 2**20:.1f} MiB, commit {packed["commit"]}')
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    main()

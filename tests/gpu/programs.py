@@ -6,8 +6,20 @@ import json
 import pathlib
 import sys
 
-import listed as lists
 import runs
+
+
+def policies(listed):
+    """[(name, environment)]."""
+    found = []
+    words = iter(listed['policies'])
+    for word in words:
+        if word == '--policy':
+            found.append((next(words), {}))
+        else:
+            key, value = word.split('=', 1)
+            found[-1][1][key] = value
+    return found
 
 
 def differences(native, pooled):
@@ -22,7 +34,7 @@ def main():
     parser.add_argument('--json', metavar='FILE')
     parser.add_argument('names', nargs='*')
     options = parser.parse_intermixed_args()
-    listed = lists.read(options.list)
+    listed = runs.read_list(options.list)
     results = []
     for program in listed['programs']:
         if options.names and program['name'] not in options.names:
@@ -39,7 +51,7 @@ def main():
             notes += [f'  native: code {native.code}', *('    ' + text for text in native.stderr.splitlines()[-12:])]
         if not line['native_repeats']:
             notes += ['  native runs differ', *('    ' + text for text in differences(native, again))]
-        for name, environment in lists.policies(listed):
+        for name, environment in policies(listed):
             pooled = run((listed['library'],), environment)
             line['same'][name] = (pooled.code, pooled.stdout) == (native.code, native.stdout)
             if not line['same'][name]:

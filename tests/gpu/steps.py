@@ -12,7 +12,6 @@ import re
 import statistics
 import sys
 
-import listed as lists
 import runs
 
 WARM_UP = 0.4  # of a run's steps
@@ -66,7 +65,7 @@ def main():
     parser.add_argument('--layers', type=int, nargs='*', default=[1, 12, 50])
     parser.add_argument('--wide', type=int, nargs='*', default=[12], metavar='LAYERS')
     options = parser.parse_args()
-    listed = lists.read(options.list)
+    listed = runs.read_list(options.list)
     commands = {program['name']: program['command'] for program in listed['programs']}
     results = []
     ahead = [*AHEAD, '--buffers', 'kept']

@@ -144,7 +144,7 @@ def main():
     parser.add_argument('--json', metavar='FILE')
     parser.add_argument('names', nargs='*')
     options = parser.parse_intermixed_args()
-    listed = json.loads(pathlib.Path(options.list).read_text())
+    listed = runs.read_list(options.list)
     known = [benchmark['name'] for benchmark in listed['benchmarks']]
     for name in options.names:
         if name not in known:

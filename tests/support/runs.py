@@ -23,6 +23,12 @@ class Run:
     report: dict               # the library's own report; empty where it wrote none
 
 
+def read_list(path):
+    """A list of what is run, written by meson or packed: @HERE@ is the folder it lies in."""
+    path = pathlib.Path(path).resolve()
+    return json.loads(path.read_text().replace('@HERE@', json.dumps(str(path.parent))[1:-1]))
+
+
 def read_journal(path):
     """The CPU runtime's journal: a line a call, the first word its name."""
     if not path.exists():
