@@ -39,8 +39,8 @@ bool takes_part(const CaptureSession::Stream& stream) noexcept {
          status == hipStreamCaptureStatusActive;
 }
 
-/// A stream of our own that takes part in the origin's capture, made when it is first asked for. What is given to it
-/// leaves no trace in the origin: the runtime takes nodes that the origin has let go of for joined.
+/// A stream of our own that takes part in a capture, made when it is first asked for. What is given to it leaves no
+/// trace in the stream it was forked from: the runtime takes nodes that the origin has let go of for joined.
 class CapturedStream {
  public:
   CapturedStream() = default;
@@ -50,14 +50,14 @@ class CapturedStream {
     if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(event_); }));
     if (stream_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipStreamDestroy(stream_); }));
   }
-  /// Null where the runtime refuses. The device is the current one.
-  hipStream_t of(hipStream_t origin) {
+  /// Forked from one that takes part. Null where the runtime refuses. The device is the current one.
+  hipStream_t from(hipStream_t forked_from) {
     if (stream_ != nullptr) return stream_;
     if (!PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking); }))
       return stream_ = nullptr;
     if (!PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&event_, hipEventDisableTiming); }))
       return event_ = nullptr, nullptr;
-    const bool joined = PrivateCalls::worked([&] { return next().hipEventRecord(event_, origin); }) &&
+    const bool joined = PrivateCalls::worked([&] { return next().hipEventRecord(event_, forked_from); }) &&
                         PrivateCalls::worked([&] { return next().hipStreamWaitEvent(stream_, event_, 0); });
     return joined ? stream_ : nullptr;
   }
@@ -169,13 +169,16 @@ void CaptureSession::check_status() {
   const std::uint64_t doubts = g_capture_doubts.load(std::memory_order_acquire);
   if (doubts == doubts_seen_) return;
   doubts_seen_ = doubts;
-  if (!takes_part(streams_.front())) {
-    invalid_ = true;
-    spoil("the runtime invalidated the capture");
-  } else if (!std::all_of(streams_.begin() + 1, streams_.end(), takes_part)) {
-    expose("the runtime invalidated a stream of the capture");  // what it refuses now is for it to say
-    for (Stream& stream : streams_) stream.left = stream.left || !takes_part(stream);
-  }
+  const bool invalid = !takes_part(streams_.front());
+  const auto forks_taking_part = std::count_if(streams_.begin() + 1, streams_.end(), takes_part);
+  if (!invalid && static_cast<std::size_t>(forks_taking_part) + 1 == streams_.size()) return;
+  // What the runtime refuses now is for it to say. Streams forked from an invalid origin capture on.
+  const char* const why =
+      invalid ? "the runtime invalidated the capture" : "the runtime invalidated a stream of the capture";
+  if (!invalid || forks_taking_part > 0) expose(why);
+  spoil(why);
+  for (Stream& stream : streams_) stream.left = stream.left || !takes_part(stream);
+  invalid_ = invalid_ || invalid;
 }
 
 TreeNode* CaptureSession::child_of(const TreeNode& at, const Signature& signature) const {
@@ -444,6 +447,10 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
     path.push_back(matched);
   std::reverse(path.begin(), path.end());
   std::unordered_map<int, CapturedStream> substitutes;  // by device
+  // Each stream has a status of its own. One that is alone has none to stand in for it.
+  std::vector<bool> taking(streams_.size(), true);
+  if (streams_.size() > 1) std::transform(streams_.begin(), streams_.end(), taking.begin(), takes_part);
+  const auto active = static_cast<std::size_t>(std::find(taking.begin(), taking.end(), true) - taking.begin());
   bool complete = true;
   for (const TreeNode* step : path) {
     const Operation& operation = step->operation;
@@ -453,9 +460,9 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
       // A stream invalidated since then takes nothing more. Its nodes are in the graph all the same.
       const Stream& named = streams_[signature.stream];
       hipStream_t stream = named.handle;
-      if (signature.stream != 0 && !takes_part(named)) {
+      if (!taking[signature.stream]) {
         device.set(named.device);
-        stream = substitutes[named.device].of(streams_.front().handle);
+        stream = active < streams_.size() ? substitutes[named.device].from(streams_[active].handle) : nullptr;
       }
       device.set(current_device_of(signature));
       const auto reissue = [&] {
@@ -467,9 +474,9 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
     }
     add_operation(signature, operation.payload_offset, operation.layout, operation.after, node);
   }
-  for (const Stream& stream : streams_)
-    if (!stream.tail.empty() && (&stream == &streams_.front() || takes_part(stream)))
-      complete = made([&] { return set_dependencies(stream.handle, stream.tail); }) && complete;
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (!streams_[i].tail.empty() && taking[i])
+      complete = made([&] { return set_dependencies(streams_[i].handle, streams_[i].tail); }) && complete;
   if (!complete) {
     // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
     invalid_ = lost_ = true;
