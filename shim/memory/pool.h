@@ -202,16 +202,15 @@ class Pool {
   bool release_all(int device) noexcept { return trim(device, ~std::size_t{0}); }
 
   /// Makes the call; where it fails for memory, gives the device's kept memory back (all devices: device < 0) and makes
-  /// it once more.
+  /// it once more: also where there was none but calls of ours replaced what the program is to find as its last error.
   template <typename Call>
   hipError_t retry_after_trim(int device, Call&& call) {
-    const hipError_t pending = pending_error();
-    hipError_t error = call();
-    if (error == hipErrorOutOfMemory && give_back(device)) {
-      clear_error(pending);
-      error = call();
-    }
-    return error;
+    const hipError_t pending = pending_error(), owed = t_owed_error;
+    const hipError_t error = call();
+    if (error != hipErrorOutOfMemory || (!give_back(device) && next().hipPeekAtLastError() == error)) return error;
+    t_owed_error = owed;
+    clear_error(pending);
+    return call();
   }
 
   /// The program has waited for a stream or the device. Frees in stream order give nothing back, as they must not wait:

@@ -485,10 +485,31 @@ TEST_F(PoolTest, rule_25_KeptMemoryIsGivenBackBeforeACallFails) {
   int calls = 0;
   const hipError_t error = pool.retry_after_trim(0, [&] {
     ++calls;
-    return hipErrorOutOfMemory;
+    return fake::t_last_error = hipErrorOutOfMemory;
   });
   EXPECT_EQ(error, hipErrorOutOfMemory);
   EXPECT_EQ(calls, 1) << "nothing was there to give back";
+}
+
+TEST_F(PoolTest, a_call_that_fails_for_memory_leaves_its_own_last_error) {
+  pool.set_reclaim([](int) {
+    fake::t_last_error = hipErrorNotReady;
+    return false;
+  });
+  EXPECT_EQ(pool.retry_after_trim(0, [] { return fake::t_last_error = hipErrorOutOfMemory; }), hipErrorOutOfMemory);
+  EXPECT_EQ(fake::t_last_error, hipErrorOutOfMemory);
+}
+
+TEST_F(PoolTest, a_call_that_finds_memory_given_back_leaves_no_error) {
+  pool.set_reclaim([](int) {
+    const LastErrorScope last_error;
+    fake::t_last_error = hipErrorInvalidValue;
+    return true;
+  });
+  int calls = 0;
+  const auto call = [&] { return ++calls == 1 ? fake::t_last_error = hipErrorOutOfMemory : hipSuccess; };
+  EXPECT_EQ(pool.retry_after_trim(0, call), hipSuccess);
+  EXPECT_EQ(last_error_of_program(fake::t_last_error, true), hipSuccess);
 }
 
 TEST_F(PoolTest, others_give_memory_back_before_a_call_fails_for_it) {
