@@ -122,6 +122,7 @@ struct Recording {
   std::vector<Operation> operations;
   Binding binding;
   std::vector<hipGraphNode_t> nodes;
+  std::uint64_t memory_freed;  ///< memory_freed() when the capture began
 };
 
 /// Room for a payload of so many bytes at the end. Only what pads it to a multiple of 8 is set.

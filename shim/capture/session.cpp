@@ -11,6 +11,7 @@
 #include "shim/graph/template.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
+#include "shim/memory/freed_memory.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -92,6 +93,7 @@ void CaptureSession::start(StreamArgument origin, const Signature& begin_signatu
   expected_ = mode == Mode::kVerify ? begin : nullptr;
   walks_ = begin != nullptr;
   place_ = place;
+  memory_freed_ = memory_freed();
   doubts_seen_ = g_capture_doubts.load(std::memory_order_acquire);
   serial_ = next_serial();
   streams_.push_back({stream_key(origin), plain_handle(origin), node_device_of(begin_signature), {}, false});

@@ -89,7 +89,7 @@ class CaptureSession {
   void finish_recording();
   const std::vector<Operation>& operations() const noexcept { return operations_; }
   hipGraphNode_t node(std::uint32_t operation) const noexcept { return nodes_[operation]; }
-  Recording take_recording() { return {std::move(operations_), std::move(binding_), std::move(nodes_)}; }
+  Recording take_recording() { return {std::move(operations_), std::move(binding_), std::move(nodes_), memory_freed_}; }
   Binding& binding() noexcept { return binding_; }
   /// Whether the capture started as a shell, and so holds the tree.
   bool walks() const noexcept { return walks_; }
@@ -146,9 +146,10 @@ class CaptureSession {
   const char* spoilt_ = nullptr;
   Materialisation materialised_;
   bool lost_ = false;
-  std::uint64_t doubts_seen_ = 0;  ///< g_capture_doubts when the runtime was last asked
-  bool invalid_ = false;           ///< the runtime has invalidated the capture: everything is forwarded
-  int device_ = -1;                ///< the feeding thread's current device; -1: not asked yet
+  std::uint64_t memory_freed_ = 0;  ///< memory_freed() when it began
+  std::uint64_t doubts_seen_ = 0;   ///< g_capture_doubts when the runtime was last asked
+  bool invalid_ = false;            ///< the runtime has invalidated the capture: everything is forwarded
+  int device_ = -1;                 ///< the feeding thread's current device; -1: not asked yet
   std::uint64_t device_changes_seen_ = 0;
 };
 

@@ -163,6 +163,7 @@ void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
 void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
   const auto known = std::make_shared<KnownGraph>();
   known->real = graph;
+  known->memory_freed = recording.memory_freed;
   known->binding = std::move(recording.binding);
   known->nodes = std::move(recording.nodes);
   learn(*known, std::move(recording.operations));
@@ -229,14 +230,15 @@ void Graphs::trim_templates(Variants::Retired* retired) {
 // --- execs ---
 
 /// What an exec is to be made of by a graph: its template, now used by one more, and its binding. Null: it is not
-/// known.
-Template* Graphs::template_of(KnownGraph* known, Binding* binding, bool* real) {
+/// known. *outlived: memory that a node of it names may be freed, or may be going in stream order.
+Template* Graphs::template_of(KnownGraph* known, Binding* binding, bool* real, bool* outlived) {
   if (known == nullptr) return nullptr;
   const std::scoped_lock guard(known->lock);
   if (known->build != nullptr) finish_build(*known);
   if (!known->exact || known->of == nullptr) return nullptr;
   *binding = known->binding;
   *real = known->real != nullptr;
+  *outlived = *real && Variants::outlived_memory(*known->of, known->memory_freed);
   const std::scoped_lock templates(lock_);
   known->of->last_used = ++clock_;
   if (settings_.track_operands) known->of->moved.note(known->of->operations, *binding);
@@ -252,9 +254,9 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
   }
   KnownGraph* const known = known_.find(graph);
   Binding binding;
-  bool real = false;
+  bool real = false, outlived = false;
   Template* const of =
-      plain && settings_.reuse && active() && out != nullptr ? template_of(known, &binding, &real) : nullptr;
+      plain && settings_.reuse && active() && out != nullptr ? template_of(known, &binding, &real, &outlived) : nullptr;
   if (of == nullptr) {
     const hipError_t result = known_.expose(&graph, "instantiated in a way of its own");
     return result == hipSuccess ? pool().retry_after_trim(device, [&] { return native(graph, out); }) : result;
@@ -283,7 +285,9 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
     };
     const Variants::NativeVariant native_variant(from_program);
     Variants::Served served;
-    result = variants_.obtain(*exec, binding, real ? &native_variant : nullptr, &served);
+    // What a staged exec would be without staging could not be made any more (unstaged_execs.h).
+    result = outlived ? variants_.obtain_unstaged(*exec, binding, &native_variant, &served)
+                      : variants_.obtain(*exec, binding, real ? &native_variant : nullptr, &served);
     exec->variant = served.variant;
     exec->way = served.way;
   }
@@ -606,8 +610,8 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
       ++totals_.updates;
     }
     Binding binding;
-    bool real = false;
-    Template* const of = template_of(known_.find(graph), &binding, &real);
+    bool real = false, outlived = false;
+    Template* const of = template_of(known_.find(graph), &binding, &real, &outlived);
     const bool same_template = of == exec->of;
     if (of != nullptr) {
       const std::scoped_lock guard(lock_);

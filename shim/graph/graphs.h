@@ -132,7 +132,7 @@ class Graphs {
  private:
   bool wants_verification(TreeNode& begin);
   Template* template_for(std::vector<Operation> operations, const Binding& binding);
-  Template* template_of(KnownGraph* known, Binding* binding, bool* real);
+  Template* template_of(KnownGraph* known, Binding* binding, bool* real, bool* outlived);
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native);

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "shim/graph/reissue.h"
+#include "shim/memory/freed_memory.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 
@@ -41,7 +42,7 @@ bool same_but_payload(const Operation& operation, Describe describe, Binding* pa
   return signature == operation.signature;
 }
 
-KnownGraph::KnownGraph() : id(next_id()) {}
+KnownGraph::KnownGraph() : id(next_id()), memory_freed(graphpool::memory_freed()) {}
 
 // --- graphs ---
 

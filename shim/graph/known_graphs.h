@@ -62,6 +62,7 @@ struct KnownGraph {
   }
 
   const std::uint64_t id;
+  std::uint64_t memory_freed;  ///< memory_freed() before it had nodes
   RankedMutex<LockRank::kCapture> lock;
   Template* of = nullptr;  ///< null while it is being built
   std::unique_ptr<NodeBuild> build;

@@ -189,17 +189,17 @@ void Variants::device_reset(int device) noexcept {
 
 // --- which one serves a binding ---
 
-bool Variants::outlived_memory(const Operation& operation, const Variant& variant) noexcept {
+bool Variants::outlived_memory(const Operation& operation, std::uint64_t memory_freed_before) noexcept {
   const OperationKind kind = operation.signature.kind;
   return (kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kCopy3D ||
           kind == OperationKind::kFill) &&
-         variant.memory_freed != memory_freed();
+         memory_freed_before != memory_freed();
 }
 
-bool Variants::outlived_memory(const Template& of, const Variant& variant) noexcept {
-  return variant.memory_freed != memory_freed() &&
+bool Variants::outlived_memory(const Template& of, std::uint64_t memory_freed_before) noexcept {
+  return memory_freed_before != memory_freed() &&
          std::any_of(of.operations.begin(), of.operations.end(),
-                     [&](const Operation& operation) { return outlived_memory(operation, variant); });
+                     [&](const Operation& operation) { return outlived_memory(operation, memory_freed_before); });
 }
 
 Variant* Variants::take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {

@@ -76,9 +76,15 @@ class Variants {
 
   /// Whether memory was freed since the variant was made, and it has nodes that may hold on to it (freed_memory.h).
   /// Such a variant serves what it serves already, and no other binding.
-  static bool outlived_memory(const Template& of, const Variant& variant) noexcept;
+  static bool outlived_memory(const Template& of, const Variant& variant) noexcept {
+    return outlived_memory(of, variant.memory_freed);
+  }
+  /// The same of anything that was made when memory had been freed so often.
+  static bool outlived_memory(const Template& of, std::uint64_t memory_freed_before) noexcept;
   /// The same of one of its nodes.
-  static bool outlived_memory(const Operation& operation, const Variant& variant) noexcept;
+  static bool outlived_memory(const Operation& operation, const Variant& variant) noexcept {
+    return outlived_memory(operation, variant.memory_freed);
+  }
 
   /// Takes a new variant into the template.
   Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
@@ -103,6 +109,7 @@ class Variants {
   struct Held {
     std::size_t bytes = 0, peak_bytes = 0;
   };
+  static bool outlived_memory(const Operation& operation, std::uint64_t memory_freed_before) noexcept;
   struct Candidate {
     Variant* variant = nullptr;
     std::vector<std::uint32_t> differing;  ///< the operations to be set
