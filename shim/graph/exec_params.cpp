@@ -80,7 +80,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   }
   // A variant of its own, where the policy or the budget of patches asks for one.
   const bool anew = settings_.strategy == Strategy::kVariant || settings_.strategy == Strategy::kRecord ||
-                    variant->patches >= settings_.patch_budget;
+                    variant->patches >= settings_.patch_budget || variant->broken;
   if (anew && rebind(exec, wanted) == hipSuccess) {
     *result = hipSuccess;
     return true;
@@ -103,8 +103,10 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     exec.binding = wanted;
     exec.written = nullptr;
     exec.way = Way::kPatch;
+    exec.set_by_program = true;
   }
   const std::scoped_lock guard(lock_);
+  variants_.note_reached(of, *variant);
   variant->baked = std::move(wanted);
   if (!sure) {
     variant->unsure = true;

@@ -49,13 +49,6 @@ double saved_ns(const Template& of) noexcept {
          times(counts.staged.bytes / 1024, model.ns(Cost::kCopyKiB));
 }
 
-/// The name of the rule that stages this buffer.
-std::string staged_by(const char* base) {
-  const Block* const block = pool().table().find(base);
-  const BufferRule* const rule = block == nullptr ? nullptr : rule_of(*block);
-  return rule == nullptr ? "" : rule->name;
-}
-
 }  // namespace
 
 Graphs& graphs() noexcept {
@@ -322,113 +315,10 @@ hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeEx
   return result;
 }
 
-bool Graphs::wants_both_ways(const VirtualExec& exec) const noexcept {
-  if (settings_.verify.mode == Verify::Mode::kOff || exec.of == nullptr || exec.way != Way::kStage) return false;
-  const auto& launches = exec.of->launches[static_cast<std::size_t>(Way::kStage)];
-  return settings_.verify.wants(launches.load(std::memory_order_relaxed)) && !captures_open();
-}
-
-/// A staged launch, and the same without staging for the program. Waits: only with `verify`.
-hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
-  Template& of = *exec.of;
-  const hipStream_t handle = plain_handle(stream);
-  Shadows shadows;
-  std::unique_ptr<Variant> real;
-  bool ready = false;
-  {
-    const PrivateCalls private_calls;
-    const LastErrorScope last_error;
-    const SavedDevice device;
-    device.set(exec.device);
-    const StagePlan& plan = *exec.variant->plan;
-    ready = may_run_both_ways(of.operations, exec.binding, plan) && shadows.allocate(plan) == hipSuccess &&
-            variants_.build(of, exec.binding, exec.device, &real) == hipSuccess;
-  }
-  if (!ready) {
-    log_once(LogLevel::kWarn, "verify: not both ways " + std::to_string(of.number),
-             "verify: graph %llu cannot be run both ways; only what it was captured from is compared",
-             static_cast<unsigned long long>(of.number));
-    return launch_selected(exec, stream, native);
-  }
-  std::vector<char*> bases;
-  hipError_t result, staged = hipErrorUnknown;  // unless there is a ring
-  {
-    const std::scoped_lock guard(exec.lock);
-    if (SlotRing* const ring = exec.variant->ring.get()) {
-      bases = ring->bases();
-      // The exec's launches are in order: the real one too comes behind the last staged one.
-      ring->order_behind_last(stream_key(stream), handle);
-      staged = shadows.copy_from(bases, handle);
-    }
-    result = native(real->exec);
-  }
-  if (result == hipSuccess && staged == hipSuccess) {
-    const PrivateCalls private_calls;
-    const LastErrorScope last_error;
-    const auto bind = [&](const std::vector<char*>& to) {
-      const std::scoped_lock guard(exec.lock);
-      RingCounts counts;
-      return exec.variant->ring == nullptr ? hipErrorUnknown : exec.variant->ring->bind(to, &counts);
-    };
-    const auto on_shadows = [&](bool now) {
-      const std::scoped_lock guard(exec.lock);
-      exec.on_shadows = now;
-    };
-    staged = bind(shadows.bases());
-    if (staged == hipSuccess) {
-      // Without staging the graph would work on the program's own buffers once more.
-      on_shadows(true);
-      staged = launch_selected(exec, stream, native);
-      on_shadows(false);
-    }
-    const hipError_t bound = bind(bases);
-    if (staged == hipSuccess) staged = bound;
-    Shadows::Difference difference;
-    if (staged == hipSuccess) staged = shadows.compare(bases, handle, &difference);
-    if (staged == hipSuccess && !difference.found) {
-      const std::scoped_lock guard(lock_);
-      ++of.statistics.launches_verified;
-    } else {
-      staging_differs(exec, std::move(real), difference, bases);
-    }
-  }
-  // Nothing goes while it may still run.
-  const PrivateCalls private_calls;
-  static_cast<void>(next().hipStreamSynchronize(handle));
-  return result;
-}
-
-/// The exec is served without staging from here on, and so is every other of its template.
-void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference,
-                             const std::vector<char*>& bases) {
-  Template& of = *exec.of;
-  {
-    const std::scoped_lock exec_guard(exec.lock);
-    exec.variant->launches.seal();
-    exec.before = exec.variant->launches.copy();
-    Variant* const staged = exec.variant;
-    exec.variant = variants_.adopt(of, std::move(real), &exec);
-    exec.way = Way::kVariant;
-    const std::scoped_lock guard(lock_);
-    staged->owner = nullptr;
-    of.may_stage = false;
-    ++of.statistics.differences;
-  }
-  if (difference.found)
-    log_error(
-        "verify: graph %llu, staged buffer %zu (%s): byte %zu differs from the graph run without staging; "
-        "it is not staged any more",
-        static_cast<unsigned long long>(of.number), difference.buffer, staged_by(bases[difference.buffer]).c_str(),
-        difference.offset);
-  else
-    log_error("verify: graph %llu fails when it is staged; it is not staged any more",
-              static_cast<unsigned long long>(of.number));
-}
-
 hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   launches_.fetch_add(1, std::memory_order_relaxed);
-  if (wants_both_ways(exec)) [[unlikely]]
-    return launch_both_ways(exec, stream, native);
+  if (settings_.verify.mode != Verify::Mode::kOff) [[unlikely]]
+    return launch_verified(exec, stream, native);
   return launch_selected(exec, stream, native);
 }
 
@@ -654,6 +544,7 @@ hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, 
     exec.binding = binding;
     exec.written = nullptr;
     exec.way = served.way;
+    exec.set_by_program = false;
     if (served.variant != old) {
       old->launches.seal();
       // Not launched since the last change: it stays behind what came before that.

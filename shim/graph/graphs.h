@@ -136,10 +136,15 @@ class Graphs {
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  hipError_t launch_verified(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  hipError_t launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   void staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference,
                        const std::vector<char*>& bases);
-  bool wants_both_ways(const VirtualExec& exec) const noexcept;
-  hipError_t launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  hipError_t launch_and_repeat(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  void repeated_differs(VirtualExec& exec, const Shadows::Difference& difference);
+  void replace_distrusted(VirtualExec& exec);
+  void serve_by(VirtualExec& exec, std::unique_ptr<Variant> made);
+  static void say_not_compared(const Template& of, const char* why);
   bool recordings_over_limit() const noexcept;
   bool launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
                      bool waited, hipError_t* result);

@@ -55,6 +55,17 @@ void for_each_address(const std::vector<Operation>& operations, const Binding& b
   }
 }
 
+/// Whether a graph of these operations may work on other memory than the program's (rule 4).
+bool may_move(const std::vector<Operation>& operations) {
+  const int device = node_device_of(operations.front().signature);
+  return std::none_of(operations.begin(), operations.end(), [device](const Operation& operation) {
+    const Signature& signature = operation.signature;
+    return signature.kind == OperationKind::kHost ||
+           (signature.kind == OperationKind::kWait && signature.event == kExternalEvent) ||
+           (makes_node(signature.kind) && node_device_of(signature) != device);
+  });
+}
+
 /// The live block an address lies in, when its rule stages it, or leaves that open and `with_open`.
 const Block* staged_block(std::uint64_t address, bool with_open) {
   const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
@@ -90,14 +101,8 @@ void wholly_staged(const std::vector<Operation>& operations, const Binding& bind
 
 std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operations, const Binding& binding,
                                            bool with_open) {
+  if (!may_move(operations)) return nullptr;
   const int device = node_device_of(operations.front().signature);
-  for (const Operation& operation : operations) {
-    const Signature& signature = operation.signature;
-    if (signature.kind == OperationKind::kHost ||
-        (signature.kind == OperationKind::kWait && signature.event == kExternalEvent))
-      return nullptr;
-    if (makes_node(signature.kind) && node_device_of(signature) != device) return nullptr;
-  }
   auto plan = std::make_unique<StagePlan>();
   plan->device_ = device;
   plan->with_open_ = with_open;
@@ -124,6 +129,49 @@ std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operati
   plan->overlap_ = all_overlap && !writes_elsewhere;
   plan->overlap_refused_ = all_overlap && writes_elsewhere;
   return plan->buffer_bytes_.empty() || !one_device ? nullptr : std::move(plan);
+}
+
+void add_addresses(const std::vector<Operation>& operations, const Binding& binding,
+                   std::vector<std::uint64_t>* addresses) {
+  for_each_address(operations, binding,
+                   [&](std::uint32_t, std::uint64_t address, bool) { addresses->push_back(address); });
+  std::sort(addresses->begin(), addresses->end());
+  addresses->erase(std::unique(addresses->begin(), addresses->end()), addresses->end());
+}
+
+std::unique_ptr<StagePlan> StagePlan::of_all_memory(const std::vector<Operation>& operations, const Binding& binding,
+                                                    const std::vector<std::uint64_t>& more, std::vector<char*>* bases) {
+  bases->clear();
+  if (!may_move(operations)) return nullptr;
+  auto plan = std::make_unique<StagePlan>();
+  plan->device_ = node_device_of(operations.front().signature);
+  BufferRule whole;
+  whole.role = Role::kInOut;
+  /// Its number, or that there is none.
+  const auto buffer_of = [&](std::uint64_t address, std::uint32_t* buffer) {
+    const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+    if (block == nullptr || !block->live() || block->kind != MemoryKind::kDevice || block->device != plan->device_ ||
+        block->exported.load(std::memory_order_relaxed))
+      return false;
+    auto* const base = static_cast<char*>(block->pointer());
+    const auto found = std::find(bases->begin(), bases->end(), base);
+    *buffer = static_cast<std::uint32_t>(found - bases->begin());
+    if (found != bases->end()) return true;
+    bases->push_back(base);
+    plan->add_buffer(block->bytes(), whole);
+    return true;
+  };
+  bool all = true;
+  for_each_address(operations, binding, [&](std::uint32_t place, std::uint64_t address, bool) {
+    std::uint32_t buffer = 0;
+    if (address == 0) return;
+    all = all && buffer_of(address, &buffer);
+    if (all) plan->words_.push_back({place, buffer, address - reinterpret_cast<std::uint64_t>((*bases)[buffer])});
+  });
+  if (!all || bases->empty()) return nullptr;
+  std::uint32_t unused = 0;
+  for (const std::uint64_t address : more) static_cast<void>(buffer_of(address, &unused));
+  return plan;
 }
 
 void StagePlan::add_buffer(std::size_t bytes, const BufferRule& rule) {
@@ -182,9 +230,15 @@ bool StagePlan::covers(const std::vector<Operation>& operations, const Binding& 
 }
 
 Binding StagePlan::translated(const Binding& binding, const SlotSet& slots) const {
+  std::vector<char*> bases;
+  for (std::size_t i = 0; i < buffers(); ++i) bases.push_back(static_cast<char*>(slots.address(i)));
+  return translated(binding, bases);
+}
+
+Binding StagePlan::translated(const Binding& binding, const std::vector<char*>& bases) const {
   Binding moved = binding;
   for (const Word& word : words_) {
-    const std::uint64_t address = reinterpret_cast<std::uint64_t>(slots.address(word.buffer)) + word.offset;
+    const std::uint64_t address = reinterpret_cast<std::uint64_t>(bases[word.buffer]) + word.offset;
     std::memcpy(moved.data() + word.place, &address, sizeof address);
   }
   return moved;

@@ -31,6 +31,10 @@ bool copies_out_whole(const BufferRule& rule) noexcept;
 /// each once.
 void wholly_staged(const std::vector<Operation>& operations, const Binding& binding, std::vector<const char*>* bases);
 
+/// Adds every address among the operands to a rising list, once.
+void add_addresses(const std::vector<Operation>& operations, const Binding& binding,
+                   std::vector<std::uint64_t>* addresses);
+
 class StagePlan {
  public:
   /// A range of a buffer that is copied, at the same offset in the program's memory and in the slot.
@@ -45,11 +49,19 @@ class StagePlan {
   static std::unique_ptr<StagePlan> make(const std::vector<Operation>& operations, const Binding& binding,
                                          bool with_open);
 
+  /// Not by rules: every allocation that an operand names is a buffer, and behind them every other one that `more`
+  /// names. *bases: where they are. Null where an operand does not lie in device memory of the program that no other
+  /// process has, all of it on the graph's device; and where nothing is named. To run a graph on copies (both_ways.h).
+  static std::unique_ptr<StagePlan> of_all_memory(const std::vector<Operation>& operations, const Binding& binding,
+                                                  const std::vector<std::uint64_t>& more, std::vector<char*>* bases);
+
   /// The program's buffers in this binding, or false when it is not the shape of the plan.
   bool locate(const std::vector<Operation>& operations, const Binding& binding, std::vector<char*>* bases) const;
 
   /// The binding with every staged operand moved into the slots.
   Binding translated(const Binding& binding, const SlotSet& slots) const;
+  /// The same into other memory.
+  Binding translated(const Binding& binding, const std::vector<char*>& bases) const;
   /// The binding with every staged operand as its offset: equal for bindings that differ in the buffers only, and as
   /// good as any of them for translated().
   Binding canonical(const Binding& binding) const;

@@ -35,16 +35,18 @@ struct Variant {
   const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it
   LaunchMarks launches;
   std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
-  std::unique_ptr<SlotRing> ring;   ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
-  const StagePlan* plan = nullptr;  ///< staged: by this one of the template
+  std::unique_ptr<SlotRing> ring;           ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
+  const StagePlan* plan = nullptr;          ///< staged: by this one of the template
   std::uint32_t patches = 0;
-  std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made
-  bool keep = true;                ///< false: for one use, or worn out by patches; goes when it is free
-  bool launched = false;           ///< the first launch costs more
-  std::size_t device_bytes = 0;    ///< device memory it is taken to hold
-  Template* of = nullptr;          ///< kept by this template
-  bool unsure = false;  ///< updated in a way the runtime is not known to do correctly: it serves its holder only
-  bool broken = false;  ///< half updated: it serves nobody
+  std::vector<std::uint64_t> reached;  ///< verify: addresses it had before it was patched (add_addresses)
+  std::uint64_t memory_freed = 0;      ///< memory_freed() before its graph was made
+  bool keep = true;                    ///< false: for one use, or worn out by patches; goes when it is free
+  bool launched = false;               ///< the first launch costs more
+  std::size_t device_bytes = 0;        ///< device memory it is taken to hold
+  Template* of = nullptr;              ///< kept by this template
+  bool unsure = false;      ///< updated in a way the runtime is not known to do correctly: it serves its holder only
+  bool broken = false;      ///< half updated, or distrusted: it serves nobody
+  bool distrusted = false;  ///< verify: it does something else than its binding says
   std::uint64_t last_used = 0;
 
   Variant() = default;

@@ -445,6 +445,7 @@ bool Variants::patch(Template& of, const Binding& binding, const Candidate& cand
   of.statistics.patched_nodes += patched;
   hold(variant, memory);
   if (ok) {
+    note_reached(of, variant);
     variant.baked = binding;
   } else {
     variant.broken = true;
@@ -452,6 +453,12 @@ bool Variants::patch(Template& of, const Binding& binding, const Candidate& cand
     if (!candidate.served) broken = remove(of, &variant);
   }
   return ok;
+}
+
+void Variants::note_reached(const Template& of, Variant& variant) const {
+  if (settings_.verify.mode == Verify::Mode::kOff) return;
+  add_addresses(of.operations, variant.baked, &variant.reached);
+  if (variant.reached.size() > kMostReached) variant.reached.resize(kMostReached);
 }
 
 hipError_t Variants::build(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made) {

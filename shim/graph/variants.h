@@ -86,6 +86,10 @@ class Variants {
     return outlived_memory(operation, variant.memory_freed);
   }
 
+  /// Under the lock, before another binding is baked in: `verify` wants to know what it may still write to where the
+  /// runtime updates it wrongly.
+  void note_reached(const Template& of, Variant& variant) const;
+
   /// Takes a new variant into the template.
   Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
   /// Under the lock: a free variant that has this binding, or null; it is the owner's then.
@@ -135,6 +139,7 @@ class Variants {
   Variant* oldest_free(const std::vector<Variant*>& among, int device);
   void hold(Variant& variant, std::size_t bytes);
 
+  static constexpr std::size_t kMostReached = 65536;
   Lock& lock_;
   const GraphSettings& settings_;
   std::uint64_t clock_ = 0;  ///< orders uses of variants

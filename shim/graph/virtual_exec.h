@@ -27,6 +27,7 @@ class VirtualExec {
   std::uint32_t launching = 0;         ///< launches handed to the runtime that have not returned
   bool destroyed = false;              ///< by the program meanwhile: it goes with the last of them
   bool on_shadows = false;             ///< verify: the ring works on copies, so it must serve this launch
+  bool set_by_program = false;         ///< it does what the program's own calls made of it since it was given a binding
   Way way = Way::kSame;                ///< how the binding is served
   Binding binding;                     ///< the program's
   std::shared_ptr<const OutstandingUses::Bases> written;  ///< wholly_staged() of the binding; null: not asked yet

@@ -170,6 +170,15 @@ StreamWork::Snapshot StreamWork::before_device_sync(int device) {
 
 void StreamWork::idle(const Snapshot& snapshot) noexcept { complete(snapshot); }
 
+std::uint64_t StreamWork::submitted() const noexcept {
+  std::uint64_t sum = null_.submitted.load() + per_thread_.submitted.load() + anywhere_.submitted.load();
+  for (const auto& bucket : buckets_)
+    for (const StreamEntry* entry = bucket.load(std::memory_order_acquire); entry != nullptr;
+         entry = entry->next.load(std::memory_order_acquire))
+      sum += entry->work.submitted.load();
+  return sum;
+}
+
 bool StreamWork::is_idle(int device) noexcept {
   if (!valid_device(device)) return false;
   Device& state = device_of(device);

@@ -132,6 +132,9 @@ class StreamWork {
   /// or synchronisation of a device, its frees are the runtime's.
   void note_work_anywhere() noexcept { anywhere_.submitted.add(); }
 
+  /// How often something was enqueued, anywhere, so far. Slow.
+  std::uint64_t submitted() const noexcept;
+
   void created(hipStream_t stream, int device) noexcept;
   /// Before the stream's destruction is forwarded: its outstanding work stays known.
   void before_destroy(hipStream_t stream) noexcept;

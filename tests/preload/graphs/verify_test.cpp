@@ -1,48 +1,13 @@
 // `verify`: what is served from recordings is also taken the real way, and differences are said once. Faults come from
 // faulty_runtime.cpp, which stands behind the library; what the library says goes to GRAPHPOOL_LOG_FILE.
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <thread>
 
-#include "captures.h"
+#include "said.h"
 
 namespace captures {
 namespace {
-
-std::vector<std::string> said() {
-  const char* const name = std::getenv("GRAPHPOOL_LOG_FILE");
-  std::vector<std::string> lines;
-  if (name == nullptr) return lines;
-  std::ifstream file(name);
-  for (std::string line; std::getline(file, line);)
-    if (line.find("verify:") != std::string::npos) lines.push_back(line);
-  return lines;
-}
-
-/// What this test made the library say.
-class Said {
- public:
-  Said() : before_(said().size()) {}
-  std::vector<std::string> lines() const {
-    auto all = said();
-    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(before_));
-    return all;
-  }
-
- private:
-  std::size_t before_;
-};
-
-bool verifies(const char* rule) {
-  const char* const value = std::getenv("GRAPHPOOL_GRAPH_VERIFY");
-  return under_library() && value != nullptr && std::strcmp(value, rule) == 0;
-}
-
-bool fault(const char* name) {
-  const char* const value = std::getenv("FAULT");
-  return value != nullptr && std::strncmp(value, name, std::strlen(name)) == 0;
-}
 
 TEST(Verify, so_many_matches_take_the_real_path) {
   const Stream stream;
@@ -66,7 +31,7 @@ TEST(Verify, so_many_matches_take_the_real_path) {
   if (verifies("off")) {
     EXPECT_EQ((std::vector{1, 0, 0, 0, 0, 0, 0, 0, 0}), captured);
   }
-  EXPECT_TRUE(said.lines().empty());
+  EXPECT_TRUE(said.errors().empty());
 }
 
 TEST(Verify, every_kind_of_operation_passes) {
@@ -87,7 +52,7 @@ TEST(Verify, every_kind_of_operation_passes) {
     EXPECT_EQ(i * 17 + i, buffer.value());
   }
   EXPECT_EQ(6, ran);  // rule 29: host functions run exactly once
-  EXPECT_TRUE(said.lines().empty());
+  EXPECT_TRUE(said.errors().empty());
 }
 
 // The runtime of this test captures another argument than it was given, from the second capture on.
@@ -103,7 +68,7 @@ TEST(VerifyFault, a_binding_that_is_not_what_the_runtime_captured_is_reported) {
     EXPECT_EQ(value, buffer.value()) << "step " << i;
   }
   if (!under_library()) return;
-  const auto lines = said.lines();
+  const auto lines = said.errors();
   ASSERT_EQ(1u, lines.size());
   EXPECT_NE(std::string::npos, lines[0].find("error: verify: graph 1, kernel mix: argument 2:")) << lines[0];
   EXPECT_NE(std::string::npos, lines[0].find("captures of it are left to the runtime")) << lines[0];
@@ -154,7 +119,7 @@ TEST(VerifyStaging, rule_29_staged_launches_run_both_ways_and_write_once) {
     }
   }
   if (!under_library()) return;
-  const auto lines = said.lines();
+  const auto lines = said.errors();
   if (!fault("copy")) {
     EXPECT_TRUE(lines.empty());
     return;
@@ -318,7 +283,7 @@ TEST(VerifyRule, a_rule_that_is_not_true_is_reported_and_the_program_has_the_rea
     EXPECT_EQ(value, hidden.value()) << "step " << i;
   }
   if (!under_library()) return;
-  const auto lines = said.lines();
+  const auto lines = said.errors();
   ASSERT_EQ(1u, lines.size());
   EXPECT_NE(std::string::npos, lines[0].find("it is not staged any more")) << lines[0];
 }

@@ -192,7 +192,9 @@ TEST(OpenStagingBig, one_node_that_differs_and_many_bytes_are_not_staged) {
     for (int k = 0; k < 3; ++k) value = mixed(value, k);
   }
   const int copied = since["hipGraphExecMemcpyNodeSetParams1D"], launches = since["hipGraphLaunch"];
-  EXPECT_EQ(kMany, launches);
+  if (!verifies()) {
+    EXPECT_EQ(kMany, launches);
+  }
   EXPECT_EQ(value, result.value());
   for (int which = 0; which < 2; ++which) {
     int host[kCount];

@@ -88,7 +88,8 @@ Quirks parse_quirks(std::string_view list) {
                              {"empty_graph", &Quirks::empty_graph},
                              {"swallowed_errors", &Quirks::swallowed_errors},
                              {"host_copy_at_patch", &Quirks::host_copy_at_patch},
-                             {"stuck_invalidation", &Quirks::stuck_invalidation}};
+                             {"stuck_invalidation", &Quirks::stuck_invalidation},
+                             {"stale_packets", &Quirks::stale_packets}};
   Quirks quirks;
   for (const Name& name : kNames) quirks.*name.quirk = false;
   while (!list.empty()) {
@@ -100,7 +101,7 @@ Quirks parse_quirks(std::string_view list) {
       quirks.*found->quirk = true;
     } else if (word != "none" && !word.empty()) {
       fatal("CPUHIP_QUIRKS: '%.*s' is none of external_waits, partial_update, fitting_calls, empty_graph, "
-            "swallowed_errors, host_copy_at_patch, stuck_invalidation, none",
+            "swallowed_errors, host_copy_at_patch, stuck_invalidation, stale_packets, none",
             static_cast<int>(word.size()), word.data());
     }
   }

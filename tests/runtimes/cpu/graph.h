@@ -221,6 +221,7 @@ struct Quirks {
   bool swallowed_errors = false;
   bool host_copy_at_patch = false;
   bool stuck_invalidation = false;
+  bool stale_packets = false;
 };
 const Quirks& quirks();
 Quirks parse_quirks(std::string_view list);  ///< ends the process for an unknown name

@@ -391,6 +391,7 @@ hipError_t set_exec_work(ExecState& state, std::uint32_t slot, Work work, WorkCh
   const hipError_t valid = check_change(*old_work, *work, change);
   if (valid != hipSuccess) return swallowed(valid) ? hipSuccess : valid;
   if (quirks().host_copy_at_patch) copy_at_patch(*work);
+  if (quirks().stale_packets && work->kind == NodeKind::Kernel && change == WorkChange::ExecNode) return hipSuccess;
   if (work->kind == NodeKind::Kernel) {
     if (work->event != old_work->event) {  // a launch's events are no parameters
       auto copy = std::make_shared<NodeWork>(*work);

@@ -287,6 +287,27 @@ TEST_F(KernelNodeTest, ExecParametersAndUpdates) {
   EXPECT_EQ(10, at(4));
 }
 
+TEST_F(KernelNodeTest, QuirkStalePackets) {
+  const char* const quirks = std::getenv("CPUHIP_QUIRKS");
+  if (quirks == nullptr || std::string(quirks) != "stale_packets") GTEST_SKIP() << "CPUHIP_QUIRKS is not stale_packets";
+  const auto node = add("set", data_.data(), 1);
+  instantiate();
+  int* out = data_.data() + 4;
+  int value = 6;
+  void* arguments[] = {&out, &value};
+  const hipKernelNodeParams made = params("set", arguments);
+  EXPECT_HIP(hipGraphExecKernelNodeSetParams(exec_, node, &made));
+  run();
+  EXPECT_EQ(1, at(0));
+  EXPECT_EQ(0, at(4));
+  hipGraphNode_t error_node = nullptr;
+  hipGraphExecUpdateResult result;
+  EXPECT_HIP(hipGraphKernelNodeSetParams(node, &made));
+  EXPECT_HIP(hipGraphExecUpdate(exec_, graph_, &error_node, &result));
+  run();
+  EXPECT_EQ(6, at(4));
+}
+
 TEST_F(KernelNodeTest, DisabledKernelsAreSkipped) {
   const auto node = add("set", data_.data(), 1);
   instantiate();

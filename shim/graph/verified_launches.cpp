@@ -1,0 +1,280 @@
+// verified_launches.cpp: launches that `verify` wants compared with what the program's own path gives.
+//
+// Staged: the graph runs without staging for the program, and staged on copies. By an exec that was patched, or that
+// had the binding before: that exec serves the program, and a new one, made of the recording, works on copies. Where
+// they differ the program has the real result, one line says so, and the template is served otherwise from there on: it
+// is not staged any more, or none of its execs is patched any more.
+//
+// All of it waits, which only `verify` does. An exec beside a new one waits kLongestWait at most: where the device has
+// other work before the launch or gets any before its end, the launch is not compared, for what that writes could not
+// be told apart, and what a kernel waits for could depend on it.
+#include <chrono>
+#include <mutex>
+#include <string>
+
+#include "policy/policy.h"
+#include "shim/back_off.h"
+#include "shim/buffer_rules.h"
+#include "shim/capture/open_captures.h"
+#include "shim/graph/graphs.h"
+#include "shim/log.h"
+#include "shim/memory/pool.h"
+#include "shim/memory/stream_work.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+namespace {
+
+constexpr std::chrono::seconds kLongestWait{1};
+
+/// The name of the rule that stages this buffer.
+std::string staged_by(const char* base) {
+  const Block* const block = pool().table().find(base);
+  const BufferRule* const rule = block == nullptr ? nullptr : rule_of(*block);
+  return rule == nullptr ? "" : rule->name;
+}
+
+/// False: it has not been passed in time, or nobody can tell.
+bool wait_for(Fence* fence) {
+  if (fence == nullptr) return false;
+  const PrivateCalls private_calls;
+  BackOff wait(kLongestWait);
+  bool passed = stream_work().passed(fence);
+  while (!passed && wait.again()) passed = stream_work().passed(fence);
+  stream_work().release(fence);
+  return passed;
+}
+
+bool wait_until_idle(int device) {
+  return stream_work().is_idle(device) || (wait_for(stream_work().make_fence(device)) && stream_work().is_idle(device));
+}
+
+}  // namespace
+
+void Graphs::say_not_compared(const Template& of, const char* why) {
+  log_once(LogLevel::kWarn, "verify: " + std::to_string(of.number) + why, "verify: graph %llu %s",
+           static_cast<unsigned long long>(of.number), why);
+}
+
+hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+  if (exec.of == nullptr || exec.variant == nullptr || captures_open()) return launch_selected(exec, stream, native);
+  replace_distrusted(exec);
+  Way way;
+  bool comparable = false;
+  {
+    const std::scoped_lock guard(exec.lock);
+    way = exec.way;
+    comparable = way == Way::kStage ||
+                 ((way == Way::kPatch || way == Way::kSame) && exec.variant->ring == nullptr && !exec.set_by_program);
+  }
+  const auto& launches = exec.of->launches[static_cast<std::size_t>(way)];
+  if (!comparable || !settings_.verify.wants(launches.load(std::memory_order_relaxed)))
+    return launch_selected(exec, stream, native);
+  return way == Way::kStage ? launch_both_ways(exec, stream, native) : launch_and_repeat(exec, stream, native);
+}
+
+/// The exec is served by this variant from here on.
+void Graphs::serve_by(VirtualExec& exec, std::unique_ptr<Variant> made) {
+  const std::scoped_lock guard(exec.lock);
+  Variant* const old = exec.variant;
+  old->launches.seal();
+  exec.before = old->launches.copy();
+  exec.variant = variants_.adopt(*exec.of, std::move(made), &exec);
+  exec.way = Way::kVariant;
+  const std::scoped_lock templates(lock_);
+  disown(*old);
+}
+
+// --- staged ---
+
+/// A staged launch, and the same without staging for the program.
+hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+  Template& of = *exec.of;
+  const hipStream_t handle = plain_handle(stream);
+  Shadows shadows;
+  std::unique_ptr<Variant> real;
+  bool ready = false;
+  {
+    const PrivateCalls private_calls;
+    const LastErrorScope last_error;
+    const SavedDevice device;
+    device.set(exec.device);
+    const StagePlan& plan = *exec.variant->plan;
+    ready = may_run_both_ways(of.operations, exec.binding, plan) && shadows.allocate(plan) == hipSuccess &&
+            variants_.build(of, exec.binding, exec.device, &real) == hipSuccess;
+  }
+  if (!ready) {
+    say_not_compared(of, "cannot be run both ways; only what it was captured from is compared");
+    return launch_selected(exec, stream, native);
+  }
+  std::vector<char*> bases;
+  hipError_t result, staged = hipErrorUnknown;  // unless there is a ring
+  {
+    const std::scoped_lock guard(exec.lock);
+    if (SlotRing* const ring = exec.variant->ring.get()) {
+      bases = ring->bases();
+      // The exec's launches are in order: the real one too comes behind the last staged one.
+      ring->order_behind_last(stream_key(stream), handle);
+      staged = shadows.copy_from(bases, handle);
+    }
+    result = native(real->exec);
+  }
+  if (result == hipSuccess && staged == hipSuccess) {
+    const PrivateCalls private_calls;
+    const LastErrorScope last_error;
+    const auto bind = [&](const std::vector<char*>& to) {
+      const std::scoped_lock guard(exec.lock);
+      RingCounts counts;
+      return exec.variant->ring == nullptr ? hipErrorUnknown : exec.variant->ring->bind(to, &counts);
+    };
+    const auto on_shadows = [&](bool now) {
+      const std::scoped_lock guard(exec.lock);
+      exec.on_shadows = now;
+    };
+    staged = bind(shadows.bases());
+    if (staged == hipSuccess) {
+      // Without staging the graph would work on the program's own buffers once more.
+      on_shadows(true);
+      staged = launch_selected(exec, stream, native);
+      on_shadows(false);
+    }
+    const hipError_t bound = bind(bases);
+    if (staged == hipSuccess) staged = bound;
+    Shadows::Difference difference;
+    if (staged == hipSuccess) staged = shadows.compare(bases, handle, &difference);
+    if (staged == hipSuccess && !difference.found) {
+      const std::scoped_lock guard(lock_);
+      ++of.statistics.launches_verified;
+    } else {
+      staging_differs(exec, std::move(real), difference, bases);
+    }
+  }
+  // Nothing goes while it may still run.
+  const PrivateCalls private_calls;
+  static_cast<void>(next().hipStreamSynchronize(handle));
+  return result;
+}
+
+/// The exec is served without staging from here on, and so is every other of its template.
+void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference,
+                             const std::vector<char*>& bases) {
+  Template& of = *exec.of;
+  serve_by(exec, std::move(real));
+  {
+    const std::scoped_lock guard(lock_);
+    of.may_stage = false;
+    ++of.statistics.differences;
+  }
+  if (difference.found)
+    log_error(
+        "verify: graph %llu, staged buffer %zu (%s): byte %zu differs from the graph run without staging; "
+        "it is not staged any more",
+        static_cast<unsigned long long>(of.number), difference.buffer, staged_by(bases[difference.buffer]).c_str(),
+        difference.offset);
+  else
+    log_error("verify: graph %llu fails when it is staged; it is not staged any more",
+              static_cast<unsigned long long>(of.number));
+}
+
+// --- patched, or found again by its binding ---
+
+/// A launch, and the same by a new exec on copies. What the variant may still write to of earlier bindings, where the
+/// runtime has updated it wrongly, is copied too, so that it can be given back.
+hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+  Template& of = *exec.of;
+  const hipStream_t handle = plain_handle(stream);
+  const std::uint64_t submitted = stream_work().submitted();
+  std::unique_ptr<Variant> anew;
+  std::unique_ptr<StagePlan> plan;
+  std::vector<char*> bases;
+  Shadows shadows;
+  const auto prepared = [&] {
+    const PrivateCalls private_calls;
+    const LastErrorScope last_error;
+    std::vector<std::uint64_t> reached;
+    {
+      const std::scoped_lock guard(lock_);
+      reached = exec.variant->reached;
+    }
+    plan = StagePlan::of_all_memory(of.operations, exec.binding, reached, &bases);
+    if (plan == nullptr || plan->device() != exec.device || calling_device() != exec.device ||
+        !may_run_both_ways(of.operations, exec.binding, *plan))
+      return "cannot be run twice; only what it was captured from is compared";
+    if (!wait_until_idle(exec.device)) return "is launched beside other work; such launches are not compared";
+    Shadows::free_left();
+    bool addresses = false;
+    if (shadows.allocate(*plan) != hipSuccess ||
+        variants_.build(of, plan->translated(exec.binding, shadows.bases()), exec.device, &anew) != hipSuccess ||
+        shadows.copy_from(bases, handle) != hipSuccess || shadows.look_for_addresses(handle, &addresses) != hipSuccess)
+      return "cannot be run twice: no copies of what it names (memory?)";
+    return addresses ? "cannot be run twice: its memory may hold addresses" : static_cast<const char*>(nullptr);
+  };
+  if (const char* const why = prepared()) {
+    say_not_compared(of, why);
+    return launch_selected(exec, stream, native);
+  }
+  const hipError_t result = launch_selected(exec, stream, native);
+  if (result != hipSuccess) return result;
+  stream_work().note_work(handle);
+  const bool complete = wait_for(stream_work().make_stream_fence(exec.device, handle));
+  const auto alone = [&] { return stream_work().submitted() == submitted + 1; };
+  if (!complete || !alone()) {
+    if (!complete) shadows.leave();
+    say_not_compared(of, "is launched beside other work; such launches are not compared");
+    return result;
+  }
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  Shadows::Difference difference;
+  hipError_t repeated = native(anew->exec);
+  if (repeated == hipSuccess) repeated = shadows.compare(bases, handle, &difference);
+  if (repeated != hipSuccess || !alone()) return result;
+  if (difference.found) {
+    static_cast<void>(shadows.restore(bases, handle));
+    repeated_differs(exec, difference);
+  } else {
+    const std::scoped_lock guard(lock_);
+    ++of.statistics.launches_verified;
+  }
+  return result;
+}
+
+/// Where the variant was patched, none of the template's is any more, and those that were serve nobody.
+void Graphs::repeated_differs(VirtualExec& exec, const Shadows::Difference& difference) {
+  Template& of = *exec.of;
+  bool patched = false;
+  {
+    const std::scoped_lock guard(lock_);
+    patched = exec.variant->patches != 0;
+    exec.variant->distrusted = true;
+    if (patched) of.may_patch = false;
+    for (const auto& variant : of.variants) {
+      variant->distrusted = variant->distrusted || (patched && variant->patches != 0);
+      if (!variant->distrusted) continue;
+      variant->broken = true;
+      variant->keep = false;
+    }
+    ++of.statistics.differences;
+  }
+  replace_distrusted(exec);
+  log_error("verify: graph %llu, %s: byte %zu of buffer %zu differs from what a new exec makes of it; %s",
+            static_cast<unsigned long long>(of.number), patched ? "patched" : "served by an exec that had the binding",
+            difference.offset, difference.buffer,
+            patched ? "its execs are not patched any more" : "that exec is not used any more");
+}
+
+/// Gives the exec a new variant where verification has found that its own does something else than it should.
+void Graphs::replace_distrusted(VirtualExec& exec) {
+  Template& of = *exec.of;
+  {
+    const std::scoped_lock guard(lock_);
+    if (!exec.variant->distrusted || exec.set_by_program) return;
+  }
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  std::unique_ptr<Variant> anew;
+  if (variants_.build(of, exec.binding, exec.device, &anew) == hipSuccess) serve_by(exec, std::move(anew));
+}
+
+}  // namespace graphpool
