@@ -3,7 +3,7 @@
 // when they are done).
 //
 // The conditions are those of GLIBC_2.3.2: programs that ask for the ones before it (of 2003, with another layout) are
-// not served. A wait of a thread that is of no pool costs a look at a thread-local word.
+// not served. But for its first, a wait of a thread that is of no pool costs a look at its own memory.
 //
 // What is not of interest is forwarded at once. A thread of interest is not known by its number of processors or by
 // anything else it could ask for: it only begins later.
@@ -77,29 +77,6 @@ __attribute__((constructor)) void find_next() noexcept {
   find(g_next_sem_clockwait, "sem_clockwait");
 }
 
-/// A wait for work at a condition. Where a permit has to be waited for, the mutex is let go and locked again: to the
-/// pool its thread woke later. Cancellation unwinds through here, as from the wait itself.
-template <typename Wait>
-int wait_at_condition(pthread_mutex_t* mutex, Wait&& wait) {
-  const bool pool = !t_inside && is_pool_thread();
-  if (pool) pool_thread_sleeps();
-  const int result = wait();
-  // A thread that was named meanwhile is of its pool from here on.
-  if ((!pool && (t_inside || !is_pool_thread())) || pool_thread_wakes(result != 0)) return result;
-  if (pthread_mutex_unlock(mutex) != 0) return result;
-  pool_thread_waits();
-  return pthread_mutex_lock(mutex);
-}
-
-template <typename Wait>
-int wait_at_semaphore(Wait&& wait) {
-  const bool pool = !t_inside && is_pool_thread();
-  if (pool) pool_thread_sleeps();
-  const int result = wait();
-  if ((pool || (!t_inside && is_pool_thread())) && !pool_thread_wakes(result != 0)) pool_thread_waits();
-  return result;
-}
-
 /// The first function of a thread that inherits something. pthread_exit may unwind through it.
 void* start_thread(void* data) {
   const NewThread thread = *static_cast<NewThread*>(data);
@@ -157,31 +134,31 @@ int gp_join(pthread_t thread, void** result) {
 }
 
 int gp_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  return wait_at_condition(mutex,
-                           [=] { return find(g_next_cond_wait, "pthread_cond_wait", kConditions)(condition, mutex); });
+  return wait_for_work(mutex,
+                       [=] { return find(g_next_cond_wait, "pthread_cond_wait", kConditions)(condition, mutex); });
 }
 
 int gp_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
-  return wait_at_condition(mutex, [=] {
+  return wait_for_work(mutex, [=] {
     return find(g_next_cond_timedwait, "pthread_cond_timedwait", kConditions)(condition, mutex, until);
   });
 }
 
 int gp_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
-  return wait_at_condition(
+  return wait_for_work(
       mutex, [=] { return find(g_next_cond_clockwait, "pthread_cond_clockwait")(condition, mutex, clock, until); });
 }
 
 int gp_sem_wait(sem_t* semaphore) {
-  return wait_at_semaphore([=] { return find(g_next_sem_wait, "sem_wait")(semaphore); });
+  return wait_for_work(nullptr, [=] { return find(g_next_sem_wait, "sem_wait")(semaphore); });
 }
 
 int gp_sem_timedwait(sem_t* semaphore, const timespec* until) {
-  return wait_at_semaphore([=] { return find(g_next_sem_timedwait, "sem_timedwait")(semaphore, until); });
+  return wait_for_work(nullptr, [=] { return find(g_next_sem_timedwait, "sem_timedwait")(semaphore, until); });
 }
 
 int gp_sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* until) {
-  return wait_at_semaphore([=] { return find(g_next_sem_clockwait, "sem_clockwait")(semaphore, clock, until); });
+  return wait_for_work(nullptr, [=] { return find(g_next_sem_clockwait, "sem_clockwait")(semaphore, clock, until); });
 }
 
 int gp_prctl(int option, ...) {

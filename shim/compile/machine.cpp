@@ -102,6 +102,7 @@ static ProcessTimes times_in(const Machine& machine, const char* path) noexcept 
   for (int field = 3; field <= 22; ++field) {
     rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(' ')));
     if (field == 3 && !rest.empty() && (rest[0] == 'Z' || rest[0] == 'X')) return {};
+    if (field == 3) times.runs = rest.starts_with('R');
     if (field == 4) times.parent = static_cast<pid_t>(leading_number(rest));
     if (field >= 14 && field <= 17) times.used_ticks += leading_number(rest);
     if (field == 22) times.start_ticks = leading_number(rest);

@@ -37,6 +37,7 @@ struct ProcessTimes {
   std::uint64_t start_ticks = 0;  ///< when it started, in clock ticks since boot
   std::uint64_t used_ticks = 0;   ///< processor time of its threads and the children it has waited for
   pid_t parent = 0;
+  bool runs = false;  ///< now: it (of a process, its first thread) has a processor, or waits for one
 };
 ProcessTimes process_times(const Machine& machine, pid_t process) noexcept;
 

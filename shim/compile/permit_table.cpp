@@ -138,6 +138,12 @@ std::uint32_t PermitTable::count() const noexcept {
   return running;
 }
 
+bool PermitTable::any_idle() const noexcept {
+  for (std::uint32_t i = 0; i < kMostPermits; ++i)
+    if (held(i) && memory_->permits[i].idle) return true;
+  return false;
+}
+
 std::uint32_t PermitTable::pool_threads() const noexcept {
   std::uint32_t number = 0;
   for (std::uint32_t i = 0; i < kMostPermits; ++i)
@@ -326,6 +332,8 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
   const std::uint32_t running = count(), size_class = find_class(request.size_class);
   const bool known = size_class < kMostClasses && memory_->classes[size_class].peak_bytes != 0;
   const std::uint64_t now = machine_->now_ns();
+  // Who lent its permit on may have moved since somebody looked.
+  if (running < limits.most && memory == nullptr && any_idle()) return Admission::kAskMemory;
   if (running != 0) {
     // The longest waiter goes first once it has waited much longer: a large one would else never fit.
     const bool elder = request.since_ns + kElderLead < now &&
@@ -531,7 +539,7 @@ bool PermitTable::serve(Permit& permit) noexcept {
 
 void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
   struct Seen {
-    std::uint32_t index, generation, in_process, pool_thread;
+    std::uint32_t index, generation, in_process, pool_thread, runs;
     ProcessName holder;
     pid_t thread;
     std::uint64_t base_bytes, base_virtual_bytes, used_ticks, own_bytes, virtual_bytes, sharers;
@@ -553,6 +561,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
                slot.generation,
                slot.in_process,
                slot.pool_thread,
+               0,
                slot.holder,
                slot.thread,
                slot.base_bytes,
@@ -574,6 +583,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
         if (times.start_ticks != process.start_ticks) return;
         if (one.pool_thread) times = thread_times(*machine_, process.process, one.thread);
         one.used_ticks += times.used_ticks;
+        one.runs |= times.runs;
         const ProcessMemory memory = process_memory(*machine_, process.process);
         const std::uint64_t own = memory.own_bytes, sharers = std::max<std::uint64_t>(1, one.sharers);
         if (process == one.holder)
@@ -594,6 +604,12 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
       slot.grown_virtual_bytes = seen[i].virtual_bytes;
       slot.most_grown_bytes = std::max(slot.most_grown_bytes, slot.grown_bytes);
       slot.looked_ns = now;
+      if (slot.idle && seen[i].runs) {
+        slot.idle = 0;
+        slot.moved_ns = slot.checked_ns = now;
+        slot.used_ticks = seen[i].used_ticks;
+        continue;
+      }
       if (slot.checked_ns != 0 && slot.checked_ns + kCheckEvery > now) continue;
       const std::uint64_t more = seen[i].used_ticks - std::min(seen[i].used_ticks, slot.used_ticks);
       if (slot.checked_ns == 0 || more * kTick * 100 >= (now - slot.checked_ns) * kMovingPercent) slot.moved_ns = now;

@@ -10,8 +10,8 @@
 // where little would be left, none is admitted beside others while more are just starting. Sizes are learnt by class
 // (tool and kind of input) from what finished; one with a larger input is expected to need more in proportion. Where
 // there is no room for two of a class of which none has finished, the process with the smallest input goes first: all
-// others wait until it has. A holder that uses no processor time lends its permit on: it is not counted until it moves
-// again.
+// others wait until it has. A holder that uses no processor time lends its permit on: it is not counted until it is
+// seen to run again.
 //
 // Riding (rule 35): a child process of a holder, or of a rider, uses its permit: one child at a time, while the
 // permit's generation lasts.
@@ -265,6 +265,7 @@ class PermitTable {
   void set_held(std::uint32_t index, bool value) noexcept;
   void free_the_dead() noexcept;
   std::uint32_t count() const noexcept;
+  bool any_idle() const noexcept;
   std::uint32_t pool_threads() const noexcept;
   std::uint64_t outstanding(std::uint64_t& own_virtual) const noexcept;
   std::uint32_t find_class(std::string_view name) noexcept;

@@ -146,7 +146,7 @@ void join_pool(std::string_view kind) noexcept {
 
 constinit thread_local bool t_pool_thread = false;
 constinit thread_local std::uint32_t t_names_seen = 0;
-constinit std::uint32_t g_names_by_others = 0;
+constinit std::uint32_t g_names_by_others = 1;  // each thread looks once
 
 NewThread* new_thread(void* (*start)(void*), void* argument) noexcept {
   // A pool thread's own permit is its own: those it starts may be of the pool.

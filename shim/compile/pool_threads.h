@@ -14,13 +14,15 @@
 // A thread that a holder starts rides on the holder's permit while that lasts (rule 33): the holder may be waiting for
 // it. For the same reason one that wakes while a call of its process holds a permit and sleeps rides on that.
 //
-// A thread that another one names is of the pool from its next wait on. Not seen: names given by a file of /proc.
-// Threads: any.
+// A thread that another one names is of the pool from its next wait on; one that is named in a way of its own (a file
+// of /proc) from its first wait on, if it has its name by then. Threads: any.
 #pragma once
 
 #include <pthread.h>
 
 #include <cstdint>
+
+#include "shim/entry.h"
 
 namespace graphpool {
 
@@ -46,7 +48,8 @@ void thread_is_named(const char* name) noexcept;
 /// A thread other than the calling one has got this name.
 void another_thread_is_named(const char* name) noexcept;
 
-/// Whether the calling thread is of a pool. Nothing but a look at a thread's own memory while nobody names others.
+/// Whether the calling thread is of a pool. But for a thread's first time nothing but a look at its own memory while
+/// nobody names others.
 extern constinit thread_local bool t_pool_thread __attribute__((tls_model("initial-exec")));
 extern constinit thread_local std::uint32_t t_names_seen __attribute__((tls_model("initial-exec")));
 extern constinit std::uint32_t g_names_by_others;
@@ -60,6 +63,20 @@ void pool_thread_sleeps() noexcept;
 /// False: it needs a permit first: pool_thread_waits(), with no mutex of its pool. anyway: it goes on without waiting.
 bool pool_thread_wakes(bool anyway) noexcept;
 void pool_thread_waits() noexcept;
+
+/// A wait for work: at a condition, or with no mutex. Where a permit has to be waited for, the mutex is let go and
+/// locked again: to the pool its thread woke later. Cancellation unwinds through here, as from the wait itself.
+template <typename Wait>
+int wait_for_work(pthread_mutex_t* mutex, Wait&& wait) {
+  const bool pool = !t_inside && is_pool_thread();
+  if (pool) pool_thread_sleeps();
+  const int result = wait();
+  // A thread that was named meanwhile is of its pool from here on.
+  if ((!pool && (t_inside || !is_pool_thread())) || pool_thread_wakes(result != 0)) return result;
+  if (mutex != nullptr && pthread_mutex_unlock(mutex) != 0) return result;
+  pool_thread_waits();
+  return mutex != nullptr ? pthread_mutex_lock(mutex) : result;
+}
 
 /// In a forked child.
 void forget_pool_threads() noexcept;

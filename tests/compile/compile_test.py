@@ -619,13 +619,35 @@ def rule_33_pool_threads_count_while_they_run():
 
 @case
 def rule_33_pool_threads_are_limited_in_later_work():
-    for how in ('condition', 'timed', 'semaphore', 'others'):
+    for how in ('condition', 'timed', 'semaphore', 'others', 'file'):
         words = ('pool', how, 6, 'llvm-worker-', 50, 24)
         native, _ = pool(*words, preload=False)
         check(native > 2, native)
         most, counts = pool(*words, max=2)
         check(most == 2 and not counts['went_on'], how, most, counts)
         check_free()
+
+
+def used_ticks(process):
+    return int(pathlib.Path(f'/proc/{process}/stat').read_text().rpartition(')')[2].split()[11])
+
+
+@case
+def rule_33_pool_threads_that_wait_by_futex_count_while_they_work():
+    _, counts = pool('pool', 'futex', 4, 'llvm-worker-', 20, 24, max=2, wait='500ms')
+    check(counts['permits'] == 4 and counts['waited'] >= 2, 'they waited where they named themselves', counts)
+    go, work_ms = HERE / 'go', 4000
+    works = start(CONFIG['pool'], CONFIG['fake_compiler'], 'after', go, 'pool', 'futex', 2, 'llvm-worker-', work_ms, 2,
+                  max=2, wait='1s')
+    wait_for(lambda: seen()['granted'] == 6, 'both are there')
+    finish(start(CONFIG['tool'], 'burn', '1', max=1, wait='1s'))  # once both have slept for a while
+    began = time.monotonic()
+    go.touch()
+    wait_for(lambda: used_ticks(works.pid) >= 20, 'they work')
+    finish(start(CONFIG['tool'], 'burn', '1', max=1, wait='1s'))
+    check(time.monotonic() - began >= work_ms / 1000, 'a compiler began while two threads compiled')
+    check(works.wait() == 0, works.stderr.read())
+    check_free()
 
 
 @case

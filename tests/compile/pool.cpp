@@ -7,7 +7,9 @@
 //   pool HOW COUNT NAME MS TASKS  a pool of so many named threads; once all are there it does so many tasks that each
 //   use
 //                           that much processor time, then ends. Its threads wait for work at a condition, with a time
-//                           (timed) or a semaphore; HOW others: at a condition, and they are named by the first thread
+//                           (timed), a semaphore, or one that waits by itself (futex); HOW others: at a condition, and
+//                           they are named by the first thread; HOW file: they name themselves by a file of /proc
+//   after FILE              the tasks of the pools that follow begin once it is there
 //   stop COUNT NAME         ends a pool while another thread compiles, which goes on until the pool has ended
 //   serve COUNT NAME        a compilation waits for tasks that it gives to a pool
 //   exit COUNT NAME         each ends by pthread_exit, or is cancelled
@@ -33,6 +35,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -90,6 +93,11 @@ void handshake(int count, const std::string& name) {
   for (std::thread& thread : all) thread.join();
 }
 
+void name_by_file(const std::string& name) {
+  std::FILE* const file = std::fopen("/proc/thread-self/comm", "w");
+  if (file == nullptr || std::fputs(name.c_str(), file) < 0 || std::fclose(file) != 0) std::_Exit(3);
+}
+
 /// Threads that stay, and do what is put into a queue.
 class Pool {
  public:
@@ -97,7 +105,11 @@ class Pool {
     sem_init(&posted_, 0, 0);
     for (int i = 0; i < count; ++i) {
       threads_.emplace_back([this, name] {
-        if (how_ != "others") pthread_setname_np(pthread_self(), name.c_str());
+        if (how_ == "file") {
+          name_by_file(name);
+        } else if (how_ != "others") {
+          pthread_setname_np(pthread_self(), name.c_str());
+        }
         run();
       });
       if (how_ == "others") pthread_setname_np(threads_.back().native_handle(), name.c_str());
@@ -111,7 +123,7 @@ class Pool {
       ends_ = true;
     }
     changed_.notify_all();
-    for (std::size_t i = 0; i < threads_.size(); ++i) sem_post(&posted_);
+    for (std::size_t i = 0; i < threads_.size(); ++i) post();
     for (std::thread& thread : threads_) thread.join();
     sem_destroy(&posted_);
   }
@@ -124,17 +136,25 @@ class Pool {
     open_ = left_ = number;
     for (int i = 0; i < number; ++i) {
       changed_.notify_one();
-      sem_post(&posted_);
+      post();
     }
     done_.wait(lock, [&] { return open_ == 0; });
   }
 
  private:
+  void post() {
+    sem_post(&posted_);
+    released_.release();
+  }
   void wait(std::unique_lock<std::mutex>& lock) {
     const auto wanted = [this] { return ends_ || left_ > 0; };
     if (how_ == "semaphore") {
       lock.unlock();
       sem_wait(&posted_);
+      lock.lock();
+    } else if (how_ == "futex") {
+      lock.unlock();
+      released_.acquire();
       lock.lock();
     } else if (how_ == "timed") {
       changed_.wait_for(lock, std::chrono::hours(1), wanted);
@@ -162,6 +182,7 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable changed_, done_;
   sem_t posted_;
+  std::counting_semaphore<> released_{0};
   int there_ = 0, left_ = 0, open_ = 0;
   long ms_ = 0;
   bool ends_ = false;
@@ -308,6 +329,7 @@ void cancelled() {
 }  // namespace
 
 int main(int count, char** words) {
+  std::string after;
   if (count < 2 || (library = dlopen(words[1], RTLD_NOW)) == nullptr) return 2;
   for (int i = 2; i < count; ++i) {
     const std::string word = words[i];
@@ -321,9 +343,12 @@ int main(int count, char** words) {
     } else if (word == "handshake") {
       handshake(number, words[i + 2]);
       i += 2;
+    } else if (word == "after") {
+      after = words[++i];
     } else if (word == "pool") {
-      Pool(words[i + 1], std::atoi(words[i + 2]), words[i + 3])
-          .do_tasks(std::atoi(words[i + 5]), std::atol(words[i + 4]));
+      Pool pool(words[i + 1], std::atoi(words[i + 2]), words[i + 3]);
+      while (!after.empty() && access(after.c_str(), F_OK) != 0) usleep(10'000);
+      pool.do_tasks(std::atoi(words[i + 5]), std::atol(words[i + 4]));
       i += 5;
     } else if (word == "stop" || word == "serve") {
       function = "LLVMRunPasses";

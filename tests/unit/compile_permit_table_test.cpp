@@ -445,6 +445,26 @@ TEST_F(Permits, rule_34_AHolderWithoutProcessorTimeLendsItsPermitOn) {
   EXPECT_EQ(table_.in_flight(), 2u);
 }
 
+TEST_F(Permits, rule_34_AHolderThatRunsAgainCountsAgain) {
+  finish(taken(), kMiB);
+  limits_.most = 1;
+  static_cast<void>(taken());
+  table_.look_at_holders(limits_.idle_ns);
+  FakeMachine::clock_ns += 11'000'000'000;
+  table_.look_at_holders(limits_.idle_ns);
+  EXPECT_EQ(table_.in_flight(), 0u);
+  Permit second;
+  EXPECT_EQ(table_.try_take(request_, limits_, nullptr, second), Admission::kAskMemory) << "the holders are looked at";
+  FakeMachine::process(getpid(), 100, 1, 1, 'R');
+  FakeMachine::clock_ns += 60'000'000;
+  table_.look_at_holders(limits_.idle_ns);
+  EXPECT_EQ(take(second), Admission::kFull);
+  FakeMachine::process(getpid(), 100, 1, 1, 'S');
+  FakeMachine::clock_ns += 11'000'000'000;
+  table_.look_at_holders(limits_.idle_ns);
+  EXPECT_EQ(take(second), Admission::kGranted);
+}
+
 TEST_F(Permits, rule_34_ATickNowAndThenIsNotMoving) {
   static_cast<void>(taken());
   for (std::uint64_t i = 0; i < 220; ++i) {
