@@ -81,7 +81,6 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_EFFECT_GraphEdges(graph, from, to, count) (GRAPH_EDGES, (graph, from, to, count))
 #define GP_EFFECT_NodeRead(node) (NODE_READ, node)
 #define GP_EFFECT_NodeChange(node) (NODE_CHANGE, node)
-#define GP_EFFECT_ExecRead(exec) (EXEC_READ, exec)
 #define GP_EFFECT_ExecChange(exec, node) (EXEC_CHANGE, (exec, node))
 #define GP_EFFECT_Memory (MEMORY, )
 #define GP_EFFECT_Names(pointer) (NAMES, pointer)
@@ -199,11 +198,6 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {           \
     const hipError_t failed = graphs().known().expose_node(&about, #name); \
     return failed == hipSuccess ? next().name args : failed;               \
-  }
-#define GP_BODY_EXEC_READ(about, name, params, args)                 \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {     \
-    const hipError_t failed = graphs().expose_exec(&about, nullptr); \
-    return failed == hipSuccess ? next().name args : failed;         \
   }
 #define GP_FIRST(first, second) first
 #define GP_SECOND(first, second) second

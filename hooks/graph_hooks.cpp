@@ -2,6 +2,8 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/graphs.h"
+#include "shim/hip_abi.h"
+#include "shim/restore.h"
 
 namespace graphpool::hooks {
 
@@ -20,7 +22,7 @@ hipError_t on_hipGraphAddChildGraphNode(Entry&, hipGraphNode_t* node, hipGraph_t
 hipError_t on_hipGraphInstantiate(Entry&, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log,
                                   size_t log_bytes) {
   // The program's log and error node are written by the runtime only when it instantiates; on success it writes none.
-  return graphs().instantiate(exec, graph, true, [&](hipGraph_t real, hipGraphExec_t* made) {
+  return graphs().instantiate(exec, graph, 0, [&](hipGraph_t real, hipGraphExec_t* made) {
     const hipError_t result = next().hipGraphInstantiate(made, real, error_node, log, log_bytes);
     if (result != hipSuccess && error_node != nullptr && *error_node != nullptr)
       *error_node = graphs().known().as_program_knows(*error_node);
@@ -28,15 +30,35 @@ hipError_t on_hipGraphInstantiate(Entry&, hipGraphExec_t* exec, hipGraph_t graph
   });
 }
 hipError_t on_hipGraphInstantiateWithFlags(Entry&, hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) {
-  return graphs().instantiate(exec, graph, flags == 0, [&](hipGraph_t real, hipGraphExec_t* made) {
+  return graphs().instantiate(exec, graph, flags, [&](hipGraph_t real, hipGraphExec_t* made) {
     return next().hipGraphInstantiateWithFlags(made, real, flags);
   });
 }
 hipError_t on_hipGraphInstantiateWithParams(Entry&, hipGraphExec_t* exec, hipGraph_t graph, void* params) {
-  return graphs().instantiate(exec, graph, false, [&](hipGraph_t real, hipGraphExec_t* made) {
-    return next().hipGraphInstantiateWithParams(made, real, params);
-  });
+  auto* const told = static_cast<InstantiateParams*>(params);
+  constexpr unsigned long long kNone = ~0ull;
+  const hipError_t result = graphs().instantiate(
+      exec, graph, told == nullptr ? kNone : told->flags, [&](hipGraph_t real, hipGraphExec_t* made) {
+        const hipError_t answered = next().hipGraphInstantiateWithParams(made, real, params);
+        if (answered != hipSuccess && told != nullptr && told->error_node != nullptr)
+          told->error_node = graphs().known().as_program_knows(told->error_node);
+        return answered;
+      });
+  if (result == hipSuccess && told != nullptr) {
+    told->error_node = nullptr;
+    told->result = 0;
+  }
+  return result;
 }
+hipError_t on_hipGraphExecGetFlags(Entry&, hipGraphExec_t exec, unsigned long long* flags) {
+  if (flags != nullptr && graphs().flags_of(exec, flags)) {
+    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    return hipSuccess;
+  }
+  return next().hipGraphExecGetFlags(graphs().read_exec(exec), flags);
+}
+
+hipError_t on_hipGraphClone(Entry&, hipGraph_t* clone, hipGraph_t original) { return graphs().clone(clone, original); }
 
 hipError_t on_hipGraphLaunch(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   expose_capture({stream, false}, "a graph launch was captured");

@@ -8,6 +8,7 @@
 #include "shim/graph/node_graphs.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
+#include "shim/restore.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -123,6 +124,10 @@ hipError_t on_hipGraphDestroyNode(Entry&, hipGraphNode_t node) {
 
 hipError_t on_hipGraphGetNodes(Entry&, hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
   const std::size_t room = room_of(count);
+  if (nodes == nullptr && count != nullptr && graphs().known().count_nodes(graph, count)) {
+    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    return hipSuccess;
+  }
   hipError_t result = graphs().known().read(&graph, "hipGraphGetNodes");
   if (result == hipSuccess) result = next().hipGraphGetNodes(graph, nodes, count);
   if (result == hipSuccess) known_to_program(nodes, room, count);
@@ -158,6 +163,11 @@ hipError_t on_hipGraphNodeGetDependentNodes(Entry&, hipGraphNode_t node, hipGrap
   return result;
 }
 hipError_t on_hipGraphNodeFindInClone(Entry&, hipGraphNode_t* found, hipGraphNode_t original, hipGraph_t clone) {
+  if (const hipGraphNode_t copy = found == nullptr ? nullptr : graphs().known().find_in_copy(original, clone)) {
+    *found = copy;
+    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    return hipSuccess;
+  }
   hipError_t failed = graphs().known().read_node(&original, "hipGraphNodeFindInClone");
   if (failed == hipSuccess) failed = graphs().known().read(&clone, "hipGraphNodeFindInClone");
   return failed == hipSuccess ? next().hipGraphNodeFindInClone(found, original, clone) : failed;

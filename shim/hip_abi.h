@@ -32,6 +32,16 @@ hipStream_t stream_of(const Config* config) noexcept {
   return config == nullptr ? nullptr : config->stream;
 }
 
+/// hipGraphInstantiateParams (6.2).
+struct InstantiateParams {
+  hipGraphNode_t error_node;
+  unsigned long long flags;
+  int result;  ///< 0: success
+  hipStream_t upload_stream;
+};
+/// hipGraphInstantiateFlagAutoFreeOnLaunch.
+inline constexpr unsigned long long kInstantiateAutoFree = 1;
+
 /// HIP_MEMCPY3D from 6.0 on; before, its sizes were 32 bits wide.
 struct WideMemcpy3D {
   std::size_t src_x_bytes, src_y, src_z, src_level;

@@ -207,7 +207,8 @@ void Graphs::trim_templates(Variants::Retired* retired) {
     auto oldest = templates_.end();
     for (auto at = templates_.begin(); at != templates_.end(); ++at)
       if ((*at)->users == 0 && std::none_of((*at)->variants.begin(), (*at)->variants.end(), launching) &&
-          (oldest == templates_.end() || (*at)->last_used < (*oldest)->last_used)) oldest = at;
+          (oldest == templates_.end() || (*at)->last_used < (*oldest)->last_used))
+        oldest = at;
     if (oldest == templates_.end()) return;
     Template& of = **oldest;
     tree_.remove(of.end);
@@ -239,8 +240,34 @@ Template* Graphs::template_of(KnownGraph* known, Binding* binding, bool* real, b
   return known->of;
 }
 
-hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain, NativeInstantiate native) {
+hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
+  KnownGraph* const known = out != nullptr && active() ? known_.find(original) : nullptr;
+  if (known != nullptr) {
+    const auto copy = std::make_shared<KnownGraph>();
+    const std::scoped_lock guard(known->lock);
+    if (known->build != nullptr) finish_build(*known);
+    if (known->exact && known->of != nullptr && known->real == nullptr) {
+      copy->binding = known->binding;
+      copy->of = known->of;
+      copy->original = known->original;
+      const hipGraph_t handle = known_.add_virtual(copy);
+      if (handle != nullptr) {
+        static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+        const std::scoped_lock templates(lock_);
+        ++known->of->users;
+        *out = handle;
+        return hipSuccess;
+      }
+    }
+  }
+  const hipError_t failed = known_.read(&original, "hipGraphClone");
+  return failed == hipSuccess ? next().hipGraphClone(out, original) : failed;
+}
+
+hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long flags,
+                               NativeInstantiate native) {
   const int device = calling_device();
+  const bool plain = flags == 0 || flags == kInstantiateAutoFree;
   {
     const std::scoped_lock guard(lock_);
     ++totals_.instantiates;
@@ -257,6 +284,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
   auto exec = std::make_unique<VirtualExec>();
   exec->of = of;
   exec->device = device;
+  exec->flags = flags;
   exec->source = known->id;
   exec->binding = binding;
   hipError_t result = hipSuccess;
@@ -297,6 +325,13 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, bool plain
   const std::scoped_lock guard(lock_);
   variants_.evict(*of, &retired);
   return hipSuccess;
+}
+
+bool Graphs::flags_of(hipGraphExec_t handle, unsigned long long* flags) const noexcept {
+  const VirtualExec* const exec = execs_.find(handle);
+  if (exec == nullptr) return false;
+  *flags = exec->flags;
+  return true;
 }
 
 hipGraphExec_t Graphs::read_exec(hipGraphExec_t handle) const noexcept {

@@ -61,6 +61,8 @@ class Graphs {
   // --- graphs ---
 
   KnownGraphs& known() noexcept { return known_; }
+  /// A virtual graph's copy is virtual too; of any other HIP makes one.
+  hipError_t clone(hipGraph_t* out, hipGraph_t original);
   /// The graph was built node by node and is what was recorded: it has a template from now on. Under its lock.
   void learn(KnownGraph& known, std::vector<Operation> operations);
   /// A graph refers to the template that is not real.
@@ -68,7 +70,9 @@ class Graphs {
 
   // --- execs ---
 
-  hipError_t instantiate(hipGraphExec_t* exec, hipGraph_t graph, bool plain, NativeInstantiate native);
+  /// `native` makes it by the program's own call. Flags: memory nodes apart, which no recording has, 0 and
+  /// kInstantiateAutoFree mean the same; with any other it is always made natively.
+  hipError_t instantiate(hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags, NativeInstantiate native);
   hipError_t launch(hipGraphExec_t exec, StreamArgument stream, NativeExecCall native);
   hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
                     hipGraphExecUpdateResult* result);
@@ -79,6 +83,8 @@ class Graphs {
   /// The real exec for any other call: tainted from now on. `node` becomes the exec's own node where the program names
   /// one of the graph that the exec was made from.
   hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node);
+  /// What it was instantiated with; false: it is not one of ours.
+  bool flags_of(hipGraphExec_t exec, unsigned long long* flags) const noexcept;
   /// The real exec for a call that only reads it.
   hipGraphExec_t read_exec(hipGraphExec_t exec) const noexcept;
 

@@ -159,6 +159,29 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   return hipSuccess;
 }
 
+bool KnownGraphs::count_nodes(hipGraph_t graph, std::size_t* count) {
+  KnownGraph* const known = graph_handles_.find(graph);
+  if (known == nullptr) return false;
+  const std::scoped_lock guard(known->lock);
+  if (known->real != nullptr || (known->build == nullptr && known->of == nullptr)) return false;
+  *count = 0;
+  if (known->build == nullptr) {
+    *count = known->of->node_count;
+  } else {
+    for (const TreeNode* const step : known->build->path) *count += makes_node(step->operation.signature.kind) ? 1 : 0;
+  }
+  return true;
+}
+
+hipGraphNode_t KnownGraphs::find_in_copy(hipGraphNode_t original, hipGraph_t copy) {
+  const NodeRef ref = find_node(original);
+  KnownGraph* const known = ref.graph == nullptr ? nullptr : find(copy);
+  if (known == nullptr || known == ref.graph || known->original != ref.graph->original) return nullptr;
+  const std::scoped_lock guard(known->lock);
+  if (make_real(*known, "hipGraphNodeFindInClone") != hipSuccess) return nullptr;
+  return ref.index < known->nodes.size() ? known->nodes[ref.index] : nullptr;
+}
+
 std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::all_virtual() const {
   const std::scoped_lock guard(lock_);
   return virtual_;

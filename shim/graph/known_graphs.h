@@ -72,6 +72,7 @@ struct KnownGraph {
   std::vector<hipGraphNode_t> nodes;    ///< of the real graph, one an operation
   std::vector<hipGraphNode_t> handles;  ///< built virtually: the program's handles, one an operation
   std::deque<NodeRef> refs;             ///< what those handles stand for
+  std::uint64_t original = id;          ///< of the graph that it, or what it is a copy of, was copied from
   bool exact = true;                    ///< false once the program may have changed it
   bool gone = false;                    ///< destroyed
   std::size_t place = 0;                ///< among the virtual graphs
@@ -102,6 +103,10 @@ class KnownGraphs {
   /// The same for a call that may change the graph, or keep it: it is not known any more.
   hipError_t expose(hipGraph_t* graph, const char* why);
   hipError_t destroy(hipGraph_t graph);
+  /// How many nodes a virtual graph has; false: HIP knows.
+  bool count_nodes(hipGraph_t graph, std::size_t* count);
+  /// The node of a copy that stands for this one; null: HIP knows. As in HIP, copies of copies are copies.
+  hipGraphNode_t find_in_copy(hipGraphNode_t original, hipGraph_t copy);
   /// Under the graph's lock.
   hipError_t make_real(KnownGraph& known, const char* why);
 
