@@ -19,6 +19,7 @@ bool Features::set(const std::string& name) {
                                                {"params_at_node", &params_at_node},
                                                {"free_waits", &free_waits},
                                                {"copies_at_patch", &copies_at_patch},
+                                               {"stuck", &stuck},
                                                {"swallowed", &swallowed},
                                                {"whole_buffers", &whole_buffers},
                                                {"no_mem_info", &no_mem_info},
@@ -367,7 +368,7 @@ bool Machine::allowed(const Step& step) {
     case Kind::event_record:
       return slot_ok(events_, n[0]) && stream_ok(n[1]);
     case Kind::event_wait:
-      return stream_ok(n[0]) && slot_ok(events_, n[1]);
+      return stream_ok(n[0]) && slot_ok(events_, n[1]) && !event(static_cast<int>(n[1])).dangling;
     case Kind::allocate:
       return slot_free(buffers_, n[0]) && n[1] >= 0 && n[1] < static_cast<std::int64_t>(Memory::kCount) && n[2] >= 4 &&
              n[2] <= 1 << 20 && stream_ok(n[3]) &&

@@ -36,6 +36,7 @@ struct Features {
   bool params_at_node = false;   ///< an update may change a launch that has not run: never update an exec in flight
   bool free_waits = false;       ///< hipFree waits for the device, and the program relies on it
   bool copies_at_patch = false;  ///< setting a copy from host to host in an exec may run it
+  bool stuck = false;            ///< an invalidated capture's events outlive its graph
   bool swallowed = false;        ///< a refused update may answer success
   bool whole_buffers = false;    ///< graphs use whole buffers, through operands that can be seen
   bool no_mem_info = false;
@@ -108,6 +109,7 @@ struct Stream {
 struct Event {
   hipEvent_t handle = nullptr;
   bool live = false, recorded = false;
+  bool dangling = false;  ///< it may stand for nodes of a graph that is gone
   int device = 0;
   Clock clock;
   std::uint64_t captured = 0;  ///< number of the capture it was last recorded in

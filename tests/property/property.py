@@ -77,6 +77,8 @@ def random_settings(number, rely_on_order=False):
         quirks = [quirk for quirk in ('external_waits', 'partial_update', 'fitting_calls', 'swallowed_errors',
                                       'host_copy_at_patch', 'stuck_invalidation') if pick.random() < 0.5]
         runtime['CPUHIP_QUIRKS'] = ','.join(quirks) or 'none'
+        if 'stuck_invalidation' in quirks:
+            features.append('stuck')
         if 'swallowed_errors' in quirks:
             features.append('swallowed')
         if 'host_copy_at_patch' in quirks:
@@ -360,6 +362,9 @@ def replay(runner, path, verbose):
     native, library = runner.pair(settings, ['--replay', str(path)], 60)
     if verbose:
         print(library)
+    if 'ended with' in native:
+        print(f'{path}: did not end natively: {native[-300:]}', flush=True)
+        return False
     failure = compare(native, library, 'inject' in settings.features)
     if failure is None:
         if verbose:

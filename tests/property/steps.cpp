@@ -301,6 +301,7 @@ std::string Machine::do_end(const Step& step) {
     if (result == hipErrorStreamCaptureInvalidated) {
       --open_captures_;
       if (capture) leave_capture(capture.get());
+      for (Event& event : events_) event.dangling = features_.stuck && !event.recorded;
     }
     return text + refresh_captures();
   }
@@ -554,6 +555,7 @@ std::string Machine::perform(const Step& step) {
         if (on.capture) on.capture->doubtful = true;
         return code(result);
       }
+      event.dangling = false;
       if (on.capture) {
         // In a doubtful one captured or not, as the runtime has it: who waits for the event asks.
         event.captured = on.capture->number;
