@@ -14,10 +14,37 @@ EXPORTED void* LLVMRunPasses(void* module, const char*, void*, void*) {
   return nullptr;
 }
 
+EXPORTED int LLVMTargetMachineEmitToFile(void*, void* module, char*, int, char**) {
+  call(module);
+  return 0;
+}
+
+EXPORTED int LLVMTargetMachineEmitToMemoryBuffer(void*, void* module, int, char**, void**) {
+  call(module);
+  return 0;
+}
+
+EXPORTED const void* lto_codegen_compile(void* code, std::size_t*) {
+  call(code);
+  return code;
+}
+
+EXPORTED const void* lto_codegen_compile_optimized(void* code, std::size_t*) {
+  call(code);
+  return code;
+}
+
+EXPORTED bool lto_codegen_compile_to_file(void* code, const char**) {
+  call(code);
+  return true;
+}
+
 EXPORTED bool lto_codegen_optimize(void* code) {
   call(code);
   return true;
 }
+
+EXPORTED void thinlto_codegen_process(void* code) { call(code); }
 
 EXPORTED int hipRuntimeGetVersion(int* version) {
   *version = 60'000'000;
@@ -28,6 +55,11 @@ EXPORTED int hipMalloc(void**, std::size_t) { return 2; }
 
 EXPORTED int hiprtcCompileProgram(void* program, int, const char* const*) {
   call(program);
+  return 0;
+}
+
+EXPORTED int hiprtcLinkComplete(void* state, void**, std::size_t*) {
+  call(state);
   return 0;
 }
 
