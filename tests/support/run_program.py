@@ -7,9 +7,11 @@ run_program.py pair --runtime DIR --library FILE [--before FILE] [--policy NAME 
                     -- PROGRAM [ARGUMENT...]
     Under the library, with each of the policies (without one: the defaults), it must print the same bytes and end with the
     same code as natively. --before: a library that LD_PRELOAD must name first. With --calls, the first policy's run must
-    make exactly the calls of the table's `library` column.
+    make exactly the calls of the table's `library` column, and more of its steps must cost exactly those of `steady`.
 
 The table (TOML): [NAME.native] and [NAME.library], call = count; calls it does not name are not compared.
+[NAME.steady], steps = [few, many]: the calls by which a run of many steps exceeds one of few, all of them; nothing may have
+been made real in between.
 """
 import argparse
 import difflib
@@ -23,6 +25,20 @@ def wrong_calls(table, name, column, calls):
     with open(table, 'rb') as file:
         expected = tomllib.load(file).get(name, {}).get(column, {})
     return [f'{call}: {calls[call]} calls, expected {count}' for call, count in expected.items() if calls[call] != count]
+
+
+def wrong_steady_calls(table, name, command, **how):
+    """What differs from the table where the program makes more steps under the library."""
+    with open(table, 'rb') as file:
+        expected = tomllib.load(file).get(name, {}).get('steady')
+    if expected is None:
+        return []
+    few, many = (runs.run([*command, '--steps', steps], report=True, **how) for steps in expected.pop('steps'))
+    wrong = [f'{call}: {many.calls[call] - few.calls[call]} calls more, expected {expected.get(call, 0)}'
+             for call in sorted(many.calls | few.calls | expected.keys())
+             if many.calls[call] - few.calls[call] != expected.get(call, 0)]
+    made_real = [sum(told['count'] for told in done.report['graphs']['materialisations']) for done in (few, many)]
+    return wrong + ([f'made real: {made_real[0]} times, then {made_real[1]} times'] if made_real[0] != made_real[1] else [])
 
 
 def complain(title, lines):
@@ -66,6 +82,8 @@ def main(arguments):
                                [*list(difference)[:40], *pooled.stderr.splitlines()[-40:]])
         if options.calls and index == 0:
             wrong = wrong_calls(*options.calls, 'library', pooled.calls)
+            wrong += wrong_steady_calls(*options.calls, options.command, runtime=options.runtime,
+                                        preload=[*options.before, options.library], environment=environment)
             failed |= complain(f'policy {name}: calls that reached the runtime', wrong) if wrong else 0
     return failed
 
