@@ -30,7 +30,8 @@ struct Answer {
 };
 constexpr Answer kNotAnswered{nullptr, 0};
 
-/// The decision for a name that may be an entry, a compile function, dlsym or dlvsym (lookup.cpp). version: null for dlsym.
+/// The decision for a name that may be an entry, a compile function, dlsym or dlvsym (lookup.cpp).
+/// version: null for dlsym.
 Answer answer_lookup(void* handle, const char* name, const char* version, const void* caller) noexcept;
 
 }  // namespace graphpool

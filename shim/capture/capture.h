@@ -6,9 +6,8 @@
 //                    joins and end are forwarded, operations are withheld.
 //   each operation   in a shell: matched with the prefix tree; the first mismatch makes the capture real (the matched
 //                    prefix is issued into it). In a real capture: forwarded, then noted with its node.
-//   end              forwarded. A shell that matched to the end becomes a virtual graph; a real capture whose every
-//   node
-//                    is what we noted becomes a template.
+//   end              forwarded. A shell that matched to the end becomes a virtual graph; a real capture whose
+//                    every node is what we noted becomes a template.
 // Not templates, with the reason in the report: a failing operation, an operation with no row or an unknown argument
 // layout, more than one feeding thread, dependencies or nodes asked for by handle, a node nobody issued through us.
 //

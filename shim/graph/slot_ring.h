@@ -19,9 +19,8 @@
 // (memory/timeline.h; rule 19: others do not); one atomic load tells. Otherwise:
 //   - same stream as the set's last launch: the stream orders them;
 //   - launches that are ordered anyway (rule 3): the stream waits for the event of the launch before, recorded with it;
-//   - independent launches are never made to wait for each other on the device: they could wait for each other in
-//   truth.
-//     launch() says busy, and its caller waits with back-off, up to the policy's time-out.
+//   - independent launches are never made to wait for each other on the device: they could in truth wait for each
+//     other. launch() says busy, and its caller waits with back-off, up to the policy's time-out.
 //
 // What is enqueued for a launch (rule 19: events and values included) is enqueued before launch() returns, so before
 // any wait of the program. Copies are enqueued in the program's stream, never earlier elsewhere (rule 3).
