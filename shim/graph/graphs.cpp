@@ -366,7 +366,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   Template* first = nullptr;  // its first launch costs more than others
   std::shared_ptr<const OutstandingUses::Bases> written;
   for (bool on_device = false; real == nullptr;) {
-    bool in_capture = false, behind = true, written_elsewhere = false;
+    bool in_capture = false, behind = true, written_elsewhere = false, on_shadows = false;
     {
       const std::scoped_lock guard(exec.lock);
       if (exec.variant == nullptr) {
@@ -380,6 +380,8 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         behind = exec.before->order_before(key, handle) || on_device;
         if (behind) exec.before.reset();
       }
+      on_shadows = exec.on_shadows;
+      if (on_shadows && exec.variant->ring == nullptr) return hipErrorNotReady;
       in_capture = exec.variant->ring != nullptr && may_be_capturing(handle);
       if (!behind) {
         // The other launch's stream is capturing: nothing on the device can be told to wait for it.
@@ -395,7 +397,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         const OutstandingUses::Bases whole =
             uses_tracked() ? exec.variant->plan->whole(exec.variant->ring->bases()) : OutstandingUses::Bases();
         const void* const ring = exec.variant->ring.get();
-        written_elsewhere = !exec.on_shadows && !whole.empty() && outstanding_uses().elsewhere(whole, stream, ring);
+        written_elsewhere = !on_shadows && !whole.empty() && outstanding_uses().elsewhere(whole, stream, ring);
         hipError_t result = hipSuccess;
         if (!written_elsewhere && launch_staged(exec, key, handle, native, on_device, wait.waited(), &result)) {
           if (result == hipSuccess && !whole.empty() && outstanding_uses().several(stream))
@@ -415,9 +417,11 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
               std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count()));
     } else if (in_capture || written_elsewhere) {
       // In a capture the runtime may run the launch at once and capture the copies, or the other way about.
+      if (on_shadows) return hipErrorNotReady;
       const hipError_t result = leave_ring(exec);
       if (result != hipSuccess) return result;
     } else if (real == nullptr && !wait.again()) {
+      if (on_shadows) return hipErrorNotReady;
       on_device = !stop_waiting(exec);
     }
   }

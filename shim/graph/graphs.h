@@ -141,6 +141,7 @@ class Graphs {
   Template* template_of(KnownGraph* known, Binding* binding, bool* real, bool* outlived);
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  /// hipErrorNotReady: on shadows, and no slot set serves it; nothing was enqueued.
   hipError_t launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_verified(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native);

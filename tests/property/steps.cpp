@@ -555,7 +555,7 @@ std::string Machine::perform(const Step& step) {
         if (on.capture) on.capture->doubtful = true;
         return code(result);
       }
-      event.dangling = false;
+      if (on.capture && !on.capture->doubtful) event.dangling = false;  // else the runtime may still take it for that
       if (on.capture) {
         // In a doubtful one captured or not, as the runtime has it: who waits for the event asks.
         event.captured = on.capture->number;

@@ -855,5 +855,35 @@ TEST(Timeout, a_set_that_comes_free_in_time_is_taken) {
   EXPECT_EQ(22, out.ints()[0]);
 }
 
+/// The same, and every second launch is verified.
+TEST(VerifiedTimeout, rule_29_a_launch_whose_second_run_finds_no_slots_is_made_once) {
+  const FreeStream s, t;
+  const std::size_t lines_before = log_lines().size();
+  Memory inout(kInOut, 3);
+  const Exec exec(capture(s, [&] { OK(kernels().mix(s, inout.get(), kInOut, 5)); }));
+  OK(hipGraphLaunch(exec, s));
+  Gate gate;
+  gate.close(s);
+  OK(hipGraphLaunch(exec, s));
+  std::thread opener([&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (log_lines().size() == lines_before && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    gate.open();
+  });
+  OK(hipGraphLaunch(exec, t));  // behind what the gate holds, on the device
+  opener.join();
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(mixed(mixed(mixed(3, 5), 5), 5), inout.value());
+  const std::vector<std::string> lines = log_lines();
+  ASSERT_EQ(lines_before + 1, lines.size());
+  EXPECT_NE(std::string::npos, lines.back().find("was not run both ways: no slot set came free in time")) << lines.back();
+  // It is staged as before, and verified again.
+  const Since since({"hipGraphLaunch"});
+  for (int i = 0; i < 2; ++i) OK(hipGraphLaunch(exec, t));
+  EXPECT_EQ(3, since["hipGraphLaunch"]);
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(lines_before + 1, log_lines().size());
+}
+
 }  // namespace
 }  // namespace captures
