@@ -1,6 +1,7 @@
 // copy_hooks.cpp: copies and fills put into a stream or a capture.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
 
 namespace graphpool::hooks {
@@ -23,11 +24,6 @@ hipError_t fill(StreamArgument stream, void*& dst, std::uint32_t value, std::uin
   return captured_operation(
       stream, [&](OperationWriter& to) { return to.fill(dst, value, element_bytes, count, 1, count * element_bytes); },
       forward);
-}
-
-/// Bytes from the first to behind the last of a pitched range.
-size_t rows(size_t pitch, size_t width, size_t height) noexcept {
-  return width == 0 || height == 0 ? 0 : pitch * (height - 1) + width;
 }
 
 }  // namespace
@@ -56,8 +52,8 @@ hipError_t on_hipMemcpyHtoDAsync(Entry&, hipDeviceptr_t dst, const void* src, si
 
 hipError_t on_hipMemcpy2DAsync(Entry&, void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width,
                                size_t height, hipMemcpyKind kind, hipStream_t stream) {
-  dst = pool().operand(dst, rows(dst_pitch, width, height));
-  src = pool().operand(src, rows(src_pitch, width, height));
+  dst = pool().operand(dst, pitched_bytes(dst_pitch, width, height));
+  src = pool().operand(src, pitched_bytes(src_pitch, width, height));
   return captured_operation(
       {stream, false},
       [&](OperationWriter& to) { return to.copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind); },
@@ -65,8 +61,8 @@ hipError_t on_hipMemcpy2DAsync(Entry&, void* dst, size_t dst_pitch, const void* 
 }
 hipError_t on_hipMemcpy2DAsync_spt(Entry&, void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width,
                                    size_t height, hipMemcpyKind kind, hipStream_t stream) {
-  dst = pool().operand(dst, rows(dst_pitch, width, height));
-  src = pool().operand(src, rows(src_pitch, width, height));
+  dst = pool().operand(dst, pitched_bytes(dst_pitch, width, height));
+  src = pool().operand(src, pitched_bytes(src_pitch, width, height));
   return captured_operation(
       {stream, true},
       [&](OperationWriter& to) { return to.copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind); },
@@ -95,7 +91,7 @@ hipError_t on_hipMemsetD32Async(Entry&, hipDeviceptr_t dst, int value, size_t co
 }
 hipError_t on_hipMemset2DAsync(Entry&, void* dst, size_t pitch, int value, size_t width, size_t height,
                                hipStream_t stream) {
-  dst = pool().operand(dst, rows(pitch, width, height));
+  dst = pool().operand(dst, pitched_bytes(pitch, width, height));
   return captured_operation(
       {stream, false},
       [&](OperationWriter& to) { return to.fill(dst, static_cast<std::uint8_t>(value), 1, width, height, pitch); },
@@ -103,7 +99,7 @@ hipError_t on_hipMemset2DAsync(Entry&, void* dst, size_t pitch, int value, size_
 }
 hipError_t on_hipMemset2DAsync_spt(Entry&, void* dst, size_t pitch, int value, size_t width, size_t height,
                                    hipStream_t stream) {
-  dst = pool().operand(dst, rows(pitch, width, height));
+  dst = pool().operand(dst, pitched_bytes(pitch, width, height));
   return captured_operation(
       {stream, true},
       [&](OperationWriter& to) { return to.fill(dst, static_cast<std::uint8_t>(value), 1, width, height, pitch); },

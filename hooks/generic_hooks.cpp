@@ -12,14 +12,11 @@
 namespace graphpool::hooks {
 namespace {
 
-/// Bytes from the first to behind the last of a pitched range.
-size_t rows(size_t pitch, size_t width, size_t height) noexcept {
-  return height == 0 || width == 0 ? 0 : pitch * (height - 1) + width;
-}
-
-/// The same for a box whose slices have as many rows as its memory says.
+/// Bytes from the first to behind the last of a box whose slices have as many rows as its memory says.
 size_t box(const hipPitchedPtr& memory, const hipExtent& extent) noexcept {
-  return extent.depth == 0 ? 0 : rows(memory.pitch, extent.width, memory.ysize * (extent.depth - 1) + extent.height);
+  return extent.depth == 0
+             ? 0
+             : pitched_bytes(memory.pitch, extent.width, memory.ysize * (extent.depth - 1) + extent.height);
 }
 
 /// Replaces what the runtime must refuse as an operand; returns the stream the work is in.
@@ -89,9 +86,10 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_EFFECT_Copy(dst, src, bytes) (TRANSFER, (nullptr, dst, bytes, src, bytes))
 #define GP_EFFECT_CopySpt(dst, src, bytes) (TRANSFER, (hipStreamPerThread, dst, bytes, src, bytes))
 #define GP_EFFECT_Copy2D(dst, dst_pitch, src, src_pitch, width, height) \
-  (TRANSFER, (nullptr, dst, rows(dst_pitch, width, height), src, rows(src_pitch, width, height)))
+  (TRANSFER, (nullptr, dst, pitched_bytes(dst_pitch, width, height), src, pitched_bytes(src_pitch, width, height)))
 #define GP_EFFECT_Copy2DSpt(dst, dst_pitch, src, src_pitch, width, height) \
-  (TRANSFER, (hipStreamPerThread, dst, rows(dst_pitch, width, height), src, rows(src_pitch, width, height)))
+  (TRANSFER,                                                               \
+   (hipStreamPerThread, dst, pitched_bytes(dst_pitch, width, height), src, pitched_bytes(src_pitch, width, height)))
 #define GP_EFFECT_Fill(dst, bytes) (TRANSFER, (nullptr, dst, bytes))
 #define GP_EFFECT_FillSpt(dst, bytes) (TRANSFER, (hipStreamPerThread, dst, bytes))
 

@@ -41,7 +41,7 @@ struct GraphSettings {
   Strategy strategy = Strategy::kAuto;
   std::size_t most_templates = 256;
   std::size_t most_recording_bytes = 64 * kMiB;                      ///< host memory of all recordings
-  std::size_t most_variants = 8;                                     ///< of one template
+  std::size_t most_variants = 16;                                    ///< of one template
   std::size_t most_variant_bytes = 512 * kMiB;                       ///< device memory of all variants, a device
   std::uint32_t patch_budget = 100'000;                              ///< patches of one exec before it is replaced
   bool track_operands = false;                                       ///< for a report: which operands moved

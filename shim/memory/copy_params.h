@@ -13,6 +13,11 @@
 
 namespace graphpool {
 
+/// Bytes from the first to behind the last of a pitched range.
+constexpr std::size_t pitched_bytes(std::size_t pitch, std::size_t width, std::size_t height) noexcept {
+  return width == 0 || height == 0 ? 0 : pitch * (height - 1) + width;
+}
+
 /// Room for any of the structures; only as much is written as a check needs.
 union ParamsCopy {
   ParamsCopy() noexcept {}

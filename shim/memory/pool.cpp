@@ -18,8 +18,6 @@ bool valid_device(int device) noexcept { return device >= 0 && device < kMaxDevi
 
 std::size_t pages(std::size_t bytes) noexcept { return round_up(bytes, kPageBytes); }
 
-std::size_t alignment_of(std::size_t bytes) noexcept { return bytes >= kLargePageBytes ? kLargePageBytes : kPageBytes; }
-
 /// What the program called.
 hipError_t call_native(const AllocationRequest& request, void** ptr) noexcept {
   switch (request.function) {

@@ -74,10 +74,6 @@ struct SlotMemory {
 
 namespace {
 
-constexpr std::size_t alignment_of(std::size_t bytes) noexcept {
-  return bytes >= kLargePageBytes ? kLargePageBytes : kPageBytes;
-}
-
 constinit RankedMutex<LockRank::kSlots> g_lock;
 constinit SlotMemory* g_retired = nullptr;  // owned; a plain pointer so that nothing is destroyed at exit
 constinit SlotTotals g_totals;  // under g_lock
