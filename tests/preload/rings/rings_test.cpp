@@ -876,7 +876,8 @@ TEST(VerifiedTimeout, rule_29_a_launch_whose_second_run_finds_no_slots_is_made_o
   EXPECT_EQ(mixed(mixed(mixed(3, 5), 5), 5), inout.value());
   const std::vector<std::string> lines = log_lines();
   ASSERT_EQ(lines_before + 1, lines.size());
-  EXPECT_NE(std::string::npos, lines.back().find("was not run both ways: no slot set came free in time")) << lines.back();
+  EXPECT_NE(std::string::npos, lines.back().find("was not run both ways: no slot set came free in time"))
+      << lines.back();
   // It is staged as before, and verified again.
   const Since since({"hipGraphLaunch"});
   for (int i = 0; i < 2; ++i) OK(hipGraphLaunch(exec, t));
