@@ -1,9 +1,10 @@
 // compiler_process.h: a process that is itself a compiler takes a permit before its main and keeps it for its life.
 //
-// Why in the child: no parent is stalled or changed, however it starts its compilers. This library is preloaded into
-// them by inheritance; its constructor looks at the name the process was started by (a script's own, not its
-// interpreter's), and that of its file. Other processes end there: nothing is read or mapped. Static programs are left
-// alone.
+// Why in the child: no parent is stalled or changed, however it starts its compilers. Why not before its exec, where it
+// would have no memory of its own: parents wait for that, by vfork or at a pipe that the exec closes. This library is
+// preloaded into them by inheritance; its constructor looks at the name the process was started by (a script's own, not
+// its interpreter's), and that of its file. Other processes end there: nothing is read or mapped. Static programs are
+// left alone.
 //
 // The permit is named to children in the environment (process, start time, generation), so that hipcc -> clang -> lld
 // is one compilation (rule 35). A child of a call that compiles finds its parent by number instead: a program with

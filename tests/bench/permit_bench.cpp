@@ -1,5 +1,5 @@
-// permit_bench.cpp: a compile permit taken and given back while nobody else compiles, in private memory and in memory
-// that all processes of the machine share.
+// permit_bench.cpp: a call's compile permit taken and given back while nobody else compiles, in private memory and in
+// memory that all processes of the machine share.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -22,6 +22,7 @@ void permit(benchmark::State& state, Scope scope) {
   PermitCounters counters;
   PermitRequest request;
   request.size_class = "cc c 0K";
+  request.in_process = true;
   for (auto _ : state) {
     Permit held;
     wait_for_permit(table, machine(), settings, request, {}, counters, held);
