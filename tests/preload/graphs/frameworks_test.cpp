@@ -1,13 +1,17 @@
 // What frameworks do to a graph between capturing and launching it: they count its nodes, instantiate it with flags or
-// parameters, ask the exec for its flags, copy it.
+// parameters, ask the exec for its flags, copy it; and what they put into captures and graphs by other means.
 #include <vector>
 
 #include "captures.h"
+#include "node_calls.h"
 
 // Newer than the header.
 extern "C" {
 hipError_t hipGraphInstantiateWithParams(hipGraphExec_t* exec, hipGraph_t graph, void* params);
 hipError_t hipGraphExecGetFlags(hipGraphExec_t exec, unsigned long long* flags);
+hipError_t hipStreamBeginCaptureToGraph(hipStream_t stream, hipGraph_t graph, const hipGraphNode_t* dependencies,
+                                        const void* edges, size_t count, hipStreamCaptureMode mode);
+hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t stream, unsigned int flags);
 }
 
 namespace captures {
@@ -181,6 +185,104 @@ TEST_F(Frameworks, nodes_are_found_in_a_copy_and_set_there_alone) {
     EXPECT_EQ(expected_, buffer_.value());
     for (const hipGraphExec_t exec : {changed, unchanged}) OK(hipGraphExecDestroy(exec));
     for (const hipGraph_t each : {graph, copy, second}) OK(hipGraphDestroy(each));
+  }
+}
+
+/// Instantiates, launches, waits, and destroys both.
+void run_once(hipGraph_t graph, hipStream_t stream) {
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(exec, stream));
+  OK(hipStreamSynchronize(stream));
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
+}
+
+std::size_t nodes_of(hipGraph_t graph) {
+  std::size_t nodes = 0;
+  EXPECT_EQ(hipSuccess, hipGraphGetNodes(graph, nullptr, &nodes));
+  return nodes;
+}
+
+TEST_F(Frameworks, a_capture_into_a_graph_goes_behind_its_nodes) {
+  for (int round = 0; round < 3; ++round) {
+    hipGraph_t graph = nullptr, ended = nullptr;
+    OK(hipGraphCreate(&graph, 0));
+    MixParams params(buffer_.get(), 1);
+    hipGraphNode_t node = nullptr;
+    OK(hipGraphAddKernelNode(&node, graph, nullptr, 0, &params));
+    OK(hipStreamBeginCaptureToGraph(stream_, graph, &node, nullptr, 1, hipStreamCaptureModeRelaxed));
+    OK(kernels().mix(stream_, buffer_.get(), kCount, 3));
+    OK(hipStreamEndCapture(stream_, &ended));
+    EXPECT_EQ(graph, ended);
+    EXPECT_EQ(2u, nodes_of(graph));
+    run_once(graph, stream_);
+    expected_ = mixed(mixed(expected_, 1), 3);
+    EXPECT_EQ(expected_, buffer_.value());
+  }
+}
+
+TEST_F(Frameworks, a_node_added_to_an_open_capture_runs_in_its_place) {
+  for (int round = 0; round < 6; ++round) {
+    const bool with_node = round % 3 == 2;
+    const hipGraph_t graph = capture(stream_, [&] {
+      OK(kernels().mix(stream_, buffer_.get(), kCount, 1));
+      if (with_node) {
+        hipStreamCaptureStatus status;
+        unsigned long long id = 0;
+        hipGraph_t captured_to = nullptr;
+        const hipGraphNode_t* dependencies = nullptr;
+        std::size_t count = 0;
+        OK(hipStreamGetCaptureInfo_v2(stream_, &status, &id, &captured_to, &dependencies, &count));
+        ASSERT_EQ(1u, count);
+        MixParams params(buffer_.get(), 7);
+        hipGraphNode_t added = nullptr;
+        OK(hipGraphAddKernelNode(&added, captured_to, dependencies, count, &params));
+        OK(hipStreamUpdateCaptureDependencies(stream_, &added, 1, hipStreamSetCaptureDependencies));
+      }
+      OK(kernels().mix(stream_, buffer_.get(), kCount, 5));
+    });
+    EXPECT_EQ(with_node ? 3u : 2u, nodes_of(graph));
+    run_once(graph, stream_);
+    expected_ = mixed(expected_, 1);
+    if (with_node) expected_ = mixed(expected_, 7);
+    expected_ = mixed(expected_, 5);
+    EXPECT_EQ(expected_, buffer_.value());
+  }
+}
+
+TEST_F(Frameworks, an_event_recorded_with_flags_is_no_node) {
+  hipEvent_t event = nullptr;
+  OK(hipEventCreate(&event));
+  for (int round = 0; round < 6; ++round) {
+    const hipGraph_t graph = capture(stream_, [&] {
+      OK(kernels().mix(stream_, buffer_.get(), kCount, 1));
+      if (round % 3 != 1) OK(hipEventRecordWithFlags(event, stream_, 0));
+      OK(kernels().mix(stream_, buffer_.get(), kCount, 2));
+    });
+    EXPECT_EQ(2u, nodes_of(graph));
+    run_once(graph, stream_);
+    expected_ = mixed(mixed(expected_, 1), 2);
+    EXPECT_EQ(expected_, buffer_.value());
+  }
+  OK(hipEventDestroy(event));
+}
+
+TEST_F(Frameworks, a_captured_graph_becomes_a_child) {
+  for (int round = 0; round < 3; ++round) {
+    const hipGraph_t child = captured();
+    hipGraph_t graph = nullptr, held = nullptr;
+    OK(hipGraphCreate(&graph, 0));
+    MixParams params(buffer_.get(), 1);
+    hipGraphNode_t first = nullptr, second = nullptr;
+    OK(hipGraphAddKernelNode(&first, graph, nullptr, 0, &params));
+    OK(hipGraphAddChildGraphNode(&second, graph, &first, 1, child));
+    OK(hipGraphDestroy(child));
+    OK(hipGraphChildGraphNodeGetGraph(second, &held));
+    EXPECT_EQ(2u, nodes_of(held));
+    run_once(graph, stream_);
+    expected_ = mixed(mixed(mixed(expected_, 1), 3), 4);
+    EXPECT_EQ(expected_, buffer_.value());
   }
 }
 
