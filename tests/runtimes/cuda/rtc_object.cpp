@@ -201,6 +201,7 @@ std::vector<std::byte> make_object(const std::string& ptx) {
   header.e_shentsize = sizeof(Elf64_Shdr);
   header.e_shnum = kSections;
   header.e_shstrndx = kSections - 1;
+  file.reserve(4096 + metadata.size() + ptx.size());
   file.resize(sizeof header + sizeof(Elf64_Phdr));
 
   const std::size_t note = file.size();
