@@ -38,21 +38,54 @@ Stream operands(Stream stream, const Params*& params, ParamsCopy& copy) noexcept
 }
 hipStream_t operands(hipStream_t stream) noexcept { return stream; }
 
-/// The real graph and nodes for a call that changes the graph. By reference: the body forwards what they then are.
-auto expose_at(hipGraph_t& graph, const hipGraphNode_t*& dependencies, size_t count) {
-  return [&graph, &dependencies, count](std::vector<hipGraphNode_t>& storage, const char* why) {
-    const hipError_t failed = graphs().known().expose(&graph, why);
-    return failed == hipSuccess ? graphs().known().read_nodes(&dependencies, count, &storage, why) : failed;
-  };
-}
-auto expose_edges(hipGraph_t& graph, const hipGraphNode_t*& from, const hipGraphNode_t*& to, size_t count) {
-  return [&graph, &from, &to, count](std::vector<hipGraphNode_t>(&storage)[2], const char* why) {
-    hipError_t failed = graphs().known().expose(&graph, why);
-    if (failed == hipSuccess) failed = graphs().known().read_nodes(&from, count, &storage[0], why);
-    if (failed == hipSuccess) failed = graphs().known().read_nodes(&to, count, &storage[1], why);
-    return failed;
-  };
-}
+/// A call about graphs, in the form the runtime shall see: each function takes the call's arguments by reference, puts
+/// the real handles and checked operands into them, which live as long as the object, and returns what the call must
+/// answer instead of being forwarded, or hipSuccess. Operands: `memory, bytes`, or the structure they are in.
+class GraphCall {
+ public:
+  explicit GraphCall(const char* name) noexcept : name_(name) {}
+  GraphCall(const GraphCall&) = delete;
+  GraphCall& operator=(const GraphCall&) = delete;
+
+  hipError_t graph_read(hipGraph_t& graph) { return graphs().known().read(&graph, name_); }
+  hipError_t graph_change(hipGraph_t& graph) { return graphs().known().expose(&graph, name_); }
+  template <typename... Operands>
+  hipError_t graph_add(hipGraph_t& graph, const hipGraphNode_t*& dependencies, size_t count, Operands&&... operands) {
+    check(operands...);
+    const hipError_t failed = graph_change(graph);
+    return failed == hipSuccess ? graphs().known().read_nodes(&dependencies, count, &nodes_[0], name_) : failed;
+  }
+  hipError_t graph_edges(hipGraph_t& graph, const hipGraphNode_t*& from, const hipGraphNode_t*& to, size_t count) {
+    const hipError_t failed = graph_add(graph, from, count);
+    return failed == hipSuccess ? graphs().known().read_nodes(&to, count, &nodes_[1], name_) : failed;
+  }
+  hipError_t node_read(hipGraphNode_t& node) { return graphs().known().read_node(&node, name_); }
+  template <typename... Operands>
+  hipError_t node_change(hipGraphNode_t& node, Operands&&... operands) {
+    check(operands...);
+    return graphs().known().expose_node(&node, name_);
+  }
+  template <typename... Operands>
+  hipError_t exec_change(hipGraphExec_t& exec, hipGraphNode_t& node, Operands&&... operands) {
+    check(operands...);
+    return graphs().expose_exec(&exec, &node);
+  }
+
+ private:
+  static void check() noexcept {}
+  template <typename T>
+  static void check(T*& memory, size_t bytes) noexcept {
+    memory = pool().operand(memory, bytes);
+  }
+  void check(const HIP_MEMCPY3D*& params) noexcept { params = checked_params(params, &copy_); }
+  void check(const hipMemsetParams*& params) noexcept { params = checked_driver_fill(params, &copy_); }
+  void check(const void*& params) noexcept { params = checked_node(params, &copy_); }
+  void check(void*& params) noexcept { params = const_cast<void*>(checked_node(params, &copy_)); }  // or the copy
+
+  const char* name_;
+  std::vector<hipGraphNode_t> nodes_[2];
+  ParamsCopy copy_;
+};
 
 /// A call that may leave work in a null stream, and that a capture forbids.
 template <typename Forward>
@@ -72,17 +105,17 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_EFFECT_Settings (SETTINGS, )
 #define GP_EFFECT_StreamWork(stream) (STREAM_WORK, (stream, false))
 #define GP_EFFECT_StreamWorkSpt(stream) (STREAM_WORK, (stream, true))
-#define GP_EFFECT_GraphRead(graph) (GRAPH_READ, graph)
-#define GP_EFFECT_GraphChange(graph) (GRAPH_CHANGE, graph)
-#define GP_EFFECT_GraphAdd(graph, dependencies, count) (GRAPH_ADD, (graph, dependencies, count))
-#define GP_EFFECT_GraphEdges(graph, from, to, count) (GRAPH_EDGES, (graph, from, to, count))
-#define GP_EFFECT_NodeRead(node) (NODE_READ, node)
-#define GP_EFFECT_NodeChange(node) (NODE_CHANGE, node)
-#define GP_EFFECT_ExecChange(exec, node) (EXEC_CHANGE, (exec, node))
+#define GP_EFFECT_GraphRead(graph) (GRAPHS, graph_read(graph))
+#define GP_EFFECT_GraphChange(graph) (GRAPHS, graph_change(graph))
+#define GP_EFFECT_GraphAdd(...) (GRAPHS, graph_add(__VA_ARGS__))
+#define GP_EFFECT_GraphEdges(graph, from, to, count) (GRAPHS, graph_edges(graph, from, to, count))
+#define GP_EFFECT_NodeRead(node) (GRAPHS, node_read(node))
+#define GP_EFFECT_NodeChange(...) (GRAPHS, node_change(__VA_ARGS__))
+#define GP_EFFECT_ExecChange(...) (GRAPHS, exec_change(__VA_ARGS__))
 #define GP_EFFECT_Memory (MEMORY, )
 #define GP_EFFECT_Names(pointer) (NAMES, pointer)
-#define GP_EFFECT_NullWork (NULL_WORK, (nullptr))
-#define GP_EFFECT_NullWorkSpt (NULL_WORK, (hipStreamPerThread))
+#define GP_EFFECT_NullWork (TRANSFER, (nullptr))
+#define GP_EFFECT_NullWorkSpt (TRANSFER, (hipStreamPerThread))
 #define GP_EFFECT_Copy(dst, src, bytes) (TRANSFER, (nullptr, dst, bytes, src, bytes))
 #define GP_EFFECT_CopySpt(dst, src, bytes) (TRANSFER, (hipStreamPerThread, dst, bytes, src, bytes))
 #define GP_EFFECT_Copy2D(dst, dst_pitch, src, src_pitch, width, height) \
@@ -93,16 +126,17 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_EFFECT_Fill(dst, bytes) (TRANSFER, (nullptr, dst, bytes))
 #define GP_EFFECT_FillSpt(dst, bytes) (TRANSFER, (hipStreamPerThread, dst, bytes))
 
-#define GP_EFFECT_CopyParams(params) (PARAMS, (nullptr, params, params_copy))
-#define GP_EFFECT_CopyParamsSpt(params) (PARAMS, (hipStreamPerThread, params, params_copy))
+#define GP_EFFECT_CopyParams(params) (TRANSFER, (nullptr, params, params_copy))
+#define GP_EFFECT_CopyParamsSpt(params) (TRANSFER, (hipStreamPerThread, params, params_copy))
 #define GP_EFFECT_StreamCopy(stream, dst, src, bytes) \
   (STREAM_TRANSFER, (StreamArgument{stream, false}, dst, bytes, src, bytes))
 #define GP_EFFECT_StreamFill(stream, operand, bytes) (STREAM_TRANSFER, (StreamArgument{stream, false}, operand, bytes))
 #define GP_EFFECT_StreamFillSpt(stream, operand, bytes) \
   (STREAM_TRANSFER, (StreamArgument{stream, true}, operand, bytes))
-#define GP_EFFECT_StreamCopyParams(stream, params) (STREAM_PARAMS, (StreamArgument{stream, false}, params, params_copy))
+#define GP_EFFECT_StreamCopyParams(stream, params) \
+  (STREAM_TRANSFER, (StreamArgument{stream, false}, params, params_copy))
 #define GP_EFFECT_StreamCopyParamsSpt(stream, params) \
-  (STREAM_PARAMS, (StreamArgument{stream, true}, params, params_copy))
+  (STREAM_TRANSFER, (StreamArgument{stream, true}, params, params_copy))
 #define GP_EFFECT_WorkAnywhere (WORK_ANYWHERE, )
 
 #define GP_MAKE_BODY(effect, name, params, args) GP_MAKE_BODY_2(effect, name, params, args)
@@ -135,26 +169,15 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
     if (captures_open()) note_capture_doubt();                   \
     return result;                                               \
   }
-#define GP_BODY_NULL_WORK(about, name, params, args) GP_BODY_TRANSFER(about, name, params, args)
 #define GP_BODY_TRANSFER(about, name, params, args)                     \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {        \
-    const hipStream_t stream_of_work = operands about;                  \
-    return null_work(stream_of_work, [&] { return next().name args; }); \
-  }
-#define GP_BODY_PARAMS(about, name, params, args)                       \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {        \
-    ParamsCopy params_copy;                                             \
+    [[maybe_unused]] ParamsCopy params_copy;                            \
     const hipStream_t stream_of_work = operands about;                  \
     return null_work(stream_of_work, [&] { return next().name args; }); \
   }
 #define GP_BODY_STREAM_TRANSFER(about, name, params, args)                      \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                \
-    const StreamArgument stream_of_work = operands about;                       \
-    return other_stream_work(stream_of_work, [&] { return next().name args; }); \
-  }
-#define GP_BODY_STREAM_PARAMS(about, name, params, args)                        \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                \
-    ParamsCopy params_copy;                                                     \
+    [[maybe_unused]] ParamsCopy params_copy;                                    \
     const StreamArgument stream_of_work = operands about;                       \
     return other_stream_work(stream_of_work, [&] { return next().name args; }); \
   }
@@ -165,44 +188,11 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
     stream_work().note_work_anywhere();                          \
     return result;                                               \
   }
-#define GP_BODY_GRAPH_READ(about, name, params, args)               \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {    \
-    const hipError_t failed = graphs().known().read(&about, #name); \
-    return failed == hipSuccess ? next().name args : failed;        \
-  }
-#define GP_BODY_GRAPH_CHANGE(about, name, params, args)               \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {      \
-    const hipError_t failed = graphs().known().expose(&about, #name); \
-    return failed == hipSuccess ? next().name args : failed;          \
-  }
-#define GP_BODY_GRAPH_ADD(about, name, params, args)             \
+#define GP_BODY_GRAPHS(about, name, params, args)                \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
-    std::vector<hipGraphNode_t> storage;                         \
-    const hipError_t failed = expose_at about(storage, #name);   \
+    GraphCall call(#name);                                       \
+    const hipError_t failed = call.about;                        \
     return failed == hipSuccess ? next().name args : failed;     \
-  }
-#define GP_BODY_GRAPH_EDGES(about, name, params, args)            \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {  \
-    std::vector<hipGraphNode_t> storage[2];                       \
-    const hipError_t failed = expose_edges about(storage, #name); \
-    return failed == hipSuccess ? next().name args : failed;      \
-  }
-#define GP_BODY_NODE_READ(about, name, params, args)                     \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {         \
-    const hipError_t failed = graphs().known().read_node(&about, #name); \
-    return failed == hipSuccess ? next().name args : failed;             \
-  }
-#define GP_BODY_NODE_CHANGE(about, name, params, args)                     \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {           \
-    const hipError_t failed = graphs().known().expose_node(&about, #name); \
-    return failed == hipSuccess ? next().name args : failed;               \
-  }
-#define GP_FIRST(first, second) first
-#define GP_SECOND(first, second) second
-#define GP_BODY_EXEC_CHANGE(about, name, params, args)                                 \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                       \
-    const hipError_t failed = graphs().expose_exec(&GP_FIRST about, &GP_SECOND about); \
-    return failed == hipSuccess ? next().name args : failed;                           \
   }
 
 #define HIP_HOOK(result, name, params, args, node, declared, effect) \

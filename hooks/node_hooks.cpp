@@ -15,38 +15,25 @@ namespace {
 
 // Operands are what the runtime shall see: what it must refuse (pool.h, operand) is replaced before anybody looks.
 
-hipMemsetParams checked(const hipMemsetParams& params) {
-  hipMemsetParams seen = params;
-  const std::size_t row = seen.width * seen.elementSize;
-  const std::size_t last_row = seen.height > 1 ? seen.pitch * (seen.height - 1) + row : row;
-  seen.dst = pool().operand(seen.dst, std::max(last_row, seen.pitch * seen.height));
-  return seen;
-}
-
-/// The parameters with checked operands, or null where the program gave none.
-class CheckedFill {
- public:
-  explicit CheckedFill(const hipMemsetParams* params)
-      : seen_(params == nullptr ? hipMemsetParams{} : checked(*params)), null_(params == nullptr) {}
-  hipMemsetParams* get() noexcept { return null_ ? nullptr : &seen_; }
-
- private:
-  hipMemsetParams seen_;
-  bool null_;
-};
-
 /// A copy of one row. Setting one node's operands to the same address is refused where adding it is not.
 Status describe_row(OperationWriter& to, void* dst, const void* src, size_t count, hipMemcpyKind kind, bool set) {
   return count == 0 || (set && dst == src) ? Status::kUnsupported : to.copy(dst, src, count, kind);
 }
 
-/// Nodes the runtime has given out are told to the program by the handles it knows them by.
-void known_to_program(hipGraphNode_t* nodes, std::size_t room, const std::size_t* count) {
-  if (nodes == nullptr || count == nullptr) return;
-  for (std::size_t i = 0; i < std::min(room, *count); ++i)
-    if (nodes[i] != nullptr) nodes[i] = graphs().known().as_program_knows(nodes[i]);
+/// A question that the runtime answers with nodes: the program is told the handles it knows them by.
+template <typename Forward, typename... Lists>
+hipError_t ask(hipError_t failed, Forward&& forward, const std::size_t* count, Lists... lists) {
+  if (failed != hipSuccess) return failed;
+  const std::size_t room = count == nullptr ? 0 : *count;
+  const hipError_t result = forward();
+  if (result != hipSuccess || count == nullptr) return result;
+  const auto tell = [&](hipGraphNode_t* nodes) {
+    for (std::size_t i = 0; nodes != nullptr && i < std::min(room, *count); ++i)
+      if (nodes[i] != nullptr) nodes[i] = graphs().known().as_program_knows(nodes[i]);
+  };
+  (tell(lists), ...);
+  return result;
 }
-std::size_t room_of(const std::size_t* count) { return count == nullptr ? 0 : *count; }
 
 }  // namespace
 
@@ -88,11 +75,12 @@ hipError_t on_hipGraphAddMemcpyNode1D(Entry&, hipGraphNode_t* node, hipGraph_t g
 }
 hipError_t on_hipGraphAddMemsetNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
                                     size_t count, const hipMemsetParams* params) {
-  CheckedFill seen(params);
+  ParamsCopy copy;
+  params = checked_params(params, &copy);
   return add_node(
-      {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_fill(seen.get()); },
+      {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_fill(params); },
       [&](hipGraph_t real, const hipGraphNode_t* after) {
-        return next().hipGraphAddMemsetNode(node, real, after, count, seen.get());
+        return next().hipGraphAddMemsetNode(node, real, after, count, params);
       });
 }
 hipError_t on_hipGraphAddHostNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
@@ -123,44 +111,33 @@ hipError_t on_hipGraphDestroyNode(Entry&, hipGraphNode_t node) {
 // --- What a graph and its nodes are asked ---
 
 hipError_t on_hipGraphGetNodes(Entry&, hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
-  const std::size_t room = room_of(count);
   if (nodes == nullptr && count != nullptr && graphs().known().count_nodes(graph, count)) {
     static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
     return hipSuccess;
   }
-  hipError_t result = graphs().known().read(&graph, "hipGraphGetNodes");
-  if (result == hipSuccess) result = next().hipGraphGetNodes(graph, nodes, count);
-  if (result == hipSuccess) known_to_program(nodes, room, count);
-  return result;
+  const hipError_t failed = graphs().known().read(&graph, "hipGraphGetNodes");
+  return ask(
+      failed, [&] { return next().hipGraphGetNodes(graph, nodes, count); }, count, nodes);
 }
 hipError_t on_hipGraphGetRootNodes(Entry&, hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
-  const std::size_t room = room_of(count);
-  hipError_t result = graphs().known().read(&graph, "hipGraphGetRootNodes");
-  if (result == hipSuccess) result = next().hipGraphGetRootNodes(graph, nodes, count);
-  if (result == hipSuccess) known_to_program(nodes, room, count);
-  return result;
+  const hipError_t failed = graphs().known().read(&graph, "hipGraphGetRootNodes");
+  return ask(
+      failed, [&] { return next().hipGraphGetRootNodes(graph, nodes, count); }, count, nodes);
 }
 hipError_t on_hipGraphGetEdges(Entry&, hipGraph_t graph, hipGraphNode_t* from, hipGraphNode_t* to, size_t* count) {
-  const std::size_t room = room_of(count);
-  hipError_t result = graphs().known().read(&graph, "hipGraphGetEdges");
-  if (result == hipSuccess) result = next().hipGraphGetEdges(graph, from, to, count);
-  if (result == hipSuccess) known_to_program(from, room, count);
-  if (result == hipSuccess) known_to_program(to, room, count);
-  return result;
+  const hipError_t failed = graphs().known().read(&graph, "hipGraphGetEdges");
+  return ask(
+      failed, [&] { return next().hipGraphGetEdges(graph, from, to, count); }, count, from, to);
 }
 hipError_t on_hipGraphNodeGetDependencies(Entry&, hipGraphNode_t node, hipGraphNode_t* nodes, size_t* count) {
-  const std::size_t room = room_of(count);
-  hipError_t result = graphs().known().read_node(&node, "hipGraphNodeGetDependencies");
-  if (result == hipSuccess) result = next().hipGraphNodeGetDependencies(node, nodes, count);
-  if (result == hipSuccess) known_to_program(nodes, room, count);
-  return result;
+  const hipError_t failed = graphs().known().read_node(&node, "hipGraphNodeGetDependencies");
+  return ask(
+      failed, [&] { return next().hipGraphNodeGetDependencies(node, nodes, count); }, count, nodes);
 }
 hipError_t on_hipGraphNodeGetDependentNodes(Entry&, hipGraphNode_t node, hipGraphNode_t* nodes, size_t* count) {
-  const std::size_t room = room_of(count);
-  hipError_t result = graphs().known().read_node(&node, "hipGraphNodeGetDependentNodes");
-  if (result == hipSuccess) result = next().hipGraphNodeGetDependentNodes(node, nodes, count);
-  if (result == hipSuccess) known_to_program(nodes, room, count);
-  return result;
+  const hipError_t failed = graphs().known().read_node(&node, "hipGraphNodeGetDependentNodes");
+  return ask(
+      failed, [&] { return next().hipGraphNodeGetDependentNodes(node, nodes, count); }, count, nodes);
 }
 hipError_t on_hipGraphNodeFindInClone(Entry&, hipGraphNode_t* found, hipGraphNode_t original, hipGraph_t clone) {
   if (const hipGraphNode_t copy = found == nullptr ? nullptr : graphs().known().find_in_copy(original, clone)) {
@@ -201,10 +178,11 @@ hipError_t on_hipGraphMemcpyNodeSetParams1D(Entry&, hipGraphNode_t node, void* d
       [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams1D(real, dst, src, bytes, kind); });
 }
 hipError_t on_hipGraphMemsetNodeSetParams(Entry&, hipGraphNode_t node, const hipMemsetParams* params) {
-  CheckedFill seen(params);
+  ParamsCopy copy;
+  params = checked_params(params, &copy);
   return graphs().known().set_node(
-      node, [&](OperationWriter& to) { return to.node_fill(seen.get()); },
-      [&](hipGraphNode_t real) { return next().hipGraphMemsetNodeSetParams(real, seen.get()); });
+      node, [&](OperationWriter& to) { return to.node_fill(params); },
+      [&](hipGraphNode_t real) { return next().hipGraphMemsetNodeSetParams(real, params); });
 }
 hipError_t on_hipGraphHostNodeSetParams(Entry&, hipGraphNode_t node, const hipHostNodeParams* params) {
   return graphs().known().set_node(
@@ -249,11 +227,12 @@ hipError_t on_hipGraphExecMemcpyNodeSetParams1D(Entry&, hipGraphExec_t exec, hip
 }
 hipError_t on_hipGraphExecMemsetNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
                                               const hipMemsetParams* params) {
-  CheckedFill seen(params);
+  ParamsCopy copy;
+  params = checked_params(params, &copy);
   return graphs().set_in_exec(
-      exec, node, [&](OperationWriter& to) { return to.node_fill(seen.get()); },
+      exec, node, [&](OperationWriter& to) { return to.node_fill(params); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
-        return next().hipGraphExecMemsetNodeSetParams(real, its, seen.get());
+        return next().hipGraphExecMemsetNodeSetParams(real, its, params);
       });
 }
 hipError_t on_hipGraphExecHostNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,

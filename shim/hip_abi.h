@@ -59,4 +59,29 @@ struct WideMemcpy3D {
   std::size_t width_bytes, height, depth;
 };
 
+/// HIP_MEMSET_NODE_PARAMS: what driver-style fills take before 7.0; from then on it is hipMemsetParams.
+struct DriverFill {
+  hipDeviceptr_t dst;
+  std::size_t pitch;
+  unsigned int value, element_bytes;
+  std::size_t width, height;
+};
+
+/// hipGraphNodeParams (6.0): those kinds of it whose operands are looked at.
+struct AnyNodeParams {
+  static constexpr int kCopy = 1, kFill = 2;
+
+  int type, reserved0[3];
+  union {
+    long long reserved1[29];
+    struct {
+      int flags, reserved[3];
+      hipMemcpy3DParms params;
+    } copy;
+    hipMemsetParams fill;
+  };
+  long long reserved2;
+};
+static_assert(sizeof(AnyNodeParams) == 256);
+
 }  // namespace graphpool

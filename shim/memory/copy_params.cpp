@@ -1,12 +1,16 @@
 #include "shim/memory/copy_params.h"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
 
 namespace graphpool {
 namespace {
 
-constexpr int kWideSince = 60'000'000;
+constexpr int kWideSince = 60'000'000, kOneFillSince = 70'000'000;
 
 /// Where a side of a copy begins in its memory, and its shape.
 struct Side {
@@ -42,6 +46,15 @@ const Params* check(const Params* params, Params* copy, Src Params::*src, const 
   const bool src_refused = refuse(copy->*src, src_side, extent);
   const bool dst_refused = refuse(copy->*dst, dst_side, extent);
   return src_refused || dst_refused ? copy : params;
+}
+
+/// True when the memory was replaced.
+template <typename Fill>
+bool refuse(Fill& fill, std::size_t element_bytes) noexcept {
+  const std::size_t row = fill.width * element_bytes;
+  const std::size_t last_row = fill.height > 1 ? fill.pitch * (fill.height - 1) + row : row;
+  const auto checked = pool().operand(fill.dst, std::max(last_row, fill.pitch * fill.height));
+  return std::exchange(fill.dst, checked) != checked;
 }
 
 }  // namespace
@@ -81,6 +94,40 @@ const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy)
             {wide->dst_x_bytes, wide->dst_y, wide->dst_z, wide->dst_pitch, wide->dst_height},
             {wide->width_bytes, wide->height, wide->depth});
   return reinterpret_cast<const HIP_MEMCPY3D*>(checked);
+}
+
+const hipMemsetParams* checked_params(const hipMemsetParams* params, ParamsCopy* copy) noexcept {
+  if (params == nullptr) return nullptr;
+  copy->fill = *params;
+  return refuse(copy->fill, params->elementSize) ? &copy->fill : params;
+}
+
+const hipMemsetParams* checked_driver_fill(const hipMemsetParams* params, ParamsCopy* copy) noexcept {
+  if (params == nullptr || runtime_version() >= kOneFillSince) return checked_params(params, copy);
+  std::memcpy(&copy->driver_fill, static_cast<const void*>(params), sizeof copy->driver_fill);
+  const bool refused = refuse(copy->driver_fill, copy->driver_fill.element_bytes);
+  return refused ? reinterpret_cast<const hipMemsetParams*>(&copy->driver_fill) : params;
+}
+
+const void* checked_node(const void* params, ParamsCopy* copy) noexcept {
+  if (params == nullptr) return nullptr;
+  const auto* const node = static_cast<const AnyNodeParams*>(params);
+  ParamsCopy part;
+  if (node->type == AnyNodeParams::kCopy) {
+    const hipMemcpy3DParms* const checked = checked_params(&node->copy.params, &part);
+    if (checked == &node->copy.params) return params;
+    copy->node = *node;
+    copy->node.copy.params = *checked;
+    return &copy->node;
+  }
+  if (node->type == AnyNodeParams::kFill) {
+    const hipMemsetParams* const checked = checked_params(&node->fill, &part);
+    if (checked == &node->fill) return params;
+    copy->node = *node;
+    copy->node.fill = *checked;
+    return &copy->node;
+  }
+  return params;
 }
 
 }  // namespace graphpool

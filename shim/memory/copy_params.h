@@ -1,9 +1,10 @@
-// copy_params.h: copies whose operands are inside a structure: what the runtime must refuse is replaced in a copy of
-// it.
+// copy_params.h: copies and fills whose operands are inside a structure: what the runtime must refuse is replaced in a
+// copy of it.
 //
 // Why: memory that was freed and kept, and what leaves a part of a VMM chunk, gets HIP's error (pool.h, operand)
 // however the copy is written (rules 22 and 24). Where an array is the other side, extents count elements of a size we
-// do not know: then only the first byte is looked at. The layout of HIP_MEMCPY3D follows the runtime's version.
+// do not know: then only the first byte is looked at. The layouts of driver-style structures follow the runtime's
+// version.
 // Threads: any; no state. Units: bytes. Not here: which memory is refused.
 #pragma once
 
@@ -25,11 +26,19 @@ union ParamsCopy {
   hip_Memcpy2D plane;
   HIP_MEMCPY3D driver_box;
   WideMemcpy3D wide_driver_box;
+  hipMemsetParams fill;
+  DriverFill driver_fill;
+  AnyNodeParams node;
 };
 
 /// The parameters as the runtime shall see them: the program's own, or *copy. Null stays null.
 const hipMemcpy3DParms* checked_params(const hipMemcpy3DParms* params, ParamsCopy* copy) noexcept;
 const hip_Memcpy2D* checked_params(const hip_Memcpy2D* params, ParamsCopy* copy) noexcept;
 const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy) noexcept;
+const hipMemsetParams* checked_params(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
+/// Of a driver-style fill: by the runtime's version not what the type says.
+const hipMemsetParams* checked_driver_fill(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
+/// hipGraphNodeParams of any kind; only copies and fills are looked at.
+const void* checked_node(const void* params, ParamsCopy* copy) noexcept;
 
 }  // namespace graphpool

@@ -462,14 +462,12 @@ NOT_DEVICE_MEMORY = {
     'host memory': 'hstPtr hostPtr srcHost dstHost init_value arg',
     'a variable, function or image': 'symbol symbolPtr var f fPtr fun func function_address hostFunction image fatbin',
     'handed to a callback': 'userData',
-    'a handle': 'hip_link_state handle shared_handle shareableHandle osHandle hipModule kernel ctx',
+    'a handle': 'object hip_link_state handle shared_handle shareableHandle osHandle hipModule kernel ctx',
     'a value in or out': 'value data edges',
     'a wish': 'addr',
-    'a structure that newer headers declare; forwarded as it is': 'params opList attrs paramArray launchParamsList p',
+    'a structure that newer headers declare': 'params opList attrs paramArray launchParamsList p',
 }
 BY_ROW = {'hipMemcpyAtoH': 'its dst is host memory', 'hipGraphMemFreeNodeGetParams': 'its dev_ptr is the answer'}
-# Graphs hold pointers until they are launched: the runtime judges them.
-FORWARDED = ('GraphAdd', 'GraphChange', 'NodeChange', 'ExecChange')
 
 
 def split_arguments(text):
@@ -512,8 +510,8 @@ def rule_24_every_device_pointer_has_a_row_that_says_what_becomes_of_it():
             if not void and type_ not in DEVICE_POINTERS:
                 continue
             looked_at += 1
-            about = re.search(rf'^(Copy|Fill|Names|Stream(Copy|Fill)).*\b{parameter}\b', effect)
-            if about or effect.startswith(FORWARDED) or name in BY_ROW:
+            about = rf'^(Copy|Fill|Names|Stream(Copy|Fill)|GraphAdd|NodeChange|ExecChange).*\b{parameter}\b'
+            if re.search(about, effect) or name in BY_ROW:
                 continue
             # A body of its own must hand this pointer to the pool or to what records operands.
             if kind == 'HOOK' and re.search(r'pool\(\)|\b(copy|fill|free|part_of_chunk|checked_params)\(', body_of(name)):

@@ -30,6 +30,16 @@ hipError_t hipMemsetD2D32(hipDeviceptr_t, std::size_t, unsigned int, std::size_t
 hipError_t hipMemsetD2D8Async(hipDeviceptr_t, std::size_t, unsigned char, std::size_t, std::size_t, hipStream_t);
 hipError_t hipMemsetD2D16Async(hipDeviceptr_t, std::size_t, unsigned short, std::size_t, std::size_t, hipStream_t);
 hipError_t hipMemsetD2D32Async(hipDeviceptr_t, std::size_t, unsigned int, std::size_t, std::size_t, hipStream_t);
+hipError_t hipDrvGraphAddMemcpyNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, std::size_t,
+                                    const HIP_MEMCPY3D*, hipCtx_t);
+hipError_t hipDrvGraphMemcpyNodeSetParams(hipGraphNode_t, const HIP_MEMCPY3D*);
+hipError_t hipDrvGraphExecMemcpyNodeSetParams(hipGraphExec_t, hipGraphNode_t, const HIP_MEMCPY3D*, hipCtx_t);
+hipError_t hipDrvGraphAddMemsetNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, std::size_t, const void*,
+                                    hipCtx_t);
+hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t, hipGraphNode_t, const void*, hipCtx_t);
+hipError_t hipGraphAddNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, std::size_t, void*);
+hipError_t hipGraphNodeSetParams(hipGraphNode_t, const void*);
+hipError_t hipGraphExecNodeSetParams(hipGraphExec_t, hipGraphNode_t, const void*);
 }
 
 namespace memory_rules {
@@ -96,6 +106,124 @@ template <typename Call>
 hipError_t driver_box(char* dst, char* src, std::size_t bytes, Call&& call) {
   return six() ? with_driver_params<WideMemcpy3D>(dst, src, bytes, call)
                : with_driver_params<HIP_MEMCPY3D>(dst, src, bytes, call);
+}
+
+// --- Nodes of graphs: what hipGraphNodeParams and HIP_MEMSET_NODE_PARAMS begin with ---
+struct AnyNode {
+  int type, reserved0[3];
+  union {
+    long long reserved1[29];
+    struct {
+      int flags, reserved[3];
+      hipMemcpy3DParms params;
+    } copy;
+    hipMemsetParams fill;
+  };
+  long long reserved2;
+};
+struct DriverFill {
+  void* dst;
+  std::size_t pitch;
+  unsigned value, element_bytes;
+  std::size_t width, height;
+};
+
+inline hipMemsetParams fill_params(char* dst, std::size_t bytes) {
+  hipMemsetParams params{};
+  params.dst = dst;
+  params.elementSize = 1;
+  params.pitch = params.width = bytes;
+  params.height = 1;
+  return params;
+}
+inline AnyNode any_copy(char* dst, char* src, std::size_t bytes) {
+  AnyNode node{};
+  node.type = 1;
+  node.copy.params = box_params(dst, src, bytes, hipMemcpyDeviceToDevice);
+  return node;
+}
+inline AnyNode any_fill(char* dst, std::size_t bytes) {
+  AnyNode node{};
+  node.type = 2;
+  node.fill = fill_params(dst, bytes);
+  return node;
+}
+/// The fill a driver-style call takes, by the runtime's version.
+template <typename Call>
+hipError_t driver_fill(char* dst, std::size_t bytes, Call&& call) {
+  int version = 0;
+  static_cast<void>(hipRuntimeGetVersion(&version));
+  const hipMemsetParams params = fill_params(dst, bytes);
+  const DriverFill old{dst, bytes, 0, 1, bytes, 1};
+  return version >= 70000000 ? call(static_cast<const void*>(&params)) : call(static_cast<const void*>(&old));
+}
+
+/// Calls with a graph of its own.
+template <typename Call>
+hipError_t in_graph(Call&& call) {
+  hipGraph_t graph = nullptr;
+  if (const hipError_t error = hipGraphCreate(&graph, 0); error != hipSuccess) return error;
+  hipGraphNode_t node = nullptr;
+  const hipError_t result = call(graph, &node);
+  static_cast<void>(hipGraphDestroy(graph));
+  return result;
+}
+/// Calls with a node that `add` has made, and with an executable graph that has it.
+template <typename Add, typename Call>
+hipError_t in_exec(Add&& add, Call&& call) {
+  return in_graph([&](hipGraph_t graph, hipGraphNode_t* node) {
+    hipGraphExec_t exec = nullptr;
+    hipError_t result = add(graph, node);
+    if (result == hipSuccess) result = hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0);
+    if (result == hipSuccess) result = call(exec, *node);
+    if (exec != nullptr) static_cast<void>(hipGraphExecDestroy(exec));
+    return result;
+  });
+}
+inline hipCtx_t context() {
+  hipCtx_t made = nullptr;
+  static_cast<void>(hipDevicePrimaryCtxRetain(&made, 0));
+  return made;
+}
+
+inline hipError_t add_driver_box(hipGraph_t graph, hipGraphNode_t* node, char* dst, char* src, std::size_t n) {
+  return driver_box(dst, src, n, [&](const HIP_MEMCPY3D* params) {
+    return hipDrvGraphAddMemcpyNode(node, graph, nullptr, 0, params, context());
+  });
+}
+inline hipError_t add_driver_fill(hipGraph_t graph, hipGraphNode_t* node, char* dst, std::size_t n) {
+  return driver_fill(
+      dst, n, [&](const void* params) { return hipDrvGraphAddMemsetNode(node, graph, nullptr, 0, params, context()); });
+}
+inline hipError_t add_any(hipGraph_t graph, hipGraphNode_t* node, AnyNode params) {
+  return hipGraphAddNode(node, graph, nullptr, 0, &params);
+}
+/// Sets what `params` says in a node that was added with 512 bytes of `other`.
+inline hipError_t set_any(AnyNode params, char* other, bool in_an_exec) {
+  const AnyNode before = params.type == 1 ? any_copy(other, other + 512, 512) : any_fill(other, 512);
+  return in_exec([&](hipGraph_t graph, hipGraphNode_t* node) { return add_any(graph, node, before); },
+                 [&](hipGraphExec_t exec, hipGraphNode_t node) {
+                   return in_an_exec ? hipGraphExecNodeSetParams(exec, node, &params)
+                                     : hipGraphNodeSetParams(node, &params);
+                 });
+}
+inline hipError_t set_driver_box(char* dst, char* src, char* other, std::size_t n, bool in_an_exec) {
+  return in_exec(
+      [&](hipGraph_t graph, hipGraphNode_t* node) { return add_driver_box(graph, node, other, other + 512, 512); },
+      [&](hipGraphExec_t exec, hipGraphNode_t node) {
+        return driver_box(dst, src, n, [&](const HIP_MEMCPY3D* params) {
+          return in_an_exec ? hipDrvGraphExecMemcpyNodeSetParams(exec, node, params, context())
+                            : hipDrvGraphMemcpyNodeSetParams(node, params);
+        });
+      });
+}
+inline hipError_t set_driver_fill(char* dst, char* other, std::size_t n) {
+  return in_exec([&](hipGraph_t graph, hipGraphNode_t* node) { return add_driver_fill(graph, node, other, 512); },
+                 [&](hipGraphExec_t exec, hipGraphNode_t node) {
+                   return driver_fill(dst, n, [&](const void* params) {
+                     return hipDrvGraphExecMemsetNodeSetParams(exec, node, params, context());
+                   });
+                 });
 }
 
 #define TOUCH(...)                                                                                    \
@@ -222,6 +350,21 @@ inline std::vector<Touch> touches() {
       TOUCH(hipMemsetD2D8Async(p, 128, 1, 128, n / 128, s)),
       TOUCH(hipMemsetD2D16Async(p, 128, 1, 64, n / 128, s)),
       TOUCH(hipMemsetD2D32Async(p, 128, 1, 32, n / 128, s)),
+      TOUCH(in_graph([&](hipGraph_t graph, hipGraphNode_t* node) { return add_driver_box(graph, node, p, other, n); })),
+      TOUCH(in_graph([&](hipGraph_t graph, hipGraphNode_t* node) { return add_driver_box(graph, node, other, p, n); })),
+      TOUCH(in_graph([&](hipGraph_t graph, hipGraphNode_t* node) { return add_driver_fill(graph, node, p, n); })),
+      TOUCH(in_graph(
+          [&](hipGraph_t graph, hipGraphNode_t* node) { return add_any(graph, node, any_copy(p, other, n)); })),
+      TOUCH(in_graph(
+          [&](hipGraph_t graph, hipGraphNode_t* node) { return add_any(graph, node, any_copy(other, p, n)); })),
+      TOUCH(in_graph([&](hipGraph_t graph, hipGraphNode_t* node) { return add_any(graph, node, any_fill(p, n)); })),
+      TOUCH(set_any(any_copy(p, other, n), other, false)),
+      TOUCH(set_any(any_copy(other, p, n), other, true)),
+      TOUCH(set_any(any_fill(p, n), other, false)),
+      TOUCH(set_any(any_fill(p, n), other, true)),
+      TOUCH(set_driver_box(p, other, other, n, false)),
+      TOUCH(set_driver_box(other, p, other, n, true)),
+      TOUCH(set_driver_fill(p, other, n)),
   };
 }
 
