@@ -90,7 +90,7 @@ class GraphCall {
 /// A call that may leave work in a null stream, and that a capture forbids.
 template <typename Forward>
 hipError_t null_work(hipStream_t stream, Forward&& forward) {
-  const hipError_t result = forward();
+  const hipError_t result = retry_with_room(forward);
   stream_work().note_work(stream);
   if (captures_open()) note_capture_doubt();
   return result;
@@ -113,6 +113,7 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_EFFECT_NodeChange(...) (GRAPHS, node_change(__VA_ARGS__))
 #define GP_EFFECT_ExecChange(...) (GRAPHS, exec_change(__VA_ARGS__))
 #define GP_EFFECT_Memory (MEMORY, )
+#define GP_EFFECT_QuietMemory (QUIET_MEMORY, )
 #define GP_EFFECT_Names(pointer) (NAMES, pointer)
 #define GP_EFFECT_NullWork (TRANSFER, (nullptr))
 #define GP_EFFECT_NullWorkSpt (TRANSFER, (hipStreamPerThread))
@@ -161,6 +162,10 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
     const hipError_t result = pool().retry_after_trim(current_device(), [&] { return next().name args; }); \
     if (captures_open()) note_capture_doubt();                                                             \
     return result;                                                                                         \
+  }
+#define GP_BODY_QUIET_MEMORY(about, name, params, args)            \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {   \
+    return retry_with_room([&] { return next().name args; }); \
   }
 #define GP_BODY_NAMES(pointer, name, params, args)               \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \

@@ -3,6 +3,7 @@
 #include "shim/capture/capture.h"
 #include "shim/graph/graphs.h"
 #include "shim/hip_abi.h"
+#include "shim/memory/pool.h"
 #include "shim/restore.h"
 
 namespace graphpool::hooks {
@@ -72,9 +73,9 @@ hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t stream
 }
 hipError_t on_hipGraphUpload(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   const hipGraphExec_t real = graphs().read_exec(exec);
-  if (real != nullptr || exec == nullptr) return next().hipGraphUpload(real, stream);
-  unsigned flags = 0;  // nothing to upload: HIP still judges the stream
-  return next().hipStreamGetFlags(stream, &flags);
+  if (real != nullptr || exec == nullptr)
+    return retry_with_room([&] { return next().hipGraphUpload(real, stream); });
+  return judge_stream(stream);  // nothing to upload
 }
 
 hipError_t on_hipGraphExecUpdate(Entry&, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,

@@ -143,6 +143,20 @@ hipError_t on_hipMemAllocHost(Entry&, void** ptr, size_t bytes) {
   return host(ptr, bytes, 0, [&] { return next().hipMemAllocHost(ptr, bytes); });
 }
 
+// A host range is pinned, and what a recording holds of it is its address (rule 38).
+hipError_t on_hipHostRegister(Entry&, void* ptr, size_t bytes, unsigned int flags) {
+  const hipError_t result = native(kAllDevices, [&] { return next().hipHostRegister(ptr, bytes, flags); });
+  settings_changed();
+  return result;
+}
+hipError_t on_hipHostUnregister(Entry&, void* ptr) {
+  memory_goes(ptr, 0, "host memory was unregistered");
+  const hipError_t result = next().hipHostUnregister(ptr);
+  settings_changed();
+  doubt_captures();
+  return result;
+}
+
 hipError_t free_slowly(void* ptr) { return free(ptr, next().hipFree); }
 hipError_t on_hipHostFree(Entry&, void* ptr) { return free(ptr, next().hipHostFree); }
 hipError_t on_hipFreeHost(Entry&, void* ptr) { return free(ptr, next().hipFreeHost); }

@@ -63,12 +63,14 @@ hipError_t on_hipModuleUnload(Entry&, hipModule_t module) {
   return next().hipModuleUnload(module);
 }
 hipError_t on_hipModuleGetFunction(Entry&, hipFunction_t* function, hipModule_t module, const char* name) {
-  const hipError_t result = next().hipModuleGetFunction(function, module, name);
+  // Code objects may be loaded where a function is first asked for.
+  const hipError_t result =
+      retry_with_room([&] { return next().hipModuleGetFunction(function, module, name); });
   if (result == hipSuccess) static_cast<void>(functions().on_function_found(module, name, *function));
   return result;
 }
 hipError_t on_hipGetFuncBySymbol(Entry&, hipFunction_t* function, const void* symbol) {
-  const hipError_t result = next().hipGetFuncBySymbol(function, symbol);
+  const hipError_t result = retry_with_room([&] { return next().hipGetFuncBySymbol(function, symbol); });
   if (result == hipSuccess) static_cast<void>(functions().on_function_of_stub(symbol, *function));
   return result;
 }

@@ -8,7 +8,6 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/log.h"
-#include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
 #include "shim/restore.h"
 #include "shim/settings.h"
@@ -93,6 +92,13 @@ hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
   return result;
 }
 
+hipError_t on_hipIpcCloseMemHandle(Entry&, void* ptr) {
+  memory_goes(ptr, 0, "memory of another process was closed");
+  const hipError_t result = next().hipIpcCloseMemHandle(pool().seen_by_hip(ptr));
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+
 hipError_t on_hipMemGetHandleForAddressRange(Entry&, void* handle, hipDeviceptr_t ptr, size_t bytes, int type,
                                              unsigned long long flags) {
   const hipError_t result = next().hipMemGetHandleForAddressRange(handle, pool().seen_by_hip(ptr), bytes, type, flags);
@@ -112,7 +118,7 @@ hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGe
   return result;
 }
 hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
-  note_memory_freed();
+  memory_goes(ptr, bytes, "memory was unmapped");
   return next().hipMemUnmap(pool().outside_chunks(ptr), bytes);
 }
 hipError_t on_hipMemAddressFree(Entry&, void* ptr, size_t bytes) {

@@ -17,6 +17,7 @@
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
+#include "shim/memory/freed_memory.h"
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -382,7 +383,7 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   const auto session = open_captures().find(key);
   if (session == nullptr) {
     note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
-    const hipError_t result = forward();
+    const hipError_t result = retry_with_room(forward);
     stream_work().note_work(plain_handle(stream));
     if (uses_tracked()) note_use(stream, describe);
     return result;
@@ -409,12 +410,16 @@ void note_use(StreamArgument stream, Describe describe) {
   outstanding_uses().used(stream, bases, nullptr);
 }
 
+bool in_open_capture(StreamArgument stream) {
+  return captures_open() && open_captures().find(stream_key(stream)) != nullptr;
+}
+
 hipError_t other_stream_work(StreamArgument stream, Forward forward) {
   if (captures_open()) {
     note_capture_doubt();
     expose_capture(stream, "an operation that the library does not follow");
   }
-  const hipError_t result = forward();
+  const hipError_t result = in_open_capture(stream) ? forward() : retry_with_room(forward);
   stream_work().note_work(plain_handle(stream));
   if (uses_tracked() && result == hipSuccess && outstanding_uses().several(stream))
     outstanding_uses().used_unseen(stream);
@@ -625,6 +630,12 @@ void materialise_captures_naming(const void* address, std::size_t bytes, const c
     const std::scoped_lock guard(session->lock());
     if (session->shell() && (bytes == 0 || names_memory(session->binding(), address, bytes))) session->materialise(why);
   }
+}
+
+void memory_goes(const void* address, std::size_t bytes, const char* why) {
+  note_memory_freed();
+  materialise_captures_naming(address, bytes, why);
+  graphs().memory_leaves(address, bytes, why);
 }
 
 bool captures_bypassed() noexcept { return unknown_entries_in_use() || g_virtual_off.load(std::memory_order_relaxed); }

@@ -23,6 +23,7 @@
 #include "shim/capture/open_captures.h"
 #include "shim/capture/operation.h"
 #include "shim/function_ref.h"
+#include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/status.h"
 
@@ -97,7 +98,7 @@ void note_use(StreamArgument stream, Describe describe);
 template <typename DescribeCall, typename ForwardCall>
 inline hipError_t captured_operation(StreamArgument stream, DescribeCall&& describe, ForwardCall&& forward) {
   if (!captures_open()) [[likely]] {
-    const hipError_t result = forward();
+    const hipError_t result = retry_with_room(forward);
     stream_work().note_work(plain_handle(stream));
     if (uses_tracked()) [[unlikely]]
       note_use(stream, describe);
@@ -113,6 +114,13 @@ template <typename DescribeCall, typename... Arguments>
       stream, [&](OperationWriter& to) { return describe(to, arguments...); }, [&] { return next_call(arguments...); });
 }
 
+template <typename... Arguments>
+[[gnu::noinline, gnu::cold]] hipError_t captured_call_again(hipError_t (*next_call)(Arguments...),
+                                                            Arguments... arguments) {
+  pool().make_room();
+  return next_call(arguments...);
+}
+
 template <typename DescribeCall, typename... Arguments>
 [[gnu::noinline]] void captured_call_use(StreamArgument stream, DescribeCall describe, Arguments... arguments) {
   note_use(stream, [&](OperationWriter& to) { return describe(to, arguments...); });
@@ -125,7 +133,9 @@ template <typename DescribeCall, typename... Arguments>
                                                        DescribeCall describe,
                                                        std::type_identity_t<Arguments>... arguments) {
   if (!captures_open()) [[likely]] {
-    const hipError_t result = next_call(arguments...);
+    hipError_t result = next_call(arguments...);
+    if (result == hipErrorOutOfMemory) [[unlikely]]
+      result = captured_call_again<Arguments...>(next_call, arguments...);
     stream_work().note_work(plain_handle(stream));
     if (uses_tracked()) [[unlikely]]
       captured_call_use(stream, describe, arguments...);
@@ -146,6 +156,9 @@ struct KernelLaunch {
 /// The same for a launch in a shell where it is what came last time, but for its grid and its arguments: what
 /// operation_while_capturing() would do. False: nothing was done, and that is to be asked.
 bool matched_launch(const KernelLaunch& launch);
+
+/// Whether the stream takes part in a capture. False where that is not one the library has seen begin.
+bool in_open_capture(StreamArgument stream);
 
 /// Work on a stream that no template can hold.
 hipError_t other_stream_work(StreamArgument stream, Forward forward);
@@ -169,6 +182,10 @@ void capture_event_destroyed(hipEvent_t event) noexcept;
 void materialise_open_captures(const char* why);
 /// The same for those that name memory of this range; no bytes: nobody knows how much.
 void materialise_captures_naming(const void* address, std::size_t bytes, const char* why);
+
+/// Memory of the program is about to go by a call that is not the pool's: what can be made over it only while it is
+/// there is made.
+void memory_goes(const void* address, std::size_t bytes, const char* why);
 
 /// Whether somebody issues operations past the library, or may: then nothing virtual is made.
 bool captures_bypassed() noexcept;

@@ -49,11 +49,26 @@ double saved_ns(const Template& of) noexcept {
          times(counts.staged.bytes / 1024, model.ns(Cost::kCopyKiB));
 }
 
+/// Once more where memory has run out and the launch is no part of a capture. The runtime may load code then.
+hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall native) {
+  const auto launch = [&] { return native(exec); };
+  return captured ? launch() : retry_with_room(launch);
+}
+
 }  // namespace
 
 Graphs& graphs() noexcept {
   static Graphs* const instance = new Graphs;
   return *instance;
+}
+
+hipError_t judge_stream(hipStream_t stream) noexcept {
+  if (stream == nullptr || stream == kStreamLegacy || stream == hipStreamPerThread) {
+    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    return hipSuccess;
+  }
+  unsigned flags = 0;
+  return next().hipStreamGetFlags(stream, &flags);
 }
 
 // --- captures ---
@@ -343,7 +358,8 @@ hipGraphExec_t Graphs::read_exec(hipGraphExec_t handle) const noexcept {
 hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
   VirtualExec* const exec = execs_.find(handle);
   if (exec == nullptr && execs_.owns(handle)) return hipErrorInvalidValue;
-  const hipError_t result = exec == nullptr ? native(handle) : launch_virtual(*exec, stream, native);
+  const hipError_t result = exec == nullptr ? launch_with_room(handle, in_open_capture(stream), native)
+                                            : launch_virtual(*exec, stream, native);
   stream_work().note_work(plain_handle(stream));
   if (exec == nullptr && result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
     outstanding_uses().used_unseen(stream);
@@ -360,20 +376,19 @@ hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, Nati
 hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   const StreamKey key = stream_key(stream);
   const hipStream_t handle = plain_handle(stream);
+  const bool captured = in_open_capture(stream);
   BackOff wait(settings_.ring_timeout);
   hipGraphExec_t real = nullptr;
   Variant* launched = nullptr;
   Template* first = nullptr;  // its first launch costs more than others
   std::shared_ptr<const OutstandingUses::Bases> written;
-  for (bool on_device = false; real == nullptr;) {
-    bool in_capture = false, behind = true, written_elsewhere = false, on_shadows = false;
+  for (bool on_device = false, made_room = false; real == nullptr;) {
+    bool in_capture = false, behind = true, written_elsewhere = false, on_shadows = false, no_room = false;
     {
       const std::scoped_lock guard(exec.lock);
       if (exec.variant == nullptr) {
-        // A graph without operations: nothing to run, and some runtimes crash on one. HIP still judges the stream.
-        unsigned flags = 0;
-        return stream.per_thread && stream.handle == nullptr ? hipSuccess
-                                                             : next().hipStreamGetFlags(stream.handle, &flags);
+        // A graph without operations: nothing to run, and some runtimes crash on one.
+        return judge_stream(handle);
       }
       if (exec.before != nullptr) {
         // Rule 3: also behind what another variant still runs.
@@ -399,14 +414,23 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         const void* const ring = exec.variant->ring.get();
         written_elsewhere = !on_shadows && !whole.empty() && outstanding_uses().elsewhere(whole, stream, ring);
         hipError_t result = hipSuccess;
-        if (!written_elsewhere && launch_staged(exec, key, handle, native, on_device, wait.waited(), &result)) {
+        bool replayed = false;
+        if (written_elsewhere ||
+            !launch_staged(exec, key, handle, native, on_device, wait.waited(), &replayed, &result)) {
+          // It is served otherwise, or waits.
+        } else if (result == hipErrorOutOfMemory && !replayed && !made_room) {
+          no_room = true;
+        } else {
           if (result == hipSuccess && !whole.empty() && outstanding_uses().several(stream))
             outstanding_uses().used(stream, whole, ring);
           return result;
         }
       }
     }
-    if (!behind) {
+    if (no_room) [[unlikely]] {
+      pool().make_room();
+      made_room = true;
+    } else if (!behind) {
       if (wait.again()) continue;
       on_device = true;
       log_error(
@@ -429,10 +453,10 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   // thread to destroy or update the exec: it and the variant stay until the launch is noted.
   hipError_t result;
   if (first == nullptr) {
-    result = native(real);
+    result = launch_with_room(real, captured, native);
   } else {
     const CostTimer timer;
-    result = native(real);
+    result = launch_with_room(real, captured, native);
     if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count, &first->exec_costs);
   }
   if (written != nullptr && result == hipSuccess) outstanding_uses().used(stream, *written, nullptr);
@@ -485,10 +509,10 @@ void Graphs::count_launch(VirtualExec& exec) noexcept {
 /// Copy in, replay, copy out, all in the program's stream (slot_ring.h). Under the exec's lock; what is enqueued here
 /// neither waits nor calls back. False: no set is free, nothing was enqueued.
 bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
-                           bool waited, hipError_t* result) {
+                           bool waited, bool* replayed, hipError_t* result) {
   RingCounts counts;
   bool busy = false;
-  *result = exec.variant->ring->launch(key, stream, native, on_device, &counts, &busy);
+  *result = exec.variant->ring->launch(key, stream, native, on_device, &counts, &busy, replayed);
   if (busy) return false;
   exec.variant->launches.add(key, stream, exec.device, next_launch());
   count_launch(exec);

@@ -154,7 +154,7 @@ class Graphs {
   static void say_not_compared(const Template& of, const char* why);
   bool recordings_over_limit() const noexcept;
   bool launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
-                     bool waited, hipError_t* result);
+                     bool waited, bool* replayed, hipError_t* result);
   static void count_launch(VirtualExec& exec) noexcept;
   static std::shared_ptr<const OutstandingUses::Bases> what_is_written(VirtualExec& exec);
   void note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream);
@@ -186,6 +186,10 @@ class Graphs {
   Reasons refusals_;
   std::atomic<std::uint64_t> launches_{0};
 };
+
+/// What HIP says of the stream where there is nothing to be put into it. The streams without a handle of their own are
+/// always good; hipStreamGetFlags does not take all of them.
+hipError_t judge_stream(hipStream_t stream) noexcept;
 
 /// The process's. Never destroyed.
 Graphs& graphs() noexcept;

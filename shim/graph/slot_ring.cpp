@@ -311,13 +311,14 @@ hipError_t SlotRing::copy(const Set& set, const std::vector<StagePlan::Copy>& co
 }
 
 hipError_t SlotRing::launch(StreamKey key, hipStream_t stream, NativeLaunch native, bool on_device, RingCounts* counts,
-                            bool* busy) {
+                            bool* busy, bool* replayed) {
   Set& set = sets_[next_];
   hipError_t result = order(plan_.overlap() ? &set : last_, key, stream, on_device, counts, busy);
   if (result != hipSuccess || *busy) return result;
   if (set.serves) {
     result = native(set.fused.exec);
     if (result != hipSuccess) return result;
+    *replayed = true;
     ++counts->submissions;
     counts->bytes += plan_.copied_bytes();
     launched(set, key, stream, true, counts);
@@ -327,6 +328,7 @@ hipError_t SlotRing::launch(StreamKey key, hipStream_t stream, NativeLaunch nati
   result = copy(set, plan_.copies_in(), true, stream, counts);
   if (result == hipSuccess) result = native(set.plain.exec);
   if (result == hipSuccess) {
+    *replayed = true;
     ++counts->submissions;
     result = copy(set, plan_.copies_out(), false, stream, counts);
   }

@@ -79,9 +79,10 @@ class SlotRing {
   hipError_t bind(std::vector<char*> bases, RingCounts* counts);
 
   /// Launches the next set on the stream, by `native`. *busy: nothing was enqueued, because the set may still work for
-  /// an independent launch; with `on_device` the stream is made to wait for that one.
+  /// an independent launch; with `on_device` the stream is made to wait for that one. *replayed: the graph has been
+  /// enqueued; where it has not, a launch that failed may be made again.
   hipError_t launch(StreamKey key, hipStream_t stream, NativeLaunch native, bool on_device, RingCounts* counts,
-                    bool* busy);
+                    bool* busy, bool* replayed);
 
   /// Makes the stream wait for the last launch, where it has not to be waited for otherwise.
   void order_behind_last(StreamKey key, hipStream_t stream);

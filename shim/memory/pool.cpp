@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "shim/capture/open_captures.h"
+#include "shim/log.h"
 #include "shim/memory/never_address.h"
 #include "shim/memory/quirks.h"
 #include "shim/memory/slot_set.h"
@@ -82,8 +83,9 @@ void Pool::note_error(hipError_t error) noexcept {
     case hipErrorLaunchFailure:
     case hipErrorLaunchTimeOut:
     case hipErrorECCNotCorrectable:
-    case hipErrorNotInitialized:
-      device_in_error_.store(true, std::memory_order_relaxed);
+      if (!device_in_error_.exchange(true, std::memory_order_relaxed) && enabled_.load(std::memory_order_relaxed))
+        log_once(LogLevel::kWarn, "device in error",
+                 "a call failed with error %d: no memory is kept until the device is reset", static_cast<int>(error));
       break;
     default:
       break;
@@ -781,6 +783,11 @@ bool Pool::give_back(int device) noexcept {
     }
   }
   return any;
+}
+
+[[gnu::cold]] void Pool::make_room() noexcept {
+  static_cast<void>(give_back(calling_device()));
+  clear_error(hipSuccess);
 }
 
 std::size_t Pool::hidden_free_bytes(int device) noexcept {

@@ -213,6 +213,11 @@ class Pool {
     return call();
   }
 
+  /// A call has failed for memory: gives the kept memory of the calling thread's device back, all there is, and takes
+  /// the failure out of the program's sight. The caller makes the call once more, whatever was given back: its result
+  /// is the last error again. Without a lock held.
+  void make_room() noexcept;
+
   /// The program has waited for a stream or the device. Frees in stream order give nothing back, as they must not wait:
   /// what they have kept past the limit goes once the device has nothing left to do.
   void waited() noexcept {
@@ -351,6 +356,17 @@ Pool& make_pool();
 inline Pool& pool() noexcept {
   Pool* const made = g_pool.load(std::memory_order_acquire);
   return made != nullptr ? *made : make_pool();
+}
+
+/// retry_after_trim() for calls that are made often: the device is the calling thread's, asked for only where the call
+/// fails. What error the program had pending before that is not known then.
+template <typename Call>
+inline hipError_t retry_with_room(Call&& call) {
+  const hipError_t error = call();
+  if (error != hipErrorOutOfMemory) [[likely]]
+    return error;
+  pool().make_room();
+  return call();
 }
 
 }  // namespace graphpool

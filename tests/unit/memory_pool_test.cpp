@@ -272,10 +272,17 @@ TEST_F(PoolTest, AfterADeviceErrorEverythingIsForwarded) {
   char* ptr = get(100);
   char* kept = get(200);
   drop(kept);
+  testing::internal::CaptureStderr();
   pool.note_error(hipErrorInvalidValue);
+  pool.note_error(hipErrorNotInitialized);  // of no device
   EXPECT_TRUE(pool.enabled());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  pool.note_error(hipErrorIllegalAddress);
   pool.note_error(hipErrorIllegalAddress);
   EXPECT_FALSE(pool.enabled());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "graphpool: warning: a call failed with error 700: no memory is kept until the device is reset\n");
   fake.hip->fail["hipMalloc"] = fake.hip->fail["hipFree"] = hipErrorIllegalAddress;
   void* out = nullptr;
   EXPECT_EQ(malloc(&out, 200), hipErrorIllegalAddress);

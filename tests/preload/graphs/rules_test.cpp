@@ -378,6 +378,192 @@ TEST(Rules, rule_07_memory_freed_in_a_capture_makes_only_those_real_that_name_it
   OK(hipThreadExchangeStreamCaptureMode(&mode));
 }
 
+int wrapped_product(int value, int by) {
+  return static_cast<int>(static_cast<unsigned>(value) * static_cast<unsigned>(by));
+}
+
+/// A module of one kernel, which multiplies.
+class OtherModule {
+ public:
+  explicit OtherModule(int by) {
+    const std::string source = "extern \"C\" __global__ void times(int* p, int n) {"
+                               "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) p[i] = p[i] * " +
+                               std::to_string(by) + "; }";
+    hiprtcProgram program;
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source.c_str(), "times.hip", 0, nullptr, nullptr));
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
+    std::size_t bytes = 0;
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
+    std::vector<char> code(bytes);
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
+    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
+    EXPECT_EQ(hipSuccess, hipModuleLoadData(&module_, code.data()));
+    EXPECT_EQ(hipSuccess, hipModuleGetFunction(&function_, module_, "times"));
+  }
+  hipFunction_t function() const { return function_; }
+  void unload() const { EXPECT_EQ(hipSuccess, hipModuleUnload(module_)); }
+
+ private:
+  hipModule_t module_ = nullptr;
+  hipFunction_t function_ = nullptr;
+};
+
+/// Device memory that the program maps itself.
+class Mapped {
+ public:
+  Mapped() {
+    hipMemAllocationProp properties{};
+    properties.type = hipMemAllocationTypePinned;
+    properties.location.type = hipMemLocationTypeDevice;
+    EXPECT_EQ(hipSuccess,
+              hipMemGetAllocationGranularity(&bytes_, &properties, hipMemAllocationGranularityRecommended));
+    EXPECT_EQ(hipSuccess, hipMemAddressReserve(&at_, bytes_, 0, nullptr, 0));
+    EXPECT_EQ(hipSuccess, hipMemCreate(&handle_, bytes_, &properties, 0));
+    EXPECT_EQ(hipSuccess, hipMemMap(at_, bytes_, 0, handle_, 0));
+    hipMemAccessDesc access{};
+    access.location = properties.location;
+    access.flags = hipMemAccessFlagsProtReadWrite;
+    EXPECT_EQ(hipSuccess, hipMemSetAccess(at_, bytes_, &access, 1));
+  }
+  ~Mapped() {
+    if (mapped_) unmap();
+    EXPECT_EQ(hipSuccess, hipMemRelease(handle_));
+    EXPECT_EQ(hipSuccess, hipMemAddressFree(at_, bytes_));
+  }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+  void* get() const { return at_; }
+  void unmap() {
+    EXPECT_EQ(hipSuccess, hipMemUnmap(at_, bytes_));
+    mapped_ = false;
+  }
+
+ private:
+  void* at_ = nullptr;
+  std::size_t bytes_ = 0;
+  hipMemGenericAllocationHandle_t handle_{};
+  bool mapped_ = true;
+};
+
+TEST(Rules, rule_07_memory_unmapped_in_a_capture_or_under_a_graph_that_names_it) {
+  const Stream s;
+  const Buffer buffer;
+  hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  for (const bool captured : {false, true}) {
+    Mapped source;
+    for (int i = 0; i < 4; ++i) {
+      hipGraph_t graph = nullptr;
+      OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+      OK(kernels().mix(s, buffer.get(), kCount, 1));
+      OK(hipMemcpyAsync(buffer.get(), source.get(), kCount * 4, hipMemcpyDeviceToDevice, s));
+      if (i == 3 && !captured) {
+        const Since since = graph_calls();
+        source.unmap();
+        // What the program was told had been captured is, while the memory is there.
+        EXPECT_EQ(compares_captures() ? 1 : 0, since["hipModuleLaunchKernel"]);
+      }
+      OK(hipStreamEndCapture(s, &graph));
+      if (i == 3 && captured) {
+        const Since since = graph_calls();
+        source.unmap();
+        EXPECT_EQ(compares_captures() ? 1 : 0, since["hipGraphAddKernelNode"]);
+      }
+      std::size_t count = 0;
+      OK(hipGraphGetNodes(graph, nullptr, &count));
+      EXPECT_EQ(2u, count) << "step " << i;
+      OK(hipGraphDestroy(graph));
+    }
+  }
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+}
+
+TEST(Rules, rule_07_memory_closed_or_unregistered_makes_real_what_may_name_it) {
+  const Stream s;
+  const Buffer buffer;
+  std::vector<char> page(8192);
+  hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  const auto captured = [&](const std::function<void()>& meanwhile) {
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    OK(kernels().mix(s, buffer.get(), kCount, 1));
+    meanwhile();
+    OK(hipStreamEndCapture(s, &graph));
+    std::size_t count = 0;
+    OK(hipGraphGetNodes(graph, nullptr, &count));
+    EXPECT_EQ(1u, count);
+    OK(hipGraphDestroy(graph));
+  };
+  const std::function<void()> gone[] = {
+      [&] { EXPECT_EQ(hipErrorInvalidValue, hipIpcCloseMemHandle(page.data())); },
+      [&] { OK(hipHostUnregister(page.data())); }};
+  OK(hipHostRegister(page.data(), page.size(), 0));
+  for (const auto& goes : gone) {
+    captured([] {});
+    captured([] {});
+    Since since = graph_calls();
+    captured([] {});
+    if (compares_captures()) {
+      EXPECT_EQ(0, since["hipModuleLaunchKernel"]);
+    }
+    since = graph_calls();
+    captured(goes);
+    EXPECT_EQ(1, since["hipModuleLaunchKernel"]);
+    static_cast<void>(hipGetLastError());
+  }
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+}
+
+TEST(Rules, rule_07_a_module_unloaded_while_a_recording_names_it) {
+  const Stream s;
+  const Buffer buffer;
+  hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  int value = 0;
+  for (int i = 0; i < 8; ++i) {
+    // Handles of modules and functions may come back as others.
+    const OtherModule module(i % 2 == 0 ? 3 : 5);
+    const auto launch = [&] {
+      int* p = buffer.get();
+      int n = kCount;
+      void* args[] = {&p, &n};
+      OK(hipModuleLaunchKernel(module.function(), 2, 1, 1, 64, 1, 1, 0, s, args, nullptr));
+    };
+    hipGraph_t graph = nullptr;
+    hipGraphExec_t exec = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    launch();
+    OK(kernels().mix(s, buffer.get(), kCount, i));
+    OK(hipStreamEndCapture(s, &graph));
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    value = mixed(wrapped_product(value, i % 2 == 0 ? 3 : 5), i);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+    // Another graph of it is held, and a capture is open that names it, when it goes.
+    hipGraph_t held = nullptr, open = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    launch();
+    OK(kernels().mix(s, buffer.get(), kCount, i));
+    OK(hipStreamEndCapture(s, &held));
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    launch();
+    module.unload();
+    OK(kernels().mix(s, buffer.get(), kCount, i));
+    OK(hipStreamEndCapture(s, &open));
+    for (const hipGraph_t each : {held, open}) {
+      std::size_t count = 0;
+      OK(hipGraphGetNodes(each, nullptr, &count));
+      EXPECT_EQ(2u, count) << "step " << i;
+      OK(hipGraphDestroy(each));
+    }
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+  }
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+}
+
 TEST(Rules, rule_08_what_a_capture_refuses_is_refused_in_a_virtual_one_and_invalidates_it) {
   const Stream s;
   const Buffer buffer;
@@ -519,6 +705,95 @@ TEST(Rules, rule_11_user_objects_go_when_the_program_destroys_what_holds_them) {
     EXPECT_EQ(i + 1, destroyed);
   }
   EXPECT_EQ(mixed(mixed(mixed(mixed(0, 1), 1), 1), 1), buffer.value());
+}
+
+TEST(Rules, rule_11_a_capture_that_allocates_is_captured_as_it_is) {
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  std::vector<hipError_t> first;
+  for (int i = 0; i < 4; ++i) {
+    const Since since = graph_calls();
+    int* memory = nullptr;
+    std::vector<hipError_t> results;
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    OK(kernels().mix(s, buffer.get(), kCount, i));
+    results.push_back(hipMallocAsync(reinterpret_cast<void**>(&memory), kCount * sizeof(int), s));
+    if (results.back() == hipSuccess) {
+      OK(hipMemsetAsync(memory, 0, kCount * sizeof(int), s));
+      OK(kernels().mix(s, memory, kCount, 100 + i));
+      OK(kernels().join(s, buffer.get(), memory, kCount));
+      results.push_back(hipFreeAsync(memory, s));
+    }
+    results.push_back(hipStreamEndCapture(s, &graph));
+    static_cast<void>(hipGetLastError());
+    if (i == 0) first = results;
+    EXPECT_EQ(first, results) << "step " << i;
+    EXPECT_NE(0, since["hipModuleLaunchKernel"]);
+    if (results.size() < 3) {  // HIP 5 has no such nodes
+      if (graph != nullptr) OK(hipGraphDestroy(graph));
+      continue;
+    }
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    for (int launch = 0; launch < 2; ++launch) {
+      OK(hipGraphLaunch(exec, s));
+      value = joined(mixed(value, i), mixed(0, 100 + i));
+    }
+    OK(hipStreamSynchronize(s));
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    EXPECT_EQ(1, since["hipGraphInstantiate"]);
+    EXPECT_EQ(1, since["hipGraphExecDestroy"]) << "the exec is the program's own";
+  }
+}
+
+TEST(Rules, rule_11_nodes_added_by_handle_to_a_capture_make_no_template) {
+  const Stream s;
+  const Buffer buffer, filled;
+  int value = 0;
+  for (int i = 0; i < 5; ++i) {
+    const bool adds = i >= 2;  // the others are the same without the node
+    const Since since = graph_calls();
+    hipGraph_t captured = nullptr, graph = nullptr;
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+    OK(kernels().mix(s, buffer.get(), kCount, 1));
+    if (adds) {
+      hipStreamCaptureStatus status{};
+      unsigned long long id = 0;
+      const hipGraphNode_t* last = nullptr;
+      std::size_t count = 0;
+      OK(hipStreamGetCaptureInfo_v2(s, &status, &id, &captured, &last, &count));
+      hipMemsetParams params{};
+      params.dst = filled.get();
+      params.elementSize = 4;
+      params.value = static_cast<unsigned>(i);
+      params.width = kCount;
+      params.height = 1;
+      hipGraphNode_t node = nullptr;
+      OK(hipGraphAddMemsetNode(&node, captured, last, count, &params));
+      OK(hipStreamUpdateCaptureDependencies(s, &node, 1, hipStreamSetCaptureDependencies));
+    }
+    OK(kernels().join(s, buffer.get(), filled.get(), kCount));
+    OK(hipStreamEndCapture(s, &graph));
+    if (adds) {
+      EXPECT_EQ(captured, graph);
+      EXPECT_EQ(2, since["hipModuleLaunchKernel"]) << "step " << i;
+    }
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    value = joined(mixed(value, 1), adds ? i : 0);
+    EXPECT_EQ(value, buffer.value()) << "step " << i;
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    if (adds) {
+      EXPECT_EQ(1, since["hipGraphExecDestroy"]) << "the exec is the program's own";
+    }
+  }
 }
 
 TEST(Rules, rule_12_a_capture_that_holds_collectives_is_captured_as_it_is) {
@@ -864,6 +1139,24 @@ TEST(Rules, rule_38_a_changed_setting_begins_a_new_epoch) {
 TEST(Rules, an_empty_capture_instantiates_and_launches) {
   const Stream s;
   for (int i = 0; i < 3; ++i) step(s, [] {});
+}
+
+TEST(Rules, an_empty_graph_is_launched_on_streams_without_a_handle_of_their_own) {
+  const auto upload = newer<hipError_t (*)(hipGraphExec_t, hipStream_t)>("hipGraphUpload");
+  ASSERT_NE(nullptr, upload);
+  const Stream s;
+  const hipGraph_t graph = capture(s, [] {});
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  const auto legacy = reinterpret_cast<hipStream_t>(1);
+  for (const hipStream_t stream : {hipStream_t{nullptr}, legacy, hipStreamPerThread, hipStream_t{s}}) {
+    EXPECT_EQ(hipSuccess, hipGraphLaunch(exec, stream)) << stream;
+    EXPECT_EQ(hipSuccess, hipGetLastError());
+    EXPECT_EQ(hipSuccess, upload(exec, stream)) << stream;
+    EXPECT_EQ(hipSuccess, hipGetLastError());
+  }
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // memory_rules_test.cpp: the rules about memory, each test named after its rule. Plain HIP: the same tests run natively
 // and under the library with classic and VMM memory; what is expected of the journal is expected under the library
 // only.
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,6 +80,20 @@ class Busy {
   std::atomic<bool> stuck_{false}, done_{false};
   std::thread watchdog_;
 };
+
+/// A module of one kernel and one variable.
+std::vector<char> code_object() {
+  const char* const source = "extern \"C\" __global__ void noop() {} __device__ int number = 1;";
+  hiprtcProgram program;
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "noop.hip", 0, nullptr, nullptr));
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
+  std::size_t bytes = 0;
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
+  std::vector<char> code(bytes);
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
+  return code;
+}
 
 class MemoryRules : public ::testing::Test {
  protected:
@@ -566,6 +581,104 @@ TEST_F(MemoryRules, rule_25_kept_memory_is_given_back_before_a_call_fails_for_it
   OK(hipFree(allocate(6 * kMiB)));
   OK(hipExtMallocWithFlags(&pointer, free, hipDeviceMallocFinegrained));
   OK(hipFree(pointer));
+}
+
+TEST_F(MemoryRules, rule_25_no_call_fails_for_memory_while_memory_is_kept) {
+  using Fail = void (*)(unsigned long long, int);
+  static const auto fail = reinterpret_cast<Fail>(dlsym(RTLD_DEFAULT, "cpuhip_fail"));
+  ASSERT_NE(nullptr, fail);
+  const Stream stream;
+  const Buffer buffer;
+  std::vector<char> page(16 * kKiB), code = code_object();
+  hipModule_t module = nullptr;
+  OK(hipModuleLoadData(&module, code.data()));
+  const hipGraph_t graph = capture(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, 1)); });
+  const hipGraph_t again = capture(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, 1)); });
+  const hipGraph_t other = capture(stream, [&] { OK(hipMemsetAsync(buffer.get(), 7, kCount * 4, stream)); });
+  hipGraphExec_t exec = nullptr, foreign = nullptr;
+  OK(hipGraphInstantiate(&exec, again, nullptr, nullptr, 0));
+  OK(hipGraphInstantiateWithFlags(&foreign, other, hipGraphInstantiateFlagAutoFreeOnLaunch));
+  int value = 0;
+  std::uint32_t one = 1;
+  struct Call {
+    const char* name;
+    std::function<hipError_t()> make;
+    std::function<void()> undo = [] {};
+  };
+  hipEvent_t event = nullptr;
+  hipStream_t made_stream = nullptr;
+  hipModule_t made_module = nullptr;
+  hipFunction_t function = nullptr;
+  hipGraphExec_t made_exec = nullptr;
+  hipDeviceptr_t global = nullptr;
+  std::size_t bytes = 0;
+  const auto mixes = [&] { value = mixed(value, 1); };
+  const std::vector<Call> all = {
+      {"hipModuleLaunchKernel", [&] { return kernels().mix(stream, buffer.get(), kCount, 1); }, mixes},
+      {"hipMemsetAsync", [&] { return hipMemsetAsync(buffer.get(), 0, kCount * 4, stream); }, [&] { value = 0; }},
+      {"hipMemset", [&] { return hipMemset(buffer.get(), 0, kCount * 4); }},
+      {"hipStreamWriteValue32", [&] { return hipStreamWriteValue32(stream, buffer.get(), 0, 0); }},
+      {"hipGraphLaunch", [&] { return hipGraphLaunch(exec, stream); }, mixes},
+      {"hipGraphLaunch of a native exec", [&] { return hipGraphLaunch(foreign, stream); },
+       [&] { value = 0x07070707; }},
+      {"hipGraphInstantiate", [&] { return hipGraphInstantiate(&made_exec, graph, nullptr, nullptr, 0); },
+       [&] { OK(hipGraphExecDestroy(made_exec)); }},
+      {"hipEventCreate", [&] { return hipEventCreate(&event); }, [&] { OK(hipEventDestroy(event)); }},
+      {"hipEventCreateWithFlags", [&] { return hipEventCreateWithFlags(&event, hipEventDisableTiming); },
+       [&] { OK(hipEventDestroy(event)); }},
+      {"hipStreamCreate", [&] { return hipStreamCreate(&made_stream); }, [&] { OK(hipStreamDestroy(made_stream)); }},
+      {"hipStreamCreateWithFlags", [&] { return hipStreamCreateWithFlags(&made_stream, hipStreamNonBlocking); },
+       [&] { OK(hipStreamDestroy(made_stream)); }},
+      {"hipStreamCreateWithPriority",
+       [&] { return hipStreamCreateWithPriority(&made_stream, hipStreamNonBlocking, 0); },
+       [&] { OK(hipStreamDestroy(made_stream)); }},
+      {"hipExtStreamCreateWithCUMask", [&] { return hipExtStreamCreateWithCUMask(&made_stream, 1, &one); },
+       [&] { OK(hipStreamDestroy(made_stream)); }},
+      {"hipModuleLoadData", [&] { return hipModuleLoadData(&made_module, code.data()); },
+       [&] { OK(hipModuleUnload(made_module)); }},
+      {"hipModuleLoadDataEx", [&] { return hipModuleLoadDataEx(&made_module, code.data(), 0, nullptr, nullptr); },
+       [&] { OK(hipModuleUnload(made_module)); }},
+      {"hipModuleGetFunction", [&] { return hipModuleGetFunction(&function, module, "noop"); }},
+      {"hipModuleGetGlobal", [&] { return hipModuleGetGlobal(&global, &bytes, module, "number"); }},
+      {"hipHostRegister", [&] { return hipHostRegister(page.data(), page.size(), 0); },
+       [&] { OK(hipHostUnregister(page.data())); }},
+  };
+  for (const Call& call : all) {
+    // One call of those that serve it fails, each in turn; the first for certain.
+    for (unsigned long long n = 1; n <= 6; ++n) {
+      OK(hipStreamSynchronize(stream));
+      OK(hipFree(allocate(2 * kMiB)));
+      static_cast<void>(hipGetLastError());
+      fail(n, hipErrorOutOfMemory);
+      const hipError_t result = call.make();
+      fail(0, 0);
+      const bool refused = !under_library() && n == 1;
+      EXPECT_EQ(refused ? hipErrorOutOfMemory : hipSuccess, result) << call.name << ", call " << n;
+      EXPECT_EQ(result, hipGetLastError()) << call.name << ", call " << n;
+      if (result == hipSuccess) call.undo();
+      OK(hipStreamSynchronize(stream));
+      EXPECT_EQ(value, buffer.value()) << call.name << ", call " << n;
+    }
+  }
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphExecDestroy(foreign));
+  for (const hipGraph_t one_graph : {graph, again, other}) OK(hipGraphDestroy(one_graph));
+  OK(hipModuleUnload(module));
+}
+
+TEST_F(MemoryRules, rule_25_a_call_that_memory_given_back_does_not_help_fails_as_it_would) {
+  const Stream stream;
+  using Fail = void (*)(unsigned long long, int);
+  static const auto fail = reinterpret_cast<Fail>(dlsym(RTLD_DEFAULT, "cpuhip_fail"));
+  const Buffer buffer;
+  OK(hipStreamSynchronize(stream));
+  static_cast<void>(hipGetLastError());
+  fail(1, hipErrorInvalidValue);  // any other error is the program's at once
+  const Since since({"hipModuleLaunchKernel"});
+  EXPECT_EQ(hipErrorInvalidValue, kernels().mix(stream, buffer.get(), kCount, 1));
+  EXPECT_EQ(hipErrorInvalidValue, hipGetLastError());
+  EXPECT_EQ(1, since["hipModuleLaunchKernel"]);
+  fail(0, 0);
 }
 
 // --- 31: reset and fork ---

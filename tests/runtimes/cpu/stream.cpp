@@ -500,6 +500,8 @@ CPUHIP_EXPORT hipError_t hipStreamWaitEvent_spt(hipStream_t handle, hipEvent_t e
 }
 
 CPUHIP_EXPORT hipError_t hipStreamGetFlags(hipStream_t handle, unsigned* flags) {
+  // As AMD's: the null stream has none.
+  if (handle == nullptr) return api("hipStreamGetFlags", [](Call&) { return hipErrorInvalidValue; });
   return with_stream("hipStreamGetFlags", handle, false, [&](Stream& stream) { return out(flags, stream.flags()); });
 }
 
