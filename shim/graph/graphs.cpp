@@ -582,7 +582,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
   }
   hipError_t failed = known_.read(&graph, "an exec is updated by it");
   if (failed == hipSuccess) failed = expose_exec(&handle, nullptr);
-  if (failed == hipSuccess) failed = next().hipGraphExecUpdate(handle, graph, error_node, result);
+  if (failed == hipSuccess) failed = retry_with_room([&] { return next().hipGraphExecUpdate(handle, graph, error_node, result); });
   if (failed != hipSuccess && error_node != nullptr && *error_node != nullptr)
     *error_node = known_.as_program_knows(*error_node);
   return failed;

@@ -786,8 +786,8 @@ bool Pool::give_back(int device) noexcept {
 }
 
 [[gnu::cold]] void Pool::make_room() noexcept {
-  static_cast<void>(give_back(calling_device()));
   clear_error(hipSuccess);
+  static_cast<void>(give_back(calling_device()));
 }
 
 std::size_t Pool::hidden_free_bytes(int device) noexcept {
