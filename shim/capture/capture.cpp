@@ -160,7 +160,6 @@ void close(const std::shared_ptr<CaptureSession>& session) noexcept {
     const std::scoped_lock guard(session->lock());
     session->close();
   }
-  if (session->walks()) graphs().walk_ended();
   capture_closed();
 }
 
@@ -467,7 +466,7 @@ hipError_t begin_foreign_capture(StreamArgument stream, Forward forward) {
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward) {
   const auto session = open_captures().find(stream_key(stream));
   if (session == nullptr) return forward();
-  TreeNode* end = nullptr;
+  HeldTemplate end, expected;
   bool was_shell = false;
   hipError_t result;
   {
@@ -478,11 +477,14 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     }
     if (session->shell()) {
       end = session->matched_end();
-      if (end == nullptr) session->materialise("the capture ended before its recording", &kEndSignature);
+      if (!end) session->materialise("the capture ended before its recording", &kEndSignature);
     }
     was_shell = session->shell();
     result = forward();
-    if (result == hipSuccess) session->leave_shell();
+    if (result == hipSuccess) {
+      session->leave_shell();
+      expected = session->expected_template();
+    }
   }
   if (result != hipSuccess) {
     // Asking the runtime would replace the error the program may look for. Where a capture ended although we keep it,
@@ -502,23 +504,22 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     *graph = nullptr;
     return hipErrorStreamCaptureInvalidated;
   }
-  if (session->place() != nullptr) hit_rates().ended(session->place(), was_shell || session->expected_template());
+  if (session->place() != nullptr) hit_rates().ended(session->place(), was_shell || expected);
   if (was_shell) {
     static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(*graph); }));
-    *graph = graphs().make_virtual_graph(end, std::move(session->binding()));
+    *graph = graphs().make_virtual_graph(*end, std::move(session->binding()));
     return hipSuccess;
   }
   if (session->materialised().why != nullptr) graphs().known().note_materialised(session->materialised());
   session->finish_recording();
   const char* why = session->spoilt();
   std::uint32_t which = 0;
-  Template* const expected = session->expected_template();
   if (why == nullptr && session->matches(*graph, &why, &which)) {
-    if (expected != nullptr) graphs().capture_verified(*expected);
+    if (expected) graphs().capture_verified(*expected);
     graphs().real_graph_captured(*graph, session->take_recording());
   } else {
     guard.unlock();
-    if (expected != nullptr)
+    if (expected)
       graphs().capture_differs(*expected, session->operations()[which], session->binding(), session->node(which), why);
     graphs().note_refused(why);
   }
@@ -629,6 +630,14 @@ void materialise_captures_naming(const void* address, std::size_t bytes, const c
   for (const auto& session : open_captures().all()) {
     const std::scoped_lock guard(session->lock());
     if (session->shell() && (bytes == 0 || names_memory(session->binding(), address, bytes))) session->materialise(why);
+  }
+}
+
+void end_walks(const char* why) {
+  if (!captures_open()) return;
+  for (const auto& session : open_captures().all()) {
+    const std::scoped_lock guard(session->lock());
+    session->leave_tree(why);
   }
 }
 

@@ -183,6 +183,9 @@ void materialise_open_captures(const char* why);
 /// The same for those that name memory of this range; no bytes: nobody knows how much.
 void materialise_captures_naming(const void* address, std::size_t bytes, const char* why);
 
+/// No open capture holds the tree of recordings any more: the virtual ones are made real.
+void end_walks(const char* why);
+
 /// Memory of the program is about to go by a call that is not the pool's: what can be made over it only while it is
 /// there is made.
 void memory_goes(const void* address, std::size_t bytes, const char* why);

@@ -1,6 +1,6 @@
 #include "shim/capture/materialisation.h"
 
-#include "shim/graph/template.h"
+#include "shim/capture/prefix_tree.h"
 #include "shim/kernel/functions.h"
 
 namespace graphpool {
@@ -28,11 +28,11 @@ const char* difference(const Signature& own, const Signature& recorded) noexcept
   }
 }
 
-/// A recording that goes on from here.
-const Template* one_below(const TreeNode& at) noexcept {
+/// The number of a recording that goes on from here; 0: there is none.
+std::uint64_t one_below(const TreeNode& at) noexcept {
   for (const TreeNode* node = &at; node != nullptr; node = node->first_child.load(std::memory_order_acquire))
-    if (const Template* const of = node->graph.load(std::memory_order_acquire)) return of;
-  return nullptr;
+    if (const std::uint64_t number = node->number.load(std::memory_order_relaxed)) return number;
+  return 0;
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ Materialisation describe_materialisation(const char* why, const TreeNode& at, st
                                          const Signature* own) noexcept {
   Materialisation told;
   told.why = why;
-  if (const Template* const of = one_below(at)) told.graph = of->number;
+  told.graph = one_below(at);
   told.operation = static_cast<std::uint32_t>(operation);
   if (own == nullptr) return told;
   told.kind = kind_name(own->kind);

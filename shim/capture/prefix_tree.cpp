@@ -1,6 +1,7 @@
 #include "shim/capture/prefix_tree.h"
 
 #include <memory>
+#include <utility>
 
 namespace graphpool {
 namespace {
@@ -83,22 +84,33 @@ TreeNode* PrefixTree::insert(const std::vector<Operation>& operations, const Bin
   return end;
 }
 
-void PrefixTree::remove(TreeNode* end) noexcept {
+void PrefixTree::drop(TreeNode* end) noexcept {
   end->graph.store(nullptr, std::memory_order_release);
-  while (end != nullptr && end->first_child.load(std::memory_order_relaxed) == nullptr &&
-         end->graph.load(std::memory_order_relaxed) == nullptr) {
-    TreeNode* const parent = end->parent;
-    std::atomic<TreeNode*>& head = parent == nullptr ? first_ : parent->first_child;
-    TreeNode* at = head.load(std::memory_order_relaxed);
-    if (at == end) {
-      head.store(end->next_sibling, std::memory_order_release);
-    } else {
-      while (at->next_sibling != end) at = at->next_sibling;
-      at->next_sibling = end->next_sibling;
+  end->number.store(0, std::memory_order_relaxed);
+  if (std::exchange(end->dropped, true)) return;
+  end->next_dropped = std::exchange(dropped_, end);
+}
+
+void PrefixTree::prune() noexcept {
+  while (dropped_ != nullptr) {
+    TreeNode* end = std::exchange(dropped_, dropped_->next_dropped);
+    end->dropped = false;
+    // One that is still in the list has its own turn.
+    while (end != nullptr && !end->dropped && end->first_child.load(std::memory_order_relaxed) == nullptr &&
+           end->graph.load(std::memory_order_relaxed) == nullptr) {
+      TreeNode* const parent = end->parent;
+      std::atomic<TreeNode*>& head = parent == nullptr ? first_ : parent->first_child;
+      TreeNode* at = head.load(std::memory_order_relaxed);
+      if (at == end) {
+        head.store(end->next_sibling, std::memory_order_release);
+      } else {
+        while (at->next_sibling != end) at = at->next_sibling;
+        at->next_sibling = end->next_sibling;
+      }
+      delete end;
+      --nodes_;
+      end = parent;
     }
-    delete end;
-    --nodes_;
-    end = parent;
   }
 }
 

@@ -3,7 +3,8 @@
 // Why: which graph a capture will become is known only at its end; a tree needs no guess, and a recording that is the
 // prefix of another is just an inner node with a template.
 // Invariants: a node is immutable once published, but for the head of its children and its template; nodes are freed
-// only while no capture walks the tree (the capture engine sees to that).
+// only while no capture walks the tree (the capture engine sees to that). A recording may go before that: its nodes
+// stay, and no capture that walks to their end finds one there.
 // Threads: reading takes no lock; changes are made under the engine's lock (kTemplates).
 #pragma once
 
@@ -27,8 +28,11 @@ struct alignas(64) TreeNode {
   TreeNode* next_sibling = nullptr;
   std::atomic<std::uint64_t> functions_version{0};  ///< kernels: Functions::version() when it was last looked up
 
-  std::atomic<Template*> graph{nullptr};  ///< set where a recording ends
+  std::atomic<Template*> graph{nullptr};  ///< set where a recording ends; only under the engine's lock to be looked into
+  std::atomic<std::uint64_t> number{0};   ///< names the recording that ends here in messages
   TreeNode* parent = nullptr;
+  TreeNode* next_dropped = nullptr;  ///< in the tree's list, while `dropped`
+  bool dropped = false;
   std::uint64_t walks = 0;  ///< beginnings, under the engine's lock: captures that might be verified
   std::atomic<std::uint32_t> expected_bytes{0};  ///< beginnings: the largest binding of a capture that began here
 
@@ -82,13 +86,16 @@ class PrefixTree {
   /// grids the runtime has accepted.
   TreeNode* insert(const std::vector<Operation>& operations, const Binding& binding);
 
-  /// Removes a template and the nodes that only it needed. Pre-condition: no capture walks the tree.
-  void remove(TreeNode* end) noexcept;
+  /// The recording that ends there goes. Its nodes stay until prune().
+  void drop(TreeNode* end) noexcept;
+  /// Frees the nodes that only recordings dropped since then needed. Pre-condition: no capture walks the tree.
+  void prune() noexcept;
 
   std::size_t nodes() const noexcept { return nodes_; }
 
  private:
   std::atomic<TreeNode*> first_{nullptr};  ///< the beginnings
+  TreeNode* dropped_ = nullptr;
   std::size_t nodes_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "shim/capture/mismatch.h"
 #include "shim/capture/signature_bits.h"
+#include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/reissue.h"
 #include "shim/graph/template.h"
@@ -105,6 +106,18 @@ void CaptureSession::start(StreamArgument origin, const Signature& begin_signatu
   }
 }
 
+void CaptureSession::close() noexcept {
+  serial_ = 0;
+  cursor_ = begin_ = expected_ = nullptr;
+  if (std::exchange(walks_, false)) graphs().walk_ended();
+}
+
+void CaptureSession::leave_tree(const char* why) {
+  if (shell()) materialise(why);
+  begin_ = expected_ = nullptr;
+  if (std::exchange(walks_, false)) graphs().walk_ended();
+}
+
 void CaptureSession::reset() noexcept {
   serial_ = 0;
   streams_.clear();
@@ -196,10 +209,10 @@ void CaptureSession::expect(const Signature& signature) {
   if (expected_ != nullptr) expected_ = child_of(*expected_, signature);
 }
 
-Template* CaptureSession::expected_template() const {
-  if (expected_ == nullptr || spoilt_ != nullptr) return nullptr;
+HeldTemplate CaptureSession::expected_template() const {
+  if (expected_ == nullptr || spoilt_ != nullptr) return HeldTemplate();
   const TreeNode* const found = expected_->find(kEndSignature);
-  return found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
+  return found == nullptr ? HeldTemplate() : graphs().hold(*found);
 }
 
 TreeNode* CaptureSession::step(const Signature& signature) {
@@ -531,16 +544,16 @@ bool CaptureSession::matches(hipGraph_t graph, const char** why, std::uint32_t* 
   return nodes_match(graph, operations_, binding_, nodes_, why, which);
 }
 
-TreeNode* CaptureSession::matched_end() {
+HeldTemplate CaptureSession::matched_end() {
   TreeNode* const found = cursor_->find(kEndSignature);
   if (found == nullptr) {
     g_mismatches.add(Mismatch::kShorter);
-    return nullptr;
+    return HeldTemplate();
   }
   if (begin_->expected_bytes.load(std::memory_order_relaxed) < binding_.size())
     begin_->expected_bytes.store(static_cast<std::uint32_t>(binding_.size()), std::memory_order_relaxed);
-  const Template* const of = found->graph.load(std::memory_order_acquire);
-  return of != nullptr && of->rebuildable.load(std::memory_order_acquire) ? found : nullptr;
+  HeldTemplate of = graphs().hold(*found);
+  return of && (*of).rebuildable.load(std::memory_order_acquire) ? std::move(of) : HeldTemplate();
 }
 
 }  // namespace graphpool

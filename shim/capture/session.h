@@ -18,6 +18,8 @@
 
 namespace graphpool {
 
+class HeldTemplate;
+
 /// The device of a stream; -1 when the runtime does not say.
 int device_of(StreamArgument stream) noexcept;
 
@@ -46,8 +48,10 @@ class CaptureSession {
   /// Sets up for a capture that has begun. `begin`: where such captures start in the tree; null: nowhere. `place`:
   /// whose call began it.
   void start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode, const void* place);
-  /// The capture is over: nobody finds it any more.
-  void close() noexcept { serial_ = 0; }
+  /// The capture is over: nobody finds it any more. Takes kTemplates where it held the tree.
+  void close() noexcept;
+  /// Lets go of the tree before the capture is over. Takes kTemplates where it held that.
+  void leave_tree(const char* why);
   /// Nobody refers to the capture: lets go of what it held.
   void reset() noexcept;
   /// Which capture this is; 0: none that is open.
@@ -81,9 +85,9 @@ class CaptureSession {
   bool matches(hipGraph_t graph, const char** why, std::uint32_t* which) const;
 
   /// A shell at its end: the recording it matched, or null.
-  TreeNode* matched_end();
+  HeldTemplate matched_end();
   /// A verified capture at its end: the recording a shell would have matched, or null.
-  Template* expected_template() const;
+  HeldTemplate expected_template() const;
 
   /// Adds the end of the recording; then it may be taken.
   void finish_recording();
@@ -91,9 +95,6 @@ class CaptureSession {
   hipGraphNode_t node(std::uint32_t operation) const noexcept { return nodes_[operation]; }
   Recording take_recording() { return {std::move(operations_), std::move(binding_), std::move(nodes_), memory_freed_}; }
   Binding& binding() noexcept { return binding_; }
-  /// Whether the capture started as a shell, and so holds the tree.
-  bool walks() const noexcept { return walks_; }
-
   const void* place() const noexcept { return place_; }
 
   void note_thread();
@@ -141,7 +142,7 @@ class CaptureSession {
 
   std::vector<Operation> operations_;  ///< real: what was recorded, beginning included
   std::vector<hipGraphNode_t> nodes_;  ///< real: the node of each operation, null for those without
-  bool walks_ = false;
+  bool walks_ = false;                 ///< it holds the tree
   const void* place_ = nullptr;
   const char* spoilt_ = nullptr;
   Materialisation materialised_;

@@ -117,7 +117,29 @@ void Graphs::capture_differs(Template& of, const Operation& operation, const Bin
 
 void Graphs::walk_ended() noexcept {
   const std::scoped_lock guard(lock_);
-  --walks_;
+  if (--walks_ == 0) prune_tree();
+}
+
+/// No capture walks the tree. Under lock_.
+void Graphs::prune_tree() noexcept {
+  tree_.prune();
+  left_ = left_bytes_ = 0;
+}
+
+HeldTemplate Graphs::hold(const TreeNode& end) noexcept {
+  const std::scoped_lock guard(lock_);
+  Template* const of = end.graph.load(std::memory_order_relaxed);
+  if (of != nullptr) ++of->users;
+  return HeldTemplate(of);
+}
+
+void Graphs::let_go(Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  --of.users;
+}
+
+HeldTemplate::~HeldTemplate() {
+  if (of_ != nullptr) graphs().let_go(*of_);
 }
 
 /// The template of a recording: the one it has, or a new one. Under the lock. Throws std::bad_alloc; then there is
@@ -143,6 +165,7 @@ Template* Graphs::template_for(std::vector<Operation> operations, const Binding&
   recording_bytes_ += made->host_bytes;
   Template* const of = made.get();
   templates_.push_back(std::move(made));
+  of->end->number.store(of->number, std::memory_order_relaxed);
   of->end->graph.store(of, std::memory_order_release);
   return of;
 }
@@ -186,10 +209,10 @@ void Graphs::handed_out(Template& of) noexcept {
   ++totals_.virtual_captures;
 }
 
-hipGraph_t Graphs::make_virtual_graph(TreeNode* end, Binding binding) {
+hipGraph_t Graphs::make_virtual_graph(Template& of, Binding binding) {
   const auto known = std::make_shared<KnownGraph>();
   known->binding = std::move(binding);
-  known->of = end->graph.load(std::memory_order_acquire);
+  known->of = &of;
   handed_out(*known->of);
   if (const hipGraph_t handle = known_.add_virtual(known)) return handle;
   // No handle to be had: the program gets a graph of its own.
@@ -209,16 +232,16 @@ void Graphs::note_refused(const char* why) noexcept {
   count_reason(&refusals_, why);
 }
 
-bool Graphs::recordings_over_limit() const noexcept {
+/// Whether the tree still has the nodes of as many recordings as may be kept at most, although they are gone.
+bool Graphs::tree_over_limit() const noexcept {
   const std::scoped_lock guard(lock_);
-  return templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes;
+  return left_ > settings_.most_templates || left_bytes_ > settings_.most_recording_bytes;
 }
 
 /// Too many recordings, or too large: the least recently used ones that nobody refers to go. Under lock_.
 void Graphs::trim_templates(Variants::Retired* retired) {
   const auto launching = [](const auto& variant) { return variant->under_way.load(std::memory_order_acquire) != 0; };
-  while ((templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes) &&
-         walks_ == 0) {
+  while (templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes) {
     auto oldest = templates_.end();
     for (auto at = templates_.begin(); at != templates_.end(); ++at)
       if ((*at)->users == 0 && std::none_of((*at)->variants.begin(), (*at)->variants.end(), launching) &&
@@ -226,7 +249,10 @@ void Graphs::trim_templates(Variants::Retired* retired) {
         oldest = at;
     if (oldest == templates_.end()) return;
     Template& of = **oldest;
-    tree_.remove(of.end);
+    tree_.drop(of.end);
+    ++left_;
+    left_bytes_ += of.host_bytes;
+    if (walks_ == 0) prune_tree();
     while (!of.variants.empty()) retired->push_back(variants_.remove(of, of.variants.back().get()));
     retired->push_back(std::move(of.first));
     ++totals_.templates_dropped;
@@ -582,7 +608,8 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
   }
   hipError_t failed = known_.read(&graph, "an exec is updated by it");
   if (failed == hipSuccess) failed = expose_exec(&handle, nullptr);
-  if (failed == hipSuccess) failed = retry_with_room([&] { return next().hipGraphExecUpdate(handle, graph, error_node, result); });
+  if (failed == hipSuccess)
+    failed = retry_with_room([&] { return next().hipGraphExecUpdate(handle, graph, error_node, result); });
   if (failed != hipSuccess && error_node != nullptr && *error_node != nullptr)
     *error_node = known_.as_program_knows(*error_node);
   return failed;
@@ -644,9 +671,12 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
     }
     if (exec->of != nullptr && exec->variant != nullptr) exec->variant->launches.seal();
   }
-  if (recordings_over_limit()) known_.end_builds("too many recordings");
   Variants::Retired retired;
   release(std::move(exec), &retired);
+  if (tree_over_limit()) [[unlikely]] {
+    known_.end_builds("too many recordings");
+    end_walks("too many recordings");
+  }
   return hipSuccess;
 }
 

@@ -48,9 +48,12 @@ class Graphs {
   /// *verify: the capture is to be recorded all the same, and compared with what it is expected to be.
   TreeNode* walk_begins(const Signature& begin, bool* verify);
   void walk_ended() noexcept;
+  /// The recording that ends at this place of a tree that is held. None: it is not kept any more.
+  HeldTemplate hold(const TreeNode& end) noexcept;
+  void let_go(Template& of) noexcept;
   /// A real capture ended and its graph is what was recorded.
   void real_graph_captured(hipGraph_t graph, Recording recording);
-  hipGraph_t make_virtual_graph(TreeNode* end, Binding binding);
+  hipGraph_t make_virtual_graph(Template& of, Binding binding);
   /// A capture that was to be verified is what was expected of it; or it is not: the template is used no more.
   void capture_verified(Template& of) noexcept;
   void capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
@@ -152,7 +155,7 @@ class Graphs {
   void replace_distrusted(VirtualExec& exec);
   void serve_by(VirtualExec& exec, std::unique_ptr<Variant> made);
   static void say_not_compared(const Template& of, const char* why);
-  bool recordings_over_limit() const noexcept;
+  bool tree_over_limit() const noexcept;
   bool launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
                      bool waited, bool* replayed, hipError_t* result);
   static void count_launch(VirtualExec& exec) noexcept;
@@ -164,6 +167,7 @@ class Graphs {
   hipError_t leave_ring(VirtualExec& exec);
   bool stop_waiting(VirtualExec& exec);
   void trim_templates(Variants::Retired* retired);
+  void prune_tree() noexcept;
   hipError_t rebind(VirtualExec& exec, const Binding& binding);
   hipError_t switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding);
   bool set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,
@@ -175,6 +179,7 @@ class Graphs {
   Variants variants_{lock_, settings_};
   PrefixTree tree_;
   std::size_t walks_ = 0;
+  std::size_t left_ = 0, left_bytes_ = 0;  ///< recordings gone of which the tree still has the nodes
   std::uint64_t clock_ = 0;
   std::uint64_t last_number_ = 0;
   std::size_t recording_bytes_ = 0;

@@ -159,10 +159,10 @@ void finish_build(KnownGraph& known) {
   signature.kind = OperationKind::kEnd;
   if (known.build->walks()) {
     TreeNode* const end = known.build->path.back()->find(signature);
-    Template* const of = end == nullptr ? nullptr : end->graph.load(std::memory_order_acquire);
-    if (of != nullptr && of->rebuildable.load(std::memory_order_acquire)) {
+    const HeldTemplate of = end == nullptr ? HeldTemplate() : graphs().hold(*end);
+    if (of && (*of).rebuildable.load(std::memory_order_acquire)) {
       graphs().handed_out(*of);
-      known.of = of;
+      known.of = &*of;
       known.build.reset();
       return;
     }

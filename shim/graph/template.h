@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "shim/capture/prefix_tree.h"
@@ -105,6 +106,25 @@ class Template {
 
   /// The bytes a binding has here.
   std::size_t binding_bytes() const noexcept { return operations.back().payload_offset; }
+};
+
+/// A template that stays while this does (Graphs::hold); or none.
+class HeldTemplate {
+ public:
+  HeldTemplate() = default;
+  explicit HeldTemplate(Template* of) noexcept : of_(of) {}
+  HeldTemplate(HeldTemplate&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+  HeldTemplate& operator=(HeldTemplate&& other) noexcept {
+    std::swap(of_, other.of_);
+    return *this;
+  }
+  ~HeldTemplate();  ///< takes kTemplates
+
+  explicit operator bool() const noexcept { return of_ != nullptr; }
+  Template& operator*() const noexcept { return *of_; }
+
+ private:
+  Template* of_ = nullptr;
 };
 
 }  // namespace graphpool

@@ -49,7 +49,8 @@ TreeNode* walk(const PrefixTree& tree, const std::vector<Operation>& operations)
 class PrefixTreeTest : public ::testing::Test {
  protected:
   ~PrefixTreeTest() override {
-    for (TreeNode* end : ends_) tree_.remove(end);
+    for (TreeNode* end : ends_) tree_.drop(end);
+    tree_.prune();
     EXPECT_EQ(tree_.nodes(), 0u);
   }
   TreeNode* insert(std::vector<Operation> operations, std::uint32_t grid = 1) {
@@ -60,7 +61,8 @@ class PrefixTreeTest : public ::testing::Test {
     return end;
   }
   void remove(TreeNode* end) {
-    tree_.remove(end);
+    tree_.drop(end);
+    tree_.prune();
     std::erase(ends_, end);
   }
 
@@ -117,6 +119,25 @@ TEST_F(PrefixTreeTest, removing_leaves_what_others_need) {
   remove(b);
   EXPECT_EQ(tree_.nodes(), 0u);
   EXPECT_EQ(walk(tree_, recording({1, 2, 4})), nullptr);
+}
+
+TEST_F(PrefixTreeTest, rule_30_a_recording_goes_while_captures_walk_and_its_nodes_after_that) {
+  TreeNode* const a = insert(recording({1, 2, 3}));
+  TreeNode* const shorter = insert(recording({1, 2}));
+  TreeNode* const b = insert(recording({1, 4}));
+  const std::size_t nodes = tree_.nodes();
+  for (TreeNode* end : {shorter, a, shorter}) tree_.drop(end);
+  EXPECT_EQ(walk(tree_, recording({1, 2, 3})), a) << "a capture may be there";
+  EXPECT_EQ(a->graph.load(), nullptr);
+  EXPECT_EQ(tree_.nodes(), nodes);
+  EXPECT_EQ(insert(recording({1, 2})), shorter) << "it has come back";
+  tree_.prune();
+  EXPECT_EQ(walk(tree_, recording({1, 2})), shorter);
+  EXPECT_EQ(walk(tree_, recording({1, 2, 3})), nullptr);
+  for (TreeNode* end : {shorter, b}) tree_.drop(end);
+  tree_.prune();
+  EXPECT_EQ(tree_.nodes(), 0u);
+  ends_.clear();
 }
 
 TEST_F(PrefixTreeTest, siblings_are_unlinked_wherever_they_are) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "captures.h"
+#include "tests/runtimes/cpu/cpuhip_statistics.h"
 
 extern "C" {
 void** __hipRegisterFatBinary(const void* data);
@@ -1134,6 +1135,99 @@ TEST(Rules, rule_38_a_changed_setting_begins_a_new_epoch) {
   EXPECT_EQ(1, launches()) << "what was captured before says nothing of now";
   EXPECT_EQ(compares_captures() ? 0 : 1, launches());
   OK(hipDeviceSetCacheConfig(hipFuncCachePreferNone));
+}
+
+std::size_t execs_held() {
+  cpuhip_statistics_t now{};
+  newer<void (*)(cpuhip_statistics_t*)>("cpuhip_statistics")(&now);
+  return now.execs;
+}
+
+/// Recordings that may be kept.
+std::size_t most_recordings() {
+  const char* const wanted = std::getenv("GRAPHPOOL_GRAPH_RECORDINGS");
+  return wanted == nullptr ? 256 : std::strtoul(wanted, nullptr, 10);
+}
+
+TEST(Rules, rule_30_an_open_capture_does_not_keep_recordings) {
+  const Stream open, stream;
+  const Buffer left, right;
+  int left_value = 0, right_value = 0;
+  const auto both = [&] {
+    OK(kernels().mix(open, left.get(), kCount, 1));
+    OK(kernels().mix(open, left.get(), kCount, 2));
+    left_value = mixed(mixed(left_value, 1), 2);
+  };
+  for (int i = 0; i < 2; ++i) step(open, both);
+  OK(hipStreamSynchronize(open));
+  const std::size_t before = execs_held();
+  // A capture that is known as far as it has come, and stays open.
+  hipGraph_t graph = nullptr;
+  hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  OK(hipStreamBeginCapture(open, hipStreamCaptureModeGlobal));
+  OK(kernels().mix(open, left.get(), kCount, 1));
+  for (int length = 1; length <= 40; ++length) {
+    step(stream, [&] {
+      for (int i = 0; i < length; ++i) OK(kernels().mix(stream, right.get(), kCount, 100 + i));
+    });
+    for (int i = 0; i < length; ++i) right_value = mixed(right_value, 100 + i);
+    EXPECT_GE(before + most_recordings() + 1, execs_held()) << "step " << length;
+  }
+  OK(kernels().mix(open, left.get(), kCount, 2));
+  OK(hipStreamEndCapture(open, &graph));
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(exec, open));
+  OK(hipStreamSynchronize(open));
+  left_value = mixed(mixed(left_value, 1), 2);
+  EXPECT_EQ(left_value, left.value());
+  EXPECT_EQ(right_value, right.value());
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
+}
+
+TEST(Rules, rule_30_captures_that_overlap_do_not_keep_recordings) {
+  const Stream streams[2];
+  const Buffer buffers[2];
+  int values[2] = {};
+  OK(hipDeviceSynchronize());
+  const std::size_t before = execs_held();
+  hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  const auto begin = [&](std::size_t which, int number) {
+    OK(hipStreamBeginCapture(streams[which], hipStreamCaptureModeGlobal));
+    for (int bit = 0; bit < 6; ++bit) {
+      if ((number >> bit & 1) != 0) {
+        OK(hipMemsetAsync(buffers[which].get(), bit, kCount * 4, streams[which]));
+      } else {
+        OK(kernels().mix(streams[which], buffers[which].get(), kCount, number));
+      }
+    }
+  };
+  const auto end = [&](std::size_t which, int number) {
+    hipGraph_t graph = nullptr;
+    hipGraphExec_t exec = nullptr;
+    OK(hipStreamEndCapture(streams[which], &graph));
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, streams[which]));
+    OK(hipStreamSynchronize(streams[which]));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    for (int bit = 0; bit < 6; ++bit)
+      values[which] = (number >> bit & 1) != 0 ? bit * 0x01010101 : mixed(values[which], number);
+  };
+  begin(0, 0);
+  for (int number = 1; number < 60; ++number) {
+    const auto which = static_cast<std::size_t>(number % 2);
+    begin(which, number);
+    end(1 - which, number - 1);
+    EXPECT_GE(before + most_recordings() + 1, execs_held()) << "capture " << number;
+  }
+  end(1, 59);
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  for (std::size_t which : {0u, 1u}) EXPECT_EQ(values[which], buffers[which].value());
 }
 
 TEST(Rules, an_empty_capture_instantiates_and_launches) {
