@@ -8,7 +8,7 @@
 namespace graphpool {
 
 void MovedOperands::note(const std::vector<Operation>& operations, const Binding& binding) {
-  if (last_.size() != binding.size()) {
+  if (last_.size() != binding.size() || binding.empty()) {
     last_ = binding;
     return;
   }

@@ -15,7 +15,7 @@ namespace {
 /// What a host operation of a graph or stream does with its memory.
 void bump(void* user) {
   int* const value = static_cast<int*>(user);
-  *value = *value * 31 + 7;
+  *value = static_cast<int>(static_cast<unsigned>(*value) * 31 + 7);
 }
 
 }  // namespace
