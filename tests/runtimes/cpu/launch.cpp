@@ -86,7 +86,8 @@ hipError_t launch_function(Call& call, hipFunction_t function, const Launch& wha
 hipError_t launch_global(Call& call, hipFunction_t function, dim3 global, Launch what) {
   if (global.x == 0 || global.y == 0 || global.z == 0) return hipErrorInvalidValue;
   if (what.block.x == 0 || what.block.y == 0 || what.block.z == 0) return hipErrorInvalidConfiguration;
-  what.block = dim3(std::min(what.block.x, global.x), std::min(what.block.y, global.y), std::min(what.block.z, global.z));
+  what.block =
+      dim3(std::min(what.block.x, global.x), std::min(what.block.y, global.y), std::min(what.block.z, global.z));
   if (global.x % what.block.x != 0 || global.y % what.block.y != 0 || global.z % what.block.z != 0)
     return hipErrorInvalidValue;  // kernels are compiled for uniform blocks
   what.grid = dim3(global.x / what.block.x, global.y / what.block.y, global.z / what.block.z);
@@ -170,8 +171,8 @@ CPUHIP_EXPORT hipError_t hipLaunchKernel_spt(const void* function, dim3 grid, di
 }
 
 CPUHIP_EXPORT hipError_t hipExtLaunchKernel(const void* function, dim3 grid, dim3 block, void** args,
-                                            size_t shared_bytes, hipStream_t stream, hipEvent_t start,
-                                            hipEvent_t stop, int) {
+                                            size_t shared_bytes, hipStream_t stream, hipEvent_t start, hipEvent_t stop,
+                                            int) {
   return api("hipExtLaunchKernel", [&](Call& call) {
     return launch_stub(call, function, {grid, block, shared_bytes, stream, false, args, nullptr, start, stop});
   });
@@ -182,8 +183,9 @@ CPUHIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned 
                                                unsigned int block_z, unsigned int shared_bytes, hipStream_t stream,
                                                void** params, void** extra) {
   return api("hipModuleLaunchKernel", [&](Call& call) {
-    return launch_function(call, function, {dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z),
-                                            shared_bytes, stream, false, params, extra});
+    return launch_function(
+        call, function,
+        {dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z), shared_bytes, stream, false, params, extra});
   });
 }
 
@@ -193,8 +195,9 @@ CPUHIP_EXPORT hipError_t hipExtModuleLaunchKernel(hipFunction_t function, uint32
                                                   void** params, void** extra, hipEvent_t start, hipEvent_t stop,
                                                   uint32_t) {
   return api("hipExtModuleLaunchKernel", [&](Call& call) {
-    return launch_global(call, function, dim3(global_x, global_y, global_z),
-                         {dim3(), dim3(block_x, block_y, block_z), shared_bytes, stream, false, params, extra, start, stop});
+    return launch_global(
+        call, function, dim3(global_x, global_y, global_z),
+        {dim3(), dim3(block_x, block_y, block_z), shared_bytes, stream, false, params, extra, start, stop});
   });
 }
 
@@ -203,9 +206,9 @@ CPUHIP_EXPORT hipError_t hipHccModuleLaunchKernel(hipFunction_t function, uint32
                                                   uint32_t block_z, size_t shared_bytes, hipStream_t stream,
                                                   void** params, void** extra, hipEvent_t start, hipEvent_t stop) {
   return api("hipHccModuleLaunchKernel", [&](Call& call) {
-    return launch_global(call, function, dim3(global_x, global_y, global_z),
-                         {dim3(), dim3(block_x, block_y, block_z), shared_bytes, stream, false, params, extra, start, stop,
-                          false});
+    return launch_global(
+        call, function, dim3(global_x, global_y, global_z),
+        {dim3(), dim3(block_x, block_y, block_z), shared_bytes, stream, false, params, extra, start, stop, false});
   });
 }
 
@@ -243,8 +246,8 @@ CPUHIP_EXPORT hipError_t hipLaunchKernelExC(const LaunchConfig* config, const vo
   });
 }
 
-CPUHIP_EXPORT hipError_t hipDrvLaunchKernelEx(const DriverLaunchConfig* config, hipFunction_t function,
-                                              void** params, void** extra) {
+CPUHIP_EXPORT hipError_t hipDrvLaunchKernelEx(const DriverLaunchConfig* config, hipFunction_t function, void** params,
+                                              void** extra) {
   return api("hipDrvLaunchKernelEx", [&](Call& call) {
     if (config == nullptr) return hipErrorInvalidValue;
     return launch_function(call, function,
@@ -262,11 +265,11 @@ CPUHIP_EXPORT hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_
   });
 }
 
-CPUHIP_EXPORT hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes,
-                                                   hipStream_t* stream) {
+CPUHIP_EXPORT hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes, hipStream_t* stream) {
   return api("__hipPopCallConfiguration", [&](Call&) {
     if (configurations().empty()) return hipErrorMissingConfiguration;
-    if (grid == nullptr || block == nullptr || shared_bytes == nullptr || stream == nullptr) return hipErrorInvalidValue;
+    if (grid == nullptr || block == nullptr || shared_bytes == nullptr || stream == nullptr)
+      return hipErrorInvalidValue;
     const Launch& launch = configurations().back().launch;
     *grid = launch.grid;
     *block = launch.block;

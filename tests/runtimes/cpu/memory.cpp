@@ -50,9 +50,7 @@ bool owned_range(const void* address) { return arena_owns(address); }
 namespace {
 
 /// AMD's runtime takes signal memory from the host.
-bool counts_as_device_memory(MemoryKind kind) {
-  return kind != MemoryKind::Host && kind != MemoryKind::Signal;
-}
+bool counts_as_device_memory(MemoryKind kind) { return kind != MemoryKind::Host && kind != MemoryKind::Signal; }
 
 bool allowed(const Allocation& allocation, const Device& device, bool write, Use use) {
   switch (allocation.info.kind) {

@@ -15,9 +15,9 @@
 #include <unordered_set>
 
 #include "api.h"
+#include "common/module_image.h"
 #include "device.h"
 #include "memory.h"
-#include "common/module_image.h"
 #include "rtc_metadata.h"
 
 struct ihipModule_t {
@@ -78,9 +78,8 @@ hipError_t Code::load(std::span<const std::byte> object, Device& device, std::sh
   for (std::size_t i = 0; i < read.entry_names.size(); ++i) {
     const auto* entry =
         static_cast<const Entry*>(::dlsym(made->library_, ("cpuhip_entry_" + std::to_string(i)).c_str()));
-    const auto metadata = std::find_if(read.kernels.begin(), read.kernels.end(), [&](const ObjectEntry& kernel) {
-      return kernel.name == read.entry_names[i];
-    });
+    const auto metadata = std::find_if(read.kernels.begin(), read.kernels.end(),
+                                       [&](const ObjectEntry& kernel) { return kernel.name == read.entry_names[i]; });
     if (entry == nullptr || entry->run == nullptr || metadata == read.kernels.end()) continue;
     made->kernels_[metadata->name] = {entry->run, metadata->arguments, metadata->max_threads,
                                       metadata->static_shared_bytes};
@@ -263,8 +262,7 @@ CPUHIP_EXPORT hipError_t hipModuleGetFunction(hipFunction_t* function, hipModule
   });
 }
 
-CPUHIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t* dptr, size_t* bytes, hipModule_t module,
-                                            const char* name) {
+CPUHIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t* dptr, size_t* bytes, hipModule_t module, const char* name) {
   return api("hipModuleGetGlobal", [&](Call&) {
     if ((dptr == nullptr && bytes == nullptr) || name == nullptr || *name == '\0') return hipErrorInvalidValue;
     if (module == nullptr) return hipErrorInvalidResourceHandle;

@@ -2,8 +2,8 @@
 // of its kernels, its __device__ variables.
 //
 // Nothing is loaded before it is used: the first use of a stub or variable on a device loads the binary's copy for that
-// device. The first registration of a stub wins, as in HIP (a kernel template in two shared libraries). Registration may
-// come before main and unregistration after it: the tables are never destroyed.
+// device. The first registration of a stub wins, as in HIP (a kernel template in two shared libraries). Registration
+// may come before main and unregistration after it: the tables are never destroyed.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -12,10 +12,10 @@
 #include <unordered_map>
 
 #include "api.h"
+#include "common/module_image.h"
 #include "device.h"
 #include "memory.h"
 #include "module.h"
-#include "common/module_image.h"
 #include "stream.h"
 
 namespace cpuhip {

@@ -36,15 +36,24 @@ constexpr std::string_view kEmptyHeaders[] = {"hip/hip_runtime.h", "hip/hip_runt
 
 /// Flags that make the code: no contraction (bits must not depend on the optimizer), nothing unique across copies of an
 /// object (a device has its own), nothing bound to symbols of the host program.
-const std::vector<std::string> kCodeFlags = {
-    "-O2", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fno-gnu-unique",
-    "-fno-semantic-interposition", "-w"};
+const std::vector<std::string> kCodeFlags = {"-O2",
+                                             "-fPIC",
+                                             "-ffp-contract=off",
+                                             "-fno-math-errno",
+                                             "-fno-exceptions",
+                                             "-fno-rtti",
+                                             "-fno-gnu-unique",
+                                             "-fno-semantic-interposition",
+                                             "-w"};
 const std::vector<std::string> kLinkFlags = {"-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--as-needed",
                                              "-Wl,--build-id=none"};
 /// What HIP's own compiler defines; extern __shared__ stays for the scanner.
-const std::vector<std::string> kDefines = {
-    "-D__HIPCC__=1", "-D__HIPCC_RTC__=1", "-D__HIP__=1", "-D__HIP_DEVICE_COMPILE__=1", "-D__HIP_PLATFORM_AMD__=1",
-    "-DHIP_DYNAMIC_SHARED(type, variable)=extern __shared__ type variable[];"};
+const std::vector<std::string> kDefines = {"-D__HIPCC__=1",
+                                           "-D__HIPCC_RTC__=1",
+                                           "-D__HIP__=1",
+                                           "-D__HIP_DEVICE_COMPILE__=1",
+                                           "-D__HIP_PLATFORM_AMD__=1",
+                                           "-DHIP_DYNAMIC_SHARED(type, variable)=extern __shared__ type variable[];"};
 
 class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -72,7 +81,8 @@ class Hash {
  public:
   Hash& add(std::string_view text) {
     for (const char c : text) step(static_cast<unsigned char>(c));
-    for (std::size_t rest = text.size(), i = 0; i < sizeof rest; ++i, rest >>= 8) step(static_cast<unsigned char>(rest));
+    for (std::size_t rest = text.size(), i = 0; i < sizeof rest; ++i, rest >>= 8)
+      step(static_cast<unsigned char>(rest));
     return *this;
   }
   std::string name() const {
@@ -237,7 +247,8 @@ bool build(const CompileRequest& request, const Options& options, const std::str
   arguments.insert(arguments.end(), {"-c", "unit.cpp", "-o", "unit.o"});
   if (!step(arguments)) return false;
 
-  write_file(directory.file("notes.s"), notes_assembly(read_compiled_object(as_bytes(read_file(directory.file("unit.o"))))));
+  write_file(directory.file("notes.s"),
+             notes_assembly(read_compiled_object(as_bytes(read_file(directory.file("unit.o"))))));
   arguments = kLinkFlags;
   arguments.insert(arguments.end(), {"unit.o", "notes.s", "-lm", "-o", "kernels.so"});
   return step(arguments);
@@ -273,8 +284,8 @@ std::string cache_key(const CompileRequest& request, const Options& options, con
   ::stat(compiler.c_str(), &info);
   Hash hash;
   hash.add(kPrelude).add(compiler).add(std::to_string(info.st_size)).add(std::to_string(info.st_mtim.tv_sec));
-  for (const auto* list : {&kCodeFlags, &kLinkFlags, &kDefines, &options.preprocess, &options.compile,
-                           &request.expressions}) {
+  for (const auto* list :
+       {&kCodeFlags, &kLinkFlags, &kDefines, &options.preprocess, &options.compile, &request.expressions}) {
     hash.add(std::to_string(list->size()));
     for (const std::string& text : *list) hash.add(text);
   }

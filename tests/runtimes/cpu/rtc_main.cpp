@@ -31,7 +31,8 @@ int main(int count, char** words) {
   }
   std::ifstream in(request.name, std::ios::binary);
   if (output.empty() || !in) {
-    std::fprintf(stderr, "usage: cpuhip-cc [-D...] [-I...] [-std=...] [--kernel EXPRESSION]... SOURCE -o OBJECT\n%s%s\n",
+    std::fprintf(stderr,
+                 "usage: cpuhip-cc [-D...] [-I...] [-std=...] [--kernel EXPRESSION]... SOURCE -o OBJECT\n%s%s\n",
                  in ? "no output named" : "cannot read source ", in ? "" : request.name.c_str());
     return 2;
   }

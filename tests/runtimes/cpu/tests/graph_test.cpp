@@ -168,8 +168,8 @@ TEST_F(GraphTest, NodeTypesFollowTheVersion) {
   box_params.kind = hipMemcpyDeviceToDevice;
   hipGraph_t inner = nullptr;
   ASSERT_HIP(hipGraphCreate(&inner, 0));
-  EXPECT_HIP(hipGraphAddMemcpyNode1D(&copy, graph_, nullptr, 0, buffer.data() + 8, buffer.data(), 8,
-                                     hipMemcpyDeviceToDevice));
+  EXPECT_HIP(
+      hipGraphAddMemcpyNode1D(&copy, graph_, nullptr, 0, buffer.data() + 8, buffer.data(), 8, hipMemcpyDeviceToDevice));
   EXPECT_HIP(hipGraphAddMemcpyNode(&box, graph_, nullptr, 0, &box_params));
   EXPECT_HIP(hipGraphAddMemsetNode(&fill, graph_, nullptr, 0, &fill_params));
   EXPECT_HIP(hipGraphAddHostNode(&host, graph_, nullptr, 0, &call));
@@ -434,8 +434,8 @@ TEST_F(GraphTest, DebugDotNamesNodesEdgesAndChildren) {
   hipGraphNode_t child = nullptr, copy = nullptr;
   ASSERT_HIP(hipGraphCreate(&inner, 0));
   const auto root = empty();
-  ASSERT_HIP(hipGraphAddMemcpyNode1D(&copy, inner, nullptr, 0, buffer.data() + 8, buffer.data(), 8,
-                                     hipMemcpyDeviceToDevice));
+  ASSERT_HIP(
+      hipGraphAddMemcpyNode1D(&copy, inner, nullptr, 0, buffer.data() + 8, buffer.data(), 8, hipMemcpyDeviceToDevice));
   ASSERT_HIP(hipGraphAddChildGraphNode(&child, graph_, &root, 1, inner));
   EXPECT_HIP(hipGraphDestroy(inner));
   const std::string path = testing::TempDir() + "cpuhip_graph_test.dot";
