@@ -435,10 +435,9 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         if (!std::exchange(launched->launched, true)) first = exec.of;
         if (uses_tracked() && outstanding_uses().several(stream)) written = what_is_written(exec);
       } else if (!in_capture) {
-        const OutstandingUses::Bases whole =
-            uses_tracked() ? exec.variant->plan->whole(exec.variant->ring->bases()) : OutstandingUses::Bases();
-        const void* const ring = exec.variant->ring.get();
-        written_elsewhere = !on_shadows && !whole.empty() && outstanding_uses().elsewhere(whole, stream, ring);
+        const SlotRing* const ring = exec.variant->ring.get();
+        const bool whole = uses_tracked() && !ring->whole().empty();
+        written_elsewhere = whole && !on_shadows && outstanding_uses().elsewhere(ring->whole(), stream, ring);
         hipError_t result = hipSuccess;
         bool replayed = false;
         if (written_elsewhere ||
@@ -447,8 +446,8 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         } else if (result == hipErrorOutOfMemory && !replayed && !made_room) {
           no_room = true;
         } else {
-          if (result == hipSuccess && !whole.empty() && outstanding_uses().several(stream))
-            outstanding_uses().used(stream, whole, ring);
+          if (result == hipSuccess && whole && outstanding_uses().several(stream))
+            outstanding_uses().used(stream, ring->whole(), ring);
           return result;
         }
       }

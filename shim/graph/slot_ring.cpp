@@ -59,6 +59,7 @@ hipError_t SlotRing::make(const std::vector<Operation>& operations, const StageP
     if (result != hipSuccess) return result;
   }
   made->bases_ = std::move(bases);
+  made->whole_ = plan.whole(made->bases_);
   made->memory_freed_ = made->sets_.front().memory_freed;
   *ring = std::move(made);
   return hipSuccess;
@@ -241,6 +242,7 @@ hipError_t SlotRing::bind(std::vector<char*> bases, RingCounts* counts) {
     if (patched[i] && !has(sets_[i], bases, freed)) result = follow(sets_[i], bases, counts);
   if (result == hipSuccess) {
     bases_ = std::move(bases);
+    whole_ = plan_.whole(bases_);
     memory_freed_ = freed;
   }
   for (Set& set : sets_) set.serves = has(set, bases_, freed);

@@ -89,6 +89,8 @@ class SlotRing {
 
   /// The program's buffers.
   const std::vector<char*>& bases() const noexcept { return bases_; }
+  /// Those that launches copy out whole.
+  const std::vector<const char*>& whole() const noexcept { return whole_; }
   std::size_t sets() const noexcept { return sets_.size(); }
   std::size_t slots() const noexcept;
   std::size_t slot_bytes() const noexcept;
@@ -143,6 +145,7 @@ class SlotRing {
   const std::uint32_t patch_budget_;
   std::vector<Set> sets_;
   std::vector<char*> bases_;
+  std::vector<const char*> whole_;
   std::uint64_t memory_freed_ = 0;  ///< memory_freed() when they were bound
   std::size_t next_ = 0;            ///< the set of the next launch
   Set* last_ = nullptr;             ///< the set of the last launch
