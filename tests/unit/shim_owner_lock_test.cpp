@@ -3,8 +3,8 @@
 
 #include <mutex>
 #include <thread>
-#include <vector>
 
+#include "lock_threads.h"
 #include "shim/owner_lock.h"
 
 namespace graphpool {
@@ -16,22 +16,8 @@ TEST(OwnerLock, owner_and_others_are_never_inside_together) {
   Lock lock;
   EXPECT_TRUE(lock.owned_by_caller() || lock.owned_by_nobody());
   constexpr int kOwnTurns = 200'000, kOtherTurns = 2'000, kOthers = 3;
-  long turns = 0;  // not atomic: only the lock keeps the count whole
-  std::vector<std::thread> others;
-  for (int i = 0; i < kOthers; ++i)
-    others.emplace_back([&] {
-      EXPECT_FALSE(lock.owned_by_caller());
-      for (int turn = 0; turn < kOtherTurns; ++turn) {
-        const std::scoped_lock guard(lock);
-        ++turns;
-      }
-    });
-  for (int turn = 0; turn < kOwnTurns; ++turn) {
-    const std::scoped_lock guard(lock);
-    ++turns;
-  }
-  for (std::thread& other : others) other.join();
-  EXPECT_EQ(kOwnTurns + kOthers * kOtherTurns, turns);
+  const auto begins = [&] { EXPECT_FALSE(lock.owned_by_caller()); };
+  EXPECT_EQ(kOwnTurns + kOthers * kOtherTurns, turns_inside(lock, kOthers, kOtherTurns, kOwnTurns, begins));
 }
 
 TEST(OwnerLock, the_owner_waits_for_another_that_is_inside) {

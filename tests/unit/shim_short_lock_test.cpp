@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <mutex>
 #include <thread>
-#include <vector>
 
+#include "lock_threads.h"
 #include "shim/short_lock.h"
 
 namespace graphpool {
@@ -16,17 +16,7 @@ using Lock = ShortLock<LockRank::kBlocks>;
 TEST(ShortLock, one_thread_is_inside_at_a_time) {
   Lock lock;
   constexpr int kThreads = 4, kTurns = 50'000;
-  long turns = 0;  // not atomic: only the lock keeps the count whole
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i)
-    threads.emplace_back([&] {
-      for (int turn = 0; turn < kTurns; ++turn) {
-        const std::scoped_lock guard(lock);
-        ++turns;
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(kThreads * kTurns, turns);
+  EXPECT_EQ(kThreads * kTurns, turns_inside(lock, kThreads, kTurns, 0, [] {}));
 }
 
 TEST(ShortLock, a_long_wait_ends_and_keeps_errno) {
