@@ -43,8 +43,9 @@ TEST(Report, host) {
   OK(hipGraphLaunch(exec, stream));
   OK(hipStreamSynchronize(stream));
   // Its nodes are asked for.
-  std::size_t count = 0;
-  OK(hipGraphGetNodes(second, nullptr, &count));
+  hipGraphNode_t nodes[3];
+  std::size_t count = 3;
+  OK(hipGraphGetNodes(second, nodes, &count));
   EXPECT_EQ(3u, count);
   OK(hipGraphExecDestroy(exec));
   OK(hipGraphDestroy(first));
