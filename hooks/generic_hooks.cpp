@@ -163,9 +163,9 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
     if (captures_open()) note_capture_doubt();                                                             \
     return result;                                                                                         \
   }
-#define GP_BODY_QUIET_MEMORY(about, name, params, args)            \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {   \
-    return retry_with_room([&] { return next().name args; }); \
+#define GP_BODY_QUIET_MEMORY(about, name, params, args)          \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
+    return retry_with_room([&] { return next().name args; });    \
   }
 #define GP_BODY_NAMES(pointer, name, params, args)               \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \

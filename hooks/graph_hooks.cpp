@@ -73,8 +73,7 @@ hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t stream
 }
 hipError_t on_hipGraphUpload(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   const hipGraphExec_t real = graphs().read_exec(exec);
-  if (real != nullptr || exec == nullptr)
-    return retry_with_room([&] { return next().hipGraphUpload(real, stream); });
+  if (real != nullptr || exec == nullptr) return retry_with_room([&] { return next().hipGraphUpload(real, stream); });
   return judge_stream(stream);  // nothing to upload
 }
 

@@ -64,8 +64,7 @@ hipError_t on_hipModuleUnload(Entry&, hipModule_t module) {
 }
 hipError_t on_hipModuleGetFunction(Entry&, hipFunction_t* function, hipModule_t module, const char* name) {
   // Code objects may be loaded where a function is first asked for.
-  const hipError_t result =
-      retry_with_room([&] { return next().hipModuleGetFunction(function, module, name); });
+  const hipError_t result = retry_with_room([&] { return next().hipModuleGetFunction(function, module, name); });
   if (result == hipSuccess) static_cast<void>(functions().on_function_found(module, name, *function));
   return result;
 }

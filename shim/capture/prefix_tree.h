@@ -28,7 +28,7 @@ struct alignas(64) TreeNode {
   TreeNode* next_sibling = nullptr;
   std::atomic<std::uint64_t> functions_version{0};  ///< kernels: Functions::version() when it was last looked up
 
-  std::atomic<Template*> graph{nullptr};  ///< set where a recording ends; only under the engine's lock to be looked into
+  std::atomic<Template*> graph{nullptr};  ///< set where a recording ends; looked into under the engine's lock
   std::atomic<std::uint64_t> number{0};   ///< names the recording that ends here in messages
   TreeNode* parent = nullptr;
   TreeNode* next_dropped = nullptr;  ///< in the tree's list, while `dropped`

@@ -70,8 +70,9 @@ class Template {
   std::size_t host_bytes = 0;  ///< host memory the recording holds
   std::uint64_t number = 0;    ///< names it in messages and the report, from 1
   TreeNode* end = nullptr;
-  std::unique_ptr<StagePlan> plan;       ///< what is always staged; null: nothing
-  std::unique_ptr<StagePlan> open_plan;  ///< that and what rules leave open, staged where it pays; null: nothing is open
+  std::unique_ptr<StagePlan> plan;  ///< what is always staged; null: nothing
+  std::unique_ptr<StagePlan>
+      open_plan;  ///< that and what rules leave open, staged where it pays; null: nothing is open
   StageChoice stage_choice;
   double ring_ns = 0;  ///< what a ring of `open_plan` took to make; 0: not measured
   std::vector<std::unique_ptr<Variant>> variants;

@@ -387,9 +387,10 @@ int wrapped_product(int value, int by) {
 class OtherModule {
  public:
   explicit OtherModule(int by) {
-    const std::string source = "extern \"C\" __global__ void times(int* p, int n) {"
-                               "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) p[i] = p[i] * " +
-                               std::to_string(by) + "; }";
+    const std::string source =
+        "extern \"C\" __global__ void times(int* p, int n) {"
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) p[i] = p[i] * " +
+        std::to_string(by) + "; }";
     hiprtcProgram program;
     EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source.c_str(), "times.hip", 0, nullptr, nullptr));
     EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
@@ -416,8 +417,7 @@ class Mapped {
     hipMemAllocationProp properties{};
     properties.type = hipMemAllocationTypePinned;
     properties.location.type = hipMemLocationTypeDevice;
-    EXPECT_EQ(hipSuccess,
-              hipMemGetAllocationGranularity(&bytes_, &properties, hipMemAllocationGranularityRecommended));
+    EXPECT_EQ(hipSuccess, hipMemGetAllocationGranularity(&bytes_, &properties, hipMemAllocationGranularityRecommended));
     EXPECT_EQ(hipSuccess, hipMemAddressReserve(&at_, bytes_, 0, nullptr, 0));
     EXPECT_EQ(hipSuccess, hipMemCreate(&handle_, bytes_, &properties, 0));
     EXPECT_EQ(hipSuccess, hipMemMap(at_, bytes_, 0, handle_, 0));
@@ -496,9 +496,8 @@ TEST(Rules, rule_07_memory_closed_or_unregistered_makes_real_what_may_name_it) {
     EXPECT_EQ(1u, count);
     OK(hipGraphDestroy(graph));
   };
-  const std::function<void()> gone[] = {
-      [&] { EXPECT_EQ(hipErrorInvalidValue, hipIpcCloseMemHandle(page.data())); },
-      [&] { OK(hipHostUnregister(page.data())); }};
+  const std::function<void()> gone[] = {[&] { EXPECT_EQ(hipErrorInvalidValue, hipIpcCloseMemHandle(page.data())); },
+                                        [&] { OK(hipHostUnregister(page.data())); }};
   OK(hipHostRegister(page.data(), page.size(), 0));
   for (const auto& goes : gone) {
     captured([] {});
