@@ -96,6 +96,32 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
   return result;
 }
 
+/// What is withheld in an open capture, or of a graph that is being built, is judged by the settings it began with.
+void make_all_real(const char* why) {
+  if (captures_open()) materialise_open_captures(why);
+  graphs().known().end_builds(why);
+}
+
+template <typename Forward>
+hipError_t change_settings(Forward&& forward) {
+  make_all_real("settings were changed");
+  const hipError_t result = forward();
+  if (result == hipSuccess) settings_changed();
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+
+template <typename Forward>
+hipError_t change_setting(EntryId function, const void* object, std::uint64_t attribute, std::uint64_t value,
+                          Forward&& forward) {
+  SettingCall call(function, object, attribute, value);
+  if (call.differs()) make_all_real("a setting was changed");
+  const hipError_t result = forward();
+  if (result == hipSuccess) call.set();
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+
 }  // namespace
 
 // Each effect names the macro that makes the body, and the parameters it is about.
@@ -103,6 +129,8 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_EFFECT_Quiet (NOTHING, )
 #define GP_EFFECT_Stream (NOTHING, )
 #define GP_EFFECT_Settings (SETTINGS, )
+#define GP_EFFECT_Setting(object, attribute, value) \
+  (SETTING, (object, static_cast<std::uint64_t>(attribute), static_cast<std::uint64_t>(value)))
 #define GP_EFFECT_StreamWork(stream) (STREAM_WORK, (stream, false))
 #define GP_EFFECT_StreamWorkSpt(stream) (STREAM_WORK, (stream, true))
 #define GP_EFFECT_GraphRead(graph) (GRAPHS, graph_read(graph))
@@ -148,10 +176,11 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
 #define GP_BODY_NOTHING(about, name, params, args)
 #define GP_BODY_SETTINGS(about, name, params, args)              \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
-    const hipError_t result = next().name args;                  \
-    settings_changed();                                          \
-    if (captures_open()) note_capture_doubt();                   \
-    return result;                                               \
+    return change_settings([&] { return next().name args; });    \
+  }
+#define GP_BODY_SETTING(about, name, params, args)                                           \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                             \
+    return change_setting(EntryId::name, GP_UNPACK about, [&] { return next().name args; }); \
   }
 #define GP_BODY_STREAM_WORK(about, name, params, args)                                           \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                 \

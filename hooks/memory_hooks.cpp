@@ -1,8 +1,10 @@
 // memory_hooks.cpp: memory is allocated and freed; devices are reset. What is done is the pool's (shim/memory/pool.h).
 #include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/operand.h"
 #include "shim/graph/graphs.h"
 #include "shim/memory/pool.h"
+#include "shim/memory/registered_memory.h"
 #include "shim/memory/stream_work.h"
 #include "shim/memory/timeline.h"
 #include "shim/settings.h"
@@ -38,24 +40,32 @@ hipError_t host(void** ptr, size_t bytes, unsigned int flags, Call&& call) {
   return result;
 }
 
-/// What a recording holds of host memory is its address: freed, it may come back as memory of another kind (rule 38).
-bool is_host_memory(const void* ptr) noexcept {
-  const Block* const block = pool().table().find(ptr);
-  return block != nullptr && (block->kind == MemoryKind::kHost || block->kind == MemoryKind::kManaged);
-}
-
 /// The size of an allocation; 0 where nobody knows it.
 size_t bytes_at(const void* ptr) noexcept {
   const Block* const block = pool().table().find(ptr);
   return block == nullptr || block->pointer() != ptr ? 0 : block->bytes();
 }
 
+bool is_device_memory(const void* ptr) noexcept {
+  const Block* const block = pool().table().find(ptr);
+  return block != nullptr && block->kind == MemoryKind::kDevice;
+}
+
+/// Before memory becomes another kind, or may come back as such: whether a recording holds nothing of it but its
+/// address. Then what is withheld becomes real, and a new epoch is to follow (rule 38).
+bool about_to_be_of_another_kind(const void* ptr, size_t bytes) {
+  if (!recordings_judged(ptr, bytes)) return false;
+  materialise_open_captures("memory of the capture becomes another kind");
+  graphs().known().end_builds("memory of the capture becomes another kind");
+  return true;
+}
+
 hipError_t free(void* ptr, Pool::Free forward) {
   // A virtual capture that names the memory becomes real while its addresses are still the program's (rule 7).
   if (captures_open() && ptr != nullptr) materialise_captures_naming(ptr, bytes_at(ptr), "memory was freed");
-  const bool of_host = is_host_memory(ptr) || forward != next().hipFree;
+  const bool judged = ptr != nullptr && !is_device_memory(ptr) && about_to_be_of_another_kind(ptr, bytes_at(ptr));
   const hipError_t result = pool().free(ptr, forward);
-  if (of_host && result == hipSuccess && ptr != nullptr) settings_changed();
+  if (judged && result == hipSuccess) next_settings_epoch();
   doubt_captures();
   return result;
 }
@@ -145,14 +155,19 @@ hipError_t on_hipMemAllocHost(Entry&, void** ptr, size_t bytes) {
 
 // A host range is pinned, and what a recording holds of it is its address (rule 38).
 hipError_t on_hipHostRegister(Entry&, void* ptr, size_t bytes, unsigned int flags) {
+  const bool judged = about_to_be_of_another_kind(ptr, bytes);
   const hipError_t result = native(kAllDevices, [&] { return next().hipHostRegister(ptr, bytes, flags); });
-  settings_changed();
+  if (result != hipSuccess) return result;
+  g_registered_memory.add(ptr, bytes);
+  if (judged) next_settings_epoch();
   return result;
 }
 hipError_t on_hipHostUnregister(Entry&, void* ptr) {
   memory_goes(ptr, 0, "host memory was unregistered");
+  const bool judged = about_to_be_of_another_kind(ptr, g_registered_memory.bytes_at(ptr));
   const hipError_t result = next().hipHostUnregister(ptr);
-  settings_changed();
+  if (result == hipSuccess) g_registered_memory.remove(ptr);
+  if (result == hipSuccess && judged) next_settings_epoch();
   doubt_captures();
   return result;
 }

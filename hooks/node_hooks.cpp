@@ -6,6 +6,7 @@
 #include "hooks/bodies.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_graphs.h"
+#include "shim/hip_abi.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
 #include "shim/restore.h"
@@ -97,6 +98,31 @@ hipError_t on_hipGraphAddEmptyNode(Entry&, hipGraphNode_t* node, hipGraph_t grap
       {node, graph, dependencies, count}, [](OperationWriter& to) { return to.node_empty(); },
       [&](hipGraph_t real, const hipGraphNode_t* after) {
         return next().hipGraphAddEmptyNode(node, real, after, count);
+      });
+}
+
+/// Kernels, copies and fills as the functions for one kind take them; other kinds nobody can compare.
+hipError_t on_hipGraphAddNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
+                              size_t count, void* params) {
+  ParamsCopy copy;
+  params = const_cast<void*>(checked_node(params, &copy));  // or the copy
+  const auto* const seen = static_cast<const AnyNodeParams*>(params);
+  const int type = seen == nullptr ? -1 : seen->type;
+  if (type != AnyNodeParams::kKernel && type != AnyNodeParams::kCopy && type != AnyNodeParams::kFill) {
+    std::vector<hipGraphNode_t> storage;
+    hipError_t failed = graphs().known().expose(&graph, "hipGraphAddNode");
+    if (failed == hipSuccess) failed = graphs().known().read_nodes(&dependencies, count, &storage, "hipGraphAddNode");
+    return failed == hipSuccess ? next().hipGraphAddNode(node, graph, dependencies, count, params) : failed;
+  }
+  return add_node(
+      {node, graph, dependencies, count},
+      [&](OperationWriter& to) {
+        if (type == AnyNodeParams::kKernel) return to.node_kernel(&seen->kernel);
+        if (type == AnyNodeParams::kFill) return to.node_fill(&seen->fill);
+        return seen->copy.flags == 0 ? to.node_copy(&seen->copy.params) : Status::kUnsupported;
+      },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipGraphAddNode(node, real, after, count, params);
       });
 }
 

@@ -7,6 +7,8 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/operand.h"
+#include "shim/graph/graphs.h"
 #include "shim/log.h"
 #include "shim/memory/pool.h"
 #include "shim/restore.h"
@@ -112,8 +114,13 @@ hipError_t on_hipPeekAtLastError(Entry&) { return last_error_of_program(next().h
 // Calls about mappings: memory of hipMalloc is none, whatever we made it of.
 hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGenericAllocationHandle_t handle,
                         unsigned long long flags) {
+  const bool judged = recordings_judged(ptr, bytes);
+  if (judged) {
+    materialise_open_captures("memory of the capture became another kind");
+    graphs().known().end_builds("memory of the capture became another kind");
+  }
   const hipError_t result = next().hipMemMap(pool().outside_chunks(ptr), bytes, offset, handle, flags);
-  settings_changed();
+  if (judged && result == hipSuccess) next_settings_epoch();
   if (captures_open()) note_capture_doubt();
   return result;
 }

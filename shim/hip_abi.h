@@ -17,16 +17,21 @@ enum class DriverEntryPointResult : int { kSuccess = 0 };
 /// hipStreamLegacy (6.x): the null stream by name.
 inline const hipStream_t kStreamLegacy = reinterpret_cast<hipStream_t>(1);
 
-/// The beginnings of hipLaunchConfig_t and HIP_LAUNCH_CONFIG (7.0): what says where the launch goes.
+/// hipLaunchConfig_t and HIP_LAUNCH_CONFIG (7.0).
 struct LaunchConfig {
   dim3 grid, block;
   std::size_t shared_bytes;
   hipStream_t stream;
+  const void* attributes;
+  unsigned int attribute_count;
 };
 struct DriverLaunchConfig {
   unsigned int grid[3], block[3], shared_bytes;
   hipStream_t stream;
+  const void* attributes;
+  unsigned int attribute_count;
 };
+/// The stream of the launch; null where the program gave no configuration.
 template <typename Config>
 hipStream_t stream_of(const Config* config) noexcept {
   return config == nullptr ? nullptr : config->stream;
@@ -69,11 +74,12 @@ struct DriverFill {
 
 /// hipGraphNodeParams (6.0): those kinds of it whose operands are looked at.
 struct AnyNodeParams {
-  static constexpr int kCopy = 1, kFill = 2;
+  static constexpr int kKernel = 0, kCopy = 1, kFill = 2;
 
   int type, reserved0[3];
   union {
     long long reserved1[29];
+    hipKernelNodeParams kernel;
     struct {
       int flags, reserved[3];
       hipMemcpy3DParms params;

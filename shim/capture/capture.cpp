@@ -253,6 +253,11 @@ Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, di
   return Status::kOk;
 }
 
+void OperationWriter::launched_by(EntryId function) noexcept {
+  static_assert(kEntryCount < 0x10000);
+  signature_.validity |= static_cast<std::uint32_t>(function) << kLaunchedByShift;
+}
+
 Status OperationWriter::copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind) {
   signature_.kind = OperationKind::kCopy;
   signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | zero_size(bytes) | (dst == src ? kSameOperands : 0);
@@ -434,7 +439,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   const int stream_device = device_of(stream);
   begin.device = packed_devices(calling_device(), std::max(stream_device, 0));
   begin.validity = static_cast<std::uint32_t>(mode);
-  begin.object = settings_epoch(current_device_of(begin));
+  begin.object = settings_epoch();
   const StreamKey key = stream_key(stream);
   leave_former_capture(key);
   const bool own_handle = key == reinterpret_cast<StreamKey>(stream.handle);

@@ -23,6 +23,7 @@
 #include "shim/capture/open_captures.h"
 #include "shim/capture/operation.h"
 #include "shim/function_ref.h"
+#include "shim/hook_table.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/status.h"
@@ -60,6 +61,9 @@ class OperationWriter {
   /// kUnsupported: the argument layout is not known, or an argument is not plain bytes.
   Status kernel(const void* stub_or_function, KernelForm form, dim3 grid, dim3 block, std::size_t shared_bytes,
                 void** params, void** extra);
+  /// The kernel was launched by a function beside hipLaunchKernel and hipModuleLaunchKernel: not every runtime captures
+  /// it, so what was captured of another says nothing of it. After kernel().
+  void launched_by(EntryId function) noexcept;
   Status copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind);
   Status copy_2d(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,
                  std::size_t height, hipMemcpyKind kind);

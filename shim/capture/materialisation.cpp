@@ -16,6 +16,7 @@ const char* difference(const Signature& own, const Signature& recorded) noexcept
       if (own.object != recorded.object || own.generation != recorded.generation || own.form != recorded.form)
         return "function";
       if (own.payload_bytes != recorded.payload_bytes) return "arguments";
+      if (own.validity != recorded.validity) return "way of launching";
       if (own.dst_class != recorded.dst_class || own.src_class != recorded.src_class) return "block or shared memory";
       return "grid";
     case OperationKind::kHost:

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/capture/operation.h"
+
 namespace graphpool {
 
 /// A value that is equal for operands the runtime would judge alike: a live device allocation that we know and that
@@ -12,5 +14,11 @@ std::uint64_t operand_class(const void* address, std::size_t bytes) noexcept;
 
 /// Whether operand_class() knew the memory; else the class is the address itself.
 constexpr bool is_known_class(std::uint64_t value) noexcept { return value >> 63 != 0; }
+
+/// A captured operation is recorded: of operands whose class is their address the memory is remembered.
+void note_judged_operands(const Signature& signature, const Binding& binding, std::uint32_t payload_offset) noexcept;
+/// Whether a recording of the present epoch has an operand in this range whose class is its address. 0 bytes: nobody
+/// knows how many. True where too many were noted.
+bool recordings_judged(const void* address, std::size_t bytes) noexcept;
 
 }  // namespace graphpool

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shim/capture/mismatch.h"
+#include "shim/capture/operand.h"
 #include "shim/capture/signature_bits.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
@@ -293,6 +294,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   }
   const hipGraphNode_t node = last_node(plain_handle(stream));
   if (node == nullptr) spoil("an operation whose node the runtime does not tell");
+  note_judged_operands(signature, binding_, offset);
   const auto index = static_cast<std::uint32_t>(operations_.size());
   Stream& fed = *find_stream(key);
   add_operation(signature, offset, writer.layout(), fed.tail, node);

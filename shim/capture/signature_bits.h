@@ -15,6 +15,9 @@ inline constexpr std::uint32_t kZeroSize = 0x100, kSameOperands = 0x200;
 inline constexpr std::uint32_t kPitched = 0x400;          ///< of a copy: by a pitch too small for it
 inline constexpr std::uint32_t kPackedArguments = 0x800;  ///< a kernel's arguments came as one buffer (`extra`)
 
+/// Above it: by which function a kernel was launched (EntryId), where it was not one of the usual two.
+inline constexpr int kLaunchedByShift = 16;
+
 /// What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28): they
 /// are in the classes of a kernel's operands.
 inline std::uint64_t block_class(const KernelPayload& kernel) noexcept {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/capture/operand.h"
 #include "shim/capture/signature_bits.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
@@ -76,7 +77,7 @@ hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
   Signature begin;
   begin.kind = OperationKind::kCreate;
   begin.device = packed_devices(calling_device(), calling_device());
-  begin.object = settings_epoch(calling_device());
+  begin.object = settings_epoch();
   auto known = std::make_shared<KnownGraph>();
   known->build = std::make_unique<NodeBuild>();
   bool verify = false;
@@ -146,6 +147,7 @@ hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward
     known.exact = false;
     graphs().note_refused("a node that cannot be compared");
   } else {
+    note_judged_operands(signature, known.binding, offset);
     const std::uint32_t index = known.build->size();
     known.build->operations.push_back({signature, offset, writer.layout(), std::move(after)});
     graphs().known().add_node(known, *place.node, index);

@@ -1,4 +1,6 @@
 // Graphs built node by node every step: matched like captures.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -38,6 +40,73 @@ TEST(Nodes, steady_state_reaches_the_runtime_as_launch) {
         "hipGraphAddMemcpyNode1D", "hipGraphAddMemsetNode", "hipGraphAddHostNode", "hipGraphAddEmptyNode",
         "hipGraphInstantiate", "hipGraphExecDestroy", "hipGraphGetNodes"})
     EXPECT_EQ(0, since[call]) << call;
+}
+
+/// hipGraphNodeParams of HIP 6.2.
+struct AnyNodeParams {
+  int type, reserved0[3];
+  union {
+    long long reserved1[29];
+    hipKernelNodeParams kernel;
+    struct {
+      int flags, reserved[3];
+      hipMemcpy3DParms params;
+    } copy;
+    hipMemsetParams fill;
+    hipHostNodeParams host;
+  };
+  long long reserved2;
+};
+enum AnyType : int { kAnyKernel = 0, kAnyCopy = 1, kAnyFill = 2, kAnyHost = 3 };
+using AddNode = hipError_t (*)(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, std::size_t, void*);
+
+TEST(Nodes, steady_nodes_of_any_kind_added_by_one_function_reach_nobody) {
+  const auto add = reinterpret_cast<AddNode>(dlsym(RTLD_DEFAULT, "hipGraphAddNode"));
+  ASSERT_NE(nullptr, add);
+  const Stream stream;
+  const Buffer buffer, from;
+  int value = 0, host_calls = 0;
+  const auto one = [&](int a, bool with_host) {
+    const Since since({"hipGraphAddNode"});
+    NodeGraph graph;
+    hipGraphNode_t fill = nullptr, kernel = nullptr, copy = nullptr, host = nullptr;
+    AnyNodeParams params{};
+    params.type = kAnyFill;
+    params.fill = fill_params(from.get(), static_cast<unsigned>(a), kCount);
+    EXPECT_EQ(hipSuccess, add(&fill, graph, nullptr, 0, &params));
+    params = {};
+    params.type = kAnyCopy;
+    params.copy.params = copy_params(buffer.get(), from.get(), kCount * 4);
+    EXPECT_EQ(hipSuccess, add(&copy, graph, &fill, 1, &params));
+    MixParams mix(buffer.get(), a);
+    params = {};
+    params.type = kAnyKernel;
+    params.kernel = mix.get();
+    EXPECT_EQ(hipSuccess, add(&kernel, graph, &copy, 1, &params));
+    if (with_host) {
+      params = {};
+      params.type = kAnyHost;
+      params.host = {count_up, &host_calls};
+      EXPECT_EQ(hipSuccess, add(&host, graph, &kernel, 1, &params));
+    }
+    const int added = since["hipGraphAddNode"];
+    graph.run(stream);
+    value = mixed(a, a);
+    EXPECT_EQ(value, buffer.value());
+    return added;
+  };
+  EXPECT_LT(0, one(1, false));
+  for (int a = 1; a < 4; ++a) EXPECT_EQ(compares_captures() ? 0 : 3, one(a, false));
+  for (int a = 1; a < 4; ++a) EXPECT_LT(0, one(a, true)) << "of other kinds nobody knows what they are";
+  EXPECT_EQ(3, host_calls);
+  AnyNodeParams unknown{};
+  unknown.type = 77;
+  hipGraphNode_t node = nullptr;
+  for (int round = 0; round < 2; ++round) {
+    NodeGraph graph;
+    EXPECT_EQ(hipErrorInvalidValue, add(&node, graph, nullptr, 0, &unknown));
+    EXPECT_EQ(hipErrorInvalidValue, add(&node, graph, nullptr, 0, nullptr));
+  }
 }
 
 TEST(Nodes, changed_payloads_are_a_binding) {

@@ -7,14 +7,8 @@
 #include <thread>
 
 #include "captures.h"
+#include "registered.h"
 #include "tests/runtimes/cpu/cpuhip_statistics.h"
-
-extern "C" {
-void** __hipRegisterFatBinary(const void* data);
-void __hipRegisterFunction(void** modules, const void* host_function, char* device_function, const char* device_name,
-                           unsigned thread_limit, void* tid, void* bid, void* block, void* grid, int* warp);
-void __hipUnregisterFatBinary(void** modules);
-}
 
 namespace captures {
 namespace {
@@ -1052,46 +1046,6 @@ TEST(Rules, rule_28_an_operation_the_runtime_would_refuse_is_not_taken_for_one_i
   EXPECT_EQ(hipSuccess, first[0]);
   EXPECT_NE(hipSuccess, first[4]);
 }
-
-/// A fat binary with one kernel, registered like a compiled program's; the stub is the caller's.
-class Registered {
- public:
-  Registered(const char* source, const char* name, const void* stub) {
-    hiprtcProgram program;
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "registered.hip", 0, nullptr, nullptr));
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
-    std::size_t bytes = 0;
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
-    std::vector<char> code(bytes);
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
-    const std::string target = "hipv4-x86_64-unknown-linux-gnu--cpu", magic = "__CLANG_OFFLOAD_BUNDLE__";
-    constexpr std::uint64_t kAt = 4096;
-    const std::uint64_t header[] = {1, kAt, bytes, target.size()};
-    image_.assign(magic.begin(), magic.end());
-    const auto* const words = reinterpret_cast<const char*>(header);
-    image_.insert(image_.end(), words, words + sizeof header);
-    image_.insert(image_.end(), target.begin(), target.end());
-    image_.resize(kAt);
-    image_.insert(image_.end(), code.begin(), code.end());
-    wrapper_.binary = image_.data();
-    handle_ = __hipRegisterFatBinary(&wrapper_);
-    std::string device_name = name;
-    __hipRegisterFunction(handle_, stub, device_name.data(), name, ~0u, nullptr, nullptr, nullptr, nullptr, nullptr);
-  }
-  ~Registered() { __hipUnregisterFatBinary(handle_); }
-  Registered(const Registered&) = delete;
-  Registered& operator=(const Registered&) = delete;
-
- private:
-  struct {
-    unsigned magic = 0x48495046, version = 1;
-    const void* binary = nullptr;
-    void* unused = nullptr;
-  } wrapper_;
-  std::vector<char> image_;
-  void** handle_ = nullptr;
-};
 
 TEST(Rules, rule_37_the_first_registration_of_a_stub_wins) {
   // A kernel template in two shared libraries: the second has the stub's address too, and here other parameters.

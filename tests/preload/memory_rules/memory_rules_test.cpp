@@ -746,24 +746,7 @@ TEST_F(MemoryRules, rule_38_a_changed_setting_ends_what_was_recorded_before) {
   const auto changes = std::vector<std::pair<const char*, std::function<void()>>>{
       {"hipDeviceEnablePeerAccess", [] { OK(hipDeviceEnablePeerAccess(1, 0)); }},
       {"hipDeviceDisablePeerAccess", [] { OK(hipDeviceDisablePeerAccess(1)); }},
-      {"hipDeviceSetCacheConfig", [] { static_cast<void>(hipDeviceSetCacheConfig(hipFuncCachePreferL1)); }},
-      {"hipHostRegister",
-       [] {
-         static char* const page = new char[8 * kKiB];
-         OK(hipHostRegister(page, 8 * kKiB, 0));
-         OK(hipHostUnregister(page));
-       }},
-      {"hipHostFree",
-       [] {
-         void* pointer = nullptr;
-         OK(hipHostMalloc(&pointer, 4 * kKiB, 0));
-         OK(hipHostFree(pointer));
-       }},
-      {"hipFree of host memory", [] {
-         void* pointer = nullptr;
-         OK(hipHostMalloc(&pointer, 4 * kKiB, 0));
-         OK(hipFree(pointer));
-       }}};
+      {"hipDeviceSetCacheConfig", [] { static_cast<void>(hipDeviceSetCacheConfig(hipFuncCachePreferL1)); }}};
   int value = 0;
   const auto one = [&] {
     const Since since({"hipModuleLaunchKernel"});

@@ -1,0 +1,53 @@
+// registered_memory.h: host memory the program has registered, by hipHostRegister: how much, for hipHostUnregister does
+// not say. Bounded: what found no room is not known. Threads: any; a short lock. Units: bytes.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+
+#include "shim/short_lock.h"
+
+namespace graphpool {
+
+class RegisteredMemory {
+ public:
+  constexpr RegisteredMemory() = default;
+
+  void add(const void* address, std::size_t bytes) noexcept {
+    const std::scoped_lock guard(lock_);
+    Range* const to = find(nullptr);
+    if (to != nullptr) *to = {address, bytes};
+  }
+  void remove(const void* address) noexcept {
+    const std::scoped_lock guard(lock_);
+    Range* const known = find(address);
+    if (known != nullptr) known->address = nullptr;
+  }
+  /// 0: not known.
+  std::size_t bytes_at(const void* address) noexcept {
+    const std::scoped_lock guard(lock_);
+    const Range* const known = address == nullptr ? nullptr : find(address);
+    return known == nullptr ? 0 : known->bytes;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 256;
+  struct Range {
+    const void* address;
+    std::size_t bytes;
+  };
+
+  /// Null finds a free place.
+  Range* find(const void* address) noexcept {
+    for (Range& each : ranges_)
+      if (each.address == address) return &each;
+    return nullptr;
+  }
+
+  ShortLock<LockRank::kReport> lock_;
+  Range ranges_[kMost]{};
+};
+
+inline constinit RegisteredMemory g_registered_memory;
+
+}  // namespace graphpool

@@ -1,0 +1,273 @@
+// Rule 38: settings that change what a capture means. A recording made before such a change says nothing of what comes
+// after it; setting a value again changes nothing.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "captures.h"
+#include "node_calls.h"
+#include "registered.h"
+
+extern "C" hipError_t hipDeviceSetLimit(hipLimit_t limit, std::size_t value);  // newer than the oldest header
+
+namespace captures {
+namespace {
+
+const void* stub() {
+  static const char address = 0;
+  static const Registered* const registered =
+      new Registered(R"(extern "C" __global__ void configured(int* p) { p[0] = 1; })", "configured", &address);
+  static_cast<void>(registered);
+  return &address;
+}
+
+/// A setting with two values.
+struct Setting {
+  const char* name;
+  hipError_t (*set)(bool other);
+};
+
+const Setting kRemembered[] = {
+    {"function_attribute",
+     [](bool other) {
+       return hipFuncSetAttribute(stub(), hipFuncAttributeMaxDynamicSharedMemorySize, other ? 4096 : 8192);
+     }},
+    {"function_cache",
+     [](bool other) { return hipFuncSetCacheConfig(stub(), other ? hipFuncCachePreferL1 : hipFuncCachePreferNone); }},
+    {"function_shared_memory",
+     [](bool other) {
+       return hipFuncSetSharedMemConfig(stub(), other ? hipSharedMemBankSizeFourByte : hipSharedMemBankSizeEightByte);
+     }},
+    {"device_cache",
+     [](bool other) { return hipDeviceSetCacheConfig(other ? hipFuncCachePreferL1 : hipFuncCachePreferNone); }},
+    {"device_shared_memory",
+     [](bool other) {
+       return hipDeviceSetSharedMemConfig(other ? hipSharedMemBankSizeFourByte : hipSharedMemBankSizeEightByte);
+     }},
+    {"limit", [](bool other) { return hipDeviceSetLimit(hipLimitMallocHeapSize, other ? 1 << 20 : 2 << 20); }}};
+
+/// Only whether they change is known.
+const Setting kOthers[] = {
+    {"peer_access", [](bool other) { return other ? hipDeviceEnablePeerAccess(1, 0) : hipDeviceDisablePeerAccess(1); }},
+    {"pool_access", [](bool other) {
+       hipMemPool_t pool = nullptr;
+       const hipError_t result = hipDeviceGetDefaultMemPool(&pool, 0);
+       if (result != hipSuccess) return result;
+       hipMemAccessDesc access{};
+       access.location = {hipMemLocationTypeDevice, 1};
+       access.flags = other ? hipMemAccessFlagsProtReadWrite : hipMemAccessFlagsProtNone;
+       return hipMemPoolSetAccess(pool, &access, 1);
+     }}};
+
+/// Steps of one launch.
+class Steps {
+ public:
+  /// How many launches reached the runtime in a step.
+  int launches() {
+    const Since since({"hipModuleLaunchKernel"});
+    step(stream_, [&] { OK(kernels().mix(stream_, buffer_.get(), kCount, 3)); });
+    value_ = mixed(value_, 3);
+    EXPECT_EQ(value_, buffer_.value());
+    return since["hipModuleLaunchKernel"];
+  }
+  /// The same of a capture in which `between` is called.
+  int launches_around(const std::function<void()>& between) {
+    const Since since({"hipModuleLaunchKernel"});
+    step(stream_, [&] {
+      OK(kernels().mix(stream_, buffer_.get(), kCount, 4));
+      between();
+      OK(kernels().mix(stream_, buffer_.get(), kCount, 5));
+    });
+    value_ = mixed(mixed(value_, 4), 5);
+    EXPECT_EQ(value_, buffer_.value());
+    return since["hipModuleLaunchKernel"];
+  }
+
+ private:
+  const Stream stream_;
+  const Buffer buffer_;
+  int value_ = 0;
+};
+
+/// Of a step seen before, or of a new one.
+int known(int launches) { return compares_captures() ? 0 : launches; }
+
+class Settings : public testing::TestWithParam<Setting> {};
+
+TEST_P(Settings, rule_38_another_value_begins_an_epoch) {
+  Steps steps;
+  const Setting& setting = GetParam();
+  OK(setting.set(true));
+  steps.launches();
+  EXPECT_EQ(known(1), steps.launches());
+  OK(setting.set(false));
+  EXPECT_EQ(1, steps.launches()) << "what was captured before says nothing of now";
+  EXPECT_EQ(known(1), steps.launches());
+  OK(setting.set(true));
+  EXPECT_EQ(1, steps.launches()) << "nor does what was captured when it had this value";
+  EXPECT_EQ(known(1), steps.launches());
+  OK(setting.set(false));
+}
+
+TEST_P(Settings, rule_38_a_capture_in_which_a_value_changes_is_real) {
+  Steps steps;
+  const Setting& setting = GetParam();
+  OK(setting.set(true));
+  steps.launches_around([] {});
+  EXPECT_EQ(known(2), steps.launches_around([] {}));
+  EXPECT_EQ(2, steps.launches_around([&] { OK(setting.set(false)); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Remembered, Settings, testing::ValuesIn(kRemembered),
+                         [](const testing::TestParamInfo<Setting>& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Others, Settings, testing::ValuesIn(kOthers),
+                         [](const testing::TestParamInfo<Setting>& info) { return std::string(info.param.name); });
+
+class RememberedSettings : public testing::TestWithParam<Setting> {};
+
+TEST_P(RememberedSettings, the_value_it_has_changes_nothing) {
+  Steps steps;
+  const auto again = [&] { OK(GetParam().set(true)); };
+  again();
+  steps.launches();
+  steps.launches_around(again);
+  for (int round = 0; round < 3; ++round) {
+    again();
+    EXPECT_EQ(known(1), steps.launches());
+    EXPECT_EQ(known(2), steps.launches_around(again));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RememberedSettings, testing::ValuesIn(kRemembered),
+                         [](const testing::TestParamInfo<Setting>& info) { return std::string(info.param.name); });
+
+TEST(SettingsOf, what_is_set_of_several_functions_is_remembered_of_each) {
+  static const char addresses[20] = {};
+  std::vector<std::unique_ptr<Registered>> registered;
+  for (const char& address : addresses)
+    registered.push_back(std::make_unique<Registered>(
+        R"(extern "C" __global__ void one_of_several(int* p) { p[0] = 1; })", "one_of_several", &address));
+  Steps steps;
+  const auto set = [&] {
+    int value = 0;
+    for (const char& address : addresses) {
+      value += 256;
+      OK(hipFuncSetAttribute(&address, hipFuncAttributeMaxDynamicSharedMemorySize, value));
+      OK(hipFuncSetAttribute(&address, hipFuncAttributePreferredSharedMemoryCarveout, 50));
+    }
+  };
+  set();
+  steps.launches();
+  set();
+  EXPECT_EQ(known(1), steps.launches());
+}
+
+TEST(SettingsOf, a_stub_registered_again_is_another_function) {
+  static const char address = 0;
+  constexpr const char* kSource = R"(extern "C" __global__ void again(int* p) { p[0] = 1; })";
+  const auto set = [] { OK(hipFuncSetAttribute(&address, hipFuncAttributeMaxDynamicSharedMemorySize, 512)); };
+  Steps steps;
+  {
+    const Registered first(kSource, "again", &address);
+    set();
+    steps.launches();
+    set();
+    EXPECT_EQ(known(1), steps.launches());
+  }
+  const Registered second(kSource, "again", &address);
+  set();
+  EXPECT_EQ(1, steps.launches());
+}
+
+TEST(SettingsOf, a_call_that_failed_changed_nothing) {
+  Steps steps;
+  OK(hipDeviceEnablePeerAccess(1, 0));
+  steps.launches();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(hipErrorPeerAccessAlreadyEnabled, hipDeviceEnablePeerAccess(1, 0));
+    EXPECT_EQ(hipErrorInvalidValue, hipFuncSetAttribute(stub(), hipFuncAttributePreferredSharedMemoryCarveout, 101));
+    static_cast<void>(hipGetLastError());
+    EXPECT_EQ(known(1), steps.launches());
+  }
+  OK(hipDeviceDisablePeerAccess(1));
+}
+
+TEST(SettingsOf, rule_38_nodes_added_after_a_value_changed_are_added) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  const auto one = [&](const std::function<void()>& between) {
+    const Since since({"hipGraphAddKernelNode"});
+    NodeGraph graph;
+    const hipGraphNode_t first = graph.mix({}, buffer.get(), 1);
+    between();
+    graph.mix({first}, buffer.get(), 2);
+    const int added = since["hipGraphAddKernelNode"];
+    graph.run(stream);
+    value = mixed(mixed(value, 1), 2);
+    EXPECT_EQ(value, buffer.value());
+    return added;
+  };
+  OK(hipDeviceSetCacheConfig(hipFuncCachePreferNone));
+  EXPECT_EQ(2, one([] {}));
+  EXPECT_EQ(known(2), one([] {}));
+  EXPECT_EQ(2, one([] { OK(hipDeviceSetCacheConfig(hipFuncCachePreferL1)); }));
+  OK(hipDeviceSetCacheConfig(hipFuncCachePreferNone));
+}
+
+/// Pinned host memory, from which a captured copy reads.
+class HostMemory : public testing::Test {
+ protected:
+  HostMemory() { EXPECT_EQ(hipSuccess, hipHostMalloc(reinterpret_cast<void**>(&at_), kCount * 4, 0)); }
+  ~HostMemory() override { EXPECT_EQ(hipSuccess, hipHostFree(at_)); }
+  /// Copies that reached the runtime in a step.
+  int copies(const void* from) {
+    const Since since({"hipMemcpyAsync"});
+    step(stream_, [&] { OK(hipMemcpyAsync(buffer_.get(), from, kCount * 4, hipMemcpyHostToDevice, stream_)); });
+    return since["hipMemcpyAsync"];
+  }
+
+  int* at_ = nullptr;
+  const Stream stream_;
+  const Buffer buffer_;
+};
+
+TEST_F(HostMemory, freed_that_no_recording_names_changes_nothing) {
+  copies(at_);
+  for (int round = 0; round < 3; ++round) {
+    void* other = nullptr;
+    OK(hipHostMalloc(&other, 1 << 20, 0));
+    OK(hipHostFree(other));
+    OK(hipMallocManaged(&other, 4096, hipMemAttachGlobal));
+    OK(hipFree(other));
+    std::vector<char> plain(1 << 16);
+    OK(hipHostRegister(plain.data(), plain.size(), 0));
+    OK(hipHostUnregister(plain.data()));
+    EXPECT_EQ(known(1), copies(at_)) << round;
+  }
+}
+
+TEST_F(HostMemory, rule_38_freed_that_a_recording_names_may_come_back_as_another_kind) {
+  for (const auto release : {hipHostFree, hipFree}) {
+    copies(at_);
+    EXPECT_EQ(known(1), copies(at_));
+    OK(release(at_));
+    OK(hipHostMalloc(reinterpret_cast<void**>(&at_), kCount * 4, 0));
+    EXPECT_EQ(1, copies(at_)) << "wherever it is now";
+  }
+}
+
+TEST_F(HostMemory, rule_38_registered_it_is_of_another_kind) {
+  static int plain[kCount] = {};
+  copies(plain);
+  EXPECT_EQ(known(1), copies(plain));
+  OK(hipHostRegister(plain, sizeof plain, 0));
+  EXPECT_EQ(1, copies(plain));
+  EXPECT_EQ(known(1), copies(plain));
+  OK(hipHostUnregister(plain));
+  EXPECT_EQ(1, copies(plain));
+}
+
+}  // namespace
+}  // namespace captures
