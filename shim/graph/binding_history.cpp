@@ -66,7 +66,7 @@ BindingHistory::Noted BindingHistory::note(const Binding& binding) {
         noted.is_volatile = noted.is_volatile || streaks_[i] == kVolatileAfter;
       }
     }
-    std::memcpy(last_.data(), binding.data(), binding.size());
+    std::copy(binding.begin(), binding.end(), last_.begin());
   }
   if (!noted.seen) prints_[noted_++ % kRemembered] = print;
   return noted;
