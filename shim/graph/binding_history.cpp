@@ -46,10 +46,8 @@ BindingHistory::Noted BindingHistory::note(const Binding& binding) {
   const std::size_t words = binding.size() / kWord;
   if (last_.size() != binding.size()) {
     streaks_.assign(words, 0);
-    last_ = binding;
   } else if (noted.seen) {
     std::fill(streaks_.begin(), streaks_.end(), std::uint8_t{0});
-    last_ = binding;
   } else {
     for (std::size_t first = 0; first < words; first += kBlock) {
       const std::size_t end = std::min(first + kBlock, words);
@@ -66,8 +64,8 @@ BindingHistory::Noted BindingHistory::note(const Binding& binding) {
         noted.is_volatile = noted.is_volatile || streaks_[i] == kVolatileAfter;
       }
     }
-    std::copy(binding.begin(), binding.end(), last_.begin());
   }
+  last_ = binding;
   if (!noted.seen) prints_[noted_++ % kRemembered] = print;
   return noted;
 }
