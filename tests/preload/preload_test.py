@@ -531,7 +531,7 @@ def rule_16_every_row_that_enqueues_work_counts_it():
         if not verb or re.search(r'Graph|Node|HostFunc_t|LaunchParams', name) or (asks.search(name) and not streams):
             continue
         # Generic effects count by themselves; other bodies do it themselves, directly or by what records operations.
-        by_body = re.search(r'note_work|captured_(operation|call)|copy\(|fill\(|allocate\(', body_of(name))
+        by_body = re.search(r'note_work|captured_(operation|call)|copy\(|fill\(|launch\(|allocate\(', body_of(name))
         if re.match(r'StreamWork|StreamCopy|StreamFill|WorkAnywhere|NullWork|Copy|Fill', effect) or \
                 (kind == 'HOOK' and by_body):
             counted += 1

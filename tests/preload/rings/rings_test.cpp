@@ -533,14 +533,15 @@ TEST(Rings, rule_04_only_what_the_rule_names_is_copied_out) {
 
 /// A graph that adds to the first 100 of a buffer's `count` elements and runs until the gate opens, launched while `t`
 /// has something to write behind them: `given` enqueues that. Returns how many launches were staged.
+/// `spins`: makes the graph one that no test before has recorded, over other buffers.
 template <typename Given>
-int launched_while_written(int count, Given given) {
+int launched_while_written(int count, int spins, Given given) {
   const FreeStream s, t;
   Memory memory(count, 1);
   Gate first, gate;
   const Exec exec(capture(s, [&] {
     OK(kernels().mix(s, memory.get(), 50, 3));
-    OK(kernels().spin(s, gate.flag()));
+    for (int i = 0; i < spins; ++i) OK(kernels().spin(s, gate.flag()));
   }));
   given(s, t, memory, first);
   const Since since = stream_calls();
@@ -557,24 +558,26 @@ int launched_while_written(int count, Given given) {
 }
 
 TEST(Rings, rule_04_what_another_stream_writes_meanwhile_survives_where_no_range_is_said) {
-  const int staged = launched_while_written(kInOut, [](hipStream_t, hipStream_t t, const Memory& memory, Gate& first) {
-    first.close(t);
-    OK(kernels().mix(t, memory.get() + 60, 40, 8));
-  });
+  const int staged =
+      launched_while_written(kInOut, 2, [](hipStream_t, hipStream_t t, const Memory& memory, Gate& first) {
+        first.close(t);
+        OK(kernels().mix(t, memory.get() + 60, 40, 8));
+      });
   EXPECT_EQ(under_library() ? 0 : 1, staged);
 }
 
 TEST(Rings, rule_04_a_launch_of_a_graph_in_another_stream_is_seen) {
   std::unique_ptr<Exec> other;
-  const int staged = launched_while_written(kInOut, [&](hipStream_t, hipStream_t t, const Memory& memory, Gate& first) {
-    other = std::make_unique<Exec>(capture(t, [&] {
-      OK(kernels().mix(t, memory.get() + 60, 40, 8));
-      OK(hipLaunchHostFunc(
-          t, [](void*) {}, nullptr));  // not staged
-    }));
-    first.close(t);
-    OK(hipGraphLaunch(*other, t));
-  });
+  const int staged =
+      launched_while_written(kInOut, 3, [&](hipStream_t, hipStream_t t, const Memory& memory, Gate& first) {
+        other = std::make_unique<Exec>(capture(t, [&] {
+          OK(kernels().mix(t, memory.get() + 60, 40, 8));
+          OK(hipLaunchHostFunc(
+              t, [](void*) {}, nullptr));  // not staged
+        }));
+        first.close(t);
+        OK(hipGraphLaunch(*other, t));
+      });
   EXPECT_EQ(under_library() ? 0 : 1, staged);
 }
 
