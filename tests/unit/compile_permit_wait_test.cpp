@@ -29,7 +29,6 @@ class PermitWait : public testing::Test {
     request_.size_class = "x";
     open_log(LogLevel::kWarn, "");
   }
-  ~PermitWait() override { munmap(memory_, sizeof(SharedPermits)); }
   bool take(Permit& permit) {
     return wait_for_permit(table_, FakeMachine::machine(), settings_, request_, {}, counters_, permit);
   }
@@ -39,6 +38,7 @@ class PermitWait : public testing::Test {
     FakeMachine::process(getpid(), 100, ticks += 100);
   }
 
+  /// Never unmapped: permits that a test still holds are on the list of mutexes that the kernel and the C library walk.
   SharedPermits* memory_ = nullptr;
   PermitTable table_;
   PermitSettings settings_;
