@@ -38,14 +38,16 @@ hipError_t on_hipGraphInstantiateWithFlags(Entry&, hipGraphExec_t* exec, hipGrap
 hipError_t on_hipGraphInstantiateWithParams(Entry&, hipGraphExec_t* exec, hipGraph_t graph, void* params) {
   auto* const told = static_cast<InstantiateParams*>(params);
   constexpr unsigned long long kNone = ~0ull;
+  bool native = false;
   const hipError_t result = graphs().instantiate(
       exec, graph, told == nullptr ? kNone : told->flags, [&](hipGraph_t real, hipGraphExec_t* made) {
+        native = true;
         const hipError_t answered = next().hipGraphInstantiateWithParams(made, real, params);
         if (answered != hipSuccess && told != nullptr && told->error_node != nullptr)
           told->error_node = graphs().known().as_program_knows(told->error_node);
         return answered;
       });
-  if (result == hipSuccess && told != nullptr) {
+  if (result == hipSuccess && !native) {
     told->error_node = nullptr;
     told->result = 0;
   }

@@ -72,6 +72,27 @@ inline Since graph_calls() {
                 "hipGraphAddKernelNode", "hipGraphExecDestroy", "hipEventRecord", "hipStreamWaitEvent"});
 }
 
+/// The code object of a source.
+inline std::vector<char> compiled_code(const char* source) {
+  hiprtcProgram program;
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "test.hip", 0, nullptr, nullptr));
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
+  std::size_t bytes = 0;
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
+  std::vector<char> code(bytes);
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
+  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
+  return code;
+}
+/// A kernel of a module of its own, which stays loaded.
+inline hipFunction_t compiled(const char* source, const char* name) {
+  hipModule_t module = nullptr;
+  hipFunction_t function = nullptr;
+  EXPECT_EQ(hipSuccess, hipModuleLoadData(&module, compiled_code(source).data()));
+  EXPECT_EQ(hipSuccess, hipModuleGetFunction(&function, module, name));
+  return function;
+}
+
 /// Kernels over ints: each notes in its buffer that it ran, so that a missing, doubled or misordered operation shows.
 class Kernels {
  public:
@@ -87,15 +108,7 @@ class Kernels {
       }
       extern "C" __global__ void spin(volatile int* flag) { while (*flag == 0) {} }
     )";
-    hiprtcProgram program;
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "captures.hip", 0, nullptr, nullptr));
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
-    std::size_t bytes = 0;
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
-    std::vector<char> code(bytes);
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
-    EXPECT_EQ(hipSuccess, hipModuleLoadData(&module_, code.data()));
+    EXPECT_EQ(hipSuccess, hipModuleLoadData(&module_, compiled_code(source).data()));
     EXPECT_EQ(hipSuccess, hipModuleGetFunction(&mix_, module_, "mix"));
     EXPECT_EQ(hipSuccess, hipModuleGetFunction(&join_, module_, "join"));
     EXPECT_EQ(hipSuccess, hipModuleGetFunction(&spin_, module_, "spin"));

@@ -38,22 +38,6 @@ void expect_compared(const Since& since, const Said& said, bool patchable) {
   EXPECT_TRUE(said.warnings().empty());
 }
 
-hipFunction_t compiled(const char* source, const char* name) {
-  hiprtcProgram program;
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "patched.hip", 0, nullptr, nullptr));
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
-  std::size_t bytes = 0;
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
-  std::vector<char> code(bytes);
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
-  hipModule_t module;
-  hipFunction_t function;
-  EXPECT_EQ(hipSuccess, hipModuleLoadData(&module, code.data()));
-  EXPECT_EQ(hipSuccess, hipModuleGetFunction(&function, module, name));
-  return function;
-}
-
 /// Makes a graph another than those of other tests, which would have the same recording.
 class Distinct {
  public:

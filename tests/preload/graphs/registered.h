@@ -21,17 +21,10 @@ namespace captures {
 class Registered {
  public:
   Registered(const char* source, const char* name, const void* stub) {
-    hiprtcProgram program;
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "registered.hip", 0, nullptr, nullptr));
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
-    std::size_t bytes = 0;
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
-    std::vector<char> code(bytes);
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
+    const std::vector<char> code = compiled_code(source);
     const std::string target = "hipv4-x86_64-unknown-linux-gnu--cpu", magic = "__CLANG_OFFLOAD_BUNDLE__";
     constexpr std::uint64_t kAt = 4096;
-    const std::uint64_t header[] = {1, kAt, bytes, target.size()};
+    const std::uint64_t header[] = {1, kAt, code.size(), target.size()};
     image_.assign(magic.begin(), magic.end());
     const auto* const words = reinterpret_cast<const char*>(header);
     image_.insert(image_.end(), words, words + sizeof header);

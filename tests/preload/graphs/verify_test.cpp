@@ -130,22 +130,6 @@ TEST(VerifyStaging, rule_29_staged_launches_run_both_ways_and_write_once) {
   EXPECT_NE(std::string::npos, lines[0].find("not staged any more")) << lines[0];
 }
 
-hipFunction_t compiled(const char* source, const char* name) {
-  hiprtcProgram program;
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "verify.hip", 0, nullptr, nullptr));
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
-  std::size_t bytes = 0;
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
-  std::vector<char> code(bytes);
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
-  hipModule_t module;
-  hipFunction_t function;
-  EXPECT_EQ(hipSuccess, hipModuleLoadData(&module, code.data()));
-  EXPECT_EQ(hipSuccess, hipModuleGetFunction(&function, module, name));
-  return function;
-}
-
 TEST(VerifyStaging, rule_29_kernels_of_a_module_with_variables_run_once) {
   const hipFunction_t count = compiled(
       "__device__ int launches;\n"
@@ -173,7 +157,8 @@ class LateReturn : public testing::Test {
  protected:
   LateReturn() {
     char address[32];
-    std::snprintf(address, sizeof address, "%llx", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&gate_)));
+    std::snprintf(address, sizeof address, "%llx",
+                  static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&gate_)));
     setenv("FAULT_GATE", address, 1);
     EXPECT_EQ(hipSuccess, hipHostMalloc(reinterpret_cast<void**>(&flag_), sizeof(int), 0));
     *flag_ = 0;

@@ -47,14 +47,7 @@ class Program {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         p[i] = p[i] * 31 + a;
       })";
-    hiprtcProgram program;
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "launches.hip", 0, nullptr, nullptr));
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
-    std::size_t bytes = 0;
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
-    std::vector<char> code(bytes);
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
-    EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
+    const std::vector<char> code = compiled_code(source);
     expect_ok(hipModuleLoadData(&module_, code.data()));
     expect_ok(hipModuleGetFunction(&function_, module_, "repeat"));
     // An offload bundle of one entry.

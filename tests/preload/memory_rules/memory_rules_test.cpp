@@ -84,15 +84,7 @@ class Busy {
 /// A module of one kernel and one variable.
 std::vector<char> code_object() {
   const char* const source = "extern \"C\" __global__ void noop() {} __device__ int number = 1;";
-  hiprtcProgram program;
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, source, "noop.hip", 0, nullptr, nullptr));
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCompileProgram(program, 0, nullptr));
-  std::size_t bytes = 0;
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCodeSize(program, &bytes));
-  std::vector<char> code(bytes);
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcGetCode(program, code.data()));
-  EXPECT_EQ(HIPRTC_SUCCESS, hiprtcDestroyProgram(&program));
-  return code;
+  return compiled_code(source);
 }
 
 class MemoryRules : public ::testing::Test {
