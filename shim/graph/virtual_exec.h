@@ -23,7 +23,7 @@ class VirtualExec {
   std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
   int device = 0;
   unsigned long long flags = 0;  ///< as the program instantiated it
-  std::uint64_t source = 0;  ///< id of the graph it was made from: the program names its nodes by that graph's
+  std::uint64_t source = 0;      ///< id of the graph it was made from: the program names its nodes by that graph's
   RankedMutex<LockRank::kExecs> lock;  ///< the fields below and the choice of variant
   std::uint32_t launching = 0;         ///< launches handed to the runtime that have not returned
   bool destroyed = false;              ///< by the program meanwhile: it goes with the last of them

@@ -11,7 +11,8 @@
 // Invariants (is_valid() in debug builds and tests):
 //   - ranges never overlap;
 //   - nodes, page lists and Block objects are recycled, never given back to the heap: a reader that races with
-//     a removal reads stale words, never unmapped memory, and a Block's sequence number tells it that the words are stale.
+//     a removal reads stale words, never unmapped memory, and a Block's sequence number tells it that the words are
+//     stale.
 // Threads: find() from any thread without a lock. insert(), remove() under the caller's lock (the pool's,
 // rank kBlocks). The other members of Block belong to whoever holds that lock; a thread that was handed a pointer into
 // the block by the program may read those marked "fixed while live".

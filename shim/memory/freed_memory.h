@@ -1,9 +1,9 @@
 // freed_memory.h: how often memory has really been freed, by the program or by us.
 //
-// Why: a copy or fill node of an exec may hold the allocation it was made with, not only its address. CUDA's driver does:
-// when the memory was freed and the address handed out again, launching the exec fails, crashes or writes elsewhere. The
-// program's own graph would be made anew, so an exec with such nodes serves a later binding only if nothing was freed
-// since it was made. Kernel arguments are addresses and nothing else. Kept memory is not freed.
+// Why: a copy or fill node of an exec may hold the allocation it was made with, not only its address. CUDA's driver
+// does: when the memory was freed and the address handed out again, launching the exec fails, crashes or writes
+// elsewhere. The program's own graph would be made anew, so an exec with such nodes serves a later binding only if
+// nothing was freed since it was made. Kernel arguments are addresses and nothing else. Kept memory is not freed.
 // Threads: any. Units: calls.
 #pragma once
 

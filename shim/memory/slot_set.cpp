@@ -76,7 +76,7 @@ namespace {
 
 constinit RankedMutex<LockRank::kSlots> g_lock;
 constinit SlotMemory* g_retired = nullptr;  // owned; a plain pointer so that nothing is destroyed at exit
-constinit SlotTotals g_totals;  // under g_lock
+constinit SlotTotals g_totals;              // under g_lock
 
 /// Takes the first retired memory out of the list for which this holds.
 template <typename Wanted>

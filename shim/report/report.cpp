@@ -287,11 +287,12 @@ void write_report(bool ended) {
   const InsideScope inside;
   if (ended) {
     const Graphs::Totals totals = graphs().totals();
-    log_info("%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches; about %.1f ms saved",
-             static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.virtual_captures),
-             static_cast<unsigned long long>(totals.instantiates),
-             static_cast<unsigned long long>(totals.instantiates_avoided),
-             static_cast<unsigned long long>(totals.launches), totals.saved_ns / 1e6);
+    log_info(
+        "%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches; about %.1f ms saved",
+        static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.virtual_captures),
+        static_cast<unsigned long long>(totals.instantiates),
+        static_cast<unsigned long long>(totals.instantiates_avoided), static_cast<unsigned long long>(totals.launches),
+        totals.saved_ns / 1e6);
   }
   if (!g_file->empty()) write_file(ended);
 }
@@ -301,7 +302,8 @@ constinit bool g_ended = false;  ///< under g_writing: the last report has been 
 
 /// Whether there may be more.
 bool write_next_report(bool ended) noexcept {
-  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return false;  // a forked child: the lock may be held
+  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough)
+    return false;  // a forked child: the lock may be held
   pthread_mutex_lock(&g_writing);
   const bool more = !std::exchange(g_ended, g_ended || ended);
   try {

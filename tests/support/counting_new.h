@@ -1,5 +1,5 @@
-// counting_new.h: linked in, replaces operator new by one that counts, and fails on request. For tests and benchmarks of code
-// that must not allocate, or must survive that memory runs out.
+// counting_new.h: linked in, replaces operator new by one that counts, and fails on request. For tests and benchmarks
+// of code that must not allocate, or must survive that memory runs out.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // fake_hip.h: just enough HIP to test shim/memory without a runtime: devices with a byte budget, page-granular
-// addresses that are not handed out again, streams whose work completes when the test says so, events, VMM, last errors,
-// and any call made to fail.
+// addresses that are not handed out again, streams whose work completes when the test says so, events, VMM, last
+// errors, and any call made to fail.
 //
 // A wait for work that the test has not allowed to finish by itself (`finish_when_waited`) is noted in `stuck`: there a
 // real program would hang. Threads: one lock, held for each call. Units: bytes.
@@ -155,7 +155,8 @@ inline void order_with_null(Hip& hip, std::uintptr_t key, Operation& operation) 
   for (auto& [other, stream] : hip.streams) {
     if (other == key || stream.device != self.device || !stream.blocking) continue;
     if (is_null(key) || (self.blocking && is_null(other)))
-      if (!reach(hip, other, stream.operations.size(), false)) operation.after.emplace_back(other, stream.operations.size());
+      if (!reach(hip, other, stream.operations.size(), false))
+        operation.after.emplace_back(other, stream.operations.size());
   }
 }
 

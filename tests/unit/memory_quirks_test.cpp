@@ -1,8 +1,7 @@
 // Tests of shim/memory/quirks.h.
-#include "shim/memory/quirks.h"
-
 #include <gtest/gtest.h>
 
+#include "shim/memory/quirks.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {

@@ -1,11 +1,10 @@
 // Tests of shim/memory/ranges.h.
-#include "shim/memory/ranges.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
+#include "shim/memory/ranges.h"
 #include "shim/units.h"
 
 namespace graphpool {

@@ -1,10 +1,9 @@
 // Tests of shim/memory/slot_set.h.
-#include "shim/memory/slot_set.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "shim/memory/slot_set.h"
 #include "shim/memory/stream_work.h"
 #include "shim/memory/vmm.h"
 #include "shim/units.h"

@@ -1,8 +1,8 @@
 // failing.h: what the hosts of every_call_fails.py share: programs that go on whatever fails, and say what they saw.
 //
-// Lines on stdout: an error of a call ("hipMalloc: hipErrorOutOfMemory"); the error hipGetLastError keeps although no call
-// since it was asked last has failed ("left behind: ..."); results of a part in which no call failed ("2 a: 1234"); at the
-// end what the CPU runtime holds ("held: ...").
+// Lines on stdout: an error of a call ("hipMalloc: hipErrorOutOfMemory"); the error hipGetLastError keeps although no
+// call since it was asked last has failed ("left behind: ..."); results of a part in which no call failed ("2 a:
+// 1234"); at the end what the CPU runtime holds ("held: ...").
 #pragma once
 
 #include <dlfcn.h>
@@ -49,8 +49,8 @@ inline cpuhip_statistics_t statistics() {
   return now;
 }
 
-/// The program is through: what is held now, when it has given back all and asks for more than there is, is a leak or kept
-/// by the library for good.
+/// The program is through: what is held now, when it has given back all and asks for more than there is, is a leak or
+/// kept by the library for good.
 inline void held() {
   void* memory = nullptr;
   for (int i = 0; i < 2; ++i)
@@ -63,8 +63,8 @@ inline void held() {
   std::size_t free = 0, total = 0;
   if (hipMemGetInfo(&free, &total) == hipSuccess) std::printf("memory in use: %zu\n", total - free);
   const cpuhip_statistics_t now = statistics();
-  std::printf("held: bytes=%zu streams=%zu events=%zu graphs=%zu execs=%zu captures=%zu\n", now.device_bytes, now.streams,
-              now.events, now.graphs, now.execs, now.captures);
+  std::printf("held: bytes=%zu streams=%zu events=%zu graphs=%zu execs=%zu captures=%zu\n", now.device_bytes,
+              now.streams, now.events, now.graphs, now.execs, now.captures);
   // Addresses are kept until the device is reset.
   for (int i = 0; i < 2; ++i)
     if (hipDeviceReset() == hipSuccess) break;

@@ -1,4 +1,5 @@
-// Memory in all the ways a program asks for it: freed in other orders, in stream order, from pools, more than fits at once.
+// Memory in all the ways a program asks for it: freed in other orders, in stream order, from pools, more than fits at
+// once.
 #include "failing.h"
 
 namespace {
@@ -22,8 +23,7 @@ void blocks(int step, hipStream_t stream) {
     at[i] = allocated(sizes[i]);
     if (at[i] != nullptr) CALL(hipMemsetAsync, at[i], step + i, sizes[i], stream);
   }
-  if (at[0] != nullptr && at[4] != nullptr)
-    CALL(hipMemcpyAsync, at[0], at[4], 100, hipMemcpyDeviceToDevice, stream);
+  if (at[0] != nullptr && at[4] != nullptr) CALL(hipMemcpyAsync, at[0], at[4], 100, hipMemcpyDeviceToDevice, stream);
   CALL(hipStreamSynchronize, stream);
   for (int i = 0; i < 6; ++i) sum = sum * 7 + (at[i] == nullptr ? 0 : failing::sum_of(at[i], 100));
   for (int i = 0; i < 6; ++i) {
@@ -54,8 +54,7 @@ void in_stream_order(int step, hipStream_t stream, hipMemPool_t pool) {
   unsigned long sum = 0;
   if (!CALL(hipMallocAsync, reinterpret_cast<void**>(&first), 64 * kKiB, stream)) first = nullptr;
   if (first != nullptr) CALL(hipMemsetAsync, first, step, 64 * kKiB, stream);
-  if (!CALL(hipMallocFromPoolAsync, reinterpret_cast<void**>(&second), 8 * kKiB, pool, stream))
-    second = nullptr;
+  if (!CALL(hipMallocFromPoolAsync, reinterpret_cast<void**>(&second), 8 * kKiB, pool, stream)) second = nullptr;
   if (second != nullptr) CALL(hipMemsetAsync, second, step + 1, 8 * kKiB, stream);
   if (first != nullptr && second != nullptr)
     CALL(hipMemcpyAsync, first + 100, second, 100, hipMemcpyDeviceToDevice, stream);

@@ -1,5 +1,5 @@
-// Graphs whose buffers a policy stages (rings.toml of ../rings), launched on two streams, with buffers that move and come
-// back, updated, and destroyed while they run.
+// Graphs whose buffers a policy stages (rings.toml of ../rings), launched on two streams, with buffers that move and
+// come back, updated, and destroyed while they run.
 #include "failing.h"
 
 namespace {

@@ -1,21 +1,24 @@
-// capture.cpp: stream capture. A stream that takes part in a capture has a Capture: status, mode, graph, and what ties it
-// to others. As in HIP 6.3 each stream has a status of its own: what invalidates an origin leaves the streams forked from
-// it active, and what invalidates a forked stream leaves its origin active.
+// capture.cpp: stream capture. A stream that takes part in a capture has a Capture: status, mode, graph, and what ties
+// it to others. As in HIP 6.3 each stream has a status of its own: what invalidates an origin leaves the streams forked
+// from it active, and what invalidates a forked stream leaves its origin active.
 //
 // What begins, ends and invalidates (HIP 6.3; "own" = begun by the calling thread and not relaxed):
 //
 //   hipStreamBeginCapture     null or legacy stream                        StreamCaptureUnsupported
-//                             the stream's capture is active               IllegalState (an invalidated one: begins anew)
-//                             unknown mode                                 InvalidValue
+//                             the stream's capture is active               IllegalState (an invalidated one: begins
+//                             anew) unknown mode                                 InvalidValue
 //     ...ToGraph              edge data                                    NotSupported
 //                             no graph, dependencies without count or v.v. InvalidValue
 //   hipStreamEndCapture       null, legacy or idle stream                  IllegalState
 //                             not where it began                           StreamCaptureUnmatched
 //                             not relaxed, another thread                  StreamCaptureWrongThread
-//                             invalidated                                  StreamCaptureInvalidated; the graph is destroyed,
-//                                                                          one given by ...ToGraph too; all streams leave
-//                             more than one leaf, none of which was added  StreamCaptureUnjoined; the streams stay active,
-//                             by handle or taken from the dependencies     but the capture is in no list any more
+//                             invalidated                                  StreamCaptureInvalidated; the graph is
+//                             destroyed,
+//                                                                          one given by ...ToGraph too; all streams
+//                                                                          leave
+//                             more than one leaf, none of which was added  StreamCaptureUnjoined; the streams stay
+//                             active, by handle or taken from the dependencies     but the capture is in no list any
+//                             more
 //   UpdateCaptureDependencies idle stream                                  IllegalState
 //                             more nodes than the graph has, foreign ones  InvalidValue
 //   IsCapturing, GetInfo      null stream, a blocking stream captures      StreamCaptureImplicit, nothing invalidated
@@ -39,12 +42,14 @@
 //   hipEventRecord            stream active: the event stands for the stream's last nodes; no node is made
 //   hipStreamWaitEvent        event of the capture: the stream joins or is joined
 //                               null stream                                InvalidHandle
-//                               stream is in another capture               StreamCaptureMerge; both (HIP 6.3 mixes the graphs)
+//                               stream is in another capture               StreamCaptureMerge; both (HIP 6.3 mixes the
+//                               graphs)
 //                             recorded on an active stream, before its     StreamCaptureIsolation
 //                             capture began
-//                             any other event                              performed at once, outside the capture; without
-//                                                                          the quirk external_waits, on an active stream:
-//                                                                          StreamCaptureIsolation
+//                             any other event                              performed at once, outside the capture;
+//                             without
+//                                                                          the quirk external_waits, on an active
+//                                                                          stream: StreamCaptureIsolation
 //   hipStreamDestroy          ends the stream's part and those forked from it
 //
 // Lists (global, own, all) hold origins only, from begin to end.
@@ -69,9 +74,9 @@ class Capture {
   Graph* graph = nullptr;
   bool graph_of_program = false;  ///< begun with ...ToGraph
   bool origin = false;
-  bool listed = false;            ///< an origin whose capture has begun and not ended
-  std::thread::id thread;         ///< that began it
-  Stream* parent = nullptr;       ///< whose event made this stream join; null for an origin
+  bool listed = false;       ///< an origin whose capture has begun and not ended
+  std::thread::id thread;    ///< that began it
+  Stream* parent = nullptr;  ///< whose event made this stream join; null for an origin
   std::vector<Stream*> forked;
   std::unordered_set<ihipEvent_t*> events;  ///< recorded on this stream in this capture
   std::vector<GraphNode*> removed;          ///< dependencies replaced by hipStreamUpdateCaptureDependencies
@@ -103,8 +108,10 @@ bool in_list(const Capture& capture, List list) {
   switch (list) {
     case List::Own:
       return capture.mode != hipStreamCaptureModeRelaxed && capture.thread == std::this_thread::get_id();
-    case List::Global: return capture.mode == hipStreamCaptureModeGlobal;
-    case List::All: return true;
+    case List::Global:
+      return capture.mode == hipStreamCaptureModeGlobal;
+    case List::All:
+      return true;
   }
   return false;
 }
@@ -437,11 +444,13 @@ bool unjoined(const Stream& stream) {
   std::size_t leaves = 0, counted = 0;
   bool was_removed = false;
   for (const GraphNode* node : capture.graph->nodes) {
-    if (node == nullptr || !node->dependents.empty() || std::find(tail.begin(), tail.end(), node) != tail.end()) continue;
+    if (node == nullptr || !node->dependents.empty() || std::find(tail.begin(), tail.end(), node) != tail.end())
+      continue;
     ++leaves;
     if (node->manual) continue;
     ++counted;
-    was_removed = was_removed || std::find(capture.removed.begin(), capture.removed.end(), node) != capture.removed.end();
+    was_removed =
+        was_removed || std::find(capture.removed.begin(), capture.removed.end(), node) != capture.removed.end();
   }
   // the stream's own end is one more leaf, joining its last nodes
   return leaves + 1 > 1 && counted + 1 > 1 && !was_removed;
@@ -594,7 +603,8 @@ CPUHIP_EXPORT hipError_t hipStreamBeginCaptureToGraph(hipStream_t stream, hipGra
 }
 
 CPUHIP_EXPORT hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t* graph) {
-  return cpuhip::api("hipStreamEndCapture", [&](Call& call) { return cpuhip::end_capture(call, stream, graph, false); });
+  return cpuhip::api("hipStreamEndCapture",
+                     [&](Call& call) { return cpuhip::end_capture(call, stream, graph, false); });
 }
 CPUHIP_EXPORT hipError_t hipStreamEndCapture_spt(hipStream_t stream, hipGraph_t* graph) {
   return cpuhip::api("hipStreamEndCapture_spt",
@@ -612,13 +622,15 @@ CPUHIP_EXPORT hipError_t hipStreamIsCapturing_spt(hipStream_t stream, hipStreamC
 
 CPUHIP_EXPORT hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptureStatus* status,
                                                  unsigned long long* id) {
-  return cpuhip::api("hipStreamGetCaptureInfo",
-                     [&](Call& call) { return cpuhip::capture_info(call, stream, false, {.status = status, .id = id}); });
+  return cpuhip::api("hipStreamGetCaptureInfo", [&](Call& call) {
+    return cpuhip::capture_info(call, stream, false, {.status = status, .id = id});
+  });
 }
 CPUHIP_EXPORT hipError_t hipStreamGetCaptureInfo_spt(hipStream_t stream, hipStreamCaptureStatus* status,
                                                      unsigned long long* id) {
-  return cpuhip::api("hipStreamGetCaptureInfo_spt",
-                     [&](Call& call) { return cpuhip::capture_info(call, stream, true, {.status = status, .id = id}); });
+  return cpuhip::api("hipStreamGetCaptureInfo_spt", [&](Call& call) {
+    return cpuhip::capture_info(call, stream, true, {.status = status, .id = id});
+  });
 }
 
 CPUHIP_EXPORT hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream, hipStreamCaptureStatus* status,
@@ -636,8 +648,8 @@ CPUHIP_EXPORT hipError_t hipStreamGetCaptureInfo_v2_spt(hipStream_t stream, hipS
   });
 }
 
-CPUHIP_EXPORT hipError_t hipStreamUpdateCaptureDependencies(hipStream_t stream, hipGraphNode_t* dependencies, size_t count,
-                                                            unsigned flags) {
+CPUHIP_EXPORT hipError_t hipStreamUpdateCaptureDependencies(hipStream_t stream, hipGraphNode_t* dependencies,
+                                                            size_t count, unsigned flags) {
   return cpuhip::api("hipStreamUpdateCaptureDependencies", [&](Call& call) {
     Stream* resolved = nullptr;
     const hipError_t result = cpuhip::resolve(call, stream, false, &resolved);

@@ -1,5 +1,5 @@
-/* cpuhip_statistics.h: what the CPU runtime holds at this moment, for tests that prove that nothing grows. Exported by the
- * CPU runtime only; tests look it up: dlsym(RTLD_DEFAULT, "cpuhip_statistics"). */
+/* cpuhip_statistics.h: what the CPU runtime holds at this moment, for tests that prove that nothing grows. Exported by
+ * the CPU runtime only; tests look it up: dlsym(RTLD_DEFAULT, "cpuhip_statistics"). */
 #ifndef CPUHIP_STATISTICS_H
 #define CPUHIP_STATISTICS_H
 
@@ -10,9 +10,9 @@ extern "C" {
 #endif
 
 struct cpuhip_statistics_t {
-  size_t graphs;              /* live graphs, those inside child nodes too */
-  size_t nodes;               /* live nodes of live graphs */
-  size_t execs;               /* live executable graphs, those destroyed but still running too */
+  size_t graphs; /* live graphs, those inside child nodes too */
+  size_t nodes;  /* live nodes of live graphs */
+  size_t execs;  /* live executable graphs, those destroyed but still running too */
   size_t user_objects;
   size_t captures;            /* streams that take part in a capture */
   size_t node_argument_bytes; /* kernel arguments held by nodes */

@@ -1,5 +1,5 @@
-// graph.cpp: graphs and user objects as objects: building, cloning, destroying, listing. The entries that take them apart
-// are in graph_api.cpp (structure) and graph_nodes.cpp (what nodes do).
+// graph.cpp: graphs and user objects as objects: building, cloning, destroying, listing. The entries that take them
+// apart are in graph_api.cpp (structure) and graph_nodes.cpp (what nodes do).
 #include "graph.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ void count_arguments(const NodeWork& work, bool added) {
   }
 }
 
-/// Takes `count` references away; appends the object when these were the last. One whose references the program released
-/// more often than it owned is gone already.
+/// Takes `count` references away; appends the object when these were the last. One whose references the program
+/// released more often than it owned is gone already.
 void drop_references(UserObject* object, std::uint64_t count, std::vector<UserObject>* dead) {
   if (user_object_pool().state(object) != SlotState::Live) return;
   object->references -= std::min(object->references, count);
@@ -82,27 +82,26 @@ Quirks parse_quirks(std::string_view list) {
     std::string_view name;
     bool Quirks::*quirk;
   };
-  constexpr Name kNames[] = {{"external_waits", &Quirks::external_waits},
-                             {"partial_update", &Quirks::partial_update},
-                             {"fitting_calls", &Quirks::fitting_calls},
-                             {"empty_graph", &Quirks::empty_graph},
-                             {"swallowed_errors", &Quirks::swallowed_errors},
-                             {"host_copy_at_patch", &Quirks::host_copy_at_patch},
-                             {"stuck_invalidation", &Quirks::stuck_invalidation},
-                             {"stale_packets", &Quirks::stale_packets}};
+  constexpr Name kNames[] = {
+      {"external_waits", &Quirks::external_waits},         {"partial_update", &Quirks::partial_update},
+      {"fitting_calls", &Quirks::fitting_calls},           {"empty_graph", &Quirks::empty_graph},
+      {"swallowed_errors", &Quirks::swallowed_errors},     {"host_copy_at_patch", &Quirks::host_copy_at_patch},
+      {"stuck_invalidation", &Quirks::stuck_invalidation}, {"stale_packets", &Quirks::stale_packets}};
   Quirks quirks;
   for (const Name& name : kNames) quirks.*name.quirk = false;
   while (!list.empty()) {
     const std::size_t comma = std::min(list.find(','), list.size());
     const std::string_view word = list.substr(0, comma);
     list.remove_prefix(std::min(comma + 1, list.size()));
-    const auto* found = std::find_if(std::begin(kNames), std::end(kNames), [&](const Name& n) { return n.name == word; });
+    const auto* found =
+        std::find_if(std::begin(kNames), std::end(kNames), [&](const Name& n) { return n.name == word; });
     if (found != std::end(kNames)) {
       quirks.*found->quirk = true;
     } else if (word != "none" && !word.empty()) {
-      fatal("CPUHIP_QUIRKS: '%.*s' is none of external_waits, partial_update, fitting_calls, empty_graph, "
-            "swallowed_errors, host_copy_at_patch, stuck_invalidation, stale_packets, none",
-            static_cast<int>(word.size()), word.data());
+      fatal(
+          "CPUHIP_QUIRKS: '%.*s' is none of external_waits, partial_update, fitting_calls, empty_graph, "
+          "swallowed_errors, host_copy_at_patch, stuck_invalidation, stale_packets, none",
+          static_cast<int>(word.size()), word.data());
     }
   }
   return quirks;
@@ -125,20 +124,28 @@ int node_type_value(const NodeWork& work) {
   if (config().version < 50300000) {
     if (work.kind == NodeKind::Memcpy) {
       switch (std::get<CopyWork>(work.operation).form) {
-        case CopyWork::Form::FromSymbol: return 10;
-        case CopyWork::Form::ToSymbol: return 11;
+        case CopyWork::Form::FromSymbol:
+          return 10;
+        case CopyWork::Form::ToSymbol:
+          return 11;
         case CopyWork::Form::OneD:
-        case CopyWork::Form::Peer: return 9;
-        case CopyWork::Form::ThreeD: return 2;
+        case CopyWork::Form::Peer:
+          return 9;
+        case CopyWork::Form::ThreeD:
+          return 2;
       }
     }
     return static_cast<int>(work.kind) + 1;
   }
   switch (work.kind) {
-    case NodeKind::MemAlloc: return 10;
-    case NodeKind::MemFree: return 11;
-    case NodeKind::ValueOp: return 14;
-    default: return static_cast<int>(work.kind);
+    case NodeKind::MemAlloc:
+      return 10;
+    case NodeKind::MemFree:
+      return 11;
+    case NodeKind::ValueOp:
+      return 14;
+    default:
+      return static_cast<int>(work.kind);
   }
 }
 

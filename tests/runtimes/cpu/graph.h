@@ -1,12 +1,12 @@
 // graph.h: graphs, their nodes and executable graphs, as the runtime keeps them.
 //
-// A node's work is a NodeWork that nobody changes once it is set: an exec shares it with the node it was made from, a launch
-// with the exec. Setting parameters makes a new one. The one exception is a kernel node whose parameters were asked for:
-// HIP hands out pointers to the node's own copies of the arguments and writing through them changes the node, so from then
-// on the node keeps its work to itself (`exposed`).
+// A node's work is a NodeWork that nobody changes once it is set: an exec shares it with the node it was made from, a
+// launch with the exec. Setting parameters makes a new one. The one exception is a kernel node whose parameters were
+// asked for: HIP hands out pointers to the node's own copies of the arguments and writing through them changes the
+// node, so from then on the node keeps its work to itself (`exposed`).
 //
-// Threads: everything below but Exec is guarded by graph_mutex(), which also guards captures (capture.cpp). Nobody calls
-// out to the program (user-object destructors) or waits while holding it. An exec has a lock of its own.
+// Threads: everything below but Exec is guarded by graph_mutex(), which also guards captures (capture.cpp). Nobody
+// calls out to the program (user-object destructors) or waits while holding it. An exec has a lock of its own.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "cpuhip_statistics.h"
 #include "common/graph_abi.h"
+#include "cpuhip_statistics.h"
 #include "graph_run.h"
 #include "handle_pool.h"
 #include "operation.h"
@@ -35,7 +35,17 @@ class GraphMemory;
 struct UserObject;
 
 enum class NodeKind : std::uint8_t {
-  Kernel, Memcpy, Memset, Host, Graph, Empty, WaitEvent, EventRecord, MemAlloc, MemFree, ValueOp
+  Kernel,
+  Memcpy,
+  Memset,
+  Host,
+  Graph,
+  Empty,
+  WaitEvent,
+  EventRecord,
+  MemAlloc,
+  MemFree,
+  ValueOp
 };
 
 /// What a node does when it runs.
@@ -67,13 +77,13 @@ struct KernelAttributes {
 
 struct GraphNode {
   Graph* graph = nullptr;
-  std::size_t position = 0;     ///< in graph->nodes
-  std::uint64_t id = 0;         ///< a clone has its original's
-  std::uint64_t serial = 0;     ///< nobody else's
-  bool exposed = false;         ///< the program may hold pointers into the work
-  bool manual = false;          ///< added by handle while its graph was being captured into
+  std::size_t position = 0;  ///< in graph->nodes
+  std::uint64_t id = 0;      ///< a clone has its original's
+  std::uint64_t serial = 0;  ///< nobody else's
+  bool exposed = false;      ///< the program may hold pointers into the work
+  bool manual = false;       ///< added by handle while its graph was being captured into
   std::shared_ptr<NodeWork> work;
-  Graph* child = nullptr;       ///< NodeKind::Graph: owned
+  Graph* child = nullptr;  ///< NodeKind::Graph: owned
   std::vector<GraphNode*> dependencies, dependents;
   std::unique_ptr<KernelView> view;
   std::unique_ptr<KernelAttributes> attributes;
@@ -85,10 +95,10 @@ struct Graph {
   explicit Graph(int device_ordinal) : device(device_ordinal) {}
 
   int device;
-  std::uint64_t number = 0;           ///< for debug prints
-  std::vector<GraphNode*> nodes;      ///< in the order they were added; null where one was destroyed
-  std::size_t count = 0;              ///< of nodes that are not null
-  std::uint64_t cloned_from = 0;      ///< the original's number, 0: none
+  std::uint64_t number = 0;       ///< for debug prints
+  std::vector<GraphNode*> nodes;  ///< in the order they were added; null where one was destroyed
+  std::size_t count = 0;          ///< of nodes that are not null
+  std::uint64_t cloned_from = 0;  ///< the original's number, 0: none
   bool captured = false;
   bool instantiated = false;
   std::vector<std::pair<UserObject*, unsigned>> user_objects;  ///< and how many references this graph holds
@@ -198,8 +208,8 @@ bool topological_order(const Graph& graph, std::vector<GraphNode*>* order);
 /// The work as an exec or a clone takes it: shared, or a copy when the program may write to it.
 std::shared_ptr<NodeWork> shareable_work(const GraphNode& node);
 
-/// Destroys a graph. Takes graph_mutex(); the returned user objects lost their last reference: call release_user_objects
-/// with no lock held.
+/// Destroys a graph. Takes graph_mutex(); the returned user objects lost their last reference: call
+/// release_user_objects with no lock held.
 [[nodiscard]] std::vector<UserObject> destroy_graph(Graph& graph, bool destroy_answers = false);
 void release_user_objects(const std::vector<UserObject>& dead);
 /// Takes one reference for an exec (graph_mutex() held) and gives it back (not held).

@@ -133,7 +133,8 @@ std::string label(const GraphNode& node, unsigned flags) {
     case NodeKind::Graph:
       label += text("graph_%llu", static_cast<unsigned long long>(node.child->number));
       break;
-    default: label += kind_name(work.kind);
+    default:
+      label += kind_name(work.kind);
   }
   if (verbose || (flags & hipfront::kDotHandles) != 0) label += text("\\n%p", static_cast<const void*>(&node));
   return label;

@@ -1,12 +1,14 @@
 // graph_exec.cpp: executable graphs: instantiate, launch, update.
 //
 // An exec is flat: child graphs are laid out in place, between an empty slot before and one after them. A launch is one
-// piece of work of its stream: it starts when everything before it in the stream is done, and what comes after waits for
-// it. Inside, run_dag runs the nodes by their edges.
+// piece of work of its stream: it starts when everything before it in the stream is done, and what comes after waits
+// for it. Inside, run_dag runs the nodes by their edges.
 //
 // CPUHIP_EXEC_ORDER=serial|overlap   launches of one exec wait for each other (CUDA; default) or only by their streams
 //                                    (HIP 6.3)
 // CPUHIP_EXEC_PARAMS=launch|node     an update changes later launches only (default), or nodes not yet run as well
+#include "graph_exec.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +18,6 @@
 #include "capture.h"
 #include "device.h"
 #include "graph.h"
-#include "graph_exec.h"
 #include "kernel.h"
 #include "memory.h"
 
@@ -180,22 +181,27 @@ struct Launch {
 
   hipError_t perform(const NodeWork& work, Device& where, std::uint32_t slot) const {
     switch (work.kind) {
-      case NodeKind::Kernel: return perform_kernel(work, where);
+      case NodeKind::Kernel:
+        return perform_kernel(work, where);
       case NodeKind::Memcpy:
       case NodeKind::Memset:
       case NodeKind::Host:
-      case NodeKind::ValueOp: return execute(work.operation, where);
+      case NodeKind::ValueOp:
+        return execute(work.operation, where);
       case NodeKind::WaitEvent:
         if (const Event* event = event_of(slot)) (void)event->token->wait();
         return hipSuccess;
-      case NodeKind::MemAlloc: work.memory->set_live(true); return hipSuccess;
+      case NodeKind::MemAlloc:
+        work.memory->set_live(true);
+        return hipSuccess;
       case NodeKind::MemFree:
         if (work.memory == nullptr) return pool_free(work.freed);
         work.memory->set_live(false);
         return hipSuccess;
       case NodeKind::Graph:
       case NodeKind::Empty:
-      case NodeKind::EventRecord: return hipSuccess;
+      case NodeKind::EventRecord:
+        return hipSuccess;
     }
     return hipErrorUnknown;
   }
@@ -312,11 +318,15 @@ struct UpdateFailure {
 
 hipGraphExecUpdateResult result_of(hipError_t status) {
   switch (status) {
-    case hipSuccess: return hipGraphExecUpdateSuccess;
-    case hipErrorInvalidDeviceFunction: return hipGraphExecUpdateErrorUnsupportedFunctionChange;
+    case hipSuccess:
+      return hipGraphExecUpdateSuccess;
+    case hipErrorInvalidDeviceFunction:
+      return hipGraphExecUpdateErrorUnsupportedFunctionChange;
     case hipErrorInvalidValue:
-    case hipErrorInvalidDevicePointer: return hipGraphExecUpdateErrorParametersChanged;
-    default: return hipGraphExecUpdateErrorNotSupported;
+    case hipErrorInvalidDevicePointer:
+      return hipGraphExecUpdateErrorParametersChanged;
+    default:
+      return hipGraphExecUpdateErrorNotSupported;
   }
 }
 
@@ -351,9 +361,9 @@ UpdateFailure update(ExecState& state, const Graph& graph) {
       return {node, hipGraphExecUpdateErrorParametersChanged};
     }
     if (node->dependencies.size() != old_node.dependency_count) return {node, hipGraphExecUpdateErrorTopologyChanged};
-    const hipError_t result =
-        old_node.child ? update_child(state, *old_node.child, *node->child)
-                       : set_exec_work(state, old_node.slot, shareable_work(*node), WorkChange::Update);
+    const hipError_t result = old_node.child
+                                  ? update_child(state, *old_node.child, *node->child)
+                                  : set_exec_work(state, old_node.slot, shareable_work(*node), WorkChange::Update);
     if (result != hipSuccess) return {node, result_of(result)};
   }
   return {};
@@ -385,8 +395,10 @@ hipError_t set_exec_work(ExecState& state, std::uint32_t slot, Work work, WorkCh
     case NodeKind::Empty:
     case NodeKind::Graph:
     case NodeKind::MemAlloc:
-    case NodeKind::MemFree: return hipSuccess;  // nothing of these changes
-    default: break;
+    case NodeKind::MemFree:
+      return hipSuccess;  // nothing of these changes
+    default:
+      break;
   }
   const hipError_t valid = check_change(*old_work, *work, change);
   if (valid != hipSuccess) return swallowed(valid) ? hipSuccess : valid;
@@ -431,7 +443,8 @@ CPUHIP_EXPORT hipError_t hipGraphInstantiate(hipGraphExec_t* exec, hipGraph_t gr
   });
 }
 
-CPUHIP_EXPORT hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) {
+CPUHIP_EXPORT hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t* exec, hipGraph_t graph,
+                                                      unsigned long long flags) {
   return api("hipGraphInstantiateWithFlags", [&](Call&) {
     if (exec == nullptr || graph == nullptr || !known_flags(flags, false)) return hipErrorInvalidValue;
     return instantiate(graph, flags, exec);

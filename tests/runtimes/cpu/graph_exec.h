@@ -1,4 +1,5 @@
-// graph_exec.h: what the entries that set parameters of nodes (graph_nodes.cpp) and those of execs (graph_exec.cpp) share.
+// graph_exec.h: what the entries that set parameters of nodes (graph_nodes.cpp) and those of execs (graph_exec.cpp)
+// share.
 #pragma once
 
 #include "graph.h"
@@ -26,8 +27,8 @@ hipError_t set_exec_work(ExecState& state, std::uint32_t slot, Work work, WorkCh
 const ExecNode* find_in_exec(const ExecState& state, const GraphNode& node);
 hipError_t set_exec_child(ExecState& state, const ExecNode& node, const Graph& graph);
 
-/// Calls body(state, node of the exec, node) with graph_mutex() and the exec's lock held. hipErrorInvalidValue for null,
-/// for what is no handle, and for a node the exec was not made from (nodes inside child graphs too, as in HIP).
+/// Calls body(state, node of the exec, node) with graph_mutex() and the exec's lock held. hipErrorInvalidValue for
+/// null, for what is no handle, and for a node the exec was not made from (nodes inside child graphs too, as in HIP).
 template <typename Body>
 hipError_t with_exec_node(hipGraphExec_t exec_handle, hipGraphNode_t node_handle, Body&& body) {
   if (exec_handle == nullptr || node_handle == nullptr) return hipErrorInvalidValue;

@@ -1,7 +1,8 @@
 // graph_memory.cpp: memory of alloc nodes, and the entries about it.
 //
-// HIP reserves an address when the node is made and maps memory when it runs. Here the memory is there from the start and
-// `live` says whether it would be mapped. Memory that is live when its graph and execs are gone is the program's to free.
+// HIP reserves an address when the node is made and maps memory when it runs. Here the memory is there from the start
+// and `live` says whether it would be mapped. Memory that is live when its graph and execs are gone is the program's to
+// free.
 #include <array>
 #include <unordered_map>
 
@@ -35,11 +36,16 @@ Registry& registry() {
 std::uint64_t* attribute(Registry& all, int device, int attribute) {
   const auto index = static_cast<std::size_t>(device);
   switch (attribute) {
-    case hipfront::kMemUsedCurrent: return &all.used[index].current;
-    case hipfront::kMemUsedHigh: return &all.used[index].high;
-    case hipfront::kMemReservedCurrent: return &all.reserved[index].current;
-    case hipfront::kMemReservedHigh: return &all.reserved[index].high;
-    default: return nullptr;
+    case hipfront::kMemUsedCurrent:
+      return &all.used[index].current;
+    case hipfront::kMemUsedHigh:
+      return &all.used[index].high;
+    case hipfront::kMemReservedCurrent:
+      return &all.reserved[index].current;
+    case hipfront::kMemReservedHigh:
+      return &all.reserved[index].high;
+    default:
+      return nullptr;
   }
 }
 
@@ -119,7 +125,8 @@ CPUHIP_EXPORT hipError_t hipDeviceGetGraphMemAttribute(int ordinal, int which, v
 CPUHIP_EXPORT hipError_t hipDeviceSetGraphMemAttribute(int ordinal, int which, void* value) {
   return api("hipDeviceSetGraphMemAttribute", [&](Call&) {
     if (ordinal < 0 || ordinal >= device_count()) return hipErrorInvalidDevice;
-    if (value == nullptr || (which != hipfront::kMemUsedHigh && which != hipfront::kMemReservedHigh)) return hipErrorInvalidValue;
+    if (value == nullptr || (which != hipfront::kMemUsedHigh && which != hipfront::kMemReservedHigh))
+      return hipErrorInvalidValue;
     if (*static_cast<const std::uint64_t*>(value) != 0) return hipErrorInvalidValue;  // only a reset
     Registry& all = registry();
     const std::lock_guard lock(all.mutex);

@@ -336,10 +336,14 @@ enum class CopyFamily { OneD, ThreeD, Driver, ToSymbol, FromSymbol };
 CopyFamily family(const NodeWork& work) {
   if (work.driver_copy != nullptr) return CopyFamily::Driver;
   switch (std::get<CopyWork>(work.operation).form) {
-    case CopyWork::Form::ThreeD: return CopyFamily::ThreeD;
-    case CopyWork::Form::ToSymbol: return CopyFamily::ToSymbol;
-    case CopyWork::Form::FromSymbol: return CopyFamily::FromSymbol;
-    default: return CopyFamily::OneD;
+    case CopyWork::Form::ThreeD:
+      return CopyFamily::ThreeD;
+    case CopyWork::Form::ToSymbol:
+      return CopyFamily::ToSymbol;
+    case CopyWork::Form::FromSymbol:
+      return CopyFamily::FromSymbol;
+    default:
+      return CopyFamily::OneD;
   }
 }
 
@@ -443,15 +447,23 @@ bool kind_of(const hipfront::NodeParams& params, NodeKind* kind) {
 
 hipError_t make_any(NodeKind kind, hipfront::NodeParams& params, int ordinal, NewWork* out) {
   switch (kind) {
-    case NodeKind::Kernel: return make_kernel(&params.kernel, ordinal, out);
-    case NodeKind::Memcpy: return make_copy_3d(&params.memcpy.copy, ordinal, out);
-    case NodeKind::Memset: return make_fill(&params.memset, ordinal, out);
-    case NodeKind::Host: return make_host(&params.host, ordinal, out);
+    case NodeKind::Kernel:
+      return make_kernel(&params.kernel, ordinal, out);
+    case NodeKind::Memcpy:
+      return make_copy_3d(&params.memcpy.copy, ordinal, out);
+    case NodeKind::Memset:
+      return make_fill(&params.memset, ordinal, out);
+    case NodeKind::Host:
+      return make_host(&params.host, ordinal, out);
     case NodeKind::WaitEvent:
-    case NodeKind::EventRecord: return make_event(kind, params.event, ordinal, out);
-    case NodeKind::MemAlloc: return make_alloc(&params.alloc, out);
-    case NodeKind::MemFree: return make_free(params.freed, false, ordinal, out);
-    default: return hipErrorInvalidValue;
+    case NodeKind::EventRecord:
+      return make_event(kind, params.event, ordinal, out);
+    case NodeKind::MemAlloc:
+      return make_alloc(&params.alloc, out);
+    case NodeKind::MemFree:
+      return make_free(params.freed, false, ordinal, out);
+    default:
+      return hipErrorInvalidValue;
   }
 }
 
@@ -487,12 +499,15 @@ hipError_t set_attribute(GraphNode& node, int attribute, const hipfront::KernelA
       attributes.window = window;
       break;
     }
-    case hipfront::kAttributeCooperative: attributes.cooperative = value.cooperative; break;
+    case hipfront::kAttributeCooperative:
+      attributes.cooperative = value.cooperative;
+      break;
     case hipfront::kAttributePriority:
       if (value.priority < -1 || value.priority > 1) return hipErrorInvalidValue;
       attributes.priority = value.priority;
       break;
-    default: return hipErrorInvalidValue;
+    default:
+      return hipErrorInvalidValue;
   }
   attributes.in_use = attribute;
   return hipSuccess;
@@ -503,10 +518,17 @@ hipError_t get_attribute(const GraphNode& node, int attribute, hipfront::KernelA
   const KernelAttributes& attributes = node.attributes != nullptr ? *node.attributes : none;
   if (attributes.in_use != 0 && attributes.in_use != attribute) return hipErrorInvalidValue;
   switch (attribute) {
-    case hipfront::kAttributeAccessPolicyWindow: value->window = attributes.window; return hipSuccess;
-    case hipfront::kAttributeCooperative: value->cooperative = attributes.cooperative; return hipSuccess;
-    case hipfront::kAttributePriority: value->priority = attributes.priority; return hipSuccess;
-    default: return hipErrorInvalidValue;
+    case hipfront::kAttributeAccessPolicyWindow:
+      value->window = attributes.window;
+      return hipSuccess;
+    case hipfront::kAttributeCooperative:
+      value->cooperative = attributes.cooperative;
+      return hipSuccess;
+    case hipfront::kAttributePriority:
+      value->priority = attributes.priority;
+      return hipSuccess;
+    default:
+      return hipErrorInvalidValue;
   }
 }
 
@@ -555,8 +577,9 @@ using namespace cpuhip;
 
 // --- Kernels ---
 
-CPUHIP_EXPORT hipError_t hipGraphAddKernelNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
-                                               size_t count, const hipKernelNodeParams* params) {
+CPUHIP_EXPORT hipError_t hipGraphAddKernelNode(hipGraphNode_t* node, hipGraph_t graph,
+                                               const hipGraphNode_t* dependencies, size_t count,
+                                               const hipKernelNodeParams* params) {
   return api("hipGraphAddKernelNode", [&](Call&) {
     return add({node, graph, dependencies, count},
                [&](int ordinal, NewWork* out) { return make_kernel(params, ordinal, out); });
@@ -587,16 +610,17 @@ CPUHIP_EXPORT hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t exec, hi
   });
 }
 
-/// Attribute ids and values are hipLaunchAttributeID and hipLaunchAttributeValue, which the oldest header names otherwise.
+/// Attribute ids and values are hipLaunchAttributeID and hipLaunchAttributeValue, which the oldest header names
+/// otherwise.
 extern "C++" hipError_t cpuhip_kernel_attribute(const char* name, hipGraphNode_t node, const void* value, auto&& body) {
-  return api(name, [&](Call&) {
-    return value == nullptr ? hipErrorInvalidValue : with_node(node, NodeKind::Kernel, body);
-  });
+  return api(name,
+             [&](Call&) { return value == nullptr ? hipErrorInvalidValue : with_node(node, NodeKind::Kernel, body); });
 }
 CPUHIP_EXPORT hipError_t hipGraphKernelNodeSetAttribute(hipGraphNode_t node, hipKernelNodeAttrID attribute,
                                                         const hipKernelNodeAttrValue* value) {
   return cpuhip_kernel_attribute("hipGraphKernelNodeSetAttribute", node, value, [&](GraphNode& found) {
-    return set_attribute(found, static_cast<int>(attribute), *reinterpret_cast<const hipfront::KernelAttributeValue*>(value));
+    return set_attribute(found, static_cast<int>(attribute),
+                         *reinterpret_cast<const hipfront::KernelAttributeValue*>(value));
   });
 }
 CPUHIP_EXPORT hipError_t hipGraphKernelNodeGetAttribute(hipGraphNode_t node, hipKernelNodeAttrID attribute,
@@ -618,8 +642,9 @@ CPUHIP_EXPORT hipError_t hipGraphKernelNodeCopyAttributes(hipGraphNode_t from, h
 
 // --- Copies ---
 
-CPUHIP_EXPORT hipError_t hipGraphAddMemcpyNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
-                                               size_t count, const hipMemcpy3DParms* params) {
+CPUHIP_EXPORT hipError_t hipGraphAddMemcpyNode(hipGraphNode_t* node, hipGraph_t graph,
+                                               const hipGraphNode_t* dependencies, size_t count,
+                                               const hipMemcpy3DParms* params) {
   return api("hipGraphAddMemcpyNode", [&](Call&) {
     return add({node, graph, dependencies, count},
                [&](int ordinal, NewWork* out) { return make_copy_3d(params, ordinal, out); });
@@ -781,8 +806,9 @@ CPUHIP_EXPORT hipError_t hipDrvGraphExecMemcpyNodeSetParams(hipGraphExec_t exec,
 
 // --- Fills ---
 
-CPUHIP_EXPORT hipError_t hipGraphAddMemsetNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
-                                               size_t count, const hipMemsetParams* params) {
+CPUHIP_EXPORT hipError_t hipGraphAddMemsetNode(hipGraphNode_t* node, hipGraph_t graph,
+                                               const hipGraphNode_t* dependencies, size_t count,
+                                               const hipMemsetParams* params) {
   return api("hipGraphAddMemsetNode", [&](Call&) {
     return add({node, graph, dependencies, count},
                [&](int ordinal, NewWork* out) { return make_fill(params, ordinal, out); });
@@ -825,8 +851,8 @@ CPUHIP_EXPORT hipError_t hipDrvGraphAddMemsetNode(hipGraphNode_t* node, hipGraph
   });
 }
 
-CPUHIP_EXPORT hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, const void* params,
-                                                            hipCtx_t) {
+CPUHIP_EXPORT hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
+                                                            const void* params, hipCtx_t) {
   return api("hipDrvGraphExecMemsetNodeSetParams", [&](Call&) {
     if (params == nullptr) return hipErrorInvalidValue;
     const hipMemsetParams fill = driver_fill(params);
@@ -873,8 +899,8 @@ CPUHIP_EXPORT hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t exec, hipG
 
 // --- Empty and child nodes ---
 
-CPUHIP_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
-                                              size_t count) {
+CPUHIP_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t* node, hipGraph_t graph,
+                                              const hipGraphNode_t* dependencies, size_t count) {
   return api("hipGraphAddEmptyNode", [&](Call&) {
     return add({node, graph, dependencies, count}, [&](int ordinal, NewWork* out) {
       *out = new_work(NodeKind::Empty, ordinal);
@@ -913,7 +939,8 @@ CPUHIP_EXPORT hipError_t hipGraphExecChildGraphNodeSetParams(hipGraphExec_t exec
 // --- Events ---
 
 CPUHIP_EXPORT hipError_t hipGraphAddEventRecordNode(hipGraphNode_t* node, hipGraph_t graph,
-                                                    const hipGraphNode_t* dependencies, size_t count, hipEvent_t event) {
+                                                    const hipGraphNode_t* dependencies, size_t count,
+                                                    hipEvent_t event) {
   return api("hipGraphAddEventRecordNode", [&](Call&) {
     return add({node, graph, dependencies, count},
                [&](int ordinal, NewWork* out) { return make_event(NodeKind::EventRecord, event, ordinal, out); });
@@ -959,7 +986,8 @@ CPUHIP_EXPORT hipError_t hipGraphEventWaitNodeSetEvent(hipGraphNode_t node, hipE
   });
 }
 
-CPUHIP_EXPORT hipError_t hipGraphExecEventRecordNodeSetEvent(hipGraphExec_t exec, hipGraphNode_t node, hipEvent_t event) {
+CPUHIP_EXPORT hipError_t hipGraphExecEventRecordNodeSetEvent(hipGraphExec_t exec, hipGraphNode_t node,
+                                                             hipEvent_t event) {
   return api("hipGraphExecEventRecordNodeSetEvent", [&](Call&) {
     return set_in_exec(exec, node, NodeKind::EventRecord, any_work, [&](int ordinal, NewWork* out) {
       return make_event(NodeKind::EventRecord, event, ordinal, out);
@@ -968,9 +996,8 @@ CPUHIP_EXPORT hipError_t hipGraphExecEventRecordNodeSetEvent(hipGraphExec_t exec
 }
 CPUHIP_EXPORT hipError_t hipGraphExecEventWaitNodeSetEvent(hipGraphExec_t exec, hipGraphNode_t node, hipEvent_t event) {
   return api("hipGraphExecEventWaitNodeSetEvent", [&](Call&) {
-    return set_in_exec(exec, node, NodeKind::WaitEvent, any_work, [&](int ordinal, NewWork* out) {
-      return make_event(NodeKind::WaitEvent, event, ordinal, out);
-    });
+    return set_in_exec(exec, node, NodeKind::WaitEvent, any_work,
+                       [&](int ordinal, NewWork* out) { return make_event(NodeKind::WaitEvent, event, ordinal, out); });
   });
 }
 
@@ -1056,7 +1083,8 @@ CPUHIP_EXPORT hipError_t hipGraphNodeSetParams(hipGraphNode_t node, hipfront::No
   });
 }
 
-CPUHIP_EXPORT hipError_t hipGraphExecNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node, hipfront::NodeParams* params) {
+CPUHIP_EXPORT hipError_t hipGraphExecNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
+                                                   hipfront::NodeParams* params) {
   return api("hipGraphExecNodeSetParams", [&](Call&) {
     NodeKind kind;
     if (params == nullptr || !kind_of(*params, &kind)) return hipErrorInvalidValue;

@@ -1,12 +1,13 @@
 // handle_pool.h: storage of the objects behind graph, node, exec and user-object handles, so that a handle is checked
 // in O(1) and a destroyed one is recognised: its slot stays poisoned until it is handed out again.
 //
-// Why not new and delete: a program (or the library under test) that uses a destroyed handle must be told so by name, not
-// by a crash somewhere else. Slots live in aligned slabs that are never given back, so looking at a stale handle is safe.
+// Why not new and delete: a program (or the library under test) that uses a destroyed handle must be told so by name,
+// not by a crash somewhere else. Slots live in aligned slabs that are never given back, so looking at a stale handle is
+// safe.
 //
-// CPUHIP_REUSE (api.h) says when the slot of a destroyed object serves again: late is oldest first, and only when kQuarantine
-// others wait. Objects are destructed at once, unlike those of handles.h, and hold memory the leak checker has to see.
-// Threads: create and destroy take the pool's lock; check takes none.
+// CPUHIP_REUSE (api.h) says when the slot of a destroyed object serves again: late is oldest first, and only when
+// kQuarantine others wait. Objects are destructed at once, unlike those of handles.h, and hold memory the leak checker
+// has to see. Threads: create and destroy take the pool's lock; check takes none.
 #pragma once
 
 #include <atomic>
@@ -60,11 +61,13 @@ class HandlePool {
   /// The object of a handle, or null for null and for what never was a handle. Ends the process for a destroyed one.
   T* check(const void* handle) const {
     switch (state(handle)) {
-      case SlotState::Live: return static_cast<T*>(const_cast<void*>(handle));
+      case SlotState::Live:
+        return static_cast<T*>(const_cast<void*>(handle));
       case SlotState::Dead:
         fatal("use of destroyed %s %p (the %llu. one created)", noun_, handle,
               static_cast<unsigned long long>(find(handle)->number));
-      case SlotState::Unknown: break;
+      case SlotState::Unknown:
+        break;
     }
     return nullptr;
   }

@@ -112,8 +112,12 @@ class Stacks {
       bases_.push_back(static_cast<std::byte*>(base));
     }
     // What cpuhip_switch pops, r15 first, and the address it returns to: there the stack is a multiple of 16.
-    const std::uintptr_t frame[7] = {0, 0, 0, reinterpret_cast<std::uintptr_t>(entry),
-                                     reinterpret_cast<std::uintptr_t>(block), 0,
+    const std::uintptr_t frame[7] = {0,
+                                     0,
+                                     0,
+                                     reinterpret_cast<std::uintptr_t>(entry),
+                                     reinterpret_cast<std::uintptr_t>(block),
+                                     0,
                                      reinterpret_cast<std::uintptr_t>(&cpuhip_fiber_begin)};
     std::byte* top = bases_[index] + kStackBytes - 64 - sizeof frame;
     std::memcpy(top, frame, sizeof frame);
@@ -188,23 +192,22 @@ void run_kernel(const KernelWork& work) {
   // As aligned as any argument may be: vector types have up to 32 bytes.
   constexpr std::size_t kAlign = 64;
   std::vector<std::byte> args(work.args.size() + kAlign);
-  auto* aligned = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(args.data()) + kAlign - 1) / kAlign *
-                                               kAlign);
+  auto* aligned =
+      reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(args.data()) + kAlign - 1) / kAlign * kAlign);
   if (!work.args.empty()) std::memcpy(aligned, work.args.data(), work.args.size());
   std::vector<std::byte> shared(std::size_t{work.shared_bytes} + kAlign);
 
   KernelBlock block{};
   block.barrier = &cpuhip_fiber_park;
   block.args = aligned;
-  block.dynamic_shared = reinterpret_cast<void*>(
-      (reinterpret_cast<std::uintptr_t>(shared.data()) + kAlign - 1) / kAlign * kAlign);
+  block.dynamic_shared =
+      reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(shared.data()) + kAlign - 1) / kAlign * kAlign);
   block.grid[0] = work.grid.x, block.grid[1] = work.grid.y, block.grid[2] = work.grid.z;
   block.block[0] = work.block.x, block.block[1] = work.block.y, block.block[2] = work.block.z;
   const auto entry = reinterpret_cast<KernelEntry>(work.kernel->entry);
   for (block.index[2] = 0; block.index[2] < work.grid.z; ++block.index[2])
     for (block.index[1] = 0; block.index[1] < work.grid.y; ++block.index[1])
-      for (block.index[0] = 0; block.index[0] < work.grid.x; ++block.index[0])
-        run_block(block, entry, stacks, parked);
+      for (block.index[0] = 0; block.index[0] < work.grid.x; ++block.index[0]) run_block(block, entry, stacks, parked);
 }
 
 }  // namespace cpuhip

@@ -19,12 +19,12 @@ using hipfront::KernelArgument;
 struct Kernel {
   std::string name;
   std::vector<KernelArgument> arguments;
-  std::size_t args_bytes = 0;          ///< explicit part of the kernel argument segment
+  std::size_t args_bytes = 0;  ///< explicit part of the kernel argument segment
   unsigned max_threads = 1024;
   unsigned static_shared_bytes = 0;
-  int device = 0;                      ///< whose copy of the module this is
+  int device = 0;  ///< whose copy of the module this is
   void* entry = nullptr;
-  std::shared_ptr<void> module;        ///< keeps the code loaded
+  std::shared_ptr<void> module;  ///< keeps the code loaded
 };
 
 /// The kernel behind a host stub (for the device; default the current one) or a hipFunction_t; null when unknown.

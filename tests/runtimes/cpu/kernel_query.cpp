@@ -1,6 +1,6 @@
-// kernel_query.cpp: questions about kernels and settings of them: attributes, occupancy, names, and HIP 7's libraries of
-// kernels. The figures are those of one plausible device: 8 blocks of any size fit on a multiprocessor as far as shared
-// memory allows.
+// kernel_query.cpp: questions about kernels and settings of them: attributes, occupancy, names, and HIP 7's libraries
+// of kernels. The figures are those of one plausible device: 8 blocks of any size fit on a multiprocessor as far as
+// shared memory allows.
 #include <algorithm>
 #include <cstring>
 
@@ -42,19 +42,30 @@ hipError_t potential_block_size(int* grid, int* block, const std::shared_ptr<con
 
 hipError_t function_attribute(int* value, hipFunction_attribute attribute, const Kernel& kernel) {
   switch (attribute) {
-    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = static_cast<int>(kernel.max_threads); break;
-    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_cast<int>(kernel.static_shared_bytes); break;
+    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = static_cast<int>(kernel.max_threads);
+      break;
+    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      *value = static_cast<int>(kernel.static_shared_bytes);
+      break;
     case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
     case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
     case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = 0; break;
-    case HIP_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
+    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *value = 0;
+      break;
+    case HIP_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = 32;
+      break;
     case HIP_FUNC_ATTRIBUTE_PTX_VERSION:
-    case HIP_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 90; break;
+    case HIP_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = 90;
+      break;
     case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = static_cast<int>(kSharedBytes - std::min<std::size_t>(kSharedBytes, kernel.static_shared_bytes));
       break;
-    default: return hipErrorInvalidValue;
+    default:
+      return hipErrorInvalidValue;
   }
   return hipSuccess;
 }
@@ -128,19 +139,14 @@ CPUHIP_EXPORT hipError_t hipFuncSetSharedMemConfig(const void* function, hipShar
 
 CPUHIP_EXPORT hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFunction_t function,
                                                                             int block_size, size_t shared_bytes) {
-  return api("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", [&](Call&) {
-    return cpuhip::max_active_blocks(blocks, kernel_of(function), block_size, shared_bytes);
-  });
+  return api("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor",
+             [&](Call&) { return cpuhip::max_active_blocks(blocks, kernel_of(function), block_size, shared_bytes); });
 }
 
-CPUHIP_EXPORT hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks,
-                                                                                     hipFunction_t function,
-                                                                                     int block_size,
-                                                                                     size_t shared_bytes,
-                                                                                     unsigned int) {
-  return api("hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", [&](Call&) {
-    return cpuhip::max_active_blocks(blocks, kernel_of(function), block_size, shared_bytes);
-  });
+CPUHIP_EXPORT hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, hipFunction_t function, int block_size, size_t shared_bytes, unsigned int) {
+  return api("hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+             [&](Call&) { return cpuhip::max_active_blocks(blocks, kernel_of(function), block_size, shared_bytes); });
 }
 
 CPUHIP_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSize(int* grid, int* block, hipFunction_t function,
@@ -150,19 +156,18 @@ CPUHIP_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSize(int* grid, int*
   });
 }
 
-CPUHIP_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block,
-                                                                          hipFunction_t function, size_t shared_bytes,
-                                                                          int limit, unsigned int) {
+CPUHIP_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, hipFunction_t function,
+                                                                          size_t shared_bytes, int limit,
+                                                                          unsigned int) {
   return api("hipModuleOccupancyMaxPotentialBlockSizeWithFlags", [&](Call&) {
     return cpuhip::potential_block_size(grid, block, kernel_of(function), shared_bytes, limit);
   });
 }
 
-CPUHIP_EXPORT hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
-                                                                      int block_size, size_t shared_bytes) {
-  return api("hipOccupancyMaxActiveBlocksPerMultiprocessor", [&](Call&) {
-    return cpuhip::max_active_blocks(blocks, find_kernel(function), block_size, shared_bytes);
-  });
+CPUHIP_EXPORT hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block_size,
+                                                                      size_t shared_bytes) {
+  return api("hipOccupancyMaxActiveBlocksPerMultiprocessor",
+             [&](Call&) { return cpuhip::max_active_blocks(blocks, find_kernel(function), block_size, shared_bytes); });
 }
 
 CPUHIP_EXPORT hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function,

@@ -1,7 +1,7 @@
 // module.h: code objects loaded for a device, and the handles of their kernels.
 //
-// A device has its own copy of an object, so that its variables are its own: each load opens the file anew under another
-// name. Code stays loaded while a module, a kernel or a graph node holds it. Function handles are never reused.
+// A device has its own copy of an object, so that its variables are its own: each load opens the file anew under
+// another name. Code stays loaded while a module, a kernel or a graph node holds it. Function handles are never reused.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,12 @@
-// module_library.cpp: HIP 7's libraries of kernels. A library is a module of the device current at its load, a kernel of
-// it a function: what HIP keeps apart for several devices is one thing here.
+// module_library.cpp: HIP 7's libraries of kernels. A library is a module of the device current at its load, a kernel
+// of it a function: what HIP keeps apart for several devices is one thing here.
 #include "api.h"
 #include "module.h"
 
 namespace cpuhip {
 namespace {
 
-struct Library;  // hipLibrary_t
+struct Library;        // hipLibrary_t
 struct LibraryKernel;  // hipKernel_t
 
 hipModule_t module_behind(Library* library) { return reinterpret_cast<hipModule_t>(library); }
@@ -32,8 +32,8 @@ CPUHIP_EXPORT hipError_t hipLibraryLoadData(Library** library, const void* code,
   return api("hipLibraryLoadData", [&](Call&) { return cpuhip::load(library, &cpuhip::load_module, code); });
 }
 
-CPUHIP_EXPORT hipError_t hipLibraryLoadFromFile(Library** library, const char* file, void*, void**, unsigned int,
-                                                void*, void**, unsigned int) {
+CPUHIP_EXPORT hipError_t hipLibraryLoadFromFile(Library** library, const char* file, void*, void**, unsigned int, void*,
+                                                void**, unsigned int) {
   return api("hipLibraryLoadFromFile", [&](Call&) { return cpuhip::load(library, &cpuhip::load_module_file, file); });
 }
 

@@ -1,5 +1,5 @@
-// rtc_metadata.h: what is known of the kernels of an object: read from what the compiler made, written as AMD's metadata
-// note, read back from a finished code object.
+// rtc_metadata.h: what is known of the kernels of an object: read from what the compiler made, written as AMD's
+// metadata note, read back from a finished code object.
 //
 // A finished object carries two notes: owner "AMDGPU", type 32, the msgpack map AMD's compiler writes; and owner
 // "CPUHIP", type 1, the lowered names of cpuhip_entry_0, cpuhip_entry_1, ... each ended by a zero byte. Objects are

@@ -146,8 +146,10 @@ class Scanner {
         if (t == "__launch_bounds__") {
           std::size_t stop = end;
           for (std::size_t k = i + 2; k < end; ++k) {
-            if (text_at(k) == "(") k = closing(k);
-            else if (text_at(k) == ",") stop = std::min(stop, k);
+            if (text_at(k) == "(")
+              k = closing(k);
+            else if (text_at(k) == ",")
+              stop = std::min(stop, k);
           }
           if (stop > i + 2 && stop < tokens_.size())
             bound = text_.substr(tokens_[i + 2].at, tokens_[stop].at - tokens_[i + 2].at);
@@ -206,8 +208,7 @@ class Scanner {
     }
     const std::string name(text_at(open - 1));
     result_.text += text_.substr(copied_, tokens_[at].at - copied_);
-    result_.text += type + "* const " + name + " = reinterpret_cast<" + type +
-                    "*>(::cpuhip::current->dynamic_shared);";
+    result_.text += type + "* const " + name + " = reinterpret_cast<" + type + "*>(::cpuhip::current->dynamic_shared);";
     copied_ = tokens_[open + 2].at + 1;
     declaration_ = open + 3;
     return open + 2;

@@ -131,7 +131,11 @@ TEST_F(ExecTest, AWaitValueInOneBranchWaitsForAnother) {
   struct Flag {
     std::atomic<bool> set{false};
   } flag;
-  const auto waits = call([](void* f) { while (!static_cast<Flag*>(f)->set) std::this_thread::yield(); }, &flag);
+  const auto waits = call(
+      [](void* f) {
+        while (!static_cast<Flag*>(f)->set) std::this_thread::yield();
+      },
+      &flag);
   const auto sets = call([](void* f) { static_cast<Flag*>(f)->set = true; }, &flag);
   fill(0, 7, {waits, sets});
   instantiate();
@@ -485,8 +489,8 @@ TEST_F(UpdateTest, AnotherKindOfCopy) {
   copy(8, 0);
   start_other();
   hipGraphNode_t node = nullptr;
-  ASSERT_HIP(hipGraphAddMemcpyNode1D(&node, graph_, nullptr, 0, buffer_.data() + 8, buffer_.data(), 8,
-                                     hipMemcpyDefault));
+  ASSERT_HIP(
+      hipGraphAddMemcpyNode1D(&node, graph_, nullptr, 0, buffer_.data() + 8, buffer_.data(), 8, hipMemcpyDefault));
   expect_failure(hipGraphExecUpdateErrorParametersChanged, node);
 }
 
@@ -497,8 +501,8 @@ TEST_F(UpdateTest, AFailureLeavesEarlierNodesUpdated) {
   start_other();
   fill(0, 2);
   hipGraphNode_t node = nullptr;
-  ASSERT_HIP(hipGraphAddMemcpyNode1D(&node, graph_, nullptr, 0, buffer_.data() + 8, buffer_.data(), 8,
-                                     hipMemcpyDefault));
+  ASSERT_HIP(
+      hipGraphAddMemcpyNode1D(&node, graph_, nullptr, 0, buffer_.data() + 8, buffer_.data(), 8, hipMemcpyDefault));
   expect_failure(hipGraphExecUpdateErrorParametersChanged, node);
   run();
   EXPECT_EQ(2u, at(0));

@@ -9,8 +9,9 @@
 #include "graph_support.h"
 #include "kernel_support.h"
 
-extern "C" hipError_t hipExtModuleLaunchKernel(hipFunction_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
-                                               size_t, hipStream_t, void**, void**, hipEvent_t, hipEvent_t, uint32_t);
+extern "C" hipError_t hipExtModuleLaunchKernel(hipFunction_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
+                                               uint32_t, size_t, hipStream_t, void**, void**, hipEvent_t, hipEvent_t,
+                                               uint32_t);
 
 extern "C" {
 void** __hipRegisterFatBinary(const void* data);
@@ -24,14 +25,16 @@ void __hipUnregisterFatBinary(void** modules);
 namespace graph_test {
 namespace {
 
-const KernelSource kSource = {"graph_kernels", R"(
+const KernelSource kSource = {"graph_kernels",
+                              R"(
 extern "C" __global__ void set(int* out, int value) { out[blockIdx.x * blockDim.x + threadIdx.x] = value; }
 extern "C" __global__ void add(int* out, int value) { out[blockIdx.x * blockDim.x + threadIdx.x] += value; }
 extern "C" __global__ void copy(int* out, const int* in, char padded, long long scale) { out[0] = in[0] * (int)scale + padded; }
 extern "C" __global__ void wait_for(volatile int* flag) { while (*flag == 0) {} }
 extern "C" __global__ void nothing() {}
 extern "C" __global__ void __launch_bounds__(64) bounded(int* out, int value) { out[threadIdx.x] = value; }
-)", {}};
+)",
+                              {}};
 
 /// Compiled once for all tests.
 class Kernels {
@@ -326,7 +329,8 @@ TEST_F(KernelNodeTest, ASpinningKernelWaitsForAnotherBranch) {
     const hipKernelNodeParams made = params("wait_for", arguments, 1);
     ASSERT_HIP(hipGraphAddKernelNode(&node, graph_, nullptr, 0, &made));
   }
-  const hipHostNodeParams sets{[](void* place) { __atomic_store_n(static_cast<int*>(place), 1, __ATOMIC_SEQ_CST); }, flag};
+  const hipHostNodeParams sets{[](void* place) { __atomic_store_n(static_cast<int*>(place), 1, __ATOMIC_SEQ_CST); },
+                               flag};
   hipGraphNode_t node = nullptr;
   ASSERT_HIP(hipGraphAddHostNode(&node, graph_, nullptr, 0, &sets));
   instantiate();
@@ -340,8 +344,8 @@ TEST_F(KernelNodeTest, LaunchEventsAreRecordedByTheGraph) {
   int value = 4;
   void* arguments[] = {&out, &value};
   ASSERT_HIP(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
-  EXPECT_HIP(hipExtModuleLaunchKernel(Kernels::get("set"), 4, 1, 1, 4, 1, 1, 0, stream_, arguments, nullptr, start, stop,
-                                      0));
+  EXPECT_HIP(
+      hipExtModuleLaunchKernel(Kernels::get("set"), 4, 1, 1, 4, 1, 1, 0, stream_, arguments, nullptr, start, stop, 0));
   hipGraph_t graph = nullptr;
   ASSERT_HIP(hipStreamEndCapture(stream_, &graph));
   const auto nodes = nodes_of(graph);
@@ -448,11 +452,13 @@ TEST_F(KernelNodeTest, NothingGrows) {
 
 // --- Host stubs and variables, as hipcc registers them ---
 
-const KernelSource kProgram = {"graph_program", R"(
+const KernelSource kProgram = {"graph_program",
+                               R"(
 __device__ int variable[4];
 extern "C" __global__ void bump(int by) { variable[threadIdx.x] += by; }
 extern "C" __global__ void show(int* out) { out[threadIdx.x] = variable[threadIdx.x]; }
-)", {}};
+)",
+                               {}};
 
 class Program {
  public:
@@ -470,7 +476,8 @@ class Program {
     wrapper_.binary = image_.data();
     handle_ = __hipRegisterFatBinary(&wrapper_);
     for (const auto& [stub, name] : {std::pair{&bump_, "bump"}, {&show_, "show"}}) {
-      __hipRegisterFunction(handle_, stub, const_cast<char*>(name), name, ~0u, nullptr, nullptr, nullptr, nullptr, nullptr);
+      __hipRegisterFunction(handle_, stub, const_cast<char*>(name), name, ~0u, nullptr, nullptr, nullptr, nullptr,
+                            nullptr);
     }
     char name[] = "variable";
     __hipRegisterVar(handle_, &variable_, name, name, 0, 4 * sizeof(int), 0, 0);
@@ -497,8 +504,8 @@ TEST_F(KernelNodeTest, SymbolsAreCopiedToAndFrom) {
   const void* const symbol = program.variable();
   int in[2] = {3, 4}, other_in[2] = {5, 6}, out[2] = {};
   hipGraphNode_t to = nullptr, from = nullptr, node = nullptr;
-  EXPECT_EQ(hipErrorInvalidSymbol, hipGraphAddMemcpyNodeToSymbol(&node, graph_, nullptr, 0, &in, in, 4, 0,
-                                                                 hipMemcpyHostToDevice));
+  EXPECT_EQ(hipErrorInvalidSymbol,
+            hipGraphAddMemcpyNodeToSymbol(&node, graph_, nullptr, 0, &in, in, 4, 0, hipMemcpyHostToDevice));
   EXPECT_EQ(hipErrorInvalidValue,
             hipGraphAddMemcpyNodeToSymbol(&node, graph_, nullptr, 0, symbol, in, 8, 12, hipMemcpyHostToDevice));
   EXPECT_EQ(hipErrorInvalidValue,

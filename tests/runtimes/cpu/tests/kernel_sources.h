@@ -13,7 +13,8 @@ struct KernelSource {
 
 inline const std::vector<KernelSource>& kernel_sources() {
   static const std::vector<KernelSource> sources = {
-      {"basic", R"(
+      {"basic",
+       R"(
 struct Pair { float a; double b; };
 struct Odd { char c[3]; };
 extern "C" __global__ void axpy(float* __restrict__ y, const float* x, float a, int n) {
@@ -43,7 +44,8 @@ extern "C" __global__ void places(unsigned* out) {
 extern "C" __global__ void __launch_bounds__(64, 2) bounded(int* out) { out[threadIdx.x] = threadIdx.x; }
 )",
        {}},
-      {"barriers", R"(
+      {"barriers",
+       R"(
 extern "C" __global__ void reverse(int* data) {
   __shared__ int tile[256];
   tile[threadIdx.x] = data[blockIdx.x * blockDim.x + threadIdx.x];
@@ -94,7 +96,8 @@ extern "C" __global__ void matmul(const float* a, const float* b, float* c, int 
 }
 )",
        {}},
-      {"templates", R"(
+      {"templates",
+       R"(
 namespace shop {
 template <typename T>
 struct Box {
@@ -121,7 +124,8 @@ __global__ void lookup(T* out) {
 )",
        {"shop::scale<float, 64>", "&shop::scale<double, 32>", "shop::inner::plain", "lookup<double>", "&counter",
         "table"}},
-      {"devices", R"(
+      {"devices",
+       R"(
 __device__ int mine;
 __device__ double wide[3] = {1.5, 2.5, 3.5};
 extern "C" __global__ void bump(int by) { atomicAdd(&mine, by); }
@@ -129,7 +133,8 @@ extern "C" __global__ void read_mine(int* out) { out[0] = mine; }
 extern "C" __global__ void read_wide(double* out) { out[threadIdx.x] = wide[threadIdx.x]; }
 )",
        {}},
-      {"waiting", R"(
+      {"waiting",
+       R"(
 extern "C" __global__ void gate(volatile int* flag, int wanted) {
   while (*flag != wanted) __builtin_amdgcn_s_sleep(1);
 }
@@ -141,7 +146,8 @@ extern "C" __global__ void meet(volatile int* mine, volatile int* other) {
 extern "C" __global__ void store(int* out, int value) { out[0] = value; }
 )",
        {}},
-      {"mathematics", R"(
+      {"mathematics",
+       R"(
 extern "C" __global__ void functions(float* f, double* d, int* i) {
   f[0] = expf(1.0f);
   f[1] = __expf(0.5f) + sqrtf(2.0f) + rsqrtf(4.0f);
@@ -168,7 +174,8 @@ extern "C" __global__ void atomics(unsigned* u, int* i, float* f, unsigned long 
 }
 )",
        {}},
-      {"printing", R"(
+      {"printing",
+       R"(
 extern "C" __global__ void say(int* p, int n) { printf("%d %d\n", p[0], n); }
 )",
        {}},

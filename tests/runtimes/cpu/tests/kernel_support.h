@@ -83,7 +83,8 @@ template <typename T>
 class Buffer {
  public:
   explicit Buffer(std::size_t count, const std::vector<T>& values = {}) : count_(count) {
-    if (hipMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)) != hipSuccess) throw std::runtime_error("malloc");
+    if (hipMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)) != hipSuccess)
+      throw std::runtime_error("malloc");
     std::vector<T> all = values;
     all.resize(count);
     if (hipMemcpy(data_, all.data(), count * sizeof(T), hipMemcpyHostToDevice) != hipSuccess)

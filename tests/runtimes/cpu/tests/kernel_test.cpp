@@ -92,7 +92,8 @@ TEST(Kernel, TwentyThousandElements) {
   std::vector<float> ones(n, 1.0f), ramp(n);
   std::iota(ramp.begin(), ramp.end(), 0.0f);
   const Buffer<float> y(n, ones), x(n, ramp);
-  HIP_OK(module.launch("axpy", (n + 255) / 256, 256, 0, nullptr, y.data(), static_cast<const float*>(x.data()), 2.0f, n));
+  HIP_OK(
+      module.launch("axpy", (n + 255) / 256, 256, 0, nullptr, y.data(), static_cast<const float*>(x.data()), 2.0f, n));
   const std::vector<float> values = y.read();
   for (int i = 0; i < n; ++i) ASSERT_EQ(1.0f + 2.0f * static_cast<float>(i), values[static_cast<std::size_t>(i)]);
 }
@@ -123,7 +124,8 @@ TEST(Kernel, ThreadsThatReturnBeforeTheBarrier) {
   const Buffer<int> data(64, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
   HIP_OK(module.launch("early", 1, 64, 0, nullptr, data.data(), 10));
   const std::vector<int> values = data.read();
-  EXPECT_EQ((std::vector<int>{20, 18, 16, 14, 12, 10, 8, 6, 4, 2}), std::vector<int>(values.begin(), values.begin() + 10));
+  EXPECT_EQ((std::vector<int>{20, 18, 16, 14, 12, 10, 8, 6, 4, 2}),
+            std::vector<int>(values.begin(), values.begin() + 10));
   EXPECT_EQ(0, values[10]);
 }
 
@@ -284,7 +286,8 @@ TEST(Kernel, EventsOfALaunch) {
   volatile int* flag = flags.at(0);
   int wanted = 1;
   void* params[] = {&flag, &wanted};
-  HIP_OK(hipExtModuleLaunchKernel(module.function("gate"), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr, start, stop, 0));
+  HIP_OK(
+      hipExtModuleLaunchKernel(module.function("gate"), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr, start, stop, 0));
   EXPECT_EQ(hipErrorNotReady, hipEventQuery(stop));
   EXPECT_TRUE(eventually([&] { return hipEventQuery(start) == hipSuccess; }));
   std::this_thread::sleep_for(2ms);

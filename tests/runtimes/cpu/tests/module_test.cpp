@@ -16,12 +16,14 @@ void __hipRegisterFunction(void** modules, const void* host_function, char* devi
                            unsigned thread_limit, void* tid, void* bid, void* block, void* grid, int* warp);
 void __hipRegisterVar(void** modules, void* variable, char* host_name, char* device_name, int ext, size_t size,
                       int constant, int global);
-void __hipRegisterManagedVar(void* module, void** pointer, void* initial, const char* name, size_t size, unsigned align);
+void __hipRegisterManagedVar(void* module, void** pointer, void* initial, const char* name, size_t size,
+                             unsigned align);
 void __hipUnregisterFatBinary(void** modules);
 hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t shared, hipStream_t stream);
 hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, hipStream_t* stream);
 hipError_t hipLaunchKernelExC(const void* config, const void* function, void** args);
-hipError_t hipLaunchKernel_spt(const void* function, dim3 grid, dim3 block, void** args, size_t shared, hipStream_t stream);
+hipError_t hipLaunchKernel_spt(const void* function, dim3 grid, dim3 block, void** args, size_t shared,
+                               hipStream_t stream);
 hipError_t hipGetFuncBySymbol(hipFunction_t* function, const void* symbol);
 hipError_t hipModuleGetFunctionCount(unsigned* count, hipModule_t module);
 hipError_t hipModuleEnumerateFunctions(hipFunction_t* functions, unsigned count, hipModule_t module);
@@ -89,7 +91,8 @@ std::vector<char> compressed(const std::vector<char>& plain, std::uint16_t versi
   if (method == kZlib) {
     uLongf size = compressBound(plain.size());
     packed.resize(size);
-    compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(plain.data()), plain.size());
+    compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(plain.data()),
+             plain.size());
     packed.resize(size);
   } else {
     packed.resize(ZSTD_compressBound(plain.size()));
@@ -101,8 +104,10 @@ std::vector<char> compressed(const std::vector<char>& plain, std::uint16_t versi
   const std::size_t header = version == 1 ? 20 : version == 2 ? 24 : 32;
   if (version == 2) append(bytes, static_cast<std::uint32_t>(header + packed.size()));
   if (version == 3) append<std::uint64_t>(bytes, header + packed.size());
-  if (version == 3) append<std::uint64_t>(bytes, plain.size());
-  else append(bytes, static_cast<std::uint32_t>(plain.size()));
+  if (version == 3)
+    append<std::uint64_t>(bytes, plain.size());
+  else
+    append(bytes, static_cast<std::uint32_t>(plain.size()));
   append<std::uint64_t>(bytes, 0x1234);  // nobody checks the hash
   bytes.insert(bytes.end(), packed.begin(), packed.end());
   return bytes;
@@ -134,7 +139,8 @@ TEST(Module, CompressedBundles) {
 }
 
 TEST(Module, File) {
-  const std::string name = (std::filesystem::temp_directory_path() / ("module_test." + std::to_string(getpid()))).string();
+  const std::string name =
+      (std::filesystem::temp_directory_path() / ("module_test." + std::to_string(getpid()))).string();
   const std::vector<char> image = compressed(whole_bundle("waiting"), 2, kZstd);
   std::ofstream(name, std::ios::binary).write(image.data(), static_cast<std::streamsize>(image.size()));
   hipModule_t module = nullptr;
@@ -268,7 +274,8 @@ TEST(Module, LibrariesOfKernels) {
 /// What hipcc puts into a program: a wrapper, a bundle, host stubs and shadows of variables.
 class Registered {
  public:
-  explicit Registered(std::vector<char> image) : image_(std::move(image)), wrapper_{0x48495046, 1, image_.data(), nullptr} {
+  explicit Registered(std::vector<char> image)
+      : image_(std::move(image)), wrapper_{0x48495046, 1, image_.data(), nullptr} {
     handle_ = __hipRegisterFatBinary(&wrapper_);
   }
   ~Registered() { __hipUnregisterFatBinary(handle_); }
@@ -276,7 +283,8 @@ class Registered {
   Registered& operator=(const Registered&) = delete;
 
   void function(const void* stub, const char* name) {
-    __hipRegisterFunction(handle_, stub, const_cast<char*>(name), name, ~0u, nullptr, nullptr, nullptr, nullptr, nullptr);
+    __hipRegisterFunction(handle_, stub, const_cast<char*>(name), name, ~0u, nullptr, nullptr, nullptr, nullptr,
+                          nullptr);
   }
   void variable(void* shadow, const char* name, size_t size) {
     __hipRegisterVar(handle_, shadow, const_cast<char*>(name), const_cast<char*>(name), 0, size, 0, 0);

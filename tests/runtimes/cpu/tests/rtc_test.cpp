@@ -64,15 +64,16 @@ int count_files(const fs::path& folder) {
 }
 
 TEST(Rtc, ErrorsAreInTheLogWithTheProgramsName) {
-  const Compiled compiled = compile({"shop.hip", "extern \"C\" __global__ void f(int* p) {\n  p[0] = nonsense;\n}\n", {}});
+  const Compiled compiled =
+      compile({"shop.hip", "extern \"C\" __global__ void f(int* p) {\n  p[0] = nonsense;\n}\n", {}});
   EXPECT_EQ(HIPRTC_ERROR_COMPILATION, compiled.result);
   EXPECT_NE(std::string::npos, compiled.log.find("shop.hip:2:")) << compiled.log;
   EXPECT_NE(std::string::npos, compiled.log.find("nonsense")) << compiled.log;
 }
 
 TEST(Rtc, ADeviceFunctionThatIsNowhereIsAnError) {
-  const Compiled compiled =
-      compile({"k", "__device__ int nowhere(int);\nextern \"C\" __global__ void f(int* p) { p[0] = nowhere(1); }\n", {}});
+  const Compiled compiled = compile(
+      {"k", "__device__ int nowhere(int);\nextern \"C\" __global__ void f(int* p) { p[0] = nowhere(1); }\n", {}});
   EXPECT_EQ(HIPRTC_ERROR_COMPILATION, compiled.result);
   EXPECT_NE(std::string::npos, compiled.log.find("nowhere")) << compiled.log;
 }
@@ -114,8 +115,9 @@ TEST(Rtc, OptionsHeadersAndFolders) {
   const char* headers[] = {"#define GIVEN 8\n", "#define OTHER 16\n"};
   const char* names[] = {"given.h", "sub/other.h"};
   const std::string include = "-I" + folder.path();
-  const char* options[] = {"-DONE=1", "-D", "TWO=2", include.c_str(), "-O3", "-std=c++14", "--offload-arch=gfx90a",
-                           "-fno-such-option", "-Wall"};
+  const char* options[] = {
+      "-DONE=1",          "-D",   "TWO=2", include.c_str(), "-O3", "-std=c++14", "--offload-arch=gfx90a",
+      "-fno-such-option", "-Wall"};
   const auto run = [&] {
     hiprtcProgram program = nullptr;
     EXPECT_EQ(HIPRTC_SUCCESS, hiprtcCreateProgram(&program, text, "k", 2, headers, names));
@@ -204,14 +206,18 @@ TEST(Rtc, ProgramsCompileInParallelUpToHip5) {
   // A compiler that begins by waiting for another one, at most ten seconds.
   std::ofstream(compiler) << "#!/bin/sh\n"
                              "case \"$*\" in *-E*)\n"
-                             "  echo begin >> " + log + "\n"
-                             "  i=0\n"
-                             "  while [ $i -lt 100 ]; do\n"
-                             "    [ $(grep -c begin " + log + ") -ge 2 ] && echo together >> " + log + " && break\n"
-                             "    sleep 0.1; i=$((i + 1))\n"
-                             "  done;;\n"
-                             "esac\n"
-                             "exec c++ \"$@\"\n";
+                             "  echo begin >> " +
+                                 log +
+                                 "\n"
+                                 "  i=0\n"
+                                 "  while [ $i -lt 100 ]; do\n"
+                                 "    [ $(grep -c begin " +
+                                 log + ") -ge 2 ] && echo together >> " + log +
+                                 " && break\n"
+                                 "    sleep 0.1; i=$((i + 1))\n"
+                                 "  done;;\n"
+                                 "esac\n"
+                                 "exec c++ \"$@\"\n";
   fs::permissions(compiler, fs::perms::owner_all);
   const Setting chosen("CPUHIP_COMPILER", compiler);
   hiprtcResult results[2] = {HIPRTC_ERROR_COMPILATION, HIPRTC_ERROR_COMPILATION};
@@ -265,8 +271,8 @@ TEST(Rtc, KernelsAreFoundWhereverTheyStand) {
   for (const auto& kernel : scanned.kernels) names.push_back(kernel.name + " " + kernel.bound);
   EXPECT_EQ((std::vector<std::string>{"one 0", "a::b::c::two 0", "three K * (2)", "four<unsigned int,3> 0"}), names);
   EXPECT_EQ("64", scanned.template_bounds.at("four"));
-  EXPECT_NE(std::string::npos,
-            scanned.text.find("unsigned char * const room = reinterpret_cast<unsigned char *>(")) << scanned.text;
+  EXPECT_NE(std::string::npos, scanned.text.find("unsigned char * const room = reinterpret_cast<unsigned char *>("))
+      << scanned.text;
   EXPECT_EQ(std::string::npos, scanned.text.find("extern __shared__"));
 }
 
