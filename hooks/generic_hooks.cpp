@@ -37,6 +37,11 @@ Stream operands(Stream stream, const Params*& params, ParamsCopy& copy) noexcept
   return stream;
 }
 hipStream_t operands(hipStream_t stream) noexcept { return stream; }
+StreamArgument batch(hipStream_t stream, MemoryOperation*& operations, unsigned count,
+                     std::vector<MemoryOperation>& checked) {
+  operations = checked_batch(operations, count, &checked);
+  return {stream, false};
+}
 
 /// A call about graphs, in the form the runtime shall see: each function takes the call's arguments by reference, puts
 /// the real handles and checked operands into them, which live as long as the object, and returns what the call must
@@ -166,6 +171,7 @@ hipError_t change_setting(EntryId function, const void* object, std::uint64_t at
   (STREAM_TRANSFER, (StreamArgument{stream, false}, params, params_copy))
 #define GP_EFFECT_StreamCopyParamsSpt(stream, params) \
   (STREAM_TRANSFER, (StreamArgument{stream, true}, params, params_copy))
+#define GP_EFFECT_StreamBatch(stream, operations, count) (STREAM_BATCH, (stream, operations, count, checked))
 #define GP_EFFECT_WorkAnywhere (WORK_ANYWHERE, )
 
 #define GP_MAKE_BODY(effect, name, params, args) GP_MAKE_BODY_2(effect, name, params, args)
@@ -213,6 +219,12 @@ hipError_t change_setting(EntryId function, const void* object, std::uint64_t at
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                \
     [[maybe_unused]] ParamsCopy params_copy;                                    \
     const StreamArgument stream_of_work = operands about;                       \
+    return other_stream_work(stream_of_work, [&] { return next().name args; }); \
+  }
+#define GP_BODY_STREAM_BATCH(about, name, params, args)                         \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                \
+    std::vector<MemoryOperation> checked;                                       \
+    const StreamArgument stream_of_work = batch about;                          \
     return other_stream_work(stream_of_work, [&] { return next().name args; }); \
   }
 #define GP_BODY_WORK_ANYWHERE(about, name, params, args)         \

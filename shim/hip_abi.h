@@ -72,6 +72,19 @@ struct DriverFill {
   std::size_t width, height;
 };
 
+/// hipStreamBatchMemOpParams (6.4): what is written and awaited has its address in one place, other kinds have none.
+struct MemoryOperation {
+  static constexpr int kWait32 = 1, kWrite32 = 2, kWait64 = 4, kWrite64 = 5;
+
+  int kind;
+  void* address;
+  std::uint64_t value;
+  unsigned int flags;
+  void* alias;
+  std::uint64_t reserved;
+};
+static_assert(sizeof(MemoryOperation) == 48);
+
 /// hipGraphNodeParams (6.0): those kinds of it whose operands are looked at.
 struct AnyNodeParams {
   static constexpr int kKernel = 0, kCopy = 1, kFill = 2;

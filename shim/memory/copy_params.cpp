@@ -130,4 +130,19 @@ const void* checked_node(const void* params, ParamsCopy* copy) noexcept {
   return params;
 }
 
+MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, std::vector<MemoryOperation>* copy) {
+  constexpr std::size_t kMost = 256;  // HIP takes fewer
+  if (operations == nullptr || count >= kMost) return operations;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int kind = operations[i].kind;
+    const bool wide = kind == MemoryOperation::kWait64 || kind == MemoryOperation::kWrite64;
+    if (!wide && kind != MemoryOperation::kWait32 && kind != MemoryOperation::kWrite32) continue;
+    void* const checked = pool().operand(operations[i].address, wide ? 8 : 4);
+    if (checked == operations[i].address) continue;
+    if (copy->empty()) copy->assign(operations, operations + count);
+    (*copy)[i].address = checked;
+  }
+  return copy->empty() ? operations : copy->data();
+}
+
 }  // namespace graphpool

@@ -10,6 +10,9 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <cstddef>
+#include <vector>
+
 #include "shim/hip_abi.h"
 
 namespace graphpool {
@@ -40,5 +43,7 @@ const hipMemsetParams* checked_params(const hipMemsetParams* params, ParamsCopy*
 const hipMemsetParams* checked_driver_fill(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
 /// hipGraphNodeParams of any kind; only copies and fills are looked at.
 const void* checked_node(const void* params, ParamsCopy* copy) noexcept;
+/// Values written and awaited; may throw std::bad_alloc.
+MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, std::vector<MemoryOperation>* copy);
 
 }  // namespace graphpool

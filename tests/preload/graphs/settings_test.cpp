@@ -9,7 +9,15 @@
 #include "node_calls.h"
 #include "registered.h"
 
-extern "C" hipError_t hipDeviceSetLimit(hipLimit_t limit, std::size_t value);  // newer than the oldest header
+// Newer than the oldest header.
+extern "C" {
+hipError_t hipDeviceSetLimit(hipLimit_t limit, std::size_t value);
+hipError_t hipStreamSetAttribute(hipStream_t stream, int attribute, const void* value);
+hipError_t hipStreamCopyAttributes(hipStream_t to, hipStream_t from);
+hipError_t hipKernelSetAttribute(int attribute, int value, void* kernel, hipDevice_t device);
+hipError_t hipKernelSetAttributeForDevice(void* kernel, int attribute, int value, int device);
+hipError_t hipKernelSetCacheConfig(void* kernel, hipFuncCache_t config, int device);
+}
 
 namespace captures {
 namespace {
@@ -20,6 +28,11 @@ const void* stub() {
       new Registered(R"(extern "C" __global__ void configured(int* p) { p[0] = 1; })", "configured", &address);
   static_cast<void>(registered);
   return &address;
+}
+
+hipStream_t attributed() {
+  static const Stream* const stream = new Stream;
+  return *stream;
 }
 
 /// A setting with two values.
@@ -50,7 +63,8 @@ const Setting kRemembered[] = {
 /// Only whether they change is known.
 const Setting kOthers[] = {
     {"peer_access", [](bool other) { return other ? hipDeviceEnablePeerAccess(1, 0) : hipDeviceDisablePeerAccess(1); }},
-    {"pool_access", [](bool other) {
+    {"pool_access",
+     [](bool other) {
        hipMemPool_t pool = nullptr;
        const hipError_t result = hipDeviceGetDefaultMemPool(&pool, 0);
        if (result != hipSuccess) return result;
@@ -58,6 +72,31 @@ const Setting kOthers[] = {
        access.location = {hipMemLocationTypeDevice, 1};
        access.flags = other ? hipMemAccessFlagsProtReadWrite : hipMemAccessFlagsProtNone;
        return hipMemPoolSetAccess(pool, &access, 1);
+     }},
+    {"stream_attribute",
+     [](bool other) {
+       constexpr int kSynchronizationPolicy = 3;
+       const int policy[16] = {other ? 2 : 3};
+       return hipStreamSetAttribute(attributed(), kSynchronizationPolicy, policy);
+     }},
+    {"copied_stream_attributes", [](bool) { return hipStreamCopyAttributes(attributed(), hipStreamPerThread); }},
+    {"kernel_attribute",
+     [](bool other) {
+       return hipKernelSetAttribute(hipFuncAttributeMaxDynamicSharedMemorySize, other ? 4096 : 8192,
+                                    kernels().mix_function(), 0);
+     }},
+    {"kernel_attribute_for_device",
+     [](bool other) {
+       return hipKernelSetAttributeForDevice(kernels().mix_function(), hipFuncAttributeMaxDynamicSharedMemorySize,
+                                             other ? 4096 : 8192, 0);
+     }},
+    {"kernel_cache",
+     [](bool other) {
+       return hipKernelSetCacheConfig(kernels().mix_function(), other ? hipFuncCachePreferL1 : hipFuncCachePreferNone,
+                                      0);
+     }},
+    {"context_flags", [](bool other) {
+       return hipDevicePrimaryCtxSetFlags(1, other ? hipDeviceScheduleSpin : hipDeviceScheduleYield);
      }}};
 
 /// Steps of one launch.

@@ -575,6 +575,42 @@ TEST_F(MemoryRules, rule_25_kept_memory_is_given_back_before_a_call_fails_for_it
   OK(hipFree(pointer));
 }
 
+TEST_F(MemoryRules, rule_24_values_of_a_batch_are_neither_written_to_freed_memory_nor_beyond_an_allocation) {
+  struct Operation {  // hipStreamBatchMemOpParams
+    int kind;
+    void* address;
+    std::uint64_t value;
+    unsigned flags;
+    void* alias;
+    std::uint64_t reserved;
+  };
+  constexpr int kWait32 = 1, kWrite32 = 2, kWait64 = 4, kWrite64 = 5;
+  using Batch = hipError_t (*)(hipStream_t, unsigned, Operation*, unsigned);
+  const auto batch = reinterpret_cast<Batch>(dlsym(RTLD_DEFAULT, "hipStreamBatchMemOp"));
+  ASSERT_NE(nullptr, batch);
+  const Stream stream;
+  char *const used = allocate(4 * kKiB), *const freed = allocate(4 * kKiB);
+  OK(hipMemset(used, 0, 4 * kKiB));
+  OK(hipFree(freed));
+  const std::uint32_t reached = hipStreamWaitValueGte;
+  for (const int kind : {kWait32, kWrite32, kWait64, kWrite64}) {
+    for (char* const wrong : {freed, freed + 128, used + 4 * kKiB}) {
+      Operation operations[] = {{kWrite32, used, 1, 0, nullptr, 0}, {kind, wrong, 0, reached, nullptr, 0}};
+      EXPECT_EQ(hipErrorInvalidValue, batch(stream, 2, operations, 0)) << kind << " of " << wrong - used;
+      EXPECT_EQ(wrong, operations[1].address) << "the program's own structure is left alone";
+    }
+    Operation right[] = {{kWrite32, used + 8, 3, 0, nullptr, 0}, {kind, used + 8, 3, reached, nullptr, 0}};
+    OK(batch(stream, 2, right, 0));
+  }
+  OK(hipStreamSynchronize(stream));
+  std::uint32_t values[3] = {};
+  OK(hipMemcpy(values, used, sizeof values, hipMemcpyDeviceToHost));
+  EXPECT_EQ(0u, values[0]) << "nothing of a batch that was refused";
+  EXPECT_EQ(3u, values[2]);
+  OK(hipFree(used));
+  static_cast<void>(hipGetLastError());
+}
+
 TEST_F(MemoryRules, rule_25_no_call_fails_for_memory_while_memory_is_kept) {
   using Fail = void (*)(unsigned long long, int);
   static const auto fail = reinterpret_cast<Fail>(dlsym(RTLD_DEFAULT, "cpuhip_fail"));

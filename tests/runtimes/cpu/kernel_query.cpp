@@ -129,6 +129,24 @@ CPUHIP_EXPORT hipError_t hipFuncSetCacheConfig(const void* function, hipFuncCach
   });
 }
 
+CPUHIP_EXPORT hipError_t hipKernelSetAttribute(int attribute, int value, void* kernel, hipDevice_t) {
+  return api("hipKernelSetAttribute",
+             [&](Call&) { return cpuhip::set_attribute(kernel, static_cast<hipFuncAttribute>(attribute), value); });
+}
+
+/// No header declares these two yet: the parameters are those of CUDA's.
+CPUHIP_EXPORT hipError_t hipKernelSetAttributeForDevice(void* kernel, int attribute, int value, int) {
+  return api("hipKernelSetAttributeForDevice",
+             [&](Call&) { return cpuhip::set_attribute(kernel, static_cast<hipFuncAttribute>(attribute), value); });
+}
+
+CPUHIP_EXPORT hipError_t hipKernelSetCacheConfig(void* kernel, hipFuncCache_t setting, int) {
+  return api("hipKernelSetCacheConfig", [&](Call&) {
+    const bool known = setting >= hipFuncCachePreferNone && setting <= hipFuncCachePreferEqual;
+    return known && kernel_of(kernel) != nullptr ? hipSuccess : hipErrorInvalidValue;
+  });
+}
+
 CPUHIP_EXPORT hipError_t hipFuncSetSharedMemConfig(const void* function, hipSharedMemConfig setting) {
   return api("hipFuncSetSharedMemConfig", [&](Call&) {
     if (function == nullptr) return hipErrorInvalidDeviceFunction;

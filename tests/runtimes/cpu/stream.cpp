@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -396,6 +397,49 @@ hipError_t wait_event(Stream& stream, hipEvent_t handle, unsigned flags) {
   return hipSuccess;
 }
 
+/// hipLaunchAttributeID, and hipStreamAttrValue as far as it is known here.
+constexpr int kAccessPolicyWindow = 1, kSynchronizationPolicy = 3;
+union AttributeValue {
+  hipAccessPolicyWindow window;
+  int synchronization;
+};
+
+hipError_t set_attribute(Stream& stream, int attribute, const AttributeValue* value) {
+  if (value == nullptr) return hipErrorInvalidValue;
+  const std::lock_guard lock(stream.device().order_mutex);
+  if (attribute == kAccessPolicyWindow && value->window.hitRatio >= 0 && value->window.hitRatio <= 1) {
+    stream.attributes.window = value->window;
+  } else if (attribute == kSynchronizationPolicy && value->synchronization > 0 && value->synchronization <= 4) {
+    stream.attributes.synchronization = value->synchronization;
+  } else {
+    return hipErrorInvalidValue;
+  }
+  return hipSuccess;
+}
+
+hipError_t get_attribute(Stream& stream, int attribute, AttributeValue* value) {
+  if (value == nullptr || (attribute != kAccessPolicyWindow && attribute != kSynchronizationPolicy))
+    return hipErrorInvalidValue;
+  const std::lock_guard lock(stream.device().order_mutex);
+  if (attribute == kAccessPolicyWindow) {
+    value->window = stream.attributes.window;
+  } else {
+    value->synchronization = stream.attributes.synchronization;
+  }
+  return hipSuccess;
+}
+
+hipError_t copy_attributes(Stream& to, Stream& from) {
+  Stream::Attributes attributes;
+  {
+    const std::lock_guard lock(from.device().order_mutex);
+    attributes = from.attributes;
+  }
+  const std::lock_guard lock(to.device().order_mutex);
+  to.attributes = attributes;
+  return hipSuccess;
+}
+
 template <typename Value>
 hipError_t out(Value* place, Value value) {
   if (place == nullptr) return hipErrorInvalidValue;
@@ -410,17 +454,48 @@ bool known_value(const void* address, std::size_t bytes) {
          find_allocation(address, &info);
 }
 
-/// HIP 6.3 does not capture these: they run at once, even on a capturing stream.
+/// HIP 6.3 does not capture these: they run at once, even on a capturing stream (capture_operation()).
 hipError_t write_value(Stream& stream, void* address, std::uint64_t value, unsigned bytes) {
   if (!known_value(address, bytes)) return hipErrorInvalidValue;
-  stream.enqueue(WriteValueWork{address, value, bytes});
-  return hipSuccess;
+  return submit(stream, WriteValueWork{address, value, bytes});
 }
 
 hipError_t wait_value(Stream& stream, void* address, std::uint64_t value, std::uint64_t mask, unsigned flags,
                       unsigned bytes) {
   if (!known_value(address, bytes) || flags > hipStreamWaitValueNor) return hipErrorInvalidValue;
-  stream.enqueue(WaitValueWork{address, value, mask, flags, bytes});
+  return submit(stream, WaitValueWork{address, value, mask, flags, bytes});
+}
+
+/// hipStreamBatchMemOpParams.
+struct MemoryOperation {
+  int kind;
+  void* address;
+  std::uint64_t value;
+  unsigned flags;
+  void* alias;
+  std::uint64_t reserved;
+};
+
+/// All of them, or none where one is refused.
+hipError_t batch(Stream& stream, const MemoryOperation* operations, unsigned count, unsigned flags) {
+  constexpr int kWait32 = 1, kWrite32 = 2, kWait64 = 4, kWrite64 = 5;
+  constexpr unsigned kMost = 255;
+  if (operations == nullptr || count == 0 || count > kMost || flags != 0) return hipErrorInvalidValue;
+  const auto waits = [](const MemoryOperation& each) { return each.kind == kWait32 || each.kind == kWait64; };
+  const auto bytes = [](const MemoryOperation& each) {
+    return each.kind == kWait64 || each.kind == kWrite64 ? 8u : 4u;
+  };
+  for (const MemoryOperation& each : std::span(operations, count)) {
+    if (!waits(each) && each.kind != kWrite32 && each.kind != kWrite64) return hipErrorInvalidValue;
+    if (!known_value(each.address, bytes(each))) return hipErrorInvalidValue;
+    if (waits(each) && each.flags > hipStreamWaitValueNor) return hipErrorInvalidValue;
+  }
+  for (const MemoryOperation& each : std::span(operations, count)) {
+    const hipError_t result =
+        waits(each) ? wait_value(stream, each.address, each.value, ~std::uint64_t{0}, each.flags, bytes(each))
+                    : write_value(stream, each.address, each.value, bytes(each));
+    if (result != hipSuccess) return result;
+  }
   return hipSuccess;
 }
 
@@ -529,6 +604,24 @@ CPUHIP_EXPORT hipError_t hipStreamGetId(hipStream_t handle, unsigned long long* 
                      [&](Stream& stream) { return out(id, static_cast<unsigned long long>(stream.generation())); });
 }
 
+CPUHIP_EXPORT hipError_t hipStreamSetAttribute(hipStream_t handle, int attribute, const AttributeValue* value) {
+  return with_stream("hipStreamSetAttribute", handle, false,
+                     [&](Stream& stream) { return set_attribute(stream, attribute, value); });
+}
+
+CPUHIP_EXPORT hipError_t hipStreamGetAttribute(hipStream_t handle, int attribute, AttributeValue* value) {
+  return with_stream("hipStreamGetAttribute", handle, false,
+                     [&](Stream& stream) { return get_attribute(stream, attribute, value); });
+}
+
+CPUHIP_EXPORT hipError_t hipStreamCopyAttributes(hipStream_t to, hipStream_t from) {
+  return with_stream("hipStreamCopyAttributes", to, false, [&](Stream& stream) {
+    Stream* other = nullptr;
+    const hipError_t result = resolve(from, false, &other);
+    return result == hipSuccess ? copy_attributes(stream, *other) : result;
+  });
+}
+
 CPUHIP_EXPORT int hipGetStreamDeviceId(hipStream_t handle) {
   return plain_api("hipGetStreamDeviceId", -1, [&] {
     Stream* stream = nullptr;
@@ -556,6 +649,12 @@ CPUHIP_EXPORT hipError_t hipStreamWaitValue64(hipStream_t handle, void* address,
                                               std::uint64_t mask) {
   return with_stream("hipStreamWaitValue64", handle, false,
                      [&](Stream& stream) { return wait_value(stream, address, value, mask, flags, 8); });
+}
+
+CPUHIP_EXPORT hipError_t hipStreamBatchMemOp(hipStream_t handle, unsigned count, const MemoryOperation* operations,
+                                             unsigned flags) {
+  return with_stream("hipStreamBatchMemOp", handle, false,
+                     [&](Stream& stream) { return batch(stream, operations, count, flags); });
 }
 
 CPUHIP_EXPORT hipError_t hipStreamAddCallback(hipStream_t handle, hipStreamCallback_t callback, void* user,

@@ -90,6 +90,13 @@ class Stream {
   Token marker();
   bool idle();
 
+  /// What hipStreamSetAttribute sets; nothing is done with it. Guarded by the device's order lock.
+  struct Attributes {
+    hipAccessPolicyWindow window{};
+    int synchronization = 1;
+  };
+  Attributes attributes;
+
   /// The capture this stream takes part in, or null. Written under the process-wide capture lock (capture.cpp).
   std::atomic<Capture*> capture{nullptr};
   /// Its last nodes in that capture: what the next captured operation depends on. Guarded by the capture lock.

@@ -162,7 +162,13 @@ TEST(Devices, ContextsAreDevices) {
   HIP_OK(hipGetDevice(&device));
   EXPECT_EQ(device, 1);
   EXPECT_EQ(hipCtxPopCurrent(nullptr), hipErrorInvalidContext);
+  EXPECT_EQ(hipDevicePrimaryCtxSetFlags(1, hipDeviceScheduleSpin), hipErrorContextAlreadyInUse);
+  HIP_OK(hipDevicePrimaryCtxSetFlags(0, hipDeviceScheduleSpin));
   HIP_OK(hipSetDevice(0));
+  unsigned flags = 0;
+  HIP_OK(hipGetDeviceFlags(&flags));
+  EXPECT_EQ(flags, unsigned{hipDeviceScheduleSpin});
+  HIP_OK(hipSetDeviceFlags(0));
 }
 
 TEST(Names, OfErrors) {

@@ -35,6 +35,9 @@ hipError_t hipLibraryUnload(void* library);
 hipError_t hipKernelGetName(const char** name, void* kernel);
 hipError_t hipKernelGetFunction(hipFunction_t* function, void* kernel);
 hipError_t hipKernelGetParamInfo(void* kernel, size_t index, size_t* offset, size_t* size);
+hipError_t hipKernelSetAttribute(int attribute, int value, void* kernel, hipDevice_t device);
+hipError_t hipKernelSetAttributeForDevice(void* kernel, int attribute, int value, int device);
+hipError_t hipKernelSetCacheConfig(void* kernel, hipFuncCache_t config, int device);
 }
 
 namespace {
@@ -268,6 +271,11 @@ TEST(Module, LibrariesOfKernels) {
   hipFunction_t function = nullptr;
   HIP_OK(hipKernelGetFunction(&function, kernel));
   EXPECT_STREQ("axpy", hipKernelNameRef(function));
+  HIP_OK(hipKernelSetAttribute(hipFuncAttributeMaxDynamicSharedMemorySize, 512, kernel, 0));
+  HIP_OK(hipKernelSetAttributeForDevice(kernel, hipFuncAttributeMaxDynamicSharedMemorySize, 512, 0));
+  EXPECT_EQ(hipErrorInvalidValue, hipKernelSetAttributeForDevice(kernel, hipFuncAttributeMax + 1, 1, 0));
+  HIP_OK(hipKernelSetCacheConfig(kernel, hipFuncCachePreferL1, 0));
+  EXPECT_EQ(hipErrorInvalidValue, hipKernelSetCacheConfig(kernel, static_cast<hipFuncCache_t>(9), 0));
   HIP_OK(hipLibraryUnload(library));
 }
 

@@ -3,6 +3,14 @@
 
 #include "support.h"
 
+// Newer than the oldest header.
+extern "C" {
+hipError_t hipStreamSetAttribute(hipStream_t, int, const void*);
+hipError_t hipStreamGetAttribute(hipStream_t, int, void*);
+hipError_t hipStreamCopyAttributes(hipStream_t, hipStream_t);
+hipError_t hipStreamBatchMemOp(hipStream_t, unsigned, const void*, unsigned);
+}
+
 namespace {
 
 /// Work that notes a number when it runs.
@@ -47,6 +55,62 @@ class Streams : public testing::Test {
   }
   hipStream_t a_, b_, free_;
 };
+
+TEST_F(Streams, HaveAttributes) {
+  constexpr int kWindow = 1, kSynchronization = 3;
+  union {
+    hipAccessPolicyWindow window;
+    int synchronization;
+  } value{};
+  HIP_OK(hipStreamGetAttribute(a_, kSynchronization, &value));
+  EXPECT_EQ(1, value.synchronization);
+  value.synchronization = 3;
+  HIP_OK(hipStreamSetAttribute(a_, kSynchronization, &value));
+  value.window = {};
+  value.window.hitRatio = 0.5f;
+  HIP_OK(hipStreamSetAttribute(a_, kWindow, &value));
+  HIP_OK(hipStreamCopyAttributes(b_, a_));
+  HIP_OK(hipStreamGetAttribute(b_, kWindow, &value));
+  EXPECT_EQ(0.5f, value.window.hitRatio);
+  HIP_OK(hipStreamGetAttribute(b_, kSynchronization, &value));
+  EXPECT_EQ(3, value.synchronization);
+  value.window.hitRatio = 2;
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamSetAttribute(a_, kWindow, &value));
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamSetAttribute(a_, 99, &value));
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamSetAttribute(a_, kWindow, nullptr));
+}
+
+TEST_F(Streams, WriteAndAwaitValuesInBatches) {
+  struct Operation {
+    int kind;
+    void* address;
+    std::uint64_t value;
+    unsigned flags;
+    void* alias;
+    std::uint64_t reserved;
+  };
+  constexpr int kWait32 = 1, kWrite32 = 2, kWrite64 = 5;
+  std::uint64_t* values = nullptr;
+  HIP_OK(hipHostMalloc(reinterpret_cast<void**>(&values), 64, 0));
+  values[0] = values[1] = 0;
+  const Operation all[] = {{kWait32, &values[0], 7, hipStreamWaitValueEq, nullptr, 0},
+                           {kWrite64, &values[1], std::uint64_t{1} << 40, 0, nullptr, 0}};
+  HIP_OK(hipStreamBatchMemOp(a_, 2, all, 0));
+  EXPECT_EQ(hipErrorNotReady, hipStreamQuery(a_));
+  const Operation go = {kWrite32, &values[0], 7, 0, nullptr, 0};
+  HIP_OK(hipStreamBatchMemOp(b_, 1, &go, 0));
+  HIP_OK(hipStreamSynchronize(a_));
+  EXPECT_EQ(std::uint64_t{1} << 40, values[1]);
+  // Nothing is done where one of them is refused.
+  int plain = 0;
+  const Operation one_is_wrong[] = {{kWrite32, &values[0], 8, 0, nullptr, 0}, {kWrite32, &plain, 8, 0, nullptr, 0}};
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamBatchMemOp(a_, 2, one_is_wrong, 0));
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamBatchMemOp(a_, 0, all, 0));
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamBatchMemOp(a_, 1, nullptr, 0));
+  HIP_OK(hipStreamSynchronize(a_));
+  EXPECT_EQ(7u, values[0]);
+  HIP_OK(hipHostFree(values));
+}
 
 TEST_F(Streams, KeepOrderAndRunConcurrently) {
   Order order;
