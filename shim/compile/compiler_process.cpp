@@ -18,6 +18,7 @@
 #include <string>
 
 #include "policy/load.h"
+#include "shim/compile/control_group.h"
 #include "shim/compile/jobserver.h"
 #include "shim/compile/permits.h"
 #include "shim/compile/shared_memory.h"
@@ -58,9 +59,9 @@ ParentPermit parent_permit(PermitTable& table, Permit& permit) {
   constexpr int kGenerations = 4;
   pid_t process = getppid();
   for (int i = 0; i < kGenerations && process > 1; ++i) {
-    const ProcessTimes times = process_times(machine(), process);
-    if (table.ride({process, times.start_ticks}, 0, permit)) return {{process, times.start_ticks}, 0};
-    process = times.parent;
+    const ProcessName name = process_name(machine(), process);
+    if (table.ride(name, 0, permit)) return {name, 0};
+    process = process_times(machine(), process).parent;
   }
   return {};
 }
@@ -99,8 +100,7 @@ void take_permit(PolicyOnce& policies, const char* name, const char* const* argu
   if (!state->permit.held()) return;
   // Children of a rider ride too: each names itself as their parent.
   char named[80];
-  const ProcessName self{getpid(), process_times(machine(), getpid()).start_ticks};
-  permit_text({self, state->permit.generation}, named, sizeof named);
+  permit_text({process_name(machine(), getpid()), state->permit.generation}, named, sizeof named);
   setenv(kPermitVariable, named, 1);
   g_state = state;
 }
@@ -130,6 +130,7 @@ void offer_a_jobserver(PolicyOnce& policies, std::string_view name) {
     return;
   PermitSettings settings;
   settings.max = policy->compile.max;
+  if (settings.max.is_auto()) settings.quota = processor_quota(machine());
   static_cast<void>(offer_jobserver(machine(), permit_limits(settings, machine(), 0).most));
 }
 
@@ -244,8 +245,9 @@ CompilerInput compiler_input(const char* const* arguments) noexcept {
 }
 
 std::size_t permit_text(const ParentPermit& parent, char* text, std::size_t bytes) noexcept {
-  const int length = std::snprintf(text, bytes, "%d.%llu.%u", parent.holder.process,
-                                   static_cast<unsigned long long>(parent.holder.start_ticks), parent.generation);
+  const int length =
+      std::snprintf(text, bytes, "%d.%llu.%u.%u", parent.holder.process,
+                    static_cast<unsigned long long>(parent.holder.start_ticks), parent.holder.space, parent.generation);
   return length < 0 ? 0 : static_cast<std::size_t>(length);
 }
 
@@ -260,7 +262,7 @@ ParentPermit parse_permit(std::string_view text) noexcept {
     return good;
   };
   const bool good = number(parent.holder.process, '.') && number(parent.holder.start_ticks, '.') &&
-                    number(parent.generation, '\0') && parent.holder.process > 0;
+                    number(parent.holder.space, '.') && number(parent.generation, '\0') && parent.holder.process > 0;
   return good ? parent : ParentPermit{};
 }
 

@@ -6,9 +6,9 @@
 // its interpreter's), and that of its file. Other processes end there: nothing is read or mapped. Static programs are
 // left alone.
 //
-// The permit is named to children in the environment (process, start time, generation), so that hipcc -> clang -> lld
-// is one compilation (rule 35). A child of a call that compiles finds its parent by number instead: a program with
-// threads must not have its environment changed. Nothing is printed, whatever happens (rule 36).
+// The permit is named to children in the environment (process, start time, namespace, generation), so that hipcc ->
+// clang -> lld is one compilation (rule 35). A child of a call that compiles finds its parent by number instead: a
+// program with threads must not have its environment changed. Nothing is printed, whatever happens (rule 36).
 #pragma once
 
 #include <string_view>
@@ -47,7 +47,7 @@ struct CompilerInput {
 };
 CompilerInput compiler_input(const char* const* arguments) noexcept;
 
-/// "process.start.generation" and back; process 0: it is none.
+/// "process.start.space.generation" and back; process 0: it is none.
 std::size_t permit_text(const ParentPermit& parent, char* text, std::size_t bytes) noexcept;
 ParentPermit parse_permit(std::string_view text) noexcept;
 

@@ -93,7 +93,7 @@ const char* offer_folder() noexcept {
   return folder != nullptr && folder[0] == '/' && access(folder, W_OK) == 0 ? folder : "/dev/shm";
 }
 
-/// "FOLDER/libgraphpool-jobs-PROCESS-START": who offers it.
+/// "FOLDER/libgraphpool-jobs-PROCESS-START-SPACE": who offers it.
 ProcessName offering_process(std::string_view path) noexcept {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   if (!name.starts_with(kOffered)) return {};
@@ -102,7 +102,9 @@ ProcessName offering_process(std::string_view path) noexcept {
   const auto first = std::from_chars(name.data() + kOffered.size(), end, process.process);
   if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') return {};
   const auto second = std::from_chars(first.ptr + 1, end, process.start_ticks);
-  return second.ec == std::errc() && second.ptr == end ? process : ProcessName{};
+  if (second.ec != std::errc() || second.ptr == end || *second.ptr != '-') return {};
+  const auto third = std::from_chars(second.ptr + 1, end, process.space);
+  return third.ec == std::errc() && third.ptr == end ? process : ProcessName{};
 }
 
 void remove_those_of_the_dead(const Machine& machine, const char* in) noexcept {
@@ -110,7 +112,8 @@ void remove_those_of_the_dead(const Machine& machine, const char* in) noexcept {
   if (folder == nullptr) return;
   while (const dirent* const entry = readdir(folder)) {
     const ProcessName process = offering_process(entry->d_name);
-    if (process.process != 0 && process_times(machine, process.process).start_ticks != process.start_ticks)
+    if (process.process != 0 && process.space == machine.process_space() &&
+        process_times(machine, process.process).start_ticks != process.start_ticks)
       unlinkat(dirfd(folder), entry->d_name, 0);
   }
   closedir(folder);
@@ -205,7 +208,8 @@ bool JobTokens::open(const Machine& machine) noexcept {
 
   // The job begins at the child of the nearest client: make, a process that keeps the fifo open, or the first one that
   // was not told of the server; but at the process that offers the fifo, which counts itself.
-  const ProcessName offering = offering_process(flags.fifo);
+  ProcessName offering = offering_process(flags.fifo);
+  if (offering.space != machine.process_space()) offering = {};
   pid_t process = machine.process();
   bool client_is_make = false;
   for (int i = 0; i < kMostAncestors && process != offering.process; ++i) {
@@ -227,7 +231,7 @@ bool JobTokens::open(const Machine& machine) noexcept {
     std::snprintf(path, sizeof path, "/proc/%d/fd/%d", client_, descriptors_[0]);
     if (!(server_of_path(path) == server_)) return false;
   }
-  job_ = {process, process_times(machine, process).start_ticks};
+  job_ = process_name(machine, process);
   return true;
 }
 
@@ -265,7 +269,7 @@ bool JobTokens::put(std::uint8_t byte) noexcept {
 
 bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept {
   const pid_t self = machine.process();
-  const ProcessName name{self, process_times(machine, self).start_ticks};
+  const ProcessName name = process_name(machine, self);
   const char* const flags = std::getenv("MAKEFLAGS");
   const MakeFlags surrounding = parse_make_flags(flags);
   char path[sizeof g_offered];
@@ -274,8 +278,8 @@ bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept {
   const int length =
       ours
           ? std::snprintf(path, sizeof path, "%.*s", static_cast<int>(surrounding.fifo.size()), surrounding.fifo.data())
-          : std::snprintf(path, sizeof path, "%s/%.*s%d-%llu", offer_folder(), static_cast<int>(kOffered.size()),
-                          kOffered.data(), name.process, static_cast<unsigned long long>(name.start_ticks));
+          : std::snprintf(path, sizeof path, "%s/%.*s%d-%llu-%u", offer_folder(), static_cast<int>(kOffered.size()),
+                          kOffered.data(), name.process, static_cast<unsigned long long>(name.start_ticks), name.space);
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof path || std::strchr(path, ' ') != nullptr) return false;
   if (!ours) {
     remove_those_of_the_dead(machine, offer_folder());

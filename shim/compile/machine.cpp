@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,14 +59,15 @@ void wait_for(const std::uint32_t* word, std::uint32_t seen, std::uint64_t ns) {
 
 void wake(std::uint32_t* word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
-constexpr Machine kMachine = {now_ns,
-                              read_file,
-                              [] { return getpid(); },
-                              [] { return static_cast<pid_t>(syscall(SYS_gettid)); },
-                              processors,
-                              address_space_bytes,
-                              wait_for,
-                              wake};
+std::uint32_t process_space() {
+  struct stat status {};
+  return stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint32_t>(status.st_ino) : 0;
+}
+
+constexpr Machine kMachine = {
+    now_ns,        read_file,  [] { return getpid(); }, [] { return static_cast<pid_t>(syscall(SYS_gettid)); },
+    process_space, processors, address_space_bytes,     wait_for,
+    wake};
 
 /// The number at the start of a text, behind spaces.
 std::uint64_t leading_number(std::string_view text) noexcept {
@@ -115,6 +117,10 @@ ProcessTimes process_times(const Machine& machine, pid_t process) noexcept {
   char path[40];
   std::snprintf(path, sizeof path, "/proc/%d/stat", process);
   return times_in(machine, path);
+}
+
+ProcessName process_name(const Machine& machine, pid_t process) noexcept {
+  return {process, process_times(machine, process).start_ticks, machine.process_space()};
 }
 
 ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) noexcept {

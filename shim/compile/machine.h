@@ -19,7 +19,9 @@ struct Machine {
   ssize_t (*read_file)(const char* path, char* text, std::size_t bytes);
   pid_t (*process)();
   pid_t (*thread)();
-  /// Processors this process may use.
+  /// The namespace that process numbers are of.
+  std::uint32_t (*process_space)();
+  /// Processors this process may run on.
   std::uint32_t (*processors)();
   /// This process's limit of address space; the largest number when there is none.
   std::uint64_t (*address_space_bytes)();
@@ -40,6 +42,17 @@ struct ProcessTimes {
   bool runs = false;  ///< now: it (of a process, its first thread) has a processor, or waits for one
 };
 ProcessTimes process_times(const Machine& machine, pid_t process) noexcept;
+
+/// A process as all that share a machine know it: numbers repeat, in time and in containers.
+struct ProcessName {
+  pid_t process = 0;
+  std::uint64_t start_ticks = 0;
+  std::uint32_t space = 0;  ///< the namespace of its number
+  bool operator==(const ProcessName&) const = default;
+};
+
+/// Of a process in the caller's own namespace.
+ProcessName process_name(const Machine& machine, pid_t process) noexcept;
 
 /// The same of one thread.
 ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) noexcept;

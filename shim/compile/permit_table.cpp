@@ -96,7 +96,7 @@ class PermitTable::Lock {
 
 ProcessName PermitTable::self() noexcept {
   const pid_t process = machine_->process();
-  if (self_.process != process) self_ = {process, process_times(*machine_, process).start_ticks};
+  if (self_.process != process) self_ = process_name(*machine_, process);
   return self_;
 }
 
@@ -169,7 +169,7 @@ std::uint64_t PermitTable::outstanding(std::uint64_t& own_virtual) const noexcep
     if (permit.asleep_ns != 0 && permit.asleep_ns + kShortSleep < now) continue;
     const std::uint64_t more = permit.expected_bytes - std::min(permit.expected_bytes, permit.grown_bytes);
     all += more;
-    if (permit.holder.process == self_.process)
+    if (permit.holder == self_)
       own_virtual +=
           permit.expected_virtual_bytes - std::min(permit.expected_virtual_bytes, permit.grown_virtual_bytes);
   }
@@ -398,7 +398,7 @@ bool PermitTable::take_anyway(const PermitRequest& request, Permit& permit) noex
 
 void PermitTable::free_dead_riders(SharedPermit& permit) noexcept {
   for (SharedRider& rider : permit.riders)
-    if (rider.process.process != 0 &&
+    if (rider.process.process != 0 && rider.process.space == self().space &&
         process_times(*machine_, rider.process.process).start_ticks != rider.process.start_ticks)
       rider = {};
 }
@@ -480,9 +480,13 @@ void PermitTable::give_back(const Permit& permit, const ProcessMemory& now) noex
       if (own.process == self()) own = {};
       // Its holder and those that ride above it are there beside it.
       std::uint64_t all = now.peak_own_bytes;
-      if (!slot.in_process) all += process_memory(*machine_, slot.holder.process).own_bytes;
-      for (const SharedRider& rider : slot.riders)
-        if (rider.process.process != 0) all += process_memory(*machine_, rider.process.process).own_bytes;
+      const auto memory_of = [this](const ProcessName& process) {
+        return process.process != 0 && process.space == self().space
+                   ? process_memory(*machine_, process.process).own_bytes
+                   : 0;
+      };
+      if (!slot.in_process) all += memory_of(slot.holder);
+      for (const SharedRider& rider : slot.riders) all += memory_of(rider.process);
       slot.most_grown_bytes = std::max(slot.most_grown_bytes, all);
       return;
     }
@@ -539,7 +543,7 @@ bool PermitTable::serve(Permit& permit) noexcept {
 
 void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
   struct Seen {
-    std::uint32_t index, generation, in_process, pool_thread, runs;
+    std::uint32_t index, generation, in_process, pool_thread, runs, found;
     ProcessName holder;
     pid_t thread;
     std::uint64_t base_bytes, base_virtual_bytes, used_ticks, own_bytes, virtual_bytes, sharers;
@@ -556,11 +560,13 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
       for (; from < kMostPermits && number < kAtOnce; ++from) {
         SharedPermit& slot = memory_->permits[from];
         if (!held(from) || slot.asleep_ns != 0 || slot.looked_ns + kLookEvery > now) continue;
+        if (slot.holder.space != self().space) continue;
         Seen& one = seen[number++];
         one = {from,
                slot.generation,
                slot.in_process,
                slot.pool_thread,
+               0,
                0,
                slot.holder,
                slot.thread,
@@ -579,8 +585,10 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
     }
     for (std::uint32_t i = 0; i < number; ++i) {
       const auto add = [this, &one = seen[i]](const ProcessName& process) {
+        if (process.space != self_.space) return;
         ProcessTimes times = process_times(*machine_, process.process);
         if (times.start_ticks != process.start_ticks) return;
+        one.found = one.found || process == one.holder;
         if (one.pool_thread) times = thread_times(*machine_, process.process, one.thread);
         one.used_ticks += times.used_ticks;
         one.runs |= times.runs;
@@ -600,10 +608,11 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
     for (std::uint32_t i = 0; i < number; ++i) {
       SharedPermit& slot = memory_->permits[seen[i].index];
       if (!held(seen[i].index) || slot.generation != seen[i].generation) continue;
+      slot.looked_ns = now;
+      if (!seen[i].found) continue;  // it is hidden from this user
       slot.grown_bytes = seen[i].own_bytes;
       slot.grown_virtual_bytes = seen[i].virtual_bytes;
       slot.most_grown_bytes = std::max(slot.most_grown_bytes, slot.grown_bytes);
-      slot.looked_ns = now;
       if (slot.idle && seen[i].runs) {
         slot.idle = 0;
         slot.moved_ns = slot.checked_ns = now;

@@ -11,7 +11,8 @@
 // (tool and kind of input) from what finished; one with a larger input is expected to need more in proportion. Where
 // there is no room for two of a class of which none has finished, the process with the smallest input goes first: all
 // others wait until it has. A holder that uses no processor time lends its permit on: it is not counted until it is
-// seen to run again.
+// seen to run again; one of another namespace of process numbers (a container's) cannot be looked at from here, and is
+// taken to run.
 //
 // Riding (rule 35): a child process of a holder, or of a rider, uses its permit: one child at a time, while the
 // permit's generation lasts.
@@ -58,12 +59,6 @@ inline constexpr std::uint64_t kLeastInputBytes = 64 * kKiB;
 inline constexpr std::uint32_t kUnknownSizeLimit = 8;
 /// Pressure from which on nothing new is admitted beside what runs.
 inline constexpr std::uint32_t kMostPressurePercent = 10;
-
-struct ProcessName {
-  pid_t process = 0;
-  std::uint64_t start_ticks = 0;
-  bool operator==(const ProcessName&) const = default;
-};
 
 /// A jobserver, by its pipe. inode 0: none.
 struct TokenServer {
@@ -150,7 +145,7 @@ struct SharedPermits {
   SharedPermit permits[kMostPermits];
 };
 
-inline constexpr std::uint32_t kReady = 0x67700004;
+inline constexpr std::uint32_t kReady = 0x67700005;
 
 /// Makes zeroed memory a table. `shared`: other processes will use it.
 void make_permits(SharedPermits& memory, bool shared) noexcept;

@@ -158,7 +158,8 @@ PermitLimits permit_limits(const PermitSettings& settings, const Machine& machin
   limits.most = settings.max.count;
   if (limits.is_auto) {
     limits.most = machine.processors();
-    if (settings.pool_size != 0) limits.most = std::min(limits.most, settings.pool_size);
+    for (const std::uint32_t most : {settings.pool_size, settings.quota})
+      if (most != 0) limits.most = std::min(limits.most, most);
   }
   limits.most = std::clamp<std::uint32_t>(limits.most, 1, kMostPermits);
   limits.reserve_bytes = settings.reserve.of(allowed_bytes);

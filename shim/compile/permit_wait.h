@@ -30,6 +30,7 @@ struct PermitSettings {
   Share reserve{0, 10, true};
   std::uint64_t idle_ns = 10'000'000'000;
   std::uint32_t pool_size = 0;  ///< jobs a surrounding make allows; 0: unknown
+  std::uint32_t quota = 0;      ///< processors that control groups allow time of; 0: unknown
   JobTokens* tokens = nullptr;  ///< of a surrounding jobserver; null: none
   bool says = true;             ///< false in compiler processes: their callers read what they print
 };

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "shim/compile/compiler_process.h"
+#include "shim/compile/control_group.h"
 #include "shim/compile/jobserver.h"
 #include "shim/compile/pool_threads.h"
 #include "shim/compile/shared_memory.h"
@@ -85,6 +86,7 @@ std::size_t class_name(const Compilation& of, char* text, std::size_t bytes) noe
 PermitSettings permit_settings(const Policy& policy) noexcept {
   PermitSettings settings;
   settings.max = policy.compile.max;
+  if (settings.max.is_auto()) settings.quota = processor_quota(machine());
   settings.reserve = policy.compile.reserve;
   settings.idle_ns = static_cast<std::uint64_t>(policy.compile.wait.count());
   if (policy.compile.jobserver == Jobserver::kOff) return settings;
@@ -159,7 +161,7 @@ CompileScope::CompileScope(const Compilation& of) noexcept {
   request.in_process = true;
   request.before = own_memory();
   ParentPermit parent;
-  if (g_forked) parent.holder = {getppid(), process_times(machine(), getppid()).start_ticks};
+  if (g_forked) parent.holder = process_name(machine(), getppid());
   static_cast<void>(
       wait_for_permit(permits->table, machine(), permits->settings, request, parent, permits->counters, permit_));
   if (!permit_.held()) return;

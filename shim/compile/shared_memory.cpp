@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,13 +41,30 @@ SharedPermits* open_existing(const char* path, Scope scope) noexcept {
   return memory;
 }
 
+/// Gives a file all its memory: written to without, a full file system would kill the process; so would a write past
+/// the process's own limit.
+bool reserve(int file) noexcept {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < kBytes) return false;
+  int error = 0;
+  do error = posix_fallocate(file, 0, static_cast<off_t>(kBytes));
+  while (error == EINTR);
+  return error == 0;
+}
+
+/// The number of this boot: on a disk a table could outlive the processes that hold its permits.
+void boot_number(char (&text)[9]) noexcept {
+  const ssize_t got = machine().read_file("/proc/sys/kernel/random/boot_id", text, sizeof text - 1);
+  text[got > 0 ? got : 0] = '\0';
+}
+
 void make(const char* path, Scope scope) noexcept {
   char draft[PATH_MAX];
   const int length = std::snprintf(draft, sizeof draft, "%s.%d.XXXXXX", path, getpid());
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof draft) return;
   const int file = mkostemp(draft, O_CLOEXEC);
   if (file < 0) return;
-  if (fchmod(file, scope == Scope::kNode ? 0666 : 0600) == 0 && ftruncate(file, static_cast<off_t>(kBytes)) == 0) {
+  if (fchmod(file, scope == Scope::kNode ? 0666 : 0600) == 0 && reserve(file)) {
     if (SharedPermits* const memory = map_file(file)) {
       make_permits(*memory, true);
       munmap(memory, kBytes);
@@ -82,11 +100,13 @@ SharedPermits* open_permits(Scope scope, const char* folder) noexcept {
   if (folder == nullptr && scope == Scope::kUser) folder = runtime_folder();
   if (folder == nullptr) folder = "/dev/shm";
   // The layout is in the name: two versions of the library do not share.
-  char path[PATH_MAX];
-  const int length = scope == Scope::kUser ? std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-user-%u",
-                                                           folder, kReady, kBytes, geteuid())
-                                           : std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-node",
-                                                           folder, kReady, kBytes);
+  char path[PATH_MAX], boot[9];
+  boot_number(boot);
+  const int length =
+      scope == Scope::kUser
+          ? std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-%s-user-%u", folder, kReady, kBytes, boot,
+                          geteuid())
+          : std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-%s-node", folder, kReady, kBytes, boot);
   if (length < 0 || static_cast<std::size_t>(length) >= sizeof path) return nullptr;
   if (SharedPermits* const memory = open_existing(path, scope)) return memory;
   make(path, scope);

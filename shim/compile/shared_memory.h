@@ -4,8 +4,8 @@
 //   user      a file named by the user in XDG_RUNTIME_DIR, else in /dev/shm, which only that user may open
 //   node      a file in /dev/shm that everyone may open
 //
-// Files are made under another name and linked into place whole, so nobody sees half a table. They stay: they are small
-// and hold what was learnt. No descriptor is kept.
+// Files are made under another name and linked into place whole, with all the memory they need, so nobody sees half a
+// table. They stay until the machine is started again: they are small and hold what was learnt. No descriptor is kept.
 #pragma once
 
 #include "policy/values.h"

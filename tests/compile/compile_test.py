@@ -204,6 +204,56 @@ def rule_34_a_holder_that_stands_still_lends_its_permit():
     holder.communicate()
 
 
+# --- Machines of all kinds ---
+
+def namespaces(*kinds):
+    """The words before a command that give it namespaces of its own."""
+    enter = ['unshare', *([] if os.geteuid() == 0 else ['--user', '--map-root-user']), '--mount', *kinds]
+    if not shutil.which('unshare') or subprocess.run([*enter, 'true'], capture_output=True).returncode != 0:
+        raise Skipped('no namespaces can be made')
+    return enter
+
+
+def preloaded(*words):
+    return ' '.join(['LD_PRELOAD=' + environment()['LD_PRELOAD'], *map(str, words)])
+
+
+@case
+def where_no_table_can_be_made_compilations_go_on():
+    folder = HERE / 'small'
+    folder.mkdir()
+    said = 'graphpool: warning: compile: permits cannot be shared with other processes: they count in this one only\n'
+    for options in ('size=4k', 'size=64k', 'ro'):  # full at once, or when most of it is there
+        script = (f'mount -t tmpfs -o {options},mode=700 none {folder} && export XDG_RUNTIME_DIR={folder} && '
+                  f'{preloaded(CONFIG["tool"], "burn 1 x")} && ls -A {folder} && '
+                  f'{preloaded(CONFIG["pool"], CONFIG["fake_compiler"], "call 2 LLVMRunPasses nested")} && ls -A {folder}')
+        done = subprocess.run([*namespaces(), 'sh', '-c', script], env=environment(preload=False), text=True,
+                              capture_output=True, timeout=60)
+        lines = done.stdout.splitlines()
+        check(done.returncode == 0 and done.stderr == said, options, done)
+        check(len(lines) == 2 and lines[0] == 'done', 'a file was left', done)
+
+
+@case
+def rule_34_holders_in_other_containers_are_waited_for_and_die_too():
+    pid = HERE / 'pid'
+    enter = namespaces('--pid', '--fork', '--mount-proc', '--kill-child')
+
+    def contained(*words):
+        return subprocess.Popen([*enter, 'sh', '-c', preloaded(CONFIG['tool'], *words) + '; true'],
+                                env=environment(preload=False, max=1, wait='1s'), stdout=subprocess.DEVNULL)
+
+    holder = contained('touch', pid, 'burn', 200000)
+    wait_for(pid.exists, 'the holder')
+    waiter = contained('burn', '1')
+    time.sleep(4)
+    check(waiter.poll() is None and seen()['granted'] == 1, 'it did not wait', seen())
+    holder.kill()
+    holder.wait()
+    wait_for(lambda: waiter.poll() is not None, 'the waiter has had it')
+    check(seen()['granted'] == 2 and seen()['in_flight'] == 0, seen())
+
+
 # --- Riding ---
 
 @case

@@ -13,6 +13,7 @@
 extern "C" {
 int amd_comgr_do_action(int, std::uint64_t, std::uint64_t, std::uint64_t);
 void* LLVMRunPasses(void*, const char*, void*, void*);
+int LLVMRunPassManager(void*, void*);
 int LLVMTargetMachineEmitToFile(void*, void*, char*, int, char**);
 int LLVMTargetMachineEmitToMemoryBuffer(void*, void*, int, char**, void**);
 const void* lto_codegen_compile(void*, std::size_t*);
@@ -51,6 +52,7 @@ int main(int, char** words) {
   constexpr int kPreprocess = 0, kLink = 4, kCompile = 7, kDisassemble = 11;
   for (const int kind : {kPreprocess, kLink, kCompile, kDisassemble}) comgr(kind, handle, 0, 0);
   REACHED(LLVMRunPasses)(what, "", nullptr, nullptr);
+  REACHED(LLVMRunPassManager)(nullptr, what);
   REACHED(LLVMTargetMachineEmitToFile)(nullptr, what, nullptr, 0, nullptr);
   REACHED(LLVMTargetMachineEmitToMemoryBuffer)(nullptr, what, 0, nullptr, nullptr);
   REACHED(lto_codegen_compile)(what, nullptr);
@@ -60,5 +62,5 @@ int main(int, char** words) {
   REACHED(thinlto_codegen_process)(what);
   REACHED(hiprtcCompileProgram)(what, 0, nullptr);
   REACHED(hiprtcLinkComplete)(what, nullptr, nullptr);
-  return calls == 14 ? 0 : 4;
+  return calls == 15 ? 0 : 4;
 }

@@ -14,6 +14,11 @@ EXPORTED void* LLVMRunPasses(void* module, const char*, void*, void*) {
   return nullptr;
 }
 
+EXPORTED int LLVMRunPassManager(void*, void* module) {
+  call(module);
+  return 0;
+}
+
 EXPORTED int LLVMTargetMachineEmitToFile(void*, void* module, char*, int, char**) {
   call(module);
   return 0;

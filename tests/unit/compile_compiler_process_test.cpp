@@ -57,12 +57,13 @@ TEST(CompilerProcess, TheLargestInputIsItsKind) {
 
 TEST(CompilerProcess, PermitsAreNamed) {
   char text[80];
-  const std::size_t length = permit_text({{123, 456}, 7}, text, sizeof text);
-  EXPECT_EQ(std::string(text, length), "123.456.7");
-  const ParentPermit parent = parse_permit("123.456.7");
-  EXPECT_EQ(parent.holder, (ProcessName{123, 456}));
+  const std::size_t length = permit_text({{123, 456, 9}, 7}, text, sizeof text);
+  EXPECT_EQ(std::string(text, length), "123.456.9.7");
+  const ParentPermit parent = parse_permit("123.456.9.7");
+  EXPECT_EQ(parent.holder, (ProcessName{123, 456, 9}));
   EXPECT_EQ(parent.generation, 7u);
-  for (const char* bad : {"", "1", "1.2", "1.2.", "a.b.c", "1.2.3x", "-5.2.3", "0.2.3", "1.2.99999999999", "1..2"})
+  for (const char* bad :
+       {"", "1", "1.2", "1.2.3", "1.2.3.", "a.b.c.d", "1.2.3.4x", "-5.2.3.4", "0.2.3.4", "1.2.3.99999999999", "1..2.3"})
     EXPECT_EQ(parse_permit(bad).holder.process, 0) << bad;
 }
 

@@ -1,6 +1,9 @@
 // compile_memory_watch_test.cpp: memory left, on trees of files as real systems have them.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
+#include "shim/compile/control_group.h"
 #include "shim/compile/memory_watch.h"
 #include "tests/unit/fake_machine.h"
 
@@ -74,6 +77,43 @@ TEST_F(MemoryWatch, UseAboveTheLimitLeavesNothing) {
   file("/sys/fs/cgroup/memory.max") = "1000";
   file("/sys/fs/cgroup/memory.current") = "2000";
   EXPECT_EQ(facts().available_bytes, 0u);
+}
+
+TEST_F(MemoryWatch, VersionOneCountsGroupsAboveToo) {
+  file("/proc/self/cgroup") = "4:memory:/a/b/c\n";
+  file("/proc/self/mountinfo") = "32 1 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+  const std::string top = "/sys/fs/cgroup/memory";
+  for (const auto& [folder, limit, usage] :
+       {std::tuple("/a/b/c", 5, 1), std::tuple("/a/b", 7, 1), std::tuple("/a", 3, 2), std::tuple("", 9, 2)}) {
+    file(top + folder + "/memory.limit_in_bytes") = std::to_string(limit * kGiB);
+    file(top + folder + "/memory.usage_in_bytes") = std::to_string(usage * kGiB);
+  }
+  EXPECT_EQ(facts().allowed_bytes, 3 * kGiB);
+  EXPECT_EQ(facts().available_bytes, kGiB);
+}
+
+TEST_F(MemoryWatch, ProcessorTimeThatGroupsAllow) {
+  const auto quota = [] { return processor_quota(FakeMachine::machine()); };
+  EXPECT_EQ(quota(), 0u);
+  file("/proc/self/cgroup") = "0::/user.slice/job\n";
+  file("/proc/self/mountinfo") = "30 1 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
+  file("/sys/fs/cgroup/user.slice/job/cpu.max") = "max 100000\n";
+  EXPECT_EQ(quota(), 0u) << "no limit";
+  file("/sys/fs/cgroup/user.slice/cpu.max") = "250000 100000\n";
+  EXPECT_EQ(quota(), 3u) << "of the group above, two and a half";
+  file("/sys/fs/cgroup/user.slice/job/cpu.max") = "200000 100000\n";
+  EXPECT_EQ(quota(), 2u);
+  file("/sys/fs/cgroup/user.slice/job/cpu.max") = "10000 100000\n";
+  EXPECT_EQ(quota(), 1u);
+  FakeMachine::reset();
+  file("/proc/self/cgroup") = "5:cpu,cpuacct:/x/y\n4:memory:/job\n0::/\n";
+  file("/proc/self/mountinfo") = "31 1 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n";
+  file("/sys/fs/cgroup/cpu/x/y/cpu.cfs_quota_us") = "-1\n";
+  file("/sys/fs/cgroup/cpu/x/y/cpu.cfs_period_us") = "100000\n";
+  EXPECT_EQ(quota(), 0u);
+  file("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us") = "400000\n";
+  file("/sys/fs/cgroup/cpu/x/cpu.cfs_period_us") = "100000\n";
+  EXPECT_EQ(quota(), 4u);
 }
 
 TEST_F(MemoryWatch, PressureOfTheLastTenSeconds) {

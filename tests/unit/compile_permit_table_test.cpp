@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <atomic>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "shim/compile/permit_table.h"
@@ -465,6 +467,25 @@ TEST_F(Permits, rule_34_AHolderThatRunsAgainCountsAgain) {
   EXPECT_EQ(take(second), Admission::kGranted);
 }
 
+TEST_F(Permits, rule_34_AHolderThatCannotBeLookedAtIsTakenToRun) {
+  limits_.most = 1;
+  const Permit holder = taken();
+  const auto is_counted = [this] {
+    for (int i = 0; i < 3; ++i) {
+      table_.look_at_holders(limits_.idle_ns);
+      FakeMachine::clock_ns += 11'000'000'000;
+    }
+    return table_.in_flight() == 1;
+  };
+  memory_->permits[holder.index].holder.space = 7;
+  EXPECT_TRUE(is_counted()) << "another container has a process of this number";
+  memory_->permits[holder.index].holder.space = 0;
+  const std::string stat = std::exchange(FakeMachine::files["/proc/" + std::to_string(getpid()) + "/stat"], "");
+  EXPECT_TRUE(is_counted()) << "processes are hidden";
+  FakeMachine::files["/proc/" + std::to_string(getpid()) + "/stat"] = stat;
+  EXPECT_FALSE(is_counted()) << "it stands still";
+}
+
 TEST_F(Permits, rule_34_ATickNowAndThenIsNotMoving) {
   static_cast<void>(taken());
   for (std::uint64_t i = 0; i < 220; ++i) {
@@ -741,6 +762,21 @@ TEST(SharedPermits, WhatOthersCouldHaveWrittenIsNotTrusted) {
   EXPECT_EQ(open_permits(Scope::kUser, "/nowhere"), nullptr);
   change = "rm -r " + std::string(folder);
   EXPECT_EQ(system(change.c_str()), 0);
+}
+
+TEST(SharedPermits, ALimitOfFileSizesIsNotReached) {
+  char folder[] = "/tmp/permits-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{100, 100};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    _exit(open_permits(Scope::kUser, folder) == nullptr ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0) << "the kernel kills who writes more";
+  EXPECT_EQ(rmdir(folder), 0) << "nothing is left there";
 }
 
 TEST(SharedPermits, AForkedChildHasPrivatePermitsOfItsOwn) {

@@ -208,6 +208,8 @@ TEST_F(PermitWait, AutoFollowsProcessorsAndTheProgramsOwnPool) {
   settings_.max = {};
   FakeMachine::processor_count = 6;
   EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, 6u);
+  settings_.quota = 5;
+  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, 5u);
   settings_.pool_size = 4;
   EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, 4u);
   settings_.max.count = 60000;

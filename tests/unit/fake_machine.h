@@ -20,7 +20,7 @@ namespace graphpool {
 struct FakeMachine {
   static inline std::map<std::string, std::string> files;
   static inline std::uint64_t clock_ns = 0;
-  static inline std::uint32_t processor_count = 4;
+  static inline std::uint32_t processor_count = 4, space = 0;
   static inline std::uint64_t address_space = std::numeric_limits<std::uint64_t>::max();
   static inline int waits = 0;
   /// Called instead of sleeping; the clock moves by the time asked for.
@@ -30,6 +30,7 @@ struct FakeMachine {
     files.clear();
     clock_ns = 1'000'000'000'000;
     processor_count = 4;
+    space = 0;
     address_space = std::numeric_limits<std::uint64_t>::max();
     waits = 0;
     on_wait = nullptr;
@@ -64,6 +65,7 @@ struct FakeMachine {
                                   },
                                   [] { return getpid(); },
                                   [] { return static_cast<pid_t>(gettid()); },
+                                  [] { return space; },
                                   [] { return processor_count; },
                                   [] { return address_space; },
                                   [](const std::uint32_t*, std::uint32_t, std::uint64_t ns) {

@@ -1,0 +1,36 @@
+// control_group.h: the control groups of this process, of both versions: where the files of a controller are, and how
+// much processor time they allow.
+//
+// A limit of any group above counts too: they are visited from this process's own up to the mount point. In a container
+// the path the kernel names may lie outside of what is mounted: then the mount point is all there is to see.
+// Threads: any; nothing is kept. Nothing here allocates.
+#pragma once
+
+#include <cstdint>
+
+#include "shim/compile/machine.h"
+
+namespace graphpool {
+
+inline constexpr std::size_t kGroupPathBytes = 1024;
+
+/// The folder of this process's group, and how much of it is the mount point.
+struct GroupFolder {
+  char path[kGroupPathBytes] = "";
+  std::size_t mount_bytes = 0;
+
+  /// The group above. False: this is the mount point.
+  bool up() noexcept;
+};
+
+/// version: 1 or 2. False: there is no such group.
+bool find_group(const Machine& machine, int version, const char* controller, GroupFolder& folder) noexcept;
+
+/// The whole of a group's file. Empty: there is none.
+std::string_view read_group_file(const Machine& machine, const GroupFolder& folder, const char* name, char* text,
+                                 std::size_t bytes) noexcept;
+
+/// As many processors as the groups' time is worth, rounded up. 0: no limit.
+std::uint32_t processor_quota(const Machine& machine) noexcept;
+
+}  // namespace graphpool
