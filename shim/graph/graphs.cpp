@@ -414,7 +414,9 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
       const std::scoped_lock guard(exec.lock);
       if (exec.variant == nullptr) {
         // A graph without operations: nothing to run, and some runtimes crash on one.
-        return judge_stream(handle);
+        const hipError_t judged = judge_stream(handle);
+        if (judged == hipSuccess && StreamWork::is_null(handle)) stream_work().enter_null_stream();
+        return judged;
       }
       if (exec.before != nullptr) {
         // Rule 3: also behind what another variant still runs.

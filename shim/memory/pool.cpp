@@ -266,7 +266,7 @@ Block* Pool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
   if (stream != nullptr) {
     for (Block* block : list.pending)
       if (block->fence != nullptr && (best == nullptr || later(best, block)) &&
-          work_.same_stream(block->fence, *stream))
+          work_.same_stream(block->fence, block->device, *stream))
         best = block;
   }
   if (best == nullptr || (best->chunk != nullptr && best->chunk->changing)) return nullptr;
@@ -280,13 +280,13 @@ Block* Pool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
 }
 
 bool Pool::collect_pending(const PoolKey& key) {
-  return collect(key.device, [this, &key](auto&& visit) {
+  return collect([this, &key](auto&& visit) {
     if (FreeList* const list = find_list(key)) visit(*list);
   });
 }
 
 bool Pool::collect_pending(int device) {
-  return collect(device, [this, device](auto&& visit) {
+  return collect([this, device](auto&& visit) {
     for (auto& [key, list] : lists_)
       if (key.device == device) visit(*list);
   });
@@ -294,20 +294,22 @@ bool Pool::collect_pending(int device) {
 
 /// Moves blocks whose fence the device has passed to the kept ones. False: there was none.
 template <typename ForEachList>
-bool Pool::collect(int device, ForEachList for_each_list) {
+bool Pool::collect(ForEachList for_each_list) {
   PrivateCalls private_calls;
   // Blocks freed where no fence could be made get one now.
   for (;;) {
     Block* without = nullptr;
+    int waits_for = -1;
     const auto look = [&](FreeList& list) {
       for (Block* block : list.pending)
-        if (block->fence == nullptr) without = block;
+        if (block->fence == nullptr && (waits_for < 0 || block->waits_for == waits_for)) without = block;
     };
     {
       std::lock_guard guard(lock_);
       for_each_list(look);
+      if (without != nullptr) waits_for = without->waits_for;
     }
-    Fence* fence = without == nullptr ? nullptr : work_.make_fence(device);
+    Fence* fence = without == nullptr ? nullptr : work_.make_fence(waits_for);
     if (fence == nullptr) break;
     std::lock_guard guard(lock_);
     without = nullptr;
@@ -539,7 +541,7 @@ hipError_t Pool::free_kept(Named named, void* ptr, Free forward) {
     if (!known) state = BlockState::kLive;
   }
   if (state == BlockState::kLive) return free_native(named, ptr, forward);
-  keep(named, state, fence);
+  keep(named, state, fence, device);
   evict_over_limit(device);
   if (!settings_.deferred_free) (void)free_retired_slots(device);
   return hipSuccess;
@@ -576,7 +578,7 @@ hipError_t Pool::free_vmm(Named named, Free forward) {
     }
     if (!waited) state = BlockState::kPending;
   }
-  keep(named, state, fence);
+  keep(named, state, fence, device);
   evict_over_limit(device);
   return hipSuccess;
 }
@@ -618,9 +620,13 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
     back_to_live(named);
     return next().hipFreeAsync(never_address(), stream);
   }
-  Fence* fence = keepable ? work_.make_stream_fence(named.device, stream) : nullptr;
+  int waits_for = work_.device_of_stream(stream);
+  if (!valid_device(waits_for)) waits_for = named.device;
+  Fence* fence = keepable ? work_.make_stream_fence(waits_for, stream) : nullptr;
   if (fence != nullptr || vmm) {
-    keep(named, BlockState::kPending, fence);
+    // The runtime's own free is a piece of the null stream's work, behind which blocking streams come.
+    if (StreamWork::is_null(stream)) work_.enter_null_stream();
+    keep(named, BlockState::kPending, fence, waits_for);
     // Giving memory back waits for the device, which this call does not (rule 16).
     excess_.fetch_or(std::uint64_t{1} << named.device, std::memory_order_relaxed);
     return hipSuccess;
@@ -640,8 +646,8 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
   return error;
 }
 
-/// The block is freed. Without a fence a pending one gets it later (collect_pending).
-void Pool::keep(Named named, BlockState state, Fence* fence) noexcept {
+/// The block is freed. Without a fence a pending one gets it later (collect_pending), behind that device's work.
+void Pool::keep(Named named, BlockState state, Fence* fence, int waits_for) noexcept {
   {
     std::lock_guard guard(lock_);
     if (same(named)) {
@@ -655,7 +661,7 @@ void Pool::keep(Named named, BlockState state, Fence* fence) noexcept {
       } else if (state == BlockState::kKept) {
         to_kept(block, true);
       } else {
-        to_pending(block, std::exchange(fence, nullptr));
+        to_pending(block, std::exchange(fence, nullptr), waits_for);
       }
     }
   }
@@ -896,10 +902,11 @@ void Pool::from_kept(Block* block) noexcept {
   unlink(block);
 }
 
-void Pool::to_pending(Block* block, Fence* fence) noexcept {
+void Pool::to_pending(Block* block, Fence* fence, int waits_for) noexcept {
   if (block->chunk != nullptr) block->chunk->used_bytes -= pages(block->bytes());
   add_under_lock(kept_blocks_, 1);
   block->fence = fence;
+  block->waits_for = static_cast<std::uint8_t>(waits_for);
   block->state.store(BlockState::kPending, std::memory_order_release);
   block->list->pending.push_back(block);
   link_newest(block);

@@ -276,7 +276,7 @@ class Pool {
   bool collect_pending(const PoolKey& key);
   bool collect_pending(int device);
   template <typename ForEachList>
-  bool collect(int device, ForEachList for_each_list);
+  bool collect(ForEachList for_each_list);
   void settle_pending(int device);
   bool load_chunk(Named named, const Decision& decision);
   Block* allocate_vmm(const PoolKey& key, const Decision& decision);
@@ -292,7 +292,7 @@ class Pool {
   hipError_t free_kept(Named named, void* ptr, Free forward);
   hipError_t free_vmm(Named named, Free forward);
   bool wait_like_free(int device) noexcept;
-  void keep(Named named, BlockState state, Fence* fence) noexcept;
+  void keep(Named named, BlockState state, Fence* fence, int waits_for) noexcept;
   void back_to_live(Named named) noexcept;
   void evict_over_limit(int device) noexcept;
   void evict_excess() noexcept;
@@ -307,7 +307,7 @@ class Pool {
   void add_kept(Block* block) noexcept;
   void to_kept(Block* block, bool linked) noexcept;
   void from_kept(Block* block) noexcept;
-  void to_pending(Block* block, Fence* fence) noexcept;
+  void to_pending(Block* block, Fence* fence, int waits_for) noexcept;
   void from_pending(Block* block) noexcept;
   FreeList* find_list(const PoolKey& key) noexcept;
   void drop_list(FreeList* list) noexcept;

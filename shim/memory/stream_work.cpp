@@ -199,12 +199,14 @@ bool StreamWork::prepare(Device& device) noexcept {
     device.waiter = nullptr;
     return false;
   }
+  return make_scratch(device);
+}
+
+bool StreamWork::make_scratch(Device& device) noexcept {
   if (device.scratch == nullptr &&
-      !PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&device.scratch, hipEventDisableTiming); })) {
+      !PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&device.scratch, hipEventDisableTiming); }))
     device.scratch = nullptr;
-    return false;
-  }
-  return true;
+  return device.scratch != nullptr;
 }
 
 /// Lets the waiter wait for what is on the stream. A wait takes the event as it is now, so it is free again at once.
@@ -321,6 +323,22 @@ Fence* StreamWork::make_stream_fence(int device, hipStream_t stream) noexcept {
   }
 }
 
+int StreamWork::device_of_stream(hipStream_t stream) const noexcept {
+  if (!is_handle(stream)) return current_device();
+  const StreamEntry* const entry = find(stream);
+  return entry == nullptr ? -1 : entry->device.load();
+}
+
+void StreamWork::enter_null_stream() noexcept {
+  const PrivateCalls private_calls;
+  const int device = current_device();
+  if (!valid_device(device)) return;
+  const std::lock_guard guard(lock_);
+  Device& state = device_of(device);
+  const auto record = [&] { return next().hipEventRecord(state.scratch, nullptr); };
+  if (make_scratch(state) || make_scratch(state)) static_cast<void>(PrivateCalls::answered(record));
+}
+
 bool StreamWork::wait(Fence* fence) noexcept {
   if (!fence->passed_.load()) {
     if (fence->epoch_ != device_of(fence->device_).epoch.load()) return true;
@@ -348,10 +366,10 @@ bool StreamWork::passed(Fence* fence) noexcept {
   return true;
 }
 
-bool StreamWork::same_stream(const Fence* fence, hipStream_t stream) const noexcept {
+bool StreamWork::same_stream(const Fence* fence, int device, hipStream_t stream) const noexcept {
   if (fence->all_ || fence->epoch_ != device_of(fence->device_).epoch.load()) return false;
   if (is_per_thread(stream)) return false;
-  if (!is_handle(stream)) return fence->serial_ == kNullSerial;
+  if (!is_handle(stream)) return fence->serial_ == kNullSerial && fence->device_ == device;
   const StreamEntry* entry = find(stream);
   return entry != nullptr && entry->serial.load() == fence->serial_;
 }

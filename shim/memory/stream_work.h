@@ -10,7 +10,8 @@
 //     event is ever waited for or queried: HIP 6.3 refuses both for an event whose stream has begun a capture since.
 //
 // The device's null stream is not touched: an event in it would hold back every blocking stream. A blocking stream of
-// ours takes its place: what is recorded there comes after all work of the null stream, and nothing waits for it.
+// ours takes its place: what is recorded there comes after all work of the null stream, and nothing waits for it. Only
+// where the program's own call would have held them back, enter_null_stream() does.
 // hipStreamPerThread names the caller's own stream, so work of another thread's cannot be fenced: make_fence says so,
 // and the caller lets the program's own call do what it does.
 //
@@ -107,6 +108,10 @@ class Fence {
 
 class StreamWork {
  public:
+  /// Neither the null stream by one of its names nor hipStreamPerThread.
+  static bool is_handle(hipStream_t stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
+  static bool is_null(hipStream_t stream) noexcept { return !is_handle(stream) && stream != hipStreamPerThread; }
+
   StreamWork() = default;
   StreamWork(const StreamWork&) = delete;
   StreamWork& operator=(const StreamWork&) = delete;
@@ -161,12 +166,19 @@ class StreamWork {
   Fence* make_fence(int device) noexcept;
   /// A fence after what was enqueued on one stream, a handle or null or hipStreamPerThread; null as above.
   Fence* make_stream_fence(int device, hipStream_t stream) noexcept;
+  /// The device whose work that is; -1: not known.
+  int device_of_stream(hipStream_t stream) const noexcept;
+  /// Leaves in the null stream of the calling thread's device what every operation does: what blocking streams are
+  /// given next comes behind what they all have now. For calls of the program that enqueue something there which we do
+  /// otherwise. Does not wait; captures may be open.
+  void enter_null_stream() noexcept;
   /// Waits on the host, in the calling thread's present capture mode. False: HIP failed.
   bool wait(Fence* fence) noexcept;
   /// Has the device passed it? Does not wait. A fence that HIP cannot answer for is never passed.
   bool passed(Fence* fence) noexcept;
-  /// Whether the fence was made for this stream, so that what the stream does next comes after it anyway.
-  bool same_stream(const Fence* fence, hipStream_t stream) const noexcept;
+  /// Whether the fence was made for this stream (null: that of the device), so that what the stream does next comes
+  /// after it anyway.
+  bool same_stream(const Fence* fence, int device, hipStream_t stream) const noexcept;
   void release(Fence* fence) noexcept {
     if (drop_reference(fence)) recycle(fence);
   }
@@ -216,7 +228,6 @@ class StreamWork {
   static constexpr std::size_t kBuckets = 1024;
   static constexpr std::uint64_t kNoSerial = 0, kNullSerial = 1;
 
-  static bool is_handle(hipStream_t stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
   static std::size_t bucket(hipStream_t stream) noexcept {
     const auto value = reinterpret_cast<std::uintptr_t>(stream) >> 4;
     return (value ^ (value >> 10) ^ (value >> 20)) % kBuckets;
@@ -235,6 +246,7 @@ class StreamWork {
   void tidy_busy(Device& device) noexcept;
   StreamEntry* enter_locked(hipStream_t stream, int device) noexcept;
   bool prepare(Device& device) noexcept;
+  bool make_scratch(Device& device) noexcept;
   bool join(Device& device, hipStream_t stream) noexcept;
   bool join_null(Device& device) noexcept;
   Fence* make_locked(int device, hipStream_t only, bool all);

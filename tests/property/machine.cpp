@@ -392,7 +392,7 @@ bool Machine::allowed(const Step& step) {
       const bool in_order = n[1] == 1;
       if (!in_order && target.memory == Memory::Async) return host_covers(target);
       Stream& on = stream(n[2], step.thread);
-      if (in_order && (on.device != target.device || on.capture)) return false;
+      if (in_order && on.capture) return false;
       const Clock clock = clock_of_next(on);
       const auto ordered = [&](const Stamp& stamp) {
         if (stamp.number == 0) return true;

@@ -204,7 +204,10 @@ std::string Machine::do_allocate(const Step& step) {
   Buffer& target = buffers_[static_cast<std::size_t>(step.number[0])];
   target = made;
   if (made.memory == Memory::Async) {
-    const Stamp stamp = enqueue(on);
+    // The stream's, but no work: it orders nothing.
+    Clock& clock = clock_of(on);
+    if (clock.size() <= on.agent) clock.resize(on.agent + 1);
+    const Stamp stamp{on.agent, ++clock[on.agent]};
     for (Buffer::Part& part : target.parts) part.write = stamp;
   }
   return code(result) +

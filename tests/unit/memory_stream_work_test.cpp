@@ -230,11 +230,11 @@ TEST_F(StreamWorkTest, AHandleThatComesBackIsAnotherStream) {
   enqueue(stream);
   Fence* fence = work.make_stream_fence(0, stream);
   ASSERT_NE(fence, nullptr);
-  EXPECT_TRUE(work.same_stream(fence, stream));
-  EXPECT_FALSE(work.same_stream(fence, nullptr));
+  EXPECT_TRUE(work.same_stream(fence, 0, stream));
+  EXPECT_FALSE(work.same_stream(fence, 0, nullptr));
   work.before_destroy(stream);
   work.created(stream, 0);
-  EXPECT_FALSE(work.same_stream(fence, stream));
+  EXPECT_FALSE(work.same_stream(fence, 0, stream));
   work.release(fence);
 }
 

@@ -465,6 +465,80 @@ TEST_F(MemoryRules, rule_24_stream_ordered_free_of_malloc_memory_is_legal_and_or
   OK(hipStreamDestroy(other));
 }
 
+/// What a blocking stream is given after work in the null stream comes behind what other blocking streams were given
+/// before it, whether that work does anything or not.
+void expect_to_order_blocking_streams(const std::function<void()>& work, bool capturing, const char* name) {
+  hipStream_t capturing_stream = nullptr;
+  OK(hipStreamCreateWithFlags(&capturing_stream, hipStreamNonBlocking));
+  const Stream before, after;
+  hipEvent_t event = nullptr;
+  OK(hipEventCreateWithFlags(&event, hipEventDisableTiming));
+  {
+    Busy busy(before);
+    if (capturing) OK(hipStreamBeginCapture(capturing_stream, hipStreamCaptureModeRelaxed));
+    work();
+    OK(hipEventRecord(event, after));
+    if (capturing) {
+      hipGraph_t graph = nullptr;
+      OK(hipStreamEndCapture(capturing_stream, &graph));
+      OK(hipGraphDestroy(graph));
+    }
+    EXPECT_EQ(hipErrorNotReady, hipEventQuery(event)) << name << (capturing ? ", while a capture is open" : "");
+    static_cast<void>(hipGetLastError());
+    EXPECT_FALSE(busy.stuck()) << name << " waited";
+  }
+  OK(hipStreamSynchronize(after));
+  OK(hipEventDestroy(event));
+  OK(hipStreamDestroy(capturing_stream));
+}
+
+TEST_F(MemoryRules, rule_24_a_free_in_the_null_streams_order_is_a_piece_of_its_work) {
+  for (const bool capturing : {false, true}) {
+    for (const hipStream_t null : {hipStream_t{nullptr}, reinterpret_cast<hipStream_t>(1)}) {
+      char* const memory = allocate(64 * kKiB);
+      expect_to_order_blocking_streams([&] { OK(hipFreeAsync(memory, null)); }, capturing, "memory of hipMalloc");
+      void* ordered_memory = nullptr;
+      OK(hipMallocAsync(&ordered_memory, 64 * kKiB, null));
+      expect_to_order_blocking_streams([&] { OK(hipFreeAsync(ordered_memory, null)); }, capturing,
+                                       "memory of hipMallocAsync");
+    }
+  }
+}
+
+TEST_F(MemoryRules, rule_03_a_graph_without_operations_is_a_piece_of_the_null_streams_work) {
+  const Stream stream;
+  for (int round = 0; round < 2; ++round) {
+    const hipGraph_t graph = capture(stream, [] {});
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    expect_to_order_blocking_streams([&] { OK(hipGraphLaunch(exec, nullptr)); }, false, "a launch");
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+  }
+}
+
+TEST_F(MemoryRules, rule_24_a_free_in_the_order_of_another_devices_stream_waits_for_that_stream) {
+  OK(hipSetDevice(1));
+  const Stream own;
+  for (const hipStream_t stream : {static_cast<hipStream_t>(own), hipStream_t{nullptr}, hipStreamPerThread}) {
+    OK(hipSetDevice(0));
+    char* const memory = allocate(96 * kKiB);
+    OK(hipSetDevice(1));
+    std::atomic<bool> let_go{false};
+    const auto wait = [](void* until) { static_cast<std::atomic<bool>*>(until)->wait(false); };
+    OK(hipLaunchHostFunc(stream, wait, &let_go));
+    OK(hipFreeAsync(memory, stream));
+    OK(hipSetDevice(0));
+    char* const next = allocate(96 * kKiB);
+    EXPECT_NE(memory, next) << "the other device has not come to the free yet";
+    let_go = true;
+    let_go.notify_all();
+    OK(hipFree(next));
+    OK(hipSetDevice(1));
+    OK(hipDeviceSynchronize());
+  }
+}
+
 TEST_F(MemoryRules, rule_24_only_default_allocations_are_kept) {
   const auto twice = [](const char* allocating, const char* freeing, const std::function<void*()>& make,
                         const std::function<hipError_t(void*)>& free) {
