@@ -1,9 +1,9 @@
 // What an operation is that no recording has at its place.
-#include "shim/capture/mismatch.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "shim/capture/mismatch.h"
 
 namespace graphpool {
 namespace {

@@ -1,8 +1,7 @@
 // How operands are classed, and which memory recordings have judged by its address.
-#include "shim/capture/operand.h"
-
 #include <gtest/gtest.h>
 
+#include "shim/capture/operand.h"
 #include "shim/memory/pool.h"
 #include "shim/settings.h"
 #include "shim/units.h"

@@ -1,12 +1,11 @@
 // Which operands had another address than the time before.
-#include "shim/graph/moved_operands.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <tuple>
 #include <vector>
 
+#include "shim/graph/moved_operands.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/pool.h"
 
@@ -19,9 +18,8 @@ constexpr std::uint64_t kAddress = 0x7f12'3400'0000;
 class Sequence {
  public:
   void kernel(std::uint64_t pointer, std::uint32_t scalar, std::uint64_t second) {
-    static const ArgumentLayout layout({{0, 8, ArgumentKind::kGlobalBuffer},
-                                        {8, 4, ArgumentKind::kByValue},
-                                        {16, 8, ArgumentKind::kGlobalBuffer}});
+    static const ArgumentLayout layout(
+        {{0, 8, ArgumentKind::kGlobalBuffer}, {8, 4, ArgumentKind::kByValue}, {16, 8, ArgumentKind::kGlobalBuffer}});
     struct {
       KernelPayload shape{{1, 1, 1}, {1, 1, 1}, 0, 24};
       std::uint64_t pointer;

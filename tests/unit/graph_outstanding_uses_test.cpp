@@ -1,8 +1,7 @@
 // Which streams may still write to a buffer, against streams whose work ends when the test says so.
-#include "shim/graph/outstanding_uses.h"
-
 #include <gtest/gtest.h>
 
+#include "shim/graph/outstanding_uses.h"
 #include "shim/memory/stream_work.h"
 #include "tests/unit/fake_hip.h"
 

@@ -1,7 +1,7 @@
 // How much host memory is registered at an address.
-#include "shim/memory/registered_memory.h"
-
 #include <gtest/gtest.h>
+
+#include "shim/memory/registered_memory.h"
 
 namespace graphpool {
 namespace {

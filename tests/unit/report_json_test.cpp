@@ -1,8 +1,8 @@
-#include "shim/report/json.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
+
+#include "shim/report/json.h"
 
 namespace graphpool {
 namespace {

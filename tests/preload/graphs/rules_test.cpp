@@ -790,52 +790,6 @@ TEST(Rules, rule_11_nodes_added_by_handle_to_a_capture_make_no_template) {
   }
 }
 
-TEST(Rules, rule_12_a_capture_that_holds_collectives_is_captured_as_it_is) {
-  // What RCCL does to a capture: asks for its graph, gives that a user object, launches a kernel and a host function.
-  using Create = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
-  using Retain = hipError_t (*)(hipGraph_t, void*, unsigned, unsigned);
-  const auto create = newer<Create>("hipUserObjectCreate");
-  const auto retain = newer<Retain>("hipGraphRetainUserObject");
-  ASSERT_NE(nullptr, create);
-  ASSERT_NE(nullptr, retain);
-  const Stream s;
-  const Buffer buffer;
-  int destroyed = 0, proxied = 0, value = 0;
-  const hipHostFn_t count = [](void* of) { ++*static_cast<int*>(of); };
-  const auto collective = [&](int round) {
-    hipStreamCaptureStatus status{};
-    unsigned long long id = 0;
-    hipGraph_t graph = nullptr;
-    OK(hipStreamGetCaptureInfo_v2(s, &status, &id, &graph, nullptr, nullptr));
-    ASSERT_EQ(hipStreamCaptureStatusActive, status);
-    void* object = nullptr;
-    OK(create(&object, &destroyed, count, 1, 1));
-    OK(retain(graph, object, 1, 1));
-    OK(hipLaunchHostFunc(s, count, &proxied));
-    OK(kernels().mix(s, buffer.get(), kCount, 100 + round));
-  };
-  // The beginning is known: captures without a collective.
-  for (int i = 0; i < 3; ++i) {
-    step(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, i)); });
-    value = mixed(value, i);
-  }
-  for (int i = 0; i < 5; ++i) {
-    const Since since({"hipModuleLaunchKernel", "hipLaunchHostFunc", "hipGraphInstantiate"});
-    step(s, [&] {
-      OK(kernels().mix(s, buffer.get(), kCount, i));
-      collective(i);
-    });
-    EXPECT_EQ(2, since["hipModuleLaunchKernel"]) << "step " << i;
-    EXPECT_EQ(1, since["hipLaunchHostFunc"]) << "step " << i;
-    EXPECT_EQ(1, since["hipGraphInstantiate"]) << "step " << i;
-    value = mixed(mixed(value, i), 100 + i);
-    EXPECT_EQ(value, buffer.value()) << "step " << i;
-    OK(hipDeviceSynchronize());
-    EXPECT_EQ(i + 1, destroyed) << "nobody keeps what the communicator waits for";
-    EXPECT_EQ(i + 1, proxied);
-  }
-}
-
 TEST(Rules, rule_13_one_capture_has_one_id) {
   const Stream s;
   const Buffer buffer;
