@@ -8,12 +8,16 @@
 #include <hip/hiprtc.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "../../runtimes/cpu/cpuhip_statistics.h"
 
 namespace captures {
 
@@ -46,6 +50,23 @@ inline int calls(const std::string& name) {
   int count = 0;
   for (std::string line; std::getline(journal, line);) count += line.compare(0, name.size() + 1, name + " ") == 0;
   return count;
+}
+
+/// True as soon as what the stream does next waits for work of other streams; false once it has done all it had.
+inline bool held_up(hipStream_t stream) {
+  while (cpuhip_held_up(stream) == 0) {
+    if (hipStreamQuery(stream) != hipErrorNotReady) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+/// True as soon as a call, of any thread, waits for work; false once `returned` is set: it did not.
+inline bool call_waits(const std::atomic<bool>& returned) {
+  for (cpuhip_statistics_t now{}; !returned; std::this_thread::yield()) {
+    cpuhip_statistics(&now);
+    if (now.waiting_calls != 0) return true;
+  }
+  return false;
 }
 
 /// Counts of what happens between two points.

@@ -1,7 +1,6 @@
 // launches_test.cpp: work reaches a stream by many functions: whichever it was, frees wait for it, and an open capture
 // that has been compared so far becomes real before it.
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "tests/preload/graphs/captures.h"
@@ -162,15 +161,15 @@ TEST(Launches, rule_16_a_free_waits_for_work_however_it_was_launched) {
     OK(hipMalloc(&memory, 4096));
     OK(hipDeviceSynchronize());
     OK(launch.call(stream, buffer.get(), flag, 5));
-    std::atomic<bool> released{false};
+    std::atomic<bool> released{false}, freed{false};
     std::thread other([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      released = true;
+      released = call_waits(freed);
       __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     });
     OK(hipFree(memory));
-    EXPECT_TRUE(released.load()) << "hipFree did not wait";
+    freed = true;
     other.join();
+    EXPECT_TRUE(released.load()) << "hipFree did not wait";
     OK(hipStreamDestroy(stream));
     EXPECT_EQ(mixed(0, 5), buffer.value());
     OK(hipHostFree(flag));

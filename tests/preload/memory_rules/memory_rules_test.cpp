@@ -173,12 +173,14 @@ TEST_F(MemoryRules, rule_16_a_free_returns_when_the_work_of_the_device_is_done) 
   for (int round = 0; round < 2; ++round) {
     char* const memory = allocate(64 * kKiB);
     Busy busy(stream);
+    std::atomic<bool> freed{false};
     std::thread other([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      call_waits(freed);
       busy.let_go();
     });
     OK(hipFree(memory));
     EXPECT_FALSE(busy.busy()) << "hipFree returned while a kernel of the device was running";
+    freed = true;
     other.join();
   }
 }
@@ -255,7 +257,7 @@ TEST_F(MemoryRules, rule_18_while_one_thread_waits_in_a_free_others_allocate_ask
     OK(hipFree(memory));
     freed = true;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(call_waits(freed));
   char* const again = allocate(32 * kKiB);
   char* const fresh = allocate(100 * kKiB);
   EXPECT_GT(free_bytes(), 0u);

@@ -24,7 +24,7 @@ hipError_t start(Call& call, hipStream_t handle, bool per_thread, Operation oper
   const bool host_waits = copy != nullptr && copy->width != 0 && (plain_host(copy->dst) || plain_host(copy->src));
   Token token;
   const hipError_t result = submit(*stream, std::move(operation), &token);
-  return host_waits && result == hipSuccess && token ? token->wait() : result;
+  return host_waits && result == hipSuccess && token ? token->wait_in_call() : result;
 }
 
 /// Work of a synchronous entry, in the null stream (or the thread's).
@@ -34,7 +34,7 @@ hipError_t finish(Call& call, bool per_thread, Operation operation) {
   if (const hipError_t result = resolve(call, nullptr, per_thread, &stream); result != hipSuccess) return result;
   Token token;
   const hipError_t result = submit(*stream, std::move(operation), &token);
-  return result == hipSuccess && token ? token->wait() : result;
+  return result == hipSuccess && token ? token->wait_in_call() : result;
 }
 
 /// hipMemcpyWithStream: synchronous, in the stream it names.
@@ -43,7 +43,7 @@ hipError_t wait_for(Call& call, hipStream_t handle, Operation operation) {
   if (const hipError_t result = resolve(call, handle, false, &stream); result != hipSuccess) return result;
   Token token;
   const hipError_t result = submit(*stream, std::move(operation), &token);
-  return result == hipSuccess && token ? token->wait() : result;
+  return result == hipSuccess && token ? token->wait_in_call() : result;
 }
 
 CopyWork linear(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind) {

@@ -1,5 +1,6 @@
-/* cpuhip_statistics.h: what the CPU runtime holds at this moment, for tests that prove that nothing grows. Exported by
- * the CPU runtime only; tests look it up: dlsym(RTLD_DEFAULT, "cpuhip_statistics"). */
+/* cpuhip_statistics.h: what the CPU runtime holds and does at this moment, for tests that prove that nothing grows, or
+ * that something waits. Exported by the CPU runtime only; tests that run on others too look it up:
+ * dlsym(RTLD_DEFAULT, "cpuhip_statistics"). */
 #ifndef CPUHIP_STATISTICS_H
 #define CPUHIP_STATISTICS_H
 
@@ -25,9 +26,14 @@ struct cpuhip_statistics_t {
   size_t events;              /* live events */
   size_t reservations;        /* reserved ranges of addresses */
   size_t physical_handles;    /* handles of physical memory, those released but still mapped too */
+  size_t waiting_calls;       /* threads in a call that waits for work */
 };
 
 void cpuhip_statistics(struct cpuhip_statistics_t* out);
+
+/* Whether what comes next in the stream's queue waits for work of other streams: it is at the head, and only that keeps
+ * it. stream: a hipStream_t. */
+int cpuhip_held_up(void* stream);
 
 /* The after-th call from now on, whatever its name and thread, returns code; 0 disarms it. As CPUHIP_FAIL, but for one
  * program of several in a process. */

@@ -146,7 +146,7 @@ CPUHIP_EXPORT hipError_t hipEventSynchronize(hipEvent_t handle) {
     const hipError_t result = check_capture_event_synchronize(event);
     if (result != hipSuccess) return result;
     const Token token = recorded(event);
-    return token ? token->wait() : hipSuccess;
+    return token ? token->wait_in_call() : hipSuccess;
   });
 }
 

@@ -323,6 +323,7 @@ extern "C" __attribute__((visibility("default"))) void cpuhip_statistics(cpuhip_
   for (int i = 0; i < cpuhip::device_count(); ++i) out->device_bytes += cpuhip::device(i).used_bytes();
   out->streams = cpuhip::live_streams();
   out->events = cpuhip::live_events();
+  out->waiting_calls = cpuhip::waiting_calls();
   cpuhip::count_vmm(&out->reservations, &out->physical_handles);
 }
 

@@ -61,6 +61,7 @@ struct ThreadStreams {
 thread_local ThreadStreams t_streams;
 /// CPUHIP_SERIALISE: what the call in progress has enqueued last.
 thread_local Token t_enqueued;
+std::atomic<std::size_t> g_waiting_calls{0};
 
 }  // namespace
 
@@ -82,6 +83,17 @@ hipError_t Completion::wait() {
   state_.wait(0, std::memory_order_acquire);
   return result_;
 }
+
+hipError_t Completion::wait_in_call() {
+  if (!done()) {
+    ++g_waiting_calls;
+    (void)wait();
+    --g_waiting_calls;
+  }
+  return result_;
+}
+
+std::size_t waiting_calls() { return g_waiting_calls; }
 
 Stream::Stream(Device& device, unsigned flags, int priority, bool is_null)
     : device_(device),
@@ -139,7 +151,12 @@ void Worker::run() {
       task = std::move(queue_.front());
       queue_.pop_front();
     }
-    for (const Token& token : task->after) (void)token->wait();
+    for (const Token& token : task->after) {
+      if (token->done()) continue;
+      held_up_.store(true, std::memory_order_release);
+      (void)token->wait();
+      held_up_.store(false, std::memory_order_release);
+    }
     hipError_t result = hipSuccess;
     if (const auto* work = std::get_if<std::function<hipError_t()>>(&task->work)) {
       result = (*work)();
@@ -170,7 +187,7 @@ Token Stream::push(std::shared_ptr<Task> task) {
 }
 
 void finish_serialised() {
-  if (const Token token = std::exchange(t_enqueued, nullptr)) (void)token->wait();
+  if (const Token token = std::exchange(t_enqueued, nullptr)) (void)token->wait_in_call();
 }
 
 Token Stream::enqueue(std::function<hipError_t()> work, std::vector<Token> also_after) {
@@ -326,7 +343,7 @@ hipError_t synchronize(Device& device) {
       if (stream->last_) pending.push_back(stream->last_);
     }
   }
-  for (const Token& token : pending) (void)token->wait();
+  for (const Token& token : pending) (void)token->wait_in_call();
   return device.sticky.load();
 }
 
@@ -363,7 +380,7 @@ hipError_t with_stream(const char* name, hipStream_t handle, bool per_thread, Bo
 hipError_t destroy(Stream& stream) {
   if (stream.capture.load() != nullptr) capture_stream_destroyed(stream);
   if (!table().kill(&stream)) return hipErrorContextIsDestroyed;
-  (void)stream.marker()->wait();  // HIP finishes a stream before it destroys it
+  (void)stream.marker()->wait_in_call();  // HIP finishes a stream before it destroys it
   close_stream(stream);
   return hipSuccess;
 }
@@ -377,7 +394,7 @@ hipError_t query(Stream& stream) {
 hipError_t synchronize_stream(Stream& stream) {
   const hipError_t result = check_capture_stream_query(stream);
   if (result != hipSuccess) return result;
-  (void)stream.marker()->wait();
+  (void)stream.marker()->wait_in_call();
   return stream.device().sticky.load();
 }
 
@@ -518,6 +535,11 @@ hipError_t launch_host(Stream& stream, hipHostFn_t function, void* user) {
 }  // namespace cpuhip
 
 using namespace cpuhip;
+
+CPUHIP_EXPORT int cpuhip_held_up(void* stream) {
+  cpuhip::Stream* found = nullptr;
+  return cpuhip::resolve(static_cast<hipStream_t>(stream), false, &found) == hipSuccess && found->held_up();
+}
 
 CPUHIP_EXPORT hipError_t hipStreamCreate(hipStream_t* stream) {
   return api("hipStreamCreate", [&](Call&) { return create(stream, hipStreamDefault, 0); });

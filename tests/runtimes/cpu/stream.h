@@ -32,6 +32,7 @@ class Completion {
   void finish(hipError_t result);
   bool done() const { return state_.load(std::memory_order_acquire) != 0; }
   hipError_t wait();                                         ///< blocks; returns the result
+  hipError_t wait_in_call();                                 ///< the same, of the host: such calls are counted
   std::int64_t finished_ns() const { return finished_ns_; }  ///< steady clock; once done
 
  private:
@@ -56,6 +57,8 @@ class Worker : public std::enable_shared_from_this<Worker> {
   void push(std::shared_ptr<Task> task);
   /// Nothing is pushed any more; `last` runs behind everything, at once where nothing ever was pushed.
   void close(std::function<void()> last);
+  /// Whether the task at its head waits for others.
+  bool held_up() const { return held_up_.load(std::memory_order_acquire); }
 
  private:
   void run();
@@ -65,6 +68,7 @@ class Worker : public std::enable_shared_from_this<Worker> {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Task>> queue_;
   bool started_ = false, closing_ = false;
+  std::atomic<bool> held_up_{false};
   std::function<void()> last_;
 };
 
@@ -89,6 +93,7 @@ class Stream {
   /// A token that completes when everything enqueued so far has.
   Token marker();
   bool idle();
+  bool held_up() const { return worker_->held_up(); }
 
   /// What hipStreamSetAttribute sets; nothing is done with it. Guarded by the device's order lock.
   struct Attributes {
@@ -153,6 +158,8 @@ void close_streams(Device& device);
 std::uint64_t generation_of(hipStream_t handle);
 std::size_t live_streams();
 std::size_t live_events();
+/// Calls that wait for work at this moment.
+std::size_t waiting_calls();
 
 std::int64_t now_ns();
 

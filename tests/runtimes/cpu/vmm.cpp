@@ -109,7 +109,7 @@ hipError_t check_properties(const hipMemAllocationProp* place, Properties* prope
 }
 
 void wait_for_null_stream() {
-  if (config().version < kDirectMapsSince) (void)current_device().null_stream().marker()->wait();
+  if (config().version < kDirectMapsSince) (void)current_device().null_stream().marker()->wait_in_call();
 }
 
 /// Under the lock.

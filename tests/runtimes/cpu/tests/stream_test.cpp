@@ -1,6 +1,7 @@
 // Streams, the legacy null stream, events, host functions, values written and awaited, asynchrony.
 #include <mutex>
 
+#include "../cpuhip_statistics.h"
 #include "support.h"
 
 // Newer than the oldest header.
@@ -40,6 +41,12 @@ class Order {
   std::mutex mutex_;
   std::vector<int> numbers_;
 };
+
+std::size_t waiting_calls() {
+  cpuhip_statistics_t now{};
+  cpuhip_statistics(&now);
+  return now.waiting_calls;
+}
 
 class Streams : public testing::Test {
  protected:
@@ -133,12 +140,16 @@ TEST_F(Streams, TheNullStreamWaitsForBlockingStreamsAndTheyForIt) {
   order.add(b_, 2);
   order.add(free_, 3);
   HIP_OK(hipStreamSynchronize(free_));
-  pause_shortly();
+  while (cpuhip_held_up(nullptr) == 0 || cpuhip_held_up(b_) == 0) std::this_thread::yield();
+  EXPECT_EQ(cpuhip_held_up(a_), 0) << "what holds it is its own";
+  EXPECT_EQ(cpuhip_held_up(free_), 0);
   EXPECT_EQ(order.numbers(), std::vector<int>({3})) << "only the non-blocking stream goes on";
   EXPECT_EQ(hipStreamQuery(nullptr), hipErrorNotReady);
   gate.open();
   HIP_OK(hipStreamSynchronize(b_));
   EXPECT_EQ(order.numbers(), std::vector<int>({3, 1, 2}));
+  EXPECT_EQ(cpuhip_held_up(nullptr), 0);
+  EXPECT_EQ(cpuhip_held_up(b_), 0);
 }
 
 TEST_F(Streams, ANonBlockingStreamDoesNotHoldTheNullStream) {
@@ -204,11 +215,12 @@ TEST_F(Streams, AsynchronousCallsReturnWhileTheStreamIsHeld) {
       EXPECT_EQ(hipFree(bytes), hipSuccess);
       freed = true;
     });
-    pause_shortly();
+    while (waiting_calls() == 0 && !freed) std::this_thread::yield();
     EXPECT_FALSE(freed) << "hipFree waits for the device";
   }
   freer.join();
   EXPECT_TRUE(freed);
+  EXPECT_EQ(waiting_calls(), 0u);
   HIP_OK(hipFree(other));
 }
 
