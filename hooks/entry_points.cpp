@@ -29,8 +29,10 @@ template <typename Result, typename Body>
 Result run(Body&& body) {
   if constexpr (std::is_same_v<Result, hipError_t>) {
     const hipError_t result = body();
-    if (result != hipSuccess) [[unlikely]]
+    if (result != hipSuccess) [[unlikely]] {
+      t_error_possible = true;
       pool().note_error(result);
+    }
     return result;
   } else {
     return body();

@@ -68,12 +68,12 @@ class GraphCall {
   template <typename... Operands>
   hipError_t node_change(hipGraphNode_t& node, Operands&&... operands) {
     check(operands...);
-    return graphs().known().expose_node(&node, name_);
+    return failed_ == hipSuccess ? graphs().known().expose_node(&node, name_) : failed_;
   }
   template <typename... Operands>
   hipError_t exec_change(hipGraphExec_t& exec, hipGraphNode_t& node, Operands&&... operands) {
     check(operands...);
-    return graphs().expose_exec(&exec, &node);
+    return failed_ == hipSuccess ? graphs().expose_exec(&exec, &node) : failed_;
   }
 
  private:
@@ -84,10 +84,18 @@ class GraphCall {
   }
   void check(const HIP_MEMCPY3D*& params) noexcept { params = checked_params(params, &copy_); }
   void check(const hipMemsetParams*& params) noexcept { params = checked_driver_fill(params, &copy_); }
-  void check(const void*& params) noexcept { params = checked_node(params, &copy_); }
-  void check(void*& params) noexcept { params = const_cast<void*>(checked_node(params, &copy_)); }  // or the copy
+  void check(const void*& params) {
+    params = checked_node(params, &copy_);
+    failed_ = graphs().known().read_child(&params, &copy_.node, "used as a child graph");
+  }
+  void check(void*& params) {
+    const void* checked = params;
+    check(checked);
+    params = const_cast<void*>(checked);  // or the copy
+  }
 
   const char* name_;
+  hipError_t failed_ = hipSuccess;
   std::vector<hipGraphNode_t> nodes_[2];
   ParamsCopy copy_;
 };

@@ -110,7 +110,10 @@ hipError_t on_hipGraphAddNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, co
   const int type = seen == nullptr ? -1 : seen->type;
   if (type != AnyNodeParams::kKernel && type != AnyNodeParams::kCopy && type != AnyNodeParams::kFill) {
     std::vector<hipGraphNode_t> storage;
-    hipError_t failed = graphs().known().expose(&graph, "hipGraphAddNode");
+    const void* named = params;
+    hipError_t failed = graphs().known().read_child(&named, &copy.node, "used as a child graph");
+    params = const_cast<void*>(named);  // or the copy
+    if (failed == hipSuccess) failed = graphs().known().expose(&graph, "hipGraphAddNode");
     if (failed == hipSuccess) failed = graphs().known().read_nodes(&dependencies, count, &storage, "hipGraphAddNode");
     return failed == hipSuccess ? next().hipGraphAddNode(node, graph, dependencies, count, params) : failed;
   }

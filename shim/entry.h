@@ -41,6 +41,8 @@ inline bool in_runtime(const void* address) noexcept {
 extern constinit thread_local bool t_inside __attribute__((tls_model("initial-exec")));
 /// The return address of the entry the thread is in: whose call it is.
 extern constinit thread_local const void* t_caller __attribute__((tls_model("initial-exec")));
+/// A call of the thread's has failed, or was forwarded unseen while a capture was open: an error may be pending.
+extern constinit thread_local bool t_error_possible __attribute__((tls_model("initial-exec")));
 
 /// First HIP call of the process: finds next, loads the policy, decides the mode. Idempotent, any thread.
 void start() noexcept;

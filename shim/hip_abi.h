@@ -87,7 +87,7 @@ static_assert(sizeof(MemoryOperation) == 48);
 
 /// hipGraphNodeParams (6.0): those kinds of it whose operands are looked at.
 struct AnyNodeParams {
-  static constexpr int kKernel = 0, kCopy = 1, kFill = 2;
+  static constexpr int kKernel = 0, kCopy = 1, kFill = 2, kChild = 4;
 
   int type, reserved0[3];
   union {
@@ -98,6 +98,7 @@ struct AnyNodeParams {
       hipMemcpy3DParms params;
     } copy;
     hipMemsetParams fill;
+    hipGraph_t child;
   };
   long long reserved2;
 };

@@ -20,6 +20,7 @@ constinit std::atomic<Mode> g_mode{Mode::kStarting};
 constinit thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
 
 constinit thread_local const void* t_caller __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local bool t_error_possible __attribute__((tls_model("initial-exec"))) = false;
 
 extern "C" {
 std::uint64_t gp_calls[kEntryCount] __attribute__((visibility("hidden"))) = {};
@@ -94,6 +95,7 @@ extern "C" __attribute__((visibility("hidden"))) void* gp_forward_slow(std::size
   if (kEffects[index] == ForwardEffect::Plain || static_cast<EntryId>(index) == EntryId::hipSetDevice)
     g_device_changes.fetch_add(1, std::memory_order_acq_rel);
   if (!t_inside && captures_open()) {
+    t_error_possible = true;
     if (kEffects[index] == ForwardEffect::Stream) note_unknown_operation(static_cast<EntryId>(index));
     if (kEffects[index] == ForwardEffect::Plain) note_capture_doubt();
   }

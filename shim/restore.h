@@ -10,6 +10,7 @@
 
 #include <cerrno>
 
+#include "shim/entry.h"
 #include "shim/next.h"
 
 namespace graphpool {
@@ -112,6 +113,15 @@ inline int current_device() noexcept {
 inline int calling_device() noexcept {
   const int device = current_device();
   return device < 0 ? 0 : device;
+}
+
+/// For a call of the program that succeeds without reaching HIP and is made too often to be asked something each time:
+/// up to HIP 6 success replaces an error that is pending.
+inline void succeeded_unseen() noexcept {
+  if (!t_error_possible) [[likely]]
+    return;
+  t_error_possible = false;
+  static_cast<void>(calling_device());
 }
 
 /// Restores the thread's current device.

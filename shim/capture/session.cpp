@@ -277,6 +277,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
         where.tail.front() = matched->index;
       else
         where.tail.assign(1, matched->index);
+      succeeded_unseen();
       return hipSuccess;
     }
     // The payload of the operation that differs is not part of what is issued.
@@ -342,6 +343,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     where.tail.front() = child->index;
   else
     where.tail.assign(1, child->index);
+  succeeded_unseen();
   return true;
 }
 

@@ -1,10 +1,13 @@
 #include "shim/graph/completion.h"
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
 
 #include "shim/capture/open_captures.h"
+#include "shim/capture/session.h"
 #include "shim/lock_rank.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -15,6 +18,7 @@ namespace graphpool {
 struct StreamState {
   std::atomic<std::uint64_t> waited{0};  ///< launches up to this number are complete
   std::atomic<bool> destroyed{false};    ///< its handle must not be used any more
+  std::atomic<int> device{-1};           ///< -1: not asked yet
 };
 
 namespace {
@@ -36,6 +40,16 @@ void raise(std::atomic<std::uint64_t>& value, std::uint64_t to) noexcept {
   std::uint64_t now = value.load(std::memory_order_relaxed);
   while (now < to && !value.compare_exchange_weak(now, to, std::memory_order_acq_rel)) {
   }
+}
+
+/// The stream's device. By a thread that may name the stream.
+int device_of(StreamState& state, hipStream_t stream) noexcept {
+  int device = state.device.load(std::memory_order_relaxed);
+  if (device >= 0) return device;
+  device = graphpool::device_of({stream, false});
+  if (device < 0) device = calling_device();
+  state.device.store(device, std::memory_order_relaxed);
+  return device;
 }
 
 bool device_complete(int device, std::uint64_t number) noexcept {
@@ -116,14 +130,23 @@ class LaunchMarks::Event {
   hipEvent_t event_ = nullptr;
 };
 
-void LaunchMarks::add(StreamKey key, hipStream_t stream, int device, std::uint64_t number) {
-  for (Mark& mark : marks_) {
-    if (mark.key != key || mark.state->destroyed.load(std::memory_order_acquire)) continue;
-    mark.number = number;
-    mark.event.reset();
-    return;
+void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
+  auto mark = std::find_if(marks_.begin(), marks_.end(), [key](const Mark& each) {
+    return each.key == key && !each.state->destroyed.load(std::memory_order_acquire);
+  });
+  if (mark == marks_.end()) {
+    auto state = stream_state(key);
+    const int device = device_of(*state, stream);
+    marks_.push_back({key, stream, device, number, std::move(state), nullptr});
+    mark = std::prev(marks_.end());
   }
-  marks_.push_back({key, stream, device, number, stream_state(key), nullptr});
+  mark->number = number;
+  mark->event.reset();
+  if (stream != hipStreamPerThread) return;
+  // In another thread the handle is another stream: only now can an event come behind the launch.
+  const LastErrorScope last_error;
+  const CaptureGate gate;
+  if (!may_be_capturing(stream)) mark->event = Event::record(stream);
 }
 
 bool LaunchMarks::complete(const Mark& mark) noexcept {
@@ -145,7 +168,8 @@ void LaunchMarks::seal() {
   const LastErrorScope last_error;
   const SavedDevice device;
   for (Mark& mark : marks_) {
-    if (mark.event != nullptr || complete(mark) || mark.state->destroyed.load()) continue;
+    if (mark.event != nullptr || mark.stream == hipStreamPerThread || complete(mark) || mark.state->destroyed.load())
+      continue;
     device.set(mark.device);
     const CaptureGate gate;
     if (!may_be_capturing(mark.stream)) mark.event = Event::record(mark.stream);

@@ -39,7 +39,8 @@ std::size_t streams_known() noexcept;
 /// The launches of one exec that may still run.
 class LaunchMarks {
  public:
-  void add(StreamKey key, hipStream_t stream, int device, std::uint64_t number);
+  /// By the thread that launched, with the device current that was then. On a thread's own stream it records an event.
+  void add(StreamKey key, hipStream_t stream, std::uint64_t number);
 
   /// Whether all are known to be complete. Forgets those that are.
   bool complete() noexcept;

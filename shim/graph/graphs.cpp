@@ -509,7 +509,7 @@ void Graphs::note_launched(VirtualExec& exec, Variant& launched, StreamKey key, 
   bool last = false;
   {
     const std::scoped_lock guard(exec.lock);
-    launched.launches.add(key, stream, exec.device, next_launch());
+    launched.launches.add(key, stream, next_launch());
     launched.under_way.store(launched.under_way.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     last = --exec.launching == 0 && exec.destroyed;
     if (&launched != exec.variant) [[unlikely]] {
@@ -541,7 +541,7 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
   bool busy = false;
   *result = exec.variant->ring->launch(key, stream, native, on_device, &counts, &busy, replayed);
   if (busy) return false;
-  exec.variant->launches.add(key, stream, exec.device, next_launch());
+  exec.variant->launches.add(key, stream, next_launch());
   count_launch(exec);
   const std::scoped_lock guard(lock_);
   exec.of->statistics.staged += counts;

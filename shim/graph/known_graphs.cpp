@@ -112,6 +112,14 @@ hipError_t KnownGraphs::read(hipGraph_t* graph, const char* why) {
   return result;
 }
 
+hipError_t KnownGraphs::read_child(const void** params, AnyNodeParams* storage, const char* why) {
+  const auto* const node = static_cast<const AnyNodeParams*>(*params);
+  if (node == nullptr || node->type != AnyNodeParams::kChild || !graph_handles_.owns(node->child)) return hipSuccess;
+  *storage = *node;
+  *params = storage;
+  return read(&storage->child, why);
+}
+
 hipError_t KnownGraphs::expose(hipGraph_t* graph, const char* why) {
   KnownGraph* const known = find(*graph);
   if (known == nullptr) return graph_handles_.owns(*graph) ? hipErrorInvalidValue : hipSuccess;

@@ -30,6 +30,7 @@
 #include "shim/graph/node_build.h"
 #include "shim/graph/template.h"
 #include "shim/graph/variants.h"
+#include "shim/hip_abi.h"
 #include "shim/lock_rank.h"
 
 namespace graphpool {
@@ -100,6 +101,8 @@ class KnownGraphs {
   /// The real graph behind a handle, for a call that only reads it. Makes a virtual graph real.
   /// hipErrorOutOfMemory when that fails; null is given to HIP as it is.
   hipError_t read(hipGraph_t* graph, const char* why);
+  /// The same of the child graph that a node's parameters name: `params` becomes `storage` where it had to be replaced.
+  hipError_t read_child(const void** params, AnyNodeParams* storage, const char* why);
   /// The same for a call that may change the graph, or keep it: it is not known any more.
   hipError_t expose(hipGraph_t* graph, const char* why);
   hipError_t destroy(hipGraph_t graph);

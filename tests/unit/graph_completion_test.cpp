@@ -59,6 +59,14 @@ class Completion : public ::testing::Test {
       g_fake->waits.emplace_back(stream, number_of(event));
       return hipSuccess;
     };
+    next.hipStreamGetDevice = [](hipStream_t, hipDevice_t* device_of_stream) {
+      *device_of_stream = device();
+      return hipSuccess;
+    };
+    next.hipStreamIsCapturing = [](hipStream_t, hipStreamCaptureStatus* status) {
+      *status = hipStreamCaptureStatusNone;
+      return hipSuccess;
+    };
     next.hipGetDevice = [](int* device) {
       *device = g_fake->device;
       return hipSuccess;
@@ -80,7 +88,7 @@ class Completion : public ::testing::Test {
   static StreamKey key(hipStream_t stream) { return reinterpret_cast<StreamKey>(stream); }
   static int device() { return 100 + ::testing::UnitTest::GetInstance()->current_test_info()->line(); }
 
-  void launch(LaunchMarks& marks, hipStream_t stream) { marks.add(key(stream), stream, device(), next_launch()); }
+  void launch(LaunchMarks& marks, hipStream_t stream) { marks.add(key(stream), stream, next_launch()); }
 
   Fake fake_;
 
@@ -121,6 +129,29 @@ TEST_F(Completion, a_wait_for_the_device_completes_all_its_streams) {
   device_waited(device() + 1, launch_clock());
   EXPECT_FALSE(marks.complete());
   device_waited(device(), launch_clock());
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, a_null_stream_is_the_current_devices) {
+  LaunchMarks marks;
+  fake_.device = device() + 1;
+  launch(marks, nullptr);
+  device_waited(device(), launch_clock());
+  EXPECT_FALSE(marks.complete());
+  device_waited(device() + 1, launch_clock());
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, on_a_threads_own_stream_an_event_comes_behind_the_launch_at_once) {
+  LaunchMarks marks;
+  for (int i = 0; i < 2; ++i) marks.add(key(stream()) + 1, hipStreamPerThread, next_launch());
+  ASSERT_EQ(fake_.events.size(), 2u);
+  EXPECT_EQ(fake_.events[0].stream, hipStreamPerThread);
+  marks.seal();
+  EXPECT_EQ(fake_.events.size(), 2u) << "by then it may be another thread's";
+  fake_.events[0].complete = true;
+  EXPECT_FALSE(marks.complete());
+  fake_.events[1].complete = true;
   EXPECT_TRUE(marks.complete());
 }
 

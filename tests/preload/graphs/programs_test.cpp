@@ -1,0 +1,239 @@
+// What real programs do beside capturing and launching: graphs inside of graphs by the functions for any node, threads
+// that launch on streams of their own, errors that were there before.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "captures.h"
+#include "node_calls.h"
+
+namespace captures {
+namespace {
+
+/// hipGraphNodeParams (6.0) of a child graph.
+struct ChildParams {
+  int type = 4, reserved[3] = {};
+  union {
+    hipGraph_t graph;
+    long long space[30];
+  };
+};
+
+template <typename Function>
+Function newer(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+TEST(Programs, a_graph_compared_with_a_recording_becomes_a_node_of_another) {
+  using AddNode = hipError_t (*)(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, std::size_t, void*);
+  using SetInExec = hipError_t (*)(hipGraphExec_t, hipGraphNode_t, void*);
+  const auto add_node = newer<AddNode>("hipGraphAddNode");
+  const auto set_in_exec = newer<SetInExec>("hipGraphExecNodeSetParams");
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 4; ++i) {
+    const auto captured = [&](int a) {
+      return capture(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, a)); });
+    };
+    step(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, 1)); });
+    value = mixed(value, 1);
+    const hipGraph_t child = captured(i), other = captured(100 + i);
+    const NodeGraph graph;
+    ChildParams params{};
+    params.graph = child;
+    hipGraphNode_t node = nullptr;
+    OK(add_node(&node, graph, nullptr, 0, &params));
+    EXPECT_EQ(child, params.graph);
+    OK(hipGraphDestroy(child));
+    const hipGraphExec_t exec = graph.instantiate();
+    OK(hipGraphLaunch(exec, stream));
+    params.graph = other;
+    OK(set_in_exec(exec, node, &params));
+    EXPECT_EQ(other, params.graph);
+    OK(hipGraphDestroy(other));
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    value = mixed(mixed(value, i), 100 + i);
+    EXPECT_EQ(value, buffer.value());
+    OK(hipGraphExecDestroy(exec));
+  }
+}
+
+/// Held back: what the stream is given waits until open().
+class Gate {
+ public:
+  void close(hipStream_t stream) {
+    open_ = false;
+    EXPECT_EQ(hipSuccess, hipLaunchHostFunc(
+                              stream,
+                              [](void* open) {
+                                while (!*static_cast<std::atomic<bool>*>(open)) std::this_thread::yield();
+                              },
+                              &open_));
+  }
+  void open() { open_ = true; }
+
+ private:
+  std::atomic<bool> open_{true};
+};
+
+/// False: the stream is not done after a while.
+bool done_soon(hipStream_t stream) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (hipStreamQuery(stream) == hipErrorNotReady && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  return hipStreamQuery(stream) == hipSuccess;
+}
+
+TEST(Programs, rule_20_an_exec_that_runs_on_another_threads_own_stream_is_not_used_again) {
+  const Stream stream;
+  const Buffer buffer;
+  const auto made = [&] {
+    const hipGraph_t graph = capture(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, 3)); });
+    hipGraphExec_t exec = nullptr;
+    EXPECT_EQ(hipSuccess, hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+    return exec;
+  };
+  for (int i = 0; i < 2; ++i) {
+    const hipGraphExec_t exec = made();
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    OK(hipGraphExecDestroy(exec));
+  }
+  Gate gate;
+  std::atomic<bool> launched{false};
+  const hipGraphExec_t waits = made();
+  std::thread thread([&] {
+    gate.close(hipStreamPerThread);
+    OK(hipGraphLaunch(waits, hipStreamPerThread));
+    launched = true;
+    OK(hipStreamSynchronize(hipStreamPerThread));
+  });
+  while (!launched) std::this_thread::yield();
+  OK(hipGraphExecDestroy(waits));
+  const hipGraphExec_t second = made();
+  OK(hipGraphLaunch(second, stream));
+  EXPECT_TRUE(done_soon(stream)) << "it waits for the exec behind the gate";
+  gate.open();
+  thread.join();
+  OK(hipStreamSynchronize(stream));
+  OK(hipGraphExecDestroy(second));
+  int value = 0;
+  for (int i = 0; i < 4; ++i) value = mixed(value, 3);
+  EXPECT_EQ(value, buffer.value());
+}
+
+TEST(Programs, rule_20_a_wait_for_one_device_says_nothing_of_another) {
+  for (const bool null : {false, true}) {
+    OK(hipSetDevice(1));
+    int* buffer = nullptr;
+    OK(hipMalloc(reinterpret_cast<void**>(&buffer), kCount * sizeof(int)));
+    hipStream_t behind = nullptr, stream = nullptr;
+    OK(hipStreamCreateWithFlags(&behind, hipStreamNonBlocking));
+    OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+    const hipStream_t busy = null ? nullptr : behind;
+    const auto made = [&] {
+      EXPECT_EQ(hipSuccess, hipSetDevice(0));
+      const hipGraph_t graph =
+          capture(stream, [&] { OK(hipMemsetAsync(buffer, 1, kCount * sizeof(int), stream)); });
+      hipGraphExec_t exec = nullptr;
+      EXPECT_EQ(hipSuccess, hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+      EXPECT_EQ(hipSuccess, hipSetDevice(1));
+      return exec;
+    };
+    for (int i = 0; i < 2; ++i) {
+      const hipGraphExec_t exec = made();
+      OK(hipGraphLaunch(exec, stream));
+      OK(hipStreamSynchronize(stream));
+      OK(hipGraphExecDestroy(exec));
+    }
+    Gate gate;
+    gate.close(busy);
+    const hipGraphExec_t waits = made();
+    OK(hipGraphLaunch(waits, busy));
+    OK(hipSetDevice(0));
+    OK(hipDeviceSynchronize());
+    OK(hipGraphExecDestroy(waits));
+    const hipGraphExec_t second = made();
+    OK(hipGraphLaunch(second, stream));
+    EXPECT_TRUE(done_soon(stream)) << "it waits for the exec behind the gate";
+    gate.open();
+    OK(hipDeviceSynchronize());
+    OK(hipGraphExecDestroy(second));
+    OK(hipStreamDestroy(behind));
+    OK(hipStreamDestroy(stream));
+    OK(hipFree(buffer));
+  }
+  OK(hipSetDevice(0));
+}
+
+TEST(Programs, an_error_before_a_captured_call_shows_as_long_as_natively) {
+  const Stream stream, busy;
+  const Buffer buffer;
+  int* flag = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&flag), sizeof(int), 0));
+  std::vector<hipError_t> first;
+  for (int i = 0; i < 4; ++i) {
+    *static_cast<volatile int*>(flag) = 0;
+    OK(kernels().spin(busy, flag));
+    std::vector<hipError_t> seen;
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+    hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+    OK(hipThreadExchangeStreamCaptureMode(&mode));
+    const auto fail = [&] {
+      int answer = 0;
+      seen.push_back(hipDeviceGetAttribute(&answer, static_cast<hipDeviceAttribute_t>(0x7ffffff), 0));
+    };
+    const auto look = [&] {
+      seen.push_back(hipPeekAtLastError());
+      seen.push_back(hipGetLastError());
+    };
+    OK(kernels().mix(stream, buffer.get(), kCount, i));
+    fail();
+    OK(kernels().mix(stream, buffer.get(), kCount, i));
+    look();
+    fail();
+    OK(hipMemsetAsync(buffer.get(), 0, kCount * sizeof(int), stream));
+    look();
+    seen.push_back(hipStreamQuery(busy));
+    OK(kernels().mix(stream, buffer.get(), kCount, i));
+    look();
+    fail();
+    OK(hipStreamEndCapture(stream, &graph));
+    look();
+    hipGraphExec_t exec = nullptr;
+    fail();
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    look();
+    fail();
+    OK(hipGraphLaunch(exec, stream));
+    look();
+    fail();
+    hipGraphNode_t error_node = nullptr;
+    hipGraphExecUpdateResult result{};
+    OK(hipGraphExecUpdate(exec, graph, &error_node, &result));
+    look();
+    fail();
+    OK(hipGraphExecDestroy(exec));
+    look();
+    fail();
+    OK(hipGraphDestroy(graph));
+    look();
+    OK(hipThreadExchangeStreamCaptureMode(&mode));
+    *static_cast<volatile int*>(flag) = 1;
+    OK(hipStreamSynchronize(busy));
+    OK(hipStreamSynchronize(stream));
+    if (i == 0) first = seen;
+    EXPECT_EQ(first, seen) << i;
+  }
+  OK(hipHostFree(flag));
+}
+
+}  // namespace
+}  // namespace captures
