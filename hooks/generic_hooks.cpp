@@ -124,6 +124,14 @@ hipError_t change_settings(Forward&& forward) {
   return result;
 }
 
+/// `peer`: whose memory others may access where the call succeeds.
+template <typename Forward>
+hipError_t enable_peer(int peer, Forward&& forward) {
+  const hipError_t result = change_settings(forward);
+  if (result == hipSuccess) pool().peers_enabled(peer);
+  return result;
+}
+
 template <typename Forward>
 hipError_t change_setting(EntryId function, const void* object, std::uint64_t attribute, std::uint64_t value,
                           Forward&& forward) {
@@ -142,6 +150,7 @@ hipError_t change_setting(EntryId function, const void* object, std::uint64_t at
 #define GP_EFFECT_Quiet (NOTHING, )
 #define GP_EFFECT_Stream (NOTHING, )
 #define GP_EFFECT_Settings (SETTINGS, )
+#define GP_EFFECT_EnablePeer(peer) (ENABLE_PEER, peer)
 #define GP_EFFECT_Setting(object, attribute, value) \
   (SETTING, (object, static_cast<std::uint64_t>(attribute), static_cast<std::uint64_t>(value)))
 #define GP_EFFECT_StreamWork(stream) (STREAM_WORK, (stream, false))
@@ -191,6 +200,10 @@ hipError_t change_setting(EntryId function, const void* object, std::uint64_t at
 #define GP_BODY_SETTINGS(about, name, params, args)              \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
     return change_settings([&] { return next().name args; });    \
+  }
+#define GP_BODY_ENABLE_PEER(peer, name, params, args)            \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
+    return enable_peer(peer, [&] { return next().name args; });  \
   }
 #define GP_BODY_SETTING(about, name, params, args)                                           \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                             \

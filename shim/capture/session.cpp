@@ -295,6 +295,9 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   }
   const hipGraphNode_t node = last_node(plain_handle(stream));
   if (node == nullptr) spoil("an operation whose node the runtime does not tell");
+  // Some runtimes take the code of the current device, which no node that is added can have on another one.
+  if (signature.form == KernelForm::kStub && current_device_of(signature) != node_device_of(signature))
+    spoil("a host stub launched on a stream of another device than the current one");
   note_judged_operands(signature, binding_, offset);
   const auto index = static_cast<std::uint32_t>(operations_.size());
   Stream& fed = *find_stream(key);

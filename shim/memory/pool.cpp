@@ -232,6 +232,28 @@ void Pool::note_native(void* ptr, std::size_t bytes, int device, unsigned flags,
   recycle_fences();
 }
 
+void Pool::peers_enabled(int device) noexcept {
+  constexpr std::uint32_t kOutdated = 1u << 31;  // in flags: what is kept has none
+  const std::lock_guard guard(lock_);
+  std::vector<FreeList*> lists;
+  try {
+    lists.reserve(lists_.size());
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  for (const auto& [key, list] : lists_)
+    if ((device < 0 || key.device == device) && key.backing == BlockBacking::kClassic &&
+        key.function != AllocationFunction::kMallocAsync && (key.flags & kOutdated) == 0)
+      lists.push_back(list.get());
+  near_lists_.fill(nullptr);
+  for (FreeList* const list : lists) {
+    auto entry = lists_.extract(list->key);
+    list->key.flags = kOutdated | ++outdated_lists_;
+    entry.key() = list->key;
+    lists_.insert(std::move(entry));
+  }
+}
+
 /// A kept block of the key, live again; null if there is none. With a stream: also one that was freed in its order.
 Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipStream_t* stream) {
   for (bool collected = false;; collected = true) {

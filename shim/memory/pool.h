@@ -224,6 +224,10 @@ class Pool {
     if (excess_.load(std::memory_order_relaxed) != 0) evict_excess();
   }
 
+  /// Others may access the device's memory from now on, or all devices' (-1). With some runtimes that is memory
+  /// allocated later: what is or will be kept of what there is is not handed out any more.
+  void peers_enabled(int device) noexcept;
+
   /// The device is about to be reset: its memory is gone.
   void device_reset(int device);
 
@@ -344,6 +348,7 @@ class Pool {
   std::array<Device, kMaxDevices> devices_{};
   std::atomic<Fence*> dropped_fences_{nullptr};  ///< to be recycled when the lock has been left
   static constexpr std::size_t kMaxParked = 64;
+  std::uint32_t outdated_lists_ = 0;
   std::uint64_t last_order_ = 0;
   std::uint64_t last_generation_ = 0;
   PoolCounters counters_;

@@ -1,5 +1,7 @@
 // calls.cpp: one operation as the calls that enqueue or capture it, put it into a graph, or change it there.
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "machine.h"
 
@@ -34,7 +36,8 @@ hipError_t Machine::with_kernel(const Work& work, Body&& body) {
   const int count = work.what == Work::Nothing ? 0 : static_cast<int>(count_of(work));
   int* const dst = work.what == Work::Nothing ? nullptr : address(work.dst, work.first);
   const int* const src = work.what == Work::Join ? address(work.src, work.src_first) : nullptr;
-  Arguments arguments(work, dst, src, count);
+  auto own = std::make_unique<Arguments>(work, dst, src, count);
+  Arguments& arguments = *own;
   unsigned block = 64u >> (work.form >> 1 & 3);
   if (work.form == Work::kBad) block = 0;
   if (work.form == Work::kBad + 1) block = 2048;
@@ -42,7 +45,10 @@ hipError_t Machine::with_kernel(const Work& work, Body&& body) {
   const dim3 grid(std::max(1u, wanted) + static_cast<unsigned>(work.form >> 3 & 1));
   unsigned shared = work.what == Work::Shared ? block * static_cast<unsigned>(sizeof(int)) : 0;
   if (work.form == Work::kBad + 3) shared = 1u << 20;
-  return body(arguments, grid, dim3(block), shared);
+  const hipError_t result = body(arguments, grid, dim3(block), shared);
+  static auto& kept = *new std::vector<std::unique_ptr<Arguments>>;
+  if (arguments.stays()) kept.push_back(std::move(own));
+  return result;
 }
 
 hipError_t Machine::issue(const Work& asked, Stream& stream, std::int64_t number) {
@@ -136,8 +142,9 @@ hipMemcpy3DParms copy_node(void* dst, const void* src, std::size_t region, std::
 
 }  // namespace
 
-hipError_t Machine::node_add(const Work& work, int device, hipGraph_t graph, const std::vector<hipGraphNode_t>& after,
-                             hipGraphNode_t* node) {
+hipError_t Machine::node_add(const Work& work, int device, hipGraph_t graph,
+                             const std::vector<hipGraphNode_t>& nodes_before, hipGraphNode_t* node) {
+  const LentNodes after(nodes_before);
   const std::size_t ints = work.what == Work::Nothing ? 0 : count_of(work);
   const auto region = static_cast<std::size_t>(work.parts * buffer(work.dst).part_ints);
   void* const dst = work.what == Work::Nothing ? nullptr : address(work.dst, work.first);
@@ -146,20 +153,19 @@ hipError_t Machine::node_add(const Work& work, int device, hipGraph_t graph, con
       return hipGraphAddMemcpyNode1D(node, graph, after.data(), after.size(), dst, address(work.src, work.src_first),
                                      ints * sizeof(int), copy_kind(work));
     case Work::Copy2D: {
-      const hipMemcpy3DParms params =
-          copy_node(dst, address(work.src, work.src_first), region, work.quarter, copy_kind(work));
-      return hipGraphAddMemcpyNode(node, graph, after.data(), after.size(), &params);
+      Lent params(copy_node(dst, address(work.src, work.src_first), region, work.quarter, copy_kind(work)));
+      return hipGraphAddMemcpyNode(node, graph, after.data(), after.size(), params.get());
     }
     case Work::Fill8:
     case Work::Fill16:
     case Work::Fill32:
     case Work::Fill2D: {
-      const hipMemsetParams params = fill_node(work, dst, ints, region);
-      return hipGraphAddMemsetNode(node, graph, after.data(), after.size(), &params);
+      Lent params(fill_node(work, dst, ints, region));
+      return hipGraphAddMemsetNode(node, graph, after.data(), after.size(), params.get());
     }
     case Work::Host: {
-      const hipHostNodeParams params{bump, dst};
-      return hipGraphAddHostNode(node, graph, after.data(), after.size(), &params);
+      Lent params(hipHostNodeParams{bump, dst});
+      return hipGraphAddHostNode(node, graph, after.data(), after.size(), params.get());
     }
     case Work::Nothing:
       return hipGraphAddEmptyNode(node, graph, after.data(), after.size());
@@ -171,7 +177,8 @@ hipError_t Machine::node_add(const Work& work, int device, hipGraph_t graph, con
         params.blockDim = block;
         params.sharedMemBytes = shared;
         params.kernelParams = arguments.params();
-        return hipGraphAddKernelNode(node, graph, after.data(), after.size(), &params);
+        Lent lent(params);
+        return hipGraphAddKernelNode(node, graph, after.data(), after.size(), lent.get());
       });
   }
 }
@@ -189,23 +196,22 @@ hipError_t Machine::node_change(const Work& work, int device, hipGraphNode_t nod
       return hipGraphMemcpyNodeSetParams1D(node, dst, src, ints * sizeof(int), copy_kind(work));
     }
     case Work::Copy2D: {
-      hipMemcpy3DParms params =
-          copy_node(dst, address(work.src, work.src_first), region, work.quarter, copy_kind(work));
-      return exec != nullptr ? hipGraphExecMemcpyNodeSetParams(exec, node, &params)
-                             : hipGraphMemcpyNodeSetParams(node, &params);
+      Lent params(copy_node(dst, address(work.src, work.src_first), region, work.quarter, copy_kind(work)));
+      return exec != nullptr ? hipGraphExecMemcpyNodeSetParams(exec, node, params.get())
+                             : hipGraphMemcpyNodeSetParams(node, params.get());
     }
     case Work::Fill8:
     case Work::Fill16:
     case Work::Fill32:
     case Work::Fill2D: {
-      const hipMemsetParams params = fill_node(work, dst, ints, region);
-      return exec != nullptr ? hipGraphExecMemsetNodeSetParams(exec, node, &params)
-                             : hipGraphMemsetNodeSetParams(node, &params);
+      Lent params(fill_node(work, dst, ints, region));
+      return exec != nullptr ? hipGraphExecMemsetNodeSetParams(exec, node, params.get())
+                             : hipGraphMemsetNodeSetParams(node, params.get());
     }
     case Work::Host: {
-      const hipHostNodeParams params{bump, dst};
-      return exec != nullptr ? hipGraphExecHostNodeSetParams(exec, node, &params)
-                             : hipGraphHostNodeSetParams(node, &params);
+      Lent params(hipHostNodeParams{bump, dst});
+      return exec != nullptr ? hipGraphExecHostNodeSetParams(exec, node, params.get())
+                             : hipGraphHostNodeSetParams(node, params.get());
     }
     case Work::Nothing:
       return hipErrorUnknown;
@@ -217,8 +223,10 @@ hipError_t Machine::node_change(const Work& work, int device, hipGraphNode_t nod
         params.blockDim = block;
         params.sharedMemBytes = shared;
         params.kernelParams = arguments.params();
-        return exec != nullptr ? hipGraphExecKernelNodeSetParams(exec, node, &params)
-                               : hipGraphKernelNodeSetParams(node, &params);
+        if (exec != nullptr && features_.keeps_arguments) arguments.stay();
+        Lent lent(params);
+        return exec != nullptr ? hipGraphExecKernelNodeSetParams(exec, node, lent.get())
+                               : hipGraphKernelNodeSetParams(node, lent.get());
       });
   }
 }

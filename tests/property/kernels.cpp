@@ -139,8 +139,14 @@ Arguments::Arguments(const Work& work, int* dst, const int* src, int count) {
 }
 
 Arguments::~Arguments() {
-  std::memset(bytes_, 0xA5, sizeof bytes_);
-  for (void*& pointer : pointers_) pointer = reinterpret_cast<void*>(std::uintptr_t{0xA5A5A5A5});
+  scribble(bytes_, sizeof bytes_);
+  scribble(pointers_.data(), pointers_.size() * sizeof(void*));
+  scribble(extra_, sizeof extra_);
+}
+
+void scribble(void* memory, std::size_t bytes) {
+  if (bytes != 0) std::memset(memory, 0xA5, bytes);
+  asm volatile("" : : "r"(memory) : "memory");  // what ends its life is overwritten, too
 }
 
 void** Arguments::extra() {

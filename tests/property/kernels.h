@@ -23,6 +23,37 @@ class Kernels {
   std::vector<std::vector<hipFunction_t>> functions_;
 };
 
+/// Overwrites memory that was given to a call, for certain: nobody may look at it later.
+void scribble(void* memory, std::size_t bytes);
+
+/// A structure that a call is given, overwritten when the call has been made.
+template <typename Params>
+class Lent {
+ public:
+  explicit Lent(const Params& params) : params_(params) {}
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  ~Lent() { scribble(&params_, sizeof params_); }
+  Params* get() { return &params_; }
+
+ private:
+  Params params_;
+};
+
+/// The nodes a call is told to add a node behind, the same.
+class LentNodes {
+ public:
+  explicit LentNodes(const std::vector<hipGraphNode_t>& nodes) : nodes_(nodes) {}
+  LentNodes(const LentNodes&) = delete;
+  LentNodes& operator=(const LentNodes&) = delete;
+  ~LentNodes() { scribble(nodes_.data(), nodes_.size() * sizeof(hipGraphNode_t)); }
+  const hipGraphNode_t* data() const { return nodes_.data(); }
+  std::size_t size() const { return nodes_.size(); }
+
+ private:
+  std::vector<hipGraphNode_t> nodes_;
+};
+
 /// The arguments of one kernel call, in memory of their own that is overwritten when the call has been made: nobody may
 /// look at it later. What lies between members of structures is noise, another one each time.
 class Arguments {
@@ -32,6 +63,9 @@ class Arguments {
   Arguments& operator=(const Arguments&) = delete;
   ~Arguments();
   void** params() { return pointers_.data(); }
+  /// The runtime looks at them after the call, too.
+  void stay() { stays_ = true; }
+  bool stays() const { return stays_; }
   void** extra();
 
  private:
@@ -39,6 +73,7 @@ class Arguments {
   void add(const Value& value);
   alignas(16) unsigned char bytes_[128];
   std::size_t used_ = 0;
+  bool stays_ = false;
   std::vector<void*> pointers_;
   void* extra_[5];
 };

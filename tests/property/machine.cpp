@@ -17,6 +17,7 @@ bool overlap(const Access& a, const Access& b) {
 bool Features::set(const std::string& name) {
   const std::pair<const char*, bool*> all[] = {{"exec_serial", &exec_serial},
                                                {"params_at_node", &params_at_node},
+                                               {"keeps_arguments", &keeps_arguments},
                                                {"free_waits", &free_waits},
                                                {"copies_at_patch", &copies_at_patch},
                                                {"stuck", &stuck},

@@ -38,6 +38,7 @@ struct Features {
   bool copies_at_patch = false;  ///< setting a copy from host to host in an exec may run it
   bool stuck = false;            ///< an invalidated capture's events outlive its graph
   bool swallowed = false;        ///< a refused update may answer success
+  bool keeps_arguments = false;  ///< of a kernel set in an exec: the program's own are read when it runs
   bool whole_buffers = false;    ///< graphs use whole buffers, through operands that can be seen
   bool no_mem_info = false;
   bool inject = false;          ///< there are `fail` steps

@@ -85,6 +85,7 @@ def random_settings(number, rely_on_order=False):
             features += ['params_at_node', 'copies_at_patch']  # by the update, whatever still runs
     if pick.random() < 0.2:
         runtime['CPUHIP_VMM'] = '0'
+    switch_more(runtime, features, random.Random(f'runtime {number}'))
 
     def key(name, chance, *values):
         if pick.random() < chance:
@@ -120,6 +121,19 @@ def random_settings(number, rely_on_order=False):
     if pick.random() < 0.5:
         features.append('frees_captured')
     return Settings(runtime, library, sorted(set(features)))
+
+
+def switch_more(runtime, features, pick):
+    """Switches that a native program sees nothing of."""
+    if pick.random() < 0.15:
+        runtime['CPUHIP_QUEUES'] = pick.choice(['1', '2', '4'])
+    quirks = [quirk for quirk in ('lazy_peers', 'current_device_stubs') if pick.random() < 0.1]
+    if runtime.get('CPUHIP_VERSION', '').startswith('603') and pick.random() < 0.7:
+        quirks.append('kept_arguments')
+        features.append('keeps_arguments')
+    if quirks:
+        before = runtime.get('CPUHIP_QUIRKS', 'external_waits,partial_update,fitting_calls')
+        runtime['CPUHIP_QUIRKS'] = ','.join([before, *quirks])
 
 
 def leave_open(library, runtime, size):

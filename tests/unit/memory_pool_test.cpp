@@ -117,6 +117,29 @@ TEST_F(PoolTest, ARuleAndItsCallSitesKeepApart) {
   EXPECT_EQ(block->call_site, 7u);
 }
 
+TEST_F(PoolTest, WhatWasThereBeforeAPeerWasEnabledIsNotHandedOutAgain) {
+  char *kept = get(4096), *live = get(4096);
+  drop(kept);
+  pool.peers_enabled(1);
+  EXPECT_EQ(get(4096), kept) << "it is of another device";
+  drop(kept);
+  for (const int device : {0, -1}) {
+    pool.peers_enabled(device);
+    drop(live);
+    char* const after = get(4096);
+    EXPECT_NE(after, kept);
+    EXPECT_NE(after, live);
+    drop(after);
+    EXPECT_EQ(live = get(4096), after) << "what came later serves as ever";
+    EXPECT_TRUE(pool.is_valid());
+  }
+  const int freed = count("hipFree");
+  EXPECT_TRUE(pool.trim(0, ~std::size_t{0}));
+  EXPECT_EQ(count("hipFree"), freed + 3) << "all that is kept is given back";
+  drop(live);
+  EXPECT_TRUE(pool.is_valid());
+}
+
 TEST_F(PoolTest, LowestAddressFirstWhateverTheOrderOfFrees) {
   std::vector<char*> blocks;
   for (int i = 0; i < 50; ++i) blocks.push_back(get(4096));

@@ -207,7 +207,9 @@ TEST_F(Collectives, rule_12_that_are_not_captured) {
       work(rank, in.back()->get(), out.back()->get(), i);
     });
     each([&](Rank& rank) { OK(hipStreamSynchronize(*rank.stream)); });
-    each([&](Rank& rank) { EXPECT_EQ(worked(i), out[out.size() - kRanks + static_cast<std::size_t>(rank.device)]->value()); });
+    each([&](Rank& rank) {
+      EXPECT_EQ(worked(i), out[out.size() - kRanks + static_cast<std::size_t>(rank.device)]->value());
+    });
   }
   destroy_comms();
 }

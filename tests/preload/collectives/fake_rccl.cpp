@@ -1,10 +1,10 @@
 // fake_rccl.cpp: librccl as far as it matters to graphs: sums of ints over the devices of one process.
 //
 // What it does to HIP is what RCCL does: the communicator has memory and a kernel on its device; a collective asks
-// whether its stream is capturing. If so, the graph is given a user object that stands for the collective's plan, a host
-// node is added by handle and made what the capture goes on from, and a kernel follows; else both are enqueued. Kernels
-// of all ranks wait for each other. ncclCommDestroy waits until the user objects of its plans are gone, as graphs that
-// hold them may be launched.
+// whether its stream is capturing. If so, the graph is given a user object that stands for the collective's plan, a
+// host node is added by handle and made what the capture goes on from, and a kernel follows; else both are enqueued.
+// Kernels of all ranks wait for each other. ncclCommDestroy waits until the user objects of its plans are gone, as
+// graphs that hold them may be launched.
 #include <hip/hiprtc.h>
 
 #include <atomic>

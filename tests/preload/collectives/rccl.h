@@ -7,7 +7,12 @@
 
 extern "C" {
 typedef struct ncclComm* ncclComm_t;
-typedef enum { ncclSuccess = 0, ncclUnhandledCudaError = 1, ncclInternalError = 3, ncclInvalidArgument = 4 } ncclResult_t;
+typedef enum {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4
+} ncclResult_t;
 typedef enum { ncclInt = 2 } ncclDataType_t;
 typedef enum { ncclSum = 0 } ncclRedOp_t;
 

@@ -13,7 +13,8 @@
 //   CPUHIP_VERSION=50221153    what hipRuntimeGetVersion answers; layouts and enumerators follow it (default: by the
 //                              library's SONAME)
 //   CPUHIP_MEMORY=bytes        memory of each device (default 1 GiB)
-//   CPUHIP_REUSE=mode          when a freed address, a destroyed stream or event handle is handed out again:
+//   CPUHIP_REUSE=mode          when a freed address or a handle of what is gone (streams, events, functions, graphs
+//                              and what belongs to them) is handed out again:
 //                              late (default: oldest first, after 64 others), never, once (at once; always is the
 //                              same) or random
 //   CPUHIP_POISON=0            leaves fresh memory as the kernel gives it, zeroed (default 1: filled with 0xCD; that

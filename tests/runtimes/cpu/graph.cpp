@@ -82,11 +82,17 @@ Quirks parse_quirks(std::string_view list) {
     std::string_view name;
     bool Quirks::*quirk;
   };
-  constexpr Name kNames[] = {
-      {"external_waits", &Quirks::external_waits},         {"partial_update", &Quirks::partial_update},
-      {"fitting_calls", &Quirks::fitting_calls},           {"empty_graph", &Quirks::empty_graph},
-      {"swallowed_errors", &Quirks::swallowed_errors},     {"host_copy_at_patch", &Quirks::host_copy_at_patch},
-      {"stuck_invalidation", &Quirks::stuck_invalidation}, {"stale_packets", &Quirks::stale_packets}};
+  constexpr Name kNames[] = {{"external_waits", &Quirks::external_waits},
+                             {"partial_update", &Quirks::partial_update},
+                             {"fitting_calls", &Quirks::fitting_calls},
+                             {"empty_graph", &Quirks::empty_graph},
+                             {"swallowed_errors", &Quirks::swallowed_errors},
+                             {"host_copy_at_patch", &Quirks::host_copy_at_patch},
+                             {"stuck_invalidation", &Quirks::stuck_invalidation},
+                             {"stale_packets", &Quirks::stale_packets},
+                             {"lazy_peers", &Quirks::lazy_peers},
+                             {"kept_arguments", &Quirks::kept_arguments},
+                             {"current_device_stubs", &Quirks::current_device_stubs}};
   Quirks quirks;
   for (const Name& name : kNames) quirks.*name.quirk = false;
   while (!list.empty()) {
@@ -100,7 +106,8 @@ Quirks parse_quirks(std::string_view list) {
     } else if (word != "none" && !word.empty()) {
       fatal(
           "CPUHIP_QUIRKS: '%.*s' is none of external_waits, partial_update, fitting_calls, empty_graph, "
-          "swallowed_errors, host_copy_at_patch, stuck_invalidation, stale_packets, none",
+          "swallowed_errors, host_copy_at_patch, stuck_invalidation, stale_packets, lazy_peers, kept_arguments, "
+          "current_device_stubs, none",
           static_cast<int>(word.size()), word.data());
     }
   }

@@ -58,6 +58,7 @@ struct NodeWork {
   void* freed = nullptr;                ///< MemFree
   std::shared_ptr<const hipMemcpy3DParms> copy;  ///< Memcpy made from such a description
   std::shared_ptr<const hipfront::WideMemcpy3D> driver_copy;
+  void** kept_arguments = nullptr;  ///< Kernel: the program's own array, read when the node runs (quirk kept_arguments)
 
   std::size_t argument_bytes() const;
 };
@@ -232,6 +233,9 @@ struct Quirks {
   bool host_copy_at_patch = false;
   bool stuck_invalidation = false;
   bool stale_packets = false;
+  bool current_device_stubs = false;
+  bool lazy_peers = false;
+  bool kept_arguments = false;
 };
 const Quirks& quirks();
 Quirks parse_quirks(std::string_view list);  ///< ends the process for an unknown name

@@ -172,7 +172,13 @@ struct Launch {
   /// A graph launched on another device than it was made on: host stubs stand for that device's code.
   static hipError_t perform_kernel(const NodeWork& work, Device& where) {
     const auto& kernel = std::get<KernelWork>(work.operation);
-    if (kernel.kernel->device == where.ordinal()) return execute(work.operation, where);
+    if (work.kept_arguments != nullptr) {
+      KernelWork now = kernel;
+      const hipError_t packed = pack_arguments(*kernel.kernel, work.kept_arguments, nullptr, &now.args);
+      return packed == hipSuccess ? execute(now, where) : packed;
+    }
+    if (kernel.kernel->device == where.ordinal() || (quirks().current_device_stubs && is_stub(kernel.handle)))
+      return execute(work.operation, where);
     KernelWork there = kernel;
     there.kernel = find_kernel(kernel.handle, where);
     if (there.kernel == nullptr || there.kernel->device != where.ordinal()) return hipErrorInvalidDeviceFunction;

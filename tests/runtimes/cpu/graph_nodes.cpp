@@ -39,7 +39,7 @@ hipError_t make_kernel(const hipKernelNodeParams* params, int ordinal, NewWork* 
   if (params == nullptr || params->func == nullptr) return hipErrorInvalidValue;
   KernelWork work;
   work.handle = params->func;
-  work.kernel = find_kernel(params->func, device(ordinal));
+  work.kernel = find_kernel(params->func, quirks().current_device_stubs ? current_device() : device(ordinal));
   if (work.kernel == nullptr) return hipErrorInvalidDeviceFunction;
   work.grid = params->gridDim;
   work.block = params->blockDim;
@@ -605,8 +605,11 @@ CPUHIP_EXPORT hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const 
 CPUHIP_EXPORT hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                          const hipKernelNodeParams* params) {
   return api("hipGraphExecKernelNodeSetParams", [&](Call&) {
-    return set_in_exec(exec, node, NodeKind::Kernel, any_work,
-                       [&](int ordinal, NewWork* out) { return make_kernel(params, ordinal, out); });
+    return set_in_exec(exec, node, NodeKind::Kernel, any_work, [&](int ordinal, NewWork* out) {
+      const hipError_t made = make_kernel(params, ordinal, out);
+      if (made == hipSuccess && quirks().kept_arguments) (*out)->kept_arguments = params->kernelParams;
+      return made;
+    });
   });
 }
 

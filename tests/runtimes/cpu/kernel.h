@@ -31,6 +31,9 @@ struct Kernel {
 std::shared_ptr<const Kernel> find_kernel(const void* stub_or_function);
 std::shared_ptr<const Kernel> find_kernel(const void* stub_or_function, Device& device);
 
+/// Whether a kernel's handle is a host stub that is registered.
+bool is_stub(const void* handle);
+
 /// The device's copy of a registered __device__ variable; hipErrorInvalidSymbol when unknown. `bytes` may be null.
 hipError_t resolve_symbol(const void* symbol, Device& device, void** address, std::size_t* bytes);
 

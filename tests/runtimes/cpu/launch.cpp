@@ -8,6 +8,7 @@
 #include "api.h"
 #include "capture.h"
 #include "device.h"
+#include "graph.h"
 #include "module.h"
 #include "stream.h"
 
@@ -22,7 +23,8 @@ struct Launch {
   void** params = nullptr;
   void** extra = nullptr;
   hipEvent_t start = nullptr, stop = nullptr;
-  bool captured = true;  ///< false: HIP runs it at once even on a capturing stream
+  bool captured = true;     ///< false: HIP runs it at once even on a capturing stream
+  bool any_device = false;  ///< the code need not be the stream's device's
 };
 
 /// The event stands for what `token` completes.
@@ -37,7 +39,7 @@ void set_event(ihipEvent_t& event, Stream& stream, Token token) {
 hipError_t launch(Stream& stream, const void* handle, std::shared_ptr<const Kernel> kernel, const Launch& what) {
   if (const hipError_t error = check_launch(*kernel, what.grid, what.block, what.shared_bytes); error != hipSuccess)
     return error;
-  if (kernel->device != stream.device().ordinal()) return hipErrorInvalidDevice;
+  if (kernel->device != stream.device().ordinal() && !what.any_device) return hipErrorInvalidDevice;
   KernelWork work;
   work.handle = const_cast<void*>(handle);
   work.grid = what.grid;
@@ -61,13 +63,13 @@ hipError_t launch(Stream& stream, const void* handle, std::shared_ptr<const Kern
   return hipSuccess;
 }
 
-/// By host stub, on the stream's device. `unknown`: what HIP answers for a stub it does not know.
-hipError_t launch_stub(Call& call, const void* stub, const Launch& what,
-                       hipError_t unknown = hipErrorInvalidDeviceFunction) {
+/// By host stub: the code of the stream's device. `unknown`: what HIP answers for a stub it does not know.
+hipError_t launch_stub(Call& call, const void* stub, Launch what, hipError_t unknown = hipErrorInvalidDeviceFunction) {
   Stream* stream = nullptr;
   if (const hipError_t error = resolve(call, what.stream, what.per_thread, &stream); error != hipSuccess) return error;
   if (stub == nullptr) return hipErrorInvalidDeviceFunction;
-  std::shared_ptr<const Kernel> kernel = find_kernel(stub, stream->device());
+  what.any_device = quirks().current_device_stubs;
+  std::shared_ptr<const Kernel> kernel = find_kernel(stub, what.any_device ? current_device() : stream->device());
   if (kernel == nullptr) return unknown;
   return launch(*stream, stub, std::move(kernel), what);
 }

@@ -7,6 +7,7 @@
 #include "api.h"
 #include "capture.h"
 #include "device.h"
+#include "graph.h"
 #include "memory_table.h"
 #include "stream.h"
 
@@ -89,6 +90,24 @@ bool accessible(const void* address, std::size_t bytes, const Device& device, bo
   return true;
 }
 
+void grant_lazily(const void* address, const Device& device) {
+  memory_table().look(address, [&](const Allocation& allocation) {
+    if (allocation.info.kind == MemoryKind::Device && allocation.access && device.reaches(allocation.info.device))
+      allocation.access->readers.fetch_or(1u << device.ordinal(), std::memory_order_relaxed);
+  });
+}
+
+bool reached_lazily(std::uintptr_t word, const Device& device) {
+  bool reached = true;
+  memory_table().look(reinterpret_cast<const void*>(word), [&](const Allocation& allocation) {
+    if (allocation.info.kind != MemoryKind::Device || !allocation.access || !device.reaches(allocation.info.device))
+      return;
+    const std::uint32_t given = allocation.access->readers.load(std::memory_order_relaxed);
+    reached = ((given >> device.ordinal()) & 1u) != 0;
+  });
+  return reached;
+}
+
 hipError_t allocate(Device& device, MemoryKind kind, std::size_t bytes, unsigned flags, void** pointer,
                     std::shared_ptr<Access> access) {
   const std::size_t whole = pages_up(bytes);
@@ -101,6 +120,11 @@ hipError_t allocate(Device& device, MemoryKind kind, std::size_t bytes, unsigned
   }
   allocation.info = {allocation.range.address, bytes, kind, device.ordinal(), flags};
   allocation.access = std::move(access);
+  if (kind == MemoryKind::Device && quirks().lazy_peers) {
+    allocation.access = std::make_shared<Access>();
+    for (int other = 0; other < device_count(); ++other)
+      if (cpuhip::device(other).reaches(device.ordinal())) allocation.access->readers.fetch_or(1u << other);
+  }
   if (!memory_table().insert(allocation)) fatal("allocations overlap");
   *pointer = allocation.info.base;
   return hipSuccess;

@@ -4,6 +4,7 @@
 #include <hip/hip_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace cpuhip {
 
@@ -35,6 +36,12 @@ enum class Use { Kernel, Copy };
 /// peers, managed and host memory of the runtime; copies reach all devices' classic memory without enabling peers, and
 /// plain host memory the runtime does not know. Mapped (VMM) memory: always as hipMemSetAccess says.
 bool accessible(const void* address, std::size_t bytes, const Device& device, bool write, Use use = Use::Kernel);
+
+/// Quirk lazy_peers: gives the device access to the allocation that holds the address, as far as its peers go.
+void grant_lazily(const void* address, const Device& device);
+/// Quirk lazy_peers: whether a kernel that finds this word inside an argument may follow it: no address, or memory the
+/// device was given access to.
+bool reached_lazily(std::uintptr_t word, const Device& device);
 
 /// Stream-ordered memory, from the device's current pool; used by the pool entries and by graphs' alloc nodes.
 hipError_t pool_allocate(Device& device, void** pointer, std::size_t bytes);

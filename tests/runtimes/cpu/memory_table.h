@@ -25,7 +25,7 @@ struct Access {
 struct Allocation {
   AllocationInfo info;
   Range range;                     ///< its memory; no address for registered memory, mappings and variables
-  std::shared_ptr<Access> access;  ///< Mapped and Pool
+  std::shared_ptr<Access> access;  ///< Mapped and Pool; Device: who was given access, where peers are lazy
   bool imported = false;           ///< opened from another process
   bool registered = false;         ///< the program's own memory
 };

@@ -11,12 +11,13 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
-#include <unordered_map>
+#include <set>
 #include <unordered_set>
 
 #include "api.h"
 #include "common/module_image.h"
 #include "device.h"
+#include "handles.h"
 #include "memory.h"
 #include "rtc_metadata.h"
 
@@ -35,9 +36,35 @@ std::mutex& module_lock() {
   return *lock;
 }
 
-std::unordered_map<const void*, std::unique_ptr<FunctionHandle>>& functions() {
-  static auto* table = new std::unordered_map<const void*, std::unique_ptr<FunctionHandle>>;
+/// Handles have a place each, which serves again.
+class FunctionHandles {
+ public:
+  FunctionHandle* create() {
+    FunctionHandle* const handle = places_.create();
+    known_.insert(handle);
+    return handle;
+  }
+  void give_back(FunctionHandle* handle) {
+    places_.kill(handle);
+    places_.give_back(handle);
+  }
+  FunctionHandle* find(const void* handle) const {
+    return known_.contains(handle) ? static_cast<FunctionHandle*>(const_cast<void*>(handle)) : nullptr;
+  }
+
+ private:
+  HandleTable<FunctionHandle> places_;
+  std::unordered_set<const void*> known_;
+};
+FunctionHandles& functions() {
+  static auto* table = new FunctionHandles;
   return *table;
+}
+
+/// A copy that stays.
+const std::string* kept_name(const std::string& name) {
+  static auto* names = new std::set<std::string>;
+  return &*names->insert(name).first;
 }
 
 std::unordered_set<hipModule_t>& modules() {
@@ -197,35 +224,34 @@ hipError_t get_function(hipModule_t module, const char* name, hipFunction_t* fun
 }
 
 hipFunction_t make_function(std::shared_ptr<const Kernel> kernel) {
-  auto handle = std::make_unique<FunctionHandle>();
-  handle->name = kernel->name;
-  handle->kernel = std::move(kernel);
   const std::lock_guard lock(module_lock());
-  const void* key = handle.get();
-  functions()[key] = std::move(handle);
-  return reinterpret_cast<hipFunction_t>(const_cast<void*>(key));
+  FunctionHandle* const handle = functions().create();
+  handle->name = kept_name(kernel->name);
+  handle->kernel = std::move(kernel);
+  return reinterpret_cast<hipFunction_t>(handle);
 }
 
 void release_function(hipFunction_t function) {
   std::shared_ptr<const Kernel> last;  // its code may go with it, not under the lock
   const std::lock_guard lock(module_lock());
-  const auto found = functions().find(function);
-  if (found != functions().end()) last = std::move(found->second->kernel);
+  FunctionHandle* const found = functions().find(function);
+  if (found == nullptr || found->kernel == nullptr) return;
+  last = std::move(found->kernel);
+  functions().give_back(found);
 }
 
 std::shared_ptr<const Kernel> kernel_of(const void* function) {
   const std::lock_guard lock(module_lock());
-  const auto found = functions().find(function);
-  if (found == functions().end()) return nullptr;
-  if (found->second->kernel == nullptr)
-    fatal("function %p (%s): its module has been unloaded", function, found->second->name.c_str());
-  return found->second->kernel;
+  const FunctionHandle* const found = functions().find(function);
+  if (found == nullptr) return nullptr;
+  if (found->kernel == nullptr) fatal("function %p (%s): its module has been unloaded", function, found->name->c_str());
+  return found->kernel;
 }
 
 const char* function_name(const void* function) {
   const std::lock_guard lock(module_lock());
-  const auto found = functions().find(function);
-  return found == functions().end() ? nullptr : found->second->name.c_str();
+  const FunctionHandle* const found = functions().find(function);
+  return found == nullptr ? nullptr : found->name->c_str();
 }
 
 }  // namespace cpuhip

@@ -58,9 +58,10 @@ hipError_t get_function(hipModule_t module, const char* name, hipFunction_t* fun
 /// The module's code, or null when the handle is none.
 std::shared_ptr<Code> code_of(hipModule_t module);
 
-/// What a hipFunction_t points to. Handles are never freed: a stale one is told from an unknown one.
+/// What a hipFunction_t points to. Handles are never freed, so that a stale one is told from an unknown one, but serve
+/// again as CPUHIP_REUSE says.
 struct FunctionHandle {
-  std::string name;
+  const std::string* name = nullptr;     ///< kept for ever
   std::shared_ptr<const Kernel> kernel;  ///< null once its module is gone
 };
 

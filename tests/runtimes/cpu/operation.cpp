@@ -10,6 +10,7 @@
 
 #include "api.h"
 #include "device.h"
+#include "graph.h"
 #include "kernel.h"
 #include "memory.h"
 
@@ -131,7 +132,29 @@ bool may_be_given(const char* pointer, const Device& device) {
   return pointer == nullptr || accessible(pointer, 1, device, false) || accessible(pointer - 1, 1, device, false);
 }
 
+/// Quirk lazy_peers: operands that can be seen are given to the device first; what hides inside other arguments must
+/// have been.
+hipError_t grant_operands(const KernelWork& work, const Device& device) {
+  const auto word_at = [&](std::size_t offset) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, work.args.data() + offset, sizeof word);
+    return word;
+  };
+  for (const KernelArgument& argument : work.kernel->arguments)
+    if (argument.pointer) grant_lazily(reinterpret_cast<const void*>(word_at(argument.offset)), device);
+  for (const KernelArgument& argument : work.kernel->arguments) {
+    if (argument.pointer) continue;
+    const std::size_t end = argument.offset + argument.bytes;
+    for (std::size_t at = (argument.offset + 7) / 8 * 8; at + sizeof(std::uintptr_t) <= end; at += 8)
+      if (!reached_lazily(word_at(at), device)) return hipErrorIllegalAddress;
+  }
+  return hipSuccess;
+}
+
 hipError_t run(const KernelWork& work, Device& device) {
+  if (quirks().lazy_peers) {
+    if (const hipError_t result = grant_operands(work, device); result != hipSuccess) return result;
+  }
   for (const KernelArgument& argument : work.kernel->arguments) {
     if (!argument.pointer || argument.offset + sizeof(void*) > work.args.size()) continue;
     const char* pointer = nullptr;

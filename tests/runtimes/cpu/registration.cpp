@@ -128,6 +128,12 @@ std::shared_ptr<const Kernel> find_kernel(const void* stub_or_function) {
   return find_kernel(stub_or_function, current_device());
 }
 
+bool is_stub(const void* handle) {
+  Tables& all = tables();
+  const std::lock_guard lock(all.lock);
+  return all.stubs.contains(handle);
+}
+
 hipError_t resolve_symbol(const void* symbol, Device& device, void** address, std::size_t* bytes) {
   Tables& all = tables();
   std::shared_ptr<Code> code;

@@ -311,6 +311,21 @@ TEST_F(KernelNodeTest, QuirkStalePackets) {
   EXPECT_EQ(6, at(4));
 }
 
+TEST_F(KernelNodeTest, QuirkKeptArguments) {
+  const char* const quirks = std::getenv("CPUHIP_QUIRKS");
+  const bool kept = quirks != nullptr && std::string(quirks) == "kept_arguments";
+  const auto node = add("set", data_.data(), 1);
+  instantiate();
+  int* out = data_.data() + 4;
+  int value = 6;
+  void* arguments[] = {&out, &value};
+  const hipKernelNodeParams made = params("set", arguments);
+  EXPECT_HIP(hipGraphExecKernelNodeSetParams(exec_, node, &made));
+  value = 7;
+  run();
+  EXPECT_EQ(kept ? 7 : 6, at(4));
+}
+
 TEST_F(KernelNodeTest, DisabledKernelsAreSkipped) {
   const auto node = add("set", data_.data(), 1);
   instantiate();

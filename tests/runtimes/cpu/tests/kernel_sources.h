@@ -133,6 +133,13 @@ extern "C" __global__ void read_mine(int* out) { out[0] = mine; }
 extern "C" __global__ void read_wide(double* out) { out[threadIdx.x] = wide[threadIdx.x]; }
 )",
        {}},
+      {"inside",
+       R"(
+struct Inside { int* p; int value; };
+extern "C" __global__ void inside(Inside x) { x.p[0] = x.value; }
+extern "C" __global__ void outside(int* p, int value) { p[0] = value; }
+)",
+       {}},
       {"waiting",
        R"(
 extern "C" __global__ void gate(volatile int* flag, int wanted) {

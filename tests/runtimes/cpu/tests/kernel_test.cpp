@@ -2,8 +2,10 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <string>
 #include <thread>
 
 #include "kernel_support.h"
@@ -374,6 +376,35 @@ TEST(Kernel, PointersTheDeviceMayNotTouchAreAnIllegalAddress) {
         _exit(launched == hipSuccess && waited == hipErrorIllegalAddress && on_the_stack == 0 ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
+}
+
+/// Of another device's memory: allocated before and after the peer was enabled, by pointer and inside a structure.
+TEST(Kernel, QuirkLazyPeers) {
+  const char* const quirks = std::getenv("CPUHIP_QUIRKS");
+  if (quirks == nullptr || std::string(quirks) != "lazy_peers") GTEST_SKIP() << "CPUHIP_QUIRKS is not lazy_peers";
+  struct Inside {
+    int* p;
+    int value;
+  };
+  const Buffer<int> before(1), never(1);
+  HIP_OK(hipSetDevice(1));
+  HIP_OK(hipDeviceEnablePeerAccess(0, 0));
+  HIP_OK(hipSetDevice(0));
+  const Buffer<int> after(1);
+  HIP_OK(hipSetDevice(1));
+  const Module module("inside");
+  HIP_OK(module.launch("inside", 1, 1, 0, nullptr, Inside{after.data(), 7}));
+  HIP_OK(module.launch("outside", 1, 1, 0, nullptr, before.data(), 8));
+  HIP_OK(hipDeviceSynchronize());
+  EXPECT_EQ(7, after.read()[0]);
+  EXPECT_EQ(8, before.read()[0]);
+  HIP_OK(module.launch("inside", 1, 1, 0, nullptr, Inside{before.data(), 9}));
+  HIP_OK(hipDeviceSynchronize());
+  EXPECT_EQ(9, before.read()[0]);
+  HIP_OK(module.launch("inside", 1, 1, 0, nullptr, Inside{never.data(), 10}));
+  EXPECT_EQ(hipErrorIllegalAddress, hipDeviceSynchronize());
+  HIP_OK(hipDeviceReset());
+  HIP_OK(hipSetDevice(0));
 }
 
 TEST(Kernel, AttributesAndOccupancy) {

@@ -209,6 +209,22 @@ TEST(Module, UnloadedModulesAndTheirFunctions) {
       "store.*unloaded");
 }
 
+TEST(Module, FunctionHandlesServeAgain) {
+  const char* const reuse = std::getenv("CPUHIP_REUSE");
+  if (reuse == nullptr || std::string(reuse) != "once") GTEST_SKIP() << "CPUHIP_REUSE is not once";
+  hipFunction_t before = nullptr;
+  const char* name = nullptr;
+  {
+    const Module module("waiting");
+    before = module.function("store");
+    name = hipKernelNameRef(before);
+  }
+  const Module module("devices");
+  EXPECT_EQ(before, module.function("read_mine"));
+  EXPECT_STREQ("read_mine", hipKernelNameRef(before));
+  EXPECT_STREQ("store", name) << "names stay";
+}
+
 TEST(Module, AQueuedLaunchOutlivesItsModule) {
   auto module = std::make_unique<Module>("waiting");
   const Buffer<int> out(1);
@@ -425,6 +441,43 @@ TEST(Registration, EachDeviceHasItsVariables) {
   HIP_OK(hipSetDevice(0));
   EXPECT_EQ(hipErrorInvalidSymbol, hipGetSymbolAddress(&addresses[0], static_cast<const void*>(addresses)));
   EXPECT_EQ(hipErrorInvalidValue, hipGetSymbolAddress(nullptr, kMine));
+}
+
+TEST(Registration, QuirkCurrentDeviceStubs) {
+  const char* const quirks = std::getenv("CPUHIP_QUIRKS");
+  const bool by_current = quirks != nullptr && std::string(quirks) == "current_device_stubs";
+  Registered program(whole_bundle("devices"));
+  program.function(&bump_stub, "bump");
+  program.variable(&mine_shadow, "mine", sizeof(int));
+  hipStream_t stream = nullptr;
+  HIP_OK(hipStreamCreate(&stream));  // of device 0
+  const auto add = [&](int by) {
+    void* params[] = {&by, nullptr};
+    return hipLaunchKernel(&bump_stub, dim3(1), dim3(1), params, 0, stream);
+  };
+  // At once, captured, and added to a graph.
+  HIP_OK(hipSetDevice(1));
+  HIP_OK(add(1));
+  hipGraph_t graph = nullptr;
+  hipGraphExec_t exec = nullptr;
+  HIP_OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+  HIP_OK(add(10));
+  HIP_OK(hipStreamEndCapture(stream, &graph));
+  HIP_OK(hipSetDevice(0));
+  HIP_OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  HIP_OK(hipGraphLaunch(exec, stream));
+  HIP_OK(hipStreamSynchronize(stream));
+  int values[2] = {};
+  for (int device = 0; device < 2; ++device) {
+    HIP_OK(hipSetDevice(device));
+    HIP_OK(hipMemcpyFromSymbol(&values[device], kMine, sizeof(int), 0, hipMemcpyDeviceToHost));
+  }
+  HIP_OK(hipSetDevice(0));
+  EXPECT_EQ(by_current ? 0 : 11, values[0]);
+  EXPECT_EQ(by_current ? 11 : 0, values[1]);
+  HIP_OK(hipGraphExecDestroy(exec));
+  HIP_OK(hipGraphDestroy(graph));
+  HIP_OK(hipStreamDestroy(stream));
 }
 
 TEST(Registration, ManagedVariablesAreReachedThroughTheHostsPointer) {

@@ -1,0 +1,146 @@
+// What only some runtimes do: each test asks for a switch of the CPU runtime, natively and under the library.
+#include <memory>
+
+#include "captures.h"
+#include "registered.h"
+
+namespace captures {
+namespace {
+
+bool has_quirk(const char* name) {
+  const char* const quirks = std::getenv("CPUHIP_QUIRKS");
+  return quirks != nullptr && std::strstr(quirks, name) != nullptr;
+}
+
+/// A buffer at another address than the others, as long as they are there.
+using Buffers = std::vector<std::unique_ptr<Buffer>>;
+
+TEST(Runtimes, rule_14_a_stub_stands_for_the_code_of_the_current_device_or_of_the_streams) {
+  // Each device has its own `sum`, and the kernel says what it has become.
+  static const char stub = 0;
+  const Registered registered(R"(__device__ int sum; extern "C" __global__ void add(int* out, int a) {
+      sum += a;
+      out[0] = sum;
+    })",
+                              "add", &stub);
+  const auto add = [](hipStream_t stream, int* out, int a) {
+    void* args[] = {&out, &a};
+    return hipLaunchKernel(&stub, dim3(1), dim3(1), args, 0, stream);
+  };
+  const auto read = [](const int* from) {
+    int value = 0;
+    EXPECT_EQ(hipSuccess, hipMemcpy(&value, from, sizeof value, hipMemcpyDeviceToHost));
+    return value;
+  };
+  const Stream s;
+  const bool by_current = has_quirk("current_device_stubs");
+  int sums[2] = {};
+  Buffers buffers;
+  for (int i = 0; i < 12; ++i) {
+    if (i % 3 == 0) buffers.push_back(std::make_unique<Buffer>());
+    int* const out = buffers.back()->get();
+    const int current = i < 4 ? 0 : i % 2;
+    const Since since({"hipGraphInstantiate"});
+    step(s, [&] {
+      OK(hipSetDevice(current));
+      OK(add(s, out, 1 + i % 2));
+      OK(hipSetDevice(0));
+    });
+    int& sum = sums[by_current ? current : 0];
+    sum += 1 + i % 2;
+    EXPECT_EQ(sum, read(out)) << "step " << i;
+  }
+}
+
+TEST(Runtimes, arguments_of_a_patched_node_are_nobody_elses) {
+  // Addresses move each step. What a runtime keeps of the library's arrays would be something else by then.
+  const Stream s;
+  Buffers buffers;
+  std::vector<int> values(4, 0);
+  for (std::size_t i = 0; i < values.size(); ++i) buffers.push_back(std::make_unique<Buffer>());
+  for (int i = 0; i < 40; ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) % 4, other = static_cast<std::size_t>(i / 4) % 4;
+    step(s, [&] {
+      OK(kernels().mix(s, buffers[at]->get(), kCount, i));
+      OK(kernels().join(s, buffers[at]->get(), buffers[other]->get(), kCount));
+    });
+    values[at] = mixed(values[at], i);
+    values[at] = joined(values[at], values[other]);
+    EXPECT_EQ(values[at], buffers[at]->value()) << "step " << i;
+  }
+}
+
+TEST(Runtimes, rule_37_a_function_handle_that_comes_back_is_another_function) {
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 8; ++i) {
+    const bool twice = i % 2 != 0;
+    const char* const source = twice ? "extern \"C\" __global__ void same(int* p, int n) { p[threadIdx.x] *= 3; }"
+                                     : "extern \"C\" __global__ void same(int* p, int n) { p[threadIdx.x] += n; }";
+    hipModule_t module = nullptr;
+    hipFunction_t function = nullptr;
+    OK(hipModuleLoadData(&module, compiled_code(source).data()));
+    OK(hipModuleGetFunction(&function, module, "same"));
+    for (int again = 0; again < 2; ++again) {
+      step(s, [&] {
+        int* p = buffer.get();
+        int n = 5;
+        void* args[] = {&p, &n};
+        OK(hipModuleLaunchKernel(function, 1, 1, 1, kCount, 1, 1, 0, s, args, nullptr));
+      });
+      value = static_cast<int>(twice ? static_cast<unsigned>(value) * 3 : static_cast<unsigned>(value) + 5);
+      EXPECT_EQ(value, buffer.value()) << "module " << i;
+    }
+    OK(hipModuleUnload(module));
+  }
+}
+
+TEST(Runtimes, rule_23_memory_allocated_after_a_peer_was_enabled_is_within_its_reach) {
+  // The kernel's only argument is a structure with the address in it, which no runtime looks into.
+  struct Inside {
+    int* p;
+    int n;
+  };
+  OK(hipSetDevice(1));
+  const hipFunction_t function =
+      compiled("struct Inside { int* p; int n; }; extern \"C\" __global__ void inside(Inside x) { x.p[0] = x.n; }",
+               "inside");
+  const Stream t;
+  const auto launch = [&](int* p, int n) {
+    Inside argument{p, n};
+    void* args[] = {&argument};
+    return hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, t, args, nullptr);
+  };
+  constexpr std::size_t kBytes = 8192;
+  for (int round = 0; round < 3; ++round) {
+    OK(hipSetDevice(0));
+    // Natively what is freed here is gone when the peer is enabled.
+    void *first = nullptr, *second = nullptr;
+    OK(hipMalloc(&first, kBytes));
+    OK(hipMalloc(&second, kBytes));
+    OK(hipFree(first));
+    OK(hipSetDevice(1));
+    OK(hipDeviceEnablePeerAccess(0, 0));
+    OK(hipSetDevice(0));
+    OK(hipFree(second));
+    int* p = nullptr;
+    for (int i = 0; i < 3; ++i) {
+      OK(hipMalloc(reinterpret_cast<void**>(&p), kBytes));
+      OK(hipSetDevice(1));
+      OK(launch(p, 40 + i));
+      OK(hipStreamSynchronize(t));
+      OK(hipSetDevice(0));
+      int value = 0;
+      OK(hipMemcpy(&value, p, sizeof value, hipMemcpyDeviceToHost));
+      EXPECT_EQ(40 + i, value);
+      OK(hipFree(p));
+    }
+    OK(hipSetDevice(1));
+    OK(hipDeviceDisablePeerAccess(0));
+  }
+  OK(hipSetDevice(0));
+}
+
+}  // namespace
+}  // namespace captures
