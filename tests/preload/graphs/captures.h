@@ -199,6 +199,18 @@ class Buffer {
   int* at_ = nullptr;
 };
 
+class Event {
+ public:
+  Event() { EXPECT_EQ(hipSuccess, hipEventCreate(&at_)); }
+  ~Event() { EXPECT_EQ(hipSuccess, hipEventDestroy(at_)); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  operator hipEvent_t() const { return at_; }  // NOLINT: stands for the handle
+
+ private:
+  hipEvent_t at_ = nullptr;
+};
+
 /// What mix() makes of a value, and join() of two. They wrap, as on a device.
 inline int mixed(int value, int a) {
   return static_cast<int>(static_cast<unsigned>(value) * 31 + static_cast<unsigned>(a));
@@ -228,9 +240,8 @@ inline hipGraph_t capture(hipStream_t stream, const std::function<void()>& body)
   return graph;
 }
 
-/// A step as programs do it: capture, instantiate, launch, wait, destroy.
-inline void step(hipStream_t stream, const std::function<void()>& body) {
-  const hipGraph_t graph = capture(stream, body);
+/// Instantiates a graph, launches it, waits, and destroys all.
+inline void run(hipStream_t stream, hipGraph_t graph) {
   hipGraphExec_t exec = nullptr;
   OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
   OK(hipGraphLaunch(exec, stream));
@@ -238,5 +249,8 @@ inline void step(hipStream_t stream, const std::function<void()>& body) {
   OK(hipGraphExecDestroy(exec));
   OK(hipGraphDestroy(graph));
 }
+
+/// A step as programs do it: capture, instantiate, launch, wait, destroy.
+inline void step(hipStream_t stream, const std::function<void()>& body) { run(stream, capture(stream, body)); }
 
 }  // namespace captures

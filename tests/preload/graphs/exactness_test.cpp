@@ -9,9 +9,7 @@ namespace {
 TEST(Exactness, an_invalidated_stream_of_a_compared_capture_refuses_while_the_origin_goes_on) {
   const Stream s, t;
   const Buffer a, b;
-  hipEvent_t fork, join;
-  OK(hipEventCreate(&fork));
-  OK(hipEventCreate(&join));
+  const Event fork, join;
   int first = 0, second = 0;
   for (int i = 0; i < 6; ++i) {
     const bool invalidated = i == 3;
@@ -29,19 +27,12 @@ TEST(Exactness, an_invalidated_stream_of_a_compared_capture_refuses_while_the_or
     }
     OK(kernels().mix(s, a.get(), kCount, 20 + i));
     OK(hipStreamEndCapture(s, &graph));
-    hipGraphExec_t exec = nullptr;
-    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-    OK(hipGraphLaunch(exec, s));
-    OK(hipStreamSynchronize(s));
-    OK(hipGraphExecDestroy(exec));
-    OK(hipGraphDestroy(graph));
+    run(s, graph);
     first = mixed(mixed(first, i), 20 + i);
     second = mixed(second, 10 + i);
     EXPECT_EQ(first, a.value()) << "step " << i;
     EXPECT_EQ(second, b.value()) << "step " << i;
   }
-  OK(hipEventDestroy(fork));
-  OK(hipEventDestroy(join));
 }
 
 TEST(Exactness, what_an_invalidated_capture_held_does_not_reach_the_next_one_on_its_stream) {
@@ -63,12 +54,7 @@ TEST(Exactness, what_an_invalidated_capture_held_does_not_reach_the_next_one_on_
     OK(kernels().mix(s, a.get(), kCount, 10 + i));
     value = mixed(value, 10 + i);
     OK(hipStreamEndCapture(s, &graph));
-    hipGraphExec_t exec = nullptr;
-    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-    OK(hipGraphLaunch(exec, s));
-    OK(hipStreamSynchronize(s));
-    OK(hipGraphExecDestroy(exec));
-    OK(hipGraphDestroy(graph));
+    run(s, graph);
     EXPECT_EQ(value, a.value()) << "step " << i;
   }
 }
@@ -76,9 +62,7 @@ TEST(Exactness, what_an_invalidated_capture_held_does_not_reach_the_next_one_on_
 TEST(Exactness, a_forked_stream_destroyed_before_it_is_joined_is_not_joined) {
   const Stream s;
   const Buffer a;
-  hipEvent_t fork, join;
-  OK(hipEventCreate(&fork));
-  OK(hipEventCreate(&join));
+  const Event fork, join;
   for (int i = 0; i < 5; ++i) {
     const bool destroyed = i == 3;
     hipStream_t t = nullptr;
@@ -99,8 +83,6 @@ TEST(Exactness, a_forked_stream_destroyed_before_it_is_joined_is_not_joined) {
     OK(hipGraphDestroy(graph));
     OK(hipStreamDestroy(t));
   }
-  OK(hipEventDestroy(fork));
-  OK(hipEventDestroy(join));
 }
 
 /// What a program is told when the end of a capture is refused, and by everything it does then.
@@ -185,9 +167,7 @@ TEST(Exactness, rule_08_a_capture_whose_end_was_refused_goes_on_as_the_first_tim
 TEST(Exactness, a_stream_with_the_handle_of_one_destroyed_feeds_no_capture) {
   const Stream s;
   const Buffer a, b;
-  hipEvent_t fork, join;
-  OK(hipEventCreate(&fork));
-  OK(hipEventCreate(&join));
+  const Event fork, join;
   int value = 0, forked = 0;
   for (int i = 0; i < 5; ++i) {
     hipStream_t t = nullptr, u = nullptr;
@@ -216,15 +196,12 @@ TEST(Exactness, a_stream_with_the_handle_of_one_destroyed_feeds_no_capture) {
     EXPECT_EQ(value, a.value()) << "step " << i;
     EXPECT_EQ(forked, b.value()) << "step " << i;
   }
-  OK(hipEventDestroy(fork));
-  OK(hipEventDestroy(join));
 }
 
 TEST(Exactness, rule_08_captures_that_meet_are_both_invalidated) {
   const Stream s, t;
   const Buffer a, b;
-  hipEvent_t event;
-  OK(hipEventCreate(&event));
+  const Event event;
   for (int i = 0; i < 5; ++i) {
     hipGraph_t first = nullptr, second = nullptr;
     OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
@@ -245,7 +222,6 @@ TEST(Exactness, rule_08_captures_that_meet_are_both_invalidated) {
     OK(hipGraphDestroy(first));
     OK(hipGraphDestroy(second));
   }
-  OK(hipEventDestroy(event));
 }
 
 /// The types of the nodes that the next operation of a capture would come behind, in the runtime's order.
@@ -267,9 +243,7 @@ std::vector<int> coming_behind(hipStream_t stream) {
 TEST(Exactness, dependencies_of_a_capture_made_real_keep_the_order_they_were_waited_for_in) {
   const Stream s, t;
   const Buffer a, b;
-  hipEvent_t fork, join;
-  OK(hipEventCreate(&fork));
-  OK(hipEventCreate(&join));
+  const Event fork, join;
   for (int i = 0; i < 3; ++i) {
     hipGraph_t graph = nullptr;
     OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
@@ -287,8 +261,6 @@ TEST(Exactness, dependencies_of_a_capture_made_real_keep_the_order_they_were_wai
     OK(hipStreamEndCapture(s, &graph));
     OK(hipGraphDestroy(graph));
   }
-  OK(hipEventDestroy(fork));
-  OK(hipEventDestroy(join));
 }
 
 TEST(Exactness, rule_14_an_error_the_program_has_not_fetched_outlives_what_fails_inside) {

@@ -189,14 +189,7 @@ TEST_F(Frameworks, nodes_are_found_in_a_copy_and_set_there_alone) {
 }
 
 /// Instantiates, launches, waits, and destroys both.
-void run_once(hipGraph_t graph, hipStream_t stream) {
-  hipGraphExec_t exec = nullptr;
-  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-  OK(hipGraphLaunch(exec, stream));
-  OK(hipStreamSynchronize(stream));
-  OK(hipGraphExecDestroy(exec));
-  OK(hipGraphDestroy(graph));
-}
+void run_once(hipGraph_t graph, hipStream_t stream) { run(stream, graph); }
 
 std::size_t nodes_of(hipGraph_t graph) {
   std::size_t nodes = 0;
@@ -252,8 +245,7 @@ TEST_F(Frameworks, a_node_added_to_an_open_capture_runs_in_its_place) {
 }
 
 TEST_F(Frameworks, an_event_recorded_with_flags_is_no_node) {
-  hipEvent_t event = nullptr;
-  OK(hipEventCreate(&event));
+  const Event event;
   for (int round = 0; round < 6; ++round) {
     const hipGraph_t graph = capture(stream_, [&] {
       OK(kernels().mix(stream_, buffer_.get(), kCount, 1));
@@ -265,7 +257,6 @@ TEST_F(Frameworks, an_event_recorded_with_flags_is_no_node) {
     expected_ = mixed(mixed(expected_, 1), 2);
     EXPECT_EQ(expected_, buffer_.value());
   }
-  OK(hipEventDestroy(event));
 }
 
 TEST_F(Frameworks, a_captured_graph_becomes_a_child) {

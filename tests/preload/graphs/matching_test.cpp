@@ -182,9 +182,7 @@ TEST(Matching, shorter_longer_and_prefix_sequences) {
 TEST(Matching, fork_and_join_over_streams) {
   const Stream one, two;
   const Buffer left, right;
-  hipEvent_t fork, join;
-  OK(hipEventCreate(&fork));
-  OK(hipEventCreate(&join));
+  const Event fork, join;
   int left_value = 0, right_value = 0;
   const auto forked = [&](int a) {
     step(one, [&] {
@@ -229,16 +227,12 @@ TEST(Matching, fork_and_join_over_streams) {
     EXPECT_EQ(left_value, left.value());
     EXPECT_EQ(right_value, right.value());
   }
-  OK(hipEventDestroy(fork));
-  OK(hipEventDestroy(join));
 }
 
 TEST(Matching, an_event_recorded_before_the_mismatch_still_orders_after_it) {
   const Stream one, two;
   const Buffer left, right;
-  hipEvent_t fork, join;
-  OK(hipEventCreate(&fork));
-  OK(hipEventCreate(&join));
+  const Event fork, join;
   int left_value = 0, right_value = 0;
   for (const bool longer : {false, false, true, true, false}) {
     step(one, [&] {
@@ -258,8 +252,6 @@ TEST(Matching, an_event_recorded_before_the_mismatch_still_orders_after_it) {
     left_value = joined(left_value, right_value);
     EXPECT_EQ(left_value, left.value());
   }
-  OK(hipEventDestroy(fork));
-  OK(hipEventDestroy(join));
 }
 
 TEST(Matching, a_capture_abandoned_by_a_failing_call_leaves_the_next_one_as_before) {

@@ -21,9 +21,7 @@ TEST(Rules, rule_01_the_node_of_an_operation_is_known_not_inferred) {
   // Breadth-first order differs from the order of capture: a patch by position would hit the wrong node.
   const Stream s, t;
   const Buffer a, b, c, d;
-  hipEvent_t fork, join;
-  OK(hipEventCreate(&fork));
-  OK(hipEventCreate(&join));
+  const Event fork, join;
   int values[4] = {};
   for (int i = 0; i < 12; ++i) {
     step(s, [&] {
@@ -42,9 +40,26 @@ TEST(Rules, rule_01_the_node_of_an_operation_is_known_not_inferred) {
       EXPECT_EQ(values[k], buffers[k]->value()) << "step " << i << " buffer " << k;
     }
   }
-  OK(hipEventDestroy(fork));
-  OK(hipEventDestroy(join));
 }
+
+/// The only node of a graph, a kernel that mixes, and its parameters with another constant.
+struct ChangedKernel {
+  ChangedKernel(hipGraph_t graph, const Buffer& buffer, int* constant)
+      : pointer(buffer.get()), args{&pointer, &n, constant} {
+    std::size_t count = 1;
+    EXPECT_EQ(hipSuccess, hipGraphGetNodes(graph, &node, &count));
+    EXPECT_EQ(hipSuccess, hipGraphKernelNodeGetParams(node, &params));
+    params.kernelParams = args;
+  }
+  ChangedKernel(const ChangedKernel&) = delete;
+  ChangedKernel& operator=(const ChangedKernel&) = delete;
+
+  hipGraphNode_t node = nullptr;
+  hipKernelNodeParams params{};
+  int* pointer;
+  int n = kCount;
+  void* args[3];
+};
 
 TEST(Rules, rule_02_an_exec_the_program_changed_serves_nobody_else) {
   using SetEnabled = hipError_t (*)(hipGraphExec_t, hipGraphNode_t, unsigned);
@@ -87,17 +102,9 @@ TEST(Rules, rule_02_parameters_set_by_the_program_stay_with_their_exec) {
     OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
     int constant = 3;
     if (i % 3 == 1) {
-      std::size_t count = 1;
-      hipGraphNode_t node;
-      OK(hipGraphGetNodes(graph, &node, &count));
-      hipKernelNodeParams params{};
-      OK(hipGraphKernelNodeGetParams(node, &params));
-      int* p = buffer.get();
-      int n = kCount;
       constant = 50 + i;
-      void* args[] = {&p, &n, &constant};
-      params.kernelParams = args;
-      OK(hipGraphExecKernelNodeSetParams(exec, node, &params));
+      const ChangedKernel to(graph, buffer, &constant);
+      OK(hipGraphExecKernelNodeSetParams(exec, to.node, &to.params));
     }
     OK(hipGraphLaunch(exec, s));
     OK(hipStreamSynchronize(s));
@@ -116,24 +123,11 @@ TEST(Rules, rule_02_a_changed_graph_is_instantiated_as_it_is) {
     const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 3)); });
     int constant = 3;
     if (i >= 2) {
-      std::size_t count = 1;
-      hipGraphNode_t node;
-      OK(hipGraphGetNodes(graph, &node, &count));
-      hipKernelNodeParams params{};
-      OK(hipGraphKernelNodeGetParams(node, &params));
-      int* p = buffer.get();
-      int n = kCount;
       constant = 70 + i;
-      void* args[] = {&p, &n, &constant};
-      params.kernelParams = args;
-      OK(hipGraphKernelNodeSetParams(node, &params));
+      const ChangedKernel to(graph, buffer, &constant);
+      OK(hipGraphKernelNodeSetParams(to.node, &to.params));
     }
-    hipGraphExec_t exec;
-    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-    OK(hipGraphLaunch(exec, s));
-    OK(hipStreamSynchronize(s));
-    OK(hipGraphExecDestroy(exec));
-    OK(hipGraphDestroy(graph));
+    run(s, graph);
     value = mixed(value, constant);
     EXPECT_EQ(value, buffer.value()) << "step " << i;
   }
@@ -176,8 +170,7 @@ TEST(Rules, rule_03_launches_of_one_exec_keep_their_order_whatever_serves_them) 
   OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
   OK(hipGraphDestroy(first));
   int value = 0;
-  hipEvent_t done;
-  OK(hipEventCreate(&done));
+  const Event done;
   for (int i = 0; i < 20; ++i) {
     const hipStream_t stream = i % 2 == 0 ? s : t;
     // The program orders its launches itself, as HIP 6.3 asks of it.
@@ -196,7 +189,6 @@ TEST(Rules, rule_03_launches_of_one_exec_keep_their_order_whatever_serves_them) 
   OK(hipStreamSynchronize(t));
   EXPECT_EQ(value, buffer.value());
   OK(hipGraphExecDestroy(exec));
-  OK(hipEventDestroy(done));
 }
 
 TEST(Rules, rule_03_the_order_behind_a_launch_outlives_several_changes) {
@@ -279,8 +271,7 @@ TEST(Rules, rule_03_a_changed_variant_keeps_its_place_while_a_capture_is_open) {
 TEST(Rules, rule_06_a_wait_for_an_event_from_outside_the_capture_reaches_the_runtime) {
   const Stream s, other;
   const Buffer buffer;
-  hipEvent_t event;
-  OK(hipEventCreate(&event));
+  const Event event;
   OK(hipEventRecord(event, other));
   OK(hipStreamSynchronize(other));
   std::vector<hipError_t> results;
@@ -293,19 +284,13 @@ TEST(Rules, rule_06_a_wait_for_an_event_from_outside_the_capture_reaches_the_run
     results.push_back(kernels().mix(s, buffer.get(), kCount, 2));
     results.push_back(hipStreamEndCapture(s, &graph));
     if (results.back() == hipSuccess) {
-      hipGraphExec_t exec;
-      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-      OK(hipGraphLaunch(exec, s));
-      OK(hipStreamSynchronize(s));
-      OK(hipGraphExecDestroy(exec));
-      OK(hipGraphDestroy(graph));
+      run(s, graph);
       value = mixed(mixed(value, 1), 2);
     }
     // Every step gets the codes of the first, which was the runtime's own capture.
     for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(results[k], results[static_cast<std::size_t>(i) * 3 + k]);
     EXPECT_EQ(value, buffer.value());
   }
-  OK(hipEventDestroy(event));
 }
 
 TEST(Rules, rule_07_a_temporary_event_may_go_while_the_capture_is_open) {
@@ -850,8 +835,7 @@ TEST(Rules, rule_14_the_end_of_a_refused_capture_leaves_its_error) {
 TEST(Rules, rule_08_a_stream_of_an_invalidated_capture_begins_another) {
   const Stream s, t;
   const Buffer buffer;
-  hipEvent_t event;
-  OK(hipEventCreate(&event));
+  const Event event;
   OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
   OK(hipEventRecord(event, s));
   OK(hipStreamWaitEvent(t, event, 0));
@@ -862,7 +846,6 @@ TEST(Rules, rule_08_a_stream_of_an_invalidated_capture_begins_another) {
   OK(hipStreamEndCapture(t, &graph));
   OK(hipGraphDestroy(graph));
   EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(s, &graph));
-  OK(hipEventDestroy(event));
   static_cast<void>(hipGetLastError());
 }
 
@@ -969,12 +952,7 @@ TEST(Rules, rule_27_what_two_threads_fed_is_captured_as_it_is) {
     std::thread([&] { OK(kernels().mix(s, buffer.get(), kCount, 2)); }).join();
     OK(kernels().mix(s, buffer.get(), kCount, 3));
     OK(hipStreamEndCapture(s, &graph));
-    hipGraphExec_t exec;
-    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-    OK(hipGraphLaunch(exec, s));
-    OK(hipStreamSynchronize(s));
-    OK(hipGraphExecDestroy(exec));
-    OK(hipGraphDestroy(graph));
+    run(s, graph);
     value = mixed(mixed(mixed(value, 1), 2), 3);
     EXPECT_EQ(value, buffer.value());
   }

@@ -2,7 +2,6 @@
 // Nothing here locks while the journal and the failure switches are off.
 #include "api.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "common/error_names.h"
+#include "common/look_up.h"
 #include "device.h"
 #include "stream.h"
 
@@ -251,16 +251,7 @@ void* stand_in_pointer(const char* name) {
   return nullptr;
 }
 
-namespace {
-
-/// This library by its own name, for lookups.
-void* own_handle() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&own_handle), &info) == 0) return nullptr;
-  return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-}
-
-}  // namespace
+namespace {}  // namespace
 }  // namespace cpuhip
 
 using namespace cpuhip;
@@ -330,32 +321,14 @@ CPUHIP_EXPORT hipError_t hipDriverGetVersion(int* version) {
   });
 }
 
-namespace {
-
-/// `per_thread`: the form for the thread's own stream where the function has one.
-hipError_t look_up(const char* symbol, void** function, int version, int* status, bool per_thread) {
-  constexpr int kFound = 0, kNotFound = 1;
-  if (symbol == nullptr || function == nullptr) return hipErrorInvalidValue;
-  std::string name(symbol);
-  if (version >= 600 && (name == "hipGetDeviceProperties" || name == "hipChooseDevice")) name += "R0600";
-  *function = nullptr;
-  if (void* handle = own_handle(); handle != nullptr) {
-    if (per_thread) *function = dlsym(handle, (name + "_spt").c_str());
-    if (*function == nullptr) *function = dlsym(handle, name.c_str());
-    dlclose(handle);
-  }
-  if (status != nullptr) *status = *function != nullptr ? kFound : kNotFound;
-  return *function != nullptr ? hipSuccess : hipErrorInvalidValue;
-}
-
-}  // namespace
-
 CPUHIP_EXPORT hipError_t hipGetProcAddress(const char* symbol, void** function, int version, std::uint64_t,
                                            int* status) {
-  return query_api("hipGetProcAddress", [&](Call&) { return look_up(symbol, function, version, status, false); });
+  return query_api("hipGetProcAddress",
+                   [&](Call&) { return hipfront::look_up(symbol, function, version, status, false); });
 }
 
 CPUHIP_EXPORT hipError_t hipGetProcAddress_spt(const char* symbol, void** function, int version, std::uint64_t,
                                                int* status) {
-  return query_api("hipGetProcAddress_spt", [&](Call&) { return look_up(symbol, function, version, status, true); });
+  return query_api("hipGetProcAddress_spt",
+                   [&](Call&) { return hipfront::look_up(symbol, function, version, status, true); });
 }

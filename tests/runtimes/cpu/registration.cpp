@@ -2,17 +2,16 @@
 // of its kernels, its __device__ variables.
 //
 // Nothing is loaded before it is used: the first use of a stub or variable on a device loads the binary's copy for that
-// device. The first registration of a stub wins, as in HIP (a kernel template in two shared libraries). Registration
-// may come before main and unregistration after it: the tables are never destroyed.
-#include <cstdint>
+// device. Registration may come before main and unregistration after it: the tables are never destroyed.
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 #include "api.h"
 #include "common/module_image.h"
+#include "common/registrations.h"
 #include "device.h"
 #include "memory.h"
 #include "module.h"
@@ -21,27 +20,8 @@
 namespace cpuhip {
 namespace {
 
-struct FatBinary {
-  const void* image = nullptr;
-  std::map<int, std::shared_ptr<Code>> copies;  // by device
-};
-
-struct Stub {
-  FatBinary* binary = nullptr;
-  std::string name;
-  std::map<int, hipFunction_t> functions;  // by device
-};
-
-struct Variable {
-  FatBinary* binary = nullptr;
-  std::string name;
-};
-
-struct Tables {
+struct Tables : hipfront::Registrations<std::shared_ptr<Code>, hipFunction_t> {
   std::mutex lock;  // held while a binary is loaded: first uses of one binary come one after another
-  std::unordered_map<void**, std::unique_ptr<FatBinary>> binaries;
-  std::unordered_map<const void*, Stub> stubs;
-  std::unordered_map<const void*, Variable> variables;
 };
 
 Tables& tables() {
@@ -49,16 +29,7 @@ Tables& tables() {
   return *all;
 }
 
-constexpr std::uint32_t kWrapperMagic = 0x48495046;  // "HIPF"
-
-/// What hipcc's constructor passes to __hipRegisterFatBinary.
-struct Wrapper {
-  std::uint32_t magic, version;
-  const void* binary;
-  const void* unused;
-};
-
-hipError_t copy_for(FatBinary& binary, Device& device, std::shared_ptr<Code>* code) {
+hipError_t copy_for(Tables::FatBinary& binary, Device& device, std::shared_ptr<Code>* code) {
   std::shared_ptr<Code>& copy = binary.copies[device.ordinal()];
   if (copy == nullptr) {
     hipfront::ModuleImage image(kBundleEntry);
@@ -72,27 +43,18 @@ hipError_t copy_for(FatBinary& binary, Device& device, std::shared_ptr<Code>* co
 void register_variable(void** modules, const void* key, const char* name) {
   Tables& all = tables();
   const std::lock_guard lock(all.lock);
-  const auto binary = all.binaries.find(modules);
-  if (binary != all.binaries.end()) all.variables.try_emplace(key, Variable{binary->second.get(), name});
+  all.add_variable(modules, key, name);
 }
 
 void unregister(void** modules) {
   Tables& all = tables();
-  std::unique_ptr<FatBinary> gone;
+  std::unique_ptr<Tables::FatBinary> gone;
   std::vector<hipFunction_t> functions;
   {
     const std::lock_guard lock(all.lock);
-    const auto found = all.binaries.find(modules);
-    if (found == all.binaries.end()) return;
-    gone = std::move(found->second);
-    all.binaries.erase(found);
-    std::erase_if(all.variables, [&](const auto& item) { return item.second.binary == gone.get(); });
-    std::erase_if(all.stubs, [&](const auto& item) {
-      if (item.second.binary != gone.get()) return false;
-      for (const auto& [ordinal, function] : item.second.functions) functions.push_back(function);
-      return true;
-    });
+    gone = all.remove_binary(modules, &functions);
   }
+  if (gone == nullptr) return;
   for (const auto& [ordinal, code] : gone->copies)
     if (code != nullptr) static_cast<void>(synchronize(device(ordinal)));
   for (const hipFunction_t function : functions) release_function(function);
@@ -155,17 +117,9 @@ using cpuhip::Call;
 
 CPUHIP_EXPORT void** __hipRegisterFatBinary(const void* data) {
   const Call call("__hipRegisterFatBinary");
-  if (data == nullptr) return nullptr;
-  cpuhip::Wrapper wrapper;
-  std::memcpy(&wrapper, data, sizeof wrapper);
-  if (wrapper.magic != cpuhip::kWrapperMagic || wrapper.version != 1) return nullptr;
-  auto binary = std::make_unique<cpuhip::FatBinary>();
-  binary->image = wrapper.binary;
-  auto** handle = reinterpret_cast<void**>(binary.get());
   cpuhip::Tables& all = cpuhip::tables();
   const std::lock_guard lock(all.lock);
-  all.binaries[handle] = std::move(binary);
-  return handle;
+  return all.add_binary(data);
 }
 
 CPUHIP_EXPORT void __hipRegisterFunction(void** modules, const void* host_function, char*, const char* device_name,
@@ -173,9 +127,7 @@ CPUHIP_EXPORT void __hipRegisterFunction(void** modules, const void* host_functi
   const Call call("__hipRegisterFunction");
   cpuhip::Tables& all = cpuhip::tables();
   const std::lock_guard lock(all.lock);
-  const auto binary = all.binaries.find(modules);
-  if (binary != all.binaries.end())
-    all.stubs.try_emplace(host_function, cpuhip::Stub{binary->second.get(), device_name, {}});
+  all.add_stub(modules, host_function, device_name);
 }
 
 CPUHIP_EXPORT void __hipRegisterVar(void** modules, void* variable, char* host_name, char*, int, size_t, int, int) {

@@ -1,13 +1,12 @@
 #include "api.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <string>
 
 #include "common/error_names.h"
+#include "common/look_up.h"
 
 extern "C" const int cudahip_default_version;  // version.cpp: by SONAME
 
@@ -101,29 +100,6 @@ hipError_t set_device(int ordinal) {
   return enter();
 }
 
-/// This library by its own name, for lookups.
-void* own_handle() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&own_handle), &info) == 0) return nullptr;
-  return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-}
-
-/// `per_thread`: the form for the thread's own stream where the function has one.
-hipError_t look_up(const char* symbol, void** function, int wanted, int* status, bool per_thread) {
-  constexpr int kFound = 0, kNotFound = 1;
-  if (symbol == nullptr || function == nullptr) return hipErrorInvalidValue;
-  std::string name(symbol);
-  if (wanted >= 600 && (name == "hipGetDeviceProperties" || name == "hipChooseDevice")) name += "R0600";
-  *function = nullptr;
-  if (void* handle = own_handle(); handle != nullptr) {
-    if (per_thread) *function = dlsym(handle, (name + "_spt").c_str());
-    if (*function == nullptr) *function = dlsym(handle, name.c_str());
-    dlclose(handle);
-  }
-  if (status != nullptr) *status = *function != nullptr ? kFound : kNotFound;
-  return *function != nullptr ? hipSuccess : hipErrorInvalidValue;
-}
-
 }  // namespace
 }  // namespace cudahip
 
@@ -160,11 +136,11 @@ HIP_EXPORT hipError_t hipRuntimeGetVersion(int* place) {
 HIP_EXPORT hipError_t hipDriverGetVersion(int* place) { return hipRuntimeGetVersion(place); }
 
 HIP_EXPORT hipError_t hipGetProcAddress(const char* symbol, void** function, int wanted, std::uint64_t, int* status) {
-  return leave(look_up(symbol, function, wanted, status, false));
+  return leave(hipfront::look_up(symbol, function, wanted, status, false));
 }
 HIP_EXPORT hipError_t hipGetProcAddress_spt(const char* symbol, void** function, int wanted, std::uint64_t,
                                             int* status) {
-  return leave(look_up(symbol, function, wanted, status, true));
+  return leave(hipfront::look_up(symbol, function, wanted, status, true));
 }
 
 HIP_EXPORT hipError_t hipGetDeviceCount(int* count) {

@@ -2,7 +2,6 @@
 // translated. Nodes that copy from or to a registered variable are plain copies here.
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include "translate.h"
 
@@ -36,8 +35,37 @@ hipError_t add_kernel(const Place& place, const hipKernelNodeParams* params) {
   return translate(place.add(driver().cuGraphAddKernelNode_v2, &translated));
 }
 
-hipError_t add_copy(const Place& place, hipError_t error, const cu::Copy3D& copy) {
-  return error != hipSuccess ? error : translate(place.add(driver().cuGraphAddMemcpyNode, &copy, context()));
+/// A copy's parameters as the driver's, or why there are none.
+struct Copy {
+  cu::Copy3D params;
+  hipError_t error;
+};
+
+template <typename Params>
+Copy box(const Params* params) {
+  Copy copy;
+  copy.error = params == nullptr ? hipErrorInvalidValue : translate(*params, &copy.params);
+  return copy;
+}
+
+Copy row(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind) {
+  Copy copy;
+  copy.error = linear_copy(dst, src, bytes, kind, &copy.params);
+  return copy;
+}
+
+Copy symbol_copy(const void* symbol, std::size_t bytes, std::size_t offset, bool to_symbol, const void* other) {
+  cu::Address place = 0;
+  std::size_t size = 0;
+  if (const hipError_t error = symbol_address(symbol, &place, &size); error != hipSuccess) return {{}, error};
+  if (offset > size || bytes > size - offset) return {{}, hipErrorInvalidValue};
+  void* const variable = reinterpret_cast<void*>(place + offset);
+  return to_symbol ? row(variable, other, bytes, hipMemcpyDefault)
+                   : row(const_cast<void*>(other), variable, bytes, hipMemcpyDefault);
+}
+
+hipError_t add_copy(const Place& place, const Copy& copy, cu::Context* in = context()) {
+  return copy.error != hipSuccess ? copy.error : translate(place.add(driver().cuGraphAddMemcpyNode, &copy.params, in));
 }
 
 hipError_t add_memset(const Place& place, const hipMemsetParams* params) {
@@ -52,19 +80,22 @@ hipError_t add_host(const Place& place, const hipHostNodeParams* params) {
   return translate(place.add(driver().cuGraphAddHostNode, &translated));
 }
 
-hipError_t box(const hipMemcpy3DParms* params, cu::Copy3D* copy) {
-  return params == nullptr ? hipErrorInvalidValue : translate(*params, copy);
+/// The driver's functions for nodes that signal semaphores, or for those that wait for them.
+struct SemaphoreNodes {
+  decltype(cu::Table::cuGraphAddExternalSemaphoresSignalNode) add;
+  decltype(cu::Table::cuGraphExternalSemaphoresSignalNodeGetParams) get;
+  decltype(cu::Table::cuGraphExternalSemaphoresSignalNodeSetParams) set;
+  decltype(cu::Table::cuGraphExecExternalSemaphoresSignalNodeSetParams) set_in_exec;
+};
+SemaphoreNodes signal_nodes() {
+  const cu::Table& all = driver();
+  return {all.cuGraphAddExternalSemaphoresSignalNode, all.cuGraphExternalSemaphoresSignalNodeGetParams,
+          all.cuGraphExternalSemaphoresSignalNodeSetParams, all.cuGraphExecExternalSemaphoresSignalNodeSetParams};
 }
-
-hipError_t symbol_copy(const void* symbol, std::size_t bytes, std::size_t offset, bool to_symbol, const void* other,
-                       cu::Copy3D* copy) {
-  cu::Address place = 0;
-  std::size_t size = 0;
-  if (const hipError_t error = symbol_address(symbol, &place, &size); error != hipSuccess) return error;
-  if (offset > size || bytes > size - offset) return hipErrorInvalidValue;
-  void* variable = reinterpret_cast<void*>(place + offset);
-  return to_symbol ? linear_copy(variable, other, bytes, hipMemcpyDefault, copy)
-                   : linear_copy(const_cast<void*>(other), variable, bytes, hipMemcpyDefault, copy);
+SemaphoreNodes wait_nodes() {
+  const cu::Table& all = driver();
+  return {all.cuGraphAddExternalSemaphoresWaitNode, all.cuGraphExternalSemaphoresWaitNodeGetParams,
+          all.cuGraphExternalSemaphoresWaitNodeSetParams, all.cuGraphExecExternalSemaphoresWaitNodeSetParams};
 }
 
 /// Whose parameters are set: a node's, or those it has in an executable graph.
@@ -83,12 +114,7 @@ struct InGraph {
   cu::Result set_wait(hipEvent_t to) const {
     return driver().cuGraphEventWaitNodeSetEvent(node_of(node), event_of(to));
   }
-  cu::Result set_signals(const cu::SemaphoreNode* to) const {
-    return driver().cuGraphExternalSemaphoresSignalNodeSetParams(node_of(node), to);
-  }
-  cu::Result set_waits(const cu::SemaphoreNode* to) const {
-    return driver().cuGraphExternalSemaphoresWaitNodeSetParams(node_of(node), to);
-  }
+  cu::Result set(const SemaphoreNodes& kind, const cu::SemaphoreNode* to) const { return kind.set(node_of(node), to); }
 };
 struct InExec {
   hipGraphExec_t exec;
@@ -118,11 +144,8 @@ struct InExec {
   cu::Result set_wait(hipEvent_t to) const {
     return driver().cuGraphExecEventWaitNodeSetEvent(exec_of(exec), node_of(node), event_of(to));
   }
-  cu::Result set_signals(const cu::SemaphoreNode* to) const {
-    return driver().cuGraphExecExternalSemaphoresSignalNodeSetParams(exec_of(exec), node_of(node), to);
-  }
-  cu::Result set_waits(const cu::SemaphoreNode* to) const {
-    return driver().cuGraphExecExternalSemaphoresWaitNodeSetParams(exec_of(exec), node_of(node), to);
+  cu::Result set(const SemaphoreNodes& kind, const cu::SemaphoreNode* to) const {
+    return kind.set_in_exec(exec_of(exec), node_of(node), to);
   }
 };
 
@@ -137,22 +160,8 @@ hipError_t set_kernel(const Target& target, const hipKernelNodeParams* params) {
 }
 
 template <typename Target>
-hipError_t set_copy(const Target& target, hipError_t error, const cu::Copy3D& copy) {
-  return error != hipSuccess ? error : translate(target.set(copy));
-}
-
-template <typename Target>
-hipError_t set_box(const Target& target, const hipMemcpy3DParms* params) {
-  cu::Copy3D copy;
-  const hipError_t error = box(params, &copy);
-  return set_copy(target, error, copy);
-}
-
-template <typename Target>
-hipError_t set_driver_copy(const Target& target, const HIP_MEMCPY3D* params) {
-  cu::Copy3D copy;
-  const hipError_t error = params == nullptr ? hipErrorInvalidValue : translate(*params, &copy);
-  return set_copy(target, error, copy);
+hipError_t set_copy(const Target& target, const Copy& copy) {
+  return copy.error != hipSuccess ? copy.error : translate(target.set(copy.params));
 }
 
 template <typename Target>
@@ -170,6 +179,20 @@ hipError_t set_batch(const Target& target, const abi::BatchMemOpNodeParams* para
   return params == nullptr ? hipErrorInvalidValue : translate(target.set(translate(*params)));
 }
 
+/// A node's parameters, asked for by `ask`, as the program has them.
+template <typename Found, typename Params>
+cu::Result get(cu::Result (*ask)(cu::Node*, Found*), hipGraphNode_t node, Params* params) {
+  if (params == nullptr) return cu::kInvalidValue;
+  Found found{};
+  const cu::Result result = ask(node_of(node), &found);
+  if (result != cu::kSuccess) return result;
+  if constexpr (requires { translate(found, params); })
+    translate(found, params);
+  else
+    *params = translate(found);
+  return result;
+}
+
 /// `call` has the parameters of a node of semaphores as the driver's.
 template <typename Params, typename Call>
 hipError_t with_semaphores(Params* params, Call&& call) {
@@ -179,6 +202,19 @@ hipError_t with_semaphores(Params* params, Call&& call) {
   return params == nullptr ? hipErrorInvalidValue : translate(call(reinterpret_cast<Driver*>(params)));
 }
 
+hipError_t add_semaphores(const SemaphoreNodes& kind, const Place& place, const abi::SemaphoreNodeParams* params) {
+  return with_semaphores(params, [&](const cu::SemaphoreNode* to) { return place.add(kind.add, to); });
+}
+
+template <typename Target>
+hipError_t set_semaphores(const SemaphoreNodes& kind, const Target& target, const abi::SemaphoreNodeParams* params) {
+  return with_semaphores(params, [&](const cu::SemaphoreNode* to) { return target.set(kind, to); });
+}
+
+hipError_t get_semaphores(const SemaphoreNodes& kind, hipGraphNode_t node, abi::SemaphoreNodeParams* params) {
+  return with_semaphores(params, [&](cu::SemaphoreNode* to) { return kind.get(node_of(node), to); });
+}
+
 template <typename Target>
 hipError_t set_any(const Target& target, const abi::NodeParams* params) {
   if (params == nullptr) return hipErrorInvalidValue;
@@ -186,7 +222,7 @@ hipError_t set_any(const Target& target, const abi::NodeParams* params) {
     case 0:
       return set_kernel(target, &params->kernel);
     case 1:
-      return set_box(target, &params->memcpy.copy);
+      return set_copy(target, box(&params->memcpy.copy));
     case 2:
       return set_memset(target, &params->memset);
     case 3:
@@ -200,9 +236,9 @@ hipError_t set_any(const Target& target, const abi::NodeParams* params) {
     case 7:
       return translate(target.set_record(params->event));
     case 8:
-      return with_semaphores(&params->semaphores, [&](auto* to) { return target.set_signals(to); });
+      return set_semaphores(signal_nodes(), target, &params->semaphores);
     case 9:
-      return with_semaphores(&params->semaphores, [&](auto* to) { return target.set_waits(to); });
+      return set_semaphores(wait_nodes(), target, &params->semaphores);
     default:
       return hipErrorNotSupported;
   }
@@ -214,11 +250,8 @@ hipError_t add_any(const Place& place, abi::NodeParams* params) {
   switch (params->type) {
     case 0:
       return add_kernel(place, &params->kernel);
-    case 1: {
-      cu::Copy3D copy;
-      const hipError_t error = box(&params->memcpy.copy, &copy);
-      return add_copy(place, error, copy);
-    }
+    case 1:
+      return add_copy(place, box(&params->memcpy.copy));
     case 2:
       return add_memset(place, &params->memset);
     case 3:
@@ -232,13 +265,9 @@ hipError_t add_any(const Place& place, abi::NodeParams* params) {
     case 7:
       return translate(place.add(driver().cuGraphAddEventRecordNode, event_of(params->event)));
     case 8:
-      return with_semaphores(&std::as_const(params->semaphores), [&](const cu::SemaphoreNode* to) {
-        return place.add(driver().cuGraphAddExternalSemaphoresSignalNode, to);
-      });
+      return add_semaphores(signal_nodes(), place, &params->semaphores);
     case 9:
-      return with_semaphores(&std::as_const(params->semaphores), [&](const cu::SemaphoreNode* to) {
-        return place.add(driver().cuGraphAddExternalSemaphoresWaitNode, to);
-      });
+      return add_semaphores(wait_nodes(), place, &params->semaphores);
     case 10:
       return translate(place.add(driver().cuGraphAddMemAllocNode, static_cast<void*>(&params->alloc)));
     case 11:
@@ -337,39 +366,23 @@ HIP_EXPORT hipError_t hipGraphAddKernelNode(hipGraphNode_t* node, hipGraph_t gra
 }
 HIP_EXPORT hipError_t hipGraphAddMemcpyNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
                                             std::size_t count, const hipMemcpy3DParms* params) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = box(params, &copy);
-    return add_copy({node, graph, after, count}, error, copy);
-  });
+  return api([&] { return add_copy({node, graph, after, count}, box(params)); });
 }
 HIP_EXPORT hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
                                               std::size_t count, void* dst, const void* src, std::size_t bytes,
                                               hipMemcpyKind kind) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = linear_copy(dst, src, bytes, kind, &copy);
-    return add_copy({node, graph, after, count}, error, copy);
-  });
+  return api([&] { return add_copy({node, graph, after, count}, row(dst, src, bytes, kind)); });
 }
 HIP_EXPORT hipError_t hipGraphAddMemcpyNodeToSymbol(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
                                                     std::size_t count, const void* symbol, const void* src,
                                                     std::size_t bytes, std::size_t offset, hipMemcpyKind) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = symbol_copy(symbol, bytes, offset, true, src, &copy);
-    return add_copy({node, graph, after, count}, error, copy);
-  });
+  return api([&] { return add_copy({node, graph, after, count}, symbol_copy(symbol, bytes, offset, true, src)); });
 }
 HIP_EXPORT hipError_t hipGraphAddMemcpyNodeFromSymbol(hipGraphNode_t* node, hipGraph_t graph,
                                                       const hipGraphNode_t* after, std::size_t count, void* dst,
                                                       const void* symbol, std::size_t bytes, std::size_t offset,
                                                       hipMemcpyKind) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = symbol_copy(symbol, bytes, offset, false, dst, &copy);
-    return add_copy({node, graph, after, count}, error, copy);
-  });
+  return api([&] { return add_copy({node, graph, after, count}, symbol_copy(symbol, bytes, offset, false, dst)); });
 }
 HIP_EXPORT hipError_t hipGraphAddMemsetNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
                                             std::size_t count, const hipMemsetParams* params) {
@@ -409,13 +422,7 @@ HIP_EXPORT hipError_t hipGraphAddNode(hipGraphNode_t* node, hipGraph_t graph, co
 }
 
 HIP_EXPORT hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernelNodeParams* params) {
-  return api([&] {
-    cu::KernelNode found{};
-    const cu::Result result =
-        params == nullptr ? cu::kInvalidValue : driver().cuGraphKernelNodeGetParams_v2(node_of(node), &found);
-    if (result == cu::kSuccess) *params = translate(found);
-    return result;
-  });
+  return api([&] { return get(driver().cuGraphKernelNodeGetParams_v2, node, params); });
 }
 HIP_EXPORT hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* params) {
   return api([&] { return set_kernel(InGraph{node}, params); });
@@ -444,49 +451,25 @@ HIP_EXPORT hipError_t hipGraphKernelNodeSetAttribute(hipGraphNode_t node, hipKer
   });
 }
 HIP_EXPORT hipError_t hipGraphMemcpyNodeGetParams(hipGraphNode_t node, hipMemcpy3DParms* params) {
-  return api([&] {
-    cu::Copy3D found{};
-    const cu::Result result =
-        params == nullptr ? cu::kInvalidValue : driver().cuGraphMemcpyNodeGetParams(node_of(node), &found);
-    if (result == cu::kSuccess) translate(found, params);
-    return result;
-  });
+  return api([&] { return get(driver().cuGraphMemcpyNodeGetParams, node, params); });
 }
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams(hipGraphNode_t node, const hipMemcpy3DParms* params) {
-  return api([&] { return set_box(InGraph{node}, params); });
+  return api([&] { return set_copy(InGraph{node}, box(params)); });
 }
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* dst, const void* src, std::size_t bytes,
                                                     hipMemcpyKind kind) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = linear_copy(dst, src, bytes, kind, &copy);
-    return set_copy(InGraph{node}, error, copy);
-  });
+  return api([&] { return set_copy(InGraph{node}, row(dst, src, bytes, kind)); });
 }
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParamsToSymbol(hipGraphNode_t node, const void* symbol, const void* src,
                                                           std::size_t bytes, std::size_t offset, hipMemcpyKind) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = symbol_copy(symbol, bytes, offset, true, src, &copy);
-    return set_copy(InGraph{node}, error, copy);
-  });
+  return api([&] { return set_copy(InGraph{node}, symbol_copy(symbol, bytes, offset, true, src)); });
 }
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParamsFromSymbol(hipGraphNode_t node, void* dst, const void* symbol,
                                                             std::size_t bytes, std::size_t offset, hipMemcpyKind) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = symbol_copy(symbol, bytes, offset, false, dst, &copy);
-    return set_copy(InGraph{node}, error, copy);
-  });
+  return api([&] { return set_copy(InGraph{node}, symbol_copy(symbol, bytes, offset, false, dst)); });
 }
 HIP_EXPORT hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams* params) {
-  return api([&] {
-    cu::MemsetNode found{};
-    const cu::Result result =
-        params == nullptr ? cu::kInvalidValue : driver().cuGraphMemsetNodeGetParams(node_of(node), &found);
-    if (result == cu::kSuccess) *params = translate(found);
-    return result;
-  });
+  return api([&] { return get(driver().cuGraphMemsetNodeGetParams, node, params); });
 }
 HIP_EXPORT hipError_t hipGraphMemsetNodeSetParams(hipGraphNode_t node, const hipMemsetParams* params) {
   return api([&] { return set_memset(InGraph{node}, params); });
@@ -527,28 +510,19 @@ HIP_EXPORT hipError_t hipGraphMemFreeNodeGetParams(hipGraphNode_t node, void* pl
 HIP_EXPORT hipError_t hipDrvGraphAddMemcpyNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
                                                std::size_t count, const HIP_MEMCPY3D* params, hipCtx_t where) {
   return api([&] {
-    cu::Copy3D copy;
-    if (params == nullptr || where == nullptr) return hipErrorInvalidValue;
-    if (const hipError_t error = translate(*params, &copy); error != hipSuccess) return error;
-    auto* const in = reinterpret_cast<cu::Context*>(where);
-    return translate(Place{node, graph, after, count}.add(driver().cuGraphAddMemcpyNode, &copy, in));
+    if (where == nullptr) return hipErrorInvalidValue;
+    return add_copy({node, graph, after, count}, box(params), reinterpret_cast<cu::Context*>(where));
   });
 }
 HIP_EXPORT hipError_t hipDrvGraphMemcpyNodeGetParams(hipGraphNode_t node, HIP_MEMCPY3D* params) {
-  return api([&] {
-    cu::Copy3D found{};
-    const cu::Result result =
-        params == nullptr ? cu::kInvalidValue : driver().cuGraphMemcpyNodeGetParams(node_of(node), &found);
-    if (result == cu::kSuccess) translate(found, params);
-    return result;
-  });
+  return api([&] { return get(driver().cuGraphMemcpyNodeGetParams, node, params); });
 }
 HIP_EXPORT hipError_t hipDrvGraphMemcpyNodeSetParams(hipGraphNode_t node, const HIP_MEMCPY3D* params) {
-  return api([&] { return set_driver_copy(InGraph{node}, params); });
+  return api([&] { return set_copy(InGraph{node}, box(params)); });
 }
 HIP_EXPORT hipError_t hipDrvGraphExecMemcpyNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                          const HIP_MEMCPY3D* params, hipCtx_t) {
-  return api([&] { return set_driver_copy(InExec{exec, node}, params); });
+  return api([&] { return set_copy(InExec{exec, node}, box(params)); });
 }
 HIP_EXPORT hipError_t hipDrvGraphAddMemsetNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* after,
                                                std::size_t count, const void* params, hipCtx_t) {
@@ -577,13 +551,7 @@ HIP_EXPORT hipError_t hipGraphAddBatchMemOpNode(hipGraphNode_t* node, hipGraph_t
   });
 }
 HIP_EXPORT hipError_t hipGraphBatchMemOpNodeGetParams(hipGraphNode_t node, abi::BatchMemOpNodeParams* params) {
-  return api([&] {
-    cu::BatchNode found{};
-    const cu::Result result =
-        params == nullptr ? cu::kInvalidValue : driver().cuGraphBatchMemOpNodeGetParams(node_of(node), &found);
-    if (result == cu::kSuccess) *params = translate(found);
-    return result;
-  });
+  return api([&] { return get(driver().cuGraphBatchMemOpNodeGetParams, node, params); });
 }
 HIP_EXPORT hipError_t hipGraphBatchMemOpNodeSetParams(hipGraphNode_t node, const abi::BatchMemOpNodeParams* params) {
   return api([&] { return set_batch(InGraph{node}, params); });
@@ -595,52 +563,36 @@ HIP_EXPORT hipError_t hipGraphExecBatchMemOpNodeSetParams(hipGraphExec_t exec, h
 HIP_EXPORT hipError_t hipGraphAddExternalSemaphoresSignalNode(hipGraphNode_t* node, hipGraph_t graph,
                                                               const hipGraphNode_t* after, std::size_t count,
                                                               const abi::SemaphoreNodeParams* params) {
-  return api([&] {
-    return with_semaphores(params, [&](const cu::SemaphoreNode* to) {
-      return Place{node, graph, after, count}.add(driver().cuGraphAddExternalSemaphoresSignalNode, to);
-    });
-  });
+  return api([&] { return add_semaphores(signal_nodes(), {node, graph, after, count}, params); });
 }
 HIP_EXPORT hipError_t hipGraphExternalSemaphoresSignalNodeGetParams(hipGraphNode_t node,
                                                                     abi::SemaphoreNodeParams* params) {
-  return api([&] {
-    return with_semaphores(params, [&](cu::SemaphoreNode* to) {
-      return driver().cuGraphExternalSemaphoresSignalNodeGetParams(node_of(node), to);
-    });
-  });
+  return api([&] { return get_semaphores(signal_nodes(), node, params); });
 }
 HIP_EXPORT hipError_t hipGraphExternalSemaphoresSignalNodeSetParams(hipGraphNode_t node,
                                                                     const abi::SemaphoreNodeParams* params) {
-  return api([&] { return with_semaphores(params, [&](auto* to) { return InGraph{node}.set_signals(to); }); });
+  return api([&] { return set_semaphores(signal_nodes(), InGraph{node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphExecExternalSemaphoresSignalNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                                         const abi::SemaphoreNodeParams* params) {
-  return api([&] { return with_semaphores(params, [&](auto* to) { return InExec{exec, node}.set_signals(to); }); });
+  return api([&] { return set_semaphores(signal_nodes(), InExec{exec, node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphAddExternalSemaphoresWaitNode(hipGraphNode_t* node, hipGraph_t graph,
                                                             const hipGraphNode_t* after, std::size_t count,
                                                             const abi::SemaphoreNodeParams* params) {
-  return api([&] {
-    return with_semaphores(params, [&](const cu::SemaphoreNode* to) {
-      return Place{node, graph, after, count}.add(driver().cuGraphAddExternalSemaphoresWaitNode, to);
-    });
-  });
+  return api([&] { return add_semaphores(wait_nodes(), {node, graph, after, count}, params); });
 }
 HIP_EXPORT hipError_t hipGraphExternalSemaphoresWaitNodeGetParams(hipGraphNode_t node,
                                                                   abi::SemaphoreNodeParams* params) {
-  return api([&] {
-    return with_semaphores(params, [&](cu::SemaphoreNode* to) {
-      return driver().cuGraphExternalSemaphoresWaitNodeGetParams(node_of(node), to);
-    });
-  });
+  return api([&] { return get_semaphores(wait_nodes(), node, params); });
 }
 HIP_EXPORT hipError_t hipGraphExternalSemaphoresWaitNodeSetParams(hipGraphNode_t node,
                                                                   const abi::SemaphoreNodeParams* params) {
-  return api([&] { return with_semaphores(params, [&](auto* to) { return InGraph{node}.set_waits(to); }); });
+  return api([&] { return set_semaphores(wait_nodes(), InGraph{node}, params); });
 }
 HIP_EXPORT hipError_t hipGraphExecExternalSemaphoresWaitNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                                       const abi::SemaphoreNodeParams* params) {
-  return api([&] { return with_semaphores(params, [&](auto* to) { return InExec{exec, node}.set_waits(to); }); });
+  return api([&] { return set_semaphores(wait_nodes(), InExec{exec, node}, params); });
 }
 
 // --- Nodes of any kind ---
@@ -687,33 +639,21 @@ HIP_EXPORT hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t exec, hipGr
 }
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                       hipMemcpy3DParms* params) {
-  return api([&] { return set_box(InExec{exec, node}, params); });
+  return api([&] { return set_copy(InExec{exec, node}, box(params)); });
 }
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t exec, hipGraphNode_t node, void* dst,
                                                         const void* src, std::size_t bytes, hipMemcpyKind kind) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = linear_copy(dst, src, bytes, kind, &copy);
-    return set_copy(InExec{exec, node}, error, copy);
-  });
+  return api([&] { return set_copy(InExec{exec, node}, row(dst, src, bytes, kind)); });
 }
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParamsToSymbol(hipGraphExec_t exec, hipGraphNode_t node,
                                                               const void* symbol, const void* src, std::size_t bytes,
                                                               std::size_t offset, hipMemcpyKind) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = symbol_copy(symbol, bytes, offset, true, src, &copy);
-    return set_copy(InExec{exec, node}, error, copy);
-  });
+  return api([&] { return set_copy(InExec{exec, node}, symbol_copy(symbol, bytes, offset, true, src)); });
 }
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParamsFromSymbol(hipGraphExec_t exec, hipGraphNode_t node, void* dst,
                                                                 const void* symbol, std::size_t bytes,
                                                                 std::size_t offset, hipMemcpyKind) {
-  return api([&] {
-    cu::Copy3D copy;
-    const hipError_t error = symbol_copy(symbol, bytes, offset, false, dst, &copy);
-    return set_copy(InExec{exec, node}, error, copy);
-  });
+  return api([&] { return set_copy(InExec{exec, node}, symbol_copy(symbol, bytes, offset, false, dst)); });
 }
 HIP_EXPORT hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
                                                       const hipMemsetParams* params) {

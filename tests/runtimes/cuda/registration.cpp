@@ -1,46 +1,24 @@
 // registration.cpp: what a program built by hipcc tells the runtime from its constructors: fat binaries, the host stubs
 // of its kernels, its __device__ variables.
 //
-// Nothing is loaded before it is used: the first use on a device loads the binary there. The first registration of a
-// stub wins, as in HIP. Registration may come before main and unregistration after it: the tables are never destroyed.
-// The wrapper's data is an offload bundle with an entry for CUDA, or NVIDIA's own fat binary. Managed variables are not
-// served.
-#include <atomic>
-#include <cstring>
-#include <map>
+// Nothing is loaded before it is used: the first use on a device loads the binary there. Registration may come before
+// main and unregistration after it: the tables are never destroyed. The wrapper's data is an offload bundle with an
+// entry for CUDA, or NVIDIA's own fat binary. Managed variables are not served.
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <string>
 #include <unordered_map>
+#include <vector>
 
+#include "common/registrations.h"
 #include "module.h"
 #include "translate.h"
 
 namespace cudahip {
 namespace {
 
-struct FatBinary {
-  const void* image = nullptr;
-  std::map<int, cu::Module*> copies;  // by device
-};
-
-struct Stub {
-  FatBinary* binary = nullptr;
-  std::string name;
-  std::map<int, cu::Function*> functions;  // by device
-};
-
-struct Variable {
-  FatBinary* binary = nullptr;
-  std::string name;
-};
-
-struct Tables {
+struct Tables : hipfront::Registrations<cu::Module*, cu::Function*> {
   std::shared_mutex lock;
-  std::unordered_map<void**, std::unique_ptr<FatBinary>> binaries;
-  std::unordered_map<const void*, Stub> stubs;
-  std::unordered_map<const void*, Variable> variables;
   std::unordered_map<cu::Function*, const void*> stubs_of;
 };
 
@@ -49,17 +27,8 @@ Tables& tables() {
   return *all;
 }
 
-constexpr std::uint32_t kWrapperMagic = 0x48495046;  // "HIPF"
-
-/// What hipcc's constructor passes to __hipRegisterFatBinary.
-struct Wrapper {
-  std::uint32_t magic, version;
-  const void* binary;
-  const void* unused;
-};
-
 /// Under the lock.
-hipError_t copy_for(FatBinary& binary, int ordinal, cu::Module** module) {
+hipError_t copy_for(Tables::FatBinary& binary, int ordinal, cu::Module** module) {
   cu::Module*& copy = binary.copies[ordinal];
   if (copy == nullptr) {
     if (const hipError_t error = load_image(binary.image, &copy); error != hipSuccess) return error;
@@ -84,20 +53,14 @@ hipError_t load_function(const void* key, int ordinal, cu::Function** function) 
 
 void unregister(void** modules) {
   Tables& all = tables();
-  std::unique_ptr<FatBinary> gone;
+  std::unique_ptr<Tables::FatBinary> gone;
   {
     const std::unique_lock lock(all.lock);
-    const auto found = all.binaries.find(modules);
-    if (found == all.binaries.end()) return;
-    gone = std::move(found->second);
-    all.binaries.erase(found);
-    std::erase_if(all.variables, [&](const auto& item) { return item.second.binary == gone.get(); });
-    std::erase_if(all.stubs, [&](const auto& item) {
-      if (item.second.binary != gone.get()) return false;
-      for (const auto& [ordinal, function] : item.second.functions) all.stubs_of.erase(function);
-      return true;
-    });
+    std::vector<cu::Function*> functions;
+    gone = all.remove_binary(modules, &functions);
+    for (cu::Function* const function : functions) all.stubs_of.erase(function);
   }
+  if (gone == nullptr) return;
   for (const auto& [ordinal, module] : gone->copies)
     if (module != nullptr) driver().cuModuleUnload(module);  // fails at the process's end, when the driver is gone
 }
@@ -164,32 +127,22 @@ hipError_t symbol_address(const void* symbol, cu::Address* place, std::size_t* b
 using namespace cudahip;
 
 HIP_EXPORT void** __hipRegisterFatBinary(const void* data) {
-  Wrapper wrapper;
-  if (data == nullptr) return nullptr;
-  std::memcpy(&wrapper, data, sizeof wrapper);
-  if (wrapper.magic != kWrapperMagic || wrapper.version != 1) return nullptr;
-  auto binary = std::make_unique<FatBinary>();
-  binary->image = wrapper.binary;
-  auto** handle = reinterpret_cast<void**>(binary.get());
   Tables& all = tables();
   const std::unique_lock lock(all.lock);
-  all.binaries[handle] = std::move(binary);
-  return handle;
+  return all.add_binary(data);
 }
 
 HIP_EXPORT void __hipRegisterFunction(void** modules, const void* host_function, char*, const char* device_name,
                                       unsigned, uint3*, uint3*, dim3*, dim3*, int*) {
   Tables& all = tables();
   const std::unique_lock lock(all.lock);
-  const auto binary = all.binaries.find(modules);
-  if (binary != all.binaries.end()) all.stubs.try_emplace(host_function, Stub{binary->second.get(), device_name, {}});
+  all.add_stub(modules, host_function, device_name);
 }
 
 HIP_EXPORT void __hipRegisterVar(void** modules, void* variable, char* host_name, char*, int, std::size_t, int, int) {
   Tables& all = tables();
   const std::unique_lock lock(all.lock);
-  const auto binary = all.binaries.find(modules);
-  if (binary != all.binaries.end()) all.variables.try_emplace(variable, Variable{binary->second.get(), host_name});
+  all.add_variable(modules, variable, host_name);
 }
 
 HIP_EXPORT void __hipRegisterManagedVar(void*, void**, void*, const char*, std::size_t, unsigned) {}
