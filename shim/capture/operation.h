@@ -41,6 +41,12 @@ constexpr bool makes_node(OperationKind kind) noexcept {
          kind != OperationKind::kWait && kind != OperationKind::kEnd;
 }
 
+/// Whether a node of this kind may hold on to allocations, not only to their addresses (memory/freed_memory.h).
+constexpr bool may_hold_memory(OperationKind kind) noexcept {
+  return kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kCopy3D ||
+         kind == OperationKind::kFill;
+}
+
 /// How a kernel was named by the program.
 enum class KernelForm : std::uint8_t { kNone, kStub, kFunction };
 

@@ -439,7 +439,8 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
       } else if (!in_capture) {
         const SlotRing* const ring = exec.variant->ring.get();
         const bool whole = uses_tracked() && !ring->whole().empty();
-        written_elsewhere = whole && !on_shadows && outstanding_uses().elsewhere(ring->whole(), stream, ring);
+        written_elsewhere =
+            whole && !ring->at_home() && !on_shadows && outstanding_uses().elsewhere(ring->whole(), stream, ring);
         hipError_t result = hipSuccess;
         bool replayed = false;
         if (written_elsewhere ||

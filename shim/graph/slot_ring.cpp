@@ -49,6 +49,8 @@ SlotRing::SlotRing(const std::vector<Operation>& operations, const StagePlan& pl
       plan_(plan),
       canonical_(std::move(canonical)),
       patch_budget_(patch_budget),
+      holds_memory_(std::any_of(operations.begin(), operations.end(),
+                                [](const Operation& operation) { return may_hold_memory(operation.signature.kind); })),
       sets_(plan.sets()) {}
 
 hipError_t SlotRing::make(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
@@ -68,10 +70,10 @@ hipError_t SlotRing::make(const std::vector<Operation>& operations, const StageP
 SlotRing::~SlotRing() {
   const LastErrorScope last_error;
   for (Set& set : sets_) {
-    destroy(set.fused);
+    destroy(set);
     destroy(set.plain);
-    if (set.done != nullptr) static_cast<void>(next().hipEventDestroy(set.done));
   }
+  destroy(home_);
 }
 
 void SlotRing::forget() noexcept {
@@ -80,6 +82,13 @@ void SlotRing::forget() noexcept {
     set.plain = {};
     set.done = nullptr;
   }
+  home_.fused = {};
+  home_.done = nullptr;
+}
+
+void SlotRing::destroy(Server& server) noexcept {
+  destroy(server.fused);
+  if (server.done != nullptr) static_cast<void>(next().hipEventDestroy(server.done));
 }
 
 void SlotRing::destroy(Exec& exec) noexcept {
@@ -96,20 +105,31 @@ std::size_t SlotRing::slot_bytes() const noexcept {
   return bytes;
 }
 
+std::size_t SlotRing::execs() const noexcept {
+  const auto made = [](const Exec& exec) { return std::size_t{exec.exec != nullptr}; };
+  std::size_t execs = made(home_.fused);
+  for (const Set& set : sets_) execs += made(set.fused) + made(set.plain);
+  return execs;
+}
+
 // --- execs ---
 
 hipError_t SlotRing::make_set(const std::vector<char*>& bases, Set& set) {
   hipError_t result = plan_.make_slots(&set.slots);
-  if (result != hipSuccess) return result;
+  if (result == hipSuccess) result = make_server(set);
+  return result == hipSuccess ? build_fused(set, bases) : result;
+}
+
+hipError_t SlotRing::make_server(Server& server) const {
   const SavedDevice device;
   device.set(plan_.device());
-  result = next().hipEventCreateWithFlags(&set.done, hipEventDisableTiming);
+  const hipError_t result = next().hipEventCreateWithFlags(&server.done, hipEventDisableTiming);
   if (result != hipSuccess) {
-    set.done = nullptr;
+    server.done = nullptr;
     return result;
   }
-  if (counts_timeline()) set.timeline = Timeline::make(plan_.device());
-  return build_fused(set, bases);
+  if (counts_timeline()) server.timeline = Timeline::make(plan_.device());
+  return result;
 }
 
 hipError_t SlotRing::instantiate(Exec& exec) const {
@@ -182,6 +202,33 @@ hipError_t SlotRing::build_plain(Set& set) {
   return result;
 }
 
+/// The graph over the program's buffers and the event behind it. Nothing is given up for it: without it launches copy.
+bool SlotRing::build_home() {
+  Exec made;
+  const std::uint64_t freed = memory_freed();
+  std::vector<hipGraphNode_t> nodes;
+  const SavedDevice device;
+  device.set(plan_.device());
+  if (home_.done == nullptr && make_server(home_) != hipSuccess) return false;
+  hipError_t result = build_graph(operations_, plan_.translated(canonical_, bases_), &made.graph, &nodes);
+  if (result == hipSuccess) {
+    const std::vector<hipGraphNode_t> ends = ends_of(operations_, nodes, {});
+    hipGraphNode_t node = nullptr;
+    result = next().hipGraphAddEventRecordNode(&node, made.graph, ends.data(), ends.size(), home_.done);
+  }
+  if (result == hipSuccess) result = next().hipGraphInstantiate(&made.exec, made.graph, nullptr, nullptr, 0);
+  if (result != hipSuccess) {
+    made.exec = nullptr;
+    destroy(made);
+    return false;
+  }
+  home_.fused = made;
+  home_.done_in_graph = true;
+  home_.bases = bases_;
+  home_.memory_freed = freed;
+  return true;
+}
+
 hipError_t SlotRing::patch(Set& set, const std::vector<char*>& bases, RingCounts* counts) {
   const SavedDevice device;
   device.set(plan_.device());
@@ -203,10 +250,10 @@ hipError_t SlotRing::patch(Set& set, const std::vector<char*>& bases, RingCounts
   return hipSuccess;
 }
 
-/// Whether the set's fused exec works on these buffers as they are since so much memory was freed. What other threads
+/// Whether the fused exec works on these buffers as they are since so much memory was freed. What other threads
 /// have freed meanwhile is not these.
-bool SlotRing::has(const Set& set, const std::vector<char*>& bases, std::uint64_t freed) noexcept {
-  return set.fused.exec != nullptr && set.bases == bases && set.memory_freed >= freed;
+bool SlotRing::has(const Server& server, const std::vector<char*>& bases, std::uint64_t freed) noexcept {
+  return server.fused.exec != nullptr && server.bases == bases && server.memory_freed >= freed;
 }
 
 /// Whether it does, or may be given them now.
@@ -220,20 +267,35 @@ hipError_t SlotRing::follow(Set& set, const std::vector<char*>& bases, RingCount
   hipError_t result = worn ? hipErrorUnknown : patch(set, bases, counts);
   if (result == hipSuccess) return result;
   destroy(set.fused);  // half patched, or to be replaced
-  ++counts->execs;
   if (worn) result = build_fused(set, bases);
   return result == hipSuccess || set.plain.exec != nullptr ? hipSuccess : build_plain(set);
 }
 
 hipError_t SlotRing::bind(std::vector<char*> bases, RingCounts* counts) {
-  const std::uint64_t freed = memory_freed();
-  if ((bases == bases_ && memory_freed_ == freed) || seeded_defect(Seeded::kBuffersNotFollowed)) return hipSuccess;
+  if (seeded_defect(Seeded::kBuffersNotFollowed)) return hipSuccess;
   const LastErrorScope last_error;
+  const std::uint64_t freed = memory_freed();
+  const bool stayed = bases == bases_;
+  const hipError_t result = serve(std::move(bases), freed, counts);
+  if (result == hipSuccess) settle(stayed, freed);
+  return result;
+}
+
+hipError_t SlotRing::work_on(std::vector<char*> bases, RingCounts* counts) {
+  const LastErrorScope last_error;
+  const std::uint64_t freed = memory_freed();
+  const hipError_t result = serve(std::move(bases), freed, counts);
+  at_home_ = home_serves(freed);
+  return result;
+}
+
+/// Every set serves these buffers from now on.
+hipError_t SlotRing::serve(std::vector<char*> bases, std::uint64_t freed, RingCounts* counts) {
+  if (bases == bases_ && memory_freed_ == freed) return hipSuccess;
   std::vector<bool> patched;
   for (Set& set : sets_) {
     patched.push_back(follows(set, bases, freed));
     if (patched.back() || set.plain.exec != nullptr) continue;
-    ++counts->execs;
     const hipError_t result = build_plain(set);
     if (result != hipSuccess) return result;
   }
@@ -249,23 +311,43 @@ hipError_t SlotRing::bind(std::vector<char*> bases, RingCounts* counts) {
   return result;
 }
 
+/// Whether launches of this binding need no copies. Memory that was freed matters where nodes hold on to it.
+bool SlotRing::home_serves(std::uint64_t freed) const noexcept { return has(home_, bases_, holds_memory_ ? freed : 0); }
+
+/// The program has bound these buffers: home is made, used or given up.
+void SlotRing::settle(bool stayed, std::uint64_t freed) {
+  if (plan_.overlap()) return;
+  stayed_ = stayed ? stayed_ + 1 : 1;
+  at_home_ = home_serves(freed);
+  if (at_home_) return;
+  if (home_.fused.exec != nullptr) {
+    stayed_ = 1;
+    if (!complete(home_)) return;  // it goes with a later binding
+    destroy(home_.fused);
+    wanted_stays_ = std::min(2 * wanted_stays_, kMostBindingsAtHome);
+  }
+  if (stayed_ < wanted_stays_) return;
+  stayed_ = 0;  // where it cannot be made now it is not tried at each binding
+  at_home_ = build_home();
+}
+
 // --- launches ---
 
-/// Whether the set's last launch is known to be complete. Never waits.
-bool SlotRing::complete(const Set& set) const {
-  if (set.last_on == 0) return true;
-  if (set.timeline != nullptr) return set.timeline->reached();
-  if (launch_waited_for(*set.state, plan_.device(), set.number)) return true;
-  if (!set.recorded) return false;
+/// Whether the last launch is known to be complete. Never waits.
+bool SlotRing::complete(const Server& server) const {
+  if (server.last_on == 0) return true;
+  if (server.timeline != nullptr) return server.timeline->reached();
+  if (launch_waited_for(*server.state, plan_.device(), server.number)) return true;
+  if (!server.recorded) return false;
   // Asking for an event whose stream is capturing would invalidate the capture.
   const CaptureGate gate;
   if (captures_open()) return false;
   const LastErrorScope last_error;
-  return next().hipEventQuery(set.done) == hipSuccess;
+  return next().hipEventQuery(server.done) == hipSuccess;
 }
 
-/// Orders the stream behind the last launch of a set.
-hipError_t SlotRing::order(const Set* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
+/// Orders the stream behind the last launch of a set, or at home.
+hipError_t SlotRing::order(const Server* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
                            bool* busy) const {
   if (before == nullptr || before->last_on == 0) return hipSuccess;
   if (before->last_on == key && stream_lives(*before->state)) return hipSuccess;
@@ -317,24 +399,37 @@ hipError_t SlotRing::launch(StreamKey key, hipStream_t stream, NativeLaunch nati
   Set& set = sets_[next_];
   hipError_t result = order(plan_.overlap() ? &set : last_, key, stream, on_device, counts, busy);
   if (result != hipSuccess || *busy) return result;
-  if (set.serves) {
-    result = native(set.fused.exec);
-    if (result != hipSuccess) return result;
-    *replayed = true;
-    ++counts->submissions;
-    counts->bytes += plan_.copied_bytes();
-    launched(set, key, stream, true, counts);
+  if (at_home_) {
+    result = launch_fused(home_, key, stream, native, counts, replayed);
+    if (result == hipSuccess) ++counts->without_copies;
     return result;
   }
-  if (set.plain.exec == nullptr) return hipErrorOutOfMemory;  // bind() has said so
-  result = copy(set, plan_.copies_in(), true, stream, counts);
-  if (result == hipSuccess) result = native(set.plain.exec);
-  if (result == hipSuccess) {
-    *replayed = true;
-    ++counts->submissions;
-    result = copy(set, plan_.copies_out(), false, stream, counts);
+  if (set.serves) {
+    result = launch_fused(set, key, stream, native, counts, replayed);
+    if (result != hipSuccess) return result;
+    counts->bytes += plan_.copied_bytes();
+  } else {
+    if (set.plain.exec == nullptr) return hipErrorOutOfMemory;  // bind() has said so
+    result = copy(set, plan_.copies_in(), true, stream, counts);
+    if (result == hipSuccess) result = native(set.plain.exec);
+    if (result == hipSuccess) {
+      *replayed = true;
+      ++counts->submissions;
+      result = copy(set, plan_.copies_out(), false, stream, counts);
+    }
+    launched(set, key, stream, false, counts);  // failed in the middle too: the set was touched
   }
-  launched(set, key, stream, false, counts);  // failed in the middle too: the set was touched
+  next_ = (next_ + 1) % sets_.size();
+  return result;
+}
+
+hipError_t SlotRing::launch_fused(Server& server, StreamKey key, hipStream_t stream, NativeLaunch native,
+                                  RingCounts* counts, bool* replayed) {
+  const hipError_t result = native(server.fused.exec);
+  if (result != hipSuccess) return result;
+  *replayed = true;
+  ++counts->submissions;
+  launched(server, key, stream, true, counts);
   return result;
 }
 
@@ -345,26 +440,25 @@ void SlotRing::order_behind_last(StreamKey key, hipStream_t stream) {
 }
 
 /// What a launch leaves behind for those that follow.
-void SlotRing::launched(Set& set, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts) {
+void SlotRing::launched(Server& server, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts) {
   ++counts->launches;
-  if (set.timeline != nullptr) {
-    if (set.timeline->advance(stream))
+  if (server.timeline != nullptr) {
+    if (server.timeline->advance(stream))
       ++counts->submissions;
     else
-      set.timeline.reset();  // this runtime does not write values: events only
+      server.timeline.reset();  // this runtime does not write values: events only
   }
-  set.recorded = fused && set.done_in_graph;
-  if (!set.recorded && (!plan_.overlap() || set.timeline == nullptr)) {
+  server.recorded = fused && server.done_in_graph;
+  if (!server.recorded && (!plan_.overlap() || server.timeline == nullptr)) {
     const LastErrorScope last_error;
-    set.recorded = next().hipEventRecord(set.done, stream) == hipSuccess;
+    server.recorded = next().hipEventRecord(server.done, stream) == hipSuccess;
     ++counts->submissions;
   }
-  if (set.last_on != key || !stream_lives(*set.state)) set.state = stream_state(key);
-  set.last_on = key;
-  set.last_stream = stream;
-  set.number = next_launch();  // all of it is enqueued: who has waited before has not waited for it
-  last_ = &set;
-  next_ = (next_ + 1) % sets_.size();
+  if (server.last_on != key || !stream_lives(*server.state)) server.state = stream_state(key);
+  server.last_on = key;
+  server.last_stream = stream;
+  server.number = next_launch();  // all of it is enqueued: who has waited before has not waited for it
+  last_ = &server;
 }
 
 }  // namespace graphpool

@@ -14,6 +14,11 @@
 //          freed since: a copy node may hold on to the allocation it was made with (memory/freed_memory.h).
 //   plain  the operations alone; a launch enqueues the copies around it. Made when the buffers moved and the fused exec
 //          cannot follow: its launch may still run, or the runtime is not known to update copies.
+// Beside the sets a ring may have one exec more:
+//   home   the operations over the program's own memory, without copies. Made in bind(), once the buffers have stayed
+//          where they are for so many bindings in a row, and gone in a bind() after they moved. It serves all launches
+//          of a binding or none; those are in order with the launches of the sets. Not with overlap: independent
+//          launches need slots of their own.
 //
 // When is a set free? A launch of a ring with more than one set, or with overlap, raises the set's timeline
 // (memory/timeline.h; rule 19: others do not); one atomic load tells. Otherwise:
@@ -47,17 +52,17 @@ namespace graphpool {
 /// What launches through a ring did.
 struct RingCounts {
   std::uint64_t launches = 0;
-  std::uint64_t submissions = 0;  ///< operations enqueued for them
-  std::uint64_t bytes = 0;        ///< copied in and out
-  std::uint64_t patched = 0;      ///< copy nodes given other buffers
-  std::uint64_t execs = 0;        ///< made after the ring was
+  std::uint64_t without_copies = 0;  ///< of these: over the program's own memory
+  std::uint64_t submissions = 0;     ///< operations enqueued for them
+  std::uint64_t bytes = 0;           ///< copied in and out
+  std::uint64_t patched = 0;         ///< copy nodes given other buffers
 
   RingCounts& operator+=(const RingCounts& more) noexcept {
     launches += more.launches;
+    without_copies += more.without_copies;
     submissions += more.submissions;
     bytes += more.bytes;
     patched += more.patched;
-    execs += more.execs;
     return *this;
   }
 };
@@ -65,6 +70,9 @@ struct RingCounts {
 class SlotRing {
  public:
   using NativeLaunch = FunctionRef<hipError_t(hipGraphExec_t exec)>;
+  /// Bindings in a row with the buffers where they are before launches do without copies; each time they move after
+  /// that it takes twice as many, up to the most.
+  static constexpr std::uint32_t kBindingsAtHome = 8, kMostBindingsAtHome = 1024;
 
   /// As many sets as the plan says, for the binding `canonical` (StagePlan::canonical) over these buffers of the
   /// program. `operations` and `plan` are the template's. `patch_budget`: patched nodes before an exec is replaced.
@@ -77,6 +85,8 @@ class SlotRing {
   /// The program's buffers are these from now on: every set can serve them when this returns hipSuccess. Launches in
   /// flight keep theirs. An error leaves the launches with the buffers they had, as far as memory allows.
   hipError_t bind(std::vector<char*> bases, RingCounts* counts);
+  /// The same for launches that are not the program's: it tells nothing of where its buffers stay.
+  hipError_t work_on(std::vector<char*> bases, RingCounts* counts);
 
   /// Launches the next set on the stream, by `native`. *busy: nothing was enqueued, because the set may still work for
   /// an independent launch; with `on_device` the stream is made to wait for that one. *replayed: the graph has been
@@ -94,6 +104,10 @@ class SlotRing {
   std::size_t sets() const noexcept { return sets_.size(); }
   std::size_t slots() const noexcept;
   std::size_t slot_bytes() const noexcept;
+  /// Execs there are, of all sets and beside them.
+  std::size_t execs() const noexcept;
+  /// Whether launches work on the program's own memory now, and copy nothing.
+  bool at_home() const noexcept { return at_home_; }
   /// The device has been reset: what the runtime made on it is gone, and is not to be destroyed.
   void forget() noexcept;
 
@@ -102,20 +116,24 @@ class SlotRing {
     hipGraph_t graph = nullptr;
     hipGraphExec_t exec = nullptr;
   };
-  struct Set {
-    std::unique_ptr<SlotSet> slots;
+  /// What serves one launch at a time.
+  struct Server {
     std::unique_ptr<Timeline> timeline;  ///< null: not needed, or the runtime has none
     hipEvent_t done = nullptr;           ///< behind the last launch
-    bool done_in_graph = false;          ///< a node of `fused` records it
     bool recorded = false;               ///< it stands for the last launch
     StreamKey last_on = 0;               ///< the stream of the last launch; 0: there was none
     hipStream_t last_stream = nullptr;
     std::shared_ptr<StreamState> state;  ///< its
     std::uint64_t number = 0;            ///< of the last launch
-    Exec fused, plain;
-    std::vector<hipGraphNode_t> copies;  ///< of `fused`: those in, then those out, in the order of the plan
+    Exec fused;                          ///< all of a launch, over `bases`
+    bool done_in_graph = false;          ///< a node of `fused` records `done`
     std::vector<char*> bases;            ///< baked into `fused`
-    std::uint64_t memory_freed = 0;      ///< memory_freed() before they were: copy nodes may hold on to allocations
+    std::uint64_t memory_freed = 0;      ///< memory_freed() before they were: nodes may hold on to allocations
+  };
+  struct Set : Server {
+    std::unique_ptr<SlotSet> slots;
+    Exec plain;
+    std::vector<hipGraphNode_t> copies;  ///< of `fused`: those in, then those out, in the order of the plan
     bool serves = false;                 ///< `fused` has the program's present buffers
     std::uint32_t patches = 0;
   };
@@ -123,32 +141,45 @@ class SlotRing {
   SlotRing(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
            std::uint32_t patch_budget);
   hipError_t make_set(const std::vector<char*>& bases, Set& set);
+  hipError_t make_server(Server& server) const;
   hipError_t build_fused(Set& set, const std::vector<char*>& bases);
+  bool build_home();
+  bool home_serves(std::uint64_t freed) const noexcept;
+  void settle(bool stayed, std::uint64_t freed);
+  hipError_t serve(std::vector<char*> bases, std::uint64_t freed, RingCounts* counts);
   hipError_t build_plain(Set& set);
-  static bool has(const Set& set, const std::vector<char*>& bases, std::uint64_t freed) noexcept;
+  static bool has(const Server& server, const std::vector<char*>& bases, std::uint64_t freed) noexcept;
   bool follows(const Set& set, const std::vector<char*>& bases, std::uint64_t freed) const;
   hipError_t follow(Set& set, const std::vector<char*>& bases, RingCounts* counts);
   hipError_t patch(Set& set, const std::vector<char*>& bases, RingCounts* counts);
   hipError_t instantiate(Exec& exec) const;
   hipError_t copy(const Set& set, const std::vector<StagePlan::Copy>& copies, bool in, hipStream_t stream,
                   RingCounts* counts) const;
-  hipError_t order(const Set* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
+  hipError_t order(const Server* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
                    bool* busy) const;
-  void launched(Set& set, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts);
-  bool complete(const Set& set) const;
+  hipError_t launch_fused(Server& server, StreamKey key, hipStream_t stream, NativeLaunch native, RingCounts* counts,
+                          bool* replayed);
+  void launched(Server& server, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts);
+  bool complete(const Server& server) const;
   bool counts_timeline() const noexcept { return sets_.size() > 1 || plan_.overlap(); }
   static void destroy(Exec& exec) noexcept;
+  static void destroy(Server& server) noexcept;
 
   const std::vector<Operation>& operations_;
   const StagePlan& plan_;
   const Binding canonical_;
   const std::uint32_t patch_budget_;
+  const bool holds_memory_;  ///< some node may (freed_memory.h)
   std::vector<Set> sets_;
+  Server home_;
+  bool at_home_ = false;
+  std::uint32_t stayed_ = 1;                      ///< bindings in a row with these buffers
+  std::uint32_t wanted_stays_ = kBindingsAtHome;  ///< before the next home
   std::vector<char*> bases_;
   std::vector<const char*> whole_;
   std::uint64_t memory_freed_ = 0;  ///< memory_freed() when they were bound
   std::size_t next_ = 0;            ///< the set of the next launch
-  Set* last_ = nullptr;             ///< the set of the last launch
+  Server* last_ = nullptr;          ///< of the last launch
 };
 
 }  // namespace graphpool

@@ -71,9 +71,14 @@ Variant::~Variant() {
 
 void Variants::hold(Variant& variant, std::size_t bytes) {
   Held& held = held_[variant.device];
-  variant.device_bytes += bytes;
-  held.bytes += bytes;
+  held.bytes = held.bytes - variant.device_bytes + bytes;
   held.peak_bytes = std::max(held.peak_bytes, held.bytes);
+  variant.device_bytes = bytes;
+}
+
+/// What it holds changes with the execs that it has.
+void Variants::hold_ring(const Template& of, Variant& variant) {
+  hold(variant, variant.ring->execs() * of.exec_bytes + variant.ring->slot_bytes());
 }
 
 std::vector<int> Variants::devices() const {
@@ -115,8 +120,10 @@ Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const V
   variant->last_used = ++clock_;
   Variant* const adopted = variant.get();
   kept_.push_back(adopted);
-  const SlotRing* const ring = adopted->ring.get();
-  hold(*adopted, ring == nullptr ? of.exec_bytes : ring->sets() * of.exec_bytes + ring->slot_bytes());
+  if (adopted->ring == nullptr)
+    hold(*adopted, of.exec_bytes);
+  else
+    hold_ring(of, *adopted);
   of.variants.push_back(std::move(variant));
   ++of.statistics.instantiates;
   return adopted;
@@ -190,10 +197,7 @@ void Variants::device_reset(int device) noexcept {
 // --- which one serves a binding ---
 
 bool Variants::outlived_memory(const Operation& operation, std::uint64_t memory_freed_before) noexcept {
-  const OperationKind kind = operation.signature.kind;
-  return (kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kCopy3D ||
-          kind == OperationKind::kFill) &&
-         memory_freed_before != memory_freed();
+  return may_hold_memory(operation.signature.kind) && memory_freed_before != memory_freed();
 }
 
 bool Variants::outlived_memory(const Template& of, std::uint64_t memory_freed_before) noexcept {
@@ -443,7 +447,7 @@ bool Variants::patch(Template& of, const Binding& binding, const Candidate& cand
   const std::scoped_lock guard(lock_);
   variant.patches += patched;
   of.statistics.patched_nodes += patched;
-  hold(variant, memory);
+  hold(variant, variant.device_bytes + memory);
   if (ok) {
     note_reached(of, variant);
     variant.baked = binding;
@@ -607,7 +611,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     result = chosen->ring->bind(std::move(bases), &counts);
     const std::scoped_lock guard(lock_);
     of.statistics.staged += counts;
-    hold(*chosen, counts.execs * of.exec_bytes);
+    hold_ring(of, *chosen);
     if (result != hipSuccess && exec.variant != chosen) chosen->owner = nullptr;
   } else {
     auto made = std::make_unique<Variant>();

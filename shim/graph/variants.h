@@ -138,6 +138,7 @@ class Variants {
   static bool has_base(const Template& of, int device) noexcept;
   Variant* oldest_free(const std::vector<Variant*>& among, int device);
   void hold(Variant& variant, std::size_t bytes);
+  void hold_ring(const Template& of, Variant& variant);
 
   static constexpr std::size_t kMostReached = 65536;
   Lock& lock_;

@@ -126,7 +126,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     const auto bind = [&](const std::vector<char*>& to) {
       const std::scoped_lock guard(exec.lock);
       RingCounts counts;
-      return exec.variant->ring == nullptr ? hipErrorUnknown : exec.variant->ring->bind(to, &counts);
+      return exec.variant->ring == nullptr ? hipErrorUnknown : exec.variant->ring->work_on(to, &counts);
     };
     const auto on_shadows = [&](bool now) {
       const std::scoped_lock guard(exec.lock);

@@ -134,6 +134,7 @@ void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
   }
   if (of.slot_sets != 0 || of.statistics.staged.launches != 0) {
     json.key("staged_launches").value(of.statistics.staged.launches);
+    json.key("launches_without_copies").value(of.statistics.staged.without_copies);
     json.key("submissions").value(of.statistics.staged.submissions);
     json.key("patched_copies").value(of.statistics.staged.patched);
     json.key("ring_waits").value(of.statistics.ring_waits);

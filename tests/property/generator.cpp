@@ -16,7 +16,7 @@ auto pick(Random& random, const Values& values) {
 
 }  // namespace
 
-Generator::Generator(std::uint64_t seed, Machine& machine) : random_(seed), machine_(machine) {
+Generator::Generator(std::uint64_t seed, Machine& machine) : random_(seed), staying_(seed + 104729), machine_(machine) {
   Random shared(seed / kNeighbours + 7919);
   for (int i = 0; i < 6; ++i) catalogue_.push_back(make_body(shared));
   left_ = 30 + random_.below(110);
@@ -270,6 +270,7 @@ void Generator::capture(std::deque<Step>* plan, int thread) {
       plan->push_back(make(Kind::exec_destroy, thread, {exec}));
       plan->push_back(make(Kind::instantiate, thread, {exec, graph, random_.chance(70) ? 0 : random_.below(3)}));
     }
+    if (staying_.chance(5)) stay(plan, thread, exec, graph, origin);
     const bool early = random_.chance(40);
     if (early) plan->push_back(make(Kind::graph_destroy, thread, {graph}));
     if (random_.chance(6)) plan->push_back(make(Kind::upload, thread, {exec, any_stream(thread)}));
@@ -281,6 +282,15 @@ void Generator::capture(std::deque<Step>* plan, int thread) {
     if (random_.chance(40)) plan->push_back(make(Kind::read, thread, {symbols[0], 0, kParts}));
     if (keeps != 1 && random_.chance(70)) plan->push_back(make(Kind::exec_destroy, thread, {exec}));
     if (!early) plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+  }
+}
+
+/// The exec is bound to the same buffers again and again.
+void Generator::stay(std::deque<Step>* plan, int thread, int exec, int graph, int origin) {
+  const int bindings = 8 + staying_.below(6);
+  for (int i = 0; i < bindings; ++i) {
+    plan->push_back(make(Kind::exec_update, thread, {exec, graph}));
+    if (staying_.chance(30)) plan->push_back(make(Kind::launch, thread, {exec, origin}));
   }
 }
 

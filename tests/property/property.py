@@ -210,6 +210,7 @@ class Runner:
                 self.ways['ring ' + settings.library.get('GRAPHPOOL_GRAPH_SLOTS', '1')] += count
         for template in report.get('templates', []):
             self.ways['changed to or from staging'] += template.get('staging_changes', 0)
+            self.ways['staged without copies'] += template.get('launches_without_copies', 0)
         for position, count in graphs.get('mismatches', {}).items():
             self.ways[f'mismatch {position}'] += count
         for entry in graphs.get('refusals', []):
@@ -390,7 +391,7 @@ def replay(runner, path, verbose):
 
 NEEDED = [f'way {way}' for way in ('same', 'variant', 'patch', 'stage', 'record')] + [
     f'mismatch {position}' for position in ('first', 'middle', 'last', 'shorter', 'longer')] + [
-    f'ring {size}' for size in RING_SIZES] + ['changed to or from staging']
+    f'ring {size}' for size in RING_SIZES] + ['changed to or from staging', 'staged without copies']
 
 
 def main():

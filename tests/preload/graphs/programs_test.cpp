@@ -138,8 +138,7 @@ TEST(Programs, rule_20_a_wait_for_one_device_says_nothing_of_another) {
     const hipStream_t busy = null ? nullptr : behind;
     const auto made = [&] {
       EXPECT_EQ(hipSuccess, hipSetDevice(0));
-      const hipGraph_t graph =
-          capture(stream, [&] { OK(hipMemsetAsync(buffer, 1, kCount * sizeof(int), stream)); });
+      const hipGraph_t graph = capture(stream, [&] { OK(hipMemsetAsync(buffer, 1, kCount * sizeof(int), stream)); });
       hipGraphExec_t exec = nullptr;
       EXPECT_EQ(hipSuccess, hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
       EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));

@@ -53,5 +53,30 @@ TEST(Report, host) {
   for (int* const each : moving) OK(hipFree(each));
 }
 
+/// Bindings of one buffer, and of another one at the end where the environment says so.
+TEST(Report, stays) {
+  const Stream stream;
+  const Buffer buffers[2];
+  const auto graph = [&](int i) {
+    return capture(stream, [&] { OK(kernels().mix(stream, buffers[i].get(), kCount, 1)); });
+  };
+  const hipGraph_t first = graph(0), second = graph(1);
+  hipGraphExec_t exec = nullptr;
+  hipGraphNode_t node = nullptr;
+  hipGraphExecUpdateResult result;
+  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  for (int i = 0; i < 40; ++i) {
+    OK(hipGraphExecUpdate(exec, first, &node, &result));
+    OK(hipGraphLaunch(exec, stream));
+  }
+  OK(hipStreamSynchronize(stream));
+  if (std::getenv("STAYS_AND_MOVES") != nullptr) {
+    OK(hipGraphExecUpdate(exec, second, &node, &result));
+  }
+  OK(hipGraphDestroy(first));
+  OK(hipGraphDestroy(second));
+  OK(hipGraphExecDestroy(exec));
+}
+
 }  // namespace
 }  // namespace captures

@@ -15,6 +15,7 @@ def expect(what, wanted, found):
 
 
 def run(host, library, runtime, **environment):
+    environment = dict({'GTEST_FILTER': 'Report.host'}, **environment)
     done = runs.run([host], runtime=runtime, preload=[library], report=True, environment=environment)
     expect('exit code', 0, done.code)
     if done.code != 0:
@@ -113,6 +114,21 @@ def main(host, library, runtime):
     expect('launches by way', 8, first['launches']['stage'])
     if first['bytes_staged'] <= 0 or report['memory']['slots']['peak_bytes'] <= 0:
         FAILURES.append(f'nothing staged: {first}, {report["memory"]["slots"]}')
+
+    # A staged graph whose buffer stays has one exec more, over the buffer itself, until it moves.
+    execs = {}
+    for moves in ({}, {'STAYS_AND_MOVES': '1'}):
+        report = run(host, library, runtime, GRAPHPOOL_BUFFERS='[[buffer]]\nstage = "always"\n',
+                     GTEST_FILTER='Report.stays', **moves).report
+        first = report['templates'][0]
+        expect('launches by way', 40, first['launches']['stage'])
+        expect('staged launches', 40, first['staged_launches'])
+        if not 0 < first['launches_without_copies'] < 40:
+            FAILURES.append(f'launches without copies: {first}')
+        expect('bytes staged', (40 - first['launches_without_copies']) * 2 * 400, first['bytes_staged'])
+        expect('memory of execs', first['device_bytes'], report['memory']['execs'][0]['estimated_bytes'])
+        execs[bool(moves)] = first['device_bytes'] - first['slot_bytes']
+    expect('memory of execs while a buffer stays', 2 * execs[True], execs[False])
 
     # Patches, an exec that is worn out, verified captures.
     first = run(host, library, runtime, GRAPHPOOL_GRAPH_STRATEGY='patch').report['templates'][0]
