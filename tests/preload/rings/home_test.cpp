@@ -1,11 +1,8 @@
 // Staged graphs whose buffers stay where they are: after so many bindings launches work on the program's own memory and
 // copy nothing. The graphs of these tests write down where they have run, so that each launch tells.
-#include <dlfcn.h>
-
 #include <cstdint>
 
 #include "rings.h"
-#include "tests/runtimes/cpu/cpuhip_statistics.h"
 
 namespace captures {
 namespace {
@@ -280,8 +277,6 @@ TEST(Home, rule_15_a_launch_makes_and_destroys_nothing) {
 
 TEST(Home, rule_15_out_of_memory_while_it_is_made_does_not_show) {
   if (!stays_at_home()) GTEST_SKIP() << "there is nothing to make";
-  auto* const fail = reinterpret_cast<void (*)(unsigned long long, int)>(dlsym(RTLD_DEFAULT, "cpuhip_fail"));
-  ASSERT_NE(nullptr, fail);
   int bindings = 0;
   {
     Subject measured;
@@ -295,9 +290,9 @@ TEST(Home, rule_15_out_of_memory_while_it_is_made_does_not_show) {
     hipGraphNode_t node = nullptr;
     hipGraphExecUpdateResult result;
     const hipGraph_t graph = noting(subject.stream, subject.memory, subject.constant);
-    fail(static_cast<unsigned long long>(after), hipErrorOutOfMemory);
+    cpuhip_fail(static_cast<unsigned long long>(after), hipErrorOutOfMemory);
     const hipError_t updated = hipGraphExecUpdate(subject.exec, graph, &node, &result);
-    fail(0, 0);
+    cpuhip_fail(0, 0);
     EXPECT_EQ(hipSuccess, updated) << after;
     EXPECT_EQ(hipSuccess, hipGetLastError()) << after;
     OK(hipGraphDestroy(graph));
@@ -404,14 +399,12 @@ TEST(Home, memory_of_copies_that_is_freed_and_taken_again) {
 }
 
 TEST(Home, nothing_grows) {
-  auto* const ask = reinterpret_cast<void (*)(cpuhip_statistics_t*)>(dlsym(RTLD_DEFAULT, "cpuhip_statistics"));
-  ASSERT_NE(nullptr, ask);
   Subject subject;
   Memory other(kInOut, 9);
   const auto execs = [&] {
     EXPECT_EQ(hipSuccess, hipDeviceSynchronize());
     cpuhip_statistics_t now;
-    ask(&now);
+    cpuhip_statistics(&now);
     return now.execs;
   };
   const auto stay = [&](const Memory& memory) {
