@@ -3,11 +3,11 @@
 // GraphRead and the like take the row's own parameter names, so a row and its body cannot disagree.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/graph/epochs.h"
 #include "shim/graph/graphs.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
-#include "shim/settings.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -109,37 +109,11 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
   return result;
 }
 
-/// What is withheld in an open capture, or of a graph that is being built, is judged by the settings it began with.
-void make_all_real(const char* why) {
-  if (captures_open()) materialise_open_captures(why);
-  graphs().known().end_builds(why);
-}
-
-template <typename Forward>
-hipError_t change_settings(Forward&& forward) {
-  make_all_real("settings were changed");
-  const hipError_t result = forward();
-  if (result == hipSuccess) settings_changed();
-  if (captures_open()) note_capture_doubt();
-  return result;
-}
-
 /// `peer`: whose memory others may access where the call succeeds.
 template <typename Forward>
 hipError_t enable_peer(int peer, Forward&& forward) {
   const hipError_t result = change_settings(forward);
   if (result == hipSuccess) pool().peers_enabled(peer);
-  return result;
-}
-
-template <typename Forward>
-hipError_t change_setting(EntryId function, const void* object, std::uint64_t attribute, std::uint64_t value,
-                          Forward&& forward) {
-  SettingCall call(function, object, attribute, value);
-  if (call.differs()) make_all_real("a setting was changed");
-  const hipError_t result = forward();
-  if (result == hipSuccess) call.set();
-  if (captures_open()) note_capture_doubt();
   return result;
 }
 

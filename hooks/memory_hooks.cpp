@@ -1,13 +1,10 @@
 // memory_hooks.cpp: memory is allocated and freed; devices are reset. What is done is the pool's (shim/memory/pool.h).
 #include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/operand.h"
-#include "shim/graph/graphs.h"
+#include "shim/graph/epochs.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/registered_memory.h"
 #include "shim/memory/stream_work.h"
-#include "shim/memory/timeline.h"
-#include "shim/settings.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -51,32 +48,14 @@ bool is_device_memory(const void* ptr) noexcept {
   return block != nullptr && block->kind == MemoryKind::kDevice;
 }
 
-/// Before memory becomes another kind, or may come back as such: whether a recording holds nothing of it but its
-/// address. Then what is withheld becomes real, and a new epoch is to follow (rule 38).
-bool about_to_be_of_another_kind(const void* ptr, size_t bytes) {
-  if (!recordings_judged(ptr, bytes)) return false;
-  materialise_open_captures("memory of the capture becomes another kind");
-  graphs().known().end_builds("memory of the capture becomes another kind");
-  return true;
-}
-
 hipError_t free(void* ptr, Pool::Free forward) {
   // A virtual capture that names the memory becomes real while its addresses are still the program's (rule 7).
   if (captures_open() && ptr != nullptr) materialise_captures_naming(ptr, bytes_at(ptr), "memory was freed");
-  const bool judged = ptr != nullptr && !is_device_memory(ptr) && about_to_be_of_another_kind(ptr, bytes_at(ptr));
-  const hipError_t result = pool().free(ptr, forward);
-  if (judged && result == hipSuccess) next_settings_epoch();
+  const auto freed = [&] { return pool().free(ptr, forward); };
+  const bool any_kind = ptr != nullptr && !is_device_memory(ptr);
+  const hipError_t result = any_kind ? change_kind(ptr, bytes_at(ptr), freed) : freed();
   doubt_captures();
   return result;
-}
-
-/// Rule 31: what was made on the device goes with it. Graphs first: they give their slots back.
-void drop_device(int device) {
-  if (captures_open()) materialise_open_captures("a device was reset");
-  graphs().device_reset(device);
-  timelines_device_reset(device);
-  pool().device_reset(device);
-  settings_changed();
 }
 
 }  // namespace
@@ -155,20 +134,16 @@ hipError_t on_hipMemAllocHost(Entry&, void** ptr, size_t bytes) {
 
 // A host range is pinned, and what a recording holds of it is its address (rule 38).
 hipError_t on_hipHostRegister(Entry&, void* ptr, size_t bytes, unsigned int flags) {
-  const bool judged = about_to_be_of_another_kind(ptr, bytes);
-  const hipError_t result = native(kAllDevices, [&] { return next().hipHostRegister(ptr, bytes, flags); });
-  if (result != hipSuccess) return result;
-  g_registered_memory.add(ptr, bytes);
-  if (judged) next_settings_epoch();
+  const hipError_t result = change_kind(
+      ptr, bytes, [&] { return native(kAllDevices, [&] { return next().hipHostRegister(ptr, bytes, flags); }); });
+  if (result == hipSuccess) g_registered_memory.add(ptr, bytes);
   return result;
 }
 hipError_t on_hipHostUnregister(Entry&, void* ptr) {
   memory_goes(ptr, 0, "host memory was unregistered");
-  const bool judged = about_to_be_of_another_kind(ptr, g_registered_memory.bytes_at(ptr));
-  const hipError_t result = next().hipHostUnregister(ptr);
+  const hipError_t result =
+      change_kind(ptr, g_registered_memory.bytes_at(ptr), [&] { return next().hipHostUnregister(ptr); });
   if (result == hipSuccess) g_registered_memory.remove(ptr);
-  if (result == hipSuccess && judged) next_settings_epoch();
-  doubt_captures();
   return result;
 }
 

@@ -7,12 +7,10 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/operand.h"
-#include "shim/graph/graphs.h"
+#include "shim/graph/epochs.h"
 #include "shim/log.h"
 #include "shim/memory/pool.h"
 #include "shim/restore.h"
-#include "shim/settings.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -114,15 +112,8 @@ hipError_t on_hipPeekAtLastError(Entry&) { return last_error_of_program(next().h
 // Calls about mappings: memory of hipMalloc is none, whatever we made it of.
 hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGenericAllocationHandle_t handle,
                         unsigned long long flags) {
-  const bool judged = recordings_judged(ptr, bytes);
-  if (judged) {
-    materialise_open_captures("memory of the capture became another kind");
-    graphs().known().end_builds("memory of the capture became another kind");
-  }
-  const hipError_t result = next().hipMemMap(pool().outside_chunks(ptr), bytes, offset, handle, flags);
-  if (judged && result == hipSuccess) next_settings_epoch();
-  if (captures_open()) note_capture_doubt();
-  return result;
+  return change_kind(ptr, bytes,
+                     [&] { return next().hipMemMap(pool().outside_chunks(ptr), bytes, offset, handle, flags); });
 }
 hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
   memory_goes(ptr, bytes, "memory was unmapped");
