@@ -25,8 +25,8 @@ constexpr std::uint64_t kElderLead = 10 * kSecond, kElderSeen = kSecond;
 /// start.
 constexpr std::uint64_t kNewcomers = 16, kStarts = 4, kLeastStart = kSecond / 40, kMostStart = kSecond / 2;
 /// Before the first of its class runs alone, a process waits this long for smaller ones of the same burst; one that
-/// waits is remembered for so long.
-constexpr std::uint64_t kMostBurst = kSecond / 10, kSmallestSeen = kSecond / 5;
+/// waits is remembered for so long: it asks again sooner.
+constexpr std::uint64_t kMostBurst = kSecond / 10, kSmallestSeen = kSecond / 2;
 /// Less of a processor than this is not moving: a progress bar is no compilation.
 constexpr std::uint64_t kMovingPercent = 10;
 constexpr std::uint64_t kTick = kSecond / 100;  // USER_HZ
@@ -267,13 +267,17 @@ std::uint64_t PermitTable::needed(const PermitRequest& request, std::uint32_t cl
   return request.in_process ? all : all - std::min(all, request.before.own_bytes);
 }
 
-/// Of a class of which none has finished: whether one with a smaller input waits, or may be about to come.
-bool PermitTable::smaller_goes_first(const PermitRequest& request, SizeClass& size, std::uint64_t now) const noexcept {
-  const bool seen = size.smallest_seen_ns + kSmallestSeen > now;
-  if (seen && size.smallest_bytes < request.input_bytes) return true;
+/// Of a class of which none has finished: notes who has the smallest input of those that wait, whatever for.
+static void note_smallest(const PermitRequest& request, SizeClass& size, std::uint64_t now) noexcept {
+  if (size.smallest_seen_ns + kSmallestSeen > now && size.smallest_bytes < request.input_bytes) return;
   size.smallest_bytes = request.input_bytes;
   size.smallest_seen_ns = now;
-  return now - request.since_ns < std::clamp(request.starting_ns, kLeastStart, kMostBurst);
+}
+
+/// Whether one with a smaller input waits, or may be about to come.
+static bool smaller_goes_first(const PermitRequest& request, const SizeClass& size, std::uint64_t now) noexcept {
+  return size.smallest_bytes < request.input_bytes ||
+         now - request.since_ns < std::clamp(request.starting_ns, kLeastStart, kMostBurst);
 }
 
 bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept {
@@ -286,6 +290,7 @@ bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& p
     if (result != 0 && result != EOWNERDEAD) continue;
     ++slot.generation;
     slot.class_index = find_class(request.size_class);
+    if (slot.class_index < kMostClasses) memory_->classes[slot.class_index].smallest_seen_ns = 0;
     slot.holder = self();
     slot.thread = machine_->thread();
     slot.in_process = request.in_process;
@@ -332,6 +337,8 @@ Admission PermitTable::try_take(const PermitRequest& request, const PermitLimits
   const std::uint32_t running = count(), size_class = find_class(request.size_class);
   const bool known = size_class < kMostClasses && memory_->classes[size_class].peak_bytes != 0;
   const std::uint64_t now = machine_->now_ns();
+  if (!known && !request.in_process && size_class < kMostClasses)
+    note_smallest(request, memory_->classes[size_class], now);
   // Who lent its permit on may have moved since somebody looked.
   if (running < limits.most && memory == nullptr && any_idle()) return Admission::kAskMemory;
   if (running != 0) {
@@ -449,7 +456,6 @@ void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept
   }
   if (permit.class_index >= kMostClasses || grown == 0) return;
   SizeClass& size = memory_->classes[permit.class_index];
-  size.smallest_seen_ns = 0;
   // Beside others of its process its growth is not its own.
   if (permit.shared_process && !permit.pool_thread) return;
   ++size.finished;

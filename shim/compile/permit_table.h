@@ -266,7 +266,6 @@ class PermitTable {
   std::uint32_t find_class(std::string_view name) noexcept;
   std::uint64_t expected(std::uint32_t class_index, std::uint64_t input_bytes) const noexcept;
   std::uint64_t expected_virtual(std::uint32_t class_index, std::uint64_t input_bytes) const noexcept;
-  bool smaller_goes_first(const PermitRequest& request, SizeClass& size, std::uint64_t now) const noexcept;
   std::uint64_t needed(const PermitRequest& request, std::uint32_t class_index) const noexcept;
   TokenKind token_for(const PermitRequest& request) const noexcept;
   bool grant(const PermitRequest& request, TokenKind token, Permit& permit) noexcept;

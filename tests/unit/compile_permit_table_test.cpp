@@ -303,6 +303,27 @@ TEST_F(Permits, WhereTwoOfUnknownSizeDoNotFitTheSmallestGoesFirst) {
   EXPECT_EQ(ask(300, permit), Admission::kNoMemory);
 }
 
+TEST_F(Permits, TheSmallestGoesFirstAlsoBehindThoseOfAnotherClass) {
+  facts_ = {3 * kGiB, 3 * kGiB, 0};
+  PermitRequest other = request_;
+  other.size_class = "cc s 0K";
+  FakeMachine::clock_ns += kBurst;
+  Permit running, permit;
+  ASSERT_EQ(table_.try_take(other, limits_, &facts_, running), Admission::kGranted);
+  const auto ask = [&](std::uint64_t input_bytes) {
+    request_.input_bytes = input_bytes;
+    return take(permit);
+  };
+  for (int i = 0; i < 20; ++i) {  // as waiters do
+    EXPECT_EQ(ask(100), Admission::kNoMemory);
+    EXPECT_EQ(ask(300), Admission::kNoMemory);
+    FakeMachine::clock_ns += 100'000'000;
+  }
+  finish(running, kMiB);
+  EXPECT_EQ(ask(300), Admission::kOthersTurn) << "it has waited long, but the other waits too";
+  EXPECT_EQ(ask(100), Admission::kGranted);
+}
+
 TEST_F(Permits, AnUnknownSizeIsWaitedForOnlyForAMomentAndWhereItMatters) {
   facts_ = {3 * kGiB, 3 * kGiB, 0};
   FakeMachine::clock_ns += kBurst;
@@ -318,7 +339,7 @@ TEST_F(Permits, AnUnknownSizeIsWaitedForOnlyForAMomentAndWhereItMatters) {
   EXPECT_EQ(ask(100, &facts_), Admission::kOthersTurn) << "and is killed while it waits";
   request_.since_ns = 0;
   EXPECT_EQ(ask(200, &facts_), Admission::kOthersTurn);
-  FakeMachine::clock_ns += 200'000'000;
+  FakeMachine::clock_ns += 500'000'000;
   EXPECT_EQ(ask(200, &facts_), Admission::kGranted);
   request_.since_ns = FakeMachine::clock_ns;
   EXPECT_EQ(ask(100, &facts_), Admission::kOthersTurn);
