@@ -254,6 +254,38 @@ def rule_34_holders_in_other_containers_are_waited_for_and_die_too():
     check(seen()['granted'] == 2 and seen()['in_flight'] == 0, seen())
 
 
+@case
+def rule_34_users_of_a_node_share_permits():
+    """The table is made by another user than root, then by root."""
+    if os.geteuid() != 0:
+        raise Skipped('root may be another user')
+    HERE.chmod(0o777)
+    other = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+    if not shutil.which(other[0]) or subprocess.run([*other, CONFIG['tool'], '--version'],
+                                                       capture_output=True).returncode != 0:
+        raise Skipped('another user cannot run the tests')
+    script = """
+mount -t tmpfs -o mode=1777 none /dev/shm
+{holder} &
+number=$!
+until test -e pid; do sleep 0.02; done
+{waiter} &
+sleep 0.5
+ls done 2>&-
+kill -9 $(cat pid)
+wait $!
+ls done
+"""
+    words = [preloaded(CONFIG['tool'], 'pid pid burn 200000'), preloaded(CONFIG['tool'], 'touch done')]
+    as_other = ' '.join(other)
+    for holder, waiter in ((f'{as_other} env {words[0]}', words[1]), (words[0], f'{as_other} env {words[1]}')):
+        done = subprocess.run([*namespaces(), 'sh', '-c', script.format(holder=holder, waiter=waiter)], text=True, cwd=HERE,
+                              env=environment(preload=False, max=1, scope='node', wait='10min'), capture_output=True, timeout=60)
+        check(done.stdout == 'done\ndone\n', done)
+        (HERE / 'done').unlink()
+        (HERE / 'pid').unlink()
+
+
 # --- Riding ---
 
 @case
@@ -749,6 +781,16 @@ def rule_34_every_way_out_gives_back():
         _, counts = pool(*words, max=1)
         check(not counts['went_on'] and counts['permits'] > 1, counts)
         check_free()
+
+
+@case
+def rule_34_compilations_in_handlers_and_at_the_end():
+    _, counts = pool('signal', 'LLVMRunPasses', max=1)
+    check(counts['permits'] == 2 and counts['waited'] == 1 and not counts['went_on'], counts)
+    check_free()
+    _, counts = pool('atexit', 'LLVMRunPasses', max=1)
+    check(counts['permits'] == 1 and not counts['without_permit'], counts)
+    check_free()
 
 
 @case

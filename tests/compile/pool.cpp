@@ -17,6 +17,8 @@
 //   pool
 //                           (has named threads do that, and waits for them), nested (compiles), throw (an exception)
 //   fork FUNCTION           compiles in a forked child, and in one forked while a compilation runs
+//   signal FUNCTION         two threads compile, and a handler that interrupts each of them does
+//   atexit FUNCTION         compiles in a function that runs at the end
 //   cancelled FUNCTION      compiles in a thread that is to be cancelled, and then is
 // At the end it prints how many ran at once at most: threads that use processor time, by their own count.
 #include <dlfcn.h>
@@ -30,6 +32,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -214,9 +217,10 @@ void ends(int count, const std::string& name) {
 
 void* library = nullptr;
 const char* function = "";
+void* looked_up = nullptr;  // where it must not be looked up at each call
 
 void compile(void (*what)()) {
-  void* const found = dlsym(library, function);
+  void* const found = looked_up != nullptr ? looked_up : dlsym(library, function);
   const auto argument = reinterpret_cast<std::uintptr_t>(what);
   constexpr int kCompileToRelocatable = 7;
   if (std::strcmp(function, "LLVMRunPasses") == 0) {
@@ -232,6 +236,7 @@ void compile(void (*what)()) {
   }
 }
 
+std::atomic<int> handled{0}, started{0};
 void burn() { work(200); }
 void nested() { compile(burn); }
 void fail() { throw 1; }
@@ -305,6 +310,30 @@ void forks() {
   compile(burn);
 }
 
+/// One of the two waits for its permit when it is interrupted.
+void interrupted() {
+  looked_up = dlsym(library, function);
+  signal(SIGUSR1, [](int) { compile([] { ++handled; }); });
+  pthread_t threads[2];
+  for (pthread_t& thread : threads)
+    pthread_create(
+        &thread, nullptr,
+        [](void*) -> void* {
+          ++started;
+          compile([] {
+            const long end = now_ms() + 60'000;
+            while (handled < 2)
+              if (now_ms() > end) std::_Exit(10);
+          });
+          return nullptr;
+        },
+        nullptr);
+  while (started != 2) std::this_thread::yield();
+  usleep(200'000);
+  for (const pthread_t thread : threads) pthread_kill(thread, SIGUSR1);
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+}
+
 /// Nothing before the function that the compilation calls is where it is cancelled.
 void cancelled() {
   pthread_t thread;
@@ -361,9 +390,12 @@ int main(int count, char** words) {
       function = words[i + 2];
       call(number, words[i + 3]);
       i += 3;
-    } else if (word == "fork" || word == "cancelled") {
+    } else if (word == "fork" || word == "cancelled" || word == "signal") {
       function = words[++i];
-      word == "fork" ? forks() : cancelled();
+      word == "fork" ? forks() : word == "signal" ? interrupted() : cancelled();
+    } else if (word == "atexit") {
+      function = words[++i];
+      std::atexit([] { compile(nested); });
     } else {
       return 2;
     }

@@ -138,6 +138,18 @@ TEST_F(PermitWait, SaysThatItWaitsEveryTenSeconds) {
   EXPECT_NE(said.find("1 compilations run, which is the limit"), std::string::npos) << said;
 }
 
+TEST_F(PermitWait, AtALowerLogLevelItSaysNothing) {
+  open_log(LogLevel::kError, "");
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  FakeMachine::clock_ns += 100'000'000'000;
+  FakeMachine::on_wait = busy;
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(take(second));
+  EXPECT_EQ(counters_.went_on, 1u);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST_F(PermitWait, rule_36_CompilerProcessesSayNothing) {
   settings_.says = false;
   Permit first, second;
