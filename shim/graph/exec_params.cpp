@@ -34,7 +34,7 @@ bool same_grid(const Binding& payload, const Binding& now, const Operation& oper
 hipError_t Graphs::set_in_exec(hipGraphExec_t handle, hipGraphNode_t node, Describe describe,
                                NativeExecNodeCall forward) {
   VirtualExec* const exec = execs_.find(handle);
-  if (exec != nullptr && exec->of != nullptr) {
+  if (exec != nullptr && exec->of != nullptr && exec->own == nullptr) {
     const NodeRef named = known_.find_node(node);
     hipError_t result;
     if (named.graph != nullptr && named.graph->id == exec->source &&

@@ -585,7 +585,8 @@ bool Graphs::stop_waiting(VirtualExec& exec) {
 hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_t* error_node,
                           hipGraphExecUpdateResult* result) {
   VirtualExec* const exec = execs_.find(handle);
-  if (exec != nullptr && exec->of != nullptr && error_node != nullptr && result != nullptr) {
+  HeldTemplate held;
+  if (exec != nullptr && (exec->of != nullptr || !exec->touched) && error_node != nullptr && result != nullptr) {
     {
       const std::scoped_lock guard(lock_);
       ++totals_.updates;
@@ -593,12 +594,10 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
     Binding binding;
     bool real = false, outlived = false;
     Template* const of = template_of(known_.find(graph), &binding, &real, &outlived);
-    const bool same_template = of == exec->of;
-    if (of != nullptr) {
-      const std::scoped_lock guard(lock_);
-      --of->users;
-    }
-    if (same_template && (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding) == hipSuccess)) {
+    held = HeldTemplate(of);
+    const bool same_template = of != nullptr && of == exec->of;
+    if ((same_template && (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding) == hipSuccess)) ||
+        (of != nullptr && !same_template && move_to(*exec, *of, binding) == hipSuccess)) {
       *error_node = nullptr;
       *result = hipGraphExecUpdateSuccess;
       static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
@@ -609,12 +608,85 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
     }
   }
   hipError_t failed = known_.read(&graph, "an exec is updated by it");
-  if (failed == hipSuccess) failed = expose_exec(&handle, nullptr);
-  if (failed == hipSuccess)
-    failed = retry_with_room([&] { return next().hipGraphExecUpdate(handle, graph, error_node, result); });
+  if (failed == hipSuccess) {
+    if (exec == nullptr) failed = expose_exec(&handle, nullptr);
+    if (exec != nullptr)
+      failed = update_natively(*exec, std::move(held), graph, error_node, result);
+    else if (failed == hipSuccess)
+      failed = retry_with_room([&] { return next().hipGraphExecUpdate(handle, graph, error_node, result); });
+  }
   if (failed != hipSuccess && error_node != nullptr && *error_node != nullptr)
     *error_node = known_.as_program_knows(*error_node);
   return failed;
+}
+
+/// By the program's own call, on the exec that is its own. `of`: what the graph is, or none.
+hipError_t Graphs::update_natively(VirtualExec& exec, HeldTemplate of, hipGraph_t graph, hipGraphNode_t* error_node,
+                                   hipGraphExecUpdateResult* result) {
+  HeldTemplate from;
+  if (exec.of != nullptr) {
+    const bool touched = exec.touched;
+    from = hold(*exec.of);
+    const hipError_t failed = taint(exec);
+    if (failed != hipSuccess) return failed;
+    exec.touched = touched;
+  } else {
+    from = std::move(exec.at);
+  }
+  exec.at = HeldTemplate();
+  const hipError_t failed =
+      retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, graph, error_node, result); });
+  if (failed != hipSuccess || !from || !of) {
+    exec.touched = true;
+  } else if (!exec.touched) {
+    exec.updates.note(std::move(from), hold(*of));
+    exec.at = std::move(of);
+  }
+  return failed;
+}
+
+/// Makes the exec one of another template, as an update by the program has done before.
+hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& binding) {
+  const Template* const from = exec.of != nullptr ? exec.of : exec.at ? &*exec.at : nullptr;
+  if (exec.touched || exec.own == nullptr || from == nullptr || of.node_count == 0) return hipErrorNotSupported;
+  if (from != &of && !exec.updates.known(*from, of)) return hipErrorNotSupported;
+  Template* const before = std::exchange(exec.of, &of);
+  Variants::Served served;
+  const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
+  if (result != hipSuccess) {
+    exec.of = before;
+    return result;
+  }
+  {
+    const std::scoped_lock guard(lock_);
+    ++of.users;
+    if (before != nullptr) --before->users;
+  }
+  exec.at = HeldTemplate();
+  return switch_to(exec, served, binding);
+}
+
+HeldTemplate Graphs::hold(Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  ++of.users;
+  return HeldTemplate(&of);
+}
+
+/// Makes an exec that was the program's own before do what the binding says.
+hipError_t Graphs::bring_up_to_date(VirtualExec& exec, Variant& own) {
+  hipGraph_t graph = nullptr;
+  std::vector<hipGraphNode_t> nodes;
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  const SavedDevice device;
+  device.set(exec.device);
+  hipError_t result = build_graph(exec.of->operations, exec.binding, &graph, &nodes);
+  if (result != hipSuccess) return result;
+  hipGraphNode_t failed = nullptr;
+  hipGraphExecUpdateResult told{};
+  result = retry_with_room([&] { return next().hipGraphExecUpdate(own.exec, graph, &failed, &told); });
+  static_cast<void>(next().hipGraphDestroy(graph));
+  return result;
 }
 
 /// Makes the exec serve another binding. In flight launches keep the old one.
@@ -716,6 +788,7 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
     const hipError_t result = taint(*exec);
     if (result != hipSuccess) return result;
   }
+  exec->touched = true;
   *handle = exec->own->exec;
   if (node == nullptr) return hipSuccess;
   const NodeRef named = known_.find_node(*node);
@@ -729,8 +802,16 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
 /// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known.
 hipError_t Graphs::taint(VirtualExec& exec) {
   std::unique_ptr<Variant> own, unstaged = unstaged_.take(&exec.unstaged);
-  if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->ring != nullptr ||
-      exec.variant->broken) {
+  std::unique_ptr<Variant> former = std::move(exec.own);
+  exec.touched = true;
+  if (former != nullptr && bring_up_to_date(exec, *former) == hipSuccess)
+    own = std::move(former);
+  else if (former != nullptr)
+    exec.source = 0;  // nobody has the program's nodes any more
+  if (own != nullptr) {
+    // It has been the program's own before.
+  } else if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->ring != nullptr ||
+             exec.variant->broken) {
     const LastErrorScope last_error;
     const hipError_t result = variants_.build(*exec.of, exec.binding, exec.device, &own);
     // What it was made over may be freed by now, so that it cannot be built again. Then it goes out as it is: its nodes
@@ -745,7 +826,7 @@ hipError_t Graphs::taint(VirtualExec& exec) {
   const std::scoped_lock exec_guard(exec.lock);
   if (exec.variant != nullptr && own != nullptr) {
     exec.variant->launches.seal();
-    exec.before = exec.variant->launches.copy();
+    if (auto launched = exec.variant->launches.copy()) exec.before = std::move(launched);
   }
   const std::scoped_lock guard(lock_);
   if (own == nullptr)

@@ -7,8 +7,9 @@
 // free variant whose baked-in binding is the graph's serves; else one is patched or made -> update(): the same for
 // another binding -> launch(): forwards the variant -> destroy: the variant is free again once its launches are known
 // to be complete. An exec the program reaches in any other way is *tainted*: it serves its holder and goes with it
-// (rule 2). The program may set what a node of its exec does (set_in_exec()): the binding changes, and the variant with
-// it.
+// (rule 2). Updates alone do not make it so: what the runtime has once updated from one template to another is served
+// by variants of that from then on (virtual_exec.h). The program may set what a node of its exec does (set_in_exec()):
+// the binding changes, and the variant with it.
 //
 // Errors are HIP's. Threads: any. Lock: kTemplates for templates, never held across next.
 #pragma once
@@ -172,7 +173,12 @@ class Graphs {
   hipError_t switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding);
   bool set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,
                  NativeExecNodeCall forward, hipError_t* result);
+  hipError_t move_to(VirtualExec& exec, Template& of, const Binding& binding);
+  hipError_t update_natively(VirtualExec& exec, HeldTemplate of, hipGraph_t graph, hipGraphNode_t* error_node,
+                             hipGraphExecUpdateResult* result);
+  HeldTemplate hold(Template& of) noexcept;
   hipError_t taint(VirtualExec& exec);
+  hipError_t bring_up_to_date(VirtualExec& exec, Variant& own);
 
   GraphSettings settings_;
   mutable Variants::Lock lock_;

@@ -5,8 +5,11 @@
 // does not allow to run beside others on it. Lock: kExecs, taken before kTemplates.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "shim/graph/outstanding_uses.h"
 #include "shim/graph/template.h"
@@ -15,11 +18,39 @@
 
 namespace graphpool {
 
+/// What updates by graphs of other templates have made of an exec. Each was the program's own call once, on the exec
+/// that is its own; what succeeded from one template to another does so again, so variants of it can serve from then
+/// on.
+class Updates {
+ public:
+  /// Whether the runtime has taken a graph of `to` where the exec was one of `from`.
+  bool known(const Template& from, const Template& to) const noexcept {
+    return std::find(steps_.begin(), steps_.end(), std::pair{&from, &to}) != steps_.end();
+  }
+  /// It has. Both are held.
+  void note(HeldTemplate from, HeldTemplate to) {
+    if (steps_.size() >= kMost || known(*from, *to)) return;
+    steps_.reserve(kMost);
+    held_.reserve(2 * kMost);
+    steps_.emplace_back(&*from, &*to);
+    held_.push_back(std::move(from));
+    held_.push_back(std::move(to));
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16;
+  std::vector<std::pair<const Template*, const Template*>> steps_;
+  std::vector<HeldTemplate> held_;
+};
+
 class VirtualExec {
  public:
-  Template* of = nullptr;                  ///< null once tainted
-  Variant* variant = nullptr;              ///< null for a graph without operations
-  std::unique_ptr<Variant> own;            ///< a tainted variant
+  Template* of = nullptr;        ///< null while the program's own exec serves
+  Variant* variant = nullptr;    ///< null for a graph without operations
+  std::unique_ptr<Variant> own;  ///< a tainted variant; not up to date while there is a template
+  HeldTemplate at;               ///< what the last update made of `own`; none: not known
+  Updates updates;
+  bool touched = false;                    ///< reached by more than updates that succeeded
   std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
   int device = 0;
   unsigned long long flags = 0;  ///< as the program instantiated it

@@ -171,6 +171,118 @@ TEST(Programs, rule_20_a_wait_for_one_device_says_nothing_of_another) {
   OK(hipSetDevice(0));
 }
 
+/// One exec that is updated by each step's graph, as runtimes of language models do it: the kernels of a step are not
+/// always the same, and HIP takes another kernel at the same place.
+class UpdatedExec {
+ public:
+  explicit UpdatedExec(hipStream_t stream) : stream_(stream) {
+    graph_ = captured(0, false);
+    EXPECT_EQ(hipSuccess, hipGraphInstantiate(&exec_, graph_, nullptr, nullptr, 0));
+    std::size_t count = 1;
+    EXPECT_EQ(hipSuccess, hipGraphGetRootNodes(graph_, &first_, &count));
+    run(0, false);
+  }
+  ~UpdatedExec() {
+    EXPECT_EQ(hipSuccess, hipGraphExecDestroy(exec_));
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(graph_));
+    EXPECT_EQ(value_, buffer_.value());
+  }
+  UpdatedExec(const UpdatedExec&) = delete;
+  UpdatedExec& operator=(const UpdatedExec&) = delete;
+
+  void step(int a, bool joins) {
+    const hipGraph_t graph = captured(a, joins);
+    hipGraphNode_t failed = nullptr;
+    hipGraphExecUpdateResult result = hipGraphExecUpdateError;
+    EXPECT_EQ(hipSuccess, hipGraphExecUpdate(exec_, graph, &failed, &result));
+    EXPECT_EQ(hipGraphExecUpdateSuccess, result);
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+    run(a, joins);
+  }
+  /// A graph that the exec cannot be.
+  void refused_step() {
+    const hipGraph_t graph = capture(stream_, [&] { OK(kernels().mix(stream_, buffer_.get(), kCount, 1)); });
+    hipGraphNode_t failed = nullptr;
+    hipGraphExecUpdateResult result = hipGraphExecUpdateSuccess;
+    EXPECT_EQ(hipErrorGraphExecUpdateFailure, hipGraphExecUpdate(exec_, graph, &failed, &result));
+    EXPECT_NE(hipGraphExecUpdateSuccess, result);
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+  }
+  /// The first node gets another constant; the second stays what the last step made it.
+  void set_first(int a, int last_a, bool joins) {
+    MixParams params(buffer_.get(), a);
+    EXPECT_EQ(hipSuccess, hipGraphExecKernelNodeSetParams(exec_, first_, &params));
+    EXPECT_EQ(hipSuccess, hipGraphLaunch(exec_, stream_));
+    EXPECT_EQ(hipSuccess, hipStreamSynchronize(stream_));
+    note(a, last_a, joins);
+  }
+
+ private:
+  hipGraph_t captured(int a, bool joins) {
+    return capture(stream_, [&] {
+      OK(kernels().mix(stream_, buffer_.get(), kCount, a));
+      if (joins)
+        OK(kernels().join(stream_, buffer_.get(), other_.get(), kCount));
+      else
+        OK(kernels().mix(stream_, buffer_.get(), kCount, a + 1));
+    });
+  }
+  void run(int a, bool joins) {
+    EXPECT_EQ(hipSuccess, hipGraphLaunch(exec_, stream_));
+    EXPECT_EQ(hipSuccess, hipStreamSynchronize(stream_));
+    note(a, a, joins);
+  }
+  void note(int first, int second, bool joins) {
+    value_ = mixed(value_, first);
+    value_ = joins ? joined(value_, 0) : mixed(value_, second + 1);
+  }
+
+  const hipStream_t stream_;
+  Buffer buffer_, other_;
+  hipGraph_t graph_ = nullptr;
+  hipGraphNode_t first_ = nullptr;
+  hipGraphExec_t exec_ = nullptr;
+  int value_ = 0;
+};
+
+TEST(Programs, steady_updates_by_graphs_of_other_kernels) {
+  const Stream stream;
+  UpdatedExec exec(stream);
+  const auto steps = [&] {
+    for (int i = 0; i < 4; ++i) exec.step(5, i % 2 == 0);
+    for (int i = 0; i < 4; ++i) exec.step(5, true);
+  };
+  steps();
+  steps();
+  const Since since = graph_calls();
+  steps();
+  if (!compares_captures()) return;
+  EXPECT_EQ(0, since["hipModuleLaunchKernel"]);
+  EXPECT_EQ(0, since["hipGraphAddKernelNode"]);
+  EXPECT_EQ(0, since["hipGraphExecUpdate"]);
+  EXPECT_EQ(0, since["hipGraphInstantiate"]);
+  EXPECT_EQ(8, since["hipGraphLaunch"]);
+}
+
+TEST(Programs, an_exec_updated_by_graphs_of_other_kernels_keeps_the_nodes_it_was_made_with) {
+  const Stream stream;
+  for (const bool joins : {false, true}) {
+    UpdatedExec exec(stream);
+    for (int i = 0; i < 6; ++i) exec.step(i, (i % 2 == 1) == joins);
+    exec.set_first(77, 5, joins);
+    for (int i = 0; i < 3; ++i) exec.step(i, !joins);
+    exec.set_first(78, 2, !joins);
+  }
+}
+
+TEST(Programs, a_refused_update_leaves_the_exec_to_the_runtime) {
+  const Stream stream;
+  UpdatedExec exec(stream);
+  for (int i = 0; i < 4; ++i) exec.step(i, i % 2 == 0);
+  exec.refused_step();
+  for (int i = 0; i < 4; ++i) exec.step(i, i % 2 == 1);
+}
+
 TEST(Programs, an_error_before_a_captured_call_shows_as_long_as_natively) {
   const Stream stream, busy;
   const Buffer buffer;
