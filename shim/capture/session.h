@@ -2,7 +2,7 @@
 //
 // Objects are used again for later captures and never freed: a thread may look at a session it fed before, under its
 // lock, and sees by the serial whether it is still that capture. In a shell an operation costs a compare and a copy of
-// its payload: no allocation, no call of the runtime.
+// its payload: no allocation, and no call of the runtime but after one that may have invalidated the capture.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -22,7 +22,7 @@
 // who asks.
 //
 // Threads: any, of any process; a permit is given back by the thread that took it. Units: bytes, ns, clock ticks.
-// The memory may be anyone's of the scope: every index read from it is checked. Not here: waiting (permits.h).
+// The memory may be anyone's of the scope: every index read from it is checked. Not here: waiting (permit_wait.h).
 #pragma once
 
 #include <pthread.h>

@@ -11,7 +11,8 @@
 // by variants of that from then on (virtual_exec.h). The program may set what a node of its exec does (set_in_exec()):
 // the binding changes, and the variant with it.
 //
-// Errors are HIP's. Threads: any. Lock: kTemplates for templates, never held across next.
+// Errors are HIP's. Threads: any. Locks: kTemplates for templates, never held across next; before it an exec's own
+// (virtual_exec.h), held while a launch of staged memory is enqueued.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -11,9 +11,10 @@
 // says so) call site; of those the lowest address.
 //
 // What the program sees stays HIP's:
-//   - a free waits as hipFree does, by a fence (stream_work.h), never by hipDeviceSynchronize; where no fence can be
-//     made, the free is the runtime's own;
-//   - while a capture is open in the process, malloc and free are the runtime's own (its error, its invalidation);
+//   - a free waits as hipFree does (deferred: not at all), by a fence (stream_work.h), never by hipDeviceSynchronize;
+//     where no fence can be made, the free is the runtime's own;
+//   - while a capture is open in the process, malloc (unless kept memory is to serve captures) and free are the
+//     runtime's own, its error and its invalidation; the free of a part of a chunk ends as its would;
 //   - freeing kept memory again, or using it in any query, gets the runtime's answer for an address it does not know;
 //   - kept memory counts as free, is bounded by the limit (least recently freed goes first), and is given back before a
 //     call may fail for memory (retry_after_trim). Giving back waits as hipFree does.
