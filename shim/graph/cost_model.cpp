@@ -26,6 +26,8 @@ constexpr double kHysteresis = 1.25;
 constexpr std::uint64_t kAverageOver = 8, kAverageOverLower = 2;
 /// What is more than so many times what was known is an accident: the thread was interrupted.
 constexpr std::uint64_t kMostTimes = 4;
+/// The same of a first measurement against what is built in. The rates at which devices copy differ more than calls do.
+constexpr double most_times_built_in(Cost cost) noexcept { return cost == Cost::kCopyKiB ? 64 : kMostTimes; }
 
 std::uint64_t averaged(std::uint64_t before, std::uint64_t now) noexcept {
   if (before != 0) now = std::min(now, kMostTimes * before);
@@ -53,7 +55,7 @@ void CostModel::observe(Cost cost, std::chrono::nanoseconds took, std::size_t op
   std::atomic<std::uint64_t>& kept = ps_[index(cost)];
   // Two threads may lose one measurement to each other.
   const std::uint64_t before = kept.load(std::memory_order_relaxed);
-  const auto most = static_cast<std::uint64_t>(kMostTimes * kBuiltIn[index(cost)].ns * 1000);
+  const auto most = static_cast<std::uint64_t>(most_times_built_in(cost) * kBuiltIn[index(cost)].ns * 1000);
   kept.store(measured(cost) ? averaged(before, each) : std::min(each, most), std::memory_order_relaxed);
   counts_[index(cost)].store(1, std::memory_order_relaxed);
 }

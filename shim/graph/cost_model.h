@@ -1,9 +1,9 @@
 // cost_model.h: what the ways to serve a binding cost on this machine, and which of them is chosen.
 //
 // Costs begin as built-in figures (measured on one H200, per node or byte). Each is replaced by what the engine's own
-// calls take from the first real one on: nothing is run for the sake of measuring, so nothing is measured at start-up
-// or inside a capture (rule 31). Later measurements are averaged in, those that are lower more: what a call takes for
-// the first time, or while it is interrupted, it does not take again.
+// calls take from the first real one on, so nothing is measured at start-up or inside a capture (rule 31). Later
+// measurements are averaged in, those that are lower more: what a call takes for the first time, or while it is
+// interrupted, it does not take again.
 //
 // The choice, for a binding that no free exec has:
 //   - a binding with volatile words gets no exec of its own (rule 30): patched, or recorded anew for one use; where no
@@ -45,7 +45,7 @@ enum class Cost : std::uint8_t {
   kFirstLaunchNode,  ///< what an exec's first launch takes, by node
   kPatchNode,        ///< one node's parameters set
   kCopy,             ///< one copy submitted
-  kCopyKiB,          ///< 1024 bytes copied on the device. Never measured: that would need a wait.
+  kCopyKiB,          ///< 1024 bytes copied on the device: copy_timer.h
 };
 inline constexpr std::size_t kCosts = 7;
 const char* cost_name(Cost cost) noexcept;

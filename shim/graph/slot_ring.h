@@ -43,6 +43,7 @@
 #include "shim/capture/operation.h"
 #include "shim/function_ref.h"
 #include "shim/graph/completion.h"
+#include "shim/graph/copy_timer.h"
 #include "shim/graph/staging.h"
 #include "shim/memory/slot_set.h"
 #include "shim/memory/timeline.h"
@@ -155,6 +156,7 @@ class SlotRing {
   hipError_t instantiate(Exec& exec) const;
   hipError_t copy(const Set& set, const std::vector<StagePlan::Copy>& copies, bool in, hipStream_t stream,
                   RingCounts* counts) const;
+  hipError_t copy_in(const Set& set, hipStream_t stream, RingCounts* counts);
   hipError_t order(const Server* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
                    bool* busy) const;
   hipError_t launch_fused(Server& server, StreamKey key, hipStream_t stream, NativeLaunch native, RingCounts* counts,
@@ -171,6 +173,7 @@ class SlotRing {
   const std::uint32_t patch_budget_;
   const bool holds_memory_;  ///< some node may (freed_memory.h)
   std::vector<Set> sets_;
+  std::unique_ptr<CopyTimer> copy_timer_;  ///< null: nothing is to be measured
   Server home_;
   bool at_home_ = false;
   std::uint32_t stayed_ = 1;                      ///< bindings in a row with these buffers

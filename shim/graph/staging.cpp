@@ -269,10 +269,9 @@ hipError_t StagePlan::make_slots(std::unique_ptr<SlotSet>* slots) const {
   return SlotSet::create(requests, false, slots);
 }
 
-std::uint64_t StagePlan::copied_bytes() const noexcept {
+std::uint64_t StagePlan::bytes_of(const std::vector<Copy>& copies) noexcept {
   std::uint64_t bytes = 0;
-  for (const auto* const copies : {&copies_in_, &copies_out_})
-    for (const Copy& copy : *copies) bytes += copy.bytes;
+  for (const Copy& copy : copies) bytes += copy.bytes;
   return bytes;
 }
 

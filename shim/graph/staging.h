@@ -83,7 +83,8 @@ class StagePlan {
   const std::vector<Copy>& copies_in() const noexcept { return copies_in_; }
   const std::vector<Copy>& copies_out() const noexcept { return copies_out_; }
   std::size_t copies() const noexcept { return copies_in_.size() + copies_out_.size(); }
-  std::uint64_t copied_bytes() const noexcept;
+  std::uint64_t copied_in_bytes() const noexcept { return bytes_of(copies_in_); }
+  std::uint64_t copied_bytes() const noexcept { return copied_in_bytes() + bytes_of(copies_out_); }
   /// Whether it stages a buffer whose rule leaves it open.
   bool open() const noexcept { return open_; }
 
@@ -114,6 +115,7 @@ class StagePlan {
     std::uint64_t offset;  ///< in the buffer
   };
   void add_buffer(std::size_t bytes, const BufferRule& rule);
+  static std::uint64_t bytes_of(const std::vector<Copy>& copies) noexcept;
 
   std::vector<std::size_t> buffer_bytes_;
   std::vector<bool> whole_;  ///< copies_out_whole(), by buffer

@@ -103,9 +103,8 @@ TEST(Runtimes, rule_23_memory_allocated_after_a_peer_was_enabled_is_within_its_r
     int n;
   };
   OK(hipSetDevice(1));
-  const hipFunction_t function =
-      compiled("struct Inside { int* p; int n; }; extern \"C\" __global__ void inside(Inside x) { x.p[0] = x.n; }",
-               "inside");
+  const hipFunction_t function = compiled(
+      "struct Inside { int* p; int n; }; extern \"C\" __global__ void inside(Inside x) { x.p[0] = x.n; }", "inside");
   const Stream t;
   const auto launch = [&](int* p, int n) {
     Inside argument{p, n};

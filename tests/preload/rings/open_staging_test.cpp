@@ -272,5 +272,43 @@ TEST(OpenStagingBig, one_node_that_differs_and_many_bytes_are_not_staged) {
   }
 }
 
+TEST(OpenStagingMeasured, a_device_that_copies_slowly_is_found_out) {
+  // By the rate that is built in, copying costs a fraction of patching so many nodes; by this one's, more.
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+  const Stream stream;
+  std::vector<int*> big(kMany);
+  std::vector<int> values(kMany, 0);
+  for (int*& at : big) {
+    OK(hipMalloc(reinterpret_cast<void**>(&at), kBytes));
+    OK(hipMemset(at, 0, kCount * sizeof(int)));
+  }
+  int done = 0;
+  const auto group = [&] {
+    const Since since = work();
+    for (int i = 0; i < kGroup; ++i, ++done) {
+      const std::size_t which = index(done);
+      step(stream, [&] {
+        for (int k = 0; k < kKernels; ++k) OK(kernels().mix(stream, big[which], kCount, k));
+      });
+      for (int k = 0; k < kKernels; ++k) values[which] = mixed(values[which], k);
+    }
+    return copies(since);
+  };
+  const Since since({"hipEventElapsedTime"});
+  int staged = 0, last = 0;
+  for (int i = 0; i < kMany / kGroup; ++i) staged += last = group();
+  const int measured = since["hipEventElapsedTime"];
+  for (std::size_t i = 0; i < big.size(); ++i) {
+    int host[kCount];
+    OK(hipMemcpy(host, big[i], sizeof host, hipMemcpyDeviceToHost));
+    for (const int element : host) ASSERT_EQ(values[i], element) << "buffer " << i;
+    OK(hipFree(big[i]));
+  }
+  if (!chooses() || kInstrumented || !patches() || verifies() || beside_others()) return;
+  EXPECT_GT(staged, 0);
+  EXPECT_EQ(0, last);
+  EXPECT_GE(measured, 1);
+}
+
 }  // namespace
 }  // namespace captures
