@@ -15,11 +15,7 @@ void count_up(void* counter) { ++*static_cast<int*>(counter); }
 
 hipGraphNode_t add_kernel(hipGraph_t graph, const std::vector<hipGraphNode_t>& after, hipFunction_t function, int n,
                           void** arguments) {
-  hipKernelNodeParams params{};
-  params.func = reinterpret_cast<void*>(function);
-  params.gridDim = program::blocks_for(n);
-  params.blockDim = dim3(program::kThreads);
-  params.kernelParams = arguments;
+  const hipKernelNodeParams params = program::kernel_params(function, n, arguments);
   hipGraphNode_t node = nullptr;
   CHECK(hipGraphAddKernelNode(&node, graph, after.data(), after.size(), &params));
   return node;

@@ -115,6 +115,16 @@ inline dim3 blocks_for(int elements, unsigned threads = kThreads) {
   return dim3((static_cast<unsigned>(elements) + threads - 1) / threads);
 }
 
+/// A node of this kernel, one thread an element. Lives no longer than the arguments.
+inline hipKernelNodeParams kernel_params(hipFunction_t function, int elements, void** arguments) {
+  hipKernelNodeParams params{};
+  params.func = reinterpret_cast<void*>(function);
+  params.gridDim = blocks_for(elements);
+  params.blockDim = dim3(kThreads);
+  params.kernelParams = arguments;
+  return params;
+}
+
 template <typename Element>
 Element* allocate(std::size_t elements) {
   void* pointer = nullptr;

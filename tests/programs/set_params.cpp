@@ -15,15 +15,6 @@ extern "C" __global__ void add(float* summary, const float* state, int n) {
 }
 )";
 
-hipKernelNodeParams kernel_params(hipFunction_t function, int n, void** arguments) {
-  hipKernelNodeParams params{};
-  params.func = reinterpret_cast<void*>(function);
-  params.gridDim = program::blocks_for(n);
-  params.blockDim = dim3(program::kThreads);
-  params.kernelParams = arguments;
-  return params;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -52,8 +43,8 @@ int main(int argc, char** argv) {
     float rate = 0.9F - 0.0625F * static_cast<float>(step / 2 % 8);
     void* decay_arguments[] = {&state, &input, &rate, &n};
     void* add_arguments[] = {&summary, &state, &n};
-    const hipKernelNodeParams decay_params = kernel_params(decay, n, decay_arguments);
-    const hipKernelNodeParams add_params = kernel_params(add, n, add_arguments);
+    const hipKernelNodeParams decay_params = program::kernel_params(decay, n, decay_arguments);
+    const hipKernelNodeParams add_params = program::kernel_params(add, n, add_arguments);
     hipMemsetParams fill{};
     fill.dst = summary;
     fill.elementSize = 4;

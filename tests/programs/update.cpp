@@ -68,11 +68,7 @@ int main(int argc, char** argv) {
       CHECK(hipGraphGetRootNodes(graph, &first, &roots));
       float half = 0.5F;
       void* arguments[] = {&state, &input, &half, &n};
-      hipKernelNodeParams params{};
-      params.func = reinterpret_cast<void*>(decay);
-      params.gridDim = program::blocks_for(n);
-      params.blockDim = dim3(program::kThreads);
-      params.kernelParams = arguments;
+      const hipKernelNodeParams params = program::kernel_params(decay, n, arguments);
       CHECK(hipGraphExecKernelNodeSetParams(exec, first, &params));
       CHECK(hipGraphLaunch(exec, stream));
       CHECK(hipStreamSynchronize(stream));

@@ -72,6 +72,18 @@ class ExecTest : public testing::Test {
   }
   unsigned at(std::size_t offset) const { return buffer_.read()[offset]; }
 
+  /// Launches a graph that waits at the gate and then fills at 0 with 1; while it waits, that is set to 2 at 8.
+  void set_while_it_runs(Gate& gate) {
+    const auto waits = call(Gate::wait, &gate), filled = fill(0, 1, {waits});
+    instantiate();
+    launch();
+    EXPECT_TRUE(eventually([&] { return gate.entered.load(); }));
+    const hipMemsetParams params = fill_params(8, 2);
+    EXPECT_HIP(hipGraphExecMemsetNodeSetParams(exec_, filled, &params));
+    gate.open = true;
+    EXPECT_HIP(hipStreamSynchronize(stream_));
+  }
+
   Buffer buffer_{256};
   TestStream stream_;
   hipGraph_t graph_ = nullptr;
@@ -347,14 +359,7 @@ TEST_F(ExecTest, SettingParametersIsChecked) {
 TEST_F(ExecTest, AnUpdateChangesLaterLaunchesOnly) {
   if (is_set("CPUHIP_EXEC_PARAMS", "node")) GTEST_SKIP() << "parameters are read at each node";
   Gate gate;
-  const auto waits = call(Gate::wait, &gate), filled = fill(0, 1, {waits});
-  instantiate();
-  launch();
-  EXPECT_TRUE(eventually([&] { return gate.entered.load(); }));
-  hipMemsetParams params = fill_params(8, 2);
-  EXPECT_HIP(hipGraphExecMemsetNodeSetParams(exec_, filled, &params));
-  gate.open = true;
-  EXPECT_HIP(hipStreamSynchronize(stream_));
+  set_while_it_runs(gate);
   EXPECT_EQ(1u, at(0));
   EXPECT_EQ(0u, at(8));
   run();
@@ -364,14 +369,7 @@ TEST_F(ExecTest, AnUpdateChangesLaterLaunchesOnly) {
 TEST_F(ExecTest, SwitchParametersReadAtEachNode) {
   if (!is_set("CPUHIP_EXEC_PARAMS", "node")) GTEST_SKIP() << "CPUHIP_EXEC_PARAMS=node is not set";
   Gate gate;
-  const auto waits = call(Gate::wait, &gate), filled = fill(0, 1, {waits});
-  instantiate();
-  launch();
-  EXPECT_TRUE(eventually([&] { return gate.entered.load(); }));
-  hipMemsetParams params = fill_params(8, 2);
-  EXPECT_HIP(hipGraphExecMemsetNodeSetParams(exec_, filled, &params));
-  gate.open = true;
-  EXPECT_HIP(hipStreamSynchronize(stream_));
+  set_while_it_runs(gate);
   EXPECT_EQ(0u, at(0));
   EXPECT_EQ(2u, at(8));
 }
@@ -580,7 +578,7 @@ TEST_F(ExecTest, LaunchesOfOneExecWaitForEachOther) {
   EXPECT_TRUE(eventually([&] { return gate.entered.load(); }));
   gate.entered = false;
   EXPECT_HIP(hipGraphLaunch(exec_, other));
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_TRUE(eventually([&] { return cpuhip_held_up(other) != 0; }));
   EXPECT_FALSE(gate.entered);
   EXPECT_EQ(hipErrorNotReady, hipStreamQuery(other));
   gate.open = true;

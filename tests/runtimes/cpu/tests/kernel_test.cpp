@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "../cpuhip_statistics.h"
 #include "kernel_support.h"
 
 extern "C" {
@@ -331,7 +332,11 @@ TEST(Kernel, FreeWaitsForTheGate) {
     EXPECT_EQ(hipSuccess, hipFree(memory));
     freed = true;
   });
-  std::this_thread::sleep_for(30ms);
+  EXPECT_TRUE(eventually([] {
+    cpuhip_statistics_t now{};
+    cpuhip_statistics(&now);
+    return now.waiting_calls != 0;
+  }));
   EXPECT_FALSE(freed);
   flags.set(0, 1);
   freeing.join();
