@@ -1,6 +1,7 @@
 // The rules about graphs that a program can break by what it does: each runs natively and under the library.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -682,6 +683,56 @@ TEST(Rules, rule_11_user_objects_go_when_the_program_destroys_what_holds_them) {
     EXPECT_EQ(i + 1, destroyed);
   }
   EXPECT_EQ(mixed(mixed(mixed(mixed(0, 1), 1), 1), 1), buffer.value());
+}
+
+TEST(Rules, rule_18_a_user_objects_destructor_calls_back_and_blocks) {
+  using Create = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
+  using Retain = hipError_t (*)(hipGraph_t, void*, unsigned, unsigned);
+  const auto create = newer<Create>("hipUserObjectCreate");
+  const auto retain = newer<Retain>("hipGraphRetainUserObject");
+  ASSERT_NE(nullptr, create);
+  /// Makes a step of its own inside the destroying call, then waits.
+  struct CallsBack {
+    static void run(void* user) {
+      auto* const it = static_cast<CallsBack*>(user);
+      hipGraph_t other = nullptr;
+      OK(hipGraphCreate(&other, 0));
+      OK(hipGraphDestroy(other));
+      for (int i = 0; i < 2; ++i) step(it->stream, [&] { OK(kernels().mix(it->stream, it->buffer.get(), kCount, 7)); });
+      it->entered = true;
+      while (!it->proceed) std::this_thread::yield();
+    }
+    const Stream stream;
+    const Buffer buffer;
+    std::atomic<bool> entered{false}, proceed{false};
+  };
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  for (const bool held_by_exec : {false, true}) {
+    CallsBack calls_back;
+    void* object = nullptr;
+    OK(create(&object, &calls_back, CallsBack::run, 1, 1));
+    const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 1)); });
+    OK(retain(graph, object, 1, 1));
+    hipGraphExec_t exec = nullptr;
+    if (held_by_exec) {
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      OK(hipGraphDestroy(graph));
+    }
+    std::thread destroyer([&] { OK(held_by_exec ? hipGraphExecDestroy(exec) : hipGraphDestroy(graph)); });
+    while (!calls_back.entered) std::this_thread::yield();
+    // Everybody else goes on meanwhile.
+    for (int i = 0; i < 3; ++i) {
+      step(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, i)); });
+      value = mixed(value, i);
+      const Buffer another;
+      EXPECT_EQ(value, buffer.value());
+    }
+    calls_back.proceed = true;
+    destroyer.join();
+    EXPECT_EQ(mixed(mixed(0, 7), 7), calls_back.buffer.value());
+  }
 }
 
 TEST(Rules, rule_11_a_capture_that_allocates_is_captured_as_it_is) {

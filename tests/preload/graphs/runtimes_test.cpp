@@ -70,6 +70,35 @@ TEST(Runtimes, arguments_of_a_patched_node_are_nobody_elses) {
   }
 }
 
+TEST(Runtimes, rule_30_what_patched_nodes_take_of_argument_memory_is_bounded) {
+  // Every update of a node takes new memory, which comes back with the exec.
+  const Stream s;
+  Buffers buffers;
+  for (int i = 0; i < 8; ++i) buffers.push_back(std::make_unique<Buffer>());
+  std::vector<int> values(buffers.size(), 0);
+  const auto held = [] {
+    cpuhip_statistics_t now{};
+    cpuhip_statistics(&now);
+    return now.exec_argument_bytes;
+  };
+  // Of this and no more than is kept by the variants: an exec with a budget of patches, each of one kernel.
+  constexpr std::size_t kArgumentBytes = 24, kNodes = 1;
+  const char* const budget = std::getenv("GRAPHPOOL_GRAPH_PATCH_BUDGET");
+  const char* const variants = std::getenv("GRAPHPOOL_GRAPH_VARIANTS");
+  const std::size_t patches = budget == nullptr ? 0 : std::strtoull(budget, nullptr, 10);
+  const std::size_t execs = variants == nullptr ? 1 : std::strtoull(variants, nullptr, 10) + 1;
+  const std::size_t before = held();
+  for (int i = 0; i < 200; ++i) {
+    const auto at = static_cast<std::size_t>(i * i % 7 + i % 2) % buffers.size();
+    step(s, [&] { OK(kernels().mix(s, buffers[at]->get(), kCount, i)); });
+    values[at] = mixed(values[at], i);
+    ASSERT_EQ(values[at], buffers[at]->value()) << "step " << i;
+    if (!under_library() || budget != nullptr) {
+      EXPECT_LE(held() - before, execs * (patches + kNodes) * kArgumentBytes) << "step " << i;
+    }
+  }
+}
+
 TEST(Runtimes, rule_37_a_function_handle_that_comes_back_is_another_function) {
   const Stream s;
   const Buffer buffer;

@@ -312,6 +312,60 @@ TEST_F(MemoryRules, rule_21_memory_whose_handle_left_the_process_is_really_freed
   OK(hipFree(again));
 }
 
+/// The other process of the next test: adds 1 to each int of memory that it is told of, in graphs.
+TEST_F(MemoryRules, DISABLED_another_process) {
+  hipIpcMemHandle_t handle;
+  ASSERT_EQ(static_cast<ssize_t>(sizeof handle), read(std::atoi(std::getenv("IPC_FD")), &handle, sizeof handle));
+  int* memory = nullptr;
+  OK(hipIpcOpenMemHandle(reinterpret_cast<void**>(&memory), handle, hipIpcMemLazyEnablePeerAccess));
+  const Stream stream;
+  const Buffer own;
+  for (int i = 0; i < 3; ++i) {
+    step(stream, [&] {
+      OK(kernels().mix(stream, memory, kCount, i));
+      OK(hipMemcpyAsync(own.get(), memory, kCount * 4, hipMemcpyDeviceToDevice, stream));
+    });
+  }
+  EXPECT_EQ(mixed(mixed(mixed(5, 0), 1), 2), own.value());
+  EXPECT_EQ(hipErrorInvalidValue, hipFree(memory)) << "it is another process's";
+  OK(hipIpcCloseMemHandle(memory));
+  EXPECT_EQ(hipErrorInvalidValue, hipIpcCloseMemHandle(memory));
+}
+
+TEST_F(MemoryRules, rule_21_another_process_works_on_memory_that_was_handed_out_again) {
+  constexpr std::size_t kBytes = 70 * kKiB;
+  OK(hipFree(allocate(kBytes)));
+  char* const memory = allocate(kBytes);
+  OK(hipMemsetD32(memory, 5, kCount));
+  hipIpcMemHandle_t handle;
+  const hipError_t exported = hipIpcGetMemHandle(&handle, memory);
+  if (!vmm()) {
+    OK(exported);
+    int ends[2];
+    ASSERT_EQ(0, pipe(ends));
+    ASSERT_EQ(static_cast<ssize_t>(sizeof handle), write(ends[1], &handle, sizeof handle));
+    const std::string journal = std::string(std::getenv("CPUHIP_JOURNAL")) + "_other", fd = std::to_string(ends[0]);
+    const pid_t child = fork();
+    if (child == 0) {
+      setenv("IPC_FD", fd.c_str(), 1);
+      setenv("CPUHIP_JOURNAL", journal.c_str(), 1);
+      execl("/proc/self/exe", "other", "--gtest_filter=*another_process", "--gtest_also_run_disabled_tests",
+            "--gtest_brief=1", nullptr);
+      _exit(127);
+    }
+    int status = -1;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    std::vector<int> values(kCount);
+    OK(hipMemcpy(values.data(), memory, kCount * 4, hipMemcpyDeviceToHost));
+    for (const int value : values) EXPECT_EQ(mixed(mixed(mixed(5, 0), 1), 2), value);
+    close(ends[0]);
+    close(ends[1]);
+  }
+  static_cast<void>(hipGetLastError());
+  OK(hipFree(memory));
+}
+
 // --- 22: bounds are those of a separate allocation ---
 
 TEST_F(MemoryRules, rule_22_parts_of_chunks_are_aligned_and_never_share_a_page) {

@@ -3,7 +3,10 @@
 // the runtime is like. What a test expects of the journal it expects only under the library.
 #include "rings.h"
 
+#include <dlfcn.h>
+
 #include <atomic>
+#include <cstdint>
 
 namespace captures {
 namespace {
@@ -446,6 +449,30 @@ TEST(Rings, rule_04_a_launch_of_a_graph_in_another_stream_is_seen) {
         }));
         first.close(t);
         OK(hipGraphLaunch(*other, t));
+      });
+  EXPECT_EQ(under_library() ? 0 : 1, staged);
+}
+
+TEST(Rings, rule_04_values_that_another_stream_writes_in_a_batch_survive) {
+  struct Operation {  // hipStreamBatchMemOpParams
+    int kind;
+    void* address;
+    std::uint64_t value;
+    unsigned flags;
+    void* alias;
+    std::uint64_t reserved;
+  };
+  using Batch = hipError_t (*)(hipStream_t, unsigned, Operation*, unsigned);
+  const auto batch = reinterpret_cast<Batch>(dlsym(RTLD_DEFAULT, "hipStreamBatchMemOp"));
+  ASSERT_NE(nullptr, batch);
+  const int staged =
+      launched_while_written(kInOut, 5, [&](hipStream_t, hipStream_t t, const Memory& memory, Gate& first) {
+        constexpr int kWrite32 = 2;
+        const auto value = static_cast<std::uint32_t>(mixed(1, 8));
+        std::vector<Operation> operations;
+        for (int k = 60; k < 100; ++k) operations.push_back({kWrite32, memory.get() + k, value, 0, nullptr, 0});
+        first.close(t);
+        OK(batch(t, static_cast<unsigned>(operations.size()), operations.data(), 0));
       });
   EXPECT_EQ(under_library() ? 0 : 1, staged);
 }
