@@ -63,25 +63,32 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     ++of.statistics.updates_avoided;
     return true;
   }
-  Binding wanted = exec.binding;
-  std::memcpy(wanted.data() + operation.payload_offset, payload.data(), payload.size());
+  // Not copied where it is the node alone that is set: of many nodes set in turn that would be all of them each time.
+  const auto put = [&](Binding& into) {
+    if (!payload.empty()) std::memcpy(into.data() + operation.payload_offset, payload.data(), payload.size());
+  };
+  const auto wanted = [&] {
+    Binding all = exec.binding;
+    put(all);
+    return all;
+  };
   if (variant->ring != nullptr) {
-    *result = rebind(exec, wanted);
+    *result = rebind(exec, wanted());
     return *result == hipSuccess;
   }
   Variant* free = nullptr;
   {
     const std::scoped_lock guard(lock_);
-    free = variants_.take_free(of, wanted, exec.device, &exec);
+    free = variants_.take_free(of, exec.binding, operation, payload, exec.device, &exec);
   }
   if (free != nullptr) {
-    *result = switch_to(exec, {free, Way::kSame}, wanted);
+    *result = switch_to(exec, {free, Way::kSame}, wanted());
     return true;
   }
   // A variant of its own, where the policy or the budget of patches asks for one.
   const bool anew = settings_.strategy == Strategy::kVariant || settings_.strategy == Strategy::kRecord ||
                     variant->patches >= settings_.patch_budget || variant->broken;
-  if (anew && rebind(exec, wanted) == hipSuccess) {
+  if (anew && rebind(exec, wanted()) == hipSuccess) {
     *result = hipSuccess;
     return true;
   }
@@ -100,14 +107,14 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   }
   {
     const std::scoped_lock guard(exec.lock);
-    exec.binding = wanted;
+    put(exec.binding);
     exec.written = nullptr;
     exec.way = Way::kPatch;
     exec.set_by_program = true;
   }
   const std::scoped_lock guard(lock_);
   variants_.note_reached(of, *variant);
-  variant->baked = std::move(wanted);
+  put(variant->baked);
   if (!sure) {
     variant->unsure = true;
     variant->keep = false;

@@ -300,8 +300,13 @@ hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeN
     std::memcpy(known.binding.data() + known.operation(ref.index).payload_offset, payload.data(), payload.size());
   };
   if (known.real == nullptr && same) {
-    const bool kernel = known.operation(ref.index).signature.kind == OperationKind::kKernel;
-    if (!kernel || known.tree_node(ref.index)->accepts(payload_at<KernelPayload>(payload, 0).grid)) {
+    const Operation& operation = known.operation(ref.index);
+    const auto grid_as_before = [&] {
+      const auto& now = payload_at<KernelPayload>(known.binding, operation.payload_offset);
+      return std::memcmp(payload_at<KernelPayload>(payload, 0).grid, now.grid, sizeof now.grid) == 0;
+    };
+    if (operation.signature.kind != OperationKind::kKernel || grid_as_before() ||
+        known.tree_node(ref.index)->accepts(payload_at<KernelPayload>(payload, 0).grid)) {
       static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
       bind();
       return hipSuccess;

@@ -207,13 +207,34 @@ bool Variants::outlived_memory(const Template& of, std::uint64_t memory_freed_be
 }
 
 Variant* Variants::take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner) {
+  return take_free(of, device, owner, [&](const Binding& baked) { return equal(baked, binding); });
+}
+
+Variant* Variants::take_free(Template& of, const Binding& binding, const Operation& changed, const Binding& payload,
+                             int device, const VirtualExec* owner) {
+  const std::size_t begin = changed.payload_offset, end = begin + payload.size();
+  return take_free(of, device, owner, [&](const Binding& baked) {
+    const auto same = [&](std::size_t from, std::size_t to) {
+      return from == to || std::memcmp(baked.data() + from, binding.data() + from, to - from) == 0;
+    };
+    if (baked.size() != binding.size()) return false;
+    // Nodes are set one after the other: what has been set and what has not meet here, and tell most apart at once.
+    const std::size_t first = begin - std::min(begin, kNear), last = std::min(end + kNear, binding.size());
+    return same(first, begin) && same(end, last) &&
+           (payload.empty() || std::memcmp(baked.data() + begin, payload.data(), payload.size()) == 0) &&
+           same(last, binding.size()) && same(0, first);
+  });
+}
+
+template <typename HasBinding>
+Variant* Variants::take_free(Template& of, int device, const VirtualExec* owner, HasBinding&& has_binding) {
   for (const auto& variant : of.variants) {
     if (outlived_memory(of, *variant)) {
       variant->keep = false;
       continue;
     }
     if (variant->owner != nullptr || variant->device != device || variant->ring != nullptr || variant->unsure ||
-        variant->broken || (!equal(variant->baked, binding) && !seeded_defect(Seeded::kBindingIgnored)))
+        variant->broken || (!has_binding(variant->baked) && !seeded_defect(Seeded::kBindingIgnored)))
       continue;
     if (!variant->idle()) continue;
     variant->owner = owner;

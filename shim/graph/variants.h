@@ -94,6 +94,9 @@ class Variants {
   Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
   /// Under the lock: a free variant that has this binding, or null; it is the owner's then.
   Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
+  /// The same for that binding with another payload of one operation.
+  Variant* take_free(Template& of, const Binding& binding, const Operation& changed, const Binding& payload, int device,
+                     const VirtualExec* owner);
   /// Under the lock: takes a variant out of its template.
   std::unique_ptr<Variant> remove(Template& of, const Variant* variant) noexcept;
   /// Under the lock: what is not to be kept goes, and, where there is too much, the least recently used.
@@ -140,6 +143,10 @@ class Variants {
   void hold(Variant& variant, std::size_t bytes);
   void hold_ring(const Template& of, Variant& variant);
 
+  template <typename HasBinding>
+  Variant* take_free(Template& of, int device, const VirtualExec* owner, HasBinding&& has_binding);
+
+  static constexpr std::size_t kNear = 128;  ///< bytes on each side of a payload: about one operation's
   static constexpr std::size_t kMostReached = 65536;
   Lock& lock_;
   const GraphSettings& settings_;

@@ -283,6 +283,43 @@ TEST(Programs, a_refused_update_leaves_the_exec_to_the_runtime) {
   for (int i = 0; i < 4; ++i) exec.step(i, i % 2 == 1);
 }
 
+TEST(Programs, nodes_of_an_exec_are_set_one_by_one_in_any_order) {
+  const Stream stream;
+  const Buffer one, other;
+  constexpr int kNodes = 40;
+  NodeGraph graph;
+  std::vector<hipGraphNode_t> nodes;
+  for (int i = 0; i < kNodes; ++i)
+    nodes.push_back(graph.mix(i == 0 ? NodeGraph::After{} : NodeGraph::After{nodes.back()}, one.get(), i));
+  const hipGraphExec_t kept = graph.instantiate(), exec = graph.instantiate();
+  int values[2] = {};
+  const auto run = [&](hipGraphExec_t which, int last, bool moved) {
+    OK(hipGraphLaunch(which, stream));
+    OK(hipStreamSynchronize(stream));
+    int& value = values[moved ? 1 : 0];
+    for (int i = 0; i < kNodes; ++i) value = mixed(value, i == last ? 1000 : i);
+    EXPECT_EQ(values[0], one.value());
+    EXPECT_EQ(values[1], other.value());
+  };
+  const auto set = [&](int i, bool moved, int a) {
+    MixParams params(moved ? other.get() : one.get(), a);
+    OK(hipGraphExecKernelNodeSetParams(exec, nodes[static_cast<std::size_t>(i)], &params));
+  };
+  run(kept, -1, false);
+  OK(hipGraphExecDestroy(kept));  // whoever has its binding again may have it
+  for (int round = 0; round < 4; ++round) {
+    const bool moved = round % 2 == 0;
+    for (int i = 0; i < kNodes; ++i) set(round < 2 ? i : kNodes - 1 - i, moved, round < 2 ? i : kNodes - 1 - i);
+    run(exec, -1, moved);
+    const int changed = round * kNodes / 4;
+    set(changed, moved, 1000);
+    run(exec, changed, moved);
+    set(changed, moved, changed);
+    run(exec, -1, moved);
+  }
+  OK(hipGraphExecDestroy(exec));
+}
+
 TEST(Programs, an_error_before_a_captured_call_shows_as_long_as_natively) {
   const Stream stream, busy;
   const Buffer buffer;
