@@ -180,7 +180,8 @@ void leave_former_capture(StreamKey key) {
 }
 
 /// A capture counts as open before the runtime begins it, so that no event of ours gets into it.
-hipError_t counted_begin(Forward forward) {
+hipError_t counted_begin(StreamArgument stream, Forward forward) {
+  launches_before_capture(stream_key(stream));
   capture_opened();
   const hipError_t result = forward();
   if (result != hipSuccess) capture_closed();
@@ -432,7 +433,7 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
   check_objects_loaded_since();
-  const hipError_t result = counted_begin(forward);
+  const hipError_t result = counted_begin(stream, forward);
   if (result != hipSuccess) return result;
   Signature begin;
   begin.kind = OperationKind::kBegin;
@@ -459,7 +460,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
 }
 
 hipError_t begin_foreign_capture(StreamArgument stream, Forward forward) {
-  const hipError_t result = counted_begin(forward);
+  const hipError_t result = counted_begin(stream, forward);
   if (result != hipSuccess) return result;
   auto session = new_session(stream, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
   session->spoil("captured into a graph of the program's");
@@ -575,6 +576,7 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_o
       if (uses_tracked() && result == hipSuccess) outstanding_uses().waited(stream, event);
       return result;
     }
+    launches_before_capture(key);
     hipError_t result;
     {
       const std::scoped_lock guard(session->lock());

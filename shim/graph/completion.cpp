@@ -108,6 +108,59 @@ std::size_t streams_known() noexcept {
   return all.streams.size();
 }
 
+/// Streams of ours, each with an event for one launch after another. Never destroyed.
+class LaunchMarks::OwnStreams {
+ public:
+  struct Entry {
+    int device = 0;
+    hipStream_t stream = nullptr;
+    hipEvent_t event = nullptr;
+    bool taken = true;
+    std::atomic<bool> gone{false};  ///< with a reset of the device
+  };
+
+  /// One that is idle. The device is current. Null on failure.
+  std::shared_ptr<Entry> take(int device) {
+    const std::scoped_lock guard(lock_);
+    for (const auto& entry : entries_) {
+      if (entry->taken || entry->device != device || next().hipEventQuery(entry->event) != hipSuccess) continue;
+      entry->taken = true;
+      return entry;
+    }
+    const auto made = std::make_shared<Entry>();
+    made->device = device;
+    if (!PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&made->stream, hipStreamNonBlocking); }))
+      return nullptr;
+    if (PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&made->event, hipEventDisableTiming); })) {
+      entries_.push_back(made);
+      return made;
+    }
+    static_cast<void>(PrivateCalls::gave_back([&] { return next().hipStreamDestroy(made->stream); }));
+    return nullptr;
+  }
+
+  void give_back(Entry& entry) noexcept {
+    const std::scoped_lock guard(lock_);
+    entry.taken = false;
+  }
+
+  void device_reset(int device) noexcept {
+    const std::scoped_lock guard(lock_);
+    for (const auto& entry : entries_)
+      if (entry->device == device) entry->gone = true;
+    std::erase_if(entries_, [](const auto& entry) { return entry->gone.load(); });
+  }
+
+ private:
+  RankedMutex<LockRank::kStreams> lock_;
+  std::vector<std::shared_ptr<Entry>> entries_;
+};
+
+LaunchMarks::OwnStreams& LaunchMarks::own_streams() {
+  static OwnStreams* const instance = new OwnStreams;
+  return *instance;
+}
+
 /// A private event behind one launch.
 class LaunchMarks::Event {
  public:
@@ -123,12 +176,93 @@ class LaunchMarks::Event {
   Event& operator=(const Event&) = delete;
   ~Event() {
     if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(event_); }));
+    if (own_ != nullptr) own_streams().give_back(*own_);
   }
-  hipEvent_t get() const noexcept { return event_; }
+
+  /// Null: the launch is complete.
+  hipEvent_t get() const noexcept {
+    switch (place_.load(std::memory_order_acquire)) {
+      case Place::kStream:
+        return event_;
+      case Place::kOwnStream:
+        return own_->gone.load() ? nullptr : own_->event;
+      default:
+        return nullptr;
+    }
+  }
+  /// It may be asked although captures are open.
+  bool off_stream() const noexcept { return place_.load(std::memory_order_acquire) != Place::kStream; }
+
+  /// The stream it was recorded on begins to capture, and does not yet.
+  void leave_stream(int device) {
+    if (off_stream()) return;
+    const PrivateCalls private_calls;
+    if (next().hipEventQuery(event_) == hipSuccess) {
+      place_.store(Place::kPassed, std::memory_order_release);
+      return;
+    }
+    const SavedDevice current(device);
+    if (!current.ok()) return;
+    own_ = own_streams().take(device);
+    if (own_ != nullptr && PrivateCalls::worked([&] { return next().hipStreamWaitEvent(own_->stream, event_, 0); }) &&
+        PrivateCalls::worked([&] { return next().hipEventRecord(own_->event, own_->stream); }))
+      place_.store(Place::kOwnStream, std::memory_order_release);
+  }
 
  private:
+  enum class Place { kStream, kOwnStream, kPassed };
   hipEvent_t event_ = nullptr;
+  std::shared_ptr<OwnStreams::Entry> own_;
+  std::atomic<Place> place_{Place::kStream};
 };
+
+/// An event that a launch to come is to wait for.
+struct LaunchMarks::Awaited {
+  StreamKey key;
+  hipStream_t stream;
+  int device;
+  std::shared_ptr<Event> event;
+};
+
+struct LaunchMarks::Waiting {
+  RankedMutex<LockRank::kStreams> lock;
+  std::atomic<std::size_t> count{0};
+  std::vector<std::weak_ptr<Awaited>> events;
+
+  void add(const std::shared_ptr<Awaited>& more) {
+    const std::scoped_lock guard(lock);
+    std::erase_if(events, [](const auto& each) { return each.expired(); });
+    events.push_back(more);
+    count.store(events.size(), std::memory_order_release);
+  }
+};
+
+LaunchMarks::Waiting& LaunchMarks::waiting() {
+  static Waiting* const instance = new Waiting;
+  return *instance;
+}
+
+void launches_before_capture(StreamKey stream) noexcept {
+  LaunchMarks::Waiting& all = LaunchMarks::waiting();
+  if (all.count.load(std::memory_order_acquire) == 0) return;
+  try {
+    std::vector<std::shared_ptr<LaunchMarks::Awaited>> there;
+    {
+      const std::scoped_lock guard(all.lock);
+      std::erase_if(all.events, [](const auto& each) { return each.expired(); });
+      all.count.store(all.events.size(), std::memory_order_release);
+      for (const auto& each : all.events)
+        if (auto awaited = each.lock(); awaited != nullptr && awaited->key == stream)
+          there.push_back(std::move(awaited));
+    }
+    for (const auto& awaited : there)
+      if (!may_be_capturing(awaited->stream)) awaited->event->leave_stream(awaited->device);
+  } catch (const std::bad_alloc&) {
+    // A launch that has to come behind one of them may not be able to.
+  }
+}
+
+void launches_device_reset(int device) noexcept { LaunchMarks::own_streams().device_reset(device); }
 
 void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
   auto mark = std::find_if(marks_.begin(), marks_.end(), [key](const Mark& each) {
@@ -137,7 +271,7 @@ void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
   if (mark == marks_.end()) {
     auto state = stream_state(key);
     const int device = device_of(*state, stream);
-    marks_.push_back({key, stream, device, number, std::move(state), nullptr});
+    marks_.push_back({key, stream, device, number, std::move(state), nullptr, nullptr});
     mark = std::prev(marks_.end());
   }
   mark->number = number;
@@ -152,11 +286,17 @@ void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
 bool LaunchMarks::complete(const Mark& mark) noexcept {
   if (launch_waited_for(*mark.state, mark.device, mark.number)) return true;
   if (mark.event == nullptr) return false;
+  const hipEvent_t event = mark.event->get();
+  if (event == nullptr) return true;
+  if (mark.event->off_stream()) {
+    const PrivateCalls private_calls;
+    return next().hipEventQuery(event) == hipSuccess;
+  }
   // Asking for an event whose stream is capturing would invalidate the capture.
   const CaptureGate gate;
   if (captures_open()) return false;
   const LastErrorScope last_error;
-  return next().hipEventQuery(mark.event->get()) == hipSuccess;
+  return next().hipEventQuery(event) == hipSuccess;
 }
 
 bool LaunchMarks::complete() noexcept {
@@ -164,22 +304,33 @@ bool LaunchMarks::complete() noexcept {
   return marks_.empty();
 }
 
-void LaunchMarks::seal() {
+bool LaunchMarks::seal() {
   const LastErrorScope last_error;
   const SavedDevice device;
+  bool all = true;
   for (Mark& mark : marks_) {
-    if (mark.event != nullptr || mark.stream == hipStreamPerThread || complete(mark) || mark.state->destroyed.load())
-      continue;
+    // The handle of a thread's own stream names the caller's.
+    const bool own = mark.stream == hipStreamPerThread;
+    if ((mark.event != nullptr || own) && !captures_open()) continue;
+    if (complete(mark) || mark.state->destroyed.load()) continue;
     device.set(mark.device);
     const CaptureGate gate;
-    if (!may_be_capturing(mark.stream)) mark.event = Event::record(mark.stream);
+    const bool capturing = own ? captures_open() : may_be_capturing(mark.stream);
+    if (!capturing && mark.event == nullptr && !own) mark.event = Event::record(mark.stream);
+    all = all && (!capturing || (mark.event != nullptr && mark.event->off_stream()));
   }
+  return all;
 }
 
 std::unique_ptr<LaunchMarks> LaunchMarks::copy() {
   if (complete()) return nullptr;
   auto made = std::make_unique<LaunchMarks>();
   made->marks_ = marks_;
+  for (Mark& mark : made->marks_) {
+    if (mark.event == nullptr) continue;
+    mark.order = std::make_shared<Awaited>(Awaited{mark.key, mark.stream, mark.device, mark.event});
+    waiting().add(mark.order);
+  }
   return made;
 }
 
@@ -189,10 +340,11 @@ bool LaunchMarks::order_before(StreamKey key, hipStream_t stream) {
   bool ordered = true;
   for (const Mark& mark : marks_) {
     if (mark.key == key || complete(mark)) continue;
-    if (mark.event != nullptr)
-      ordered &= next().hipStreamWaitEvent(stream, mark.event->get(), 0) == hipSuccess;
+    const hipEvent_t event = mark.event == nullptr ? nullptr : mark.event->get();
+    if (event != nullptr)
+      ordered &= next().hipStreamWaitEvent(stream, event, 0) == hipSuccess;
     else
-      ordered &= mark.state->destroyed.load() || !may_be_capturing(mark.stream);
+      ordered &= mark.event != nullptr || mark.state->destroyed.load() || !may_be_capturing(mark.stream);
   }
   return ordered;
 }

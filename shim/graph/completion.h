@@ -46,14 +46,15 @@ class LaunchMarks {
   bool complete() noexcept;
 
   /// No launch follows: records a private event behind each launch not yet known to be complete, so that complete() can
-  /// find out by asking. A stream that is capturing is left alone.
-  void seal();
+  /// find out by asking. A stream that is capturing is left alone; false: there was one, so that nothing can be told to
+  /// come behind its launch. A stream that was destroyed unsealed leaves nothing to wait for.
+  bool seal();
 
-  /// Makes `stream` wait for the launches that may still run on other streams. False: for one of them it cannot, as
-  /// while the stream of that one is capturing. A stream that was destroyed unsealed leaves nothing to wait for.
+  /// Makes `stream` wait for the launches that may still run on other streams. False: for one of them it cannot.
   bool order_before(StreamKey key, hipStream_t stream);
 
-  /// The same launches, sharing the events where they are sealed; null when all are complete.
+  /// The same launches, for order_before(), sharing the events where they are sealed; null when all are complete. Their
+  /// streams may begin to capture.
   std::unique_ptr<LaunchMarks> copy();
 
   LaunchMarks() = default;
@@ -61,14 +62,22 @@ class LaunchMarks {
   LaunchMarks& operator=(const LaunchMarks&) = delete;
 
  private:
+  friend void launches_before_capture(StreamKey stream) noexcept;
+  friend void launches_device_reset(int device) noexcept;
   class Event;
+  struct Awaited;
+  class OwnStreams;
+  struct Waiting;
+  static OwnStreams& own_streams();
+  static Waiting& waiting();
   struct Mark {
     StreamKey key;
     hipStream_t stream;
     int device;
     std::uint64_t number;
     std::shared_ptr<StreamState> state;
-    std::shared_ptr<Event> event;  ///< null: not sealed
+    std::shared_ptr<Event> event;    ///< null: not sealed
+    std::shared_ptr<Awaited> order;  ///< of a copy: keeps the event fit to be waited for
   };
   static bool complete(const Mark& mark) noexcept;
   std::vector<Mark> marks_;
@@ -76,5 +85,11 @@ class LaunchMarks {
 
 /// The stream is about to be destroyed: its handle must not be used any more.
 void launches_stream_destroyed(StreamKey stream) noexcept;
+
+/// The stream is about to take part in a capture. As long as it does, the runtime lets nobody wait for an event that
+/// was recorded there: those that are still to be waited for pass to streams of ours.
+void launches_before_capture(StreamKey stream) noexcept;
+/// The device is about to be reset: such streams are gone.
+void launches_device_reset(int device) noexcept;
 
 }  // namespace graphpool

@@ -77,7 +77,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     return *result == hipSuccess;
   }
   Variant* free = nullptr;
-  {
+  if (!must_stay(exec)) {
     const std::scoped_lock guard(lock_);
     free = variants_.take_free(of, exec.binding, operation, payload, exec.device, &exec);
   }

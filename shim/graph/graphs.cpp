@@ -408,8 +408,9 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   Variant* launched = nullptr;
   Template* first = nullptr;  // its first launch costs more than others
   std::shared_ptr<const OutstandingUses::Bases> written;
+  bool in_order = true;
   for (bool on_device = false, made_room = false; real == nullptr;) {
-    bool in_capture = false, behind = true, written_elsewhere = false, on_shadows = false, no_room = false;
+    bool in_capture = false, written_elsewhere = false, on_shadows = false, no_room = false;
     {
       const std::scoped_lock guard(exec.lock);
       if (exec.variant == nullptr) {
@@ -419,16 +420,15 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         return judged;
       }
       if (exec.before != nullptr) {
-        // Rule 3: also behind what another variant still runs.
-        behind = exec.before->order_before(key, handle) || on_device;
-        if (behind) exec.before.reset();
+        // Rule 3: also behind what another variant still runs. Where the stream cannot be told, nothing waits (rule
+        // 16).
+        in_order = exec.before->order_before(key, handle) && in_order;
+        exec.before.reset();
       }
       on_shadows = exec.on_shadows;
       if (on_shadows && exec.variant->ring == nullptr) return hipErrorNotReady;
       in_capture = exec.variant->ring != nullptr && may_be_capturing(handle);
-      if (!behind) {
-        // The other launch's stream is capturing: nothing on the device can be told to wait for it.
-      } else if (exec.variant->ring == nullptr) {
+      if (exec.variant->ring == nullptr) {
         count_launch(exec);
         launched = exec.variant;
         real = launched->exec;
@@ -458,15 +458,6 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
     if (no_room) [[unlikely]] {
       pool().make_room();
       made_room = true;
-    } else if (!behind) {
-      if (wait.again()) continue;
-      on_device = true;
-      log_error(
-          "graph %llu: its last launch is on a stream that is being captured and was not complete after %lld ms: "
-          "this launch goes ahead",
-          exec.of == nullptr ? 0ull : static_cast<unsigned long long>(exec.of->number),
-          static_cast<long long>(
-              std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count()));
     } else if (in_capture || written_elsewhere) {
       // In a capture the runtime may run the launch at once and capture the copies, or the other way about.
       if (on_shadows) return hipErrorNotReady;
@@ -477,6 +468,9 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
       on_device = !stop_waiting(exec);
     }
   }
+  if (!in_order) [[unlikely]]
+    log_once(LogLevel::kWarn, "launch out of order",
+             "a launch could not be told to come behind an earlier one of its exec: one of their streams is captured");
   // The runtime may call back or wait, so the exec is not locked. What the launch does may be the sign for another
   // thread to destroy or update the exec: it and the variant stay until the launch is noted.
   hipError_t result;
@@ -648,7 +642,8 @@ hipError_t Graphs::update_natively(VirtualExec& exec, HeldTemplate of, hipGraph_
 /// Makes the exec one of another template, as an update by the program has done before.
 hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& binding) {
   const Template* const from = exec.of != nullptr ? exec.of : exec.at ? &*exec.at : nullptr;
-  if (exec.touched || exec.own == nullptr || from == nullptr || of.node_count == 0) return hipErrorNotSupported;
+  if (exec.touched || exec.own == nullptr || from == nullptr || of.node_count == 0 || must_stay(exec))
+    return hipErrorNotSupported;
   if (from != &of && !exec.updates.known(*from, of)) return hipErrorNotSupported;
   Template* const before = std::exchange(exec.of, &of);
   Variants::Served served;
@@ -689,13 +684,24 @@ hipError_t Graphs::bring_up_to_date(VirtualExec& exec, Variant& own) {
   return result;
 }
 
-/// Makes the exec serve another binding. In flight launches keep the old one.
+/// Whether the exec must be launched as the variant it is: launches of that may still run on a stream that is being
+/// captured, so that nothing else can be told to come behind them. Launches of one exec the runtime orders itself.
+bool Graphs::must_stay(VirtualExec& exec) {
+  if (!captures_open() || exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken)
+    return false;
+  const std::scoped_lock guard(exec.lock);
+  return !exec.variant->launches.seal();
+}
+
+/// Makes the exec serve another binding. In flight launches keep the old one. hipErrorNotSupported: the program's own
+/// call must do it.
 hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
   if (exec.variant == nullptr) return hipSuccess;
   // A ring's copies may have outlived memory, whatever the graph holds: it looks for itself.
   if (equal(exec.binding, binding) && exec.variant->ring == nullptr &&
       !Variants::outlived_memory(*exec.of, *exec.variant))
     return hipSuccess;
+  if (must_stay(exec)) return hipErrorNotSupported;
   Variants::Served served;
   const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
   return result == hipSuccess ? switch_to(exec, served, binding) : result;
@@ -799,19 +805,21 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
   return known_.read_node(node, "an exec's node is named by it");
 }
 
-/// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known.
+/// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known,
+/// unless it must stay what it is.
 hipError_t Graphs::taint(VirtualExec& exec) {
   std::unique_ptr<Variant> own, unstaged = unstaged_.take(&exec.unstaged);
   std::unique_ptr<Variant> former = std::move(exec.own);
   exec.touched = true;
-  if (former != nullptr && bring_up_to_date(exec, *former) == hipSuccess)
+  const bool stays = must_stay(exec);
+  if (former != nullptr && !stays && bring_up_to_date(exec, *former) == hipSuccess)
     own = std::move(former);
   else if (former != nullptr)
     exec.source = 0;  // nobody has the program's nodes any more
   if (own != nullptr) {
     // It has been the program's own before.
-  } else if (exec.variant == nullptr || exec.variant->graph == nullptr || exec.variant->ring != nullptr ||
-             exec.variant->broken) {
+  } else if (exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken ||
+             (exec.variant->graph == nullptr && !stays)) {
     const LastErrorScope last_error;
     const hipError_t result = variants_.build(*exec.of, exec.binding, exec.device, &own);
     // What it was made over may be freed by now, so that it cannot be built again. Then it goes out as it is: its nodes
@@ -847,6 +855,7 @@ void Graphs::memory_leaves(const void* address, std::size_t bytes, const char* w
 }
 
 void Graphs::device_reset(int device) noexcept {
+  launches_device_reset(device);
   unstaged_.device_reset(device);
   // What the runtime made on the device is gone with it: forget it without destroying.
   const std::scoped_lock guard(lock_);

@@ -170,6 +170,7 @@ class Graphs {
   bool stop_waiting(VirtualExec& exec);
   void trim_templates(Variants::Retired* retired);
   void prune_tree() noexcept;
+  static bool must_stay(VirtualExec& exec);
   hipError_t rebind(VirtualExec& exec, const Binding& binding);
   hipError_t switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding);
   bool set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,

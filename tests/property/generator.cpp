@@ -264,7 +264,9 @@ void Generator::capture(std::deque<Step>* plan, int thread) {
       if (random_.chance(50)) plan->push_back(make(Kind::graph_destroy, thread, {other}));
     }
     const bool updates = keeps == 1 && round > 0;
-    if (updates) {
+    if (updates && origin < kStreams && staying_.chance(30)) {
+      update_beside_capture(plan, thread, exec, graph, origin);
+    } else if (updates) {
       plan->push_back(make(Kind::exec_update, thread, {exec, graph}));
     } else {
       plan->push_back(make(Kind::exec_destroy, thread, {exec}));
@@ -292,6 +294,35 @@ void Generator::stay(std::deque<Step>* plan, int thread, int exec, int graph, in
     plan->push_back(make(Kind::exec_update, thread, {exec, graph}));
     if (staying_.chance(30)) plan->push_back(make(Kind::launch, thread, {exec, origin}));
   }
+}
+
+/// An exec is launched on the stream, updated while that launch may still run, and launched again on another stream
+/// while the first one, or both, are being captured.
+void Generator::update_beside_capture(std::deque<Step>* plan, int thread, int exec, int graph, int stream) {
+  const int beside = any_stream(thread), event = staying_.below(3), other = (graph + 1) % kGraphs;
+  const Step begin = make(Kind::begin, thread, {stream, staying_.below(3)});
+  plan->push_back(make(Kind::graph_destroy, thread, {other}));
+  plan->push_back(make(Kind::launch, thread, {exec, stream}));
+  if (staying_.chance(70)) {
+    plan->push_back(make(Kind::event_record, thread, {event, stream}));
+    plan->push_back(make(Kind::event_wait, thread, {beside, event}));
+  }
+  const bool in_capture = staying_.chance(50);
+  if (in_capture) plan->push_back(begin);
+  plan->push_back(make(Kind::exec_update, thread, {exec, graph}));
+  if (!in_capture) plan->push_back(begin);
+  const bool captured_too = beside < kStreams && staying_.chance(30);
+  if (captured_too) {
+    plan->push_back(make(Kind::event_record, thread, {event, stream}));
+    plan->push_back(make(Kind::event_wait, thread, {beside, event}));
+  }
+  plan->push_back(make(Kind::launch, thread, {exec, beside}));
+  if (captured_too) {
+    plan->push_back(make(Kind::event_record, thread, {event, beside}));
+    plan->push_back(make(Kind::event_wait, thread, {stream, event}));
+  }
+  plan->push_back(make(Kind::end, thread, {stream, other}));
+  plan->push_back(make(Kind::graph_destroy, thread, {other}));
 }
 
 void Generator::by_hand(std::deque<Step>* plan, int thread) {

@@ -61,6 +61,7 @@ class Generator {
   void capture_once(std::deque<Step>* plan, int thread, const Body& body, std::vector<int>& symbols, int origin,
                     int mode, int graph);
   void stay(std::deque<Step>* plan, int thread, int exec, int graph, int origin);
+  void update_beside_capture(std::deque<Step>* plan, int thread, int exec, int graph, int stream);
   void by_hand(std::deque<Step>* plan, int thread);
   void change_nodes(std::deque<Step>* plan, int thread);
   void churn(std::deque<Step>* plan, int thread);
@@ -76,7 +77,7 @@ class Generator {
   Work bound(const Work& work, const std::vector<int>& symbols, bool varies);
 
   Random random_;
-  Random staying_;  ///< its own: programs without stay() do not depend on it
+  Random staying_;  ///< its own: programs without stay() and update_beside_capture() do not depend on it
   Machine& machine_;
   std::vector<Body> catalogue_;
   std::deque<Step> plan_, other_;

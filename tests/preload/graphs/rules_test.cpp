@@ -269,6 +269,89 @@ TEST(Rules, rule_03_a_changed_variant_keeps_its_place_while_a_capture_is_open) {
   OK(hipHostFree(flags));
 }
 
+/// A launch of an exec that was changed since its last one, while the stream of that one is being captured.
+struct LaunchBesideCapture {
+  enum Change { kUpdate, kSet };
+  Change change = kUpdate;
+  bool captured_first = false;  ///< the capture begins before the change, else after it
+  bool joined = false;          ///< the stream takes part in another one's capture
+
+  void expect_in_order_and_at_once() const {
+    const Stream s, t, other;
+    const Buffer buffer;
+    int* flags = nullptr;
+    OK(hipHostMalloc(reinterpret_cast<void**>(&flags), 2 * sizeof(int), 0));
+    flags[0] = 0;
+    flags[1] = 1;
+    const auto graph_of = [&](int* flag, int constant) {
+      return capture(s, [&] {
+        OK(kernels().spin(s, flag));
+        OK(kernels().mix(s, buffer.get(), kCount, constant));
+      });
+    };
+    const hipGraph_t first = graph_of(&flags[0], 1), second = graph_of(&flags[1], 2);
+    hipGraphNode_t nodes[2] = {};
+    std::size_t count = 2;
+    OK(hipGraphGetNodes(first, nodes, &count));
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, s));
+    hipEvent_t fork = nullptr;
+    OK(hipEventCreateWithFlags(&fork, hipEventDisableTiming));
+    const auto begin = [&] {
+      OK(hipStreamBeginCapture(joined ? other : s, hipStreamCaptureModeRelaxed));
+      if (!joined) return;
+      OK(hipEventRecord(fork, other));
+      OK(hipStreamWaitEvent(s, fork, 0));
+    };
+    if (captured_first) begin();
+    if (change == kUpdate) {
+      hipGraphNode_t node = nullptr;
+      hipGraphExecUpdateResult result;
+      OK(hipGraphExecUpdate(exec, second, &node, &result));
+    } else {
+      int* flag = &flags[1];
+      void* arguments[] = {&flag};
+      hipKernelNodeParams params{};
+      OK(hipGraphKernelNodeGetParams(nodes[0], &params));
+      params.kernelParams = arguments;
+      OK(hipGraphExecKernelNodeSetParams(exec, nodes[0], &params));
+    }
+    if (!captured_first) begin();
+    const auto before = std::chrono::steady_clock::now();
+    OK(hipGraphLaunch(exec, t));
+    const auto took = std::chrono::steady_clock::now() - before;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time enough to run out of order
+    *reinterpret_cast<volatile int*>(flags) = 1;
+    if (joined) {
+      OK(hipEventRecord(fork, s));
+      OK(hipStreamWaitEvent(other, fork, 0));
+    }
+    hipGraph_t nothing = nullptr;
+    OK(hipStreamEndCapture(joined ? other : s, &nothing));
+    OK(hipStreamSynchronize(s));
+    OK(hipStreamSynchronize(t));
+    EXPECT_EQ(mixed(mixed(0, 1), change == kUpdate ? 2 : 1), buffer.value());
+    EXPECT_LT(took, std::chrono::seconds(5)) << "the launch waited";
+    for (const hipGraph_t graph : {first, second, nothing}) OK(hipGraphDestroy(graph));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipEventDestroy(fork));
+    OK(hipHostFree(flags));
+  }
+};
+
+TEST(Rules, rule_16_a_launch_behind_one_whose_stream_has_begun_a_capture_comes_in_order_and_does_not_wait) {
+  const char* const order = std::getenv("CPUHIP_EXEC_ORDER");
+  if (order != nullptr && std::strcmp(order, "serial") != 0) GTEST_SKIP() << "launches are not ordered";
+  for (const auto change : {LaunchBesideCapture::kUpdate, LaunchBesideCapture::kSet})
+    for (const bool captured_first : {false, true})
+      for (const bool joined : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "change " << change << (captured_first ? " in" : " before")
+                                        << (joined ? " another stream's capture" : " its capture"));
+        LaunchBesideCapture{change, captured_first, joined}.expect_in_order_and_at_once();
+      }
+}
+
 TEST(Rules, rule_06_a_wait_for_an_event_from_outside_the_capture_reaches_the_runtime) {
   const Stream s, other;
   const Buffer buffer;
