@@ -266,7 +266,7 @@ bool StagePlan::same_elsewhere(const Binding& a, const Binding& b) const noexcep
 hipError_t StagePlan::make_slots(std::unique_ptr<SlotSet>* slots) const {
   std::vector<SlotRequest> requests;
   for (const std::size_t bytes : buffer_bytes_) requests.push_back({bytes, device_});
-  return SlotSet::create(requests, false, slots);
+  return SlotSet::create(requests, slots);
 }
 
 std::uint64_t StagePlan::bytes_of(const std::vector<Copy>& copies) noexcept {

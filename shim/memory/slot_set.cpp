@@ -23,7 +23,6 @@ struct SlotMemory {
   struct Slot {
     SlotRequest request;
     void* address = nullptr;
-    void* alias = nullptr;
   };
   /// One device's part.
   struct Part {
@@ -36,7 +35,6 @@ struct SlotMemory {
 
   std::vector<Slot> slots;
   std::vector<Part> parts;
-  bool aliased = false;
   std::unique_ptr<SlotMemory> next;  // in the list of retired memory
 
   SlotMemory() = default;
@@ -114,7 +112,6 @@ hipError_t SlotMemory::allocate_part(int device) {
   }
   Part part{.device = device, .bytes = 0, .chunk = nullptr, .classic = nullptr, .fence = nullptr};
   std::uintptr_t start = 0;
-  void* alias = nullptr;
   if (vmm_works(device) && may_map_now(device)) {
     const std::size_t spare = has_defect(Defect::kMapWholeReservation) ? alignment : 0;
     if (make_chunk(device, end + spare, &part.chunk) != hipSuccess) part.chunk = nullptr;
@@ -122,7 +119,6 @@ hipError_t SlotMemory::allocate_part(int device) {
   if (part.chunk != nullptr) {
     part.bytes = part.chunk->bytes();
     start = part.chunk->base();
-    if (aliased && part.chunk->map_alias(&alias) != hipSuccess) alias = nullptr;
   } else {
     part.bytes = end + alignment;
     PrivateCalls private_calls;
@@ -137,27 +133,24 @@ hipError_t SlotMemory::allocate_part(int device) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].request.device != device) continue;
     slots[i].address = reinterpret_cast<void*>(base + offsets[i]);
-    if (alias != nullptr) slots[i].alias = static_cast<char*>(alias) + (base - start) + offsets[i];
   }
   parts.push_back(std::move(part));  // room was reserved
   return hipSuccess;
 }
 
-hipError_t SlotSet::create(std::span<const SlotRequest> requests, bool aliased, std::unique_ptr<SlotSet>* set) {
+hipError_t SlotSet::create(std::span<const SlotRequest> requests, std::unique_ptr<SlotSet>* set) {
   std::unique_ptr<SlotMemory> memory;
   {
     PrivateCalls private_calls;
-    memory = take_retired(
-        [&](const SlotMemory& old) { return old.aliased == aliased && old.has_shape(requests) && old.passed(); });
+    memory = take_retired([&](const SlotMemory& old) { return old.has_shape(requests) && old.passed(); });
   }
   if (memory != nullptr) {
     memory->drop_fences();
   } else {
     memory = std::make_unique<SlotMemory>();
-    memory->aliased = aliased;
     std::vector<int> devices;
     for (const SlotRequest& request : requests) {
-      memory->slots.push_back({request, nullptr, nullptr});
+      memory->slots.push_back({request, nullptr});
       if (std::find(devices.begin(), devices.end(), request.device) == devices.end()) devices.push_back(request.device);
     }
     memory->parts.reserve(devices.size());
@@ -191,7 +184,6 @@ SlotSet::~SlotSet() {
 
 std::size_t SlotSet::size() const noexcept { return memory_->slots.size(); }
 void* SlotSet::address(std::size_t slot) const noexcept { return memory_->slots[slot].address; }
-void* SlotSet::alias(std::size_t slot) const noexcept { return memory_->slots[slot].alias; }
 std::size_t SlotSet::bytes(std::size_t slot) const noexcept { return memory_->slots[slot].request.bytes; }
 int SlotSet::device(std::size_t slot) const noexcept { return memory_->slots[slot].request.device; }
 

@@ -32,17 +32,14 @@ struct SlotRequest {
 class SlotSet {
  public:
   /// Memory of at least these sizes: page-aligned, from 2 MiB up aligned to that, in the order asked for. On failure
-  /// HIP's error (not left in hipGetLastError), nothing allocated. `aliased`: also map every slot at a second address,
-  /// where the runtime can.
-  static hipError_t create(std::span<const SlotRequest> requests, bool aliased, std::unique_ptr<SlotSet>* set);
+  /// HIP's error (not left in hipGetLastError), nothing allocated.
+  static hipError_t create(std::span<const SlotRequest> requests, std::unique_ptr<SlotSet>* set);
   ~SlotSet();
   SlotSet(const SlotSet&) = delete;
   SlotSet& operator=(const SlotSet&) = delete;
 
   std::size_t size() const noexcept;
   void* address(std::size_t slot) const noexcept;
-  /// The same memory at another address; null where there is none.
-  void* alias(std::size_t slot) const noexcept;
   std::size_t bytes(std::size_t slot) const noexcept;
   int device(std::size_t slot) const noexcept;
   /// Device memory the set holds, all devices together.

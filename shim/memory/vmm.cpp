@@ -168,10 +168,8 @@ bool try_vmm(int device) noexcept {
 Chunk::~Chunk() {
   PrivateCalls private_calls;
   SavedDevice current(device_);
-  unmap(&alias_, bytes_);
   unmap(&main_, bytes_);
   if (physical_ != nullptr) release(physical_);
-  free_reservation(&alias_);
   free_reservation(&main_);
 }
 
@@ -196,27 +194,6 @@ hipError_t Chunk::load() noexcept {
     return error;
   }
   physical_ = physical;
-  return hipSuccess;
-}
-
-hipError_t Chunk::map_alias(void** alias) noexcept {
-  *alias = nullptr;
-  if (!resident()) return hipErrorInvalidValue;
-  if (!alias_.mapped) {
-    PrivateCalls private_calls;
-    SavedDevice current(device_);
-    if (!current.ok()) return hipErrorInvalidDevice;
-    Mapping mapping;
-    hipError_t error = reserve(bytes_, &mapping);
-    if (error != hipSuccess) return error;
-    error = map(&mapping, bytes_, physical_, device_);
-    if (error != hipSuccess) {
-      free_reservation(&mapping);
-      return error;
-    }
-    alias_ = mapping;
-  }
-  *alias = alias_.base;
   return hipSuccess;
 }
 

@@ -54,14 +54,10 @@ class Chunk {
   /// False: only the addresses are held.
   bool resident() const noexcept { return main_.mapped; }
 
-  /// Gives the physical memory back and keeps the addresses. No part of the chunk may be in use; no alias may exist.
+  /// Gives the physical memory back and keeps the addresses. No part of the chunk may be in use.
   void unload() noexcept;
   /// Physical memory again, at the same addresses; its contents are not what they were.
   hipError_t load() noexcept;
-
-  /// The same memory at a second address, for the owner and all that can reach it. Null in *alias where the runtime
-  /// refuses. Lives as long as the chunk.
-  hipError_t map_alias(void** alias) noexcept;
 
   // Kept by the owner.
   Ranges free_ranges;          ///< offsets not handed out
@@ -74,7 +70,6 @@ class Chunk {
   Chunk() = default;
 
   Mapping main_;
-  Mapping alias_;
   hipMemGenericAllocationHandle_t physical_ = nullptr;
   std::size_t bytes_ = 0;
   int device_ = 0;

@@ -84,7 +84,6 @@ struct Hip {
   bool vmm = true;
   bool misalign_reservations = false;
   bool hide_map_errors = false;
-  bool alias_refused = false;
 
   int calls = 0;
   int fail_at = 0;  // this call (from 1) fails
@@ -443,9 +442,6 @@ class Install {
       return call("hipMemMap", [&](Hip& hip) {
         if (hip.hide_map_errors) return hipSuccess;
         const auto physical = reinterpret_cast<std::uintptr_t>(handle);
-        if (hip.alias_refused)
-          for (const auto& [address, mapping] : hip.mappings)
-            if (mapping.physical == physical) return hipErrorInvalidValue;
         hip.mappings[reinterpret_cast<std::uintptr_t>(ptr)] = {bytes, physical, false};
         return hipSuccess;
       });

@@ -26,9 +26,9 @@ class SlotSetTest : public testing::Test {
       stream_work().device_reset(device);
     }
   }
-  std::unique_ptr<SlotSet> make(std::vector<SlotRequest> requests, bool aliased = false) {
+  std::unique_ptr<SlotSet> make(std::vector<SlotRequest> requests) {
     std::unique_ptr<SlotSet> set;
-    EXPECT_EQ(SlotSet::create(requests, aliased, &set), hipSuccess);
+    EXPECT_EQ(SlotSet::create(requests, &set), hipSuccess);
     return set;
   }
   hipStream_t busy_stream() {
@@ -73,7 +73,6 @@ TEST_F(SlotSetTest, ClassicWhereThereIsNoVmm) {
   EXPECT_EQ(fake.hip->allocations.size(), 1u);
   const auto& [base, allocation] = *fake.hip->allocations.begin();
   EXPECT_LE(value(set->address(1)) + 3 * kMiB, base + allocation.bytes);
-  EXPECT_EQ(set->alias(0), nullptr);
   set.reset();
   EXPECT_TRUE(free_retired_slots(0));
   EXPECT_FALSE(fake.hip->leaks());
@@ -87,13 +86,6 @@ TEST_F(SlotSetTest, rule_16_ClassicWhereMappingWouldWait) {
   EXPECT_FALSE(set->is_vmm(0));
   set.reset();
   EXPECT_FALSE(fake.hip->stuck) << "neither making nor dropping a set waits";
-}
-
-TEST_F(SlotSetTest, Aliases) {
-  auto set = make({{100, 0}, {8192, 0}}, true);
-  ASSERT_NE(set->alias(1), nullptr);
-  EXPECT_EQ(value(set->alias(1)) - value(set->alias(0)), value(set->address(1)) - value(set->address(0)));
-  EXPECT_EQ(fake.hip->mappings.size(), 2u);
 }
 
 TEST_F(SlotSetTest, RetiredMemoryIsTakenOver) {
@@ -137,7 +129,7 @@ TEST_F(SlotSetTest, EveryCallFailedInTurn) {
       fake.hip->failed.clear();
       const std::vector<SlotRequest> requests{{100, 0}, {kMiB, 1}};
       std::unique_ptr<SlotSet> set;
-      const hipError_t error = SlotSet::create(requests, true, &set);
+      const hipError_t error = SlotSet::create(requests, &set);
       fake.hip->fail_at = 0;
       EXPECT_EQ(set != nullptr, error == hipSuccess);
       EXPECT_EQ(fake::t_last_error, hipSuccess) << fake.hip->failed;
@@ -155,7 +147,7 @@ TEST_F(SlotSetTest, EveryCallFailedInTurn) {
 TEST_F(SlotSetTest, OutOfMemory) {
   fake.hip->total_bytes = kMiB;
   std::unique_ptr<SlotSet> set;
-  EXPECT_EQ(SlotSet::create(std::vector<SlotRequest>{{8 * kMiB, 0}}, false, &set), hipErrorOutOfMemory);
+  EXPECT_EQ(SlotSet::create(std::vector<SlotRequest>{{8 * kMiB, 0}}, &set), hipErrorOutOfMemory);
   EXPECT_EQ(set, nullptr);
   EXPECT_FALSE(fake.hip->leaks());
 }

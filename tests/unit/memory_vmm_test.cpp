@@ -84,29 +84,6 @@ TEST_F(VmmTest, UnloadKeepsTheAddresses) {
   EXPECT_FALSE(fake.hip->leaks());
 }
 
-TEST_F(VmmTest, Alias) {
-  auto chunk = make(kMiB);
-  void* alias = nullptr;
-  EXPECT_EQ(chunk->map_alias(&alias), hipSuccess);
-  EXPECT_NE(alias, nullptr);
-  EXPECT_NE(reinterpret_cast<std::uintptr_t>(alias), chunk->base());
-  void* again = nullptr;
-  EXPECT_EQ(chunk->map_alias(&again), hipSuccess);
-  EXPECT_EQ(again, alias);
-  chunk.reset();
-  EXPECT_FALSE(fake.hip->leaks());
-}
-
-TEST_F(VmmTest, AliasRefused) {
-  auto chunk = make(kMiB);
-  fake.hip->alias_refused = true;
-  void* alias = &fake;
-  EXPECT_NE(chunk->map_alias(&alias), hipSuccess);
-  EXPECT_EQ(alias, nullptr);
-  EXPECT_TRUE(chunk->resident());
-  EXPECT_EQ(fake.hip->reservations.size(), 1u);
-}
-
 TEST_F(VmmTest, EveryCallFailedInTurn) {
   int injected = 0;
   for (const bool misaligned : {false, true}) {
@@ -117,8 +94,6 @@ TEST_F(VmmTest, EveryCallFailedInTurn) {
       fake.hip->failed.clear();
       std::unique_ptr<Chunk> chunk;
       hipError_t error = make_chunk(0, kMiB, &chunk);
-      void* alias = nullptr;
-      if (error == hipSuccess) error = chunk->map_alias(&alias);
       fake.hip->fail_at = 0;
       EXPECT_EQ(fake::t_last_error, hipSuccess) << fake.hip->failed;
       chunk.reset();
