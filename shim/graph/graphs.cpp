@@ -154,12 +154,6 @@ Template* Graphs::template_for(std::vector<Operation> operations, const Binding&
   made->number = ++last_number_;
   made->exec_bytes = exec_memory(made->operations);
   made->host_bytes = recording_memory(made->operations);
-  made->plan = StagePlan::make(made->operations, binding, false);
-  const auto open = [](const BufferRule& rule) { return rule.stage == Stage::kAuto; };
-  if (std::any_of(policy().buffers.begin(), policy().buffers.end(), open)) {
-    made->open_plan = StagePlan::make(made->operations, binding, true);
-    if (made->open_plan != nullptr && !made->open_plan->open()) made->open_plan.reset();
-  }
   templates_.reserve(templates_.size() + 1);
   made->end = tree_.insert(made->operations, binding);
   recording_bytes_ += made->host_bytes;
@@ -891,7 +885,7 @@ std::vector<Graphs::TemplateReport> Graphs::templates() const {
     for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of->launches[i].load(std::memory_order_relaxed);
     report.other_moves = of->moved.others();
     report.saved_ns = saved_ns(*of);
-    report.staging_open = of->open_plan != nullptr;
+    report.staging_open = of->staging_open();
     report.staging_chosen = of->stage_choice.staged();
     report.staging_changes = of->stage_choice.changes();
     for (const MovedOperand& operand : of->moved.operands()) {

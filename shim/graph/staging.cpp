@@ -6,6 +6,7 @@
 #include "policy/policy.h"
 #include "shim/buffer_rules.h"
 #include "shim/capture/signature_bits.h"
+#include "shim/engine.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/pool.h"
 #include "shim/next.h"
@@ -97,6 +98,20 @@ void wholly_staged(const std::vector<Operation>& operations, const Binding& bind
     const auto* const base = static_cast<const char*>(block->pointer());
     if (std::find(bases->begin(), bases->end(), base) == bases->end()) bases->push_back(base);
   });
+}
+
+bool staging_rules(const std::vector<Operation>& operations, const Binding& binding,
+                   std::vector<std::uint32_t>* rules) {
+  rules->clear();
+  const auto stages = [](const BufferRule& rule) { return rule.stage != Stage::kNever; };
+  if (std::none_of(policy().buffers.begin(), policy().buffers.end(), stages)) return false;
+  bool any = false;
+  for_each_address(operations, binding, [&](std::uint32_t, std::uint64_t address, bool) {
+    const Block* const block = staged_block(address, true);
+    rules->push_back(block == nullptr ? 0 : block->rule);
+    any = any || block != nullptr;
+  });
+  return any;
 }
 
 std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operations, const Binding& binding,

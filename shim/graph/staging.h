@@ -3,10 +3,11 @@
 // A buffer is staged when a rule of the policy says so for its allocation. The exec then holds addresses inside a slot
 // set (memory/slot_set.h); a launch copies the program's buffers in, replays, and copies out what the rule says the
 // graph writes. Offsets inside a buffer and operands that overlap keep their relation, because a buffer is staged as a
-// whole. Where the rule says `auto`, the graph has a second plan with that buffer, used while it pays (stage_choice.h).
-// A copy never leaves its buffer. Not staged: graphs with host operations or work on several devices (rule 4),
-// and bindings whose buffers do not have the recorded sizes, or overlap otherwise than recorded. A pointer inside a
-// structure argument cannot be seen: the rule promises that every access goes through an operand of its own.
+// whole. A recording has a plan for each choice of rules that its operands' buffers fall under. Where the rule says
+// `auto`, the graph has a second plan with that buffer, used while it pays (stage_choice.h). A copy never leaves its
+// buffer. Not staged: graphs with host operations or work on several devices (rule 4), and bindings whose buffers do
+// not have the recorded sizes, or overlap otherwise than recorded. A pointer inside a structure argument cannot be
+// seen: the rule promises that every access goes through an operand of its own.
 //
 // Threads: plans are immutable. Units: bytes.
 #pragma once
@@ -31,6 +32,10 @@ bool copies_out_whole(const BufferRule& rule) noexcept;
 /// each once.
 void wholly_staged(const std::vector<Operation>& operations, const Binding& binding, std::vector<const char*>* bases);
 
+/// By which rules a binding's buffers may be staged: the rule's number (Block::rule) for each address among the
+/// operands, in order; 0: none. False: all are 0. Bindings with the same rules share a plan.
+bool staging_rules(const std::vector<Operation>& operations, const Binding& binding, std::vector<std::uint32_t>* rules);
+
 /// Adds every address among the operands to a rising list, once.
 void add_addresses(const std::vector<Operation>& operations, const Binding& binding,
                    std::vector<std::uint64_t>* addresses);
@@ -44,8 +49,8 @@ class StagePlan {
     std::size_t bytes;
   };
 
-  /// Null when nothing in the recording is staged. `with_open`: buffers whose rules leave it open (`stage = "auto"`)
-  /// are staged as well as those that always are.
+  /// By the rules of this binding. Null when nothing of it is staged. `with_open`: buffers whose rules leave it open
+  /// (`stage = "auto"`) are staged as well as those that always are.
   static std::unique_ptr<StagePlan> make(const std::vector<Operation>& operations, const Binding& binding,
                                          bool with_open);
 

@@ -5,6 +5,7 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -36,8 +37,8 @@ struct Variant {
   const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it
   LaunchMarks launches;
   std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
+  std::shared_ptr<const StagePlan> plan;    ///< staged: by this one of the template's
   std::unique_ptr<SlotRing> ring;           ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
-  const StagePlan* plan = nullptr;          ///< staged: by this one of the template
   std::uint32_t patches = 0;
   std::vector<std::uint64_t> reached;  ///< verify: addresses it had before it was patched (add_addresses)
   std::uint64_t memory_freed = 0;      ///< memory_freed() before its graph was made
@@ -59,8 +60,18 @@ struct Variant {
   bool idle() noexcept { return under_way.load(std::memory_order_acquire) == 0 && launches.complete(); }
 };
 
+/// How a recording is staged over buffers of certain rules.
+struct StagePlans {
+  std::vector<std::uint32_t> rules;         ///< staging_rules()
+  std::unique_ptr<const StagePlan> always;  ///< what is always staged; null: nothing
+  std::unique_ptr<const StagePlan> open;    ///< that and what is staged where it pays; null: nothing is open
+  std::uint64_t last_used = 0;
+};
+
 class Template {
  public:
+  static constexpr std::size_t kMostStagePlans = 4;
+
   /// A graph of our own can be made of the recording: only then may captures of it be virtual.
   std::atomic<bool> rebuildable{false};
   std::unique_ptr<Variant> first;     ///< that graph, with the first binding, until the first exec is made of it
@@ -70,11 +81,9 @@ class Template {
   std::size_t host_bytes = 0;  ///< host memory the recording holds
   std::uint64_t number = 0;    ///< names it in messages and the report, from 1
   TreeNode* end = nullptr;
-  std::unique_ptr<StagePlan> plan;  ///< what is always staged; null: nothing
-  std::unique_ptr<StagePlan>
-      open_plan;  ///< that and what rules leave open, staged where it pays; null: nothing is open
-  StageChoice stage_choice;
-  double ring_ns = 0;  ///< what a ring of `open_plan` took to make; 0: not measured
+  std::vector<std::shared_ptr<StagePlans>> stage_plans;  ///< by the rules of the bindings there were
+  StageChoice stage_choice;                              ///< of all open plans
+  double ring_ns = 0;                                    ///< what a ring of an open plan took to make; 0: not measured
   std::vector<std::unique_ptr<Variant>> variants;
   std::uint64_t last_used = 0;
   std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any
@@ -97,6 +106,12 @@ class Template {
     std::uint64_t bindings = 0, replaced = 0, evicted = 0;
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   } statistics;
+
+  /// Whether some binding had buffers whose staging is open.
+  bool staging_open() const noexcept {
+    return std::any_of(stage_plans.begin(), stage_plans.end(),
+                       [](const auto& plans) { return plans->open != nullptr; });
+  }
 
   /// The place of an operation in the tree. Cost: a step for every operation behind it.
   TreeNode* tree_node(std::uint32_t index) const noexcept {

@@ -295,21 +295,21 @@ bool Variants::has_base(const Template& of, int device) noexcept {
   });
 }
 
-/// Under the lock. *candidate: what is to be patched. kStage: by the open plan; only with `may_stage`.
-Way Variants::decide(const VirtualExec& exec, const Binding& binding, bool may_stage, Candidate* candidate) {
+/// Under the lock. *candidate: what is to be patched. kStage: by this plan; null: not.
+Way Variants::decide(const VirtualExec& exec, const Binding& binding, const StagePlan* plan, Candidate* candidate) {
   Template& of = *exec.of;
   *candidate = {};
   const double exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
-  const bool open = may_stage && staging_is_open(exec);
+  const bool open = staging_is_open(exec, plan);
   const bool staged = open && of.stage_choice.staged();
   const Binding& last = of.history.last();
   // What it costs to come here from the binding before: without staging, had that one been served so; and by staging,
   // beside the copies.
   const double step_ns = staged ? followed_ns(of, last, binding, exec_ns, settings_.patch_budget) : 0;
-  const bool other_ring = open && !staged && !of.open_plan->same_elsewhere(last, binding);
+  const bool other_ring = open && !staged && !plan->same_elsewhere(last, binding);
   const BindingHistory::Noted noted = of.history.note(binding);
   ++of.statistics.bindings;
-  if (staged && stays_staged(exec, binding, noted.seen, step_ns)) return Way::kStage;
+  if (staged && stays_staged(exec, binding, *plan, noted.seen, step_ns)) return Way::kStage;
   CostModel::Question question;
   question.strategy = settings_.strategy;
   question.is_volatile = noted.is_volatile;
@@ -327,7 +327,7 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, bool may_s
   question.differing = candidate->differing.size();
   question.base = !may_patch || has_base(of, exec.device);
   const Way way = costs().choose(question);
-  if (open && !staged && becomes_staged(exec, binding, question, way, other_ring)) return Way::kStage;
+  if (open && !staged && becomes_staged(exec, binding, *plan, question, way, other_ring)) return Way::kStage;
   if (way == Way::kPatch && noted.seen)
     of.spent_ns += costs().patch_ns(question.exec_ns, question.differing, settings_.patch_budget);
   else if (way != Way::kPatch)
@@ -337,12 +337,68 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, bool may_s
   return way;
 }
 
+// --- by which rules it is staged ---
+
+/// Under the lock. False: all plans are in use.
+bool Variants::make_room_for_plans(Template& of) {
+  if (of.stage_plans.size() < Template::kMostStagePlans) return true;
+  const auto has = [](const Variant& variant, const StagePlans& plans) {
+    return variant.plan != nullptr &&
+           (variant.plan.get() == plans.always.get() || variant.plan.get() == plans.open.get());
+  };
+  auto oldest = of.stage_plans.end();
+  for (auto at = of.stage_plans.begin(); at != of.stage_plans.end(); ++at) {
+    // Other references than the template's and those of free variants: a binding is being made with it.
+    long references = 1;
+    bool owned = false;
+    for (const auto& variant : of.variants) {
+      if (!has(*variant, **at)) continue;
+      ++references;
+      owned = owned || variant->owner != nullptr;
+    }
+    const bool used = owned || at->use_count() > references;
+    if (!used && (oldest == of.stage_plans.end() || (*at)->last_used < (*oldest)->last_used)) oldest = at;
+  }
+  if (oldest == of.stage_plans.end()) return false;
+  for (const auto& variant : of.variants)
+    if (has(*variant, **oldest)) variant->keep = false;
+  of.stage_plans.erase(oldest);
+  return true;
+}
+
+/// The plans for the rules that this binding's buffers fall under. Null: none of them is staged, or there are too many.
+Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
+  const auto made = std::make_shared<StagePlans>();
+  if (!staging_rules(of.operations, binding, &made->rules)) return nullptr;
+  const auto known = [&]() -> Plans {
+    for (const auto& plans : of.stage_plans) {
+      if (plans->rules != made->rules) continue;
+      plans->last_used = ++clock_;
+      return plans;
+    }
+    return nullptr;
+  };
+  {
+    const std::scoped_lock guard(lock_);
+    if (Plans found = known()) return found;
+  }
+  made->always = StagePlan::make(of.operations, binding, false);
+  made->open = StagePlan::make(of.operations, binding, true);
+  if (made->open != nullptr && !made->open->open()) made->open.reset();
+  const std::scoped_lock guard(lock_);
+  if (Plans found = known()) return found;
+  if (!make_room_for_plans(of)) return nullptr;
+  made->last_used = ++clock_;
+  of.stage_plans.push_back(made);
+  return made;
+}
+
 // --- staging that rules leave open ---
 
-bool Variants::staging_is_open(const VirtualExec& exec) const noexcept {
+bool Variants::staging_is_open(const VirtualExec& exec, const StagePlan* open) const noexcept {
   const Template& of = *exec.of;
-  return of.open_plan != nullptr && of.may_stage && of.stage_choice.possible() &&
-         settings_.strategy == Strategy::kAuto && exec.device == of.open_plan->device();
+  return open != nullptr && of.may_stage && of.stage_choice.possible() && settings_.strategy == Strategy::kAuto &&
+         exec.device == open->device();
 }
 
 /// Under the lock: whether a ring of the plan does what the binding says beside staged operands. With `exec`: and may
@@ -350,7 +406,7 @@ bool Variants::staging_is_open(const VirtualExec& exec) const noexcept {
 bool Variants::has_ring(const Template& of, const StagePlan& plan, const Binding& binding, const VirtualExec* exec) {
   return std::any_of(of.variants.begin(), of.variants.end(), [&](const auto& variant) {
     const bool free = exec == nullptr || variant->owner == exec || (variant->owner == nullptr && variant->idle());
-    return variant->plan == &plan && free && plan.same_elsewhere(variant->baked, binding);
+    return variant->plan.get() == &plan && free && plan.same_elsewhere(variant->baked, binding);
   });
 }
 
@@ -362,18 +418,18 @@ double Variants::staged_ns(const Template& of, const StagePlan& plan) const noex
 }
 
 /// What a ring of the open plan costs.
-double Variants::ring_ns(const Template& of) const noexcept {
-  const StagePlan& plan = *of.open_plan;
+double Variants::ring_ns(const Template& of, const StagePlan& open) noexcept {
   return of.ring_ns != 0 ? of.ring_ns
-                         : static_cast<double>(plan.sets()) * costs().exec_ns(of.node_count + plan.copies());
+                         : static_cast<double>(open.sets()) * costs().exec_ns(of.node_count + open.copies());
 }
 
 /// Under the lock: whether a binding of a graph that is staged is staged too.
-bool Variants::stays_staged(const VirtualExec& exec, const Binding& binding, bool seen, double otherwise_ns) {
+bool Variants::stays_staged(const VirtualExec& exec, const Binding& binding, const StagePlan& open, bool seen,
+                            double otherwise_ns) {
   Template& of = *exec.of;
   const double exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
-  const bool free_ring = has_ring(of, *of.open_plan, binding, &exec);
-  const double staged = staged_ns(of, *of.open_plan) + (free_ring ? 0 : ring_ns(of));
+  const bool free_ring = has_ring(of, open, binding, &exec);
+  const double staged = staged_ns(of, open) + (free_ring ? 0 : ring_ns(of, open));
   if (seen) {
     of.spent_ns += staged;
     if (of.spent_ns >= CostModel::kSpentBeforeExec * exec_ns) return false;  // it gets an exec
@@ -390,36 +446,36 @@ bool Variants::stays_staged(const VirtualExec& exec, const Binding& binding, boo
 }
 
 /// Under the lock: whether a graph is staged from this binding on, which is to be served in this way otherwise.
-bool Variants::becomes_staged(const VirtualExec& exec, const Binding& binding, const CostModel::Question& question,
-                              Way way, bool other_ring) {
+bool Variants::becomes_staged(const VirtualExec& exec, const Binding& binding, const StagePlan& open,
+                              const CostModel::Question& question, Way way, bool other_ring) {
   Template& of = *exec.of;
   const bool patch = way == Way::kPatch;
   // The first few bindings get an exec each: they often come in turn.
   if (!patch && question.kept < std::min(CostModel::kExecsBeforePatching, settings_.most_variants)) return false;
   const double patch_ns = costs().patch_ns(question.exec_ns, question.differing, question.budget);
   const double present = patch ? std::min(patch_ns, question.exec_ns) : question.exec_ns;
-  const double ring = ring_ns(of);
-  const double lost = of.stage_choice.note(present, staged_ns(of, *of.open_plan) + (other_ring ? ring : 0));
+  const double ring = ring_ns(of, open);
+  const double lost = of.stage_choice.note(present, staged_ns(of, open) + (other_ring ? ring : 0));
   // One binding alone, which never costs more than an exec, changes nothing.
-  const double begin_ns = has_ring(of, *of.open_plan, binding, nullptr) ? 0 : ring;
+  const double begin_ns = has_ring(of, open, binding, nullptr) ? 0 : ring;
   if (lost < std::max(begin_ns, question.exec_ns)) return false;
   of.stage_choice.change(true);
   return true;
 }
 
 /// The same for a graph of which some buffers are always staged. Another binding of the rest is another ring.
-bool Variants::chooses_open_plan(const VirtualExec& exec, const Binding& binding) {
+bool Variants::chooses_open_plan(const VirtualExec& exec, const Binding& binding, const StagePlans& plans) {
   Template& of = *exec.of;
-  if (!staging_is_open(exec)) return false;
+  if (!staging_is_open(exec, plans.open.get())) return false;
   const std::scoped_lock guard(lock_);
   note_launches(of);
-  const double ring = ring_ns(of);
+  const double ring = ring_ns(of, *plans.open);
   const bool before = of.stage_choice.staged();
-  const bool has_narrow = has_ring(of, *of.plan, binding, nullptr),
-             has_open = has_ring(of, *of.open_plan, binding, nullptr);
+  const bool has_narrow = has_ring(of, *plans.always, binding, nullptr),
+             has_open = has_ring(of, *plans.open, binding, nullptr);
   // Until there is a first ring of the open plan, nobody knows that the next binding needs no other one.
   const double narrow = has_narrow ? 0 : ring;
-  const double open = staged_ns(of, *of.open_plan) - staged_ns(of, *of.plan) + (before && !has_open ? ring : 0);
+  const double open = staged_ns(of, *plans.open) - staged_ns(of, *plans.always) + (before && !has_open ? ring : 0);
   const double lost = before ? of.stage_choice.note(open, narrow) : of.stage_choice.note(narrow, open);
   if (lost >= ring) of.stage_choice.change(!before);
   return of.stage_choice.staged();
@@ -427,9 +483,9 @@ bool Variants::chooses_open_plan(const VirtualExec& exec, const Binding& binding
 
 /// A variant of the open plan. Fails where that cannot be done; then the graph is not staged any more, unless it is
 /// chosen again for another binding.
-hipError_t Variants::obtain_open(VirtualExec& exec, const Binding& binding, Variant** variant) {
+hipError_t Variants::obtain_open(VirtualExec& exec, const Binding& binding, const Plan& open, Variant** variant) {
   Template& of = *exec.of;
-  const hipError_t result = obtain_staged(exec, binding, *of.open_plan, variant);
+  const hipError_t result = obtain_staged(exec, binding, open, variant);
   if (result == hipSuccess) return result;
   const std::scoped_lock guard(lock_);
   if (result == hipErrorInvalidValue)
@@ -523,29 +579,32 @@ hipError_t Variants::build(Template& of, const Binding& binding, int device, std
 
 hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served) {
   Template& of = *exec.of;
-  if (of.plan == nullptr) return obtain_by_cost(exec, binding, native, true, served);
+  const Plans plans = plans_for(of, binding);
+  if (plans == nullptr) return obtain_unstaged(exec, binding, native, served);
+  const Plan always(plans, plans->always.get()), open(plans, plans->open.get());
+  if (always == nullptr) return obtain_by_cost(exec, binding, native, open, served);
   served->way = Way::kStage;
   if (of.may_stage &&
-      ((chooses_open_plan(exec, binding) && obtain_open(exec, binding, &served->variant) == hipSuccess) ||
-       obtain_staged(exec, binding, *of.plan, &served->variant) == hipSuccess))
+      ((chooses_open_plan(exec, binding, *plans) && obtain_open(exec, binding, open, &served->variant) == hipSuccess) ||
+       obtain_staged(exec, binding, always, &served->variant) == hipSuccess))
     return hipSuccess;
   return obtain_unstaged(exec, binding, native, served);
 }
 
 hipError_t Variants::obtain_unstaged(VirtualExec& exec, const Binding& binding, const NativeVariant* native,
                                      Served* served) {
-  return obtain_by_cost(exec, binding, native, false, served);
+  return obtain_by_cost(exec, binding, native, nullptr, served);
 }
 
 hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, const NativeVariant* native,
-                                    bool may_stage, Served* served) {
+                                    const Plan& open, Served* served) {
   Template& of = *exec.of;
   Candidate candidate;
   bool staged = false;
   double launches = 0, through_slots_ns = 0;
   {
     const std::scoped_lock guard(lock_);
-    if (of.open_plan != nullptr) note_launches(of);
+    if (of.staging_open()) note_launches(of);
     served->variant = take_free(of, binding, exec.device, &exec);
     if (served->variant != nullptr) {
       served->way = Way::kSame;
@@ -553,11 +612,11 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
       ++of.statistics.instantiates_avoided;
       return hipSuccess;
     }
-    served->way = decide(exec, binding, may_stage, &candidate);
-    if (of.open_plan != nullptr) {
+    served->way = decide(exec, binding, open.get(), &candidate);
+    if (open != nullptr) {
       staged = of.stage_choice.staged();
       launches = of.stage_choice.launches();
-      through_slots_ns = staged_ns(of, *of.open_plan);
+      through_slots_ns = staged_ns(of, *open);
     }
     if (served->way == Way::kPatch) {
       candidate.served = candidate.variant->owner == &exec;
@@ -569,12 +628,12 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
   log_debug("graph %llu, %zu operations: a new binding is served by %s (an exec costs %.0f ns, %zu nodes patched %.0f)",
             static_cast<unsigned long long>(of.number), of.node_count, way_name(served->way), exec_ns,
             candidate.differing.size(), costs().patch_ns(exec_ns, candidate.differing.size(), settings_.patch_budget));
-  if (of.open_plan != nullptr)
+  if (open != nullptr)
     log_debug("graph %llu is %s: %.1f launches of a binding through slots, %llu bytes each, cost %.0f ns",
               static_cast<unsigned long long>(of.number), staged ? "staged" : "not staged", launches,
-              static_cast<unsigned long long>(of.open_plan->copied_bytes()), through_slots_ns);
+              static_cast<unsigned long long>(open->copied_bytes()), through_slots_ns);
   if (served->way == Way::kStage) {
-    if (obtain_open(exec, binding, &served->variant) == hipSuccess) return hipSuccess;
+    if (obtain_open(exec, binding, open, &served->variant) == hipSuccess) return hipSuccess;
     return obtain_unstaged(exec, binding, native, served);
   }
   if (served->way == Way::kPatch) {
@@ -604,9 +663,9 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
 
 /// A variant that works on slots. Fails where the binding is not the plan's shape or memory runs out: then the graph is
 /// served without staging, which is always exact.
-hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, const StagePlan& plan,
-                                   Variant** variant) {
+hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, const Plan& staged, Variant** variant) {
   Template& of = *exec.of;
+  const StagePlan& plan = *staged;
   std::vector<char*> bases;
   if (exec.device != plan.device() || !plan.locate(of.operations, binding, &bases)) return hipErrorInvalidValue;
   Binding canonical = plan.canonical(binding);
@@ -615,7 +674,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     const std::scoped_lock guard(lock_);
     for (const auto& held : of.variants) {
       const bool usable = held->owner == &exec || (held->owner == nullptr && held->idle());
-      if (held->plan != &plan || !usable || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
+      if (held->plan != staged || !usable || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
       chosen = held.get();
       chosen->owner = &exec;
       chosen->last_used = ++clock_;
@@ -637,7 +696,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
   } else {
     auto made = std::make_unique<Variant>();
     made->memory_freed = memory_freed();
-    made->plan = &plan;
+    made->plan = staged;
     const auto began = CostModel::Clock::now();
     result = SlotRing::make(of.operations, plan, canonical, std::move(bases), settings_.patch_budget, &made->ring);
     if (result == hipSuccess) {

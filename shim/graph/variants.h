@@ -122,19 +122,24 @@ class Variants {
     std::vector<std::uint32_t> differing;  ///< the operations to be set
     bool served = false;                   ///< it was the exec's own before
   };
-  hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, const StagePlan& plan, Variant** variant);
-  hipError_t obtain_by_cost(VirtualExec& exec, const Binding& binding, const NativeVariant* native, bool may_stage,
+  using Plan = std::shared_ptr<const StagePlan>;
+  using Plans = std::shared_ptr<const StagePlans>;
+  Plans plans_for(Template& of, const Binding& binding);
+  bool make_room_for_plans(Template& of);
+  hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, const Plan& plan, Variant** variant);
+  hipError_t obtain_by_cost(VirtualExec& exec, const Binding& binding, const NativeVariant* native, const Plan& open,
                             Served* served);
-  Way decide(const VirtualExec& exec, const Binding& binding, bool may_stage, Candidate* candidate);
-  bool staging_is_open(const VirtualExec& exec) const noexcept;
-  bool stays_staged(const VirtualExec& exec, const Binding& binding, bool seen, double otherwise_ns);
-  bool becomes_staged(const VirtualExec& exec, const Binding& binding, const CostModel::Question& question, Way way,
-                      bool other_ring);
-  bool chooses_open_plan(const VirtualExec& exec, const Binding& binding);
-  hipError_t obtain_open(VirtualExec& exec, const Binding& binding, Variant** variant);
+  Way decide(const VirtualExec& exec, const Binding& binding, const StagePlan* open, Candidate* candidate);
+  bool staging_is_open(const VirtualExec& exec, const StagePlan* open) const noexcept;
+  bool stays_staged(const VirtualExec& exec, const Binding& binding, const StagePlan& open, bool seen,
+                    double otherwise_ns);
+  bool becomes_staged(const VirtualExec& exec, const Binding& binding, const StagePlan& open,
+                      const CostModel::Question& question, Way way, bool other_ring);
+  bool chooses_open_plan(const VirtualExec& exec, const Binding& binding, const StagePlans& plans);
+  hipError_t obtain_open(VirtualExec& exec, const Binding& binding, const Plan& open, Variant** variant);
   double staged_ns(const Template& of, const StagePlan& plan) const noexcept;
   static bool has_ring(const Template& of, const StagePlan& plan, const Binding& binding, const VirtualExec* exec);
-  double ring_ns(const Template& of) const noexcept;
+  static double ring_ns(const Template& of, const StagePlan& open) noexcept;
   Candidate find_patchable(const VirtualExec& exec, const Binding& binding);
   Candidate find_patchable(const VirtualExec& exec, const Binding& binding, bool patched);
   bool patch(Template& of, const Binding& binding, const Candidate& candidate);

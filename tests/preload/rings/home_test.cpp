@@ -7,21 +7,7 @@
 namespace captures {
 namespace {
 
-constexpr int kNote = 2;  ///< ints at the beginning of a buffer in which a launch notes where it ran
 constexpr int kMostBindings = 100;
-
-hipFunction_t note() {
-  static const hipFunction_t function =
-      compiled(R"(extern "C" __global__ void note(unsigned long long* p) { *p = (unsigned long long)p; })", "note");
-  return function;
-}
-
-hipError_t write_note(hipStream_t stream, int* at) {
-  void* args[] = {&at};
-  return hipModuleLaunchKernel(note(), 1, 1, 1, 1, 1, 1, 0, stream, args, nullptr);
-}
-
-bool verified() { return *said("GRAPHPOOL_GRAPH_VERIFY") != 0; }
 
 /// Mixes all of the memory but the note, and writes it: not where launches are compared, for it differs in slots.
 void note_and_mix(hipStream_t stream, const Memory& memory, int constant) {
@@ -32,14 +18,6 @@ void note_and_mix(hipStream_t stream, const Memory& memory, int constant) {
 }
 hipGraph_t noting(hipStream_t stream, const Memory& memory, int constant) {
   return capture(stream, [&] { note_and_mix(stream, memory, constant); });
-}
-
-/// Whether the last launch ran on other memory than this.
-bool copied(const Memory& memory) {
-  std::uint64_t note = 0;
-  const std::vector<int> ints = memory.ints();
-  std::memcpy(&note, ints.data(), sizeof note);
-  return note != reinterpret_cast<std::uint64_t>(memory.get());
 }
 
 /// What has been mixed. Every element must be equal.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -47,8 +48,9 @@ inline std::vector<std::string> log_lines() {
 /// Device memory of so many ints, all of one value.
 class Memory {
  public:
-  explicit Memory(int count, int value = 0) : count_(count) {
-    EXPECT_EQ(hipSuccess, hipMalloc(reinterpret_cast<void**>(&at_), bytes()));
+  explicit Memory(int count, int value = 0, bool by_other_function = false) : count_(count) {
+    void** const at = reinterpret_cast<void**>(&at_);
+    EXPECT_EQ(hipSuccess, by_other_function ? hipExtMallocWithFlags(at, bytes(), 0) : hipMalloc(at, bytes()));
     fill(value);
   }
   ~Memory() { EXPECT_EQ(hipSuccess, hipFree(at_)); }
@@ -153,6 +155,31 @@ class Exec {
 
 inline hipGraph_t mixing(hipStream_t stream, const Memory& memory, int constant) {
   return capture(stream, [&] { OK(kernels().mix(stream, memory.get(), kInOut, constant)); });
+}
+
+// --- where a launch ran ---
+
+inline constexpr int kNote = 2;  ///< ints at the beginning of a buffer in which a launch notes where it ran
+
+inline hipFunction_t note() {
+  static const hipFunction_t function =
+      compiled(R"(extern "C" __global__ void note(unsigned long long* p) { *p = (unsigned long long)p; })", "note");
+  return function;
+}
+
+inline hipError_t write_note(hipStream_t stream, int* at) {
+  void* args[] = {&at};
+  return hipModuleLaunchKernel(note(), 1, 1, 1, 1, 1, 1, 0, stream, args, nullptr);
+}
+
+inline bool verified() { return *said("GRAPHPOOL_GRAPH_VERIFY") != 0; }
+
+/// Whether the last launch ran on other memory than this.
+inline bool copied(const Memory& memory) {
+  std::uint64_t note = 0;
+  const std::vector<int> ints = memory.ints();
+  std::memcpy(&note, ints.data(), sizeof note);
+  return note != reinterpret_cast<std::uint64_t>(memory.get());
 }
 
 }  // namespace captures
