@@ -5,9 +5,9 @@
 // they differ the program has the real result, one line says so, and the template is served otherwise from there on: it
 // is not staged any more, or none of its execs is patched any more.
 //
-// All of it waits, which only `verify` does. An exec beside a new one waits kLongestWait at most: where the device has
-// other work before the launch or gets any before its end, the launch is not compared, for what that writes could not
-// be told apart, and what a kernel waits for could depend on it.
+// All of it waits, which only `verify` does, kLongestWait at most: what it waits for could depend on what the program
+// does next. A staged launch that is not complete by then is not compared. An exec beside a new one is not either where
+// the device has other work before the launch or gets any before its end, for what that writes could not be told apart.
 #include <chrono>
 #include <mutex>
 #include <string>
@@ -49,6 +49,20 @@ bool wait_for(Fence* fence) {
 bool wait_until_idle(int device) {
   return stream_work().is_idle(device) || (wait_for(stream_work().make_fence(device)) && stream_work().is_idle(device));
 }
+
+/// Freeing waits for the device: where that takes too long, they are left.
+class BoundedShadows : public Shadows {
+ public:
+  explicit BoundedShadows(int device) noexcept : device_(device) {}
+  BoundedShadows(const BoundedShadows&) = delete;
+  BoundedShadows& operator=(const BoundedShadows&) = delete;
+  ~BoundedShadows() {
+    if (!bases().empty() && !stream_work().is_idle(device_) && !wait_for(stream_work().make_fence(device_))) leave();
+  }
+
+ private:
+  const int device_;
+};
 
 }  // namespace
 
@@ -92,7 +106,9 @@ void Graphs::serve_by(VirtualExec& exec, std::unique_ptr<Variant> made) {
 hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   Template& of = *exec.of;
   const hipStream_t handle = plain_handle(stream);
-  Shadows shadows;
+  const std::shared_ptr<const StagePlan> staged_by_plan = exec.variant->plan;
+  if (stream_work().is_idle(exec.device)) Shadows::free_left();
+  BoundedShadows shadows(exec.device);
   std::unique_ptr<Variant> real;
   bool ready = false;
   {
@@ -100,7 +116,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     const LastErrorScope last_error;
     const SavedDevice device;
     device.set(exec.device);
-    const StagePlan& plan = *exec.variant->plan;
+    const StagePlan& plan = *staged_by_plan;
     ready = may_run_both_ways(of.operations, exec.binding, plan) && shadows.allocate(plan) == hipSuccess &&
             variants_.build(of, exec.binding, exec.device, &real) == hipSuccess;
   }
@@ -112,15 +128,25 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
   hipError_t result, staged = hipErrorUnknown;  // unless there is a ring
   {
     const std::scoped_lock guard(exec.lock);
+    // The exec's launches are in order: the real one too comes behind those before it.
+    if (exec.before != nullptr) static_cast<void>(exec.before->order_before(stream_key(stream), handle));
     if (SlotRing* const ring = exec.variant->ring.get()) {
       bases = ring->bases();
-      // The exec's launches are in order: the real one too comes behind the last staged one.
       ring->order_behind_last(stream_key(stream), handle);
       staged = shadows.copy_from(bases, handle);
     }
     result = native(real->exec);
   }
-  if (result == hipSuccess && staged == hipSuccess) {
+  if (result != hipSuccess) return result;
+  real->launches.add(stream_key(stream), handle, next_launch());
+  const auto wait_until_complete = [&] {
+    stream_work().note_work(handle);
+    return wait_for(stream_work().make_stream_fence(exec.device, handle));
+  };
+  bool complete = false;
+  if (staged != hipSuccess) {
+    complete = wait_until_complete();
+  } else {
     const PrivateCalls private_calls;
     const LastErrorScope last_error;
     const auto bind = [&](const std::vector<char*>& to) {
@@ -143,9 +169,13 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     if (staged == hipSuccess) staged = bound;
     Shadows::Difference difference;
     const bool not_made = staged == hipErrorNotReady && bound == hipSuccess;
-    if (staged == hipSuccess) staged = shadows.compare(bases, handle, &difference);
+    if (not_made) say_not_compared(of, "was not run both ways: no slot set came free in time");
+    complete = wait_until_complete();
+    if (staged == hipSuccess && complete) staged = shadows.compare(bases, handle, &difference);
     if (not_made) {
-      say_not_compared(of, "was not run both ways: no slot set came free in time");
+      // Said.
+    } else if (staged == hipSuccess && !complete) {
+      say_not_compared(of, "was not complete in time; such launches are not compared");
     } else if (staged == hipSuccess && !difference.found) {
       const std::scoped_lock guard(lock_);
       ++of.statistics.launches_verified;
@@ -153,9 +183,16 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
       staging_differs(exec, std::move(real), difference, bases);
     }
   }
-  // Nothing goes while it may still run.
-  const PrivateCalls private_calls;
-  static_cast<void>(next().hipStreamSynchronize(handle));
+  if (!complete) shadows.leave();
+  if (complete || real == nullptr) return result;
+  // Nothing goes while it may still run, and the next launch comes behind it.
+  real->keep = false;
+  real->launches.seal();
+  if (!staged_by_plan->overlap()) {
+    const std::scoped_lock guard(exec.lock);
+    exec.before = real->launches.copy();
+  }
+  static_cast<void>(variants_.adopt(of, std::move(real), nullptr));
   return result;
 }
 

@@ -645,6 +645,44 @@ TEST(Rings, rule_20_an_exec_destroyed_in_flight_keeps_its_slots) {
   EXPECT_EQ(mixed(2, 3), second.value());
 }
 
+TEST(Verified, rule_16_a_launch_behind_what_the_program_does_next_returns) {
+  if (!launches_in_order()) GTEST_SKIP() << "launches are independent here";
+  const FreeStream s, t;
+  const std::size_t lines = log_lines().size();
+  Memory memory(kInOut, 3);
+  const Exec exec(capture(s, [&] {
+    for (const int constant : {19, 20, 21}) OK(kernels().mix(s, memory.get(), kInOut, constant));
+  }));
+  int value = 3;
+  const auto launch = [&](hipStream_t stream) {
+    OK(hipGraphLaunch(exec, stream));
+    for (const int constant : {19, 20, 21}) value = mixed(value, constant);
+  };
+  launch(s);
+  Gate gate;
+  gate.close(s);
+  for (int i = 0; i < 3; ++i) launch(s);
+  launch(t);
+  EXPECT_EQ(hipErrorNotReady, hipStreamQuery(s));
+  EXPECT_TRUE(behind_the_gate(t)) << "behind the launch that the gate holds";
+  gate.open();
+  EXPECT_TRUE(idle_soon(s));
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(value, memory.value());
+  const auto said_so = [&] {
+    int count = 0;
+    const std::vector<std::string> all = log_lines();
+    for (std::size_t i = lines; i < all.size(); ++i)
+      count += all[i].find("was not complete in time; such launches are not compared") != std::string::npos ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(verified() && under_library() ? 1 : 0, said_so());
+  for (int i = 0; i < 7; ++i) launch(t);
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(value, memory.value());
+  EXPECT_EQ(verified() && under_library() ? 1 : 0, said_so());
+}
+
 // --- how many submissions ---
 
 TEST(Rings, a_staged_launch_is_one_submission_and_the_value_of_a_ring) {
