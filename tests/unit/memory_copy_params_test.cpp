@@ -1,0 +1,221 @@
+// What the runtime must refuse is replaced in a copy of the structure, however the copy or fill is written. The memory
+// is a part of a chunk, whose end only the library knows.
+#include <gtest/gtest.h>
+
+#include "shim/memory/copy_params.h"
+#include "shim/memory/pool.h"
+#include "shim/memory/quirks.h"
+#include "tests/unit/fake_hip.h"
+
+namespace graphpool {
+namespace {
+
+constexpr std::size_t kPitch = 64, kRows = 4, kWidth = 16;
+/// From the second row of the second slice two rows of three slices, so many bytes each: the memory ends with them.
+constexpr std::size_t kBytes = (3 * kRows + 2) * kPitch + kWidth;
+constexpr std::size_t kBegin = (kRows + 1) * kPitch;
+
+void* const kHost = reinterpret_cast<void*>(0x5500'0000'0000);
+
+/// The address that stands for memory whose side begins so many bytes behind it.
+void* refused(std::size_t begin) { return static_cast<char*>(Pool::refused()) - begin; }
+
+class CopyParamsTest : public ::testing::Test {
+ protected:
+  CopyParamsTest() {
+    forget();
+    pool().configure({}, [](const AllocationRequest&) { return Decision{.backing = BlockBacking::kVmm}; });
+    EXPECT_EQ(hipSuccess, pool().allocate({AllocationFunction::kMalloc, kBytes}, &memory));
+    EXPECT_TRUE(pool().vmm_blocks());
+  }
+  ~CopyParamsTest() override { forget(); }
+  static void forget() {
+    pool().device_reset(0);
+    forget_vmm(0);
+    stream_work().device_reset(0);
+  }
+  void free() { EXPECT_EQ(hipSuccess, pool().free(memory, next().hipFree)); }
+
+  fake::Install fake;
+  void* memory = nullptr;
+  ParamsCopy copy;
+};
+
+TEST_F(CopyParamsTest, null_stays_null) {
+  EXPECT_EQ(nullptr, checked_params(static_cast<const hipMemcpy3DParms*>(nullptr), &copy));
+  EXPECT_EQ(nullptr, checked_params(static_cast<const hip_Memcpy2D*>(nullptr), &copy));
+  EXPECT_EQ(nullptr, checked_params(static_cast<const HIP_MEMCPY3D*>(nullptr), &copy));
+  EXPECT_EQ(nullptr, checked_params(static_cast<const hipMemsetParams*>(nullptr), &copy));
+  EXPECT_EQ(nullptr, checked_driver_fill(nullptr, &copy));
+  EXPECT_EQ(nullptr, checked_node(nullptr, &copy));
+}
+
+hipMemcpy3DParms box(void* dst, void* src) {
+  hipMemcpy3DParms params{};
+  params.srcPtr = {src, kPitch, kPitch, kRows};
+  params.dstPtr = {dst, kPitch, kPitch, kRows};
+  params.srcPos = params.dstPos = {0, 1, 1};
+  params.extent = {kWidth, 2, 3};
+  return params;
+}
+
+TEST_F(CopyParamsTest, rule_22_boxes_end_where_the_memory_does) {
+  hipMemcpy3DParms params = box(memory, memory);
+  EXPECT_EQ(&params, checked_params(&params, &copy));
+  params.srcPos.x = 1;
+  const hipMemcpy3DParms* checked = checked_params(&params, &copy);
+  ASSERT_NE(&params, checked);
+  EXPECT_EQ(refused(kBegin + 1), checked->srcPtr.ptr) << "so that the side begins at what is refused";
+  EXPECT_EQ(memory, checked->dstPtr.ptr);
+  EXPECT_EQ(memory, params.srcPtr.ptr) << "the program's own is left as it is";
+  params.srcPos.x = 0;
+  params.dstPos.z = 2;
+  checked = checked_params(&params, &copy);
+  ASSERT_NE(&params, checked);
+  EXPECT_EQ(memory, checked->srcPtr.ptr);
+  EXPECT_EQ(refused(kBegin + kRows * kPitch), checked->dstPtr.ptr);
+  params.extent.depth = 0;
+  EXPECT_EQ(&params, checked_params(&params, &copy)) << "nothing is touched";
+}
+
+TEST_F(CopyParamsTest, beside_an_array_only_the_beginning_is_looked_at) {
+  hipMemcpy3DParms params = box(nullptr, memory);
+  params.dstArray = reinterpret_cast<hipArray_t>(kHost);
+  params.extent = {1000, 1000, 1000};
+  EXPECT_EQ(&params, checked_params(&params, &copy)) << "elements of an unknown size";
+  free();
+  EXPECT_NE(&params, checked_params(&params, &copy));
+}
+
+TEST_F(CopyParamsTest, rule_24_freed_memory_is_refused) {
+  const hipMemcpy3DParms to = box(memory, kHost), from = box(kHost, memory);
+  EXPECT_EQ(&to, checked_params(&to, &copy));
+  free();
+  EXPECT_EQ(refused(kBegin), checked_params(&to, &copy)->dstPtr.ptr);
+  EXPECT_EQ(kHost, checked_params(&to, &copy)->srcPtr.ptr);
+  EXPECT_EQ(refused(kBegin), checked_params(&from, &copy)->srcPtr.ptr);
+}
+
+TEST_F(CopyParamsTest, rule_22_planes_end_where_the_memory_does) {
+  hip_Memcpy2D params{};
+  params.srcDevice = params.dstDevice = memory;
+  params.srcPitch = params.dstPitch = kPitch;
+  params.WidthInBytes = kWidth;
+  params.Height = kBytes / kPitch + 1;
+  EXPECT_EQ(&params, checked_params(&params, &copy));
+  params.srcXInBytes = 1;
+  EXPECT_EQ(refused(1), checked_params(&params, &copy)->srcDevice);
+  EXPECT_EQ(memory, checked_params(&params, &copy)->dstDevice);
+  params.srcXInBytes = 0;
+  params.dstY = 1;
+  EXPECT_EQ(refused(kPitch), checked_params(&params, &copy)->dstDevice);
+  EXPECT_EQ(memory, checked_params(&params, &copy)->srcDevice);
+}
+
+TEST_F(CopyParamsTest, rule_22_driver_boxes_have_the_layout_of_the_version) {
+  HIP_MEMCPY3D narrow{};
+  narrow.srcDevice = narrow.dstDevice = memory;
+  narrow.srcPitch = narrow.dstPitch = kPitch;
+  narrow.srcHeight = narrow.dstHeight = kRows;
+  narrow.srcY = narrow.srcZ = narrow.dstY = narrow.dstZ = 1;
+  narrow.WidthInBytes = kWidth, narrow.Height = 2, narrow.Depth = 3;
+  test_set_runtime_version(50221153);
+  EXPECT_EQ(&narrow, checked_params(&narrow, &copy));
+  narrow.dstXInBytes = 1;
+  EXPECT_EQ(refused(kBegin + 1), checked_params(&narrow, &copy)->dstDevice);
+  EXPECT_EQ(memory, checked_params(&narrow, &copy)->srcDevice);
+
+  WideMemcpy3D wide{};
+  wide.src_device = wide.dst_device = memory;
+  wide.src_pitch = wide.dst_pitch = kPitch;
+  wide.src_height = wide.dst_height = kRows;
+  wide.src_y = wide.src_z = wide.dst_y = wide.dst_z = 1;
+  wide.width_bytes = kWidth, wide.height = 2, wide.depth = 3;
+  const auto* const given = reinterpret_cast<const HIP_MEMCPY3D*>(&wide);
+  test_set_runtime_version(60000000);
+  EXPECT_EQ(given, checked_params(given, &copy));
+  wide.src_x_bytes = 1;
+  const auto* const checked = reinterpret_cast<const WideMemcpy3D*>(checked_params(given, &copy));
+  EXPECT_EQ(refused(kBegin + 1), checked->src_device);
+  EXPECT_EQ(memory, checked->dst_device);
+}
+
+TEST_F(CopyParamsTest, rule_22_fills_reach_as_far_as_their_pitch) {
+  hipMemsetParams params{};
+  params.dst = memory;
+  params.elementSize = 4;
+  params.width = kBytes / 4;
+  params.height = 1;
+  EXPECT_EQ(&params, checked_params(&params, &copy));
+  ++params.width;
+  EXPECT_EQ(Pool::refused(), checked_params(&params, &copy)->dst);
+  params.width = 1;
+  params.pitch = kPitch;
+  params.height = kBytes / kPitch;
+  EXPECT_EQ(&params, checked_params(&params, &copy));
+  ++params.height;
+  EXPECT_EQ(Pool::refused(), checked_params(&params, &copy)->dst);
+}
+
+TEST_F(CopyParamsTest, rule_22_driver_fills_have_the_layout_of_the_version) {
+  DriverFill narrow{memory, 0, 0, 4, kBytes / 4, 1};
+  const auto* const given = reinterpret_cast<const hipMemsetParams*>(&narrow);
+  test_set_runtime_version(60342134);
+  EXPECT_EQ(given, checked_driver_fill(given, &copy));
+  ++narrow.width;
+  EXPECT_EQ(Pool::refused(), reinterpret_cast<const DriverFill*>(checked_driver_fill(given, &copy))->dst);
+  hipMemsetParams params{};
+  params.dst = memory;
+  params.elementSize = 4;
+  params.width = kBytes / 4;
+  params.height = 1;
+  test_set_runtime_version(70000000);
+  EXPECT_EQ(&params, checked_driver_fill(&params, &copy));
+  ++params.width;
+  EXPECT_EQ(Pool::refused(), checked_driver_fill(&params, &copy)->dst);
+}
+
+TEST_F(CopyParamsTest, of_nodes_copies_and_fills_are_looked_at) {
+  AnyNodeParams node{};
+  node.type = AnyNodeParams::kCopy;
+  node.copy.params = box(memory, memory);
+  EXPECT_EQ(&node, checked_node(&node, &copy));
+  node.copy.params.dstPos.x = 1;
+  const auto* checked = static_cast<const AnyNodeParams*>(checked_node(&node, &copy));
+  ASSERT_NE(&node, checked);
+  EXPECT_EQ(AnyNodeParams::kCopy, checked->type);
+  EXPECT_EQ(refused(kBegin + 1), checked->copy.params.dstPtr.ptr);
+
+  AnyNodeParams fill{};
+  fill.type = AnyNodeParams::kFill;
+  fill.fill.dst = memory;
+  fill.fill.elementSize = 1;
+  fill.fill.width = kBytes;
+  fill.fill.height = 1;
+  EXPECT_EQ(&fill, checked_node(&fill, &copy));
+  ++fill.fill.width;
+  checked = static_cast<const AnyNodeParams*>(checked_node(&fill, &copy));
+  ASSERT_NE(&fill, checked);
+  EXPECT_EQ(Pool::refused(), checked->fill.dst);
+  fill.type = AnyNodeParams::kKernel;
+  EXPECT_EQ(&fill, checked_node(&fill, &copy));
+}
+
+TEST_F(CopyParamsTest, of_batches_each_value_is_looked_at) {
+  const auto at = [&](std::size_t offset) { return static_cast<char*>(memory) + offset; };
+  std::vector<MemoryOperation> batch{{MemoryOperation::kWait32, at(kBytes - 4), 1, 0, nullptr, 0},
+                                     {MemoryOperation::kWrite64, at(kBytes - 8), 2, 0, nullptr, 0}};
+  std::vector<MemoryOperation> copied;
+  EXPECT_EQ(batch.data(), checked_batch(batch.data(), batch.size(), &copied));
+  batch[1].address = at(kBytes - 4);
+  const MemoryOperation* const checked = checked_batch(batch.data(), batch.size(), &copied);
+  ASSERT_NE(batch.data(), checked);
+  EXPECT_EQ(at(kBytes - 4), checked[0].address);
+  EXPECT_EQ(Pool::refused(), checked[1].address);
+  EXPECT_EQ(2u, checked[1].value);
+  EXPECT_EQ(at(kBytes - 4), batch[1].address);
+  EXPECT_EQ(nullptr, checked_batch(nullptr, 2, &copied));
+}
+
+}  // namespace
+}  // namespace graphpool
