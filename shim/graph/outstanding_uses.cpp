@@ -1,6 +1,7 @@
 #include "shim/graph/outstanding_uses.h"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 #include "shim/memory/stream_work.h"
@@ -20,18 +21,6 @@ bool is_blocking(hipStream_t stream) noexcept {
   unsigned flags = hipStreamNonBlocking;
   return PrivateCalls::answered([&] { return next().hipStreamGetFlags(stream, &flags); }) &&
          (flags & hipStreamNonBlocking) == 0;
-}
-
-/// Whether what the stream has now is known to be complete.
-bool is_complete(int device, hipStream_t stream) {
-  if (stream == hipStreamPerThread) return false;  // it may be another thread's
-  StreamWork& work = stream_work();
-  Fence* const fence = work.make_stream_fence(device, stream);
-  if (fence == nullptr) return false;
-  const PrivateCalls private_calls;
-  const bool passed = work.passed(fence);
-  work.release(fence);
-  return passed;
 }
 
 void merge(std::unordered_map<StreamKey, std::uint64_t>& into,
@@ -140,26 +129,41 @@ void OutstandingUses::stream_destroyed(hipStream_t stream) {
 bool OutstandingUses::elsewhere(const Bases& bases, StreamArgument stream, const void* by) {
   if (!several(stream)) return false;
   const StreamKey key = stream_key(stream);
-  std::vector<Use> candidates;
+  // The streams to be asked, which is done without the lock.
+  struct Asked {
+    StreamKey key;
+    hipStream_t stream;
+    int device;
+  };
+  std::array<Asked, kMostAsked> asked;
+  std::size_t count = 0;
   {
     const std::scoped_lock guard(lock_);
     forget_complete();
-    const Clock& before = clocks_[key];
+    const auto clock = clocks_.find(key);
     for (const Use& use : uses_) {
-      if (use.key == key && stream_lives(*use.state)) continue;
+      const bool lives = stream_lives(*use.state);
+      if (use.key == key && lives) continue;
       if (use.by == by && by != nullptr) continue;
       if (use.base != nullptr && std::find(bases.begin(), bases.end(), use.base) == bases.end()) continue;
-      const auto known = before.find(use.key);
-      if (known == before.end() || known->second < use.number) candidates.push_back(use);
+      if (clock != clocks_.end()) {
+        const auto known = clock->second.find(use.key);
+        if (known != clock->second.end() && known->second >= use.number) continue;
+      }
+      if (!lives) return true;
+      const auto end = asked.begin() + static_cast<std::ptrdiff_t>(count);
+      if (std::any_of(asked.begin(), end, [&](const Asked& each) { return each.key == use.key; })) continue;
+      if (count == asked.size()) return true;
+      asked[count++] = {use.key, use.stream, use.device};
     }
   }
-  if (candidates.empty()) return false;
+  if (count == 0) return false;
   const bool null = is_null(plain_handle(stream)), blocking = is_blocking(plain_handle(stream));
-  return std::any_of(candidates.begin(), candidates.end(), [&](const Use& use) {
-    if (!stream_lives(*use.state)) return true;
+  return std::any_of(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(count), [&](const Asked& use) {
     if (blocking && is_null(use.stream)) return false;
     if (null && is_blocking(use.stream)) return false;
-    return !is_complete(use.device, use.stream);
+    // That of a thread may be another thread's.
+    return use.stream == hipStreamPerThread || !stream_work().is_complete(use.device, use.stream);
   });
 }
 

@@ -51,7 +51,7 @@ class OutstandingUses {
   void stream_destroyed(hipStream_t stream);
 
   /// Whether another stream has work outstanding that may write to one of these buffers and is not ordered before what
-  /// the stream does next. Does not wait. In doubt: yes.
+  /// the stream does next. Neither waits nor allocates. In doubt: yes.
   bool elsewhere(const Bases& bases, StreamArgument stream, const void* by);
 
  private:
@@ -71,6 +71,7 @@ class OutstandingUses {
   void forget_complete();
 
   static constexpr std::size_t kMostUses = 256;
+  static constexpr std::size_t kMostAsked = 16;  ///< streams; more are in doubt
   std::atomic<bool> several_{false};
   std::atomic<StreamKey> first_{0};
   std::atomic<std::uint64_t> first_used_{0};  ///< before what is recorded after its last use, behind what was before

@@ -215,13 +215,15 @@ bool StreamWork::join(Device& device, hipStream_t stream) noexcept {
          PrivateCalls::worked([&] { return next().hipStreamWaitEvent(device.waiter, device.scratch, 0); });
 }
 
-bool StreamWork::join_null(Device& device) noexcept {
+bool StreamWork::make_after_null(Device& device) noexcept {
   if (device.after_null == nullptr &&
-      !PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&device.after_null, hipStreamDefault); })) {
+      !PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&device.after_null, hipStreamDefault); }))
     device.after_null = nullptr;
-    return false;
-  }
-  return join(device, device.after_null);
+  return device.after_null != nullptr;
+}
+
+bool StreamWork::join_null(Device& device) noexcept {
+  return make_after_null(device) && join(device, device.after_null);
 }
 
 Fence* StreamWork::make_locked(int device, hipStream_t only, bool all) {
@@ -327,6 +329,22 @@ int StreamWork::device_of_stream(hipStream_t stream) const noexcept {
   if (!is_handle(stream)) return current_device();
   const StreamEntry* const entry = find(stream);
   return entry == nullptr ? -1 : entry->device.load();
+}
+
+bool StreamWork::is_complete(int device, hipStream_t stream) noexcept {
+  if (!valid_device(device) || is_per_thread(stream)) return false;
+  const PrivateCalls private_calls;
+  const SavedDevice current(device);
+  // No capture begins meanwhile, so the event may be asked.
+  const std::lock_guard guard(lock_);
+  Device& state = device_of(device);
+  if (captures_open() || anywhere_.busy(device) || !current.ok() || !make_scratch(state)) return false;
+  if (!is_handle(stream)) {
+    if (!make_after_null(state)) return false;
+    stream = state.after_null;
+  }
+  return PrivateCalls::worked([&] { return next().hipEventRecord(state.scratch, stream); }) &&
+         PrivateCalls::worked([&] { return next().hipEventQuery(state.scratch); });
 }
 
 void StreamWork::enter_null_stream() noexcept {

@@ -168,6 +168,9 @@ class StreamWork {
   Fence* make_stream_fence(int device, hipStream_t stream) noexcept;
   /// The device whose work that is; -1: not known.
   int device_of_stream(hipStream_t stream) const noexcept;
+  /// Whether everything enqueued on the stream, a handle or null, is known to be complete. Neither waits nor allocates;
+  /// false while captures are open.
+  bool is_complete(int device, hipStream_t stream) noexcept;
   /// Leaves in the null stream of the calling thread's device what every operation does: what blocking streams are
   /// given next comes behind what they all have now. For calls of the program that enqueue something there which we do
   /// otherwise. Does not wait; captures may be open.
@@ -247,6 +250,7 @@ class StreamWork {
   StreamEntry* enter_locked(hipStream_t stream, int device) noexcept;
   bool prepare(Device& device) noexcept;
   bool make_scratch(Device& device) noexcept;
+  bool make_after_null(Device& device) noexcept;
   bool join(Device& device, hipStream_t stream) noexcept;
   bool join_null(Device& device) noexcept;
   Fence* make_locked(int device, hipStream_t only, bool all);

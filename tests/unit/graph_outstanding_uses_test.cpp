@@ -3,6 +3,7 @@
 
 #include "shim/graph/outstanding_uses.h"
 #include "shim/memory/stream_work.h"
+#include "tests/support/counting_new.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {
@@ -196,6 +197,27 @@ TEST_F(Outstanding, more_uses_than_are_kept_are_in_doubt) {
   EXPECT_TRUE(elsewhere(b)) << "none of them was this buffer, but nobody knows any more";
   fake::finish(a);
   EXPECT_FALSE(elsewhere(b));
+}
+
+TEST_F(Outstanding, asking_allocates_nothing) {
+  const hipStream_t a = stream(), b = stream(), c = stream();
+  use_both(a, b);
+  work(b, kOne);
+  work(c, kOne);
+  ASSERT_TRUE(elsewhere(a));
+  // A runtime that allocates nothing itself.
+  Next& bare = test_next();
+  bare.hipGetDevice = [](int* device) { return *device = 0, hipSuccess; };
+  bare.hipSetDevice = [](int) { return hipSuccess; };
+  bare.hipThreadExchangeStreamCaptureMode = [](hipStreamCaptureMode*) { return hipSuccess; };
+  bare.hipPeekAtLastError = bare.hipGetLastError = [] { return hipSuccess; };
+  bare.hipStreamGetFlags = [](hipStream_t, unsigned* flags) { return *flags = hipStreamNonBlocking, hipSuccess; };
+  bare.hipStreamWaitEvent = [](hipStream_t, hipEvent_t, unsigned) { return hipSuccess; };
+  bare.hipEventRecord = [](hipEvent_t, hipStream_t) { return hipSuccess; };
+  bare.hipEventQuery = [](hipEvent_t) { return hipErrorNotReady; };
+  const std::size_t before = allocations_of_this_thread();
+  EXPECT_TRUE(elsewhere(a));
+  EXPECT_EQ(before, allocations_of_this_thread());
 }
 
 }  // namespace
