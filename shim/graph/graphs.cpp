@@ -435,6 +435,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         const bool whole = uses_tracked() && !ring->whole().empty();
         written_elsewhere =
             whole && !ring->at_home() && !on_shadows && outstanding_uses().elsewhere(ring->whole(), stream, ring);
+        const hipError_t pending = pending_error();
         hipError_t result = hipSuccess;
         bool replayed = false;
         if (written_elsewhere ||
@@ -442,6 +443,10 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
           // It is served otherwise, or waits.
         } else if (result == hipErrorOutOfMemory && !replayed && !made_room) {
           no_room = true;
+        } else if (result == hipErrorStreamCaptureInvalidated && !replayed && !on_shadows) {
+          // A runtime that leaves a stream so when its capture has ended takes launches there, but no copies.
+          clear_error(pending);
+          in_capture = true;
         } else {
           if (result == hipSuccess && whole && outstanding_uses().several(stream))
             outstanding_uses().used(stream, ring->whole(), ring);

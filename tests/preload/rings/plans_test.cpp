@@ -1,5 +1,5 @@
-// One sequence over buffers of different rules: each binding is staged by the rules that its own buffers fall under. The
-// graphs write down where they have run (rings.h).
+// One sequence over buffers of different rules: each binding is staged by the rules that its own buffers fall under.
+// The graphs write down where they have run (rings.h).
 #include "rings.h"
 
 namespace captures {
@@ -139,8 +139,7 @@ TEST(Plans, rule_30_plans_in_use_stay) {
   Choices choices;
   std::vector<std::unique_ptr<Exec>> execs;
   std::size_t staged = 0;
-  for (std::size_t i = 0; i < choices.count(); ++i)
-    execs.push_back(std::make_unique<Exec>(choices.graph(s, i)));
+  for (std::size_t i = 0; i < choices.count(); ++i) execs.push_back(std::make_unique<Exec>(choices.graph(s, i)));
   for (int round = 0; round < 2; ++round)
     for (std::size_t i = 0; i < choices.count(); ++i) {
       OK(hipGraphLaunch(*execs[i], s));
