@@ -448,8 +448,9 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
           clear_error(pending);
           in_capture = true;
         } else {
-          if (result == hipSuccess && whole && outstanding_uses().several(stream))
-            outstanding_uses().used(stream, ring->whole(), ring);
+          // What it writes without a slot, because staging is open and not chosen, counts too.
+          if (result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
+            outstanding_uses().used(stream, *what_is_written(exec), ring);
           return result;
         }
       }

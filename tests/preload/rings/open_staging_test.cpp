@@ -310,5 +310,66 @@ TEST(OpenStagingMeasured, a_device_that_copies_slowly_is_found_out) {
   EXPECT_GE(measured, 1);
 }
 
+/// A graph with slots for one buffer writes to another one, for which it has none, while a graph that has one runs.
+TEST(OpenStagingOrder, rule_04_what_is_written_beside_slots_is_seen) {
+  if (verifies()) GTEST_SKIP() << "what is held up here would be waited for";
+  const Stream s, t;
+  int* flags = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&flags), 2 * sizeof(int), 0));
+  const auto set = [&](int flag, int to) { __atomic_store_n(&flags[flag], to, __ATOMIC_RELEASE); };
+  int* always = nullptr;
+  OK(hipMalloc(reinterpret_cast<void**>(&always), 800));
+  OK(hipMemset(always, 0, 800));
+  std::vector<Buffer> moving(kMany);
+  std::vector<int> values(kMany);
+  constexpr int kHalf = kCount / 2;
+  const auto staged_graph = [&](std::size_t which) {
+    for (int i = 0; i < kKernels; ++i) values[which] = mixed(values[which], i);
+    return capture(s, [&] {
+      for (int i = 0; i < kKernels; ++i) OK(kernels().mix(s, moving[which].get(), kHalf, i));
+      OK(kernels().spin(s, &flags[1]));
+    });
+  };
+  const auto launched = [&](hipGraph_t graph) {
+    hipGraphExec_t exec = nullptr;
+    EXPECT_EQ(hipSuccess, hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+    EXPECT_EQ(hipSuccess, hipGraphLaunch(exec, s));
+    return exec;
+  };
+  set(1, 1);
+  int steps = settle(
+      [&](int at) {
+        const hipGraphExec_t exec = launched(staged_graph(index(at)));
+        OK(hipStreamSynchronize(s));
+        OK(hipGraphExecDestroy(exec));
+      },
+      only_stages);
+  const std::size_t last = index(steps);
+  hipGraphExec_t other = nullptr;
+  const hipGraph_t graph = capture(t, [&] {
+    OK(kernels().mix(t, always, kCount, 3));
+    OK(kernels().mix(t, moving[last].get() + kHalf, kCount - kHalf, 8));
+  });
+  OK(hipGraphInstantiate(&other, graph, nullptr, nullptr, 0));
+  set(0, 0);
+  set(1, 0);
+  OK(kernels().spin(t, &flags[0]));
+  OK(hipGraphLaunch(other, t));
+  const hipGraphExec_t exec = launched(staged_graph(last));
+  set(0, 1);
+  OK(hipStreamSynchronize(t));
+  set(1, 1);
+  OK(hipStreamSynchronize(s));
+  std::vector<int> ints(kCount);
+  OK(hipMemcpy(ints.data(), moving[last].get(), kCount * sizeof(int), hipMemcpyDeviceToHost));
+  for (int i = 0; i < kCount; ++i)
+    EXPECT_EQ(i < kHalf ? values[last] : mixed(0, 8), ints[static_cast<std::size_t>(i)]) << i;
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphExecDestroy(other));
+  OK(hipFree(always));
+  OK(hipHostFree(flags));
+}
+
 }  // namespace
 }  // namespace captures
