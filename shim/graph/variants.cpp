@@ -672,15 +672,21 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
   Variant* chosen = nullptr;
   {
     const std::scoped_lock guard(lock_);
+    // The exec's own; else one that has worked on these buffers, so that nothing has to follow.
+    int best = 0;
     for (const auto& held : of.variants) {
-      const bool usable = held->owner == &exec || (held->owner == nullptr && held->idle());
-      if (held->plan != staged || !usable || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
+      const bool own = held->owner == &exec;
+      if (held->plan != staged || !(own || (held->owner == nullptr && held->idle()))) continue;
+      const int fits = own ? 3 : held->ring->bases() == bases ? 2 : 1;
+      if (fits <= best || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
       chosen = held.get();
+      best = fits;
+    }
+    if (chosen != nullptr) {
       chosen->owner = &exec;
       chosen->last_used = ++clock_;
       ++avoided_;
       ++of.statistics.instantiates_avoided;
-      break;
     }
   }
   const PrivateCalls private_calls;

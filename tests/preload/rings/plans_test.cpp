@@ -88,6 +88,32 @@ TEST(Plans, two_rules_for_one_size_with_different_roles) {
   }
 }
 
+TEST(Plans, slots_that_have_worked_on_the_buffers_are_taken_first) {
+  const FreeStream s;
+  Memory first(kInOut, 1), second(kInOut, 2);
+  const auto graph = [&](const Memory& memory) {
+    return capture(s, [&] { OK(kernels().mix(s, memory.get(), kInOut, 4321)); });
+  };
+  {
+    const Exec a(graph(first)), b(graph(second));
+    for (const hipGraphExec_t exec : {static_cast<hipGraphExec_t>(a), static_cast<hipGraphExec_t>(b)})
+      OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+  }
+  const Since since({"hipGraphExecMemcpyNodeSetParams1D", "hipMemcpyAsync"});
+  for (const Memory* const memory : {&second, &first, &second}) {
+    const Exec exec(graph(*memory));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+  }
+  EXPECT_EQ(0, since["hipGraphExecMemcpyNodeSetParams1D"]);
+  if (!verified()) {
+    EXPECT_EQ(0, since["hipMemcpyAsync"]);
+  }
+  EXPECT_EQ(mixed(mixed(1, 4321), 4321), first.value());
+  EXPECT_EQ(mixed(mixed(mixed(2, 4321), 4321), 4321), second.value());
+}
+
 /// More choices of rules than a recording keeps plans for.
 class Choices {
  public:
