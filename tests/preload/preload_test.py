@@ -467,7 +467,9 @@ NOT_DEVICE_MEMORY = {
     'a wish': 'addr',
     'a structure that newer headers declare': 'params opList attrs paramArray launchParamsList p',
 }
-BY_ROW = {'hipMemcpyAtoH': 'its dst is host memory', 'hipGraphMemFreeNodeGetParams': 'its dev_ptr is the answer'}
+BY_ROW = {'hipMemcpyAtoH': 'its dst is host memory', 'hipGraphMemFreeNodeGetParams': 'its dev_ptr is the answer',
+          'hipKernelSetAttributeForDevice': 'its arguments are handed on as they are; HIP has published no declaration',
+          'hipKernelSetCacheConfig': 'the same'}
 
 
 def split_arguments(text):
@@ -532,7 +534,7 @@ def rule_16_every_row_that_enqueues_work_counts_it():
             continue
         # Generic effects count by themselves; other bodies do it themselves, directly or by what records operations.
         by_body = re.search(r'note_work|captured_(operation|call)|copy\(|fill\(|launch\(|allocate\(', body_of(name))
-        if re.match(r'StreamWork|StreamCopy|StreamFill|WorkAnywhere|NullWork|Copy|Fill', effect) or \
+        if re.match(r'StreamWork|StreamCopy|StreamFill|StreamBatch|WorkAnywhere|NullWork|Copy|Fill', effect) or \
                 (kind == 'HOOK' and by_body):
             counted += 1
         else:
