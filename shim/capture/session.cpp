@@ -419,8 +419,10 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
   }
   signature.stream = static_cast<std::uint16_t>(where - streams_.data());
   if (shell()) {
-    if (step(signature) != nullptr) return result;
-    materialise("a stream wait differs from every recording", &signature);
+    // A stream that joins an invalidated capture captures: what it does comes behind what was withheld.
+    if (!invalid_ && step(signature) != nullptr) return result;
+    materialise(invalid_ ? "a stream joined the invalidated capture" : "a stream wait differs from every recording",
+                &signature);
   } else if (known != nullptr && known->recorded_in_shell &&
              !made([&] { return add_dependencies(where->handle, known->tail); })) {
     // The runtime knows this event from the time the capture was a shell: it stands for no node there.

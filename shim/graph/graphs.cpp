@@ -551,10 +551,16 @@ hipError_t Graphs::leave_ring(VirtualExec& exec) {
   hipError_t result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
   // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
   if (result != hipSuccess) result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
-  if (result != hipSuccess) return result;
+  // What it names may be freed by now, or the recording not be trusted any more: it becomes the program's own.
+  if (result != hipSuccess) return taint(exec);
   Variant* ring = nullptr;
   {
     const std::scoped_lock guard(exec.lock);
+    if (exec.variant->ring == nullptr) {  // another launch was first
+      const std::scoped_lock templates(lock_);
+      if (own.variant != exec.variant) disown(*own.variant);
+      return hipSuccess;
+    }
     ring = std::exchange(exec.variant, own.variant);
     exec.way = own.way;
     ring->launches.seal();
@@ -568,11 +574,17 @@ hipError_t Graphs::leave_ring(VirtualExec& exec) {
 /// No slot set came free in time. False: the launch cannot do without.
 bool Graphs::stop_waiting(VirtualExec& exec) {
   const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count();
+  HeldTemplate of;
+  {
+    const std::scoped_lock guard(exec.lock);
+    if (exec.variant->ring == nullptr) return true;  // another launch was first
+    of = hold(*exec.of);
+  }
   const bool left = leave_ring(exec) == hipSuccess;
   log_error("no slot set of a staged graph came free in %lld ms: %s", static_cast<long long>(limit_ms),
             left ? "it takes the program's own path from now on" : "no memory for the program's own path, so it waits");
   const std::scoped_lock guard(lock_);
-  ++exec.of->statistics.ring_timeouts;
+  ++(*of).statistics.ring_timeouts;
   return left;
 }
 

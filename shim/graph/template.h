@@ -72,7 +72,7 @@ class Template {
  public:
   static constexpr std::size_t kMostStagePlans = 4;
 
-  /// A graph of our own can be made of the recording: only then may captures of it be virtual.
+  /// A graph of our own can be made of the recording: only then may captures of it be virtual, and execs staged.
   std::atomic<bool> rebuildable{false};
   std::unique_ptr<Variant> first;     ///< that graph, with the first binding, until the first exec is made of it
   std::vector<Operation> operations;  ///< beginning and end included

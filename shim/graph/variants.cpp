@@ -395,9 +395,13 @@ Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
 
 // --- staging that rules leave open ---
 
+static bool may_be_staged(const Template& of) noexcept {
+  return of.may_stage && of.rebuildable.load(std::memory_order_acquire);
+}
+
 bool Variants::staging_is_open(const VirtualExec& exec, const StagePlan* open) const noexcept {
   const Template& of = *exec.of;
-  return open != nullptr && of.may_stage && of.stage_choice.possible() && settings_.strategy == Strategy::kAuto &&
+  return open != nullptr && may_be_staged(of) && of.stage_choice.possible() && settings_.strategy == Strategy::kAuto &&
          exec.device == open->device();
 }
 
@@ -584,7 +588,7 @@ hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const Nat
   const Plan always(plans, plans->always.get()), open(plans, plans->open.get());
   if (always == nullptr) return obtain_by_cost(exec, binding, native, open, served);
   served->way = Way::kStage;
-  if (of.may_stage &&
+  if (may_be_staged(of) &&
       ((chooses_open_plan(exec, binding, *plans) && obtain_open(exec, binding, open, &served->variant) == hipSuccess) ||
        obtain_staged(exec, binding, always, &served->variant) == hipSuccess))
     return hipSuccess;

@@ -268,6 +268,32 @@ TEST(Rings, a_launch_while_the_stream_of_the_last_one_captures) {
   EXPECT_EQ(value, memory.value());
 }
 
+TEST(Rings, an_exec_launched_by_two_threads_whose_streams_capture) {
+  if (!launches_in_order()) GTEST_SKIP() << "launches are independent here";
+  for (int i = 0; i < 20; ++i) {
+    Memory memory(kInOut, 3);
+    const Stream origin;
+    const Exec exec(mixing(origin, memory, i));
+    std::atomic<int> capturing{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t)
+      threads.emplace_back([&] {
+        const Stream stream;
+        OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+        for (++capturing; capturing < 2;) {
+        }
+        OK(hipGraphLaunch(exec, stream));
+        hipGraph_t graph = nullptr;
+        OK(hipStreamEndCapture(stream, &graph));
+        OK(hipGraphDestroy(graph));
+      });
+    for (std::thread& thread : threads) thread.join();
+    OK(hipGraphLaunch(exec, origin));
+    OK(hipStreamSynchronize(origin));
+    EXPECT_EQ(mixed(mixed(mixed(3, i), i), i), memory.value());  // the runtime ran them at once
+  }
+}
+
 // --- the rules ---
 
 TEST(Rings, rule_03_launches_of_one_exec_stay_in_order) {
