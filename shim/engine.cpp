@@ -9,6 +9,7 @@
 
 #include "policy/load.h"
 #include "shim/buffer_rules.h"
+#include "shim/compile/permits.h"
 #include "shim/coverage.h"
 #include "shim/graph/graphs.h"
 #include "shim/log.h"
@@ -114,6 +115,7 @@ bool start_engine() noexcept {
     return false;
   }
   check_coverage();
+  note_scope_counts(*g_policy);
   write_reports(g_policy->report.file, g_policy->report.every);
   return true;
 }

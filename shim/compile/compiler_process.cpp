@@ -1,7 +1,6 @@
 #include "shim/compile/compiler_process.h"
 
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,8 +94,11 @@ void take_permit(PolicyOnce& policies, const char* name, const char* const* argu
   request.before = process_memory(machine(), getpid());
   request.starting_ns = age_ns();
   const ParentPermit parent = parent_permit(state->table, state->permit);
-  if (!state->permit.held())
+  if (state->permit.held()) {
+    state->table.add(&ScopeCounts::ridden);
+  } else {
     wait_for_permit(state->table, machine(), settings, request, parent, state->counters, state->permit);
+  }
   if (!state->permit.held()) return;
   // Children of a rider ride too: each names itself as their parent.
   char named[80];
@@ -117,7 +119,7 @@ void give_back_from_before_exec(PolicyOnce& policies) {
   if (memory == nullptr) return;
   PermitTable table(*memory, machine());
   give_back_owed_bytes(table, *settings.tokens);
-  munmap(memory, sizeof *memory);
+  close_permits(memory);
 }
 
 /// By the first process under a policy that says so. make has its own.

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -40,6 +41,14 @@ void make_mutex(pthread_mutex_t& mutex, bool shared) noexcept {
   pthread_mutexattr_destroy(&attributes);
 }
 
+/// what(index) of each permit that is held, under the lock.
+template <typename What>
+void for_each_held(const SharedPermits& memory, What what) noexcept {
+  for (std::uint32_t word = 0; word < kMostPermits / 64; ++word)
+    for (std::uint64_t bits = memory.held[word]; bits != 0; bits &= bits - 1)
+      what(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)));
+}
+
 /// Whether the mutex could be had: its owner, if it had one, is gone. It is unlocked again.
 bool is_free(pthread_mutex_t& mutex) noexcept {
   const int result = pthread_mutex_trylock(&mutex);
@@ -56,6 +65,24 @@ std::uint64_t in_proportion(std::uint64_t bytes, std::uint64_t input_bytes, std:
       static_cast<double>(bytes) * (static_cast<double>(std::max(other_bytes, kLeastInputBytes)) / input);
   constexpr double kMost = 1e18;
   return static_cast<std::uint64_t>(std::min(result, kMost));
+}
+
+/// The step of a figure: up to 15 each has its own, then eight between a power of two and the next.
+constexpr std::uint32_t step_of(std::uint64_t figure) noexcept {
+  const auto shift = static_cast<std::uint32_t>(std::max(0, 60 - std::countl_zero(figure)));
+  return 8 * shift + static_cast<std::uint32_t>(figure >> shift);
+}
+static_assert(step_of(~std::uint64_t{0}) + 1 == SharedFigures::kSteps);
+
+void saw(SharedFigures& of, std::uint64_t figure, std::uint64_t now_ns) noexcept {
+  const std::uint32_t step = step_of(figure);
+  publish(&of.figures[step], figure);
+  publish(&of.seen_ns[step], now_ns);
+}
+
+bool seen_since(const std::uint64_t& seen_ns, std::uint64_t since_ns) noexcept {
+  const std::uint64_t seen = __atomic_load_n(&seen_ns, __ATOMIC_RELAXED);
+  return seen != 0 && seen >= since_ns;
 }
 
 }  // namespace
@@ -111,8 +138,8 @@ void PermitTable::set_held(std::uint32_t index, bool value) noexcept {
 
 void PermitTable::free_the_dead() noexcept {
   bool freed = false;
-  for (std::uint32_t i = 0; i < kMostPermits; ++i) {
-    if (!held(i) || !is_free(memory_->permits[i].owner)) continue;
+  for_each_held(*memory_, [&](std::uint32_t i) {
+    if (!is_free(memory_->permits[i].owner)) return;
     SharedPermit& permit = memory_->permits[i];
     // It may have been killed for its size: what it had grown to is the least its class needs.
     if (permit.class_index < kMostClasses && !permit.shared_process) {
@@ -125,7 +152,7 @@ void PermitTable::free_the_dead() noexcept {
     owe_byte_of(permit);
     set_held(i, false);
     freed = true;
-  }
+  });
   if (!freed) return;
   publish(&memory_->changed_ns, machine_->now_ns());
   __atomic_add_fetch(&memory_->turn, 1, __ATOMIC_RELEASE);
@@ -133,8 +160,9 @@ void PermitTable::free_the_dead() noexcept {
 
 std::uint32_t PermitTable::count() const noexcept {
   std::uint32_t running = 0;
-  for (std::uint32_t i = 0; i < kMostPermits; ++i)
-    if (held(i) && !memory_->permits[i].idle && memory_->permits[i].asleep_ns == 0) ++running;
+  for_each_held(*memory_, [&](std::uint32_t i) {
+    if (!memory_->permits[i].idle && memory_->permits[i].asleep_ns == 0) ++running;
+  });
   return running;
 }
 
@@ -204,7 +232,7 @@ SharedToken* PermitTable::owed(const TokenServer& server) noexcept {
 
 /// Without room it takes the place of another: those that stay belong to servers that nobody asks for any more.
 void PermitTable::owe(const TokenServer& server, std::uint8_t byte) noexcept {
-  SharedToken* place = &memory_->owed[memory_->granted % kMostOwedTokens];
+  SharedToken* place = &memory_->owed[memory_->counts.granted % kMostOwedTokens];
   for (SharedToken& token : memory_->owed)
     if (token.kind == TokenKind::kNone) place = &token;
   *place = {server, {}, TokenKind::kByte, byte};
@@ -318,8 +346,8 @@ bool PermitTable::grant(const PermitRequest& request, TokenKind token, Permit& p
         slot.shared_process = memory_->permits[other].shared_process = 1;
     set_held(i, true);
     publish(&memory_->changed_ns, now);
-    ++memory_->granted;
-    publish(&memory_->peak_in_flight, std::max(memory_->peak_in_flight, count()));
+    add(&ScopeCounts::granted);
+    saw_in_flight(now);
     permit = {i, slot.generation, kMostRiders, slot.holder.process, token == TokenKind::kByte, request.byte};
     return true;
   }
@@ -439,21 +467,25 @@ bool PermitTable::ride(const ProcessName& parent, std::uint32_t generation, Perm
   return false;
 }
 
-void PermitTable::learn(SharedPermit& permit, const ProcessMemory& now) noexcept {
-  std::uint64_t grown = permit.most_grown_bytes;
+/// What a compilation that ends has taken, at its peak; beside others of its process as far as that was looked at.
+std::uint64_t PermitTable::grown_by(const SharedPermit& permit, const ProcessMemory& now) const noexcept {
+  const std::uint64_t grown = permit.most_grown_bytes;
   if (permit.pool_thread) {
     // Its part of what the process grew by, as far as it was looked at or was a new peak.
     std::uint64_t sharers = 0;
     for (std::uint32_t i = 0; i < kMostPermits; ++i)
       if (held(i) && memory_->permits[i].holder == permit.holder && memory_->permits[i].asleep_ns == 0) ++sharers;
-    if (permit.asleep_ns == 0 && now.peak_own_bytes > permit.base_peak_bytes)
-      grown = std::max(grown, (now.peak_own_bytes - std::min(now.peak_own_bytes, permit.base_bytes)) / sharers);
-  } else if (permit.in_process) {
-    const std::uint64_t top = now.peak_own_bytes > permit.base_peak_bytes ? now.peak_own_bytes : now.own_bytes;
-    grown = std::max(grown, top - std::min(top, permit.base_bytes));
-  } else {
-    grown = std::max(grown, now.peak_own_bytes);
+    if (permit.asleep_ns != 0 || now.peak_own_bytes <= permit.base_peak_bytes) return grown;
+    return std::max(grown, (now.peak_own_bytes - std::min(now.peak_own_bytes, permit.base_bytes)) /
+                               std::max<std::uint64_t>(1, sharers));
   }
+  if (!permit.in_process) return std::max(grown, now.peak_own_bytes);
+  if (permit.shared_process) return grown;
+  const std::uint64_t top = now.peak_own_bytes > permit.base_peak_bytes ? now.peak_own_bytes : now.own_bytes;
+  return std::max(grown, top - std::min(top, permit.base_bytes));
+}
+
+void PermitTable::learn(SharedPermit& permit, std::uint64_t grown, const ProcessMemory& now) noexcept {
   if (permit.class_index >= kMostClasses || grown == 0) return;
   SizeClass& size = memory_->classes[permit.class_index];
   // Beside others of its process its growth is not its own.
@@ -498,10 +530,16 @@ void PermitTable::give_back(const Permit& permit, const ProcessMemory& now) noex
     }
     if (slot.thread != machine_->thread()) return;  // the kernel gives it back with the thread
     owe_byte_of(slot);
-    if (now.own_bytes != 0) learn(slot, now);
+    const std::uint64_t now_ns = machine_->now_ns();
+    saw_in_flight(now_ns);
+    if (now.own_bytes != 0) {
+      slot.grown_bytes = grown_by(slot, now);
+      saw_held_bytes(now_ns);
+      learn(slot, slot.grown_bytes, now);
+    }
     set_held(permit.index, false);
     pthread_mutex_unlock(&slot.owner);
-    publish(&memory_->changed_ns, machine_->now_ns());
+    publish(&memory_->changed_ns, now_ns);
     __atomic_add_fetch(&memory_->turn, 1, __ATOMIC_RELEASE);
   }
   machine_->wake(&memory_->turn);
@@ -513,8 +551,10 @@ void PermitTable::sleep(const Permit& permit) noexcept {
     if (!lock || !permit.held()) return;
     SharedPermit& slot = memory_->permits[permit.index];
     if (!held(permit.index) || slot.generation != permit.generation) return;
-    slot.asleep_ns = machine_->now_ns();
-    publish(&memory_->changed_ns, slot.asleep_ns);
+    const std::uint64_t now = machine_->now_ns();
+    saw_in_flight(now);
+    slot.asleep_ns = now;
+    publish(&memory_->changed_ns, now);
     __atomic_add_fetch(&memory_->turn, 1, __ATOMIC_RELEASE);
   }
   machine_->wake(&memory_->turn);
@@ -530,7 +570,7 @@ bool PermitTable::wake_up(const Permit& permit, const PermitLimits& limits, bool
   slot.asleep_ns = 0;
   slot.idle = 0;
   slot.moved_ns = now;
-  publish(&memory_->peak_in_flight, std::max(memory_->peak_in_flight, count()));
+  saw_in_flight(now);
   return true;
 }
 
@@ -635,6 +675,7 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
       if (idle && !slot.idle) publish(&memory_->changed_ns, now);
       slot.idle = idle;
     }
+    if (number != 0) saw_held_bytes(now);
   }
 }
 
@@ -645,9 +686,50 @@ std::uint32_t PermitTable::in_flight() noexcept {
   return count();
 }
 
-std::uint32_t PermitTable::peak_in_flight() const noexcept {
-  return __atomic_load_n(&memory_->peak_in_flight, __ATOMIC_RELAXED);
+void PermitTable::add(std::uint64_t ScopeCounts::*counter, std::uint64_t more) noexcept {
+  if (usable()) __atomic_add_fetch(&(memory_->counts.*counter), more, __ATOMIC_RELAXED);
 }
+
+void PermitTable::saw_headroom(std::uint64_t bytes) noexcept {
+  if (usable()) saw(memory_->headroom_bytes, bytes, machine_->now_ns());
+}
+
+void PermitTable::saw_in_flight(std::uint64_t now_ns) noexcept { publish(&memory_->in_flight_ns[count()], now_ns); }
+
+void PermitTable::saw_held_bytes(std::uint64_t now_ns) noexcept {
+  std::uint64_t all = 0;
+  for_each_held(*memory_, [&](std::uint32_t i) { all += memory_->permits[i].grown_bytes; });
+  saw(memory_->held_bytes, all, now_ns);
+}
+
+ScopeCounts PermitTable::counts() const noexcept {
+  ScopeCounts counts;
+  if (!usable()) return counts;
+  for (std::uint64_t ScopeCounts::*const counter : kScopeCounters)
+    counts.*counter = __atomic_load_n(&(memory_->counts.*counter), __ATOMIC_RELAXED);
+  return counts;
+}
+
+std::uint32_t PermitTable::peak_in_flight(std::uint64_t since_ns) const noexcept {
+  for (std::uint32_t number = kMostPermits; usable() && number != 0; --number)
+    if (seen_since(memory_->in_flight_ns[number], since_ns)) return number;
+  return 0;
+}
+
+std::uint64_t PermitTable::most_held_bytes(std::uint64_t since_ns) const noexcept {
+  for (std::uint32_t step = SharedFigures::kSteps; usable() && step-- != 0;)
+    if (seen_since(memory_->held_bytes.seen_ns[step], since_ns))
+      return __atomic_load_n(&memory_->held_bytes.figures[step], __ATOMIC_RELAXED);
+  return 0;
+}
+
+std::uint64_t PermitTable::least_headroom_bytes(std::uint64_t since_ns) const noexcept {
+  for (std::uint32_t step = 0; usable() && step < SharedFigures::kSteps; ++step)
+    if (seen_since(memory_->headroom_bytes.seen_ns[step], since_ns))
+      return __atomic_load_n(&memory_->headroom_bytes.figures[step], __ATOMIC_RELAXED);
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
 std::uint64_t PermitTable::changed_ns() const noexcept {
   return __atomic_load_n(&memory_->changed_ns, __ATOMIC_RELAXED);
 }
@@ -668,7 +750,10 @@ std::uint32_t PermitTable::classes(SizeClass* to, std::uint32_t most) noexcept {
   std::uint32_t number = 0;
   if (!lock) return 0;
   for (const SizeClass& size : memory_->classes)
-    if (size.name[0] != '\0' && number < most) to[number++] = size;
+    if (size.name[0] != '\0' && number < most) {
+      to[number] = size;
+      to[number++].name[kClassNameBytes - 1] = '\0';  // whatever others have written
+    }
   return number;
 }
 

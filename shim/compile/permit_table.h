@@ -21,6 +21,10 @@
 // has the token that each job has without reading it, and keeps bytes that were read by holders who died for the next
 // who asks.
 //
+// What all processes of the scope did is counted beside the permits, for the report of any of them: counters that only
+// go up, without the lock; and when each figure was last seen, so that a program can tell the most since it began. What
+// a process that was killed had counted stays.
+//
 // Threads: any, of any process; a permit is given back by the thread that took it. Units: bytes, ns, clock ticks.
 // The memory may be anyone's of the scope: every index read from it is checked. Not here: waiting (permit_wait.h).
 #pragma once
@@ -124,6 +128,29 @@ struct SharedPermit {
   SharedRider riders[kMostRiders];
 };
 
+/// What all processes of a scope did, in numbers of compilations but for waited_ns. Each only goes up.
+struct ScopeCounts {
+  std::uint64_t granted = 0;    ///< permits given, those over the limit too
+  std::uint64_t ridden = 0;     ///< compilations that rode on another's permit
+  std::uint64_t waited = 0;     ///< waits that have ended: a waiter that was killed is not counted
+  std::uint64_t waited_ns = 0;  ///< the sum of those waits
+  std::uint64_t went_on = 0;    ///< over the limit, after the longest wait
+  std::uint64_t without = 0;    ///< without a permit
+};
+
+inline constexpr std::uint64_t ScopeCounts::*kScopeCounters[] = {
+    &ScopeCounts::granted,   &ScopeCounts::ridden,  &ScopeCounts::waited,
+    &ScopeCounts::waited_ns, &ScopeCounts::went_on, &ScopeCounts::without,
+};
+static_assert(sizeof kScopeCounters / sizeof *kScopeCounters * sizeof(std::uint64_t) == sizeof(ScopeCounts),
+              "every counter of ScopeCounts is listed");
+
+/// Figures by size, in steps of an eighth: the last one of each step, and when that was. 0 ns: never.
+struct SharedFigures {
+  static constexpr std::uint32_t kSteps = 496;
+  std::uint64_t seen_ns[kSteps], figures[kSteps];
+};
+
 /// The whole of a scope's memory.
 struct SharedPermits {
   std::uint32_t ready;  ///< kReady once made
@@ -131,10 +158,11 @@ struct SharedPermits {
   pthread_mutex_t lock;
   std::uint64_t held[kMostPermits / 64];
   std::uint64_t changed_ns;  ///< when a permit last changed hands
-  std::uint64_t granted;
-  std::uint32_t peak_in_flight;
-  std::uint32_t elder_count;
-  std::uint64_t elder_since_ns;  ///< the longest waiter, while it says so (elder_seen_ns)
+  ScopeCounts counts;
+  std::uint64_t in_flight_ns[kMostPermits + 1];  ///< when so many were last in flight; 0: never
+  SharedFigures held_bytes;                      ///< by all compilations together
+  SharedFigures headroom_bytes;                  ///< left for more, where memory was read
+  std::uint64_t elder_since_ns;                  ///< the longest waiter, while it says so (elder_seen_ns)
   std::uint64_t elder_seen_ns;
   std::uint64_t arrived_ns;  ///< when a process last began to ask
   std::uint64_t refused_ns;  ///< when memory was last found too little, and for how much
@@ -145,7 +173,7 @@ struct SharedPermits {
   SharedPermit permits[kMostPermits];
 };
 
-inline constexpr std::uint32_t kReady = 0x67700005;
+inline constexpr std::uint32_t kReady = 0x67700006;
 
 /// Makes zeroed memory a table. `shared`: other processes will use it.
 void make_permits(SharedPermits& memory, bool shared) noexcept;
@@ -236,7 +264,18 @@ class PermitTable {
 
   /// Running and not lent on. The dead are taken out first.
   std::uint32_t in_flight() noexcept;
-  std::uint32_t peak_in_flight() const noexcept;
+  /// Counts for the whole scope, without the lock.
+  void add(std::uint64_t ScopeCounts::*counter, std::uint64_t more = 1) noexcept;
+  void saw_headroom(std::uint64_t bytes) noexcept;
+  /// What the whole scope did, without the lock.
+  [[nodiscard]] ScopeCounts counts() const noexcept;
+  /// The most in flight at once since a time; 0: since the table was made.
+  [[nodiscard]] std::uint32_t peak_in_flight(std::uint64_t since_ns = 0) const noexcept;
+  /// The most that compilations held together, as far as it was seen: each is looked at while others wait or ask, and
+  /// by its own peak when it ends. An eighth too little at most.
+  [[nodiscard]] std::uint64_t most_held_bytes(std::uint64_t since_ns) const noexcept;
+  /// The least that was left for more when somebody asked; an eighth too much at most. The largest number: nobody did.
+  [[nodiscard]] std::uint64_t least_headroom_bytes(std::uint64_t since_ns) const noexcept;
   std::uint64_t changed_ns() const noexcept;
   /// What those that run will still grow by.
   std::uint64_t outstanding_bytes() noexcept;
@@ -272,7 +311,10 @@ class PermitTable {
   SharedToken* owed(const TokenServer& server) noexcept;
   void owe(const TokenServer& server, std::uint8_t byte) noexcept;
   void owe_byte_of(SharedPermit& permit) noexcept;
-  void learn(SharedPermit& permit, const ProcessMemory& now) noexcept;
+  std::uint64_t grown_by(const SharedPermit& permit, const ProcessMemory& now) const noexcept;
+  void learn(SharedPermit& permit, std::uint64_t grown, const ProcessMemory& now) noexcept;
+  void saw_in_flight(std::uint64_t now_ns) noexcept;
+  void saw_held_bytes(std::uint64_t now_ns) noexcept;
   void free_dead_riders(SharedPermit& permit) noexcept;
   ProcessName self() noexcept;
 

@@ -46,8 +46,7 @@ class Wait {
         counters_(counters) {}
 
   bool run(Permit& permit) noexcept {
-    if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit))
-      return add(counters_.ridden), true;
+    if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit)) return rode();
     std::uint64_t pause = kAskEvery;
     std::uint32_t turn_before = 0;
     for (bool waited = false;; waited = true) {
@@ -56,10 +55,13 @@ class Wait {
       const std::uint64_t now = machine_.now_ns();
       const bool ended = admission == Admission::kGranted || admission == Admission::kUnusable;
       const GoesOn how = ended || request_.goes_on == nullptr ? GoesOn::kNo : request_.goes_on(table_);
-      if (how == GoesOn::kRiding) return add(counters_.ridden), true;
+      if (how == GoesOn::kRiding) {
+        if (waited) waited_until(now);
+        return rode();
+      }
       if (ended || (how == GoesOn::kOverTheLimit && table_.take_anyway(request_, permit)) || gave_up(now, permit)) {
-        if (waited) add(counters_.waited), add(counters_.waited_ns, now - request_.since_ns);
-        if (!permit.held()) return add(counters_.without), false;
+        if (waited) waited_until(now);
+        if (!permit.held()) return count_one(counters_.without, &ScopeCounts::without), false;
         add(counters_.taken);
         keep(counters_.most_in_flight, table_.in_flight(), std::greater<>());
         return true;
@@ -77,13 +79,24 @@ class Wait {
       request_.before = process_memory(machine_, machine_.process());
       // A sibling that rode may have ended.
       if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit)) {
-        add(counters_.waited), add(counters_.waited_ns, machine_.now_ns() - request_.since_ns);
-        return add(counters_.ridden), true;
+        waited_until(machine_.now_ns());
+        return rode();
       }
     }
   }
 
  private:
+  /// In this process, and in all of the scope.
+  void count_one(std::uint64_t& counter, std::uint64_t ScopeCounts::*in_scope, std::uint64_t more = 1) noexcept {
+    add(counter, more);
+    table_.add(in_scope, more);
+  }
+  bool rode() noexcept { return count_one(counters_.ridden, &ScopeCounts::ridden), true; }
+  void waited_until(std::uint64_t now) noexcept {
+    count_one(counters_.waited, &ScopeCounts::waited);
+    count_one(counters_.waited_ns, &ScopeCounts::waited_ns, now - request_.since_ns);
+  }
+
   /// A byte is read only when nothing else is missing, and not kept while waiting: two who wait never hold what the
   /// other waits for.
   Admission try_once(Permit& permit) noexcept {
@@ -113,6 +126,7 @@ class Wait {
       const std::uint64_t spoken_for = limits.reserve_bytes + table_.outstanding_bytes();
       headroom_bytes_ = memory.available_bytes - std::min(memory.available_bytes, spoken_for);
       keep(counters_.least_headroom_bytes, headroom_bytes_, std::less<>());
+      table_.saw_headroom(headroom_bytes_);
     }
     return table_.try_take(request_, limits, &memory, permit);
   }
@@ -122,7 +136,7 @@ class Wait {
     const std::uint64_t last = std::max(request_.since_ns, table_.changed_ns());
     if (now < last || now - last < kPatience * settings_.idle_ns) return false;
     static_cast<void>(table_.take_anyway(request_, permit));
-    add(counters_.went_on);
+    count_one(counters_.went_on, &ScopeCounts::went_on);
     if (settings_.says)
       log_warn("compile: no compilation has ended for %llu s: another one begins beside those that run",
                static_cast<unsigned long long>((now - last) / 1'000'000'000));

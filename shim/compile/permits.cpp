@@ -44,20 +44,32 @@ void after_fork_in_child() noexcept {
   forget_pool_threads();
 }
 
+/// The scope when this process began, as far as a report needs it.
+struct ScopeBefore {
+  Scope scope;
+  std::uint64_t since_ns;
+  ScopeCounts counts;
+};
+constinit ScopeBefore g_before{};
+constinit std::atomic<bool> g_before_claimed{false}, g_before_noted{false};
+
 CompilePermits* make_permits_of_process() {
   const Policy* const policy = policy_of_process();
   if (policy == nullptr || !policy->compile.enabled) return nullptr;
   if (policy->compile.scope == Scope::kProcess && policy_may_say("GRAPHPOOL_COMPILE_TOOLS", "tools"))
     log_warn("policy: compile.tools has no effect in the scope of a process: only its calls count");
-  SharedPermits* memory = open_permits(policy->compile.scope);
-  if (memory == nullptr && policy->compile.scope != Scope::kProcess) {
+  Scope scope = policy->compile.scope;
+  note_scope_counts(*policy);
+  SharedPermits* memory = open_permits(scope);
+  if (memory == nullptr && scope != Scope::kProcess) {
     log_warn("compile: permits cannot be shared with other processes: they count in this one only");
-    memory = open_permits(Scope::kProcess);
+    memory = open_permits(scope = Scope::kProcess);
   }
   if (memory == nullptr) return nullptr;
   auto* const permits = new CompilePermits;
   permits->table = PermitTable(*memory, machine());
   permits->settings = permit_settings(*policy);
+  permits->scope = scope;
   write_reports(policy->report.file, {});  // a compiler is given no thread
   return permits;
 }
@@ -127,6 +139,41 @@ bool compilation_would_count() noexcept {
 
 const CompilePermits* compile_permits_in_use() noexcept { return g_permits.load(std::memory_order_acquire); }
 
+void note_scope_counts(const Policy& policy) noexcept {
+  const Scope scope = policy.compile.scope;
+  if (!policy.compile.enabled || policy.report.file.empty() || scope == Scope::kProcess) return;
+  if (g_before_claimed.exchange(true, std::memory_order_relaxed)) return;
+  SharedPermits* const memory = find_permits(scope);
+  if (memory != nullptr) g_before.counts = PermitTable(*memory, machine()).counts();
+  close_permits(memory);
+  g_before.scope = scope;
+  g_before.since_ns = machine().now_ns();
+  g_before_noted.store(true, std::memory_order_release);
+}
+
+bool read_compile_report(CompileReport& report) noexcept {
+  const CompilePermits* const permits = compile_permits_in_use();
+  const bool noted = g_before_noted.load(std::memory_order_acquire);
+  SharedPermits* const found = permits == nullptr && noted ? find_permits(g_before.scope) : nullptr;
+  if (permits == nullptr && found == nullptr) return false;
+  PermitTable table = permits != nullptr ? permits->table : PermitTable(*found, machine());
+  if (permits != nullptr) report.process = permits->counters;
+  report.scope = permits != nullptr ? permits->scope : g_before.scope;
+  const ScopeBefore before = noted && report.scope != Scope::kProcess ? g_before : ScopeBefore{};
+  report.counts = table.counts();
+  for (std::uint64_t ScopeCounts::*const counter : kScopeCounters) {
+    // Less than before: somebody has removed the table, and this is another one.
+    std::uint64_t& count = report.counts.*counter;
+    if (count >= before.counts.*counter) count -= before.counts.*counter;
+  }
+  report.peak_in_flight = table.peak_in_flight(before.since_ns);
+  report.most_held_bytes = table.most_held_bytes(before.since_ns);
+  report.least_headroom_bytes = table.least_headroom_bytes(before.since_ns);
+  report.class_count = table.classes(report.classes, kMostClasses);
+  close_permits(found);
+  return permits != nullptr || report.peak_in_flight != 0 || report.counts.ridden + report.counts.without != 0;
+}
+
 Permit permit_of_thread() noexcept { return t_permit.process == getpid() ? t_permit : Permit{}; }
 
 void ride_in_thread(const Permit& permit) noexcept { t_permit = permit; }
@@ -151,6 +198,7 @@ CompileScope::CompileScope(const Compilation& of) noexcept {
   if (compiler_process_holds()) return;
   if (thread_rides(*permits)) {
     __atomic_add_fetch(&permits->counters.ridden, 1, __ATOMIC_RELAXED);
+    permits->table.add(&ScopeCounts::ridden);
     return;
   }
   if (of.one_at_a_time) alone_ = pthread_mutex_lock(&g_alone) == 0;

@@ -58,13 +58,31 @@ struct CompilePermits {
   PermitTable table;
   PermitSettings settings;
   PermitCounters counters;
+  Scope scope = Scope::kProcess;
 };
 CompilePermits* compile_permits() noexcept;
 
 /// Whether a compilation that begins now is an outermost one and permits are in use: what it is may take time to tell.
 bool compilation_would_count() noexcept;
 
-/// For the report: null while no compilation was seen.
+/// Null while no compilation was seen.
 const CompilePermits* compile_permits_in_use() noexcept;
+
+/// Notes what the processes of the policy's scope have done so far: a report is about what they do from now on. The
+/// first call counts. Makes no table. By one thread at a time.
+void note_scope_counts(const Policy& policy) noexcept;
+
+/// For the report: what this process did, and all of its scope since note_scope_counts().
+struct CompileReport {
+  PermitCounters process;
+  Scope scope;
+  ScopeCounts counts;
+  std::uint32_t peak_in_flight = 0;
+  std::uint64_t most_held_bytes = 0, least_headroom_bytes = 0;  ///< as in PermitTable
+  SizeClass classes[kMostClasses];
+  std::uint32_t class_count = 0;
+};
+/// False: this process compiled nothing, and nobody of its scope did.
+bool read_compile_report(CompileReport& report) noexcept;
 
 }  // namespace graphpool

@@ -93,24 +93,38 @@ const char* runtime_folder() noexcept {
              : nullptr;
 }
 
-}  // namespace
-
-SharedPermits* open_permits(Scope scope, const char* folder) noexcept {
-  if (scope == Scope::kProcess) return private_memory();
+/// Where the scope's table is. The layout is in the name: two versions of the library do not share.
+bool path_of(Scope scope, const char* folder, char (&path)[PATH_MAX]) noexcept {
   if (folder == nullptr && scope == Scope::kUser) folder = runtime_folder();
   if (folder == nullptr) folder = "/dev/shm";
-  // The layout is in the name: two versions of the library do not share.
-  char path[PATH_MAX], boot[9];
+  char boot[9];
   boot_number(boot);
   const int length =
       scope == Scope::kUser
           ? std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-%s-user-%u", folder, kReady, kBytes, boot,
                           geteuid())
           : std::snprintf(path, sizeof path, "%s/libgraphpool-permits-%x-%zx-%s-node", folder, kReady, kBytes, boot);
-  if (length < 0 || static_cast<std::size_t>(length) >= sizeof path) return nullptr;
+  return length >= 0 && static_cast<std::size_t>(length) < sizeof path;
+}
+
+}  // namespace
+
+SharedPermits* open_permits(Scope scope, const char* folder) noexcept {
+  if (scope == Scope::kProcess) return private_memory();
+  char path[PATH_MAX];
+  if (!path_of(scope, folder, path)) return nullptr;
   if (SharedPermits* const memory = open_existing(path, scope)) return memory;
   make(path, scope);
   return open_existing(path, scope);
+}
+
+SharedPermits* find_permits(Scope scope, const char* folder) noexcept {
+  char path[PATH_MAX];
+  return scope != Scope::kProcess && path_of(scope, folder, path) ? open_existing(path, scope) : nullptr;
+}
+
+void close_permits(SharedPermits* memory) noexcept {
+  if (memory != nullptr) munmap(memory, kBytes);
 }
 
 }  // namespace graphpool

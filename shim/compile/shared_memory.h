@@ -17,4 +17,10 @@ namespace graphpool {
 /// cannot be had is the caller's to replace. Threads: any; each call maps anew. folder: for node and user in tests.
 SharedPermits* open_permits(Scope scope, const char* folder = nullptr) noexcept;
 
+/// The table that processes of the scope have made; null: none has, or it is not ours to trust. Never one of a process.
+SharedPermits* find_permits(Scope scope, const char* folder = nullptr) noexcept;
+
+/// Unmaps what one of these has mapped. Nobody may use it any more.
+void close_permits(SharedPermits* memory) noexcept;
+
 }  // namespace graphpool

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "policy/policy.h"
+#include "policy/readers.h"
 #include "shim/callsite/callsite.h"
 #include "shim/capture/mismatch.h"
 #include "shim/compile/permits.h"
@@ -228,10 +229,26 @@ void write_pool(JsonWriter& json) {
   json.close_object();
 }
 
+void write_scope(JsonWriter& json, const CompileReport& report) {
+  json.key("scope").open_object();
+  json.key("name").value(name_of(report.scope));
+  json.key("permits").value(report.counts.granted);
+  json.key("rides").value(report.counts.ridden);
+  json.key("waited").value(report.counts.waited);
+  json.key("waited_ms").value(report.counts.waited_ns / 1'000'000);
+  json.key("went_on").value(report.counts.went_on);
+  json.key("without_permit").value(report.counts.without);
+  json.key("peak_in_flight").value(std::uint64_t{report.peak_in_flight});
+  json.key("most_held_bytes").value(report.most_held_bytes);
+  if (report.least_headroom_bytes != ~std::uint64_t{0})
+    json.key("least_headroom_bytes").value(report.least_headroom_bytes);
+  json.close_object();
+}
+
 void write_compile(JsonWriter& json) {
-  const CompilePermits* const permits = compile_permits_in_use();
-  if (permits == nullptr) return;
-  const PermitCounters& counters = permits->counters;
+  CompileReport report;
+  if (!read_compile_report(report)) return;
+  const PermitCounters& counters = report.process;
   json.key("compile").open_object();
   json.key("permits").value(counters.taken);
   json.key("rides").value(counters.ridden);
@@ -243,18 +260,16 @@ void write_compile(JsonWriter& json) {
   json.key("peak_in_flight").value(counters.most_in_flight);
   if (counters.least_headroom_bytes != ~std::uint64_t{0})
     json.key("least_headroom_bytes").value(counters.least_headroom_bytes);
+  write_scope(json, report);
   json.key("sizes").open_array();
-  std::array<SizeClass, kMostClasses> classes;
-  PermitTable table = permits->table;
-  const std::uint32_t number = table.classes(classes.data(), kMostClasses);
-  for (std::uint32_t i = 0; i < number; ++i)
+  for (std::uint32_t i = 0; i < report.class_count; ++i)
     json.open_object()
         .key("class")
-        .value(classes[i].name)
+        .value(report.classes[i].name)
         .key("peak_bytes")
-        .value(classes[i].peak_bytes)
+        .value(report.classes[i].peak_bytes)
         .key("finished")
-        .value(classes[i].finished)
+        .value(report.classes[i].finished)
         .close_object();
   json.close_array();
   json.close_object();

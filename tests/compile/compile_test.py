@@ -801,6 +801,81 @@ def rule_34_forked_children_hold_nothing():
     check(seen()['granted'] == 4 and seen()['in_flight'] == 0, seen())
 
 
+# --- The report ---
+
+def starter(*commands, **keys):
+    """starter.cpp under a report: (how, word...) each."""
+    report = HERE / 'report.json'
+    report.unlink(missing_ok=True)
+    words = [str(word) for command in commands for word in (*command, ',')]
+    variables = environment(**{'wait': '10min', **keys}) | {'GRAPHPOOL_REPORT': str(report)}
+    return subprocess.Popen([CONFIG['starter'], *words], env=variables, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def report_of(process):
+    _, said = process.communicate(timeout=120)
+    check(process.returncode == 0 and not said, process.returncode, said)
+    return json.loads((HERE / 'report.json').read_text()).get('compile')
+
+
+@case
+def a_report_has_what_compilers_of_the_scope_did():
+    tool = CONFIG['tool']
+    # Before the program: in none of its counts but the sizes.
+    for process in [start(tool, 'touch', HERE / ours, 'grow', 200, 'await', HERE / theirs, max=2)
+                    for ours, theirs in (('1', '2'), ('2', '1'))]:
+        finish(process)
+    check(seen()['granted'] == seen()['peak'] == 2, seen())
+    counts = report_of(starter(('spawn', tool, 'burn', 300), ('spawn', tool, 'burn', 300, 'run', CONFIG['lld'], 'burn', 1, 'end'),
+                               ('system', f'{tool} burn 300'), max=1))
+    scope = counts.pop('scope')
+    check(scope['name'] == 'user' and scope['permits'] == 3 and scope['rides'] == 1, scope)
+    check(scope['waited'] == 2 and 300 <= scope['waited_ms'] < 200_000, scope)
+    check(scope['peak_in_flight'] == 1 and not scope['went_on'] and not scope['without_permit'], scope)
+    check(1 << 10 <= scope['most_held_bytes'] < 200 << 20, 'three that held nothing, one by one', scope)
+    check(counts['permits'] == counts['rides'] == counts['waited'] == counts['peak_in_flight'] == 0, 'its own', counts)
+    check(sum(size['finished'] for size in counts['sizes']) == 5, counts)
+    # Together, and what they held: at least as much as the larger one.
+    counts = report_of(starter(*[('spawn', tool, 'touch', HERE / ours, 'grow', 64, 'await', HERE / theirs)
+                                 for ours, theirs in (('a', 'b'), ('b', 'a'))], max=2))
+    check(counts['scope']['peak_in_flight'] == 2 and counts['scope']['permits'] == 2, counts)
+    check((64 << 20) * 7 // 8 <= counts['scope']['most_held_bytes'] < 1 << 30, counts)
+    check(counts['scope']['least_headroom_bytes'] > 0, counts)
+
+
+@case
+def a_report_has_a_scope_of_its_own_where_none_is_shared():
+    _, counts = pool('call', 2, 'LLVMRunPasses', 'burn', max=1, scope='process')
+    scope = counts['scope']
+    check(scope['name'] == 'process' and scope['permits'] == counts['permits'] == 2, counts)
+    check([scope[key] for key in ('waited', 'waited_ms', 'peak_in_flight')] ==
+          [counts[key] for key in ('waited', 'waited_ms', 'peak_in_flight')], counts)
+    counts = report_of(starter(('spawn', CONFIG['tool'], 'burn', 1), max=1, scope='process'))
+    check(counts is None and no_table(), 'nobody counts', counts)
+    counts = report_of(starter(('spawn', CONFIG['tool'], '--version'), max=1))
+    check(counts is None and no_table(), 'nobody has compiled', counts)
+
+
+@case
+def a_report_counts_compilers_that_were_killed():
+    """A holder and a waiter: the one has had a permit, the other never ends its wait."""
+    tool, numbers = CONFIG['tool'], [HERE / 'first', HERE / 'second']
+    process = starter(('spawn', tool, 'pid', numbers[0], 'burn', 200000),
+                      ('system', f'echo $$ > {numbers[1]}.new; mv {numbers[1]}.new {numbers[1]}; while ! test -e {numbers[0]}; '
+                                 f'do sleep 0.02; done; exec {tool} burn 200000'), max=1)
+    wait_for(lambda: all(number.exists() for number in numbers), 'both')
+    wait_for(lambda: pathlib.Path(f'/proc/{int(numbers[1].read_text())}/comm').read_text() == 'clang-tool\n', 'the waiter')
+    time.sleep(0.3)
+    check(seen()['granted'] == 1, seen())
+    for number in reversed(numbers):
+        os.kill(int(number.read_text()), signal.SIGKILL)
+    scope = report_of(process)['scope']
+    check(scope['permits'] == 1 and scope['waited'] == scope['waited_ms'] == 0 and scope['peak_in_flight'] == 1, scope)
+    finish(start(tool, 'burn', '1', max=1, wait='10min'))
+    check_free()
+
+
 # --- The storm: modules that together need more than there is ---
 
 # Entries of the modules' tables: 400 000 are 130 MB to compile, beside code of the compiler that all share. Those that

@@ -10,7 +10,7 @@ int main() {
   PermitTable table(*memory, machine());
   const std::uint32_t in_flight = table.in_flight();
   std::printf("{\"granted\": %llu, \"peak\": %u, \"in_flight\": %u, \"sizes\": {",
-              static_cast<unsigned long long>(memory->granted), table.peak_in_flight(), in_flight);
+              static_cast<unsigned long long>(memory->counts.granted), table.peak_in_flight(), in_flight);
   SizeClass classes[kMostClasses];
   const std::uint32_t number = table.classes(classes, kMostClasses);
   for (std::uint32_t i = 0; i < number; ++i)

@@ -3,6 +3,7 @@
 //   run FILE... starts a program with the words up to "end" and waits for it
 //   sleep MS    uses none                  pid FILE      writes its number
 //   await FILE  until it is there          touch FILE    makes it
+//   grow MIB    writes to so much memory, and keeps it
 //   leave       ends without exit handlers exec FILE...  becomes a program, with the words up to the end
 #include <sys/wait.h>
 #include <time.h>
@@ -15,6 +16,8 @@
 #include <vector>
 
 namespace {
+
+std::vector<char> kept;
 
 long now_ms() {
   timespec now{};
@@ -65,6 +68,8 @@ int main(int count, char** words) {
       for (++i; access(words[i], F_OK) != 0;) usleep(10'000);
     } else if (word == "touch") {
       std::fclose(std::fopen(words[++i], "w"));
+    } else if (word == "grow") {
+      kept.insert(kept.end(), static_cast<std::size_t>(std::atol(words[++i])) << 20, 1);
     } else if (word == "leave") {
       _exit(0);
     } else if (word == "exec") {

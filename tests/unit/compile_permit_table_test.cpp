@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <limits>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -60,6 +61,76 @@ TEST_F(Permits, AtMostAsManyAsTheLimit) {
   table_.give_back(permits[1], kNothing);
   EXPECT_EQ(take(permits[3]), Admission::kGranted);
   EXPECT_EQ(table_.peak_in_flight(), 3u);
+}
+
+TEST_F(Permits, TheMostInFlightSinceATime) {
+  Permit permits[3];
+  const std::uint64_t first_ns = FakeMachine::clock_ns;
+  for (Permit& permit : permits) permit = taken();
+  const std::uint64_t second_ns = ++FakeMachine::clock_ns;
+  EXPECT_EQ(table_.peak_in_flight(), 3u);
+  EXPECT_EQ(table_.peak_in_flight(first_ns), 3u);
+  table_.give_back(permits[0], kNothing);
+  EXPECT_EQ(table_.peak_in_flight(second_ns), 3u) << "they were there until then";
+  const std::uint64_t third_ns = ++FakeMachine::clock_ns;
+  EXPECT_EQ(table_.peak_in_flight(third_ns), 0u);
+  table_.give_back(permits[1], kNothing);
+  static_cast<void>(taken());
+  EXPECT_EQ(table_.peak_in_flight(third_ns), 2u);
+  EXPECT_EQ(table_.peak_in_flight(second_ns), 3u);
+  EXPECT_EQ(table_.peak_in_flight(++FakeMachine::clock_ns), 0u);
+  EXPECT_EQ(table_.counts().granted, 4u);
+}
+
+TEST_F(Permits, WhatAllHeldSinceATime) {
+  finish(taken(), 300 * kMiB);
+  EXPECT_EQ(table_.most_held_bytes(0), 300 * kMiB);
+  const std::uint64_t later_ns = ++FakeMachine::clock_ns;
+  EXPECT_EQ(table_.most_held_bytes(later_ns), 0u);
+  const Permit first = taken(), second = taken();
+  FakeMachine::memory_of(getpid(), 700 << 10, 20 << 10, 20 << 10);
+  table_.look_at_holders(limits_.idle_ns);
+  EXPECT_EQ(table_.most_held_bytes(later_ns), 40 * kMiB) << "as they were last seen";
+  finish(first, 50 * kMiB);
+  EXPECT_EQ(table_.most_held_bytes(later_ns), 70 * kMiB) << "one at its peak, and the other";
+  finish(second, 10 * kMiB);
+  EXPECT_EQ(table_.most_held_bytes(later_ns), 70 * kMiB);
+  EXPECT_EQ(table_.most_held_bytes(0), 300 * kMiB);
+}
+
+TEST_F(Permits, FiguresAreAnEighthOffAtMost) {
+  const std::uint64_t none = table_.least_headroom_bytes(0);
+  EXPECT_EQ(none, std::numeric_limits<std::uint64_t>::max());
+  for (const std::uint64_t bytes :
+       {none, none / 3, 123'456'789'012ul, 9ul * kMiB, 1000ul, 17ul, 16ul, 15ul, 1ul, 0ul}) {
+    table_.saw_headroom(bytes);
+    EXPECT_EQ(table_.least_headroom_bytes(0), bytes);
+    table_.saw_headroom(bytes + std::min(none - bytes, bytes / 7 + 1));
+    EXPECT_EQ(table_.least_headroom_bytes(0), bytes) << "another step";
+  }
+  const std::uint64_t later_ns = ++FakeMachine::clock_ns;
+  table_.saw_headroom(160);
+  table_.saw_headroom(175);  // of the same step: the last one of it is told
+  EXPECT_EQ(table_.least_headroom_bytes(later_ns), 175u);
+}
+
+TEST_F(Permits, CountsOfAKilledProcessStay) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Permit permit;
+    static_cast<void>(take(permit));
+    table_.add(&ScopeCounts::waited_ns, 5);
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(table_.in_flight(), 0u);
+  table_.add(&ScopeCounts::waited_ns, 2);
+  const ScopeCounts counts = table_.counts();
+  EXPECT_EQ(counts.granted, 1u);
+  EXPECT_EQ(counts.waited_ns, 7u);
+  EXPECT_EQ(counts.waited + counts.ridden + counts.went_on + counts.without, 0u);
+  EXPECT_EQ(table_.peak_in_flight(), 1u);
 }
 
 TEST_F(Permits, GivenBackTwiceCountsOnce) {
@@ -623,8 +694,8 @@ TEST_F(Permits, rule_34_ExecGivesBack) {
     _exit(1);
   }
   close(gate[0]);
-  for (int i = 0; i < 500 && (table_.in_flight() != 0 || memory_->granted == 0); ++i) usleep(10'000);
-  EXPECT_EQ(memory_->granted, 1u);
+  for (int i = 0; i < 500 && (table_.in_flight() != 0 || memory_->counts.granted == 0); ++i) usleep(10'000);
+  EXPECT_EQ(memory_->counts.granted, 1u);
   EXPECT_EQ(table_.in_flight(), 0u) << "the program after exec is no compilation";
   EXPECT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "and runs";
   close(gate[1]);
@@ -783,6 +854,43 @@ TEST(SharedPermits, WhatOthersCouldHaveWrittenIsNotTrusted) {
   EXPECT_EQ(open_permits(Scope::kUser, "/nowhere"), nullptr);
   change = "rm -r " + std::string(folder);
   EXPECT_EQ(system(change.c_str()), 0);
+}
+
+TEST(SharedPermits, ATableOfAnotherLayoutIsLeftAlone) {
+  char folder[] = "/tmp/permits-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  SharedPermits* const mine = open_permits(Scope::kUser, folder);
+  ASSERT_NE(mine, nullptr);
+  const std::uint32_t older = kReady - 1;
+  mine->ready = older;
+  EXPECT_EQ(find_permits(Scope::kUser, folder), nullptr);
+  EXPECT_EQ(open_permits(Scope::kUser, folder), nullptr);
+  PermitTable table(*mine, machine());
+  Permit permit;
+  EXPECT_EQ(table.try_take({"x"}, {}, nullptr, permit), Admission::kUnusable);
+  EXPECT_EQ(mine->ready, older);
+  EXPECT_EQ(mine->counts.granted, 0u);
+  const std::string remove = "rm -r " + std::string(folder);
+  EXPECT_EQ(system(remove.c_str()), 0);
+}
+
+TEST(SharedPermits, LookingForATableMakesNone) {
+  char folder[] = "/tmp/permits-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  EXPECT_EQ(find_permits(Scope::kProcess, folder), nullptr);
+  EXPECT_EQ(find_permits(Scope::kUser, folder), nullptr);
+  EXPECT_EQ(rmdir(folder), 0) << "nothing is there";
+  ASSERT_EQ(mkdir(folder, 0700), 0);
+  SharedPermits* const made = open_permits(Scope::kUser, folder);
+  ASSERT_NE(made, nullptr);
+  made->counts.granted = 3;
+  SharedPermits* const found = find_permits(Scope::kUser, folder);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(PermitTable(*found, machine()).counts().granted, 3u);
+  close_permits(found);
+  EXPECT_EQ(find_permits(Scope::kNode, folder), nullptr);
+  const std::string remove = "rm -r " + std::string(folder);
+  EXPECT_EQ(system(remove.c_str()), 0);
 }
 
 TEST(SharedPermits, ALimitOfFileSizesIsNotReached) {

@@ -77,6 +77,10 @@ TEST_F(PermitWait, WaitsUntilOneComesBack) {
   EXPECT_EQ(FakeMachine::waits, 5);
   EXPECT_EQ(counters_.waited, 1u);
   EXPECT_EQ(counters_.waited_ns, 5 * kAskEvery);
+  const ScopeCounts scope = table_.counts();
+  EXPECT_EQ(scope.granted, 2u);
+  EXPECT_EQ(scope.waited, 1u);
+  EXPECT_EQ(scope.waited_ns, 5 * kAskEvery);
   EXPECT_EQ(counters_.went_on, 0u);
 }
 
@@ -114,6 +118,7 @@ TEST_F(PermitWait, rule_36_EveryWaitIsBounded) {
   EXPECT_TRUE(take(second));
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(counters_.went_on, 1u);
+  EXPECT_EQ(table_.counts().went_on, 1u);
   EXPECT_EQ(counters_.waited_ns / 1'000'000'000, 100u);
   EXPECT_NE(said.find("no compilation has ended for 100 s: another one begins beside those that run"),
             std::string::npos)
@@ -213,6 +218,9 @@ TEST_F(PermitWait, AWaiterThatIsToEndGoesOn) {
   EXPECT_TRUE(take(third));
   EXPECT_FALSE(third.held());
   EXPECT_EQ(counters_.ridden, 1u);
+  EXPECT_EQ(table_.counts().ridden, 1u);
+  EXPECT_EQ(counters_.waited, 2u);
+  EXPECT_EQ(table_.counts().waited, 2u);
   EXPECT_EQ(table_.in_flight(), 2u);
 }
 
@@ -236,6 +244,7 @@ TEST_F(PermitWait, AnUnusableTableHoldsNobodyUp) {
   memory_->ready = 0;
   EXPECT_FALSE(take(permit));
   EXPECT_EQ(counters_.without, 2u);
+  EXPECT_EQ(table_.counts().without, 1u);
   EXPECT_FALSE(permit.held());
 }
 
