@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
@@ -55,9 +56,7 @@ hipGraph_t KnownGraphs::add_virtual(const std::shared_ptr<KnownGraph>& known) {
   known->handle = static_cast<hipGraph_t>(graph_handles_.add(known.get()));
   if (known->handle != nullptr) return known->handle;
   const std::scoped_lock guard(lock_);
-  virtual_[known->place] = std::move(virtual_.back());
-  virtual_[known->place]->place = known->place;
-  virtual_.pop_back();
+  take_out(*known);
   return nullptr;
 }
 
@@ -140,9 +139,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
     const std::scoped_lock guard(lock_);
     if (ours) {
       known = virtual_[virtual_one->place];
-      virtual_[known->place] = std::move(virtual_.back());
-      virtual_[known->place]->place = known->place;
-      virtual_.pop_back();
+      take_out(*known);
     } else if (const auto found = real_.find(graph); found != real_.end()) {
       known = std::move(found->second);
       real_.erase(found);
@@ -195,11 +192,59 @@ std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::all_virtual() const {
   return virtual_;
 }
 
+/// Under lock_.
+void KnownGraphs::exchange_places(std::size_t a, std::size_t b) noexcept {
+  std::swap(virtual_[a], virtual_[b]);
+  virtual_[a]->place = a;
+  virtual_[b]->place = b;
+}
+
+/// The graph is to be looked at again. Under lock_.
+void KnownGraphs::watch(KnownGraph& known) noexcept {
+  if (known.place >= unwatched_) return;
+  exchange_places(known.place, --unwatched_);
+  index_.remove(std::exchange(known.indexed, 0));
+}
+
+/// Under lock_.
+void KnownGraphs::stop_watching(KnownGraph& known) noexcept {
+  if (known.place >= unwatched_) exchange_places(known.place, unwatched_++);
+}
+
+/// Under lock_.
+void KnownGraphs::take_out(KnownGraph& known) noexcept {
+  watch(known);
+  exchange_places(known.place, virtual_.size() - 1);
+  known.place = KnownGraph::kNowhere;
+  virtual_.pop_back();
+}
+
+/// Also others.
+std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::that_may_name(const void* address, std::size_t bytes) {
+  const std::scoped_lock guard(lock_);
+  if (bytes == 0) return virtual_;
+  std::vector<std::shared_ptr<KnownGraph>> all(virtual_.begin() + static_cast<std::ptrdiff_t>(unwatched_),
+                                               virtual_.end());
+  for (void* const owner : index_.find(address, bytes)) all.push_back(virtual_[static_cast<KnownGraph*>(owner)->place]);
+  return all;
+}
+
 void KnownGraphs::memory_leaves(const void* address, std::size_t bytes, const char* why) {
-  for (const auto& known : all_virtual()) {
+  for (const auto& known : that_may_name(address, bytes)) {
     const std::scoped_lock guard(known->lock);
-    if (known->gone || known->real != nullptr) continue;
-    if (bytes == 0 || names_memory(known->binding, address, bytes)) static_cast<void>(make_real(*known, why));
+    if (known->gone) continue;
+    if (known->real == nullptr && (bytes == 0 || names_memory(known->binding, address, bytes)))
+      static_cast<void>(make_real(*known, why));
+    if (known->real == nullptr && (known->build != nullptr || ++known->looks != kLooks)) continue;
+    const std::vector<std::uint64_t> pages =
+        known->real != nullptr ? std::vector<std::uint64_t>() : MemoryIndex::pages_of(known->binding);
+    const std::scoped_lock tables(lock_);
+    if (known->place == KnownGraph::kNowhere) continue;
+    if (known->real == nullptr)
+      known->indexed = index_.add(known.get(), pages);
+    else
+      watch(*known);  // which takes it out of the index
+    stop_watching(*known);
   }
 }
 
@@ -298,6 +343,10 @@ hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeN
   const bool same = known.exact && same_but_payload(known.operation(ref.index), describe, &payload);
   const auto bind = [&] {
     std::memcpy(known.binding.data() + known.operation(ref.index).payload_offset, payload.data(), payload.size());
+    if (known.real != nullptr) return;
+    known.looks = 0;
+    const std::scoped_lock tables(lock_);
+    watch(known);
   };
   if (known.real == nullptr && same) {
     const Operation& operation = known.operation(ref.index);

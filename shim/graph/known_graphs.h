@@ -27,6 +27,7 @@
 #include "shim/capture/materialisation.h"
 #include "shim/function_ref.h"
 #include "shim/graph/handle_table.h"
+#include "shim/graph/memory_index.h"
 #include "shim/graph/node_build.h"
 #include "shim/graph/template.h"
 #include "shim/graph/variants.h"
@@ -76,7 +77,11 @@ struct KnownGraph {
   std::uint64_t original = id;          ///< of the graph that it, or what it is a copy of, was copied from
   bool exact = true;                    ///< false once the program may have changed it
   bool gone = false;                    ///< destroyed
-  std::size_t place = 0;                ///< among the virtual graphs
+  std::uint32_t looks = 0;              ///< times it was looked at because memory was freed
+  static constexpr std::size_t kNowhere = ~std::size_t{0};
+  // Under the lock of Graphs:
+  std::size_t place = kNowhere;  ///< among the virtual graphs
+  std::uint64_t indexed = 0;     ///< its number in the index
 };
 
 /// Compares what the program asks of a node with what the node was made by: true when nothing but the payload may
@@ -148,13 +153,25 @@ class KnownGraphs {
   static constexpr std::size_t kMostMaterialisations = 256;  ///< told apart; others are told by their reason
 
  private:
+  /// A graph that has been looked at so often because memory was freed is found by the index from then on.
+  static constexpr std::uint32_t kLooks = 16;
+
   std::vector<std::shared_ptr<KnownGraph>> all_virtual() const;
+  std::vector<std::shared_ptr<KnownGraph>> that_may_name(const void* address, std::size_t bytes);
+  void exchange_places(std::size_t a, std::size_t b) noexcept;
+  void watch(KnownGraph& known) noexcept;
+  void stop_watching(KnownGraph& known) noexcept;
+  void take_out(KnownGraph& known) noexcept;
   void count_materialisation(const Materialisation& told);
 
   Variants::Lock& lock_;
   std::unordered_map<hipGraph_t, std::shared_ptr<KnownGraph>> real_;
   std::unordered_map<hipGraphNode_t, NodeRef> nodes_;  ///< real nodes of known graphs
+  /// Handles of ours. First those that are not to be looked at when memory is freed, because they are real or in the
+  /// index, then the others.
   std::vector<std::shared_ptr<KnownGraph>> virtual_;
+  std::size_t unwatched_ = 0;
+  MemoryIndex index_;  ///< its owners are known graphs
   HandleTable<KnownGraph> graph_handles_;
   HandleTable<NodeRef> node_handles_;
   std::vector<Materialisation> materialisations_;

@@ -2,6 +2,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <ctime>
+#include <memory>
 #include <thread>
 
 #include "node_calls.h"
@@ -560,6 +562,88 @@ TEST(Nodes, a_graph_over_freed_memory_is_still_there) {
       OK(hipGraphDestroy(graph));
     }
   }
+}
+
+/// The same of graphs that many frees have passed by. What a node of a graph names by then is what counts.
+TEST(Nodes, graphs_that_have_seen_many_frees_are_there_when_their_memory_goes) {
+  constexpr int kFrees = 40;  // more than it takes to be found by an index
+  const Stream stream;
+  const Buffer result;
+  const auto unrelated = [] {
+    for (int i = 0; i < kFrees; ++i) const Buffer other;
+  };
+  for (const bool set : {false, true}) {
+    std::vector<int*> sources(8, nullptr);
+    std::vector<std::unique_ptr<NodeGraph>> graphs;
+    std::vector<hipGraphNode_t> nodes;
+    for (int*& source : sources) {
+      OK(hipMalloc(reinterpret_cast<void**>(&source), kCount * 4));
+      OK(hipMemset(source, 0, kCount * 4));
+      OK(kernels().mix(nullptr, source, kCount, static_cast<int>(&source - sources.data())));
+      graphs.push_back(std::make_unique<NodeGraph>());
+      nodes.push_back(graphs.back()->copy({}, result.get(), source));
+      graphs.back()->run(stream);
+    }
+    unrelated();
+    if (set) {
+      // Each is to copy from where the next one did.
+      for (std::size_t i = 0; i < graphs.size(); ++i)
+        OK(hipGraphMemcpyNodeSetParams1D(nodes[i], result.get(), sources[(i + 1) % sources.size()], kCount * 4,
+                                         hipMemcpyDeviceToDevice));
+      unrelated();
+    }
+    const auto source_of = [&](std::size_t graph) { return (graph + (set ? 1 : 0)) % sources.size(); };
+    for (std::size_t gone : {2, 5}) {
+      OK(hipFree(sources[gone]));
+      sources[gone] = nullptr;
+      graphs[gone == 2 ? 7 : 0].reset();  // destroyed with its memory still there
+    }
+    for (std::size_t i = 0; i < graphs.size(); ++i) {
+      if (graphs[i] == nullptr) continue;
+      hipGraphNode_t node = nullptr;
+      std::size_t count = 1;
+      EXPECT_EQ(hipSuccess, hipGraphGetNodes(*graphs[i], &node, &count)) << i;
+      EXPECT_EQ(1u, count);
+      if (sources[source_of(i)] == nullptr) continue;
+      graphs[i]->run(stream);
+      EXPECT_EQ(static_cast<int>(source_of(i)), result.value()) << i;
+    }
+    graphs.clear();
+    for (int* const source : sources) OK(hipFree(source));
+  }
+}
+
+/// A free costs no more where many graphs exist.
+TEST(Nodes, a_free_reads_no_graph_that_has_nothing_to_do_with_it) {
+  const Stream stream;
+  const Buffer buffer;
+  const auto a_free = [] {
+    timespec before{}, after{};
+    int* memory = nullptr;
+    EXPECT_EQ(hipSuccess, hipMalloc(reinterpret_cast<void**>(&memory), kCount * 4));
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    EXPECT_EQ(hipSuccess, hipFree(memory));
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    return (after.tv_sec - before.tv_sec) * 1'000'000'000 + after.tv_nsec - before.tv_nsec;
+  };
+  const auto least = [&a_free] {
+    long ns = a_free();
+    for (int i = 0; i < 100; ++i) ns = std::min(ns, a_free());
+    return ns;
+  };
+  std::vector<hipGraph_t> graphs;
+  const auto make = [&](std::size_t count) {
+    while (graphs.size() < count)
+      graphs.push_back(capture(stream, [&] {
+        for (int i = 0; i < 50; ++i) OK(kernels().mix(stream, buffer.get(), kCount, i));
+      }));
+  };
+  make(10);
+  const long few_ns = least();
+  make(1000);
+  const long many_ns = least();
+  for (const hipGraph_t graph : graphs) OK(hipGraphDestroy(graph));
+  EXPECT_LT(many_ns, 10 * few_ns);
 }
 
 /// The same while it is still being built.
