@@ -1,6 +1,6 @@
-// seeded_defect.h: faults put in on purpose, so that the property test is known to find faults (tests/property). Only a
-// library that the tests build for themselves can have one, chosen by SEEDED_DEFECT; in the library itself every answer
-// is a constant, and nothing of this is left.
+// seeded_defect.h: faults put in on purpose, so that the property test (tests/property) and `verify` are known to find
+// faults. Only a library that the tests build for themselves can have one, chosen by SEEDED_DEFECT, the number of the
+// fault; in the library itself every answer is a constant, and nothing of this is left.
 // Threads: any.
 #pragma once
 
@@ -19,8 +19,9 @@ enum class Seeded : int {
   kFreeDoesNotWait,     ///< freed memory is handed out again while the device still uses it
   kKeptNotCounted,      ///< kept memory does not count as free
   kUpdateIgnored,       ///< an exec goes on with the binding it had
+  // Found by `verify` (tests/preload):
+  kHomeNotFollowed,  ///< staging: launches without copies go on with the buffers there were
 };
-inline constexpr int kSeededDefects = static_cast<int>(Seeded::kUpdateIgnored);
 
 #ifdef GRAPHPOOL_SEEDED_DEFECTS
 inline bool seeded_defect(Seeded defect) noexcept {

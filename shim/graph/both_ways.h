@@ -2,7 +2,8 @@
 // `verify` proves of staging, and of execs that have a binding because they were patched or had it before.
 //
 // Staged: the program's own buffers get what the graph writes without staging; the shadows go through the slots. Other
-// execs can work only where they are, in the program's buffers; then a new exec works on the shadows. Both must be
+// execs can work only where they are, in the program's buffers: one that is to be judged, or one of the program's own
+// graph; then a new exec made of the recording works on the shadows. Both must be
 // equal, bit by bit, but for buffers of which nothing survives, and but for addresses that the graph writes: those of a
 // shadow stand for the buffer's. Each memory is written once; where the two differ, the program's gets the real result
 // (restore()), if it does not have it.

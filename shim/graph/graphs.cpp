@@ -342,8 +342,10 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
     const Variants::NativeVariant native_variant(from_program);
     Variants::Served served;
     // What a staged exec would be without staging could not be made any more (unstaged_execs.h).
+    // Of a recording that verification has found to be wrong nothing is made, although a graph may still be virtual.
+    const bool natively = real || !of->rebuildable.load(std::memory_order_acquire);
     result = outlived ? variants_.obtain_unstaged(*exec, binding, &native_variant, &served)
-                      : variants_.obtain(*exec, binding, real ? &native_variant : nullptr, &served);
+                      : variants_.obtain(*exec, binding, natively ? &native_variant : nullptr, &served);
     exec->variant = served.variant;
     exec->way = served.way;
   }
@@ -354,6 +356,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
     if (exec->variant != nullptr) exec->variant->owner = nullptr;
     return result == hipSuccess ? hipErrorOutOfMemory : result;
   }
+  if (real && !outlived) keep_real_path(*exec, graph);
   note_binding(*exec.release());
   *out = static_cast<hipGraphExec_t>(handle);
   Variants::Retired retired;
@@ -604,6 +607,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
     const bool same_template = of != nullptr && of == exec->of;
     if ((same_template && (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding) == hipSuccess)) ||
         (of != nullptr && !same_template && move_to(*exec, *of, binding) == hipSuccess)) {
+      if (real && !outlived) keep_real_path(*exec, graph);
       *error_node = nullptr;
       *result = hipGraphExecUpdateSuccess;
       static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
@@ -721,6 +725,7 @@ hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
 
 hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding) {
   Variant* const old = exec.variant;
+  exec.real_path.reset();
   {
     const std::scoped_lock guard(exec.lock);
     exec.binding = binding;

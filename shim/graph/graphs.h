@@ -149,10 +149,16 @@ class Graphs {
   /// hipErrorNotReady: on shadows, and no slot set serves it; nothing was enqueued.
   hipError_t launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_verified(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
-  hipError_t launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  hipError_t launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native,
+                              std::unique_ptr<Variant> real);
   void staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference,
                        const std::vector<char*>& bases);
-  hipError_t launch_and_repeat(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  hipError_t launch_and_repeat(VirtualExec& exec, StreamArgument stream, NativeExecCall native,
+                               std::unique_ptr<Variant> real_path);
+  void rebuilt_differs(VirtualExec& exec, std::unique_ptr<Variant> real_path, const Shadows::Difference& difference);
+  /// verify: the exec has been given what was made of the recording; for its next launch one of the program's own graph
+  /// is kept beside.
+  void keep_real_path(VirtualExec& exec, hipGraph_t graph);
   void repeated_differs(VirtualExec& exec, const Shadows::Difference& difference);
   void replace_distrusted(VirtualExec& exec);
   void serve_by(VirtualExec& exec, std::unique_ptr<Variant> made);

@@ -44,18 +44,20 @@ Ends ends_of_copy(const StagePlan::Copy& copy, bool in, const SlotSet& slots, co
 }  // namespace
 
 SlotRing::SlotRing(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
-                   std::uint32_t patch_budget)
+                   std::uint32_t patch_budget, const std::atomic<bool>& may_be_at_home)
     : operations_(operations),
       plan_(plan),
       canonical_(std::move(canonical)),
       patch_budget_(patch_budget),
+      may_be_at_home_(may_be_at_home),
       holds_memory_(std::any_of(operations.begin(), operations.end(),
                                 [](const Operation& operation) { return may_hold_memory(operation.signature.kind); })),
       sets_(plan.sets()) {}
 
 hipError_t SlotRing::make(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
-                          std::vector<char*> bases, std::uint32_t patch_budget, std::unique_ptr<SlotRing>* ring) {
-  std::unique_ptr<SlotRing> made(new SlotRing(operations, plan, std::move(canonical), patch_budget));
+                          std::vector<char*> bases, std::uint32_t patch_budget, const std::atomic<bool>& may_be_at_home,
+                          std::unique_ptr<SlotRing>* ring) {
+  std::unique_ptr<SlotRing> made(new SlotRing(operations, plan, std::move(canonical), patch_budget, may_be_at_home));
   for (Set& set : made->sets_) {
     const hipError_t result = made->make_set(bases, set);
     if (result != hipSuccess) return result;
@@ -320,11 +322,14 @@ hipError_t SlotRing::serve(std::vector<char*> bases, std::uint64_t freed, RingCo
 }
 
 /// Whether launches of this binding need no copies. Memory that was freed matters where nodes hold on to it.
-bool SlotRing::home_serves(std::uint64_t freed) const noexcept { return has(home_, bases_, holds_memory_ ? freed : 0); }
+bool SlotRing::home_serves(std::uint64_t freed) const noexcept {
+  if (seeded_defect(Seeded::kHomeNotFollowed) && home_.fused.exec != nullptr) return true;
+  return has(home_, bases_, holds_memory_ ? freed : 0);
+}
 
 /// The program has bound these buffers: home is made, used or given up.
 void SlotRing::settle(bool stayed, std::uint64_t freed) {
-  if (plan_.overlap()) return;
+  if (plan_.overlap() || !may_be_at_home_.load(std::memory_order_relaxed)) return;
   stayed_ = stayed ? stayed_ + 1 : 1;
   at_home_ = home_serves(freed);
   if (at_home_) return;
@@ -415,7 +420,7 @@ hipError_t SlotRing::launch(StreamKey key, hipStream_t stream, NativeLaunch nati
   Set& set = sets_[next_];
   hipError_t result = order(plan_.overlap() ? &set : last_, key, stream, on_device, counts, busy);
   if (result != hipSuccess || *busy) return result;
-  if (at_home_) {
+  if (at_home()) {
     result = launch_fused(home_, key, stream, native, counts, replayed);
     if (result == hipSuccess) ++counts->without_copies;
     return result;

@@ -36,6 +36,7 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -77,8 +78,10 @@ class SlotRing {
 
   /// As many sets as the plan says, for the binding `canonical` (StagePlan::canonical) over these buffers of the
   /// program. `operations` and `plan` are the template's. `patch_budget`: patched nodes before an exec is replaced.
+  /// `may_be_at_home`: the template's, too; false: all launches copy.
   static hipError_t make(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
-                         std::vector<char*> bases, std::uint32_t patch_budget, std::unique_ptr<SlotRing>* ring);
+                         std::vector<char*> bases, std::uint32_t patch_budget, const std::atomic<bool>& may_be_at_home,
+                         std::unique_ptr<SlotRing>* ring);
   ~SlotRing();
   SlotRing(const SlotRing&) = delete;
   SlotRing& operator=(const SlotRing&) = delete;
@@ -108,7 +111,9 @@ class SlotRing {
   /// Execs there are, of all sets and beside them.
   std::size_t execs() const noexcept;
   /// Whether launches work on the program's own memory now, and copy nothing.
-  bool at_home() const noexcept { return at_home_; }
+  bool at_home() const noexcept { return at_home_ && may_be_at_home_.load(std::memory_order_relaxed); }
+  /// What they work on then.
+  const std::vector<char*>& home_bases() const noexcept { return home_.bases; }
   /// The device has been reset: what the runtime made on it is gone, and is not to be destroyed.
   void forget() noexcept;
 
@@ -140,7 +145,7 @@ class SlotRing {
   };
 
   SlotRing(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
-           std::uint32_t patch_budget);
+           std::uint32_t patch_budget, const std::atomic<bool>& may_be_at_home);
   hipError_t make_set(const std::vector<char*>& bases, Set& set);
   hipError_t make_server(Server& server) const;
   hipError_t build_fused(Set& set, const std::vector<char*>& bases);
@@ -171,6 +176,7 @@ class SlotRing {
   const StagePlan& plan_;
   const Binding canonical_;
   const std::uint32_t patch_budget_;
+  const std::atomic<bool>& may_be_at_home_;
   const bool holds_memory_;  ///< some node may (freed_memory.h)
   std::vector<Set> sets_;
   std::unique_ptr<CopyTimer> copy_timer_;  ///< null: nothing is to be measured

@@ -95,6 +95,7 @@ class Template {
   Way last_way = Way::kVariant;
   std::uint32_t passed_over = 0;            ///< bindings in a row that could have been patched and were not
   bool may_patch = true, may_stage = true;  ///< false once verification has found a difference
+  std::atomic<bool> may_be_at_home{true};   ///< the same of launches without copies (slot_ring.h), without lock
   std::array<std::atomic<std::uint64_t>, kWays> launches{};  ///< by way, without lock
 
   struct Statistics {

@@ -708,7 +708,8 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     made->memory_freed = memory_freed();
     made->plan = staged;
     const auto began = CostModel::Clock::now();
-    result = SlotRing::make(of.operations, plan, canonical, std::move(bases), settings_.patch_budget, &made->ring);
+    result = SlotRing::make(of.operations, plan, canonical, std::move(bases), settings_.patch_budget, of.may_be_at_home,
+                            &made->ring);
     if (result == hipSuccess) {
       if (plan.open()) {
         const std::scoped_lock guard(lock_);

@@ -1,9 +1,11 @@
 // verified_launches.cpp: launches that `verify` wants compared with what the program's own path gives.
 //
 // Staged: the graph runs without staging for the program, and staged on copies. By an exec that was patched, or that
-// had the binding before: that exec serves the program, and a new one, made of the recording, works on copies. Where
-// they differ the program has the real result, one line says so, and the template is served otherwise from there on: it
-// is not staged any more, or none of its execs is patched any more.
+// had the binding before, or staged without copies: that exec serves the program, and a new one, made of the recording,
+// works on copies. By a new exec, where the program's own graph is there: one made of that serves the program, and the
+// recording's works on copies. Where they differ the program has the real result, one line says so, and the template is
+// served otherwise from there on: it is not staged any more, or never without copies; none of its execs is patched any
+// more; or its captures are left to the runtime.
 //
 // All of it waits, which only `verify` does, kLongestWait at most: what it waits for could depend on what the program
 // does next. A staged launch that is not complete by then is not compared. An exec beside a new one is not either where
@@ -18,6 +20,7 @@
 #include "shim/capture/open_captures.h"
 #include "shim/graph/graphs.h"
 #include "shim/log.h"
+#include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
@@ -74,22 +77,57 @@ void Graphs::say_not_compared(const Template& of, const char* why) {
 hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   if (exec.of == nullptr || exec.variant == nullptr || captures_open()) return launch_selected(exec, stream, native);
   replace_distrusted(exec);
+  std::unique_ptr<Variant> real_path;
   Way way;
-  bool comparable = false;
+  bool at_home = false, comparable = false;
   {
     const std::scoped_lock guard(exec.lock);
+    real_path = std::move(exec.real_path);
     way = exec.way;
-    comparable = way == Way::kStage ||
-                 ((way == Way::kPatch || way == Way::kSame) && exec.variant->ring == nullptr && !exec.set_by_program);
+    at_home = exec.variant->ring != nullptr && exec.variant->ring->at_home();
+    comparable = way == Way::kStage || (exec.variant->ring == nullptr && !exec.set_by_program &&
+                                        (way == Way::kPatch || way == Way::kSame || real_path != nullptr));
   }
-  const auto& launches = exec.of->launches[static_cast<std::size_t>(way)];
-  if (!comparable || !settings_.verify.wants(launches.load(std::memory_order_relaxed)))
-    return launch_selected(exec, stream, native);
-  return way == Way::kStage ? launch_both_ways(exec, stream, native) : launch_and_repeat(exec, stream, native);
+  std::uint64_t launches = exec.of->launches[static_cast<std::size_t>(way)].load(std::memory_order_relaxed);
+  if (at_home) {
+    const std::scoped_lock guard(lock_);
+    launches = exec.of->statistics.staged.without_copies;
+  }
+  // Where nothing can be made of the recording, or not to be trusted, there is nothing to compare with.
+  comparable = comparable && exec.of->rebuildable.load(std::memory_order_acquire);
+  if (!comparable || !settings_.verify.wants(launches)) return launch_selected(exec, stream, native);
+  if (at_home) real_path.reset();  // the launch itself is to be repeated
+  return way == Way::kStage && !at_home ? launch_both_ways(exec, stream, native, std::move(real_path))
+                                        : launch_and_repeat(exec, stream, native, std::move(real_path));
 }
 
-/// The exec is served by this variant from here on.
+void Graphs::keep_real_path(VirtualExec& exec, hipGraph_t graph) {
+  if (settings_.verify.mode == Verify::Mode::kOff || exec.variant == nullptr) return;
+  const bool anew = exec.variant->graph != nullptr && (exec.way == Way::kVariant || exec.way == Way::kRecord);
+  if (!(anew || exec.way == Way::kStage) ||
+      !settings_.verify.wants(exec.of->launches[static_cast<std::size_t>(exec.way)].load(std::memory_order_relaxed)))
+    return;
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  const SavedDevice device;
+  device.set(exec.device);
+  auto made = std::make_unique<Variant>();
+  made->memory_freed = memory_freed();
+  if (known_.read(&graph, "verified") != hipSuccess) return;
+  if (next().hipGraphInstantiate(&made->exec, graph, nullptr, nullptr, 0) != hipSuccess) {
+    made->exec = nullptr;
+    return;
+  }
+  made->device = exec.device;
+  made->baked = exec.binding;
+  const std::scoped_lock guard(exec.lock);
+  exec.real_path = std::move(made);
+}
+
+/// The exec is served by this variant from here on; no other is by one of the program's own graph, for what is made of
+/// the recording may differ from that.
 void Graphs::serve_by(VirtualExec& exec, std::unique_ptr<Variant> made) {
+  made->unsure = made->graph == nullptr;
   const std::scoped_lock guard(exec.lock);
   Variant* const old = exec.variant;
   old->launches.seal();
@@ -102,14 +140,14 @@ void Graphs::serve_by(VirtualExec& exec, std::unique_ptr<Variant> made) {
 
 // --- staged ---
 
-/// A staged launch, and the same without staging for the program.
-hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+/// A staged launch, and the same without staging for the program: by `real`, or, where there is none, a new exec.
+hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native,
+                                    std::unique_ptr<Variant> real) {
   Template& of = *exec.of;
   const hipStream_t handle = plain_handle(stream);
   const std::shared_ptr<const StagePlan> staged_by_plan = exec.variant->plan;
   if (stream_work().is_idle(exec.device)) Shadows::free_left();
   BoundedShadows shadows(exec.device);
-  std::unique_ptr<Variant> real;
   bool ready = false;
   {
     const PrivateCalls private_calls;
@@ -118,7 +156,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     device.set(exec.device);
     const StagePlan& plan = *staged_by_plan;
     ready = may_run_both_ways(of.operations, exec.binding, plan) && shadows.allocate(plan) == hipSuccess &&
-            variants_.build(of, exec.binding, exec.device, &real) == hipSuccess;
+            (real != nullptr || variants_.build(of, exec.binding, exec.device, &real) == hipSuccess);
   }
   if (!ready) {
     say_not_compared(of, "cannot be run both ways; only what it was captured from is compared");
@@ -217,11 +255,13 @@ void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, c
               static_cast<unsigned long long>(of.number));
 }
 
-// --- patched, or found again by its binding ---
+// --- patched, found again by its binding, without copies, or new ---
 
 /// A launch, and the same by a new exec on copies. What the variant may still write to of earlier bindings, where the
-/// runtime has updated it wrongly, is copied too, so that it can be given back.
-hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+/// runtime has updated it wrongly, is copied too, so that it can be given back. With `real_path` that serves the
+/// program.
+hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, NativeExecCall native,
+                                     std::unique_ptr<Variant> real_path) {
   Template& of = *exec.of;
   const hipStream_t handle = plain_handle(stream);
   const std::uint64_t submitted = stream_work().submitted();
@@ -234,8 +274,12 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
     const LastErrorScope last_error;
     std::vector<std::uint64_t> reached;
     {
+      const std::scoped_lock exec_guard(exec.lock);
       const std::scoped_lock guard(lock_);
       reached = exec.variant->reached;
+      if (exec.variant->ring != nullptr)
+        for (const char* const base : exec.variant->ring->home_bases())
+          reached.push_back(reinterpret_cast<std::uint64_t>(base));
     }
     plan = StagePlan::of_all_memory(of.operations, exec.binding, reached, &bases);
     if (plan == nullptr || plan->device() != exec.device || calling_device() != exec.device ||
@@ -254,14 +298,20 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
     say_not_compared(of, why);
     return launch_selected(exec, stream, native);
   }
-  const hipError_t result = launch_selected(exec, stream, native);
-  if (result != hipSuccess) return result;
+  const hipError_t result = real_path == nullptr ? launch_selected(exec, stream, native) : native(real_path->exec);
+  if (result != hipSuccess || exec.of == nullptr) return result;  // or it has become the program's own
+  if (real_path != nullptr) {
+    real_path->launches.add(stream_key(stream), handle, next_launch());
+    const std::scoped_lock guard(exec.lock);
+    count_launch(exec);
+  }
   stream_work().note_work(handle);
   const bool complete = wait_for(stream_work().make_stream_fence(exec.device, handle));
   const auto alone = [&] { return stream_work().submitted() == submitted + 1; };
   if (!complete || !alone()) {
     if (!complete) shadows.leave();
     say_not_compared(of, "is launched beside other work; such launches are not compared");
+    if (real_path != nullptr) serve_by(exec, std::move(real_path));  // it may still run
     return result;
   }
   const PrivateCalls private_calls;
@@ -270,7 +320,9 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
   hipError_t repeated = native(anew->exec);
   if (repeated == hipSuccess) repeated = shadows.compare(bases, handle, &difference);
   if (repeated != hipSuccess || !alone()) return result;
-  if (difference.found) {
+  if (difference.found && real_path != nullptr) {
+    rebuilt_differs(exec, std::move(real_path), difference);
+  } else if (difference.found) {
     static_cast<void>(shadows.restore(bases, handle));
     repeated_differs(exec, difference);
   } else {
@@ -280,10 +332,46 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
   return result;
 }
 
-/// Where the variant was patched, none of the template's is any more, and those that were serve nobody.
+/// Nothing is made of the recording any more.
+void Graphs::rebuilt_differs(VirtualExec& exec, std::unique_ptr<Variant> real_path,
+                             const Shadows::Difference& difference) {
+  Template& of = *exec.of;
+  of.rebuildable.store(false);
+  {
+    const std::scoped_lock guard(lock_);
+    of.may_patch = of.may_stage = false;
+    for (const auto& variant : of.variants) {
+      if (variant->graph == nullptr) continue;
+      variant->broken = true;
+      variant->keep = false;
+    }
+    ++of.statistics.differences;
+  }
+  serve_by(exec, std::move(real_path));
+  log_error(
+      "verify: graph %llu, made of its recording: byte %zu of buffer %zu differs from what the program's own graph "
+      "makes "
+      "of it; captures of it are left to the runtime from now on",
+      static_cast<unsigned long long>(of.number), difference.offset, difference.buffer);
+}
+
+/// Launches of a ring copy from now on. Where the variant was patched, none of the template's is any more, and those
+/// that were serve nobody.
 void Graphs::repeated_differs(VirtualExec& exec, const Shadows::Difference& difference) {
   Template& of = *exec.of;
   bool patched = false;
+  if (exec.variant->ring != nullptr) {
+    of.may_be_at_home.store(false);
+    {
+      const std::scoped_lock guard(lock_);
+      ++of.statistics.differences;
+    }
+    log_error(
+        "verify: graph %llu, staged and launched without copies: byte %zu of buffer %zu differs from what a new "
+        "exec makes of it; its launches always copy from now on",
+        static_cast<unsigned long long>(of.number), difference.offset, difference.buffer);
+    return;
+  }
   {
     const std::scoped_lock guard(lock_);
     patched = exec.variant->patches != 0;
@@ -309,7 +397,7 @@ void Graphs::replace_distrusted(VirtualExec& exec) {
   Template& of = *exec.of;
   {
     const std::scoped_lock guard(lock_);
-    if (!exec.variant->distrusted || exec.set_by_program) return;
+    if (!exec.variant->distrusted || exec.set_by_program || !of.rebuildable.load(std::memory_order_acquire)) return;
   }
   const PrivateCalls private_calls;
   const LastErrorScope last_error;

@@ -51,6 +51,7 @@ class VirtualExec {
   HeldTemplate at;               ///< what the last update made of `own`; none: not known
   Updates updates;
   bool touched = false;                    ///< reached by more than updates that succeeded
+  std::unique_ptr<Variant> real_path;      ///< verify: of the program's own graph, for the next launch
   std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
   int device = 0;
   unsigned long long flags = 0;  ///< as the program instantiated it

@@ -19,7 +19,7 @@ SWITCH = b'SEEDED_DEFECT'
 
 
 def names():
-    body = re.search(r'enum class Seeded[^{]*{(.*?)};', HEADER.read_text(), re.S)[1]
+    body = re.search(r'enum class Seeded[^{]*{(.*?)// Found by `verify`', HEADER.read_text(), re.S)[1]
     return re.findall(r'^  k(\w+)', body, re.M)
 
 

@@ -74,6 +74,31 @@ TEST(VerifyFault, a_binding_that_is_not_what_the_runtime_captured_is_reported) {
   EXPECT_NE(std::string::npos, lines[0].find("captures of it are left to the runtime")) << lines[0];
 }
 
+// A library with a fault of its own makes fills anew with the lowest byte of their value only.
+TEST(VerifySeeded, a_graph_made_wrongly_of_its_recording_is_found_and_the_program_has_the_real_result) {
+  const Stream stream;
+  const Buffer buffer, other;
+  const Said said;
+  const int fill = 0x01020304;
+  for (int i = 0; i < 9; ++i) {
+    step(stream, [&] {
+      OK(hipMemsetD32Async(buffer.get(), fill, kCount, stream));
+      OK(kernels().mix(stream, buffer.get(), kCount, 5));
+      OK(hipMemcpyAsync(other.get(), buffer.get(), kCount * sizeof(int), hipMemcpyDeviceToDevice, stream));
+    });
+    EXPECT_EQ(mixed(fill, 5), buffer.value()) << "step " << i;
+    EXPECT_EQ(mixed(fill, 5), other.value()) << "step " << i;
+  }
+  const bool staged = std::getenv("GRAPHPOOL_BUFFERS") != nullptr;
+  const auto lines = said.errors();
+  ASSERT_EQ(staged ? 2u : 1u, lines.size());
+  if (staged) {
+    EXPECT_NE(std::string::npos, lines[0].find("not staged any more")) << lines[0];
+  }
+  EXPECT_NE(std::string::npos, lines.back().find("graph 1, made of its recording: byte ")) << lines.back();
+  EXPECT_NE(std::string::npos, lines.back().find("captures of it are left to the runtime")) << lines.back();
+}
+
 /// Staging by GRAPHPOOL_BUFFERS: every buffer, copied in and out.
 TEST(LaunchFault, rule_20_a_wait_before_a_launch_was_enqueued_says_nothing_of_it) {
   const Stream s;

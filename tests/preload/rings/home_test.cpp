@@ -163,6 +163,33 @@ TEST(Home, the_programs_nodes_can_be_set) {
   OK(hipGraphDestroy(graph));
 }
 
+// A library with a fault of its own goes on with the buffers there were.
+TEST(HomeFault, what_runs_on_other_buffers_is_found_and_the_program_has_the_real_result) {
+  const std::size_t lines = log_lines().size();
+  const Stream s;
+  Memory first(kInOut, 3), second(kInOut, 4);
+  int first_value = 3, second_value = 4;
+  const Exec exec(mixing(s, first, 15));
+  const auto bind_and_launch = [&](const Memory& memory, int* value, int times) {
+    for (int i = 0; i < times; ++i) {
+      exec.update(mixing(s, memory, 15));
+      OK(hipGraphLaunch(exec, s));
+      OK(hipStreamSynchronize(s));
+      *value = mixed(*value, 15);
+      EXPECT_EQ(first_value, first.value());
+      EXPECT_EQ(second_value, second.value());
+    }
+  };
+  bind_and_launch(first, &first_value, kMostBindings);
+  EXPECT_EQ(lines, log_lines().size()) << "launches that copy nothing are right as long as nothing moves";
+  bind_and_launch(second, &second_value, 3);
+  bind_and_launch(first, &first_value, 3);
+  const std::vector<std::string> said_now = log_lines();
+  ASSERT_EQ(lines + 1, said_now.size());
+  EXPECT_NE(std::string::npos, said_now.back().find("error: verify: graph")) << said_now.back();
+  EXPECT_NE(std::string::npos, said_now.back().find("its launches always copy from now on")) << said_now.back();
+}
+
 // --- the rules ---
 
 TEST(Home, rule_03_launches_stay_in_order_with_those_that_copy) {
