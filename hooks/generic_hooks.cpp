@@ -37,15 +37,17 @@ Stream operands(Stream stream, const Params*& params, ParamsCopy& copy) noexcept
   return stream;
 }
 hipStream_t operands(hipStream_t stream) noexcept { return stream; }
-StreamArgument batch(hipStream_t stream, MemoryOperation*& operations, unsigned count,
-                     std::vector<MemoryOperation>& checked) {
+StreamArgument batch_operands(hipStream_t stream, MemoryOperation*& operations, unsigned count,
+                              std::vector<MemoryOperation>& checked) {
   operations = checked_batch(operations, count, &checked);
   return {stream, false};
 }
 
 /// A call about graphs, in the form the runtime shall see: each function takes the call's arguments by reference, puts
 /// the real handles and checked operands into them, which live as long as the object, and returns what the call must
-/// answer instead of being forwarded, or hipSuccess. Operands: `memory, bytes`, or the structure they are in.
+/// answer instead of being forwarded, or hipSuccess. Operands: `memory, bytes`, or the structure they are in; `batch`
+/// tells that of memory operations, which has no type.
+enum Batch { batch };
 class GraphCall {
  public:
   explicit GraphCall(const char* name) noexcept : name_(name) {}
@@ -88,6 +90,7 @@ class GraphCall {
     params = checked_node(params, &copy_);
     failed_ = graphs().known().read_child(&params, &copy_.node, "used as a child graph");
   }
+  void check(const void*& params, Batch) { params = checked_operations(params, &copy_, &operations_); }
   void check(void*& params) {
     const void* checked = params;
     check(checked);
@@ -98,6 +101,7 @@ class GraphCall {
   hipError_t failed_ = hipSuccess;
   std::vector<hipGraphNode_t> nodes_[2];
   ParamsCopy copy_;
+  std::vector<MemoryOperation> operations_;
 };
 
 /// A call that may leave work in a null stream, and that a capture forbids.
@@ -219,7 +223,7 @@ hipError_t enable_peer(int peer, Forward&& forward) {
 #define GP_BODY_STREAM_BATCH(about, name, params, args)                         \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                \
     std::vector<MemoryOperation> checked;                                       \
-    const StreamArgument stream_of_work = batch about;                          \
+    const StreamArgument stream_of_work = batch_operands about;                 \
     return other_stream_work(stream_of_work, [&] { return next().name args; }); \
   }
 #define GP_BODY_WORK_ANYWHERE(about, name, params, args)         \

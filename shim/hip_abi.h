@@ -85,6 +85,14 @@ struct MemoryOperation {
 };
 static_assert(sizeof(MemoryOperation) == 48);
 
+/// hipBatchMemOpNodeParams (6.4).
+struct MemoryOperationsNode {
+  hipCtx_t context;
+  unsigned int count;
+  MemoryOperation* operations;
+  unsigned int flags;
+};
+
 /// hipGraphNodeParams (6.0): those kinds of it whose operands are looked at.
 struct AnyNodeParams {
   static constexpr int kKernel = 0, kCopy = 1, kFill = 2, kChild = 4;

@@ -145,4 +145,12 @@ MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, s
   return copy->empty() ? operations : copy->data();
 }
 
+const void* checked_operations(const void* params, ParamsCopy* copy, std::vector<MemoryOperation>* operations) {
+  if (params == nullptr) return nullptr;
+  copy->operations = *static_cast<const MemoryOperationsNode*>(params);
+  MemoryOperation*& named = copy->operations.operations;
+  MemoryOperation* const checked = checked_batch(named, copy->operations.count, operations);
+  return std::exchange(named, checked) == checked ? params : &copy->operations;
+}
+
 }  // namespace graphpool

@@ -32,6 +32,7 @@ union ParamsCopy {
   hipMemsetParams fill;
   DriverFill driver_fill;
   AnyNodeParams node;
+  MemoryOperationsNode operations;
 };
 
 /// The parameters as the runtime shall see them: the program's own, or *copy. Null stays null.
@@ -45,5 +46,7 @@ const hipMemsetParams* checked_driver_fill(const hipMemsetParams* params, Params
 const void* checked_node(const void* params, ParamsCopy* copy) noexcept;
 /// Values written and awaited; may throw std::bad_alloc.
 MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, std::vector<MemoryOperation>* copy);
+/// The same of a node's, which are in `operations` where they were replaced.
+const void* checked_operations(const void* params, ParamsCopy* copy, std::vector<MemoryOperation>* operations);
 
 }  // namespace graphpool

@@ -217,5 +217,23 @@ TEST_F(CopyParamsTest, of_batches_each_value_is_looked_at) {
   EXPECT_EQ(nullptr, checked_batch(nullptr, 2, &copied));
 }
 
+TEST_F(CopyParamsTest, of_nodes_of_memory_operations_each_value_is_looked_at) {
+  auto* const last = static_cast<char*>(memory) + kBytes - 4;
+  MemoryOperation batch[]{{MemoryOperation::kWrite32, last, 1, 0, nullptr, 0},
+                          {MemoryOperation::kWait32, last, 2, 0, nullptr, 0}};
+  const MemoryOperationsNode node{nullptr, 2, batch, 3};
+  std::vector<MemoryOperation> copied;
+  EXPECT_EQ(&node, checked_operations(&node, &copy, &copied));
+  batch[1].kind = MemoryOperation::kWait64;
+  const auto* const checked = static_cast<const MemoryOperationsNode*>(checked_operations(&node, &copy, &copied));
+  ASSERT_NE(&node, checked);
+  EXPECT_EQ(2u, checked->count);
+  EXPECT_EQ(3u, checked->flags);
+  EXPECT_EQ(last, checked->operations[0].address);
+  EXPECT_EQ(Pool::refused(), checked->operations[1].address);
+  EXPECT_EQ(last, batch[1].address);
+  EXPECT_EQ(nullptr, checked_operations(nullptr, &copy, &copied));
+}
+
 }  // namespace
 }  // namespace graphpool

@@ -78,4 +78,31 @@ __attribute__((visibility("default"))) hipError_t hipGraphLaunch(hipGraphExec_t 
   return real(exec, stream);
 }
 
+/// Nodes of memory operations, which the runtime does not have: where the last one is told to write or wait.
+__attribute__((visibility("default"))) void* last_memory_operand = nullptr;
+struct MemoryOperations {
+  hipCtx_t context;
+  unsigned count;
+  struct {
+    int kind;
+    void* address;
+  } * first;
+};
+static hipError_t note_operand(const void* params) {
+  last_memory_operand = static_cast<const MemoryOperations*>(params)->first->address;
+  return hipSuccess;
+}
+__attribute__((visibility("default"))) hipError_t hipGraphAddBatchMemOpNode(hipGraphNode_t*, hipGraph_t,
+                                                                            const hipGraphNode_t*, size_t,
+                                                                            const void* params) {
+  return note_operand(params);
+}
+__attribute__((visibility("default"))) hipError_t hipGraphBatchMemOpNodeSetParams(hipGraphNode_t, const void* params) {
+  return note_operand(params);
+}
+__attribute__((visibility("default"))) hipError_t hipGraphExecBatchMemOpNodeSetParams(hipGraphExec_t, hipGraphNode_t,
+                                                                                      const void* params) {
+  return note_operand(params);
+}
+
 }  // extern "C"

@@ -1,5 +1,7 @@
 // `verify`: what is served from recordings is also taken the real way, and differences are said once. Faults come from
 // faulty_runtime.cpp, which stands behind the library; what the library says goes to GRAPHPOOL_LOG_FILE.
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstdio>
 #include <thread>
@@ -72,6 +74,54 @@ TEST(VerifyFault, a_binding_that_is_not_what_the_runtime_captured_is_reported) {
   ASSERT_EQ(1u, lines.size());
   EXPECT_NE(std::string::npos, lines[0].find("error: verify: graph 1, kernel mix: argument 2:")) << lines[0];
   EXPECT_NE(std::string::npos, lines[0].find("captures of it are left to the runtime")) << lines[0];
+}
+
+TEST(MemoryOperationsFault, rule_24_operands_of_nodes_are_looked_at) {
+  void** const last = static_cast<void**>(dlsym(RTLD_DEFAULT, "last_memory_operand"));
+  ASSERT_NE(nullptr, last);
+  struct Operation {  // hipStreamBatchMemOpParams
+    int kind;
+    void* address;
+    unsigned long long value;
+    unsigned flags;
+    void* alias;
+    unsigned long long unused;
+  };
+  struct Node {  // hipBatchMemOpNodeParams
+    hipCtx_t context;
+    unsigned count;
+    Operation* operations;
+    unsigned flags;
+  };
+  int* freed = nullptr;
+  const Buffer live;
+  OK(hipMalloc(reinterpret_cast<void**>(&freed), kCount * sizeof(int)));
+  OK(hipFree(freed));
+  hipGraph_t graph = nullptr;
+  OK(hipGraphCreate(&graph, 0));
+  const auto call = [](const char* name, auto... arguments) {
+    using Function = hipError_t (*)(decltype(arguments)...);
+    return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name))(arguments...);
+  };
+  const std::size_t none = 0;
+  for (int* const at : {live.get(), freed}) {
+    Operation operation{2, at, 1, 0, nullptr, 0};
+    const Node node{nullptr, 1, &operation, 0};
+    const auto* const params = static_cast<const void*>(&node);
+    hipGraphNode_t made = nullptr;
+    const auto expect_seen = [&](const char* name) {
+      EXPECT_EQ(at == live.get() || !under_library(), *last == at) << name;
+      EXPECT_EQ(at, operation.address);
+      *last = nullptr;
+    };
+    OK(call("hipGraphAddBatchMemOpNode", &made, graph, static_cast<const hipGraphNode_t*>(nullptr), none, params));
+    expect_seen("hipGraphAddBatchMemOpNode");
+    OK(call("hipGraphBatchMemOpNodeSetParams", made, params));
+    expect_seen("hipGraphBatchMemOpNodeSetParams");
+    OK(call("hipGraphExecBatchMemOpNodeSetParams", hipGraphExec_t{}, made, params));
+    expect_seen("hipGraphExecBatchMemOpNodeSetParams");
+  }
+  OK(hipGraphDestroy(graph));
 }
 
 // A library with a fault of its own makes fills anew with the lowest byte of their value only.
