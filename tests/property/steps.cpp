@@ -651,7 +651,7 @@ std::string Machine::perform(const Step& step) {
     case Kind::capture_mode: {
       hipStreamCaptureMode mode = static_cast<hipStreamCaptureMode>(n[0]);
       const hipError_t result = hipThreadExchangeStreamCaptureMode(&mode);
-      self.mode = static_cast<hipStreamCaptureMode>(n[0]);
+      if (result == hipSuccess) self.mode = static_cast<hipStreamCaptureMode>(n[0]);
       return code(result) + ' ' + std::to_string(static_cast<int>(mode));
     }
     case Kind::capture_nodes: {
