@@ -644,10 +644,11 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
   }
   int waits_for = work_.device_of_stream(stream);
   if (!valid_device(waits_for)) waits_for = named.device;
+  // The runtime's own free is a piece of the null stream's work: it comes behind what blocking streams have, and they
+  // come behind it.
+  if ((keepable || vmm) && StreamWork::is_null(stream)) work_.enter_null_stream();
   Fence* fence = keepable ? work_.make_stream_fence(waits_for, stream) : nullptr;
   if (fence != nullptr || vmm) {
-    // The runtime's own free is a piece of the null stream's work, behind which blocking streams come.
-    if (StreamWork::is_null(stream)) work_.enter_null_stream();
     keep(named, BlockState::kPending, fence, waits_for);
     // Giving memory back waits for the device, which this call does not (rule 16).
     excess_.fetch_or(std::uint64_t{1} << named.device, std::memory_order_relaxed);

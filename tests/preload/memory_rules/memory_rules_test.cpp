@@ -595,6 +595,23 @@ TEST_F(MemoryRules, rule_24_a_free_in_the_order_of_another_devices_stream_waits_
   }
 }
 
+TEST_F(MemoryRules, rule_24_a_free_in_the_null_streams_order_comes_behind_blocking_streams) {
+  const Stream blocking;
+  for (const hipStream_t null : {hipStream_t{nullptr}, reinterpret_cast<hipStream_t>(1)}) {
+    char* const memory = allocate(96 * kKiB);
+    OK(hipDeviceSynchronize());  // nothing is in the null stream
+    char* next = nullptr;
+    {
+      Busy busy(blocking);
+      OK(hipFreeAsync(memory, null));
+      next = allocate(96 * kKiB);
+      EXPECT_NE(memory, next) << "the blocking stream has not come to the free yet";
+      EXPECT_FALSE(busy.stuck());
+    }
+    OK(hipFree(next));
+  }
+}
+
 TEST_F(MemoryRules, rule_24_only_default_allocations_are_kept) {
   const auto twice = [](const char* allocating, const char* freeing, const std::function<void*()>& make,
                         const std::function<hipError_t(void*)>& free) {
