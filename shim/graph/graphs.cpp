@@ -8,6 +8,7 @@
 #include "shim/back_off.h"
 #include "shim/buffer_rules.h"
 #include "shim/capture/open_captures.h"
+#include "shim/capture/session.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/graph/node_check.h"
@@ -53,6 +54,12 @@ double saved_ns(const Template& of) noexcept {
 hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall native) {
   const auto launch = [&] { return native(exec); };
   return captured ? launch() : retry_with_room(launch);
+}
+
+/// Whether the stream is one of this device's. In doubt it is not.
+bool is_stream_of(int device, hipStream_t stream) noexcept {
+  const int on = stream_work().device_of_stream(stream);
+  return (on < 0 ? device_of({stream, false}) : on) == device;
 }
 
 }  // namespace
@@ -407,7 +414,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   std::shared_ptr<const OutstandingUses::Bases> written;
   bool in_order = true;
   for (bool on_device = false, made_room = false; real == nullptr;) {
-    bool in_capture = false, written_elsewhere = false, on_shadows = false, no_room = false;
+    bool in_capture = false, other_device = false, written_elsewhere = false, on_shadows = false, no_room = false;
     {
       const std::scoped_lock guard(exec.lock);
       if (exec.variant == nullptr) {
@@ -425,6 +432,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
       on_shadows = exec.on_shadows;
       if (on_shadows && exec.variant->ring == nullptr) return hipErrorNotReady;
       in_capture = exec.variant->ring != nullptr && may_be_capturing(handle);
+      other_device = exec.variant->ring != nullptr && !is_stream_of(exec.variant->plan->device(), handle);
       if (exec.variant->ring == nullptr) {
         count_launch(exec);
         launched = exec.variant;
@@ -433,7 +441,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         launched->under_way.store(launched->under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         if (!std::exchange(launched->launched, true)) first = exec.of;
         if (uses_tracked() && outstanding_uses().several(stream)) written = what_is_written(exec);
-      } else if (!in_capture) {
+      } else if (!in_capture && !other_device) {
         const SlotRing* const ring = exec.variant->ring.get();
         const bool whole = uses_tracked() && !ring->whole().empty();
         written_elsewhere =
@@ -461,8 +469,9 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
     if (no_room) [[unlikely]] {
       pool().make_room();
       made_room = true;
-    } else if (in_capture || written_elsewhere) {
-      // In a capture the runtime may run the launch at once and capture the copies, or the other way about.
+    } else if (in_capture || other_device || written_elsewhere) {
+      // In a capture the runtime may run the launch at once and capture the copies, or the other way about. A ring's
+      // events are its device's: none can come behind a launch in another one's stream.
       if (on_shadows) return hipErrorNotReady;
       const hipError_t result = leave_ring(exec);
       if (result != hipSuccess) return result;

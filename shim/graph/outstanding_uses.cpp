@@ -23,6 +23,12 @@ bool is_blocking(hipStream_t stream) noexcept {
          (flags & hipStreamNonBlocking) == 0;
 }
 
+/// The device whose stream it is; a stream without a handle is one of the current device's.
+int device_of_stream(hipStream_t stream) noexcept {
+  const int device = stream_work().device_of_stream(stream);
+  return device < 0 ? calling_device() : device;
+}
+
 void merge(std::unordered_map<StreamKey, std::uint64_t>& into,
            const std::unordered_map<StreamKey, std::uint64_t>& more) {
   for (const auto& [key, number] : more) into[key] = std::max(into[key], number);
@@ -37,18 +43,19 @@ OutstandingUses& outstanding_uses() noexcept {
 
 /// The stream may be the second one ever: what the first did went unnoted.
 bool OutstandingUses::second(StreamKey key, hipStream_t stream) {
-  const int device = calling_device();
+  const int device = device_of_stream(stream);
   const std::scoped_lock guard(lock_);
   const StreamKey first = first_.load(std::memory_order_relaxed);
   if (first == 0) {
     first_stream_ = stream;
+    first_device_ = device;
     first_used_.store(launch_clock() + 1, std::memory_order_relaxed);
     first_.store(key, std::memory_order_relaxed);
     return false;
   }
   if (first == key) return false;
   if (!several_.load(std::memory_order_relaxed)) {
-    add(nullptr, nullptr, first, first_stream_, device, first_used_.load(std::memory_order_relaxed));
+    add(nullptr, nullptr, first, first_stream_, first_device_, first_used_.load(std::memory_order_relaxed));
     several_.store(true, std::memory_order_relaxed);
   }
   return true;
@@ -86,7 +93,7 @@ void OutstandingUses::add(const char* base, const void* by, StreamKey key, hipSt
 
 void OutstandingUses::used(StreamArgument stream, const Bases& bases, const void* by) {
   if (bases.empty()) return;
-  const int device = calling_device();
+  const int device = device_of_stream(plain_handle(stream));
   const std::scoped_lock guard(lock_);
   for (const char* const base : bases) add(base, by, stream_key(stream), plain_handle(stream), device, next_launch());
 }
@@ -113,7 +120,7 @@ void OutstandingUses::event_destroyed(hipEvent_t event) {
 void OutstandingUses::stream_destroyed(hipStream_t stream) {
   const StreamKey key = stream_key({stream, false});
   const bool busy = stream_work().is_busy(stream);
-  const int device = calling_device();
+  const int device = device_of_stream(stream);
   const std::scoped_lock guard(lock_);
   clocks_.erase(key);
   if (!busy) std::erase_if(uses_, [key](const Use& use) { return use.key == key && stream_lives(*use.state); });
@@ -159,9 +166,11 @@ bool OutstandingUses::elsewhere(const Bases& bases, StreamArgument stream, const
   }
   if (count == 0) return false;
   const bool null = is_null(plain_handle(stream)), blocking = is_blocking(plain_handle(stream));
+  const int device = device_of_stream(plain_handle(stream));
   return std::any_of(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(count), [&](const Asked& use) {
-    if (blocking && is_null(use.stream)) return false;
-    if (null && is_blocking(use.stream)) return false;
+    // Each device has a null stream of its own.
+    if (blocking && is_null(use.stream) && use.device == device) return false;
+    if (null && is_blocking(use.stream) && use.device == device) return false;
     // That of a thread may be another thread's.
     return use.stream == hipStreamPerThread || !stream_work().is_complete(use.device, use.stream);
   });

@@ -76,6 +76,7 @@ class OutstandingUses {
   std::atomic<StreamKey> first_{0};
   std::atomic<std::uint64_t> first_used_{0};  ///< before what is recorded after its last use, behind what was before
   hipStream_t first_stream_ = nullptr;
+  int first_device_ = 0;
   RankedMutex<LockRank::kSlots> lock_;
   std::vector<Use> uses_;
   std::unordered_map<StreamKey, Clock> clocks_;

@@ -171,6 +171,50 @@ TEST_F(Outstanding, rule_04_the_null_stream_and_blocking_streams_come_in_the_ord
   EXPECT_TRUE(elsewhere(other));
 }
 
+/// A program enqueues with one device current what another device's stream does.
+TEST_F(Outstanding, rule_04_waiting_for_one_device_says_nothing_of_the_stream_of_another) {
+  fake::t_device = 1;
+  const hipStream_t other = stream(), first = stream();
+  fake::t_device = 0;
+  const hipStream_t here = stream();
+  work(first, kOne);
+  work(here, kOther);
+  fake::finish(here);
+  device_waited(0, launch_clock());
+  EXPECT_TRUE(elsewhere(here)) << "the first stream";
+  fake::finish(first);
+  EXPECT_FALSE(elsewhere(here)) << "the event that is asked is one of its device";
+  work(other, kOne);
+  device_waited(0, launch_clock());
+  EXPECT_TRUE(elsewhere(here));
+  device_waited(1, launch_clock());
+  EXPECT_FALSE(elsewhere(here));
+  work(other, kOne);
+  uses.stream_destroyed(other);
+  launches_stream_destroyed(key(other));
+  device_waited(0, launch_clock());
+  EXPECT_TRUE(elsewhere(here)) << "it was destroyed with its work outstanding";
+  device_waited(1, launch_clock());
+  EXPECT_FALSE(elsewhere(here));
+}
+
+TEST_F(Outstanding, rule_04_the_null_stream_of_a_device_orders_no_stream_of_another) {
+  const hipStream_t blocking = stream(hipStreamDefault);
+  fake::t_device = 1;
+  const hipStream_t other = stream(hipStreamDefault);
+  use_both(other, blocking);
+  work(nullptr, kOne);
+  EXPECT_FALSE(elsewhere(other));
+  EXPECT_TRUE(elsewhere(blocking));
+  fake::t_device = 0;
+  work(other, kOne);
+  EXPECT_TRUE(elsewhere(nullptr));
+  fake::finish(other);
+  fake::t_device = 1;
+  fake::finish(nullptr);
+  fake::t_device = 0;
+}
+
 TEST_F(Outstanding, a_stream_destroyed_idle_leaves_nothing_and_a_busy_one_doubt) {
   const hipStream_t idle = stream(), busy = stream(), here = stream();
   use_both(idle, here);

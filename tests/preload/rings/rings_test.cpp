@@ -671,6 +671,57 @@ TEST(Rings, rule_20_an_exec_destroyed_in_flight_keeps_its_slots) {
   EXPECT_EQ(mixed(2, 3), second.value());
 }
 
+// --- two devices ---
+
+/// A graph of copies, which any device may run, launched in streams of both devices.
+TEST(Devices, rule_03_launches_in_streams_of_two_devices_come_in_order) {
+  if (!launches_in_order()) GTEST_SKIP() << "launches are independent here";
+  const auto copying = [](hipStream_t stream, const Memory& to, const Memory& from) {
+    return capture(stream,
+                   [&] { OK(hipMemcpyAsync(to.get(), from.get(), to.bytes(), hipMemcpyDeviceToDevice, stream)); });
+  };
+  for (int round = 0; round < 4; ++round) {
+    const bool moved = round % 2 == 1, waits = round >= 2;
+    OK(hipSetDevice(0));
+    const FreeStream here;
+    Memory first(kInOut, 1), second(kInOut, 2), source(kInOut, 3);
+    const Exec exec(copying(here, first, source));
+    OK(hipGraphLaunch(exec, here));
+    // Where the last launch still runs, the next one's copies are enqueued around it.
+    std::atomic<bool> let_go{false};
+    const auto wait = [](void* until) { static_cast<std::atomic<bool>*>(until)->wait(false); };
+    if (moved) {
+      OK(hipLaunchHostFunc(here, wait, &let_go));
+      OK(hipGraphLaunch(exec, here));
+      exec.update(copying(here, second, source));
+      let_go = true;
+      let_go.notify_all();
+    }
+    OK(hipStreamSynchronize(here));
+    Memory& target = moved ? second : first;
+    target.fill(4);
+    OK(hipSetDevice(1));
+    {
+      const FreeStream there;
+      OK(hipSetDevice(0));
+      let_go = false;
+      OK(hipLaunchHostFunc(there, wait, &let_go));
+      OK(hipGraphLaunch(exec, there));
+      if (waits) OK(hipDeviceSynchronize());  // this device has nothing to do
+      const auto begun = std::chrono::steady_clock::now();
+      OK(hipGraphLaunch(exec, here));
+      EXPECT_TRUE(held_up(here)) << "it comes behind the launch on the other device";
+      EXPECT_EQ(4, target.value());
+      let_go = true;
+      let_go.notify_all();
+      EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20)) << "it did not wait";
+      OK(hipStreamSynchronize(here));
+      EXPECT_EQ(3, target.value());
+      OK(hipStreamSynchronize(there));
+    }
+  }
+}
+
 TEST(Verified, rule_16_a_launch_behind_what_the_program_does_next_returns) {
   if (!launches_in_order()) GTEST_SKIP() << "launches are independent here";
   const FreeStream s, t;
