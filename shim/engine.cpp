@@ -96,7 +96,11 @@ bool load_policy_once() noexcept {
 const Policy& policy() noexcept { return *g_policy; }
 
 const Policy* policy_of_process() noexcept {
+  // A child forked while another thread of its parent reads it has none.
   static constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
+  pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, [] { lock = PTHREAD_MUTEX_INITIALIZER; }); });
+  const LogLater log_without_lock;
   pthread_mutex_lock(&lock);
   const bool usable = load_policy_once();
   pthread_mutex_unlock(&lock);

@@ -52,6 +52,16 @@ void set_mode(Mode mode) noexcept {
 /// A child of a process that had initialised HIP cannot use it (nor could it without us): everything is forwarded.
 void after_fork_in_child() noexcept { set_mode(Mode::kPassThrough); }
 
+/// Threads that find out how the process is to run.
+constinit std::atomic<int> g_starting{0};
+
+/// In a child of a process of which another thread was about to: what that left is not to be gone on with.
+void after_fork_while_starting() noexcept {
+  if (g_starting.exchange(0, std::memory_order_relaxed) == 0) return;
+  g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+  set_mode(Mode::kPassThrough);
+}
+
 }  // namespace
 
 void set_attention(bool wanted) noexcept { __atomic_store_n(&gp_attention, wanted ? 1 : 0, __ATOMIC_RELEASE); }
@@ -65,6 +75,9 @@ void start() noexcept {
   resolve_next();
   // Before the C library has started (.preinit_array) there is no environment, so no policy: such calls are forwarded.
   if (environ != nullptr) {
+    static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
+    pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, after_fork_while_starting); });
+    g_starting.fetch_add(1, std::memory_order_relaxed);
     const auto starting = [] { return g_mode.load(std::memory_order_acquire) == Mode::kStarting; };
     pthread_mutex_lock(&g_start_lock);
     const bool usable = starting() && load_policy();
@@ -77,6 +90,7 @@ void start() noexcept {
       set_mode(active ? Mode::kActive : Mode::kPassThrough);
     }
     pthread_mutex_unlock(&g_start_lock);
+    g_starting.fetch_sub(1, std::memory_order_relaxed);
   }
   keep_runtime_loaded();
   errno = saved_errno;

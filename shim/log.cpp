@@ -255,9 +255,12 @@ bool first_time(std::string_view key) noexcept {
 
 }  // namespace
 
-LogLater::LogLater() noexcept { t_later = this; }
+LogLater::LogLater() noexcept : inside_another_(t_later != nullptr) {
+  if (!inside_another_) t_later = this;
+}
 
 LogLater::~LogLater() {
+  if (inside_another_) return;
   t_later = nullptr;
   const int saved_errno = errno;
   while (Line* const line = first_) {

@@ -43,8 +43,8 @@ void log_trace(const char* format, ...) noexcept __attribute__((format(printf, 1
 void log_once(LogLevel level, std::string_view key, const char* format, ...) noexcept
     __attribute__((format(printf, 3, 4)));
 
-/// What this thread says within the scope is written when it ends: for code that runs under a lock. Scopes do not nest.
-/// Without host memory for a line it is written at once.
+/// What this thread says within the scope is written when it ends: for code that runs under a lock. Of scopes inside
+/// one another the outermost writes. Without host memory for a line it is written at once.
 class LogLater {
  public:
   LogLater() noexcept;
@@ -55,6 +55,7 @@ class LogLater {
  private:
   friend bool keep_for_later(LogLevel level, std::string_view message) noexcept;
   struct Line;
+  bool inside_another_;
   Line* first_ = nullptr;
   Line** end_ = &first_;
 };

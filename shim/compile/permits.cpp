@@ -114,6 +114,7 @@ CompilePermits* compile_permits() noexcept {
   // Before the lock: a child forked by another thread meanwhile must not find it locked.
   static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
   pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, after_fork_in_child); });
+  const LogLater log_without_lock;
   pthread_mutex_lock(&g_start_lock);
   permits = g_permits.load(std::memory_order_acquire);
   if (permits == nullptr && !g_off.load(std::memory_order_acquire)) {

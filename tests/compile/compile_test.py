@@ -801,6 +801,28 @@ def rule_34_forked_children_hold_nothing():
     check(seen()['granted'] == 4 and seen()['in_flight'] == 0, seen())
 
 
+# --- A policy that takes long ---
+
+def slow_policy(how, what):
+    policy = HERE / 'policy.toml'
+    policy.write_text('[compile]\nmax = 1\n')
+    variables = environment(nonsense='1') | {'GRAPHPOOL_POLICY': str(policy)}
+    done = subprocess.run([CONFIG['slow_policy'], how, what], env=variables, capture_output=True, text=True, timeout=120)
+    check(done.returncode == 0 and 'GRAPHPOOL_COMPILE_NONSENSE' in done.stderr, how, what, done)
+
+
+@case
+def rule_34_a_child_forked_while_the_policy_is_read_compiles():
+    for what in ('compile', 'hip'):
+        slow_policy('fork', what)
+
+
+@case
+def rule_18_nobody_waits_for_what_is_said_about_the_policy():
+    for what in ('compile', 'hip'):
+        slow_policy('stderr', what)
+
+
 # --- The report ---
 
 def starter(*commands, **keys):

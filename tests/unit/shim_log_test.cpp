@@ -341,7 +341,10 @@ TEST(LogLaterTest, what_is_said_within_is_written_at_the_end_and_in_order) {
   const Captured captured(STDERR_FILENO);
   {
     const LogLater later;
-    log_warn("first");
+    {
+      const LogLater inside;
+      log_warn("first");
+    }
     log_error("%s", std::string(3 * kLongestLineBytes, 'x').c_str());
     log_info("not shown");
     EXPECT_EQ(captured.text(), "");
