@@ -49,6 +49,9 @@ class HandleTable {
     return reinterpret_cast<void*>(base_.load(std::memory_order_relaxed) + index * kStride);
   }
 
+  /// False while no handle was ever added.
+  bool used() const noexcept { return base_.load(std::memory_order_acquire) != 0; }
+
   /// True for every handle of this table, live or not.
   bool owns(const void* handle) const noexcept {
     return reinterpret_cast<std::uintptr_t>(handle) - base_.load(std::memory_order_acquire) < kMost * kStride &&

@@ -64,8 +64,17 @@ void KnownGraphs::add_real(const std::shared_ptr<KnownGraph>& known) {
   const std::scoped_lock guard(lock_);
   known->handle = known->real;
   real_[known->real] = known;
-  for (std::uint32_t i = 0; i < known->nodes.size(); ++i)
-    if (known->nodes[i] != nullptr) nodes_[known->nodes[i]] = {known.get(), i};
+  put_nodes(*known);
+}
+
+/// Under lock_. Throws std::bad_alloc.
+void KnownGraphs::put_node(hipGraphNode_t node, const NodeRef& ref) {
+  if (!nodes_.put(node, {reinterpret_cast<std::uint64_t>(ref.graph), ref.index, 0})) throw std::bad_alloc();
+}
+
+void KnownGraphs::put_nodes(KnownGraph& known) {
+  for (std::uint32_t i = 0; i < known.nodes.size(); ++i)
+    if (known.nodes[i] != nullptr) put_node(known.nodes[i], {&known, i});
 }
 
 KnownGraph* KnownGraphs::find(hipGraph_t graph) {
@@ -96,8 +105,7 @@ hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
   told.why = why;
   if (known.of != nullptr) told.graph = known.of->number;
   count_materialisation(told);
-  for (std::uint32_t i = 0; i < known.nodes.size(); ++i)
-    if (known.nodes[i] != nullptr) nodes_[known.nodes[i]] = {&known, i};
+  put_nodes(known);
   return hipSuccess;
 }
 
@@ -273,7 +281,7 @@ void KnownGraphs::add_node(KnownGraph& known, hipGraphNode_t node, std::uint32_t
   known.nodes.resize(index + 1);
   known.nodes[index] = node;
   const std::scoped_lock guard(lock_);
-  nodes_[node] = {&known, index};
+  put_node(node, {&known, index});
 }
 
 NodeRef KnownGraphs::find_node(hipGraphNode_t node) {
@@ -281,9 +289,9 @@ NodeRef KnownGraphs::find_node(hipGraphNode_t node) {
     const NodeRef* const ref = node_handles_.find(node);
     return ref == nullptr ? NodeRef{} : *ref;
   }
-  const std::scoped_lock guard(lock_);
-  const auto found = nodes_.find(node);
-  return found == nodes_.end() ? NodeRef{} : found->second;
+  PointerTable::Value found;
+  if (!nodes_.find(node, &found)) return {};
+  return {reinterpret_cast<KnownGraph*>(found[0]), static_cast<std::uint32_t>(found[1])};
 }
 
 hipError_t KnownGraphs::read_node(hipGraphNode_t* node, const char* why) {
@@ -310,7 +318,7 @@ hipError_t KnownGraphs::read_nodes(const hipGraphNode_t** nodes, std::size_t cou
 hipError_t KnownGraphs::expose_node(hipGraphNode_t* node, const char* why) {
   if (const hipError_t result = read_node(node, why); result != hipSuccess) return result;
   const NodeRef ref = find_node(*node);
-  if (ref.graph == nullptr) return hipSuccess;
+  if (ref.graph == nullptr || !ref.graph->exact.load(std::memory_order_acquire)) return hipSuccess;
   const std::scoped_lock guard(ref.graph->lock);
   ref.graph->exact = false;
   return hipSuccess;
@@ -327,6 +335,7 @@ void KnownGraphs::node_destroyed(hipGraphNode_t node) {
 }
 
 hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {
+  if (!node_handles_.used()) return real;
   const NodeRef ref = find_node(real);
   if (ref.graph == nullptr) return real;
   const std::scoped_lock guard(ref.graph->lock);

@@ -33,6 +33,7 @@
 #include "shim/graph/variants.h"
 #include "shim/hip_abi.h"
 #include "shim/lock_rank.h"
+#include "shim/pointer_table.h"
 
 namespace graphpool {
 
@@ -48,7 +49,7 @@ struct NodeRef {
   std::uint32_t index = 0;
 };
 
-/// A graph the program holds that is known. Everything but id and handle is under its lock.
+/// A graph the program holds that is known. Everything but id and handle is under its lock; `exact` is changed there.
 struct KnownGraph {
   KnownGraph();
   KnownGraph(const KnownGraph&) = delete;
@@ -75,7 +76,7 @@ struct KnownGraph {
   std::vector<hipGraphNode_t> handles;  ///< built virtually: the program's handles, one an operation
   std::deque<NodeRef> refs;             ///< what those handles stand for
   std::uint64_t original = id;          ///< of the graph that it, or what it is a copy of, was copied from
-  bool exact = true;                    ///< false once the program may have changed it
+  std::atomic<bool> exact{true};        ///< false once the program may have changed it, for good
   bool gone = false;                    ///< destroyed
   std::uint32_t looks = 0;              ///< times it was looked at because memory was freed
   static constexpr std::size_t kNowhere = ~std::size_t{0};
@@ -163,10 +164,12 @@ class KnownGraphs {
   void stop_watching(KnownGraph& known) noexcept;
   void take_out(KnownGraph& known) noexcept;
   void count_materialisation(const Materialisation& told);
+  void put_nodes(KnownGraph& known);
+  void put_node(hipGraphNode_t node, const NodeRef& ref);
 
   Variants::Lock& lock_;
   std::unordered_map<hipGraph_t, std::shared_ptr<KnownGraph>> real_;
-  std::unordered_map<hipGraphNode_t, NodeRef> nodes_;  ///< real nodes of known graphs
+  PointerTable nodes_;  ///< real nodes of known graphs: the graph and the index
   /// Handles of ours. First those that are not to be looked at when memory is freed, because they are real or in the
   /// index, then the others.
   std::vector<std::shared_ptr<KnownGraph>> virtual_;

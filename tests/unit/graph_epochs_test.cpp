@@ -1,6 +1,4 @@
 // Calls after which recordings say nothing: when an epoch begins, and when what is withheld is made real.
-#include "shim/graph/epochs.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,6 +6,7 @@
 
 #include "shim/capture/open_captures.h"
 #include "shim/capture/operand.h"
+#include "shim/graph/epochs.h"
 #include "shim/settings.h"
 #include "tests/unit/fake_hip.h"
 
@@ -75,7 +74,8 @@ TEST_F(Epochs, memory_begins_one_where_a_recording_knows_it_by_its_address) {
   char* const other = memory + 32;
   EXPECT_FALSE(changes_kind(memory, 16));
   Binding binding;
-  const CopyPayload copy{reinterpret_cast<std::uint64_t>(memory), reinterpret_cast<std::uint64_t>(memory), 16, 1, 16, 16};
+  const CopyPayload copy{
+      reinterpret_cast<std::uint64_t>(memory), reinterpret_cast<std::uint64_t>(memory), 16, 1, 16, 16};
   std::memcpy(add_payload(binding, sizeof copy), &copy, sizeof copy);
   Signature signature;
   signature.kind = OperationKind::kCopy;

@@ -28,8 +28,10 @@ TEST(HandleTable, knows_nothing_of_others) {
   Table* const table = &never_destroyed<Table>();
   int object = 0;
   EXPECT_FALSE(table->owns(&object)) << "before the first handle";
+  EXPECT_FALSE(table->used());
   EXPECT_FALSE(table->owns(nullptr));
   void* const handle = table->add(&object);
+  EXPECT_TRUE(table->used());
   EXPECT_FALSE(table->owns(&object));
   EXPECT_FALSE(table->owns(nullptr));
   EXPECT_EQ(table->find(&object), nullptr);
