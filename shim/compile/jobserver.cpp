@@ -139,7 +139,9 @@ __attribute__((destructor)) void remove_offered() noexcept {
 bool file_holds(const char* path, std::string_view text) noexcept {
   // In pieces that overlap by the length of the text.
   char piece[4096];
-  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return false;
   bool found = text.empty();
   std::size_t kept = 0;

@@ -70,7 +70,8 @@ bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept;
 /// In a make that does not know fifos (before 4.4): takes an offered one out of MAKEFLAGS, over which it would stop.
 void hide_offered_jobserver() noexcept;
 
-/// Whether a file has this text somewhere. Reads it in pieces; a file that cannot be read has not.
+/// Whether a file has this text somewhere. Reads it in pieces; a file that cannot be read has not, nor has what is no
+/// regular file: reading that may wait, never end, or take it from the host.
 bool file_holds(const char* path, std::string_view text) noexcept;
 
 }  // namespace graphpool

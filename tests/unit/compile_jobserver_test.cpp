@@ -49,6 +49,17 @@ TEST(FileHolds, TextAcrossTheEndOfAPiece) {
   EXPECT_FALSE(file_holds(path, "needle"));
 }
 
+TEST(FileHolds, WhatAPipeHasIsTheHosts) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "needle", 6), 6);
+  close(ends[1]);
+  EXPECT_FALSE(file_holds(("/proc/self/fd/" + std::to_string(ends[0])).c_str(), "needle"));
+  char left[8];
+  EXPECT_EQ(read(ends[0], left, sizeof left), 6);
+  close(ends[0]);
+}
+
 class Tokens : public testing::Test {
  protected:
   Tokens() {
