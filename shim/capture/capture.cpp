@@ -1,6 +1,7 @@
 #include "shim/capture/capture.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -200,13 +201,16 @@ void judge_sizes(Signature& signature, std::uint64_t bytes, std::uint64_t width)
 }  // namespace
 
 StreamKey unnamed_stream_key(StreamArgument stream) noexcept {
-  // The address of a thread-local stands for the thread's own stream on a device; small numbers for null streams.
-  static thread_local char per_thread[64];
-  const auto device = [] { return static_cast<std::size_t>(calling_device()) % sizeof per_thread; };
+  // A thread's number and a device stand for the thread's own stream there, above all addresses: what it left behind
+  // may still run when a thread that begins later has everything else of it. Small numbers stand for null streams.
+  constexpr StreamKey kOwn = ~(~StreamKey{0} >> 1), kDevices = 64;
+  static constinit std::atomic<StreamKey> threads{0};
+  static constinit thread_local StreamKey thread = 0;
+  const auto device = [] { return static_cast<StreamKey>(calling_device()) % kDevices; };
   const bool null = stream.handle == nullptr;
-  if (stream.handle == hipStreamPerThread || (null && stream.per_thread))
-    return reinterpret_cast<StreamKey>(&per_thread[device()]);
-  return 0x100 + device();
+  if (stream.handle != hipStreamPerThread && !(null && stream.per_thread)) return 0x100 + device();
+  if (thread == 0) thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  return kOwn | (thread * kDevices + device());
 }
 
 // --- describing operations ---

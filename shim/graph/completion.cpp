@@ -29,6 +29,8 @@ struct Waits {
   RankedMutex<LockRank::kStreams> lock;
   std::unordered_map<StreamKey, std::shared_ptr<StreamState>> streams;  ///< those alive
   std::unordered_map<int, std::uint64_t> devices;                       ///< waited up to this number
+  std::size_t most = kFewStreams;  ///< streams before those that no mark names are forgotten
+  static constexpr std::size_t kFewStreams = 64;
 };
 
 Waits& waits() {
@@ -64,9 +66,13 @@ bool device_complete(int device, std::uint64_t number) noexcept {
 std::shared_ptr<StreamState> stream_state(StreamKey key) {
   Waits& all = waits();
   const std::scoped_lock guard(all.lock);
-  std::shared_ptr<StreamState>& state = all.streams[key];
-  if (state == nullptr) state = std::make_shared<StreamState>();
-  return state;
+  if (const auto found = all.streams.find(key); found != all.streams.end()) return found->second;
+  // Nobody says when a thread's own stream goes.
+  if (all.streams.size() >= all.most) {
+    std::erase_if(all.streams, [](const auto& each) { return each.second.use_count() == 1; });
+    all.most = std::max(2 * all.streams.size(), Waits::kFewStreams);
+  }
+  return all.streams[key] = std::make_shared<StreamState>();
 }
 
 bool stream_lives(const StreamState& stream) noexcept { return !stream.destroyed.load(std::memory_order_acquire); }
@@ -203,7 +209,7 @@ class LaunchMarks::Event {
     }
     const SavedDevice current(device);
     if (!current.ok()) return;
-    own_ = own_streams().take(device);
+    if (own_ == nullptr) own_ = own_streams().take(device);
     if (own_ != nullptr && PrivateCalls::worked([&] { return next().hipStreamWaitEvent(own_->stream, event_, 0); }) &&
         PrivateCalls::worked([&] { return next().hipEventRecord(own_->event, own_->stream); }))
       place_.store(Place::kOwnStream, std::memory_order_release);
@@ -251,12 +257,13 @@ void launches_before_capture(StreamKey stream) noexcept {
       const std::scoped_lock guard(all.lock);
       std::erase_if(all.events, [](const auto& each) { return each.expired(); });
       all.count.store(all.events.size(), std::memory_order_release);
+      // All, for the last reference to any must not go under the lock.
+      there.reserve(all.events.size());
       for (const auto& each : all.events)
-        if (auto awaited = each.lock(); awaited != nullptr && awaited->key == stream)
-          there.push_back(std::move(awaited));
+        if (auto awaited = each.lock()) there.push_back(std::move(awaited));
     }
     for (const auto& awaited : there)
-      if (!may_be_capturing(awaited->stream)) awaited->event->leave_stream(awaited->device);
+      if (awaited->key == stream && !may_be_capturing(awaited->stream)) awaited->event->leave_stream(awaited->device);
   } catch (const std::bad_alloc&) {
     // A launch that has to come behind one of them may not be able to.
   }
@@ -339,7 +346,7 @@ bool LaunchMarks::order_before(StreamKey key, hipStream_t stream) {
   const LastErrorScope last_error;
   bool ordered = true;
   for (const Mark& mark : marks_) {
-    if (mark.key == key || complete(mark)) continue;
+    if ((mark.key == key && stream_lives(*mark.state)) || complete(mark)) continue;
     const hipEvent_t event = mark.event == nullptr ? nullptr : mark.event->get();
     if (event != nullptr)
       ordered &= next().hipStreamWaitEvent(stream, event, 0) == hipSuccess;

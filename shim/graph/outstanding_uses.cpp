@@ -98,18 +98,30 @@ void OutstandingUses::used(StreamArgument stream, const Bases& bases, const void
   for (const char* const base : bases) add(base, by, stream_key(stream), plain_handle(stream), device, next_launch());
 }
 
+/// Under lock_. Nobody says when a thread's own stream goes: where there are too many, what is known of the order goes.
+OutstandingUses::Clock& OutstandingUses::clock_of(StreamKey key) {
+  if (clocks_.size() >= kMostClocks && clocks_.find(key) == clocks_.end()) {
+    clocks_.clear();
+    events_.clear();
+  }
+  return clocks_[key];
+}
+
 void OutstandingUses::recorded(hipEvent_t event, StreamArgument stream) {
   const StreamKey key = stream_key(stream);
   const std::scoped_lock guard(lock_);
-  Clock clock = clocks_[key];
+  Clock clock = clock_of(key);
   clock[key] = next_launch();
   events_[event] = std::move(clock);
 }
 
 void OutstandingUses::waited(StreamArgument stream, hipEvent_t event) {
+  const StreamKey key = stream_key(stream);
   const std::scoped_lock guard(lock_);
   const auto found = events_.find(event);
-  if (found != events_.end()) merge(clocks_[stream_key(stream)], found->second);
+  if (found == events_.end()) return;
+  const Clock before = found->second;  // which may go for the stream's
+  merge(clock_of(key), before);
 }
 
 void OutstandingUses::event_destroyed(hipEvent_t event) {

@@ -69,7 +69,9 @@ class OutstandingUses {
   bool second(StreamKey key, hipStream_t stream);
   void add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device, std::uint64_t number);
   void forget_complete();
+  Clock& clock_of(StreamKey key);
 
+  static constexpr std::size_t kMostClocks = 512;  ///< streams
   static constexpr std::size_t kMostUses = 256;
   static constexpr std::size_t kMostAsked = 16;  ///< streams; more are in doubt
   std::atomic<bool> several_{false};

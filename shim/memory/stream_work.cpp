@@ -342,6 +342,8 @@ bool StreamWork::is_complete(int device, hipStream_t stream) noexcept {
   if (!is_handle(stream)) {
     if (!make_after_null(state)) return false;
     stream = state.after_null;
+  } else if (find(stream) == nullptr) {
+    return false;  // another thread has destroyed it
   }
   return PrivateCalls::worked([&] { return next().hipEventRecord(state.scratch, stream); }) &&
          PrivateCalls::worked([&] { return next().hipEventQuery(state.scratch); });

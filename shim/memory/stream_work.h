@@ -169,7 +169,7 @@ class StreamWork {
   /// The device whose work that is; -1: not known.
   int device_of_stream(hipStream_t stream) const noexcept;
   /// Whether everything enqueued on the stream, a handle or null, is known to be complete. Neither waits nor allocates;
-  /// false while captures are open.
+  /// false while captures are open, and of a stream that is not known (any more): its handle is not used.
   bool is_complete(int device, hipStream_t stream) noexcept;
   /// Leaves in the null stream of the calling thread's device what every operation does: what blocking streams are
   /// given next comes behind what they all have now. For calls of the program that enqueue something there which we do

@@ -328,6 +328,30 @@ TEST_F(Completion, rule_03_other_streams_wait_and_the_same_does_not) {
   EXPECT_EQ(fake_.events[fake_.waits[0].second].stream, here);
 }
 
+TEST_F(Completion, rule_03_a_new_stream_with_an_old_handle_waits) {
+  LaunchMarks marks;
+  const hipStream_t here = stream();
+  launch(marks, here);
+  marks.seal();
+  launches_stream_destroyed(key(here));
+  EXPECT_TRUE(marks.order_before(key(here), here));
+  EXPECT_EQ(fake_.waits.size(), 1u);
+}
+
+TEST_F(Completion, rule_30_threads_own_streams_that_nobody_destroys_are_few) {
+  LaunchMarks kept;
+  const StreamKey first = key(stream());
+  kept.add(first, hipStreamPerThread, next_launch());
+  const std::size_t before = streams_known();
+  for (int i = 0; i < 1000; ++i) {
+    LaunchMarks marks;
+    marks.add(key(stream()), hipStreamPerThread, next_launch());
+  }
+  EXPECT_LT(streams_known(), 2 * before + 200);
+  stream_waited(first, launch_clock());
+  EXPECT_TRUE(kept.complete()) << "of those that are named nothing is lost";
+}
+
 TEST_F(Completion, copies_share_the_events) {
   std::unique_ptr<LaunchMarks> copied;
   {

@@ -264,5 +264,18 @@ TEST_F(Outstanding, asking_allocates_nothing) {
   EXPECT_EQ(before, allocations_of_this_thread());
 }
 
+TEST_F(Outstanding, rule_30_of_too_many_streams_the_order_is_in_doubt) {
+  const hipStream_t a = stream(), b = stream();
+  use_both(a, b);
+  work(a, kOne);
+  const hipEvent_t behind = event();
+  uses.recorded(behind, {a});
+  uses.waited({b}, behind);
+  for (std::uintptr_t i = 1; i <= 100; ++i) uses.recorded(event(), {reinterpret_cast<hipStream_t>(i << 40)});
+  EXPECT_FALSE(elsewhere(b));
+  for (std::uintptr_t i = 1; i <= 1000; ++i) uses.recorded(event(), {reinterpret_cast<hipStream_t>(i << 40)});
+  EXPECT_TRUE(elsewhere(b));
+}
+
 }  // namespace
 }  // namespace graphpool

@@ -214,6 +214,18 @@ TEST_F(StreamWorkTest, DestroyedWithWorkOutstanding) {
   EXPECT_TRUE(work.is_idle(0));
 }
 
+TEST_F(StreamWorkTest, AskingOfADestroyedStreamDoesNotUseItsHandle) {
+  hipStream_t stream = make_stream();
+  enqueue(stream);
+  EXPECT_FALSE(work.is_complete(0, stream));
+  fake::finish(stream);
+  EXPECT_TRUE(work.is_complete(0, stream));
+  work.before_destroy(stream);
+  const int before = fake.hip->count["hipEventRecord"];
+  EXPECT_FALSE(work.is_complete(0, stream));
+  EXPECT_EQ(fake.hip->count["hipEventRecord"], before);
+}
+
 TEST_F(StreamWorkTest, DestroyedInACapture) {
   hipStream_t stream = make_stream();
   enqueue(stream);

@@ -352,6 +352,41 @@ TEST(Rules, rule_16_a_launch_behind_one_whose_stream_has_begun_a_capture_comes_i
       }
 }
 
+TEST(Rules, rule_03_a_thread_comes_behind_the_launch_that_one_before_it_left_on_its_own_stream) {
+  const char* const order = std::getenv("CPUHIP_EXEC_ORDER");
+  if (order != nullptr && std::strcmp(order, "serial") != 0) GTEST_SKIP() << "launches are not ordered";
+  const Stream s;
+  const Buffer buffer;
+  int* flags = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&flags), 2 * sizeof(int), 0));
+  flags[0] = 0;
+  flags[1] = 1;
+  const auto graph_of = [&](int* flag, int constant) {
+    return capture(s, [&] {
+      OK(kernels().spin(s, flag));
+      OK(kernels().mix(s, buffer.get(), kCount, constant));
+    });
+  };
+  const hipGraph_t first = graph_of(&flags[0], 1), second = graph_of(&flags[1], 2);
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  // The second thread has the first one's stack, and all that lies there.
+  std::thread([&] { OK(hipGraphLaunch(exec, hipStreamPerThread)); }).join();
+  hipGraphNode_t node = nullptr;
+  hipGraphExecUpdateResult result;
+  OK(hipGraphExecUpdate(exec, second, &node, &result));
+  std::thread([&] {
+    OK(hipGraphLaunch(exec, hipStreamPerThread));
+    EXPECT_TRUE(held_up(hipStreamPerThread));
+    *reinterpret_cast<volatile int*>(flags) = 1;
+  }).join();
+  OK(hipDeviceSynchronize());
+  EXPECT_EQ(mixed(mixed(0, 1), 2), buffer.value());
+  for (const hipGraph_t graph : {first, second}) OK(hipGraphDestroy(graph));
+  OK(hipGraphExecDestroy(exec));
+  OK(hipHostFree(flags));
+}
+
 TEST(Rules, rule_06_a_wait_for_an_event_from_outside_the_capture_reaches_the_runtime) {
   const Stream s, other;
   const Buffer buffer;
