@@ -42,6 +42,14 @@ constinit std::atomic<LogFile*> g_last_made{nullptr};
 constinit std::atomic<LogFile*> g_file{nullptr};  // null: stderr. Never destroyed, nor are those it replaces.
 constinit std::atomic<spdlog::logger*> g_logger{nullptr};
 
+/// The process began without standard error: what has its number now is a file of the host's.
+constinit bool g_no_stderr = false;
+__attribute__((constructor)) void look_for_stderr() noexcept {
+  const int saved_errno = errno;
+  g_no_stderr = fcntl(STDERR_FILENO, F_GETFD) < 0;
+  errno = saved_errno;
+}
+
 int open_file(const char* path) noexcept {
   const int low = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
   if (low < 0) return low;
@@ -73,7 +81,7 @@ LogFile* make_file(const std::string& path) noexcept {
 /// Where to write now; -1: nowhere.
 int descriptor_now() noexcept {
   LogFile* file = g_file.load(std::memory_order_acquire);
-  if (!file) return STDERR_FILENO;
+  if (!file) return g_no_stderr ? -1 : STDERR_FILENO;
   struct stat status {};
   if (fstat(file->descriptor, &status) == 0 && status.st_dev == file->device && status.st_ino == file->inode) {
     return file->descriptor;

@@ -1,6 +1,7 @@
 // log.h: what the library says: one line a message, "graphpool: warning: ...", to stderr or the policy's file, never to
 // stdout. printf formats. At most kLongestLineBytes a line; longer ones are cut.
 //
+// Where the process began without stderr, nothing is written there: the number may be a file of the host's.
 // Works at any time: before open_log() (level warn, stderr), after exit handlers, in a forked child; takes no lock and,
 // but for open_log(), allocates nothing. Keeps errno; a closed pipe behind stderr does not kill the host.
 // Rate: at most kMostPerSecond lines a second of level info and above; how many were left out is said later.

@@ -562,6 +562,11 @@ def malformed_policy():
 
 
 @case
+def messages_stay_out_of_the_hosts_files():
+    same('closed_stderr', environment={'GRAPHPOOL_UNKNOWN_VARIABLE': '1'})
+
+
+@case
 def switched_off():
     first, second = same('plain', code=7, environment={'GRAPHPOOL_ENABLED': 'false'})
     check(first.calls == second.calls, f'calls: {first.calls} and {second.calls}')
