@@ -177,6 +177,10 @@ class LaunchMarks::Event {
     if (made->event_ == nullptr || next().hipEventRecord(made->event_, stream) != hipSuccess) return nullptr;
     return made;
   }
+  /// The same event behind another launch. False: it is to be a new one.
+  bool record_again(hipStream_t stream) {
+    return !off_stream() && own_ == nullptr && next().hipEventRecord(event_, stream) == hipSuccess;
+  }
   Event() = default;
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -282,12 +286,14 @@ void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
     mark = std::prev(marks_.end());
   }
   mark->number = number;
-  mark->event.reset();
+  const std::shared_ptr<Event> before = std::move(mark->event);
   if (stream != hipStreamPerThread) return;
   // In another thread the handle is another stream: only now can an event come behind the launch.
   const LastErrorScope last_error;
   const CaptureGate gate;
-  if (!may_be_capturing(stream)) mark->event = Event::record(stream);
+  if (may_be_capturing(stream)) return;
+  const bool alone = before != nullptr && before.use_count() == 1;
+  mark->event = alone && before->record_again(stream) ? before : Event::record(stream);
 }
 
 bool LaunchMarks::complete(const Mark& mark) noexcept {

@@ -155,6 +155,17 @@ TEST_F(Completion, on_a_threads_own_stream_an_event_comes_behind_the_launch_at_o
   EXPECT_TRUE(marks.complete());
 }
 
+TEST_F(Completion, a_threads_own_stream_has_one_event_for_all_launches_that_nothing_else_waits_for) {
+  LaunchMarks marks;
+  const StreamKey own = key(stream());
+  for (int i = 0; i < 3; ++i) marks.add(own, hipStreamPerThread, next_launch());
+  EXPECT_EQ(fake_.events.size(), 1u);
+  EXPECT_EQ(fake_.devices_of_records.size(), 3u) << "behind the last";
+  const auto copied = marks.copy();
+  marks.add(own, hipStreamPerThread, next_launch());
+  EXPECT_EQ(fake_.events.size(), 2u) << "the copy's stays where it is";
+}
+
 TEST_F(Completion, an_older_wait_does_not_take_back_a_newer_one) {
   LaunchMarks marks;
   const hipStream_t here = stream();
