@@ -803,6 +803,17 @@ def rule_34_forked_children_hold_nothing():
 
 # --- A policy that takes long ---
 
+@case
+def rule_36_a_policy_that_is_no_file_holds_nobody_up():
+    fifo = HERE / 'policy'
+    os.mkfifo(fifo)
+    for policy in (fifo, '/dev/zero'):
+        variables = environment() | {'GRAPHPOOL_POLICY': str(policy)}
+        for words in (['/bin/true'], [CONFIG['tool'], 'burn', '1']):
+            done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=60)
+            check(done.returncode == 0 and not done.stderr, done)
+
+
 def slow_policy(how, what):
     policy = HERE / 'policy.toml'
     policy.write_text('[compile]\nmax = 1\n')

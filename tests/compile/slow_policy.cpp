@@ -37,7 +37,8 @@ void take_long(std::atomic<bool>& here) {
 int open_it(const char* path, int flags, va_list arguments) {
   const char* const policy = std::getenv("GRAPHPOOL_POLICY");
   if (policy != nullptr && std::strcmp(path, policy) == 0) take_long(waits_in_open);
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, (flags & O_CREAT) != 0 ? va_arg(arguments, int) : 0));
+  return static_cast<int>(
+      syscall(SYS_openat, AT_FDCWD, path, flags, (flags & O_CREAT) != 0 ? va_arg(arguments, int) : 0));
 }
 
 void compile() {
