@@ -1,4 +1,4 @@
-// seen.cpp: prints the user's table of permits as JSON: granted so far, most in flight, in flight now, sizes.
+// seen.cpp: prints the user's table of permits as JSON: granted so far, most in flight, in flight now, waits, sizes.
 #include <cstdio>
 
 #include "shim/compile/shared_memory.h"
@@ -9,8 +9,9 @@ int main() {
   if (memory == nullptr) return 1;
   PermitTable table(*memory, machine());
   const std::uint32_t in_flight = table.in_flight();
-  std::printf("{\"granted\": %llu, \"peak\": %u, \"in_flight\": %u, \"sizes\": {",
-              static_cast<unsigned long long>(memory->counts.granted), table.peak_in_flight(), in_flight);
+  std::printf("{\"granted\": %llu, \"peak\": %u, \"in_flight\": %u, \"waited\": %llu, \"sizes\": {",
+              static_cast<unsigned long long>(memory->counts.granted), table.peak_in_flight(), in_flight,
+              static_cast<unsigned long long>(memory->counts.waited));
   SizeClass classes[kMostClasses];
   const std::uint32_t number = table.classes(classes, kMostClasses);
   for (std::uint32_t i = 0; i < number; ++i)
