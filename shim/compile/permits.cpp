@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 
 #include "shim/compile/compiler_process.h"
@@ -70,6 +71,7 @@ CompilePermits* make_permits_of_process() {
   permits->table = PermitTable(*memory, machine());
   permits->settings = permit_settings(*policy);
   permits->scope = scope;
+  if (const char* const text = std::getenv(kPermitVariable)) permits->parent = parse_permit(text);
   write_reports(policy->report.file, {});  // a compiler is given no thread
   return permits;
 }
@@ -209,8 +211,8 @@ CompileScope::CompileScope(const Compilation& of) noexcept {
   request.input_bytes = of.input_bytes;
   request.in_process = true;
   request.before = own_memory();
-  ParentPermit parent;
-  if (g_forked) parent.holder = process_name(machine(), getppid());
+  ParentPermit parent = permits->parent;
+  if (g_forked) parent = {}, parent.holder = process_name(machine(), getppid());
   static_cast<void>(
       wait_for_permit(permits->table, machine(), permits->settings, request, parent, permits->counters, permit_));
   if (!permit_.held()) return;

@@ -3,7 +3,8 @@
 //   { CompileScope scope({"hiprtc", "source", bytes}); result = next().hiprtcCompileProgram(...); }
 //
 // The first scope of the process reads the policy and maps the table of its scope. Scopes nest: a compilation inside a
-// compilation of the same thread rides (hipRTC calls comgr). A process that makes none reads and maps nothing.
+// compilation of the same thread rides (hipRTC calls comgr). In a program that a compiler process has started, one at a
+// time rides on that one's permit. A process that makes none reads and maps nothing.
 // Where the runtime lets one thread at a time into a function, `one_at_a_time` makes the others wait before they take a
 // permit, not with one (rule 33).
 //
@@ -59,6 +60,7 @@ struct CompilePermits {
   PermitSettings settings;
   PermitCounters counters;
   Scope scope = Scope::kProcess;
+  ParentPermit parent;  ///< of the compiler process that this program was started by
 };
 CompilePermits* compile_permits() noexcept;
 

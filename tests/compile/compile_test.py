@@ -322,6 +322,16 @@ def rule_35_nested_compilers_are_one():
 
 
 @case
+def rule_35_calls_of_a_program_that_a_compiler_starts_ride():
+    script = HERE / 'clang-driver'
+    words = CONFIG['pool'], CONFIG['fake_compiler'], 'call', '2', 'LLVMRunPasses', 'burn'
+    script.write_text(f'#!/bin/sh\n{" ".join(words)}\n')
+    script.chmod(0o755)
+    finish(start(script, 'x', max=1, wait='10min'))
+    check(seen()['granted'] == 1 and seen()['in_flight'] == 0, seen())
+
+
+@case
 def rule_35_further_children_take_their_own():
     script = HERE / 'clang-driver'
     script.write_text(f'#!/bin/sh\n{CONFIG["tool"]} burn 800 & {CONFIG["tool"]} burn 800 & wait\n')
