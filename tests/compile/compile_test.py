@@ -192,6 +192,19 @@ def static_executables_are_left_alone():
     check(no_table())
 
 
+@case
+def no_descriptor_stays_open():
+    """Of the table, and of a jobserver whose byte the compiler has."""
+    fifo, lister, there, end = Fifo(b'a', 2), HERE / 'clang-ls', HERE / 'there', HERE / 'end'
+    shutil.copy(shutil.which('ls'), lister)
+    native = subprocess.run([lister, '/proc/self/fd'], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    script = (f'{CONFIG["tool"]} touch {there} await {end} > {HERE}/out & while ! test -e {there}; do sleep 0.02; done; '
+              f'{lister} /proc/self/fd; touch {end}; wait')
+    listed = finish(fifo.start('sh', '-c', script, max=4, wait='60min'))
+    check(listed == native.stdout, 'others are open than natively', listed, native)
+    check(fifo.bytes_there() == b'a' and seen()['granted'] == 2, seen())
+
+
 # --- Coming back ---
 
 def killed_holder(*words):
