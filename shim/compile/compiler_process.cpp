@@ -140,6 +140,7 @@ void offer_a_jobserver(PolicyOnce& policies, std::string_view name) {
 __attribute__((constructor)) void start_compiler_process(int, char** arguments, char**) noexcept {
   const auto* const started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   if (started_as == nullptr || arguments == nullptr || environ == nullptr) return;
+  if (getauxval(AT_SECURE) != 0) return;  // it must not do in files what its caller could not
   const int saved_errno = errno;
   remember_inherited_jobserver();
   char file[PATH_MAX];
@@ -190,8 +191,8 @@ bool matches_default(std::string_view key, std::string_view name) noexcept {
 }
 
 bool policy_may_say(const char* variable, std::string_view word) noexcept {
-  if (std::getenv(variable) != nullptr) return true;
-  const char* const path = std::getenv("GRAPHPOOL_POLICY");
+  if (secure_getenv(variable) != nullptr) return true;
+  const char* const path = secure_getenv("GRAPHPOOL_POLICY");
   if (path == nullptr || path[0] == '\0') return false;
   return file_holds(path, word);
 }

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -559,6 +560,29 @@ def malformed_policy():
         check(str(policy) + place in second.stderr, f'expected {policy}{place}', second)
         check(word in second.stderr or 'chunk' in text, f'expected {word}', second)
     policy.unlink()
+
+
+@case
+def programs_with_more_rights_than_their_callers_pass_through():
+    not_under_sanitizers('their libraries must come first, and nothing is preloaded')
+    program, report = pathlib.Path('secure').resolve(), pathlib.Path('secure.json').resolve()
+    shutil.copy(path('secure'), program)
+    report.unlink(missing_ok=True)
+    run = [subprocess.run([program], env={'GRAPHPOOL_REPORT': str(report)}, capture_output=True, check=True)]
+    check(report.exists(), 'without more rights it ends with a report')
+    report.unlink()
+    try:
+        os.chown(program, -1, os.getegid() + 1)
+    except PermissionError:
+        raise Skipped('only root can give rights')
+    program.chmod(0o2755)
+    run.append(subprocess.run([program], env={'GRAPHPOOL_REPORT': str(report), 'GRAPHPOOL_UNKNOWN_VARIABLE': '1'},
+                              capture_output=True, check=True))
+    program.unlink()
+    if run[1].stdout.startswith(b'secure 0'):
+        raise Skipped('this file system gives no rights')
+    check(run[1].stdout == run[0].stdout.replace(b'secure 0', b'secure 1'), f'{run[0].stdout} and {run[1].stdout}')
+    check(not run[1].stderr and not report.exists(), f'its caller has a say: {run[1].stderr}')
 
 
 @case
