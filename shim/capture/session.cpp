@@ -362,7 +362,7 @@ bool matched_launch(const KernelLaunch& launch) {
 
 hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forward) {
   note_thread();
-  if (shell() && !invalid_) check_status();
+  if (!invalid_) check_status();
   const hipError_t result = forward();
   if (result != hipSuccess) {
     expose("an event record failed");
@@ -393,7 +393,7 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
 
 hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward) {
   note_thread();
-  if (shell() && !invalid_) check_status();
+  if (!invalid_) check_status();
   const hipError_t result = forward();
   if (result != hipSuccess) {
     expose("a stream wait failed");

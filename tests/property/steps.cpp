@@ -887,7 +887,7 @@ std::string Machine::perform(const Step& step) {
     }
     case Kind::end_thread: {
       threads_.end(step.thread);
-      self = {};
+      self = {.mode = step.thread == 0 ? self.mode : hipStreamCaptureModeGlobal};  // the first thread goes on
       for (Stream& each : thread_streams_[static_cast<std::size_t>(step.thread)]) {
         each.agent = add_agent(each.device);
         each.capture.reset();
