@@ -16,6 +16,8 @@ enum class LockRank : int {
   kTemplates,    ///< recordings, templates, variants
   kHandles,      ///< the tables of our handles
   kKernels,      ///< code objects, registered functions
+  kRings,        ///< which slot rings there are
+  kRing,         ///< the last launches of one
   kSlots,        ///< slot memory waiting for another use
   kCaptureGate,  ///< whether a capture may begin
   kStreams,      ///< streams with outstanding work

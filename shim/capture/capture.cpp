@@ -14,6 +14,7 @@
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/outstanding_uses.h"
+#include "shim/graph/slot_ring.h"
 #include "shim/graph/staging.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
@@ -180,9 +181,15 @@ void leave_former_capture(StreamKey key) {
     open_captures().remove(key);
 }
 
+/// The stream is about to take part in a capture: events of ours that were recorded there are of no use then.
+void leave_stream(StreamKey key) noexcept {
+  launches_before_capture(key);
+  rings_before_capture(key);
+}
+
 /// A capture counts as open before the runtime begins it, so that no event of ours gets into it.
 hipError_t counted_begin(StreamArgument stream, Forward forward) {
-  launches_before_capture(stream_key(stream));
+  leave_stream(stream_key(stream));
   capture_opened();
   const hipError_t result = forward();
   if (result != hipSuccess) capture_closed();
@@ -580,7 +587,7 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_o
       if (uses_tracked() && result == hipSuccess) outstanding_uses().waited(stream, event);
       return result;
     }
-    launches_before_capture(key);
+    leave_stream(key);
     hipError_t result;
     {
       const std::scoped_lock guard(session->lock());

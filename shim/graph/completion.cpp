@@ -167,6 +167,37 @@ LaunchMarks::OwnStreams& LaunchMarks::own_streams() {
   return *instance;
 }
 
+/// An entry that is taken.
+class LaunchMarks::Passed : public PassedEvent {
+ public:
+  explicit Passed(std::shared_ptr<OwnStreams::Entry> own) noexcept : own_(std::move(own)) {}
+  Passed(const Passed&) = delete;
+  Passed& operator=(const Passed&) = delete;
+  ~Passed() override { own_streams().give_back(*own_); }
+  hipEvent_t get() const noexcept override { return own_->gone.load() ? nullptr : own_->event; }
+
+ private:
+  const std::shared_ptr<OwnStreams::Entry> own_;
+};
+
+std::shared_ptr<PassedEvent> PassedEvent::make(hipEvent_t event, int device) {
+  const PrivateCalls private_calls;
+  const SavedDevice current(device);
+  auto own = current.ok() ? LaunchMarks::own_streams().take(device) : nullptr;
+  if (own == nullptr) return nullptr;
+  const auto made = std::make_shared<LaunchMarks::Passed>(own);
+  const bool passed = PrivateCalls::worked([&] { return next().hipStreamWaitEvent(own->stream, event, 0); }) &&
+                      PrivateCalls::worked([&] { return next().hipEventRecord(own->event, own->stream); });
+  return passed ? made : nullptr;
+}
+
+bool PassedEvent::complete() const noexcept {
+  const hipEvent_t event = get();
+  if (event == nullptr) return true;
+  const PrivateCalls private_calls;
+  return next().hipEventQuery(event) == hipSuccess;
+}
+
 /// A private event behind one launch.
 class LaunchMarks::Event {
  public:
@@ -186,7 +217,6 @@ class LaunchMarks::Event {
   Event& operator=(const Event&) = delete;
   ~Event() {
     if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(event_); }));
-    if (own_ != nullptr) own_streams().give_back(*own_);
   }
 
   /// Null: the launch is complete.
@@ -195,7 +225,7 @@ class LaunchMarks::Event {
       case Place::kStream:
         return event_;
       case Place::kOwnStream:
-        return own_->gone.load() ? nullptr : own_->event;
+        return own_->get();
       default:
         return nullptr;
     }
@@ -211,18 +241,14 @@ class LaunchMarks::Event {
       place_.store(Place::kPassed, std::memory_order_release);
       return;
     }
-    const SavedDevice current(device);
-    if (!current.ok()) return;
-    if (own_ == nullptr) own_ = own_streams().take(device);
-    if (own_ != nullptr && PrivateCalls::worked([&] { return next().hipStreamWaitEvent(own_->stream, event_, 0); }) &&
-        PrivateCalls::worked([&] { return next().hipEventRecord(own_->event, own_->stream); }))
-      place_.store(Place::kOwnStream, std::memory_order_release);
+    own_ = PassedEvent::make(event_, device);
+    if (own_ != nullptr) place_.store(Place::kOwnStream, std::memory_order_release);
   }
 
  private:
   enum class Place { kStream, kOwnStream, kPassed };
   hipEvent_t event_ = nullptr;
-  std::shared_ptr<OwnStreams::Entry> own_;
+  std::shared_ptr<PassedEvent> own_;
   std::atomic<Place> place_{Place::kStream};
 };
 

@@ -36,6 +36,18 @@ bool launch_waited_for(const StreamState& stream, int device, std::uint64_t numb
 /// How many streams are known: bounded by those alive.
 std::size_t streams_known() noexcept;
 
+/// A private event passed on to a stream of ours, which nobody captures: it stays fit to be waited for and asked.
+class PassedEvent {
+ public:
+  /// Comes behind what the event, of this device, stands for now. Its stream is not captured. Null on failure.
+  static std::shared_ptr<PassedEvent> make(hipEvent_t event, int device);
+  virtual ~PassedEvent() = default;
+  /// Null: complete, with a reset of the device.
+  virtual hipEvent_t get() const noexcept = 0;
+  /// Whether the device has passed it. Captures may be open.
+  bool complete() const noexcept;
+};
+
 /// The launches of one exec that may still run.
 class LaunchMarks {
  public:
@@ -64,7 +76,9 @@ class LaunchMarks {
  private:
   friend void launches_before_capture(StreamKey stream) noexcept;
   friend void launches_device_reset(int device) noexcept;
+  friend class PassedEvent;
   class Event;
+  class Passed;
   struct Awaited;
   class OwnStreams;
   struct Waiting;

@@ -412,7 +412,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   Variant* launched = nullptr;
   Template* first = nullptr;  // its first launch costs more than others
   std::shared_ptr<const OutstandingUses::Bases> written;
-  bool in_order = true;
+  bool in_order = true, ordered = false;
   for (bool on_device = false, made_room = false; real == nullptr;) {
     bool in_capture = false, other_device = false, written_elsewhere = false, on_shadows = false, no_room = false;
     {
@@ -426,7 +426,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
       if (exec.before != nullptr) {
         // Rule 3: also behind what another variant still runs. Where the stream cannot be told, nothing waits (rule
         // 16).
-        in_order = exec.before->order_before(key, handle) && in_order;
+        in_order = (exec.before->order_before(key, handle) || ordered) && in_order;
         exec.before.reset();
       }
       on_shadows = exec.on_shadows;
@@ -473,11 +473,11 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
       // In a capture the runtime may run the launch at once and capture the copies, or the other way about. A ring's
       // events are its device's: none can come behind a launch in another one's stream.
       if (on_shadows) return hipErrorNotReady;
-      const hipError_t result = leave_ring(exec);
+      const hipError_t result = leave_ring(exec, key, handle, &ordered);
       if (result != hipSuccess) return result;
     } else if (real == nullptr && !wait.again()) {
       if (on_shadows) return hipErrorNotReady;
-      on_device = !stop_waiting(exec);
+      on_device = !stop_waiting(exec, key, handle, &ordered);
     }
   }
   if (!in_order) [[unlikely]]
@@ -557,8 +557,8 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
 }
 
 /// The exec serves its holder without staging from now on, on the program's own memory. The one place where a launch
-/// makes an exec.
-hipError_t Graphs::leave_ring(VirtualExec& exec) {
+/// makes an exec. *ordered: the stream comes behind what the ring has launched.
+hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
   Variants::Served own;
   hipError_t result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
   // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
@@ -576,7 +576,12 @@ hipError_t Graphs::leave_ring(VirtualExec& exec) {
     ring = std::exchange(exec.variant, own.variant);
     exec.way = own.way;
     ring->launches.seal();
-    if (!ring->plan->overlap()) exec.before = ring->launches.copy();
+    if (!ring->plan->overlap()) {
+      exec.before = ring->launches.copy();
+      // A ring can be followed where its last stream is captured now.
+      const LastErrorScope last_error;
+      *ordered = !may_be_capturing(stream) && ring->ring->order_behind_last(key, stream);
+    }
   }
   const std::scoped_lock guard(lock_);
   ring->owner = nullptr;
@@ -584,7 +589,7 @@ hipError_t Graphs::leave_ring(VirtualExec& exec) {
 }
 
 /// No slot set came free in time. False: the launch cannot do without.
-bool Graphs::stop_waiting(VirtualExec& exec) {
+bool Graphs::stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
   const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count();
   HeldTemplate of;
   {
@@ -592,7 +597,7 @@ bool Graphs::stop_waiting(VirtualExec& exec) {
     if (exec.variant->ring == nullptr) return true;  // another launch was first
     of = hold(*exec.of);
   }
-  const bool left = leave_ring(exec) == hipSuccess;
+  const bool left = leave_ring(exec, key, stream, ordered) == hipSuccess;
   log_error("no slot set of a staged graph came free in %lld ms: %s", static_cast<long long>(limit_ms),
             left ? "it takes the program's own path from now on" : "no memory for the program's own path, so it waits");
   const std::scoped_lock guard(lock_);

@@ -172,8 +172,8 @@ class Graphs {
   static void disown(Variant& variant) noexcept;
   void release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired);
   void note_binding(VirtualExec& exec);
-  hipError_t leave_ring(VirtualExec& exec);
-  bool stop_waiting(VirtualExec& exec);
+  hipError_t leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
+  bool stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
   void trim_templates(Variants::Retired* retired);
   void prune_tree() noexcept;
   static bool must_stay(VirtualExec& exec);

@@ -1,6 +1,9 @@
 #include "shim/graph/slot_ring.h"
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
 #include <utility>
 
 #include "shim/capture/open_captures.h"
@@ -28,6 +31,29 @@ std::vector<hipGraphNode_t> ends_of(const std::vector<Operation>& operations, co
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (nodes[i] != nullptr && !followed[i]) ends.push_back(nodes[i]);
   return ends.empty() ? head : ends;
+}
+
+/// The rings there are.
+struct Rings {
+  RankedMutex<LockRank::kRings> lock;
+  std::atomic<std::size_t> count{0};
+  std::vector<SlotRing*> all;
+
+  void add(SlotRing* ring) {
+    const std::scoped_lock guard(lock);
+    all.push_back(ring);
+    count.store(all.size(), std::memory_order_release);
+  }
+  void remove(SlotRing* ring) noexcept {
+    const std::scoped_lock guard(lock);
+    std::erase(all, ring);
+    count.store(all.size(), std::memory_order_release);
+  }
+};
+
+Rings& rings() noexcept {
+  static Rings* const instance = new Rings;
+  return *instance;
 }
 
 struct Ends {
@@ -71,11 +97,13 @@ hipError_t SlotRing::make(const std::vector<Operation>& operations, const StageP
     device.set(plan.device());
     made->copy_timer_ = CopyTimer::make(plan.copied_in_bytes());
   }
+  rings().add(made.get());
   *ring = std::move(made);
   return hipSuccess;
 }
 
 SlotRing::~SlotRing() {
+  rings().remove(this);
   const LastErrorScope last_error;
   for (Set& set : sets_) {
     destroy(set);
@@ -85,6 +113,7 @@ SlotRing::~SlotRing() {
 }
 
 void SlotRing::forget() noexcept {
+  const std::scoped_lock guard(order_lock_);
   for (Set& set : sets_) {
     set.fused = {};
     set.plain = {};
@@ -348,9 +377,15 @@ void SlotRing::settle(bool stayed, std::uint64_t freed) {
 
 /// Whether the last launch is known to be complete. Never waits.
 bool SlotRing::complete(const Server& server) const {
+  const std::scoped_lock guard(order_lock_);
+  return complete_locked(server);
+}
+
+bool SlotRing::complete_locked(const Server& server) const {
   if (server.last_on == 0) return true;
   if (server.timeline != nullptr) return server.timeline->reached();
   if (launch_waited_for(*server.state, plan_.device(), server.number)) return true;
+  if (server.passed != nullptr) return server.passed->complete();
   if (!server.recorded) return false;
   // Asking for an event whose stream is capturing would invalidate the capture.
   const CaptureGate gate;
@@ -359,30 +394,71 @@ bool SlotRing::complete(const Server& server) const {
   return next().hipEventQuery(server.done) == hipSuccess;
 }
 
+/// An event behind the last launch, where it has none, or that failed: behind what its stream has now is behind it too.
+/// But a stream of a thread's own is another one here, and one that is gone has no name any more.
+bool SlotRing::record(Server& server) noexcept {
+  if (server.recorded) return true;
+  const LastErrorScope last_error;
+  const CaptureGate gate;
+  return server.last_stream != hipStreamPerThread && stream_lives(*server.state) &&
+         !may_be_capturing(server.last_stream) && next().hipEventRecord(server.done, server.last_stream) == hipSuccess;
+}
+
+/// To be done before the stream of the last launch is captured. Where it cannot be, a launch has to wait until it is
+/// not captured any more.
+void SlotRing::pass_on(Server& server) noexcept {
+  if (server.passed != nullptr || complete_locked(server) || !record(server)) return;
+  try {
+    server.passed = PassedEvent::make(server.done, plan_.device());
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void SlotRing::before_capture(StreamKey stream) noexcept {
+  const std::scoped_lock guard(order_lock_);
+  for (Set& set : sets_)
+    if (set.last_on == stream && stream_lives(*set.state)) pass_on(set);
+  if (home_.last_on == stream && stream_lives(*home_.state)) pass_on(home_);
+}
+
+void rings_before_capture(StreamKey stream) noexcept {
+  Rings& all = rings();
+  if (all.count.load(std::memory_order_acquire) == 0) return;
+  const std::scoped_lock guard(all.lock);
+  for (SlotRing* const ring : all.all) ring->before_capture(stream);
+}
+
 /// Orders the stream behind the last launch of a set, or at home.
-hipError_t SlotRing::order(const Server* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
-                           bool* busy) const {
-  if (before == nullptr || before->last_on == 0) return hipSuccess;
-  if (before->last_on == key && stream_lives(*before->state)) return hipSuccess;
-  if (complete(*before)) return hipSuccess;
+hipError_t SlotRing::order(Server* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
+                           bool* busy) {
+  if (before == nullptr) return hipSuccess;
+  const std::scoped_lock guard(order_lock_);
+  return order_locked(*before, key, stream, on_device, counts, busy);
+}
+
+hipError_t SlotRing::order_locked(Server& before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
+                                  bool* busy) {
+  if (before.last_on == 0) return hipSuccess;
+  if (before.last_on == key && stream_lives(*before.state)) return hipSuccess;
+  if (complete_locked(before)) return hipSuccess;
   if (plan_.overlap() && !on_device) {
     *busy = true;
+    // While a capture is open, an event that it might be of is not asked.
+    if (before.timeline == nullptr && captures_open() && !may_be_capturing(before.last_stream)) pass_on(before);
     return hipSuccess;
   }
-  if (!before->recorded) {
-    // It has no event, or that failed. Behind what its stream has now is behind it too; but a stream of a thread's own
-    // is another one here, and one that is gone has no name any more: then only time can tell.
-    const LastErrorScope last_error;
-    const CaptureGate gate;
-    const bool same = before->last_stream != hipStreamPerThread && stream_lives(*before->state) &&
-                      !may_be_capturing(before->last_stream);
-    if (!same || next().hipEventRecord(before->done, before->last_stream) != hipSuccess) {
-      *busy = !on_device;
-      return hipSuccess;
-    }
+  hipEvent_t event = nullptr;
+  if (before.passed != nullptr) {
+    event = before.passed->get();
+    if (event == nullptr) return hipSuccess;
+  } else if (record(before)) {
+    event = before.done;
+  } else {
+    *busy = !on_device;  // only time can tell
+    return hipSuccess;
   }
   const hipError_t pending = pending_error();
-  const hipError_t result = next().hipStreamWaitEvent(stream, before->done, 0);
+  const hipError_t result = next().hipStreamWaitEvent(stream, event, 0);
   if (result == hipErrorStreamCaptureIsolation) {
     // The event's stream is capturing now: HIP lets nobody wait for it, whenever it was recorded.
     clear_error(pending);
@@ -459,15 +535,18 @@ hipError_t SlotRing::launch_fused(Server& server, StreamKey key, hipStream_t str
   return result;
 }
 
-void SlotRing::order_behind_last(StreamKey key, hipStream_t stream) {
+bool SlotRing::order_behind_last(StreamKey key, hipStream_t stream) {
   RingCounts counts;
   bool busy = false;
-  static_cast<void>(order(last_, key, stream, true, &counts, &busy));
+  return order(last_, key, stream, plan_.overlap(), &counts, &busy) == hipSuccess && !busy;
 }
 
 /// What a launch leaves behind for those that follow.
 void SlotRing::launched(Server& server, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts) {
   ++counts->launches;
+  std::shared_ptr<PassedEvent> former;
+  const std::scoped_lock guard(order_lock_);
+  former = std::move(server.passed);
   if (server.timeline != nullptr) {
     if (server.timeline->advance(stream))
       ++counts->submissions;

@@ -27,10 +27,14 @@
 //   - independent launches are never made to wait for each other on the device: they could in truth wait for each
 //     other. launch() says busy, and its caller waits with back-off, up to the policy's time-out.
 //
+// An event of a stream that is being captured can be neither waited for nor asked. So before a stream takes part in a
+// capture, what its events stand for is passed on to a stream of ours (rings_before_capture()).
+//
 // What is enqueued for a launch (rule 19: events and values included) is enqueued before launch() returns, so before
 // any wait of the program. Copies are enqueued in the program's stream, never earlier elsewhere (rule 3).
 //
-// Errors: HIP's. Threads: one at a time (the lock of the virtual exec that owns the ring). Units: bytes.
+// Errors: HIP's. Threads: one at a time (the lock of the virtual exec that owns the ring); but streams of last launches
+// may begin to capture in any thread: lock kRing, held over event records and waits only. Units: bytes.
 // Not here: what is copied (staging.h), who waits and for how long (graphs.cpp).
 #pragma once
 
@@ -46,6 +50,7 @@
 #include "shim/graph/completion.h"
 #include "shim/graph/copy_timer.h"
 #include "shim/graph/staging.h"
+#include "shim/lock_rank.h"
 #include "shim/memory/slot_set.h"
 #include "shim/memory/timeline.h"
 
@@ -98,8 +103,8 @@ class SlotRing {
   hipError_t launch(StreamKey key, hipStream_t stream, NativeLaunch native, bool on_device, RingCounts* counts,
                     bool* busy, bool* replayed);
 
-  /// Makes the stream wait for the last launch, where it has not to be waited for otherwise.
-  void order_behind_last(StreamKey key, hipStream_t stream);
+  /// Makes the stream wait for the last launch, where it has not to be waited for otherwise. False: that cannot be.
+  bool order_behind_last(StreamKey key, hipStream_t stream);
 
   /// The program's buffers.
   const std::vector<char*>& bases() const noexcept { return bases_; }
@@ -108,6 +113,8 @@ class SlotRing {
   std::size_t sets() const noexcept { return sets_.size(); }
   std::size_t slots() const noexcept;
   std::size_t slot_bytes() const noexcept;
+  /// The stream is about to take part in a capture. Any thread.
+  void before_capture(StreamKey stream) noexcept;
   /// Execs there are, of all sets and beside them.
   std::size_t execs() const noexcept;
   /// Whether launches work on the program's own memory now, and copy nothing.
@@ -129,12 +136,13 @@ class SlotRing {
     bool recorded = false;               ///< it stands for the last launch
     StreamKey last_on = 0;               ///< the stream of the last launch; 0: there was none
     hipStream_t last_stream = nullptr;
-    std::shared_ptr<StreamState> state;  ///< its
-    std::uint64_t number = 0;            ///< of the last launch
-    Exec fused;                          ///< all of a launch, over `bases`
-    bool done_in_graph = false;          ///< a node of `fused` records `done`
-    std::vector<char*> bases;            ///< baked into `fused`
-    std::uint64_t memory_freed = 0;      ///< memory_freed() before they were: nodes may hold on to allocations
+    std::shared_ptr<StreamState> state;   ///< its
+    std::uint64_t number = 0;             ///< of the last launch
+    std::shared_ptr<PassedEvent> passed;  ///< stands for `done` where its stream captures
+    Exec fused;                           ///< all of a launch, over `bases`
+    bool done_in_graph = false;           ///< a node of `fused` records `done`
+    std::vector<char*> bases;             ///< baked into `fused`
+    std::uint64_t memory_freed = 0;       ///< memory_freed() before they were: nodes may hold on to allocations
   };
   struct Set : Server {
     std::unique_ptr<SlotSet> slots;
@@ -162,12 +170,16 @@ class SlotRing {
   hipError_t copy(const Set& set, const std::vector<StagePlan::Copy>& copies, bool in, hipStream_t stream,
                   RingCounts* counts) const;
   hipError_t copy_in(const Set& set, hipStream_t stream, RingCounts* counts);
-  hipError_t order(const Server* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
-                   bool* busy) const;
+  hipError_t order(Server* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts, bool* busy);
+  hipError_t order_locked(Server& before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
+                          bool* busy);
+  static bool record(Server& server) noexcept;
+  void pass_on(Server& server) noexcept;
   hipError_t launch_fused(Server& server, StreamKey key, hipStream_t stream, NativeLaunch native, RingCounts* counts,
                           bool* replayed);
   void launched(Server& server, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts);
   bool complete(const Server& server) const;
+  bool complete_locked(const Server& server) const;
   bool counts_timeline() const noexcept { return sets_.size() > 1 || plan_.overlap(); }
   static void destroy(Exec& exec) noexcept;
   static void destroy(Server& server) noexcept;
@@ -177,7 +189,8 @@ class SlotRing {
   const Binding canonical_;
   const std::uint32_t patch_budget_;
   const std::atomic<bool>& may_be_at_home_;
-  const bool holds_memory_;  ///< some node may (freed_memory.h)
+  const bool holds_memory_;                          ///< some node may (freed_memory.h)
+  mutable RankedMutex<LockRank::kRing> order_lock_;  ///< of what servers know of their last launches
   std::vector<Set> sets_;
   std::unique_ptr<CopyTimer> copy_timer_;  ///< null: nothing is to be measured
   Server home_;
@@ -190,5 +203,8 @@ class SlotRing {
   std::size_t next_ = 0;            ///< the set of the next launch
   Server* last_ = nullptr;          ///< of the last launch
 };
+
+/// A stream is about to take part in a capture. Where there are no rings, one load.
+void rings_before_capture(StreamKey stream) noexcept;
 
 }  // namespace graphpool

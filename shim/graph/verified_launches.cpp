@@ -170,7 +170,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     if (exec.before != nullptr) static_cast<void>(exec.before->order_before(stream_key(stream), handle));
     if (SlotRing* const ring = exec.variant->ring.get()) {
       bases = ring->bases();
-      ring->order_behind_last(stream_key(stream), handle);
+      static_cast<void>(ring->order_behind_last(stream_key(stream), handle));
       staged = shadows.copy_from(bases, handle);
     }
     result = native(real->exec);
