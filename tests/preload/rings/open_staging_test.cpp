@@ -16,6 +16,8 @@ constexpr int kKernels = 40;
 constexpr int kMany = 70;
 /// In so many steps a choice has been made.
 constexpr int kMost = 60;
+/// An exec whose making was interrupted counts for as much longer, and a choice takes as many more steps.
+constexpr int kMostInterrupted = 100 * kMost;
 /// So many steps are looked at as one: reading the journal takes longer than a step.
 constexpr int kGroup = 5;
 
@@ -52,17 +54,17 @@ Since work() {
 /// What staged launches do in so many steps and others do not: copies are patched, or enqueued.
 int copies(const Since& since) { return since["hipGraphExecMemcpyNodeSetParams1D"] + since["hipMemcpyAsync"]; }
 
-/// Takes steps until `settled` is true of what a group of them did; fails where that is not so within kMost. Where the
-/// library does not choose, kMost - kGroup steps. Returns how many.
+/// Takes steps until `settled` is true of what a group of them did; fails where that is never so. Where the library
+/// does not choose, kMost - kGroup steps. Returns how many.
 int settle(const std::function<void(int)>& step, const std::function<bool(const Since&)>& settled) {
   const bool looks = chooses() && !kInstrumented && !verifies();
-  for (int done = 0; done < kMost; done += kGroup) {
+  for (int done = 0; done < kMostInterrupted; done += kGroup) {
     const Since since = work();
     for (int i = 0; i < kGroup; ++i) step(done + i);
     if (looks ? settled(since) : done + 2 * kGroup >= kMost) return done + kGroup;
   }
-  ADD_FAILURE() << "no choice within " << kMost << " steps";
-  return kMost;
+  ADD_FAILURE() << "no choice within " << kMostInterrupted << " steps";
+  return kMostInterrupted;
 }
 bool only_stages(const Since& since) {
   return copies(since) >= kGroup && since["hipGraphExecKernelNodeSetParams"] == 0 && since["hipGraphInstantiate"] == 0;
