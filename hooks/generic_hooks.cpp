@@ -84,8 +84,6 @@ class GraphCall {
   static void check(T*& memory, size_t bytes) noexcept {
     memory = pool().operand(memory, bytes);
   }
-  void check(const HIP_MEMCPY3D*& params) noexcept { params = checked_params(params, &copy_); }
-  void check(const hipMemsetParams*& params) noexcept { params = checked_driver_fill(params, &copy_); }
   void check(const void*& params) {
     params = checked_node(params, &copy_);
     failed_ = graphs().known().read_child(&params, &copy_.node, "used as a child graph");

@@ -21,6 +21,15 @@ Status describe_row(OperationWriter& to, void* dst, const void* src, size_t coun
   return count == 0 || (set && dst == src) ? Status::kUnsupported : to.copy(dst, src, count, kind);
 }
 
+/// Without a context the runtime judges the call.
+Status describe_driver_copy(OperationWriter& to, const HIP_MEMCPY3D* params, hipCtx_t context) {
+  return context == nullptr ? Status::kUnsupported : to.node_driver_copy(params, context);
+}
+Status describe_driver_fill(OperationWriter& to, const hipMemsetParams* params, hipCtx_t context) {
+  hipMemsetParams plain;
+  return context == nullptr ? Status::kUnsupported : to.node_fill(plain_fill(params, &plain));
+}
+
 /// A question that the runtime answers with nodes: the program is told the handles it knows them by.
 template <typename Forward, typename... Lists>
 hipError_t ask(hipError_t failed, Forward&& forward, const std::size_t* count, Lists... lists) {
@@ -82,6 +91,30 @@ hipError_t on_hipGraphAddMemsetNode(Entry&, hipGraphNode_t* node, hipGraph_t gra
       {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_fill(params); },
       [&](hipGraph_t real, const hipGraphNode_t* after) {
         return next().hipGraphAddMemsetNode(node, real, after, count, params);
+      });
+}
+hipError_t on_hipDrvGraphAddMemcpyNode(Entry&, hipGraphNode_t* node, hipGraph_t graph,
+                                       const hipGraphNode_t* dependencies, size_t count, const HIP_MEMCPY3D* params,
+                                       hipCtx_t context) {
+  ParamsCopy copy;
+  params = checked_params(params, &copy);
+  return add_node(
+      {node, graph, dependencies, count},
+      [&](OperationWriter& to) { return describe_driver_copy(to, params, context); },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipDrvGraphAddMemcpyNode(node, real, after, count, params, context);
+      });
+}
+hipError_t on_hipDrvGraphAddMemsetNode(Entry&, hipGraphNode_t* node, hipGraph_t graph,
+                                       const hipGraphNode_t* dependencies, size_t count, const hipMemsetParams* params,
+                                       hipCtx_t context) {
+  ParamsCopy copy;
+  params = checked_driver_fill(params, &copy);
+  return add_node(
+      {node, graph, dependencies, count},
+      [&](OperationWriter& to) { return describe_driver_fill(to, params, context); },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipDrvGraphAddMemsetNode(node, real, after, count, params, context);
       });
 }
 hipError_t on_hipGraphAddHostNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
@@ -198,6 +231,13 @@ hipError_t on_hipGraphMemcpyNodeSetParams(Entry&, hipGraphNode_t node, const hip
       node, [&](OperationWriter& to) { return to.node_copy(params); },
       [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams(real, params); });
 }
+hipError_t on_hipDrvGraphMemcpyNodeSetParams(Entry&, hipGraphNode_t node, const HIP_MEMCPY3D* params) {
+  ParamsCopy copy;
+  params = checked_params(params, &copy);
+  return graphs().known().set_node(
+      node, [&](OperationWriter& to) { return to.node_driver_copy(params, nullptr); },
+      [&](hipGraphNode_t real) { return next().hipDrvGraphMemcpyNodeSetParams(real, params); });
+}
 hipError_t on_hipGraphMemcpyNodeSetParams1D(Entry&, hipGraphNode_t node, void* dst, const void* src, size_t bytes,
                                             hipMemcpyKind kind) {
   dst = pool().operand(dst, bytes);
@@ -242,6 +282,26 @@ hipError_t on_hipGraphExecMemcpyNodeSetParams(Entry&, hipGraphExec_t exec, hipGr
       exec, node, [&](OperationWriter& to) { return to.node_copy(params); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
         return next().hipGraphExecMemcpyNodeSetParams(real, its, params);
+      });
+}
+hipError_t on_hipDrvGraphExecMemcpyNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
+                                                 const HIP_MEMCPY3D* params, hipCtx_t context) {
+  ParamsCopy copy;
+  params = checked_params(params, &copy);
+  return graphs().set_in_exec(
+      exec, node, [&](OperationWriter& to) { return describe_driver_copy(to, params, context); },
+      [&](hipGraphExec_t real, hipGraphNode_t its) {
+        return next().hipDrvGraphExecMemcpyNodeSetParams(real, its, params, context);
+      });
+}
+hipError_t on_hipDrvGraphExecMemsetNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
+                                                 const hipMemsetParams* params, hipCtx_t context) {
+  ParamsCopy copy;
+  params = checked_driver_fill(params, &copy);
+  return graphs().set_in_exec(
+      exec, node, [&](OperationWriter& to) { return describe_driver_fill(to, params, context); },
+      [&](hipGraphExec_t real, hipGraphNode_t its) {
+        return next().hipDrvGraphExecMemsetNodeSetParams(real, its, params, context);
       });
 }
 hipError_t on_hipGraphExecMemcpyNodeSetParams1D(Entry&, hipGraphExec_t exec, hipGraphNode_t node, void* dst,

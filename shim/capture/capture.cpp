@@ -19,6 +19,7 @@
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
+#include "shim/memory/copy_params.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
@@ -358,6 +359,15 @@ Status OperationWriter::node_copy(const hipMemcpy3DParms* params) {
   to.extent = params->extent;
   to.kind = params->kind;
   return Status::kOk;
+}
+
+Status OperationWriter::node_driver_copy(const HIP_MEMCPY3D* params, hipCtx_t context) {
+  hipMemcpy3DParms plain;
+  if (!plain_copy(params, &plain)) return Status::kUnsupported;
+  const Status described = node_copy(&plain);
+  signature_.validity |= kDriverStyle;
+  signature_.object = reinterpret_cast<std::uint64_t>(context);
+  return described;
 }
 
 Status OperationWriter::node_fill(const hipMemsetParams* params) {

@@ -74,6 +74,8 @@ class OperationWriter {
   // The same as nodes take them. kUnsupported also where only the runtime can say whether it takes the parameters.
   Status node_kernel(const hipKernelNodeParams* params);
   Status node_copy(const hipMemcpy3DParms* params);
+  /// `context`: as it was added with; null where a call that sets it has none.
+  Status node_driver_copy(const HIP_MEMCPY3D* params, hipCtx_t context);
   Status node_fill(const hipMemsetParams* params);
   Status node_host(const hipHostNodeParams* params);
   Status node_empty();

@@ -58,7 +58,8 @@ struct Signature {
   std::uint16_t event = 0;   ///< record, wait: index of the event in this capture; kExternalEvent
   std::uint32_t payload_bytes = 0;
   std::uint32_t validity = 0;    ///< kind-specific bits: copy kind, zero sizes, element size, flags (rule 28)
-  std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of the device's settings
+  std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of the device's settings;
+                                 ///< driver-style copy: its context
   std::uint64_t generation = 0;  ///< of the object
   std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown
   std::uint64_t src_class = 0;

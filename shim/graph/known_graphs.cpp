@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/capture/signature_bits.h"
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/next.h"
@@ -40,6 +41,7 @@ bool same_but_payload(const Operation& operation, Describe describe, Binding* pa
   signature.event = operation.signature.event;
   signature.device = operation.signature.device;
   signature.payload_bytes = static_cast<std::uint32_t>(payload->size());
+  if ((signature.validity & kDriverStyle) != 0) signature.object = operation.signature.object;
   return signature == operation.signature;
 }
 

@@ -4,6 +4,7 @@
 
 #include "shim/capture/signature_bits.h"
 #include "shim/kernel/argument_layout.h"
+#include "shim/memory/copy_params.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -153,6 +154,12 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
       return next().hipGraphAddMemcpyNode(node, graph, after.data(), after.size(), &params);
     }
     case OperationKind::kCopy3D:
+      if ((signature.validity & kDriverStyle) != 0) {
+        ParamsCopy copy;
+        return next().hipDrvGraphAddMemcpyNode(node, graph, after.data(), after.size(),
+                                               driver_copy(payload_at<Copy3DPayload>(binding, offset).params, &copy),
+                                               static_cast<hipCtx_t>(pointer(signature.object)));
+      }
       return next().hipGraphAddMemcpyNode(node, graph, after.data(), after.size(),
                                           &payload_at<Copy3DPayload>(binding, offset).params);
     case OperationKind::kEmpty:
@@ -223,6 +230,11 @@ hipError_t patch_exec(const Operation& operation, const Binding& binding, hipGra
     }
     case OperationKind::kCopy3D: {
       hipMemcpy3DParms params = payload_at<Copy3DPayload>(binding, offset).params;
+      if ((signature.validity & kDriverStyle) != 0) {
+        ParamsCopy copy;
+        return next().hipDrvGraphExecMemcpyNodeSetParams(exec, node, driver_copy(params, &copy),
+                                                         static_cast<hipCtx_t>(pointer(signature.object)));
+      }
       return next().hipGraphExecMemcpyNodeSetParams(exec, node, &params);
     }
     case OperationKind::kFill: {

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int kWideSince = 60'000'000, kOneFillSince = 70'000'000;
 
+/// hipMemoryTypeDevice.
+int device_memory() noexcept { return runtime_version() < kWideSince ? 1 : 2; }
+
 /// Where a side of a copy begins in its memory, and its shape.
 struct Side {
   std::size_t x_bytes, y, z, pitch, slice_rows;
@@ -107,6 +110,101 @@ const hipMemsetParams* checked_driver_fill(const hipMemsetParams* params, Params
   std::memcpy(&copy->driver_fill, static_cast<const void*>(params), sizeof copy->driver_fill);
   const bool refused = refuse(copy->driver_fill, copy->driver_fill.element_bytes);
   return refused ? reinterpret_cast<const hipMemsetParams*>(&copy->driver_fill) : params;
+}
+
+bool plain_copy(const HIP_MEMCPY3D* params, hipMemcpy3DParms* plain) noexcept {
+  if (params == nullptr) return false;
+  WideMemcpy3D wide{};
+  if (runtime_version() < kWideSince) {
+    const HIP_MEMCPY3D& p = *params;
+    wide = {p.srcXInBytes, p.srcY,      p.srcZ,          p.srcLOD,    p.srcMemoryType, p.srcHost,
+            p.srcDevice,   p.srcArray,  p.srcPitch,      p.srcHeight, p.dstXInBytes,   p.dstY,
+            p.dstZ,        p.dstLOD,    p.dstMemoryType, p.dstHost,   p.dstDevice,     p.dstArray,
+            p.dstPitch,    p.dstHeight, p.WidthInBytes,  p.Height,    p.Depth};
+  } else {
+    std::memcpy(&wide, static_cast<const void*>(params), sizeof wide);
+  }
+  if (static_cast<int>(wide.src_type) != device_memory() || static_cast<int>(wide.dst_type) != device_memory() ||
+      wide.src_host != nullptr || wide.dst_host != nullptr || wide.src_array != nullptr || wide.dst_array != nullptr ||
+      wide.src_level != 0 || wide.dst_level != 0)
+    return false;
+  *plain = {};
+  plain->srcPos = {wide.src_x_bytes, wide.src_y, wide.src_z};
+  plain->srcPtr = {wide.src_device, wide.src_pitch, 0, wide.src_height};
+  plain->dstPos = {wide.dst_x_bytes, wide.dst_y, wide.dst_z};
+  plain->dstPtr = {wide.dst_device, wide.dst_pitch, 0, wide.dst_height};
+  plain->extent = {wide.width_bytes, wide.height, wide.depth};
+  plain->kind = hipMemcpyDeviceToDevice;
+  return true;
+}
+
+const HIP_MEMCPY3D* driver_copy(const hipMemcpy3DParms& plain, ParamsCopy* copy) noexcept {
+  const auto type = static_cast<hipMemoryType>(device_memory());
+  if (runtime_version() >= kWideSince) {
+    copy->wide_driver_box = {plain.srcPos.x,
+                             plain.srcPos.y,
+                             plain.srcPos.z,
+                             0,
+                             type,
+                             nullptr,
+                             plain.srcPtr.ptr,
+                             nullptr,
+                             plain.srcPtr.pitch,
+                             plain.srcPtr.ysize,
+                             plain.dstPos.x,
+                             plain.dstPos.y,
+                             plain.dstPos.z,
+                             0,
+                             type,
+                             nullptr,
+                             plain.dstPtr.ptr,
+                             nullptr,
+                             plain.dstPtr.pitch,
+                             plain.dstPtr.ysize,
+                             plain.extent.width,
+                             plain.extent.height,
+                             plain.extent.depth};
+    return reinterpret_cast<const HIP_MEMCPY3D*>(&copy->wide_driver_box);
+  }
+  const auto narrow = [](std::size_t size) { return static_cast<unsigned>(size); };
+  copy->driver_box = {narrow(plain.srcPos.x),
+                      narrow(plain.srcPos.y),
+                      narrow(plain.srcPos.z),
+                      0,
+                      type,
+                      nullptr,
+                      plain.srcPtr.ptr,
+                      nullptr,
+                      narrow(plain.srcPtr.pitch),
+                      narrow(plain.srcPtr.ysize),
+                      narrow(plain.dstPos.x),
+                      narrow(plain.dstPos.y),
+                      narrow(plain.dstPos.z),
+                      0,
+                      type,
+                      nullptr,
+                      plain.dstPtr.ptr,
+                      nullptr,
+                      narrow(plain.dstPtr.pitch),
+                      narrow(plain.dstPtr.ysize),
+                      narrow(plain.extent.width),
+                      narrow(plain.extent.height),
+                      narrow(plain.extent.depth)};
+  return &copy->driver_box;
+}
+
+const hipMemsetParams* plain_fill(const hipMemsetParams* driver, hipMemsetParams* plain) noexcept {
+  if (driver == nullptr || runtime_version() >= kOneFillSince) return driver;
+  DriverFill fill;
+  std::memcpy(&fill, static_cast<const void*>(driver), sizeof fill);
+  *plain = {};
+  plain->dst = fill.dst;
+  plain->elementSize = fill.element_bytes;
+  plain->value = fill.value;
+  plain->pitch = fill.pitch;
+  plain->width = fill.width;
+  plain->height = fill.height;
+  return plain;
 }
 
 const void* checked_node(const void* params, ParamsCopy* copy) noexcept {

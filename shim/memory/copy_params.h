@@ -42,6 +42,13 @@ const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy)
 const hipMemsetParams* checked_params(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
 /// Of a driver-style fill: by the runtime's version not what the type says.
 const hipMemsetParams* checked_driver_fill(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
+/// Of driver-style parameters what the others can say. False where they say more: arrays, memory that is not the
+/// device's, levels, pointers beside those in use.
+bool plain_copy(const HIP_MEMCPY3D* params, hipMemcpy3DParms* plain) noexcept;
+/// *copy, as the program gave it.
+const HIP_MEMCPY3D* driver_copy(const hipMemcpy3DParms& plain, ParamsCopy* copy) noexcept;
+/// Null stays null.
+const hipMemsetParams* plain_fill(const hipMemsetParams* driver, hipMemsetParams* plain) noexcept;
 /// hipGraphNodeParams of any kind; only copies and fills are looked at.
 const void* checked_node(const void* params, ParamsCopy* copy) noexcept;
 /// Values written and awaited; may throw std::bad_alloc.

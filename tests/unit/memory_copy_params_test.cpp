@@ -2,6 +2,9 @@
 // is a part of a chunk, whose end only the library knows.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstring>
+
 #include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
@@ -199,6 +202,39 @@ TEST_F(CopyParamsTest, of_nodes_copies_and_fills_are_looked_at) {
   EXPECT_EQ(Pool::refused(), checked->fill.dst);
   fill.type = AnyNodeParams::kKernel;
   EXPECT_EQ(&fill, checked_node(&fill, &copy));
+}
+
+TEST_F(CopyParamsTest, driver_boxes_are_told_as_others_and_back) {
+  for (const int version : {50221153, 60000000}) {
+    test_set_runtime_version(version);
+    hipMemcpy3DParms plain{};
+    plain.srcPtr = {memory, 64, 0, 5};
+    plain.dstPtr = {static_cast<char*>(memory) + 1, 65, 0, 6};
+    plain.srcPos = {1, 2, 3};
+    plain.dstPos = {4, 5, 6};
+    plain.extent = {7, 8, 9};
+    plain.kind = hipMemcpyDeviceToDevice;
+    const HIP_MEMCPY3D* const given = driver_copy(plain, &copy);
+    hipMemcpy3DParms found;
+    ASSERT_TRUE(plain_copy(given, &found));
+    EXPECT_EQ(0, std::memcmp(&plain, &found, offsetof(hipMemcpy3DParms, kind)));
+    EXPECT_EQ(plain.kind, found.kind);
+    const bool wide = version >= 60000000;
+    const auto depth = wide ? copy.wide_driver_box.depth : copy.driver_box.Depth;
+    const auto rows = wide ? copy.wide_driver_box.dst_height : copy.driver_box.dstHeight;
+    EXPECT_EQ(9u, depth);
+    EXPECT_EQ(6u, rows);
+    EXPECT_EQ(wide ? 2 : 1, static_cast<int>(wide ? copy.wide_driver_box.src_type : copy.driver_box.srcMemoryType));
+    // What the others cannot say.
+    if (wide) {
+      copy.wide_driver_box.src_level = 1;
+    } else {
+      copy.driver_box.dstHost = memory;
+    }
+    EXPECT_FALSE(plain_copy(given, &found));
+    EXPECT_FALSE(plain_copy(nullptr, &found));
+  }
+  test_set_runtime_version(-1);
 }
 
 TEST_F(CopyParamsTest, of_batches_each_value_is_looked_at) {

@@ -111,6 +111,172 @@ TEST(Nodes, steady_nodes_of_any_kind_added_by_one_function_reach_nobody) {
   }
 }
 
+// Driver-style nodes. Their parameters have the layout of the runtime's version, functions and all.
+int version_of_runtime() {
+  int version = 0;
+  EXPECT_EQ(hipSuccess, hipRuntimeGetVersion(&version));
+  return version;
+}
+template <typename Size>
+struct Box {  // HIP_MEMCPY3D
+  Size src_x, src_y, src_z, src_level;
+  int src_type;
+  const void* src_host;
+  void* src_device;
+  void* src_array;
+  Size src_pitch, src_height, dst_x, dst_y, dst_z, dst_level;
+  int dst_type;
+  void* dst_host;
+  void* dst_device;
+  void* dst_array;
+  Size dst_pitch, dst_height, width, height, depth;
+
+  bool operator==(const Box&) const = default;
+};
+struct DriverFillParams {  // HIP_MEMSET_NODE_PARAMS
+  void* dst;
+  std::size_t pitch;
+  unsigned value, element_bytes;
+  std::size_t width, height;
+};
+template <typename... Arguments>
+hipError_t late(const char* name, Arguments... arguments) {
+  return reinterpret_cast<hipError_t (*)(Arguments...)>(dlsym(RTLD_DEFAULT, name))(arguments...);
+}
+
+/// A fill, and two of three rows copied behind it.
+template <typename Size>
+class DriverNodes {
+ public:
+  DriverNodes() {
+    EXPECT_EQ(hipSuccess, hipDevicePrimaryCtxRetain(&context_, 0));
+    EXPECT_EQ(hipSuccess, hipMalloc(reinterpret_cast<void**>(&from_), kBytes));
+    EXPECT_EQ(hipSuccess, hipMalloc(reinterpret_cast<void**>(&to_), kBytes));
+  }
+  ~DriverNodes() {
+    EXPECT_EQ(hipSuccess, hipFree(from_));
+    EXPECT_EQ(hipSuccess, hipFree(to_));
+    EXPECT_EQ(hipSuccess, hipDevicePrimaryCtxRelease(0));
+  }
+  DriverNodes(const DriverNodes&) = delete;
+  DriverNodes& operator=(const DriverNodes&) = delete;
+
+  Box<Size> box(int first_row) const {
+    Box<Size> made{};
+    made.src_type = made.dst_type = version_of_runtime() < 60000000 ? 1 : 2;
+    made.src_device = from_, made.dst_device = to_;
+    made.src_x = 4, made.dst_x = 8;
+    made.src_y = made.dst_y = static_cast<Size>(first_row);
+    made.src_pitch = made.dst_pitch = kRow;
+    made.src_height = made.dst_height = kRows;
+    made.width = kRow - 8, made.height = 2, made.depth = 1;
+    return made;
+  }
+  void add(hipGraph_t graph, unsigned value, int first_row) {
+    const Box<Size> rows = box(first_row);
+    hipMemsetParams plain = fill_params(from_, value, kBytes / 4);
+    const DriverFillParams driver{from_, kBytes, value, 4, kBytes / 4, 1};
+    const bool new_form = version_of_runtime() >= 70000000;
+    const void* const fill_form = new_form ? static_cast<const void*>(&plain) : &driver;
+    const hipGraphNode_t* const none = nullptr;
+    EXPECT_EQ(hipSuccess, late("hipDrvGraphAddMemsetNode", &fill_, graph, none, std::size_t{0}, fill_form, context_));
+    EXPECT_EQ(hipSuccess, late("hipDrvGraphAddMemcpyNode", &copy_, graph, static_cast<const hipGraphNode_t*>(&fill_),
+                               std::size_t{1}, static_cast<const void*>(&rows), context_));
+  }
+  /// The bytes are what such a graph makes of zeros.
+  void check(hipGraphExec_t exec, hipStream_t stream, unsigned value, int first_row) const {
+    OK(hipMemset(to_, 0, kBytes));
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    std::vector<unsigned> found(kBytes / 4), expected(kBytes / 4, 0);
+    OK(hipMemcpy(found.data(), to_, kBytes, hipMemcpyDeviceToHost));
+    for (int row = first_row; row < first_row + 2; ++row)
+      for (std::size_t i = 2; i < kRow / 4; ++i) expected[static_cast<std::size_t>(row) * kRow / 4 + i] = value;
+    EXPECT_EQ(expected, found);
+  }
+  hipGraphNode_t copy() const { return copy_; }
+  hipGraphNode_t fill() const { return fill_; }
+  hipCtx_t context() const { return context_; }
+
+ private:
+  static constexpr std::size_t kRow = 64, kRows = 3, kBytes = kRow * kRows;
+  hipCtx_t context_ = nullptr;
+  unsigned *from_ = nullptr, *to_ = nullptr;
+  hipGraphNode_t fill_ = nullptr, copy_ = nullptr;
+};
+
+template <typename Size>
+void driver_nodes_are_matched() {
+  const Stream stream;
+  DriverNodes<Size> nodes;
+  for (int i = 0; i < 6; ++i) {
+    const auto value = static_cast<unsigned>(i + 1) * 0x01010101u;
+    const Since since({"hipDrvGraphAddMemcpyNode", "hipDrvGraphAddMemsetNode"});
+    NodeGraph graph;
+    nodes.add(graph, value, i % 2);
+    const bool added = since["hipDrvGraphAddMemcpyNode"] + since["hipDrvGraphAddMemsetNode"] != 0;
+    EXPECT_EQ(i == 0 || !compares_captures(), added) << "step " << i;
+    const hipGraphExec_t exec = graph.instantiate();
+    nodes.check(exec, stream, value, i % 2);
+    OK(hipGraphExecDestroy(exec));
+  }
+}
+TEST(Nodes, driver_style_nodes_of_steady_graphs_reach_nobody) {
+  version_of_runtime() < 60000000 ? driver_nodes_are_matched<unsigned>() : driver_nodes_are_matched<std::size_t>();
+}
+
+template <typename Size>
+void driver_nodes_stay_what_they_are() {
+  const Stream stream;
+  DriverNodes<Size> nodes;
+  for (int i = 0; i < 4; ++i) {
+    const auto value = static_cast<unsigned>(i + 1) * 0x01010101u;
+    NodeGraph graph;
+    nodes.add(graph, value, 0);
+    const Box<Size> other = nodes.box(1);
+    Box<Size> found{};
+    const auto set = [&](const Box<Size>& to) {
+      return late("hipDrvGraphMemcpyNodeSetParams", nodes.copy(), static_cast<const void*>(&to));
+    };
+    OK(set(other));
+    if (i % 2 == 0) {  // asked before it is used, or not
+      OK(late("hipDrvGraphMemcpyNodeGetParams", nodes.copy(), static_cast<void*>(&found)));
+      EXPECT_EQ(other, found);
+    }
+    const hipGraphExec_t exec = graph.instantiate();
+    nodes.check(exec, stream, value, 1);
+    const Box<Size> back = nodes.box(0);
+    const auto in_exec = [&](const Box<Size>& to, hipCtx_t context) {
+      return late("hipDrvGraphExecMemcpyNodeSetParams", static_cast<hipGraphExec_t>(exec), nodes.copy(),
+                  static_cast<const void*>(&to), context);
+    };
+    OK(in_exec(back, nodes.context()));
+    nodes.check(exec, stream, value, 0);
+    OK(late("hipDrvGraphMemcpyNodeGetParams", nodes.copy(), static_cast<void*>(&found)));
+    EXPECT_EQ(other, found) << "an exec's node is set, not the graph's";
+    const hipMemcpy3DParms plain = copy_params(other.dst_device, other.src_device, 4);
+    OK(hipGraphMemcpyNodeSetParams(nodes.copy(), &plain));  // of the other style
+    OK(late("hipDrvGraphMemcpyNodeSetParams", nodes.copy(), static_cast<const void*>(&other)));
+    OK(late("hipDrvGraphMemcpyNodeGetParams", nodes.copy(), static_cast<void*>(&found)));
+    EXPECT_EQ(other, found);
+    OK(hipGraphExecDestroy(exec));
+  }
+  // Without a context, and of memory that is not the device's.
+  for (int i = 0; i < 2; ++i) {
+    NodeGraph graph;
+    const Box<Size> rows = nodes.box(0);
+    hipGraphNode_t node = nullptr;
+    const hipGraphNode_t* const none = nullptr;
+    const void* const params = &rows;
+    EXPECT_EQ(hipErrorInvalidValue, late("hipDrvGraphAddMemcpyNode", &node, static_cast<hipGraph_t>(graph), none,
+                                         std::size_t{0}, params, hipCtx_t{}));
+  }
+}
+TEST(Nodes, driver_style_nodes_are_asked_and_set_as_such) {
+  version_of_runtime() < 60000000 ? driver_nodes_stay_what_they_are<unsigned>()
+                                  : driver_nodes_stay_what_they_are<std::size_t>();
+}
+
 TEST(Nodes, changed_payloads_are_a_binding) {
   const Stream stream;
   const Buffer buffer, other;
