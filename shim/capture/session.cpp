@@ -98,7 +98,7 @@ void CaptureSession::start(StreamArgument origin, const Signature& begin_signatu
   memory_freed_ = memory_freed();
   doubts_seen_ = g_capture_doubts.load(std::memory_order_acquire);
   serial_ = next_serial();
-  streams_.push_back({stream_key(origin), plain_handle(origin), node_device_of(begin_signature), {}, false});
+  streams_.push_back({stream_key(origin), plain_handle(origin), node_device_of(begin_signature), {}});
   if (shell()) {
     binding_.reserve(begin->expected_bytes.load(std::memory_order_relaxed));
   } else {
@@ -409,10 +409,11 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
   } else {
     signature.event = static_cast<std::uint16_t>(known - events_.data());
     if (where == nullptr)
-      where = &streams_.emplace_back(Stream{key, plain_handle(stream), std::max(device_of(stream), 0), {}, false});
-    // An invalidated stream takes part again, behind what it did before, which the runtime may have got since.
+      where = &streams_.emplace_back(Stream{key, plain_handle(stream), std::max(device_of(stream), 0), {}});
+    // An invalidated stream takes part again, behind what it did before.
+    where->left = false;
     const std::vector<std::uint32_t> before =
-        std::exchange(where->left, false) ? where->tail : std::vector<std::uint32_t>();
+        std::exchange(where->issued_elsewhere, false) ? where->tail : std::vector<std::uint32_t>();
     if (!shell() && !made([&] { return add_dependencies(where->handle, before); }))
       spoil("the runtime did not take a dependency");
     merge(where->tail, known->tail);
@@ -498,9 +499,11 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
     }
     add_operation(signature, operation.payload_offset, operation.layout, operation.after, node);
   }
-  for (std::size_t i = 0; i < streams_.size(); ++i)
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    streams_[i].issued_elsewhere = !taking[i];
     if (!streams_[i].tail.empty() && taking[i])
       complete = made([&] { return set_dependencies(streams_[i].handle, streams_[i].tail); }) && complete;
+  }
   if (!complete) {
     // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
     invalid_ = lost_ = true;

@@ -31,6 +31,7 @@ class CaptureSession {
     int device;
     std::vector<std::uint32_t> tail;  ///< what the next operation depends on: operation indices, in the runtime's order
     bool left = false;                ///< the runtime captures it no more, or in another capture
+    bool issued_elsewhere = false;    ///< what was withheld of it reached the runtime by another stream
   };
   struct Event {
     hipEvent_t handle;

@@ -316,7 +316,7 @@ bool Machine::launchable(const Exec& exec, Stream& on, Obstacle* obstacle) {
   *obstacle = {};
   if (!exec.live || !exec.known || !on.live || on.device != exec.device) return false;
   Clock clock = clock_of_next(on);
-  if (features_.exec_serial) joined(&clock, exec.last_launch);
+  if (features_.exec_serial && !on.capture) joined(&clock, exec.last_launch);
   return ready(graph_accesses(exec.nodes), clock, obstacle);
 }
 

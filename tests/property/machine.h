@@ -32,7 +32,7 @@ inline const hipStream_t kLegacyHandle = reinterpret_cast<hipStream_t>(1);  ///<
 
 /// What the runtime, or a rule the library is given, promises or takes away. By name on the command line.
 struct Features {
-  bool exec_serial = false;      ///< launches of one exec are ordered by the runtime
+  bool exec_serial = false;      ///< launches of one exec are ordered by the runtime, but for those in captures
   bool params_at_node = false;   ///< an update may change a launch that has not run: never update an exec in flight
   bool free_waits = false;       ///< hipFree waits for the device, and the program relies on it
   bool copies_at_patch = false;  ///< setting a copy from host to host in an exec may run it

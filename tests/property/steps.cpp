@@ -706,7 +706,7 @@ std::string Machine::perform(const Step& step) {
       const hipError_t result =
           spt(n[1]) ? hipGraphLaunch_spt(of.handle, nullptr) : hipGraphLaunch(of.handle, handle_of(n[1]));
       if (result != hipSuccess) return code(result);
-      if (features_.exec_serial) joined(&clock_of(on), of.last_launch);
+      if (features_.exec_serial && !on.capture) joined(&clock_of(on), of.last_launch);
       const Stamp stamp = enqueue(on);
       apply(graph_accesses(of.nodes), stamp);
       of.launches.push_back(stamp);

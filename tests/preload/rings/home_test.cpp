@@ -423,11 +423,11 @@ TEST(Home, nothing_grows) {
   stay(subject.memory);
   stay(other);
   const std::size_t before = execs();
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 10; ++i) {
     stay(subject.memory);
     stay(other);
   }
-  EXPECT_LE(execs(), before);
+  EXPECT_LE(execs(), before + (verified() ? 2 : 0));  // what was compared last goes when it is known complete
 }
 
 }  // namespace
