@@ -36,9 +36,14 @@ def benchmark(results):
     figures = results['figures']
     if all('ways' in values for values in figures.values()):
         names = list(next(iter(figures.values()))['ways'])
-        table(['figure', *names, 'best', 'chosen / best'],
-              [[figure, *(number(values['ways'][way]['median']) for way in names), values['best'], f'{values["ratio"]:.3f}']
-               for figure, values in figures.items()])
+        print('Medians; the last column has the lowest of all runs, which a processor that changes its speed between runs moves '
+              'less.\n')
+        for figure, values in figures.items():
+            ways, chosen = values['ways'], values['chosen']
+            lowest = ways[chosen]['lowest'] / min(ways[way]['lowest'] for way in names if way != chosen)
+            rows.append([figure, *(number(ways[way]['median']) for way in names), values['best'], f'{values["ratio"]:.3f}',
+                         f'{lowest:.3f}'])
+        table(['figure', *names, 'best', 'chosen / best', 'lowest'], rows)
         return
     for figure, values in results['figures'].items():
         if 'value' in values:
