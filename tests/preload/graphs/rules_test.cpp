@@ -192,81 +192,90 @@ TEST(Rules, rule_03_launches_of_one_exec_keep_their_order_whatever_serves_them) 
   OK(hipGraphExecDestroy(exec));
 }
 
+/// An exec of a graph that waits for a flag, then mixes 1 into a buffer, and a graph that mixes 2, whose flag is set.
+/// The first one's is not until open().
+class Gated {
+ public:
+  explicit Gated(hipStream_t stream) {
+    EXPECT_EQ(hipSuccess, hipHostMalloc(reinterpret_cast<void**>(&flags_), 2 * sizeof(int), 0));
+    flags_[0] = 0;
+    flags_[1] = 1;
+    first = graph(stream, 0, 1);
+    second = graph(stream, 1, 2);
+    EXPECT_EQ(hipSuccess, hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  }
+  Gated(const Gated&) = delete;
+  Gated& operator=(const Gated&) = delete;
+  ~Gated() {
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(first));
+    EXPECT_EQ(hipSuccess, hipGraphDestroy(second));
+    EXPECT_EQ(hipSuccess, hipGraphExecDestroy(exec));
+    EXPECT_EQ(hipSuccess, hipHostFree(flags_));
+  }
+
+  hipGraph_t graph(hipStream_t stream, int which, int constant) const {
+    return capture(stream, [&] {
+      OK(kernels().spin(stream, flag(which)));
+      OK(kernels().mix(stream, buffer.get(), kCount, constant));
+    });
+  }
+  void update(hipGraph_t by) const {
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult result;
+    OK(hipGraphExecUpdate(exec, by, &node, &result));
+  }
+  int* flag(int which) const { return flags_ + which; }
+  void open() const { *reinterpret_cast<volatile int*>(flags_) = 1; }
+  void close() const { *reinterpret_cast<volatile int*>(flags_) = 0; }
+
+  const Buffer buffer;
+  hipGraph_t first = nullptr, second = nullptr;
+  hipGraphExec_t exec = nullptr;
+
+ private:
+  int* flags_ = nullptr;
+};
+
 TEST(Rules, rule_03_the_order_behind_a_launch_outlives_several_changes) {
   // Where the runtime orders the launches of one exec, the third binding comes behind the launch of the first, although
   // the second was never launched.
   const char* const order = std::getenv("CPUHIP_EXEC_ORDER");
   if (order != nullptr && std::strcmp(order, "serial") != 0) GTEST_SKIP() << "launches are not ordered";
   const Stream s, t;
-  const Buffer buffer;
-  int* flags = nullptr;
-  OK(hipHostMalloc(reinterpret_cast<void**>(&flags), 2 * sizeof(int), 0));
-  flags[0] = flags[1] = 1;
-  const auto graph_of = [&](int* flag, int constant) {
-    return capture(s, [&] {
-      OK(kernels().spin(s, flag));
-      OK(kernels().mix(s, buffer.get(), kCount, constant));
-    });
-  };
-  const hipGraph_t first = graph_of(flags, 1);
-  hipGraphExec_t exec;
-  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
-  OK(hipGraphDestroy(first));
-  OK(hipGraphLaunch(exec, s));
+  const Gated gated(s);
+  gated.open();
+  OK(hipGraphLaunch(gated.exec, s));
   OK(hipStreamSynchronize(s));
-  flags[0] = 0;
-  OK(hipGraphLaunch(exec, s));
+  gated.close();
+  OK(hipGraphLaunch(gated.exec, s));
   for (const int constant : {2, 3}) {
-    const hipGraph_t next = graph_of(flags + 1, constant);
-    hipGraphNode_t node = nullptr;
-    hipGraphExecUpdateResult result;
-    OK(hipGraphExecUpdate(exec, next, &node, &result));
+    const hipGraph_t next = gated.graph(s, 1, constant);
+    gated.update(next);
     OK(hipGraphDestroy(next));
   }
-  OK(hipGraphLaunch(exec, t));
+  OK(hipGraphLaunch(gated.exec, t));
   EXPECT_TRUE(held_up(t));
-  *reinterpret_cast<volatile int*>(flags) = 1;
+  gated.open();
   OK(hipStreamSynchronize(s));
   OK(hipStreamSynchronize(t));
-  EXPECT_EQ(mixed(mixed(mixed(0, 1), 1), 3), buffer.value());
-  OK(hipGraphExecDestroy(exec));
-  OK(hipHostFree(flags));
+  EXPECT_EQ(mixed(mixed(mixed(0, 1), 1), 3), gated.buffer.value());
 }
 
 TEST(Rules, rule_03_a_changed_variant_keeps_its_place_while_a_capture_is_open) {
   const Stream s, t, other;
-  const Buffer buffer;
-  int* flags = nullptr;
-  OK(hipHostMalloc(reinterpret_cast<void**>(&flags), 2 * sizeof(int), 0));
-  flags[0] = 0;
-  flags[1] = 1;
-  const auto graph_of = [&](int* flag, int constant) {
-    return capture(s, [&] {
-      OK(kernels().spin(s, flag));
-      OK(kernels().mix(s, buffer.get(), kCount, constant));
-    });
-  };
-  const hipGraph_t first = graph_of(&flags[0], 1), second = graph_of(&flags[1], 2);
-  hipGraphExec_t exec = nullptr;
-  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
-  OK(hipGraphLaunch(exec, s));
+  const Gated gated(s);
+  OK(hipGraphLaunch(gated.exec, s));
   OK(hipStreamBeginCapture(other, hipStreamCaptureModeRelaxed));
-  hipGraphNode_t node = nullptr;
-  hipGraphExecUpdateResult result;
-  OK(hipGraphExecUpdate(exec, second, &node, &result));
-  OK(hipGraphLaunch(exec, t));
+  gated.update(gated.second);
+  OK(hipGraphLaunch(gated.exec, t));
   EXPECT_TRUE(held_up(t));
-  *reinterpret_cast<volatile int*>(flags) = 1;
+  gated.open();
   hipGraph_t nothing = nullptr;
   OK(hipStreamEndCapture(other, &nothing));
   OK(hipStreamSynchronize(s));
   OK(hipStreamSynchronize(t));
-  EXPECT_EQ(mixed(mixed(0, 1), 2), buffer.value());
+  EXPECT_EQ(mixed(mixed(0, 1), 2), gated.buffer.value());
   OK(hipGraphDestroy(nothing));
-  OK(hipGraphDestroy(first));
-  OK(hipGraphDestroy(second));
-  OK(hipGraphExecDestroy(exec));
-  OK(hipHostFree(flags));
 }
 
 /// A launch of an exec that was changed since its last one, while the stream of that one is being captured.
@@ -278,24 +287,11 @@ struct LaunchBesideCapture {
 
   void expect_in_order_and_at_once() const {
     const Stream s, t, other;
-    const Buffer buffer;
-    int* flags = nullptr;
-    OK(hipHostMalloc(reinterpret_cast<void**>(&flags), 2 * sizeof(int), 0));
-    flags[0] = 0;
-    flags[1] = 1;
-    const auto graph_of = [&](int* flag, int constant) {
-      return capture(s, [&] {
-        OK(kernels().spin(s, flag));
-        OK(kernels().mix(s, buffer.get(), kCount, constant));
-      });
-    };
-    const hipGraph_t first = graph_of(&flags[0], 1), second = graph_of(&flags[1], 2);
+    const Gated gated(s);
     hipGraphNode_t nodes[2] = {};
     std::size_t count = 2;
-    OK(hipGraphGetNodes(first, nodes, &count));
-    hipGraphExec_t exec = nullptr;
-    OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
-    OK(hipGraphLaunch(exec, s));
+    OK(hipGraphGetNodes(gated.first, nodes, &count));
+    OK(hipGraphLaunch(gated.exec, s));
     hipEvent_t fork = nullptr;
     OK(hipEventCreateWithFlags(&fork, hipEventDisableTiming));
     const auto begin = [&] {
@@ -306,23 +302,21 @@ struct LaunchBesideCapture {
     };
     if (captured_first) begin();
     if (change == kUpdate) {
-      hipGraphNode_t node = nullptr;
-      hipGraphExecUpdateResult result;
-      OK(hipGraphExecUpdate(exec, second, &node, &result));
+      gated.update(gated.second);
     } else {
-      int* flag = &flags[1];
+      int* flag = gated.flag(1);
       void* arguments[] = {&flag};
       hipKernelNodeParams params{};
       OK(hipGraphKernelNodeGetParams(nodes[0], &params));
       params.kernelParams = arguments;
-      OK(hipGraphExecKernelNodeSetParams(exec, nodes[0], &params));
+      OK(hipGraphExecKernelNodeSetParams(gated.exec, nodes[0], &params));
     }
     if (!captured_first) begin();
     const auto before = std::chrono::steady_clock::now();
-    OK(hipGraphLaunch(exec, t));
+    OK(hipGraphLaunch(gated.exec, t));
     const auto took = std::chrono::steady_clock::now() - before;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time enough to run out of order
-    *reinterpret_cast<volatile int*>(flags) = 1;
+    gated.open();
     if (joined) {
       OK(hipEventRecord(fork, s));
       OK(hipStreamWaitEvent(other, fork, 0));
@@ -331,12 +325,10 @@ struct LaunchBesideCapture {
     OK(hipStreamEndCapture(joined ? other : s, &nothing));
     OK(hipStreamSynchronize(s));
     OK(hipStreamSynchronize(t));
-    EXPECT_EQ(mixed(mixed(0, 1), change == kUpdate ? 2 : 1), buffer.value());
+    EXPECT_EQ(mixed(mixed(0, 1), change == kUpdate ? 2 : 1), gated.buffer.value());
     EXPECT_LT(took, std::chrono::seconds(5)) << "the launch waited";
-    for (const hipGraph_t graph : {first, second, nothing}) OK(hipGraphDestroy(graph));
-    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(nothing));
     OK(hipEventDestroy(fork));
-    OK(hipHostFree(flags));
   }
 };
 
@@ -356,35 +348,17 @@ TEST(Rules, rule_03_a_thread_comes_behind_the_launch_that_one_before_it_left_on_
   const char* const order = std::getenv("CPUHIP_EXEC_ORDER");
   if (order != nullptr && std::strcmp(order, "serial") != 0) GTEST_SKIP() << "launches are not ordered";
   const Stream s;
-  const Buffer buffer;
-  int* flags = nullptr;
-  OK(hipHostMalloc(reinterpret_cast<void**>(&flags), 2 * sizeof(int), 0));
-  flags[0] = 0;
-  flags[1] = 1;
-  const auto graph_of = [&](int* flag, int constant) {
-    return capture(s, [&] {
-      OK(kernels().spin(s, flag));
-      OK(kernels().mix(s, buffer.get(), kCount, constant));
-    });
-  };
-  const hipGraph_t first = graph_of(&flags[0], 1), second = graph_of(&flags[1], 2);
-  hipGraphExec_t exec = nullptr;
-  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  const Gated gated(s);
   // The second thread has the first one's stack, and all that lies there.
-  std::thread([&] { OK(hipGraphLaunch(exec, hipStreamPerThread)); }).join();
-  hipGraphNode_t node = nullptr;
-  hipGraphExecUpdateResult result;
-  OK(hipGraphExecUpdate(exec, second, &node, &result));
+  std::thread([&] { OK(hipGraphLaunch(gated.exec, hipStreamPerThread)); }).join();
+  gated.update(gated.second);
   std::thread([&] {
-    OK(hipGraphLaunch(exec, hipStreamPerThread));
+    OK(hipGraphLaunch(gated.exec, hipStreamPerThread));
     EXPECT_TRUE(held_up(hipStreamPerThread));
-    *reinterpret_cast<volatile int*>(flags) = 1;
+    gated.open();
   }).join();
   OK(hipDeviceSynchronize());
-  EXPECT_EQ(mixed(mixed(0, 1), 2), buffer.value());
-  for (const hipGraph_t graph : {first, second}) OK(hipGraphDestroy(graph));
-  OK(hipGraphExecDestroy(exec));
-  OK(hipHostFree(flags));
+  EXPECT_EQ(mixed(mixed(0, 1), 2), gated.buffer.value());
 }
 
 TEST(Rules, rule_06_a_wait_for_an_event_from_outside_the_capture_reaches_the_runtime) {
