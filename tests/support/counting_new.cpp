@@ -16,11 +16,18 @@ void count_allocation() {
 
 }  // namespace
 
-// The forms that are not replaced call these.
+// The forms that are not replaced call these, or are a sanitizer's own with their own form of delete.
 void* operator new(std::size_t bytes) {
   count_allocation();
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   count_allocation();
