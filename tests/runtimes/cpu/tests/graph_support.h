@@ -5,10 +5,15 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <hip/hip_runtime_api.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -73,6 +78,16 @@ inline int version() {
   int version = 0;
   EXPECT_HIP(hipRuntimeGetVersion(&version));
   return version;
+}
+
+/// What hipGraphDebugDotPrint writes. The file is this process's own: the same test runs several times at once.
+inline std::string debug_dot(hipGraph_t graph, unsigned flags) {
+  const std::string path = testing::TempDir() + "cpuhip_debug_dot." + std::to_string(getpid());
+  EXPECT_HIP(hipGraphDebugDotPrint(graph, path.c_str(), flags));
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::remove(path.c_str());
+  return text.str();
 }
 
 class TestStream {
