@@ -76,6 +76,19 @@ const Block* staged_block(std::uint64_t address, bool with_open) {
   return staged ? block : nullptr;
 }
 
+/// Whether some structure argument of a kernel has a word for which `holds` is true.
+template <typename Holds>
+bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding, Holds&& holds) {
+  bool any = false;
+  for (const Operation& operation : operations) {
+    if (operation.signature.kind != OperationKind::kKernel) continue;
+    operation.layout->for_each_value_word(
+        binding.data() + operation.payload_offset + sizeof(KernelPayload),
+        [&](std::size_t, std::size_t, std::uint64_t word) { any = any || (word != 0 && holds(word)); });
+  }
+  return any;
+}
+
 /// A graph may write there, by what is known of the memory: a rule can say that it only reads.
 bool may_be_written(std::uint64_t address) {
   if (address == 0) return false;
@@ -229,7 +242,13 @@ bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& 
   });
   // Two buffers that were apart must be apart.
   std::sort(blocks.begin(), blocks.end());
-  return fits && word == words_.end() && std::adjacent_find(blocks.begin(), blocks.end()) == blocks.end();
+  if (!fits || word != words_.end() || std::adjacent_find(blocks.begin(), blocks.end()) != blocks.end()) return false;
+  // What cannot be moved into the slots must not be reached beside them, nor make launches depend on each other.
+  return !any_hidden_word(operations, binding, [&](std::uint64_t address) {
+    const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+    return block != nullptr &&
+           (std::binary_search(blocks.begin(), blocks.end(), block) || (overlap_ && may_be_written(address)));
+  });
 }
 
 bool StagePlan::covers(const std::vector<Operation>& operations, const Binding& binding) const {

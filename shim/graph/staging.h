@@ -6,8 +6,9 @@
 // whole. A recording has a plan for each choice of rules that its operands' buffers fall under. Where the rule says
 // `auto`, the graph has a second plan with that buffer, used while it pays (stage_choice.h). A copy never leaves its
 // buffer. Not staged: graphs with host operations or work on several devices (rule 4), and bindings whose buffers do
-// not have the recorded sizes, or overlap otherwise than recorded. A pointer inside a structure argument cannot be
-// seen: the rule promises that every access goes through an operand of its own.
+// not have the recorded sizes, or overlap otherwise than recorded, or where a structure argument has a word that may be
+// an address in one of them: such words cannot be moved. What a kernel finds by addresses in memory cannot be seen: the
+// rule promises that every access goes through an argument.
 //
 // Threads: plans are immutable. Units: bytes.
 #pragma once

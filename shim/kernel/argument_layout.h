@@ -109,7 +109,7 @@ class ArgumentLayout {
   }
 
   /// Calls visit(argument_index, offset, word) for every 8-byte word at a multiple of 8 inside a by-value argument: the
-  /// places where a structure may hide a pointer. For diagnostics only: a word may be anything.
+  /// places where a structure may hide a pointer. A word may be anything.
   template <typename Visit>
   void for_each_value_word(const std::byte* segment, Visit&& visit) const {
     for (std::size_t i = 0; i < arguments_.size(); ++i) {

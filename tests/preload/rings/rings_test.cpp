@@ -114,6 +114,43 @@ TEST(Rings, operands_that_overlap_in_one_buffer_keep_their_relation) {
   }
 }
 
+TEST(Rings, addresses_of_staged_buffers_inside_structures_find_what_the_graph_works_on) {
+  struct View {
+    int n;
+    int* p;
+  };
+  const hipFunction_t add = compiled(
+      R"(struct View { int n; int* p; };
+      extern "C" __global__ void add(View out, View in) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < out.n) out.p[i] += in.p[i];
+      })",
+      "add");
+  const Stream s;
+  std::unique_ptr<Memory> keep[2];  // addresses really change
+  for (int i = 0; i < 6; ++i) {
+    auto memory = std::make_unique<Memory>(kInOut, i);
+    const Memory in(kIn, 10 + i), elsewhere(kInOut, 100 * i);
+    const auto steps = [&](const int* from) {
+      step(s, [&] {
+        OK(kernels().mix(s, memory->get(), kInOut, 5));
+        View out{kInOut, memory->get()}, others{kInOut, const_cast<int*>(from)};
+        void* args[] = {&out, &others};
+        OK(hipModuleLaunchKernel(add, 1, 1, 1, 128, 1, 1, 0, s, args, nullptr));
+        OK(kernels().join(s, memory->get(), in.get(), kInOut));
+      });
+    };
+    int value = i;
+    for (const Memory* const from : {&in, &elsewhere, &in}) {
+      steps(from->get());
+      value = joined(mixed(value, 5) + from->value(), 10 + i);
+      EXPECT_EQ(value, memory->value());
+      EXPECT_EQ(10 + i, in.value());
+    }
+    keep[i % 2] = std::move(memory);
+  }
+}
+
 TEST(Rings, a_copy_of_a_whole_buffer_stays_inside_the_allocation) {
   const Stream s;
   for (const std::size_t bytes : {4097u, 4098u, 4099u}) {
