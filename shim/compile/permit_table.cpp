@@ -667,7 +667,9 @@ void PermitTable::look_at_holders(std::uint64_t idle_ns) noexcept {
       }
       if (slot.checked_ns != 0 && slot.checked_ns + kCheckEvery > now) continue;
       const std::uint64_t more = seen[i].used_ticks - std::min(seen[i].used_ticks, slot.used_ticks);
-      if (slot.checked_ns == 0 || more * kTick * 100 >= (now - slot.checked_ns) * kMovingPercent) slot.moved_ns = now;
+      // On a crowded machine who waits for a processor gets next to none.
+      if (slot.checked_ns == 0 || seen[i].runs || more * kTick * 100 >= (now - slot.checked_ns) * kMovingPercent)
+        slot.moved_ns = now;
       slot.used_ticks = seen[i].used_ticks;
       slot.checked_ns = now;
       const std::uint64_t still_ns = now - std::min(now, slot.moved_ns);

@@ -31,6 +31,7 @@ def check(condition, *shown):
 def environment(preload=True, **compile_keys):
     variables = runs.clean_environment()
     variables['XDG_RUNTIME_DIR'] = str(HERE)
+    variables['TMPDIR'] = str(HERE)  # clang leaves folders behind
     if preload:
         variables['LD_PRELOAD'] = ':'.join(filter(None, [*CONFIG['before'].split(','), CONFIG['library']]))
     for key, value in compile_keys.items():

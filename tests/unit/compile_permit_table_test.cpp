@@ -559,6 +559,17 @@ TEST_F(Permits, rule_34_AHolderThatRunsAgainCountsAgain) {
   EXPECT_EQ(take(second), Admission::kGranted);
 }
 
+TEST_F(Permits, rule_34_AHolderThatWaitsForAProcessorLendsNothing) {
+  limits_.most = 1;
+  static_cast<void>(taken());
+  FakeMachine::process(getpid(), 100, 0, 1, 'R');
+  for (int i = 0; i < 3; ++i) {
+    table_.look_at_holders(limits_.idle_ns);
+    EXPECT_EQ(table_.in_flight(), 1u) << "others have the processors";
+    FakeMachine::clock_ns += 11'000'000'000;
+  }
+}
+
 TEST_F(Permits, rule_34_AHolderThatCannotBeLookedAtIsTakenToRun) {
   limits_.most = 1;
   const Permit holder = taken();
