@@ -9,6 +9,7 @@
 #include "shim/capture/capture.h"
 #include "shim/compile/entries.h"
 #include "shim/compile/permits.h"
+#include "shim/elf_image.h"
 #include "shim/lookup.h"
 
 namespace graphpool {
@@ -30,11 +31,22 @@ std::uint64_t source_bytes(void* program) noexcept {
   return source.program.load(std::memory_order_acquire) == program ? source.bytes.load(std::memory_order_relaxed) : 0;
 }
 
-/// From HIP 6 on hipRTC lets one thread at a time compile.
+/// From HIP 6 on hipRTC lets one thread at a time compile. The runtime is not asked for its version: it may not have
+/// been started, and its answer would replace the last error.
 bool one_at_a_time() noexcept {
-  int version = 0;
-  return has(EntryId::hipRuntimeGetVersion) && next().hipRuntimeGetVersion(&version) == hipSuccess &&
-         version >= 60'000'000;
+  static constinit std::atomic<int> known{-1};
+  int one = known.load(std::memory_order_relaxed);
+  if (one < 0) {
+    unsigned version = 0;
+    for_each_image([&version](const ElfImage& image) {
+      if (!image.contains(reinterpret_cast<const void*>(next().hiprtcCompileProgram))) return false;
+      version = image.version();
+      return true;
+    });
+    one = version == 0 || version >= 6;  // libraries without a number are newer ones, out of packages of Python
+    known.store(one, std::memory_order_relaxed);
+  }
+  return one != 0;
 }
 
 /// Kinds of actions by amd_comgr.h, whose order is the same in all versions.

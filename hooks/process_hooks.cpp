@@ -16,6 +16,7 @@
 
 #include <cerrno>
 #include <cstdarg>
+#include <cstring>
 
 #include "shim/compile/compiler_process.h"
 #include "shim/compile/pool_threads.h"
@@ -168,7 +169,12 @@ int gp_prctl(int option, ...) {
   for (unsigned long& argument : arguments) argument = va_arg(list, unsigned long);
   va_end(list);
   const int result = find(g_next_prctl, "prctl")(option, arguments[0], arguments[1], arguments[2], arguments[3]);
-  if (option == PR_SET_NAME && result == 0) thread_is_named(reinterpret_cast<const char*>(arguments[0]));
+  if (option == PR_SET_NAME && result == 0) {
+    // The kernel reads no more of it; there may be no more.
+    constexpr std::size_t kMostRead = 15;
+    const auto* const name = reinterpret_cast<const char*>(arguments[0]);
+    thread_is_named({name, strnlen(name, kMostRead)});
+  }
   return result;
 }
 }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "shim/guest_scope.h"
+
 namespace graphpool {
 
 class BackOff {
@@ -21,13 +23,18 @@ class BackOff {
     if (rounds_ <= kYields)
       std::this_thread::yield();
     else
-      std::this_thread::sleep_for(kPause);
+      pause();
     return true;
   }
 
   bool waited() const noexcept { return rounds_ != 0; }
 
  private:
+  static void pause() noexcept {
+    const GuestScope guest;
+    std::this_thread::sleep_for(kPause);
+  }
+
   static constexpr unsigned kYields = 64;
   static constexpr std::chrono::microseconds kPause{100};
 

@@ -1,6 +1,7 @@
 #include "shim/elf_image.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace graphpool {
 namespace {
@@ -36,6 +37,7 @@ ElfImage::ElfImage(const dl_phdr_info& info) noexcept : base_(info.dlpi_addr), p
   if (dynamic == nullptr) return;
   // glibc relocates these entries for ordinary objects but not for the vDSO, whose values are offsets.
   const auto at = [this](ElfW(Addr) value) { return value < base_ ? base_ + value : value; };
+  ElfW(Xword) soname_at = 0;
   for (; dynamic->d_tag != DT_NULL; ++dynamic) {
     switch (dynamic->d_tag) {
       case DT_SYMTAB:
@@ -72,10 +74,14 @@ ElfImage::ElfImage(const dl_phdr_info& info) noexcept : base_(info.dlpi_addr), p
         if (count > hashed_symbols_) hashed_symbols_ = count;
         break;
       }
+      case DT_SONAME:
+        soname_at = dynamic->d_un.d_val;
+        break;
       default:
         break;
     }
   }
+  if (soname_at != 0 && strings_ != nullptr) soname_ = strings_ + soname_at;
 }
 
 std::uint32_t ElfImage::named_by(const Relocations& relocations) noexcept {
@@ -95,6 +101,16 @@ std::uint32_t ElfImage::count() const noexcept {
 std::string_view ElfImage::basename() const noexcept {
   const std::size_t slash = path_.rfind('/');
   return slash == std::string_view::npos ? path_ : path_.substr(slash + 1);
+}
+
+unsigned ElfImage::version() const noexcept {
+  const std::string_view name = soname_ != nullptr ? soname_ : basename();
+  constexpr std::string_view kEnding = ".so.";
+  const std::size_t at = name.rfind(kEnding);
+  unsigned number = 0;
+  if (at != std::string_view::npos)
+    static_cast<void>(std::from_chars(name.data() + at + kEnding.size(), name.data() + name.size(), number));
+  return number;
 }
 
 bool ElfImage::contains(const void* address) const noexcept {

@@ -20,6 +20,8 @@ class ElfImage {
   bool valid() const noexcept { return symbols_ != nullptr && strings_ != nullptr; }
   std::string_view path() const noexcept { return path_; }
   std::string_view basename() const noexcept;
+  /// The number in the object's own name: 6 of "libamdhip64.so.6"; 0 when it has none.
+  unsigned version() const noexcept;
   std::uintptr_t text_begin() const noexcept { return text_begin_; }
   std::uintptr_t text_bytes() const noexcept { return text_end_ - text_begin_; }
   bool contains(const void* address) const noexcept;
@@ -71,6 +73,7 @@ class ElfImage {
   std::uintptr_t text_begin_ = 0, text_end_ = 0;
   const ElfW(Sym) * symbols_ = nullptr;
   const char* strings_ = nullptr;
+  const char* soname_ = nullptr;
   const ElfW(Half) * versions_ = nullptr;
   const ElfW(Verneed) * needed_versions_ = nullptr;
   std::uint32_t hashed_symbols_ = 0;

@@ -5,12 +5,11 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "shim/capture/open_captures.h"
 #include "shim/coverage.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
+#include "shim/guest_scope.h"
 #include "shim/log.h"
 #include "shim/next.h"
 
@@ -69,7 +68,7 @@ void set_attention(bool wanted) noexcept { __atomic_store_n(&gp_attention, wante
 // Nothing under the lock may call dl* functions or wait for HIP: another thread may be in a constructor that the loader
 // runs while it holds its own lock, and that constructor's first HIP call waits here.
 void start() noexcept {
-  const int saved_errno = errno;
+  const GuestScope guest;
   InsideScope inside;
   const LogLater log_without_lock;
   resolve_next();
@@ -93,7 +92,6 @@ void start() noexcept {
     g_starting.fetch_sub(1, std::memory_order_relaxed);
   }
   keep_runtime_loaded();
-  errno = saved_errno;
 }
 
 void pass_through(const char* reason) noexcept {

@@ -16,12 +16,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <new>
+
+#include "shim/file_signals.h"
+#include "shim/guest_scope.h"
 
 namespace graphpool {
 
@@ -94,35 +96,6 @@ int descriptor_now() noexcept {
   return file->descriptor;
 }
 
-/// Holds SIGPIPE back from this thread, and takes back the one our own write raised.
-class NoBrokenPipe {
- public:
-  NoBrokenPipe() noexcept {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    sigset_t pending;
-    was_pending_ = sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
-    blocked_ = pthread_sigmask(SIG_BLOCK, &pipe_, &before_) == 0;
-  }
-  ~NoBrokenPipe() {
-    if (!blocked_) return;
-    const timespec no_wait{};
-    if (!was_pending_) {
-      while (sigtimedwait(&pipe_, nullptr, &no_wait) < 0 && errno == EINTR) {
-      }
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoBrokenPipe(const NoBrokenPipe&) = delete;
-  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
-
- private:
-  sigset_t pipe_;
-  sigset_t before_;
-  bool was_pending_;
-  bool blocked_;
-};
-
 /// One system call a line, so that lines of several threads and processes stay whole.
 void write_line(std::string_view level, std::string_view message) noexcept {
   constexpr std::string_view kName = "graphpool: ";
@@ -132,7 +105,7 @@ void write_line(std::string_view level, std::string_view message) noexcept {
   const iovec parts[] = {part(kName), part(level), part(kColon), part(message.substr(0, room_bytes)), part("\n")};
   const int descriptor = descriptor_now();
   if (descriptor < 0) return;
-  const NoBrokenPipe guard;
+  const NoFileSignals no_signals;
   while (writev(descriptor, parts, std::size(parts)) < 0 && errno == EINTR) {
   }
 }
@@ -221,11 +194,10 @@ bool within_rate() noexcept {
 }
 
 void write_message(LogLevel level, const char* format, std::va_list arguments) noexcept {
-  const int saved_errno = errno;
+  const GuestScope guest;
   if (level <= LogLevel::kInfo) {
     if (!within_rate()) {
       g_left_out.fetch_add(1, std::memory_order_relaxed);
-      errno = saved_errno;
       return;
     }
     if (const std::uint64_t left_out = g_left_out.exchange(0, std::memory_order_relaxed)) {
@@ -242,7 +214,6 @@ void write_message(LogLevel level, const char* format, std::va_list arguments) n
     if (static_cast<unsigned char>(text[i]) < 0x20 || text[i] == 0x7f) text[i] = ' ';
   }
   emit(level, {text, length_bytes});
-  errno = saved_errno;
 }
 
 /// Keys said once, as hashes (0: free place), open addressing.
@@ -270,17 +241,16 @@ LogLater::LogLater() noexcept : inside_another_(t_later != nullptr) {
 LogLater::~LogLater() {
   if (inside_another_) return;
   t_later = nullptr;
-  const int saved_errno = errno;
+  const GuestScope guest;
   while (Line* const line = first_) {
     first_ = line->next;
     emit(line->level, {line->text, line->bytes});
     delete line;
   }
-  errno = saved_errno;
 }
 
 void open_log(LogLevel level, const std::string& path) noexcept {
-  const int saved_errno = errno;
+  const GuestScope guest;
   g_log_level.store(level, std::memory_order_relaxed);
   LogFile* file = path.empty() ? nullptr : make_file(path);
   if (!path.empty() && !file) {
@@ -299,7 +269,6 @@ void open_log(LogLevel level, const std::string& path) noexcept {
     } catch (...) {
     }
   }
-  errno = saved_errno;
 }
 
 #define GRAPHPOOL_WRITE_MESSAGE(level)     \

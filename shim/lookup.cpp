@@ -63,6 +63,13 @@ Answer with_entry(EntryId id) noexcept {
   return {gp_entries[static_cast<std::size_t>(id)], 1};
 }
 
+/// A lookup of ours that found nothing is no error of the program's: one that finds something forgets it.
+Answer with_entry_after_error(EntryId id, const char* name) noexcept {
+  const Answer answer = with_entry(id);
+  static_cast<void>(lookup(RTLD_DEFAULT, name, nullptr));
+  return answer;
+}
+
 /// Not found, with an error for dlerror().
 Answer not_found(const char* name) noexcept { return {lookup(RTLD_NEXT, name, nullptr), 1}; }
 
@@ -99,7 +106,7 @@ Answer look_up_in_default(EntryId id, const char* name, const char* version, con
     return kNotAnswered;
   // The runtime is not in the global scope: only objects loaded later can have it in a scope of their own.
   resolve_next();
-  return has(id) && !in_startup_object(caller) ? with_entry(id) : not_found(name);
+  return has(id) && !in_startup_object(caller) ? with_entry_after_error(id, name) : not_found(name);
 }
 
 bool is_lookup_function(std::string_view name) noexcept { return name == "dlsym" || name == "dlvsym"; }
@@ -120,14 +127,19 @@ Answer look_up_in_next(const char* name, const void* caller) noexcept {
 }
 
 /// A lookup of a compile function outside of HIP. Ours answers where there is one behind it.
-Answer look_up_compile_function(CompileEntry entry, void* handle, const char* name, const char* version) noexcept {
+Answer look_up_compile_function(CompileEntry entry, void* handle, const char* name, const char* version,
+                                const void* caller) noexcept {
   void* const ours = gp_compile_entries[static_cast<std::size_t>(entry)];
   if (handle == RTLD_NEXT) return kNotAnswered;
   void* address = lookup(handle, name, version);
   if (address == nullptr) return kNotAnswered;
   if (address == ours) {
-    address = lookup(RTLD_NEXT, name, version);
-    return address != nullptr ? Answer{ours, 1} : Answer{nullptr, 1};
+    if (lookup(RTLD_NEXT, name, version) != nullptr) return {ours, 1};
+    // An object loaded later may have one in a scope of its own.
+    if (handle != RTLD_DEFAULT || in_startup_object(caller) || next_compile_function(entry, caller) == nullptr)
+      return not_found(name);
+    static_cast<void>(lookup(handle, name, version));  // forgets the error of the one before
+    return {ours, 1};
   }
   return adopt_compile_function(entry, address) ? Answer{ours, 1} : kNotAnswered;
 }
@@ -160,7 +172,7 @@ Answer answer_lookup(void* handle, const char* name, const char* version, const 
   const int saved_errno = errno;
   InsideScope inside;
   if (compile != CompileEntry::kCount) {
-    const Answer found = look_up_compile_function(compile, handle, name, version);
+    const Answer found = look_up_compile_function(compile, handle, name, version, caller);
     errno = saved_errno;
     return found;
   }

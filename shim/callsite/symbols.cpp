@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +17,7 @@
 #include <mutex>
 #include <new>
 
+#include "shim/guest_scope.h"
 #include "shim/image_reader.h"
 
 namespace graphpool {
@@ -190,24 +190,22 @@ std::uint64_t Symbols::generation() noexcept {
 std::string_view Symbols::text(std::uintptr_t return_address, std::uint64_t generation) noexcept {
   std::string_view known;
   if (look_up(texts_, return_address, generation, &known)) return known;
-  const int saved_errno = errno;
+  const GuestScope guest;
   try {
     known = keep(&texts_, return_address, generation, describe(return_address));
   } catch (const std::bad_alloc&) {
     known = kNoRoom;
   }
-  errno = saved_errno;
   return known;
 }
 
 std::string_view Symbols::module(std::uintptr_t return_address, std::uint64_t generation) noexcept {
   std::string_view known;
   if (look_up(modules_, return_address, generation, &known)) return known;
-  const int saved_errno = errno;
+  const GuestScope guest;
   Module module;
   find_module(return_address - 1, &module);
   known = keep(&modules_, return_address, generation, module.found ? module.name() : kNoRoom);
-  errno = saved_errno;
   return known;
 }
 

@@ -10,12 +10,9 @@
 // Threads: any. Units: ns. No lock of ours is held while a thread sleeps here.
 #pragma once
 
-#include <pthread.h>
-
-#include <cerrno>
-
 #include "policy/values.h"
 #include "shim/compile/permit_table.h"
+#include "shim/guest_scope.h"
 
 namespace graphpool {
 
@@ -33,22 +30,6 @@ struct PermitSettings {
   std::uint32_t quota = 0;      ///< processors that control groups allow time of; 0: unknown
   JobTokens* tokens = nullptr;  ///< of a surrounding jobserver; null: none
   bool says = true;             ///< false in compiler processes: their callers read what they print
-};
-
-/// What a guest does while it works in a thread of the host: the thread cannot be cancelled, errno is left as found.
-class GuestScope {
- public:
-  GuestScope() noexcept : errno_(errno) { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_); }
-  ~GuestScope() {
-    int ignored = 0;
-    pthread_setcancelstate(cancel_, &ignored);
-    errno = errno_;
-  }
-  GuestScope(const GuestScope&) = delete;
-  GuestScope& operator=(const GuestScope&) = delete;
-
- private:
-  int errno_, cancel_ = 0;
 };
 
 /// Counts of this process. Written by any thread.

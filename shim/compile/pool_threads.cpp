@@ -173,15 +173,14 @@ void thread_begins(const NewThread& thread) noexcept {
   if (thread.counts) join_pool("module");
 }
 
-void thread_is_named(const char* name) noexcept {
-  if (t_inside || name == nullptr) return;
+void thread_is_named(std::string_view name) noexcept {
+  if (t_inside) return;
   const GuestScope guest;
-  const std::string_view text(name);
-  if (is_wanted(text)) join_pool(kind_of(text));
+  if (is_wanted(name)) join_pool(kind_of(name));
 }
 
-void another_thread_is_named(const char* name) noexcept {
-  if (t_inside || name == nullptr) return;
+void another_thread_is_named(std::string_view name) noexcept {
+  if (t_inside) return;
   const GuestScope guest;
   if (is_wanted(name)) __atomic_add_fetch(&g_names_by_others, 1, __ATOMIC_RELAXED);
 }

@@ -21,6 +21,7 @@
 #include <pthread.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "shim/entry.h"
 
@@ -43,10 +44,10 @@ NewThread* new_thread(void* (*start)(void*), void* argument) noexcept;
 void thread_begins(const NewThread& thread) noexcept;
 
 /// In the thread that has just got this name. May wait.
-void thread_is_named(const char* name) noexcept;
+void thread_is_named(std::string_view name) noexcept;
 
 /// A thread other than the calling one has got this name.
-void another_thread_is_named(const char* name) noexcept;
+void another_thread_is_named(std::string_view name) noexcept;
 
 /// Whether the calling thread is of a pool. But for a thread's first time nothing but a look at its own memory while
 /// nobody names others.

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "shim/guest_scope.h"
 #include "shim/kernel/code_object.h"
 
 namespace graphpool {
@@ -40,17 +40,6 @@ PointerTable::Value pack(const KernelInfo& info) noexcept {
 KernelInfo unpack(const PointerTable::Value& value) noexcept {
   return {reinterpret_cast<const ArgumentLayout*>(value[0]), reinterpret_cast<const char*>(value[1]), value[2]};
 }
-
-class SavedErrno {
- public:
-  SavedErrno() noexcept : saved_(errno) {}
-  ~SavedErrno() { errno = saved_; }
-  SavedErrno(const SavedErrno&) = delete;
-  SavedErrno& operator=(const SavedErrno&) = delete;
-
- private:
-  int saved_;
-};
 
 }  // namespace
 
@@ -283,7 +272,7 @@ Status Functions::on_module_loaded(const void* module, const void* image, std::s
 }
 
 Status Functions::on_module_file_loaded(const void* module, const char* path) noexcept {
-  const SavedErrno saved;
+  const GuestScope guest;
   KernelSet kernels;
   Status read = Status::kNotFound;
   if (const int file = path == nullptr ? -1 : open(path, O_RDONLY | O_CLOEXEC); file >= 0) {

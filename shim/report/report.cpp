@@ -22,8 +22,10 @@
 #include "shim/compile/permits.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
+#include "shim/file_signals.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/way_counts.h"
+#include "shim/guest_scope.h"
 #include "shim/log.h"
 #include "shim/lookup.h"
 #include "shim/memory/pool.h"
@@ -320,6 +322,8 @@ constinit bool g_ended = false;  ///< under g_writing: the last report has been 
 bool write_next_report(bool ended) noexcept {
   if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough)
     return false;  // a forked child: the lock may be held
+  const GuestScope guest;
+  const NoFileSignals no_signals;
   pthread_mutex_lock(&g_writing);
   const bool more = !std::exchange(g_ended, g_ended || ended);
   try {

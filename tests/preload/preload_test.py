@@ -142,6 +142,11 @@ def program_without_hip():
 
 
 @case
+def thread_names_without_an_end():
+    same('thread_names', runtime=None, journal=False)
+
+
+@case
 def dlsym_wrapped_by_another_library():
     not_under_sanitizers('the wrapper is not instrumented')
     wrapper = path('dlsym_wrapper')
@@ -203,6 +208,30 @@ def first_call_while_another_thread_loads_a_plugin():
     same('open_while_starting', path('slow_plugin'), environment={'GRAPHPOOL_REPORT_CALLSITES': 'true'})
 
 
+@case
+def calls_of_threads_that_are_to_be_cancelled():
+    not_under_sanitizers('they end a thread that is cancelled in the CPU runtime\'s journal')
+    said = {'GRAPHPOOL_UNKNOWN_VARIABLE': '1', 'GRAPHPOOL_LOG_FILE': 'cancelled.log', 'GRAPHPOOL_LOG_LEVEL': 'debug'}
+    same('cancelled', journal=False)
+    _, run = same('cancelled', journal=False, environment=said)
+    log = pathlib.Path('cancelled.log')
+    check('GRAPHPOOL_UNKNOWN_VARIABLE' in log.read_text(), f'the log: {log.read_text()}', run)
+    log.unlink()
+
+
+@case
+def files_past_a_limit():
+    """Neither the report nor the log can be written."""
+    with tempfile.TemporaryDirectory() as folder_name:
+        log = pathlib.Path(folder_name) / 'log'
+        first = native('file_limit', runtime='fake_runtime')
+        report = log.with_name('report')
+        second = native('file_limit', runtime='fake_runtime', preload=library()[-1:], environment={
+            'GRAPHPOOL_UNKNOWN_VARIABLE': '1', 'GRAPHPOOL_LOG_FILE': str(log), 'GRAPHPOOL_REPORT': str(report)})
+        check((first.code, second.code) == (0, 0) and first.stdout == second.stdout, 'differ', first, second)
+        check([file.stat().st_size for file in (log, report)] == [0, 0], 'something was written', second)
+
+
 # --- Processes ---
 
 @case
@@ -246,6 +275,16 @@ def opened_rtld_local():
     _, run = same('open_local', path('cpu'), runtime=None, environment=NO_LEAK_CHECK)
     hooked(run, 'hipMalloc')
     hooked(run, 'hipGetDeviceCount')
+
+
+@case
+def lookups_in_a_scope_of_their_own():
+    same('scoped', path('scoped_plugin'), environment=NO_LEAK_CHECK)
+
+
+@case
+def error_that_is_pending_while_hiprtc_compiles():
+    same('rtc_error', runtime='cpu_so6')
 
 
 @case

@@ -57,6 +57,21 @@ TEST(ElfImage, exports_are_where_dlsym_finds_them) {
   EXPECT_EQ(look_at("libelf_library", "getppid").exported, nullptr) << "an import is no export";
 }
 
+TEST(ElfImage, the_version_is_in_the_objects_own_name) {
+  const auto version = [](std::string_view basename) {
+    unsigned found = ~0u;
+    for_each_image([&](const ElfImage& image) {
+      if (!image.basename().starts_with(basename)) return false;
+      found = image.version();
+      return true;
+    });
+    return found;
+  };
+  ASSERT_NE(open("ELF_LIBRARY"), nullptr) << dlerror();
+  EXPECT_EQ(version("libelf_library"), 0u);
+  EXPECT_EQ(version("libc.so"), 6u);
+}
+
 TEST(ElfImage, an_import_names_the_library_its_version_is_of) {
   ASSERT_NE(open("ELF_LIBRARY"), nullptr);
   bool seen = false;
