@@ -204,6 +204,9 @@ void Generator::capture_once(std::deque<Step>* plan, int thread, const Body& bod
     switch (item.type) {
       case Body::Item::Operation:
         plan->push_back(make(Kind::work, by, {stream}, bound(item.work, symbols, item.varies)));
+        if (body.lanes > 1 && staying_.chance(4))
+          plan->push_back(
+              make(Kind::capture_behind, by, {stream, stream_of(staying_.below(body.lanes)), staying_.below(2)}));
         break;
       case Body::Item::Fork:
       case Body::Item::Join: {
@@ -325,6 +328,15 @@ void Generator::update_beside_capture(std::deque<Step>* plan, int thread, int ex
   plan->push_back(make(Kind::graph_destroy, thread, {other}));
 }
 
+/// What is to be a child of a graph that is built by hand is captured, as what libraries enqueue is.
+void Generator::capture_child(std::deque<Step>* plan, int thread, const Body& body, std::vector<int> symbols,
+                              int graph) {
+  const std::vector<int> streams = live_streams(machine_.thread(thread).device);
+  if (streams.empty()) return;
+  plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+  capture_once(plan, thread, body, symbols, pick(staying_, streams), hipStreamCaptureModeRelaxed, graph);
+}
+
 void Generator::by_hand(std::deque<Step>* plan, int thread) {
   const std::vector<int> graphs = free_graphs();
   if (graphs.empty()) {
@@ -335,6 +347,8 @@ void Generator::by_hand(std::deque<Step>* plan, int thread) {
   const int graph = pick(random_, graphs), exec = random_.below(kExecs);
   const Body body = random_.chance(70) ? pick(random_, catalogue_) : make_body(random_);
   std::vector<int> symbols = choose_symbols(device);
+  const Body& inner = catalogue_[static_cast<std::size_t>(staying_.below(static_cast<int>(catalogue_.size())))];
+  const int other = (graph + 1) % kGraphs;
   const int rounds = 1 + random_.below(3);
   for (int round = 0; round < rounds; ++round) {
     plan->push_back(make(Kind::graph_create, thread, {graph}));
@@ -349,6 +363,16 @@ void Generator::by_hand(std::deque<Step>* plan, int thread) {
     }
     if (random_.chance(10)) plan->push_back(make(Kind::add_child, thread, {graph, count - 1, random_.below(kGraphs)}));
     if (random_.chance(10)) plan->push_back(make(Kind::add_edge, thread, {graph, 0, count - 1}));
+    const bool child = staying_.chance(15);
+    if (child) {
+      capture_child(plan, thread, inner, symbols, other);
+      plan->push_back(make(Kind::add_child, thread, {graph, count - 1, other}));
+    }
+    if (staying_.chance(20)) {
+      const int to = staying_.below(count + 1);
+      plan->push_back(make(Kind::remove_edge, thread, {graph, to - 1, to}));
+    }
+    if (staying_.chance(8)) plan->push_back(make(Kind::node_destroy, thread, {graph, staying_.below(count + 1)}));
     if (random_.chance(15)) plan->push_back(make(Kind::list_nodes, thread, {graph}));
     if (random_.chance(70) || round == 0) {
       plan->push_back(make(Kind::exec_destroy, thread, {exec}));
@@ -358,6 +382,11 @@ void Generator::by_hand(std::deque<Step>* plan, int thread) {
     }
     const int launches = random_.below(3);
     for (int i = 0; i < launches; ++i) plan->push_back(make(Kind::launch, thread, {exec, any_stream(thread)}));
+    for (int i = child ? staying_.below(3) : 0; i > 0; --i) {
+      capture_child(plan, thread, inner, staying_.chance(50) ? symbols : choose_symbols(device), other);
+      plan->push_back(make(Kind::exec_child, thread, {exec, count, other}));
+      plan->push_back(make(Kind::launch, thread, {exec, any_stream(thread)}));
+    }
     if (random_.chance(50)) {
       const Body::Item& item = pick(random_, body.items);
       plan->push_back(make(Kind::exec_set, thread, {exec, random_.below(count + 1)}, bound(item.work, symbols, true)));
@@ -397,6 +426,7 @@ void Generator::change_nodes(std::deque<Step>* plan, int thread) {
         break;
     }
     if (random_.chance(60)) plan->push_back(make(Kind::launch, thread, {exec, any_stream(thread)}));
+    if (staying_.chance(6)) plan->push_back(make(Kind::node_destroy, thread, {graph, node}));
   }
 }
 

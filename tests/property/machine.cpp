@@ -304,12 +304,23 @@ void Machine::copied_or_not(const Accesses& copies) {
       buffers_[static_cast<std::size_t>(access.buffer)].parts[i].written = false;
 }
 
+/// Whether the program knows the node.
+bool Machine::node_in(const std::vector<Node>& nodes, std::int64_t node) {
+  return node >= 0 && static_cast<std::size_t>(node) < nodes.size() &&
+         nodes[static_cast<std::size_t>(node)].handle != nullptr;
+}
+
+/// What a graph is without the node. Its place stays.
+void Machine::take_out(std::vector<Node>* nodes, std::int64_t node) {
+  (*nodes)[static_cast<std::size_t>(node)] = Node{};
+  for (Node& other : *nodes) std::erase(other.after, static_cast<int>(node));
+}
+
 bool Machine::exec_node_known(const Exec& exec, std::int64_t node) const {
   if (!exec.live || !exec.known || exec.graph < 0) return false;
   const Graph& of = graph(exec.graph);
-  return of.live && of.generation == exec.graph_generation && node >= 0 &&
-         static_cast<std::size_t>(node) < std::min(of.nodes.size(), exec.nodes.size()) &&
-         of.nodes[static_cast<std::size_t>(node)].handle != nullptr;
+  return of.live && of.generation == exec.graph_generation && node_in(of.nodes, node) &&
+         static_cast<std::size_t>(node) < exec.nodes.size();
 }
 
 bool Machine::launchable(const Exec& exec, Stream& on, Obstacle* obstacle) {
@@ -448,6 +459,11 @@ bool Machine::allowed(const Step& step) {
       return n[0] >= 0 && n[0] <= 2;
     case Kind::capture_nodes:
       return stream_ok(n[0]);
+    case Kind::capture_behind: {
+      if (!stream_ok(n[0]) || !stream_ok(n[1])) return false;
+      const auto capture = stream(n[0], step.thread).capture;
+      return capture && !capture->doubtful && capture == stream(n[1], step.thread).capture;
+    }
     case Kind::instantiate:
       return slot_free(execs_, n[0]) && slot_ok(graphs_, n[1]);
     case Kind::launch: {
@@ -497,11 +513,21 @@ bool Machine::allowed(const Step& step) {
     case Kind::add_edge: {
       if (!slot_ok(graphs_, n[0])) return false;
       const Graph& in = graph(static_cast<int>(n[0]));
-      const auto known = [&](std::int64_t i) {
-        return i >= 0 && static_cast<std::size_t>(i) < in.nodes.size() &&
-               in.nodes[static_cast<std::size_t>(i)].handle != nullptr;
-      };
-      return n[1] < n[2] && known(n[1]) && known(n[2]);
+      return n[1] < n[2] && node_in(in.nodes, n[1]) && node_in(in.nodes, n[2]);
+    }
+    case Kind::remove_edge: {
+      if (!slot_ok(graphs_, n[0])) return false;
+      std::vector<Node> nodes = graph(static_cast<int>(n[0])).nodes;
+      if (!node_in(nodes, n[1]) || !node_in(nodes, n[2])) return false;
+      return std::erase(nodes[static_cast<std::size_t>(n[2])].after, static_cast<int>(n[1])) == 1 &&
+             nodes_ordered(nodes);
+    }
+    case Kind::node_destroy: {
+      if (!slot_ok(graphs_, n[0])) return false;
+      std::vector<Node> nodes = graph(static_cast<int>(n[0])).nodes;
+      if (!graph(static_cast<int>(n[0])).known || !node_in(nodes, n[1])) return false;
+      take_out(&nodes, n[1]);
+      return nodes_ordered(nodes);
     }
     case Kind::list_nodes:
       return slot_ok(graphs_, n[0]);
@@ -528,6 +554,19 @@ bool Machine::allowed(const Step& step) {
       if (!slot_ok(execs_, n[0])) return false;
       const Exec& of = exec(static_cast<int>(n[0]));
       return exec_node_known(of, n[1]) && !(features_.params_at_node && in_flight(of));
+    }
+    case Kind::exec_child: {
+      if (!slot_ok(execs_, n[0]) || !slot_ok(graphs_, n[2])) return false;
+      const Exec& of = exec(static_cast<int>(n[0]));
+      const Graph& child = graph(static_cast<int>(n[2]));
+      if (!exec_node_known(of, n[1]) || (features_.params_at_node && in_flight(of))) return false;
+      std::vector<Node> nodes = of.nodes;
+      Node& node = nodes[static_cast<std::size_t>(n[1])];
+      if (node.work || n[2] == of.graph || !child.known || child.device != of.device || child.nodes.empty() ||
+          std::any_of(child.nodes.begin(), child.nodes.end(), [](const Node& each) { return !each.work; }))
+        return false;
+      node.accesses = graph_accesses(child.nodes);
+      return live(node.accesses) && nodes_ordered(nodes) && may_copy_now(host_copies(child.nodes));
     }
     case Kind::mem_info:
       return !features_.no_mem_info && std::all_of(stream_frees_.begin(), stream_frees_.end(),

@@ -82,7 +82,7 @@ struct Access {
 };
 
 struct Node {
-  std::optional<Work> work;  ///< none: a child graph
+  std::optional<Work> work;  ///< none: a child graph, or a node that was destroyed
   std::vector<Access> accesses;
   std::vector<int> after;
   int device = 0;
@@ -201,6 +201,8 @@ class Machine {
   Accesses host_copies(const std::vector<Node>& nodes) const;
   bool may_copy_now(const Accesses& copies) const;
   void copied_or_not(const Accesses& copies);
+  static bool node_in(const std::vector<Node>& nodes, std::int64_t node);
+  static void take_out(std::vector<Node>* nodes, std::int64_t node);
   bool exec_node_known(const Exec& exec, std::int64_t node) const;
 
   hipError_t issue(const Work& work, Stream& stream, std::int64_t number);

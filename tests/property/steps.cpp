@@ -672,6 +672,27 @@ std::string Machine::perform(const Step& step) {
       }
       return text;
     }
+    case Kind::capture_behind: {
+      Stream& on = stream(n[0], step.thread);
+      const Stream& other = stream(n[1], step.thread);
+      hipStreamCaptureStatus status{};
+      const hipGraphNode_t* behind = nullptr;
+      std::size_t count = 0;
+      hipError_t result = hipStreamGetCaptureInfo_v2(handle_of(n[1]), &status, nullptr, nullptr, &behind, &count);
+      if (result != hipSuccess || status != hipStreamCaptureStatusActive) return code(result) + " not active";
+      std::vector<hipGraphNode_t> nodes(behind, behind + count);
+      const bool only = n[2] != 0;
+      result =
+          hipStreamUpdateCaptureDependencies(handle_of(n[0]), nodes.data(), count,
+                                             only ? hipStreamSetCaptureDependencies : hipStreamAddCaptureDependencies);
+      scribble(nodes.data(), nodes.size() * sizeof nodes[0]);
+      if (result != hipSuccess) return code(result);
+      const std::vector<int> tail = other.tail;
+      if (only) on.tail.clear();
+      for (const int node : tail)
+        if (std::find(on.tail.begin(), on.tail.end(), node) == on.tail.end()) on.tail.push_back(node);
+      return code(result) + ' ' + std::to_string(count);
+    }
     case Kind::instantiate: {
       const Graph& of = graphs_[static_cast<std::size_t>(n[1])];
       Exec made;
@@ -812,6 +833,20 @@ std::string Machine::perform(const Step& step) {
       if (result == hipSuccess) to.after.push_back(static_cast<int>(n[1]));
       return code(result);
     }
+    case Kind::remove_edge: {
+      Graph& in = graphs_[static_cast<std::size_t>(n[0])];
+      Node& to = in.nodes[static_cast<std::size_t>(n[2])];
+      const hipError_t result =
+          hipGraphRemoveDependencies(in.handle, &in.nodes[static_cast<std::size_t>(n[1])].handle, &to.handle, 1);
+      if (result == hipSuccess) std::erase(to.after, static_cast<int>(n[1]));
+      return code(result);
+    }
+    case Kind::node_destroy: {
+      Graph& in = graphs_[static_cast<std::size_t>(n[0])];
+      const hipError_t result = hipGraphDestroyNode(in.nodes[static_cast<std::size_t>(n[1])].handle);
+      if (result == hipSuccess) take_out(&in.nodes, n[1]);
+      return code(result);
+    }
     case Kind::list_nodes:
       return do_list(step);
     case Kind::node_values:
@@ -848,6 +883,19 @@ std::string Machine::perform(const Step& step) {
       const hipError_t result =
           hipGraphNodeSetEnabled(of.handle, graph.nodes[static_cast<std::size_t>(n[1])].handle, n[2] != 0);
       if (result == hipSuccess) of.nodes[static_cast<std::size_t>(n[1])].enabled = n[2] != 0;
+      return code(result);
+    }
+    case Kind::exec_child: {
+      Exec& of = execs_[static_cast<std::size_t>(n[0])];
+      const Graph& graph = graphs_[static_cast<std::size_t>(of.graph)];
+      const Graph& child = graphs_[static_cast<std::size_t>(n[2])];
+      const hipError_t result = hipGraphExecChildGraphNodeSetParams(
+          of.handle, graph.nodes[static_cast<std::size_t>(n[1])].handle, child.handle);
+      copied_or_not(host_copies(child.nodes));
+      if (result == hipSuccess && !features_.swallowed)
+        of.nodes[static_cast<std::size_t>(n[1])].accesses = graph_accesses(child.nodes);
+      else
+        of.known = false;  // how far it was set is not known
       return code(result);
     }
     case Kind::mem_info: {
