@@ -18,10 +18,11 @@ hipError_t on_hipStreamBeginCaptureToGraph(Entry&, hipStream_t stream, hipGraph_
                                            const hipGraphNode_t* dependencies, const void* edges, size_t count,
                                            hipStreamCaptureMode mode) {
   std::vector<hipGraphNode_t> storage;
+  const hipGraph_t into = graph;
   hipError_t failed = graphs().known().expose(&graph, "captured into");
   if (failed == hipSuccess) failed = graphs().known().read_nodes(&dependencies, count, &storage, "captured into");
   if (failed != hipSuccess) return failed;
-  return begin_foreign_capture({stream, false}, [&] {
+  return begin_foreign_capture({stream, false}, into, [&] {
     return next().hipStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode);
   });
 }

@@ -90,4 +90,20 @@ class InsideScope {
   bool before_;
 };
 
+/// For a call of next that may call the program back (the destructors of user objects): what that calls is the
+/// program's again. No lock is held.
+class CallbackScope {
+ public:
+  CallbackScope() noexcept : caller_(t_caller) { t_inside = false; }
+  ~CallbackScope() {
+    t_inside = true;
+    t_caller = caller_;
+  }
+  CallbackScope(const CallbackScope&) = delete;
+  CallbackScope& operator=(const CallbackScope&) = delete;
+
+ private:
+  const void* const caller_;
+};
+
 }  // namespace graphpool

@@ -480,11 +480,12 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   return result;
 }
 
-hipError_t begin_foreign_capture(StreamArgument stream, Forward forward) {
+hipError_t begin_foreign_capture(StreamArgument stream, hipGraph_t into, Forward forward) {
   const hipError_t result = counted_begin(stream, forward);
   if (result != hipSuccess) return result;
   auto session = new_session(stream, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
   session->spoil("captured into a graph of the program's");
+  session->goes_into(into);
   leave_former_capture(stream_key(stream));
   open_captures().add(stream_key(stream), std::move(session));
   return result;
@@ -516,9 +517,13 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   if (result != hipSuccess) {
     // Asking the runtime would replace the error the program may look for. Where a capture ended although we keep it,
     // the next beginning on its stream takes its place.
-    if (result == hipErrorStreamCaptureInvalidated) close(session);
+    if (result == hipErrorStreamCaptureInvalidated) {
+      if (session->into() != nullptr) graphs().known().nodes_gone(session->into());
+      close(session);
+    }
     return result;
   }
+  if (session->into() != nullptr) *graph = session->into();
   close(session);
   const LastErrorScope last_error;
   std::unique_lock guard(session->lock());

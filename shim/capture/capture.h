@@ -170,8 +170,8 @@ bool in_open_capture(StreamArgument stream);
 hipError_t other_stream_work(StreamArgument stream, Forward forward);
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward);
-/// A capture into a graph of the program's, or by a way we do not follow: counted, never a template.
-hipError_t begin_foreign_capture(StreamArgument stream, Forward forward);
+/// A capture into this graph of the program's: counted, never a template.
+hipError_t begin_foreign_capture(StreamArgument stream, hipGraph_t into, Forward forward);
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward);
 
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);

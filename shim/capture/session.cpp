@@ -128,6 +128,7 @@ void CaptureSession::reset() noexcept {
   nodes_ = {};
   cursor_ = begin_ = expected_ = nullptr;
   place_ = nullptr;
+  into_ = nullptr;
   walks_ = lost_ = invalid_ = false;
   spoilt_ = nullptr;
   materialised_ = {};
@@ -175,6 +176,7 @@ void CaptureSession::expose(const char* why) {
 }
 
 void CaptureSession::note_thread() {
+  if (shell() && spoilt_ != nullptr && !invalid_) materialise(spoilt_);
   if (thread_ == &t_thread_token) return;
   if (shell()) materialise("more than one thread feeds the capture");
   spoil("more than one thread feeds the capture");
@@ -365,7 +367,8 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
   if (!invalid_) check_status();
   const hipError_t result = forward();
   if (result != hipSuccess) {
-    expose("an event record failed");
+    // A shell is made real by the next call: one of ours would replace the error before HIP 7.
+    spoil("an event record failed");
     return result;
   }
   Stream& where = *find_stream(key);
@@ -396,7 +399,7 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
   if (!invalid_) check_status();
   const hipError_t result = forward();
   if (result != hipSuccess) {
-    expose("a stream wait failed");
+    spoil("a stream wait failed");  // as above
     return result;
   }
   Event* known = find_event(event);

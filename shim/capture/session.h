@@ -97,6 +97,9 @@ class CaptureSession {
   Recording take_recording() { return {std::move(operations_), std::move(binding_), std::move(nodes_), memory_freed_}; }
   Binding& binding() noexcept { return binding_; }
   const void* place() const noexcept { return place_; }
+  /// The program's graph that is captured into, by its handle; null: a new one.
+  void goes_into(hipGraph_t graph) noexcept { into_ = graph; }
+  hipGraph_t into() const noexcept { return into_; }
 
   void note_thread();
   /// `own`: the program's operation that the recording does not have.
@@ -145,6 +148,7 @@ class CaptureSession {
   std::vector<hipGraphNode_t> nodes_;  ///< real: the node of each operation, null for those without
   bool walks_ = false;                 ///< it holds the tree
   const void* place_ = nullptr;
+  hipGraph_t into_ = nullptr;
   const char* spoilt_ = nullptr;
   Materialisation materialised_;
   bool lost_ = false;

@@ -301,10 +301,14 @@ void launches_before_capture(StreamKey stream) noexcept {
 
 void launches_device_reset(int device) noexcept { LaunchMarks::own_streams().device_reset(device); }
 
-void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
-  auto mark = std::find_if(marks_.begin(), marks_.end(), [key](const Mark& each) {
+std::vector<LaunchMarks::Mark>::iterator LaunchMarks::find(StreamKey key) noexcept {
+  return std::find_if(marks_.begin(), marks_.end(), [key](const Mark& each) {
     return each.key == key && !each.state->destroyed.load(std::memory_order_acquire);
   });
+}
+
+void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
+  auto mark = find(key);
   if (mark == marks_.end()) {
     auto state = stream_state(key);
     const int device = device_of(*state, stream);
@@ -320,6 +324,10 @@ void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
   if (may_be_capturing(stream)) return;
   const bool alone = before != nullptr && before.use_count() == 1;
   mark->event = alone && before->record_again(stream) ? before : Event::record(stream);
+}
+
+void LaunchMarks::add_failed(StreamKey key, std::uint64_t number) noexcept {
+  if (const auto mark = find(key); mark != marks_.end()) mark->number = number;
 }
 
 bool LaunchMarks::complete(const Mark& mark) noexcept {

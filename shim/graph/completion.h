@@ -53,6 +53,8 @@ class LaunchMarks {
  public:
   /// By the thread that launched, with the device current that was then. On a thread's own stream it records an event.
   void add(StreamKey key, hipStream_t stream, std::uint64_t number);
+  /// The same of a launch that failed, with whatever it has enqueued: no call is made.
+  void add_failed(StreamKey key, std::uint64_t number) noexcept;
 
   /// Whether all are known to be complete. Forgets those that are.
   bool complete() noexcept;
@@ -94,6 +96,7 @@ class LaunchMarks {
     std::shared_ptr<Awaited> order;  ///< of a copy: keeps the event fit to be waited for
   };
   static bool complete(const Mark& mark) noexcept;
+  std::vector<Mark>::iterator find(StreamKey key) noexcept;
   std::vector<Mark> marks_;
 };
 

@@ -98,6 +98,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
       (operation.signature.kind != OperationKind::kKernel || same_grid(payload, exec.binding, operation) ||
        of.tree_node(index)->accepts(payload_at<KernelPayload>(payload, 0).grid));
   const bool program_made = variant->nodes.empty();
+  if (program_made && variant->source != exec.source) return false;
   hipGraphNode_t its = program_made ? node : variant->nodes[index];
   *result = program_made ? known_.read_node(&its, "an exec's node is named by it") : hipSuccess;
   if (*result == hipSuccess) *result = forward(variant->exec, its);

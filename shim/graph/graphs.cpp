@@ -342,6 +342,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
         return failed;
       }
       variant->device = device;
+      variant->source = known->id;
       variant->baked = binding;
       *made = std::move(variant);
       return hipSuccess;
@@ -494,7 +495,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
     if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count, &first->exec_costs);
   }
   if (written != nullptr && result == hipSuccess) outstanding_uses().used(stream, *written, nullptr);
-  note_launched(exec, *launched, key, handle);
+  note_launched(exec, *launched, key, handle, result);
   return result;
 }
 
@@ -512,11 +513,14 @@ std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(VirtualExe
 }
 
 /// It has a number once it is enqueued: a wait of another thread before that says nothing of it.
-void Graphs::note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream) {
+void Graphs::note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream, hipError_t result) {
   bool last = false;
   {
     const std::scoped_lock guard(exec.lock);
-    launched.launches.add(key, stream, next_launch());
+    if (result == hipSuccess)
+      launched.launches.add(key, stream, next_launch());
+    else
+      launched.launches.add_failed(key, next_launch());  // before HIP 7 a call would replace the error
     launched.under_way.store(launched.under_way.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     last = --exec.launching == 0 && exec.destroyed;
     if (&launched != exec.variant) [[unlikely]] {
@@ -548,7 +552,10 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
   bool busy = false;
   *result = exec.variant->ring->launch(key, stream, native, on_device, &counts, &busy, replayed);
   if (busy) return false;
-  exec.variant->launches.add(key, stream, next_launch());
+  if (*result == hipSuccess || counts.submissions != 0)
+    exec.variant->launches.add(key, stream, next_launch());
+  else
+    exec.variant->launches.add_failed(key, next_launch());
   count_launch(exec);
   const std::scoped_lock guard(lock_);
   exec.of->statistics.staged += counts;
@@ -768,7 +775,10 @@ void Graphs::note_binding(VirtualExec& exec) {
 }
 
 hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
-  if (!execs_.owns(handle)) return next().hipGraphExecDestroy(handle);
+  if (!execs_.owns(handle)) {
+    const CallbackScope callbacks;
+    return next().hipGraphExecDestroy(handle);
+  }
   std::unique_ptr<VirtualExec> exec(execs_.find(handle));
   if (exec == nullptr) return hipErrorInvalidValue;
   static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
@@ -850,7 +860,7 @@ hipError_t Graphs::taint(VirtualExec& exec) {
   if (own != nullptr) {
     // It has been the program's own before.
   } else if (exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken ||
-             (exec.variant->graph == nullptr && !stays)) {
+             (exec.variant->graph == nullptr && exec.variant->source != exec.source && !stays)) {
     const LastErrorScope last_error;
     const hipError_t result = variants_.build(*exec.of, exec.binding, exec.device, &own);
     // What it was made over may be freed by now, so that it cannot be built again. Then it goes out as it is: its nodes

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shim/capture/signature_bits.h"
+#include "shim/entry.h"
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/next.h"
@@ -63,9 +64,14 @@ hipGraph_t KnownGraphs::add_virtual(const std::shared_ptr<KnownGraph>& known) {
 }
 
 void KnownGraphs::add_real(const std::shared_ptr<KnownGraph>& known) {
+  std::shared_ptr<KnownGraph> gone = known;
   const std::scoped_lock guard(lock_);
   known->handle = known->real;
-  real_[known->real] = known;
+  std::swap(real_[known->real], gone);
+  if (gone != nullptr) {  // the runtime has destroyed it
+    for (const hipGraphNode_t node : gone->nodes) nodes_.erase(node);
+    if (gone->of != nullptr) --gone->of->users;
+  }
   put_nodes(*known);
 }
 
@@ -155,7 +161,10 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
       real_.erase(found);
     }
   }
-  if (known == nullptr) return next().hipGraphDestroy(graph);
+  if (known == nullptr) {
+    const CallbackScope callbacks;
+    return next().hipGraphDestroy(graph);
+  }
   hipGraph_t real;
   {
     const std::scoped_lock guard(known->lock);
@@ -169,7 +178,10 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
     for (const hipGraphNode_t node : known->nodes) nodes_.erase(node);
     if (known->of != nullptr) --known->of->users;
   }
-  if (real != nullptr) return next().hipGraphDestroy(real);
+  if (real != nullptr) {
+    const CallbackScope callbacks;
+    return next().hipGraphDestroy(real);
+  }
   static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
   return hipSuccess;
 }
@@ -334,6 +346,14 @@ void KnownGraphs::node_destroyed(hipGraphNode_t node) {
     node_handles_.remove(std::exchange(ref.graph->handles[ref.index], nullptr));
   const std::scoped_lock tables(lock_);
   nodes_.erase(std::exchange(ref.graph->nodes[ref.index], nullptr));
+}
+
+void KnownGraphs::nodes_gone(hipGraph_t graph) {
+  KnownGraph* const known = find(graph);
+  if (known == nullptr) return;
+  const std::scoped_lock guard(known->lock);
+  const std::scoped_lock tables(lock_);
+  for (const hipGraphNode_t node : known->nodes) nodes_.erase(node);
 }
 
 hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {

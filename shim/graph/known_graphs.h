@@ -142,6 +142,8 @@ class KnownGraphs {
   hipError_t expose_node(hipGraphNode_t* node, const char* why);
   /// By the handle the program knows it by.
   void node_destroyed(hipGraphNode_t node);
+  /// The runtime may have destroyed the graph: its nodes may come back as others.
+  void nodes_gone(hipGraph_t graph);
   /// The handle by which the program knows a real node.
   hipGraphNode_t as_program_knows(hipGraphNode_t real);
 

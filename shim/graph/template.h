@@ -32,6 +32,7 @@ struct Variant {
   hipGraphExec_t exec = nullptr;      ///< null: staged
   hipGraph_t graph = nullptr;         ///< of our own, when the exec was made from one; else null
   std::vector<hipGraphNode_t> nodes;  ///< of that graph, one an operation
+  std::uint64_t source = 0;           ///< id of the program's graph it was made from otherwise, which names its nodes
   Binding baked;
   int device = 0;                      ///< current when it was instantiated (rule 14)
   const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it

@@ -233,6 +233,8 @@ Variant* Variants::take_free(Template& of, int device, const VirtualExec* owner,
       variant->keep = false;
       continue;
     }
+    // Of another graph of the program's, its nodes could not be told.
+    if (variant->graph == nullptr && variant->source != owner->source) continue;
     if (variant->owner != nullptr || variant->device != device || variant->ring != nullptr || variant->unsure ||
         variant->broken || (!has_binding(variant->baked) && !seeded_defect(Seeded::kBindingIgnored)))
       continue;

@@ -113,6 +113,7 @@ void Graphs::keep_real_path(VirtualExec& exec, hipGraph_t graph) {
   device.set(exec.device);
   auto made = std::make_unique<Variant>();
   made->memory_freed = memory_freed();
+  if (const KnownGraph* const known = known_.find(graph)) made->source = known->id;
   if (known_.read(&graph, "verified") != hipSuccess) return;
   if (next().hipGraphInstantiate(&made->exec, graph, nullptr, nullptr, 0) != hipSuccess) {
     made->exec = nullptr;

@@ -215,6 +215,58 @@ TEST_F(Frameworks, a_capture_into_a_graph_goes_behind_its_nodes) {
   }
 }
 
+/// A graph of one kernel, built as others were before.
+class BuiltAgain {
+ public:
+  explicit BuiltAgain(int* p) : params_(p, 1) {
+    EXPECT_EQ(hipSuccess, hipGraphCreate(&graph, 0));
+    EXPECT_EQ(hipSuccess, hipGraphAddKernelNode(&node, graph, nullptr, 0, &params_));
+  }
+  hipGraph_t graph = nullptr;
+  hipGraphNode_t node = nullptr;
+
+ private:
+  MixParams params_;
+};
+
+TEST_F(Frameworks, a_capture_into_a_graph_built_again_gives_the_graph_by_its_handle) {
+  for (int round = 0; round < 3; ++round) {
+    run_once(BuiltAgain(buffer_.get()).graph, stream_);
+    const BuiltAgain built(buffer_.get());
+    hipGraph_t ended = nullptr;
+    OK(hipStreamBeginCaptureToGraph(stream_, built.graph, &built.node, nullptr, 1, hipStreamCaptureModeRelaxed));
+    OK(kernels().mix(stream_, buffer_.get(), kCount, 3));
+    OK(hipStreamEndCapture(stream_, &ended));
+    EXPECT_EQ(built.graph, ended);
+    run_once(ended, stream_);
+    expected_ = mixed(mixed(mixed(expected_, 1), 1), 3);
+    EXPECT_EQ(expected_, buffer_.value());
+  }
+}
+
+TEST_F(Frameworks, nodes_of_a_graph_that_went_with_its_capture_come_back_as_others) {
+  const Event event;
+  for (int round = 0; round < 2; ++round) run_once(BuiltAgain(buffer_.get()).graph, stream_);
+  for (int round = 0; round < 9; ++round) {
+    const BuiltAgain built(buffer_.get());
+    hipGraph_t ended = nullptr;
+    OK(hipStreamBeginCaptureToGraph(stream_, built.graph, &built.node, nullptr, 1, hipStreamCaptureModeRelaxed));
+    for (int i = 0; i < round % 3; ++i) OK(kernels().mix(stream_, buffer_.get(), kCount, i));
+    EXPECT_EQ(hipErrorStreamCaptureUnsupported, hipStreamSynchronize(stream_));
+    EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(stream_, &ended));
+    // The runtime has destroyed the graph.
+    hipGraph_t other = nullptr;
+    hipGraphNode_t record = nullptr, listed = nullptr;
+    std::size_t count = 1;
+    OK(hipGraphCreate(&other, 0));
+    OK(hipGraphAddEventRecordNode(&record, other, nullptr, 0, event));
+    OK(hipGraphGetNodes(other, &listed, &count));
+    ASSERT_EQ(record, listed) << round;
+    OK(hipGraphEventRecordNodeSetEvent(record, event));
+    OK(hipGraphDestroy(other));
+  }
+}
+
 TEST_F(Frameworks, a_node_added_to_an_open_capture_runs_in_its_place) {
   for (int round = 0; round < 6; ++round) {
     const bool with_node = round % 3 == 2;

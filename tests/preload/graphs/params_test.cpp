@@ -286,6 +286,38 @@ TEST_P(Params, steady_sets_reach_the_runtime_after_memory_was_freed) {
   EXPECT_EQ(1, copied.value());
 }
 
+TEST(ExecParams, rule_02_an_exec_of_a_recording_that_cannot_be_rebuilt_knows_the_nodes_of_its_own_graph) {
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  for (unsigned after = 1; after < 40; ++after) {
+    // Another recording each time, of which one call of the library's may fail.
+    MixParams one(buffer.get(), 1), seven(buffer.get(), 7);
+    one.get().sharedMemBytes = seven.get().sharedMemBytes = after;
+    for (int round = 0; round < 3; ++round) {
+      const NodeGraph graph;
+      hipGraphNode_t node = nullptr;
+      OK(hipGraphAddKernelNode(&node, graph, nullptr, 0, &one));
+      hipGraphExec_t exec = nullptr;
+      if (round == 0) cpuhip_fail(after, hipErrorOutOfMemory);
+      const hipError_t made = hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0);
+      cpuhip_fail(0, 0);
+      if (made != hipSuccess && round == 0) continue;
+      OK(made);
+      const auto runs_with = [&](MixParams& params, int a) {
+        OK(hipGraphExecKernelNodeSetParams(exec, node, &params));
+        OK(hipGraphLaunch(exec, stream));
+        OK(hipStreamSynchronize(stream));
+        value = mixed(value, a);
+        EXPECT_EQ(value, buffer.value());
+      };
+      runs_with(seven, 7);
+      runs_with(one, 1);
+      OK(hipGraphExecDestroy(exec));
+    }
+  }
+}
+
 TEST(GraphParams, steady_sets_of_a_virtual_graph_reach_nobody) {
   const Stream stream;
   const Buffer filled, copied, target;

@@ -827,6 +827,52 @@ TEST(Rules, rule_18_a_user_objects_destructor_calls_back_and_blocks) {
   }
 }
 
+TEST(Rules, rule_18_a_user_objects_destructor_uses_what_the_program_made_before) {
+  using Create = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
+  using Retain = hipError_t (*)(hipGraph_t, void*, unsigned, unsigned);
+  const auto create = newer<Create>("hipUserObjectCreate");
+  const auto retain = newer<Retain>("hipGraphRetainUserObject");
+  ASSERT_NE(nullptr, create);
+  struct Made {
+    static void destroy(void* user) {
+      auto* const made = static_cast<Made*>(user);
+      OK(hipGraphLaunch(made->exec, made->stream));
+      OK(hipStreamSynchronize(made->stream));
+      int first = 0;
+      OK(hipMemcpy(&first, made->memory, sizeof first, hipMemcpyDeviceToHost));
+      EXPECT_EQ(mixed(0, 1), first);
+      OK(hipGraphExecDestroy(made->exec));
+      OK(hipGraphDestroy(made->graph));
+      OK(hipFree(made->memory));
+      made->destroyed = true;
+    }
+    const Stream stream;
+    int* memory = nullptr;
+    hipGraphExec_t exec = nullptr;
+    hipGraph_t graph = nullptr;
+    bool destroyed = false;
+  };
+  const Stream s;
+  const Buffer buffer;
+  for (int i = 0; i < 4; ++i) {
+    const bool held_by_exec = i % 2 == 1;
+    Made made;
+    OK(hipMalloc(reinterpret_cast<void**>(&made.memory), kCount * sizeof(int)));
+    OK(hipMemset(made.memory, 0, kCount * sizeof(int)));
+    made.graph = capture(s, [&] { OK(kernels().mix(s, made.memory, kCount, 1)); });
+    OK(hipGraphInstantiate(&made.exec, made.graph, nullptr, nullptr, 0));
+    const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 2)); });
+    void* object = nullptr;
+    OK(create(&object, &made, Made::destroy, 1, 1));
+    OK(retain(graph, object, 1, 1));
+    hipGraphExec_t exec = nullptr;
+    if (held_by_exec) OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphDestroy(graph));
+    if (held_by_exec) OK(hipGraphExecDestroy(exec));
+    EXPECT_TRUE(made.destroyed);
+  }
+}
+
 TEST(Rules, rule_11_a_capture_that_allocates_is_captured_as_it_is) {
   const Stream s;
   const Buffer buffer;
@@ -973,6 +1019,58 @@ TEST(Rules, rule_14_the_end_of_a_refused_capture_leaves_its_error) {
   EXPECT_EQ(hipErrorStreamCaptureUnsupported, hipStreamQuery(other));
   EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(s, &graph));
   EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipGetLastError());
+}
+
+TEST(Rules, rule_14_a_refused_record_or_wait_in_a_capture_leaves_its_error) {
+  const Stream s;
+  const Buffer buffer;
+  int value = 0;
+  const auto captured = [&](auto&& between) {
+    return capture(s, [&] {
+      OK(kernels().mix(s, buffer.get(), kCount, 1));
+      between();
+      OK(kernels().mix(s, buffer.get(), kCount, 2));
+    });
+  };
+  const auto ran = [&](hipGraph_t graph) {
+    run(s, graph);
+    value = mixed(mixed(value, 1), 2);
+    EXPECT_EQ(value, buffer.value());
+  };
+  for (int i = 0; i < 2; ++i) {
+    ran(captured([] {}));
+    ran(captured([&] {
+      EXPECT_EQ(hipErrorInvalidHandle, hipEventRecord(nullptr, s));
+      EXPECT_EQ(hipErrorInvalidHandle, hipGetLastError());
+    }));
+    ran(captured([&] {
+      EXPECT_EQ(hipErrorInvalidHandle, hipStreamWaitEvent(s, nullptr, 0));
+      EXPECT_EQ(hipErrorInvalidHandle, hipGetLastError());
+    }));
+  }
+}
+
+TEST(Rules, rule_14_a_failed_launch_leaves_its_error) {
+  const Buffer buffer;
+  const Stream s;
+  const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 1)); });
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  for (const bool own : {false, true}) {
+    int failed = 0;
+    for (unsigned long long after = 1; after < 12; ++after) {
+      const Stream other;
+      cpuhip_fail(after, hipErrorUnknown);
+      const hipError_t result = hipGraphLaunch(exec, own ? hipStreamPerThread : static_cast<hipStream_t>(other));
+      cpuhip_fail(0, 0);
+      EXPECT_EQ(result, hipGetLastError()) << after;
+      failed += result == hipSuccess ? 0 : 1;
+      OK(hipDeviceSynchronize());
+    }
+    EXPECT_NE(0, failed);
+  }
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
 }
 
 TEST(Rules, rule_08_a_stream_of_an_invalidated_capture_begins_another) {
