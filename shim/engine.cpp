@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "shim/coverage.h"
 #include "shim/graph/graphs.h"
 #include "shim/log.h"
+#include "shim/memory/memory_look.h"
 #include "shim/memory/pool.h"
 #include "shim/next.h"
 #include "shim/report/report.h"
@@ -46,6 +48,8 @@ void configure_graphs(const Policy& policy) {
 
 /// Without memory to do it in, a virtual graph that names it stays as it is.
 void tell_graphs(const void* address, std::size_t bytes) noexcept {
+  // Launches that are compared wait a second at most, a few times.
+  static_cast<void>(MemoryLook::wait_for_others(address, bytes, std::chrono::seconds(4)));
   try {
     graphs().memory_leaves(address, bytes, "memory was freed");
   } catch (const std::bad_alloc&) {

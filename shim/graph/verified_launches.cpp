@@ -21,6 +21,7 @@
 #include "shim/graph/graphs.h"
 #include "shim/log.h"
 #include "shim/memory/freed_memory.h"
+#include "shim/memory/memory_look.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
@@ -270,6 +271,9 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
   std::unique_ptr<StagePlan> plan;
   std::vector<char*> bases;
   Shadows shadows;
+  MemoryLook look;
+  const char* const beside_other_work = "is launched beside other work; such launches are not compared";
+  const char* const no_copies = "cannot be run twice: no copies of what it names (memory?)";
   const auto prepared = [&] {
     const PrivateCalls private_calls;
     const LastErrorScope last_error;
@@ -286,16 +290,21 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
     if (plan == nullptr || plan->device() != exec.device || calling_device() != exec.device ||
         !may_run_both_ways(of.operations, exec.binding, *plan))
       return "cannot be run twice; only what it was captured from is compared";
-    if (!wait_until_idle(exec.device)) return "is launched beside other work; such launches are not compared";
+    if (!wait_until_idle(exec.device)) return beside_other_work;
     Shadows::free_left();
     bool addresses = false;
     if (shadows.allocate(*plan) != hipSuccess ||
-        variants_.build(of, plan->translated(exec.binding, shadows.bases()), exec.device, &anew) != hipSuccess ||
-        shadows.copy_from(bases, handle) != hipSuccess || shadows.look_for_addresses(handle, &addresses) != hipSuccess)
-      return "cannot be run twice: no copies of what it names (memory?)";
+        variants_.build(of, plan->translated(exec.binding, shadows.bases()), exec.device, &anew) != hipSuccess)
+      return no_copies;
+    std::vector<MemoryLook::Buffer> buffers;
+    for (std::size_t i = 0; i < bases.size(); ++i) buffers.push_back({bases[i], plan->bytes(i)});
+    if (!look.begin(buffers)) return beside_other_work;
+    if (shadows.copy_from(bases, handle) != hipSuccess || shadows.look_for_addresses(handle, &addresses) != hipSuccess)
+      return no_copies;
     return addresses ? "cannot be run twice: its memory may hold addresses" : static_cast<const char*>(nullptr);
   };
   if (const char* const why = prepared()) {
+    look.end();
     say_not_compared(of, why);
     return launch_selected(exec, stream, native);
   }
@@ -311,7 +320,7 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
   const auto alone = [&] { return stream_work().submitted() == submitted + 1; };
   if (!complete || !alone()) {
     if (!complete) shadows.leave();
-    say_not_compared(of, "is launched beside other work; such launches are not compared");
+    say_not_compared(of, beside_other_work);
     if (real_path != nullptr) serve_by(exec, std::move(real_path));  // it may still run
     return result;
   }

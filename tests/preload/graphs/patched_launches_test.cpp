@@ -1,6 +1,8 @@
 // `verify` of execs that were patched, or found again by their binding: they serve the program, a new exec works on
 // copies, both must give the same. Defects come from the CPU runtime (CPUHIP_QUIRKS) and from faulty_runtime.cpp; what
 // the library says goes to GRAPHPOOL_LOG_FILE. Under the library the policy has every binding patched that can be.
+#include <atomic>
+#include <memory>
 #include <thread>
 
 #include "node_calls.h"
@@ -76,6 +78,47 @@ TEST(Patched, kernels_are_compared) {
     EXPECT_EQ(fixed_value, fixed.value()) << "step " << i;
   }
   expect_compared(since, said, true);
+}
+
+// The exec had the address before it was patched; natively nothing looks at it any more.
+TEST(PatchedBeside, memory_that_another_thread_frees_meanwhile_is_not_looked_at) {
+  const Stream stream;
+  const Buffer buffer;
+  auto former = std::make_unique<Buffer>();
+  const auto captured = [&](const Buffer& of) {
+    return capture(stream, [&] { OK(kernels().mix(stream, of.get(), kCount, 3)); });
+  };
+  hipGraph_t first = captured(*former), second = captured(buffer);
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, first, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(exec, stream));
+  hipGraphNode_t node = nullptr;
+  hipGraphExecUpdateResult updated;
+  OK(hipGraphExecUpdate(exec, second, &node, &updated));
+  OK(hipGraphDestroy(first));
+  OK(hipGraphDestroy(second));
+  OK(hipStreamSynchronize(stream));
+  former.reset();
+  const Said said;
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) {
+      void* p = nullptr;
+      OK(hipMalloc(&p, kCount * sizeof(int)));
+      OK(hipFree(p));
+    }
+  });
+  int value = 0;
+  for (int i = 0; i < 300; ++i) {
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    value = mixed(value, 3);
+  }
+  stop = true;
+  other.join();
+  EXPECT_EQ(value, buffer.value());
+  EXPECT_TRUE(said.errors().empty());
+  OK(hipGraphExecDestroy(exec));
 }
 
 TEST(Patched, fills_are_compared) {

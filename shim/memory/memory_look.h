@@ -1,0 +1,40 @@
+// memory_look.h: memory that `verify` looks at does not go back to the runtime meanwhile.
+//
+// Why: a launch that is compared reads, beside what its graph names, what its exec had before it was patched. That may
+// be anybody's by now, and the program may free it at any time: then the copies would fault, or what somebody else has
+// there next would be taken for the graph's work.
+// Threads: any; a look belongs to the thread that began it. Lock: kSlots, for a few instructions. Not here: memory that
+// is kept or handed out again, which stays mapped.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+namespace graphpool {
+
+class MemoryLook {
+ public:
+  MemoryLook() = default;
+  ~MemoryLook() { end(); }
+  MemoryLook(const MemoryLook&) = delete;
+  MemoryLook& operator=(const MemoryLook&) = delete;
+
+  struct Buffer {
+    const char* base;
+    std::size_t bytes;
+  };
+  /// At blocks of the pool. False: one of them is not the program's any more, or is being freed; then there is no look.
+  /// Throws std::bad_alloc.
+  bool begin(const std::vector<Buffer>& buffers);
+  void end() noexcept;
+
+  /// Before memory goes: waits until no other thread looks at any of it, but no longer than this. Returns whether none
+  /// does.
+  static bool wait_for_others(const void* address, std::size_t bytes, std::chrono::nanoseconds limit) noexcept;
+
+ private:
+  bool looking_ = false;
+};
+
+}  // namespace graphpool
