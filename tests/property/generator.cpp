@@ -496,7 +496,7 @@ Step Generator::stray(int thread) {
     case 6:
     case 7:
     case 8:
-      return make(Kind::bad_call, thread, {random_.below(22), random_.below(40)});
+      return make(Kind::bad_call, thread, {random_.below(32), random_.below(40)});
     case 9:
       return make(Kind::stream_query, thread, {any_stream(thread)});
     case 10:

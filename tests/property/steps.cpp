@@ -41,6 +41,12 @@ std::string queried() {
 
 void Machine::write(const std::string& line) { transcript_ += line + '\n'; }
 
+/// What the last call left for hipGetLastError; nothing where that is success.
+std::string last() {
+  const hipError_t error = hipPeekAtLastError();
+  return error == hipSuccess ? "" : " last " + code(error);
+}
+
 void Machine::run(const Step& step) {
   std::string result;
   const bool in_place = step.kind == Kind::end_thread;
@@ -52,7 +58,9 @@ void Machine::run(const Step& step) {
       result = "not made" + refused;
       return;
     }
-    result = perform(step) + refused;
+    result = perform(step);
+    if (step.kind != Kind::bad_call) result += last();
+    result += refused;
     // What fails may have invalidated captures.
     const bool failed = !result.empty() && result[0] >= '1' && result[0] <= '9';
     if (failed && result[0] == '9') doubt_thread_captures();
@@ -418,7 +426,35 @@ std::string Machine::bad_call(const Step& step) {
   const bool device_memory = some.live && (some.memory == Memory::Malloc || some.memory == Memory::ExtMalloc);
   hipGraph_t graph = nullptr;
   hipGraphExec_t exec = nullptr;
-  switch (step.number[0] % 22) {
+  const Stream& on = streams_[static_cast<std::size_t>(step.number[1] % kStreams)];
+  const Graph& some_graph = this->graph(static_cast<int>(step.number[1] % kGraphs));
+  const Exec& some_exec = this->exec(static_cast<int>(step.number[1] % kExecs));
+  const std::int64_t which = step.number[0] % 32;
+  if (which >= 22 && which < 27 && !on.live) return "none";
+  if (which >= 27 && which < 30 && !some_graph.live) return "none";
+  if (which >= 30 && !some_exec.live) return "none";
+  hipKernelNodeParams no_kernel{};
+  switch (which) {
+    case 22:
+      return code(hipEventRecord(nullptr, on.handle));
+    case 23:
+      return code(hipStreamWaitEvent(on.handle, nullptr, 0));
+    case 24:
+      return code(hipGraphLaunch(nullptr, on.handle));
+    case 25:
+      return code(hipStreamBeginCapture(on.handle, static_cast<hipStreamCaptureMode>(99)));
+    case 26:
+      return code(hipStreamUpdateCaptureDependencies(on.handle, nullptr, 0, 99));
+    case 27:
+      return code(hipGraphAddKernelNode(&node, some_graph.handle, nullptr, 0, nullptr));
+    case 28:
+      return code(hipGraphGetNodes(some_graph.handle, nullptr, nullptr));
+    case 29:
+      return code(hipGraphAddMemsetNode(&node, some_graph.handle, nullptr, 0, nullptr));
+    case 30:
+      return code(hipGraphExecKernelNodeSetParams(some_exec.handle, nullptr, &no_kernel));
+    case 31:
+      return code(hipGraphExecKernelNodeSetParams(some_exec.handle, nullptr, nullptr));
     case 0:
       return code(hipMalloc(nullptr, 64));
     case 1:
@@ -930,7 +966,7 @@ std::string Machine::perform(const Step& step) {
     case Kind::peek_error:
       return code(hipPeekAtLastError());
     case Kind::bad_call: {
-      const std::string text = bad_call(step);
+      const std::string text = bad_call(step) + last();
       return text + refresh_captures();
     }
     case Kind::end_thread: {
