@@ -330,6 +330,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
   exec->source = known->id;
   exec->binding = binding;
   hipError_t result = hipSuccess;
+  bool avoided = false;
   if (of->node_count != 0) {
     const auto from_program = [&](std::unique_ptr<Variant>* made) {
       auto variant = std::make_unique<Variant>();
@@ -356,6 +357,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
                       : variants_.obtain(*exec, binding, natively ? &native_variant : nullptr, &served);
     exec->variant = served.variant;
     exec->way = served.way;
+    avoided = !served.made;
   }
   void* const handle = result == hipSuccess ? execs_.add(exec.get()) : nullptr;
   if (handle == nullptr) {
@@ -369,6 +371,8 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
   *out = static_cast<hipGraphExec_t>(handle);
   Variants::Retired retired;
   const std::scoped_lock guard(lock_);
+  of->statistics.instantiates_avoided += avoided ? 1 : 0;
+  totals_.instantiates_avoided += avoided ? 1 : 0;
   variants_.evict(*of, &retired);
   return hipSuccess;
 }
@@ -909,7 +913,6 @@ Graphs::Totals Graphs::totals() const noexcept {
   const std::scoped_lock guard(lock_);
   Totals totals = totals_;
   totals.templates = templates_.size();
-  totals.instantiates_avoided = variants_.avoided();
   for (const auto& of : templates_) {
     totals.variants += of->variants.size();
     totals.saved_ns += saved_ns(*of);

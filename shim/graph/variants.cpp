@@ -489,9 +489,9 @@ bool Variants::chooses_open_plan(const VirtualExec& exec, const Binding& binding
 
 /// A variant of the open plan. Fails where that cannot be done; then the graph is not staged any more, unless it is
 /// chosen again for another binding.
-hipError_t Variants::obtain_open(VirtualExec& exec, const Binding& binding, const Plan& open, Variant** variant) {
+hipError_t Variants::obtain_open(VirtualExec& exec, const Binding& binding, const Plan& open, Served* served) {
   Template& of = *exec.of;
-  const hipError_t result = obtain_staged(exec, binding, open, variant);
+  const hipError_t result = obtain_staged(exec, binding, open, served);
   if (result == hipSuccess) return result;
   const std::scoped_lock guard(lock_);
   if (result == hipErrorInvalidValue)
@@ -591,8 +591,8 @@ hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const Nat
   if (always == nullptr) return obtain_by_cost(exec, binding, native, open, served);
   served->way = Way::kStage;
   if (may_be_staged(of) &&
-      ((chooses_open_plan(exec, binding, *plans) && obtain_open(exec, binding, open, &served->variant) == hipSuccess) ||
-       obtain_staged(exec, binding, always, &served->variant) == hipSuccess))
+      ((chooses_open_plan(exec, binding, *plans) && obtain_open(exec, binding, open, served) == hipSuccess) ||
+       obtain_staged(exec, binding, always, served) == hipSuccess))
     return hipSuccess;
   return obtain_unstaged(exec, binding, native, served);
 }
@@ -614,8 +614,6 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
     served->variant = take_free(of, binding, exec.device, &exec);
     if (served->variant != nullptr) {
       served->way = Way::kSame;
-      ++avoided_;
-      ++of.statistics.instantiates_avoided;
       return hipSuccess;
     }
     served->way = decide(exec, binding, open.get(), &candidate);
@@ -639,7 +637,7 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
               static_cast<unsigned long long>(of.number), staged ? "staged" : "not staged", launches,
               static_cast<unsigned long long>(open->copied_bytes()), through_slots_ns);
   if (served->way == Way::kStage) {
-    if (obtain_open(exec, binding, open, &served->variant) == hipSuccess) return hipSuccess;
+    if (obtain_open(exec, binding, open, served) == hipSuccess) return hipSuccess;
     return obtain_unstaged(exec, binding, native, served);
   }
   if (served->way == Way::kPatch) {
@@ -664,12 +662,13 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
   if (result != hipSuccess) return result;
   made->keep = served->way != Way::kRecord;
   served->variant = adopt(of, std::move(made), &exec);
+  served->made = true;
   return hipSuccess;
 }
 
 /// A variant that works on slots. Fails where the binding is not the plan's shape or memory runs out: then the graph is
 /// served without staging, which is always exact.
-hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, const Plan& staged, Variant** variant) {
+hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, const Plan& staged, Served* served) {
   Template& of = *exec.of;
   const StagePlan& plan = *staged;
   std::vector<char*> bases;
@@ -691,8 +690,6 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     if (chosen != nullptr) {
       chosen->owner = &exec;
       chosen->last_used = ++clock_;
-      ++avoided_;
-      ++of.statistics.instantiates_avoided;
     }
   }
   const PrivateCalls private_calls;
@@ -720,6 +717,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
       made->device = exec.device;
       made->baked = std::move(canonical);
       chosen = adopt(of, std::move(made), &exec);
+      served->made = true;
       if (plan.overlap_refused())
         log_warn("overlap has no effect on a staged graph that may also write memory no rule stages");
     }
@@ -728,7 +726,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     log_warn("a staged graph is served without staging: no slots (%s)", next().hipGetErrorName(result));
     return result;
   }
-  *variant = chosen;
+  served->variant = chosen;
   return hipSuccess;
 }
 

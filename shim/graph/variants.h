@@ -65,6 +65,7 @@ class Variants {
   struct Served {
     Variant* variant = nullptr;
     Way way = Way::kSame;
+    bool made = false;  ///< for this binding: an exec, or a ring
   };
   /// The variant that serves this binding, owned by `exec`.
   hipError_t obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served);
@@ -106,8 +107,7 @@ class Variants {
   /// Under the lock: the device is being reset; what the runtime made there is forgotten without a call.
   void device_reset(int device) noexcept;
 
-  /// Under the lock: instantiates that a free variant served; bytes held on a device.
-  std::uint64_t avoided() const noexcept { return avoided_; }
+  /// Under the lock: bytes held on a device.
   std::vector<int> devices() const;
   std::size_t held_bytes(int device) const noexcept;
   std::size_t peak_bytes(int device) const noexcept;
@@ -126,7 +126,7 @@ class Variants {
   using Plans = std::shared_ptr<const StagePlans>;
   Plans plans_for(Template& of, const Binding& binding);
   bool make_room_for_plans(Template& of);
-  hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, const Plan& plan, Variant** variant);
+  hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, const Plan& plan, Served* served);
   hipError_t obtain_by_cost(VirtualExec& exec, const Binding& binding, const NativeVariant* native, const Plan& open,
                             Served* served);
   Way decide(const VirtualExec& exec, const Binding& binding, const StagePlan* open, Candidate* candidate);
@@ -136,7 +136,7 @@ class Variants {
   bool becomes_staged(const VirtualExec& exec, const Binding& binding, const StagePlan& open,
                       const CostModel::Question& question, Way way, bool other_ring);
   bool chooses_open_plan(const VirtualExec& exec, const Binding& binding, const StagePlans& plans);
-  hipError_t obtain_open(VirtualExec& exec, const Binding& binding, const Plan& open, Variant** variant);
+  hipError_t obtain_open(VirtualExec& exec, const Binding& binding, const Plan& open, Served* served);
   double staged_ns(const Template& of, const StagePlan& plan) const noexcept;
   static bool has_ring(const Template& of, const StagePlan& plan, const Binding& binding, const VirtualExec* exec);
   static double ring_ns(const Template& of, const StagePlan& open) noexcept;
@@ -156,7 +156,6 @@ class Variants {
   Lock& lock_;
   const GraphSettings& settings_;
   std::uint64_t clock_ = 0;  ///< orders uses of variants
-  std::uint64_t avoided_ = 0;
   std::vector<Variant*> kept_;  ///< of all templates
   std::unordered_map<int, Held> held_;
 };
