@@ -55,6 +55,23 @@ void add_under_lock(std::atomic<std::size_t>& count, std::size_t more) noexcept 
 
 bool later(const Block* a, const Block* b) noexcept { return a->address() > b->address(); }
 
+/// What the runtime's function answers for a separate allocation of the device.
+hipError_t judge_free(int device, Pool::Free forward) noexcept {
+  void* page = nullptr;
+  {
+    const PrivateCalls private_calls;
+    const SavedDevice current(device);
+    if (!current.ok() || !PrivateCalls::worked([&] { return next().hipMalloc(&page, kPageBytes); })) page = nullptr;
+  }
+  if (page == nullptr) return forward(never_allocated_address());
+  const hipError_t error = forward(page);
+  if (error != hipSuccess) {
+    const PrivateCalls private_calls;
+    (void)PrivateCalls::gave_back([&] { return next().hipFree(page); });
+  }
+  return error;
+}
+
 }  // namespace
 
 void* Pool::never_address() noexcept { return never_allocated_address(); }
@@ -475,7 +492,7 @@ hipError_t Pool::free(void* ptr, Free forward) {
     if (block != nullptr) {
       vmm = block->backing == BlockBacking::kVmm;
       const bool interior = block->pointer() != ptr;
-      if (block->state.load() != BlockState::kLive || (vmm && (interior || !is_hip_free))) {
+      if (block->state.load() != BlockState::kLive || (vmm && interior)) {
         // Freed before, or not what a separate allocation would let the program free.
         ptr = never_address();
       } else if (!interior) {
@@ -569,19 +586,21 @@ hipError_t Pool::free_kept(Named named, void* ptr, Free forward) {
   return hipSuccess;
 }
 
-/// hipFree of a part of a chunk: the runtime cannot do it, so its parts are done here: the error it gives in a capture,
-/// the wait, the reuse.
+/// A free of a part of a chunk: the runtime cannot do it, so its parts are done here: the error it gives in a capture
+/// or since the device is in error, the wait, the reuse.
 hipError_t Pool::free_vmm(Named named, Free forward) {
   const int device = named.device;
   const bool capturing = captures_open();
-  if (capturing) {
-    const hipError_t error = forward(nullptr);
-    if (error != hipSuccess) {
-      back_to_live(named);
-      return error;
-    }
+  hipError_t error = hipSuccess;
+  if (capturing || device_in_error_.load(std::memory_order_relaxed)) {
+    error = forward(nullptr);
   } else {
     (void)current_device();
+  }
+  if (error == hipSuccess && forward != next().hipFree) error = judge_free(device, forward);
+  if (error != hipSuccess) {
+    back_to_live(named);
+    return error;
   }
   BlockState state = BlockState::kKept;
   Fence* fence = nullptr;
@@ -599,6 +618,12 @@ hipError_t Pool::free_vmm(Named named, Free forward) {
       fence = nullptr;
     }
     if (!waited) state = BlockState::kPending;
+  }
+  // What prevented the wait may be an error of earlier work, which the runtime's own free returns.
+  if (state == BlockState::kPending && !settings_.deferred_free && (error = forward(nullptr)) != hipSuccess) {
+    if (fence != nullptr) work_.release(fence);
+    back_to_live(named);
+    return error;
   }
   keep(named, state, fence, device);
   evict_over_limit(device);
@@ -648,6 +673,13 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
   // come behind it.
   if ((keepable || vmm) && StreamWork::is_null(stream)) work_.enter_null_stream();
   Fence* fence = keepable ? work_.make_stream_fence(waits_for, stream) : nullptr;
+  if (vmm && fence == nullptr && !capturing) {
+    // What prevented it may be an error of earlier work, which the runtime's own free returns.
+    if (const hipError_t error = next().hipFree(nullptr); error != hipSuccess) {
+      back_to_live(named);
+      return error;
+    }
+  }
   if (fence != nullptr || vmm) {
     keep(named, BlockState::kPending, fence, waits_for);
     // Giving memory back waits for the device, which this call does not (rule 16).

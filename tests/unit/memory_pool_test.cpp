@@ -674,8 +674,10 @@ TEST_F(PoolTest, VmmBlocksAreKeptAndFreedLikeOthers) {
   EXPECT_EQ(free(ptr), hipErrorInvalidValue);
   EXPECT_EQ(pool.free(ptr, next().hipHostFree), hipErrorInvalidValue);
   EXPECT_EQ(get(100), ptr);
-  EXPECT_EQ(pool.free(ptr, next().hipHostFree), hipErrorInvalidValue) << "not host memory";
-  EXPECT_TRUE(table.find(ptr)->live());
+  stream = busy_stream();
+  EXPECT_EQ(pool.free(ptr, next().hipHostFree), hipSuccess) << "as that of a separate allocation";
+  EXPECT_TRUE(fake::idle(stream));
+  EXPECT_EQ(pool.free(ptr, next().hipHostFree), hipErrorInvalidValue);
 }
 
 TEST_F(PoolTest, VmmMemInfoIsThatOfSeparateAllocations) {

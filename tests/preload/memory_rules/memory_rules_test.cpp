@@ -673,6 +673,36 @@ TEST_F(MemoryRules, rule_24_interior_pointers_are_no_allocations) {
   OK(hipFree(memory));
 }
 
+TEST_F(MemoryRules, rule_24_hip_host_free_frees_device_memory_too) {
+  char* const pointer = allocate(5000);
+  EXPECT_EQ(hipErrorInvalidValue, hipHostFree(pointer + 100));
+  OK(hipHostFree(pointer));
+  EXPECT_EQ(hipErrorInvalidValue, hipHostFree(pointer));
+  EXPECT_EQ(hipErrorInvalidValue, hipFree(pointer));
+}
+
+TEST_F(MemoryRules, rule_24_since_a_device_is_in_error_frees_return_it) {
+  OK(hipSetDevice(1));
+  hipStream_t stream = nullptr;
+  OK(hipStreamCreate(&stream));
+  char* const pointers[] = {allocate(5000), allocate(6000), allocate(7000), allocate(7000)};
+  const std::vector<char> code = compiled_code("extern \"C\" __global__ void store(int* to) { *to = 1; }");
+  hipModule_t module = nullptr;
+  hipFunction_t store = nullptr;
+  OK(hipModuleLoadData(&module, code.data()));
+  OK(hipModuleGetFunction(&store, module, "store"));
+  int on_the_stack = 0, *to = &on_the_stack;
+  void* arguments[] = {&to};
+  OK(hipModuleLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
+  static_cast<void>(hipStreamSynchronize(stream));  // comes before the error, or behind it
+  EXPECT_EQ(hipErrorIllegalAddress, hipFree(pointers[0]));
+  EXPECT_EQ(hipErrorIllegalAddress, hipFree(pointers[1]));
+  EXPECT_EQ(hipErrorIllegalAddress, hipFreeAsync(pointers[2], stream));
+  EXPECT_EQ(hipErrorIllegalAddress, hipHostFree(pointers[3]));
+  OK(hipDeviceReset());
+  for (char* const pointer : pointers) EXPECT_EQ(hipErrorInvalidValue, hipFree(pointer));
+}
+
 // --- 25: large allocations, the cap, and what is given back ---
 
 TEST_F(MemoryRules, rule_25_large_allocations_are_exact_and_really_freed) {
