@@ -155,7 +155,7 @@ class Variants {
   static constexpr std::size_t kMostReached = 65536;
   Lock& lock_;
   const GraphSettings& settings_;
-  std::uint64_t clock_ = 0;  ///< orders uses of variants
+  std::uint64_t clock_ = 0;     ///< orders uses of variants
   std::vector<Variant*> kept_;  ///< of all templates
   std::unordered_map<int, Held> held_;
 };
