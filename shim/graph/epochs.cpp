@@ -45,6 +45,7 @@ hipError_t change_kind(const void* address, std::size_t bytes, Forward forward) 
 
 void drop_device(int device) {
   materialise_open_captures("a device was reset");
+  graphs().memory_leaves(nullptr, 0, "a device was reset");
   graphs().device_reset(device);  // before the pool: they give their slots back
   timelines_device_reset(device);
   pool().device_reset(device);

@@ -113,14 +113,16 @@ SlotRing::~SlotRing() {
 }
 
 void SlotRing::forget() noexcept {
+  std::vector<Set> sets;  // their slots are given back without the lock
+  std::unique_ptr<Timeline> timeline;
   const std::scoped_lock guard(order_lock_);
-  for (Set& set : sets_) {
-    set.fused = {};
-    set.plain = {};
-    set.done = nullptr;
-  }
+  sets.swap(sets_);
+  last_ = nullptr;
+  at_home_ = false;
+  timeline = std::move(home_.timeline);
   home_.fused = {};
   home_.done = nullptr;
+  home_.last_on = 0;
   if (copy_timer_ != nullptr) copy_timer_->forget();
 }
 
@@ -493,6 +495,7 @@ hipError_t SlotRing::copy_in(const Set& set, hipStream_t stream, RingCounts* cou
 
 hipError_t SlotRing::launch(StreamKey key, hipStream_t stream, NativeLaunch native, bool on_device, RingCounts* counts,
                             bool* busy, bool* replayed) {
+  if (sets_.empty()) return hipErrorInvalidValue;  // they went with their device
   Set& set = sets_[next_];
   hipError_t result = order(plan_.overlap() ? &set : last_, key, stream, on_device, counts, busy);
   if (result != hipSuccess || *busy) return result;

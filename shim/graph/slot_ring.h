@@ -121,7 +121,8 @@ class SlotRing {
   bool at_home() const noexcept { return at_home_ && may_be_at_home_.load(std::memory_order_relaxed); }
   /// What they work on then.
   const std::vector<char*>& home_bases() const noexcept { return home_.bases; }
-  /// The device has been reset: what the runtime made on it is gone, and is not to be destroyed.
+  /// The device is being reset: what the runtime made on it is gone, and is not to be destroyed. The slots are given
+  /// back; no launch works any more, nor may buffers be bound.
   void forget() noexcept;
 
  private:

@@ -61,17 +61,6 @@ std::vector<std::shared_ptr<UnstagedExec>> UnstagedExecs::all() const {
   return entries_;
 }
 
-void UnstagedExecs::device_reset(int device) noexcept {
-  const std::scoped_lock list(lock_);
-  for (const auto& entry : entries_) {
-    const std::scoped_lock guard(entry->lock);
-    if (entry->made == nullptr || entry->device != device) continue;
-    entry->made->exec = nullptr;
-    entry->made->graph = nullptr;
-    entry->made.reset();
-  }
-}
-
 void UnstagedExecs::memory_leaves(const void* address, std::size_t bytes) {
   for (const auto& entry : all()) {
     const auto wanted = [&] {

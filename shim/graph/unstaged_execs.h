@@ -43,8 +43,6 @@ class UnstagedExecs {
 
   /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is, and modules).
   void memory_leaves(const void* address, std::size_t bytes);
-  /// What the runtime made on the device is gone with it: it is forgotten without a call.
-  void device_reset(int device) noexcept;
 
  private:
   std::vector<std::shared_ptr<UnstagedExec>> all() const;

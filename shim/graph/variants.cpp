@@ -183,7 +183,19 @@ bool Variants::reclaim(int device) noexcept {
 void Variants::device_reset(int device) noexcept {
   for (std::size_t i = 0; i < kept_.size();) {
     Variant* const variant = kept_[i];
-    if (variant->device != device || variant->owner != nullptr) {
+    if (variant->device != device) {
+      ++i;
+      continue;
+    }
+    if (variant->owner != nullptr) {
+      // It goes with its holder.
+      variant->unsure = true;
+      variant->keep = false;
+      if (variant->ring != nullptr) {
+        variant->broken = true;
+        variant->ring->forget();
+        hold_ring(*variant->of, *variant);
+      }
       ++i;
       continue;
     }
@@ -681,7 +693,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     int best = 0;
     for (const auto& held : of.variants) {
       const bool own = held->owner == &exec;
-      if (held->plan != staged || !(own || (held->owner == nullptr && held->idle()))) continue;
+      if (held->plan != staged || held->broken || !(own || (held->owner == nullptr && held->idle()))) continue;
       const int fits = own ? 3 : held->ring->bases() == bases ? 2 : 1;
       if (fits <= best || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
       chosen = held.get();

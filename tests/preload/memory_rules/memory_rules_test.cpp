@@ -912,6 +912,12 @@ TEST_F(MemoryRules, rule_31_a_reset_drops_what_the_device_held) {
   OK(hipSetDevice(0));
 }
 
+int first_byte(const char* memory) {
+  char value = -1;
+  EXPECT_EQ(hipSuccess, hipMemcpy(&value, memory, 1, hipMemcpyDeviceToHost));
+  return value;
+}
+
 TEST_F(MemoryRules, rule_31_a_reset_drops_the_graphs_of_the_device) {
   OK(hipSetDevice(1));
   for (int round = 0; round < 3; ++round) {
@@ -925,6 +931,52 @@ TEST_F(MemoryRules, rule_31_a_reset_drops_the_graphs_of_the_device) {
     OK(hipMemcpy(&value, memory, 1, hipMemcpyDeviceToHost));
     EXPECT_EQ(round + 1, value);
     OK(hipDeviceReset());
+  }
+  OK(hipSetDevice(0));
+}
+
+TEST_F(MemoryRules, rule_31_execs_that_outlive_a_reset_take_no_memory_of_the_program_with_them) {
+  constexpr std::size_t kBytes = 4 * kKiB;
+  OK(hipSetDevice(1));
+  for (int round = 0; round < 3; ++round) {
+    hipStream_t stream = nullptr;
+    OK(hipStreamCreate(&stream));
+    char* memory = allocate(kBytes);
+    const auto body = [&] { OK(hipMemsetAsync(memory, round, kBytes, stream)); };
+    const hipGraph_t graph = capture(stream, body);
+    hipGraphExec_t execs[2] = {};
+    for (hipGraphExec_t& exec : execs) {
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      OK(hipGraphLaunch(exec, stream));
+    }
+    OK(hipStreamSynchronize(stream));
+    OK(hipDeviceReset());
+    OK(hipStreamCreate(&stream));
+    std::vector<char*> others;
+    for (int i = 0; i < 16; ++i) {
+      others.push_back(allocate(static_cast<std::size_t>(i / 4 + 1) * kBytes));
+      OK(hipMemset(others.back(), i, kBytes));
+    }
+    OK(hipGraphExecDestroy(execs[0]));
+    // The other one is given memory that there is.
+    memory = allocate(kBytes);
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult result{};
+    const hipGraph_t again = capture(stream, body);
+    OK(hipGraphExecUpdate(execs[1], again, &node, &result));
+    OK(hipGraphLaunch(execs[1], stream));
+    OK(hipStreamSynchronize(stream));
+    EXPECT_EQ(round, first_byte(memory));
+    OK(hipGraphExecDestroy(execs[1]));
+    OK(hipGraphDestroy(graph));
+    OK(hipGraphDestroy(again));
+    for (int i = 0; i < 3; ++i) step(stream, body);
+    OK(hipFree(memory));
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_EQ(i, first_byte(others[static_cast<std::size_t>(i)]));
+      OK(hipFree(others[static_cast<std::size_t>(i)]));
+    }
+    OK(hipStreamDestroy(stream));
   }
   OK(hipSetDevice(0));
 }
