@@ -12,6 +12,8 @@
 namespace graphpool {
 namespace {
 
+/// Others may have changed the table since this one looked at the clock.
+constexpr std::uint64_t kAhead = 1'000'000'000;
 constexpr double kMiBs = 1.0 / static_cast<double>(kMiB);
 
 void add(std::uint64_t& counter, std::uint64_t more = 1) noexcept {
@@ -133,7 +135,9 @@ class Wait {
 
   /// After long without any permit changing hands: over the limit.
   bool gave_up(std::uint64_t now, Permit& permit) noexcept {
-    const std::uint64_t last = std::max(request_.since_ns, table_.changed_ns());
+    // A time that has not come is none: somebody has overwritten the table.
+    const std::uint64_t changed = table_.changed_ns();
+    const std::uint64_t last = changed > now + kAhead ? request_.since_ns : std::max(request_.since_ns, changed);
     if (now < last || now - last < kPatience * settings_.idle_ns) return false;
     static_cast<void>(table_.take_anyway(request_, permit));
     count_one(counters_.went_on, &ScopeCounts::went_on);

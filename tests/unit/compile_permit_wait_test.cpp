@@ -126,6 +126,21 @@ TEST_F(PermitWait, rule_36_EveryWaitIsBounded) {
   EXPECT_EQ(table_.in_flight(), 2u) << "and is counted";
 }
 
+TEST_F(PermitWait, rule_36_WaitsAreBoundedWhateverTheTableHolds) {
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  FakeMachine::on_wait = [&] {
+    busy();
+    memory_->changed_ns = FakeMachine::clock_ns + 3'600'000'000'000;
+    if (FakeMachine::waits == 5000) table_.give_back(first, kNothing);  // 500 s
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(take(second));
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(counters_.went_on, 1u);
+  EXPECT_EQ(counters_.waited_ns / 1'000'000'000, 100u);
+}
+
 TEST_F(PermitWait, SaysThatItWaitsEveryTenSeconds) {
   Permit first, second;
   EXPECT_TRUE(take(first));
