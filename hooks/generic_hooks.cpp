@@ -111,6 +111,17 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
   return result;
 }
 
+/// What some calls leave with memory, its next owner must not find: it is not kept. (A part of a chunk would be out of
+/// use for good.)
+template <EntryId kEntry>
+void mark(const void* memory) noexcept {
+  if constexpr (kEntry == EntryId::hipMemAdvise || kEntry == EntryId::hipMemAdvise_v2 ||
+                kEntry == EntryId::hipPointerSetAttribute) {
+    const Block* const block = pool().table().find(memory);
+    if (block != nullptr && block->backing == BlockBacking::kClassic) (void)pool().mark_exported(memory);
+  }
+}
+
 /// `peer`: whose memory others may access where the call succeeds.
 template <typename Forward>
 hipError_t enable_peer(int peer, Forward&& forward) {
@@ -204,6 +215,7 @@ hipError_t enable_peer(int peer, Forward&& forward) {
     pointer = pool().seen_by_hip(pointer);                       \
     const hipError_t result = next().name args;                  \
     if (captures_open()) note_capture_doubt();                   \
+    if (result == hipSuccess) mark<EntryId::name>(pointer);      \
     return result;                                               \
   }
 #define GP_BODY_TRANSFER(about, name, params, args)                     \

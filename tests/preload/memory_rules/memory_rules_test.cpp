@@ -673,6 +673,18 @@ TEST_F(MemoryRules, rule_24_interior_pointers_are_no_allocations) {
   OK(hipFree(memory));
 }
 
+TEST_F(MemoryRules, rule_24_what_is_set_for_memory_goes_with_it) {
+  for (int round = 0; round < 2; ++round) {
+    const Since since({"hipMalloc", "hipFree"});
+    char* const memory = allocate(20 * kKiB);
+    if (hipMemAdvise(memory, 20 * kKiB, hipMemAdviseSetReadMostly, 0) != hipSuccess)
+      GTEST_SKIP() << "VMM memory takes none";
+    OK(hipFree(memory));
+    EXPECT_EQ(1, since["hipMalloc"]);
+    EXPECT_EQ(1, since["hipFree"]);
+  }
+}
+
 TEST_F(MemoryRules, rule_24_hip_host_free_frees_device_memory_too) {
   char* const pointer = allocate(5000);
   EXPECT_EQ(hipErrorInvalidValue, hipHostFree(pointer + 100));
