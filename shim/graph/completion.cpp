@@ -310,6 +310,7 @@ std::vector<LaunchMarks::Mark>::iterator LaunchMarks::find(StreamKey key) noexce
 void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
   auto mark = find(key);
   if (mark == marks_.end()) {
+    if (marks_.size() >= most_) forget_complete();
     auto state = stream_state(key);
     const int device = device_of(*state, stream);
     marks_.push_back({key, stream, device, number, std::move(state), nullptr, nullptr});
@@ -324,6 +325,26 @@ void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
   if (may_be_capturing(stream)) return;
   const bool alone = before != nullptr && before.use_count() == 1;
   mark->event = alone && before->record_again(stream) ? before : Event::record(stream);
+}
+
+/// Programs launch an exec on one stream after another that they destroy.
+void LaunchMarks::forget_complete() {
+  std::erase_if(marks_, [](const Mark& mark) { return complete(mark); });
+  // Of a stream that is gone only a wait for its device tells: one such mark stands for all of the device's.
+  std::vector<Mark> gone;
+  gone.reserve(marks_.size());
+  std::erase_if(marks_, [&](const Mark& mark) {
+    if (mark.event != nullptr || !mark.state->destroyed.load(std::memory_order_acquire)) return false;
+    const auto same =
+        std::find_if(gone.begin(), gone.end(), [&](const Mark& each) { return each.device == mark.device; });
+    if (same == gone.end())
+      gone.push_back(mark);
+    else
+      same->number = std::max(same->number, mark.number);
+    return true;
+  });
+  marks_.insert(marks_.end(), gone.begin(), gone.end());
+  most_ = std::max(2 * marks_.size(), kFew);
 }
 
 void LaunchMarks::add_failed(StreamKey key, std::uint64_t number) noexcept {

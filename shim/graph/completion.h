@@ -71,6 +71,9 @@ class LaunchMarks {
   /// streams may begin to capture.
   std::unique_ptr<LaunchMarks> copy();
 
+  /// How many launches are told apart: bounded by the streams alive on which there were any.
+  std::size_t size() const noexcept { return marks_.size(); }
+
   LaunchMarks() = default;
   LaunchMarks(const LaunchMarks&) = delete;
   LaunchMarks& operator=(const LaunchMarks&) = delete;
@@ -97,7 +100,11 @@ class LaunchMarks {
   };
   static bool complete(const Mark& mark) noexcept;
   std::vector<Mark>::iterator find(StreamKey key) noexcept;
+  void forget_complete();
+
+  static constexpr std::size_t kFew = 16;
   std::vector<Mark> marks_;
+  std::size_t most_ = kFew;  ///< marks before those that are complete are forgotten
 };
 
 /// The stream is about to be destroyed: its handle must not be used any more.

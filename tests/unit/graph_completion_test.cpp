@@ -1,6 +1,7 @@
 // Whether an earlier launch is known to be complete, against events and streams that the test completes by hand.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -325,6 +326,29 @@ TEST_F(Completion, rule_30_streams_that_come_and_go_leave_nothing) {
     launches_stream_destroyed(key(stream()));
   }
   EXPECT_EQ(streams_known(), before);
+}
+
+TEST_F(Completion, rule_30_an_exec_launched_on_streams_that_come_and_go_remembers_few_launches) {
+  LaunchMarks waited_for, left;
+  const hipStream_t lives = stream();
+  launch(left, lives);
+  std::size_t most = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const hipStream_t s = stream();
+    launch(waited_for, s);
+    stream_waited(key(s), launch_clock());
+    launch(left, s);
+    launches_stream_destroyed(key(s));
+    most = std::max({most, waited_for.size(), left.size()});
+  }
+  EXPECT_LE(most, 100u);
+  EXPECT_TRUE(waited_for.complete());
+  stream_waited(key(lives), launch_clock());
+  EXPECT_FALSE(left.complete()) << "nobody has waited for the others";
+  device_waited(device(), launch_clock() - 1);
+  EXPECT_FALSE(left.complete()) << "but for the last";
+  device_waited(device(), launch_clock());
+  EXPECT_TRUE(left.complete());
 }
 
 TEST_F(Completion, rule_03_other_streams_wait_and_the_same_does_not) {
