@@ -86,7 +86,7 @@ class GraphCall {
   }
   void check(const void*& params) {
     params = checked_node(params, &copy_);
-    failed_ = graphs().known().read_child(&params, &copy_.node, "used as a child graph");
+    failed_ = graphs().known().read_child(&params, &copy_.node);
   }
   void check(const void*& params, Batch) { params = checked_operations(params, &copy_, &operations_); }
   void check(void*& params) {

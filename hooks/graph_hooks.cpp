@@ -2,6 +2,7 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/graphs.h"
+#include "shim/graph/node_graphs.h"
 #include "shim/hip_abi.h"
 #include "shim/memory/pool.h"
 #include "shim/restore.h"
@@ -12,12 +13,7 @@ hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().known(
 
 hipError_t on_hipGraphAddChildGraphNode(Entry&, hipGraphNode_t* node, hipGraph_t graph,
                                         const hipGraphNode_t* dependencies, size_t count, hipGraph_t child) {
-  std::vector<hipGraphNode_t> storage;
-  hipError_t failed = graphs().known().expose(&graph, "hipGraphAddChildGraphNode");
-  if (failed == hipSuccess)
-    failed = graphs().known().read_nodes(&dependencies, count, &storage, "hipGraphAddChildGraphNode");
-  if (failed == hipSuccess) failed = graphs().known().read(&child, "used as a child graph");
-  return failed == hipSuccess ? next().hipGraphAddChildGraphNode(node, graph, dependencies, count, child) : failed;
+  return add_child_graph({node, graph, dependencies, count}, child);
 }
 
 hipError_t on_hipGraphInstantiate(Entry&, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log,
@@ -86,9 +82,15 @@ hipError_t on_hipGraphExecUpdate(Entry&, hipGraphExec_t exec, hipGraph_t graph, 
 hipError_t on_hipGraphExecDestroy(Entry&, hipGraphExec_t exec) { return graphs().destroy_exec(exec); }
 
 hipError_t on_hipGraphExecChildGraphNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node, hipGraph_t child) {
-  hipError_t failed = graphs().known().read(&child, "used as a child graph");
-  if (failed == hipSuccess) failed = graphs().expose_exec(&exec, &node);
-  return failed == hipSuccess ? next().hipGraphExecChildGraphNodeSetParams(exec, node, child) : failed;
+  ChildGraph inner;
+  const hipError_t failed = graphs().known().read_part(&child, graphs().known().find_node(node).graph, &inner);
+  if (failed != hipSuccess) return failed;
+  return graphs().set_in_exec(
+      exec, node, [&](OperationWriter& to) { return inner.describe(to); },
+      [&](hipGraphExec_t real, hipGraphNode_t its) {
+        return inner.give(child,
+                          [&](hipGraph_t part) { return next().hipGraphExecChildGraphNodeSetParams(real, its, part); });
+      });
 }
 
 }  // namespace graphpool::hooks

@@ -144,7 +144,7 @@ hipError_t on_hipGraphAddNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, co
   if (type != AnyNodeParams::kKernel && type != AnyNodeParams::kCopy && type != AnyNodeParams::kFill) {
     std::vector<hipGraphNode_t> storage;
     const void* named = params;
-    hipError_t failed = graphs().known().read_child(&named, &copy.node, "used as a child graph");
+    hipError_t failed = graphs().known().read_child(&named, &copy.node);
     params = const_cast<void*>(named);  // or the copy
     if (failed == hipSuccess) failed = graphs().known().expose(&graph, "hipGraphAddNode");
     if (failed == hipSuccess) failed = graphs().known().read_nodes(&dependencies, count, &storage, "hipGraphAddNode");

@@ -397,6 +397,13 @@ Status OperationWriter::node_empty() {
   return Status::kOk;
 }
 
+Status OperationWriter::node_child(std::uint64_t recording, const Binding& binding) {
+  signature_.kind = OperationKind::kChild;
+  signature_.object = recording;
+  if (!binding.empty()) std::memcpy(add_payload(binding_, binding.size()), binding.data(), binding.size());
+  return Status::kOk;
+}
+
 // --- captures ---
 
 hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward) {

@@ -79,6 +79,8 @@ class OperationWriter {
   Status node_fill(const hipMemsetParams* params);
   Status node_host(const hipHostNodeParams* params);
   Status node_empty();
+  /// The graph is what the recording of this number says.
+  Status node_child(std::uint64_t recording, const Binding& binding);
 
   const ArgumentLayout* layout() const noexcept { return layout_; }
 

@@ -21,6 +21,8 @@ const char* difference(const Signature& own, const Signature& recorded) noexcept
       return "grid";
     case OperationKind::kHost:
       return "function";
+    case OperationKind::kChild:
+      return "recording";
     case OperationKind::kRecord:
     case OperationKind::kWait:
       return "event";
@@ -58,6 +60,8 @@ const char* kind_name(OperationKind kind) noexcept {
       return "host function";
     case OperationKind::kEmpty:
       return "empty node";
+    case OperationKind::kChild:
+      return "child graph";
     case OperationKind::kRecord:
       return "event record";
     case OperationKind::kWait:

@@ -30,6 +30,7 @@ enum class OperationKind : std::uint8_t {
   kFill,
   kHost,
   kEmpty,   ///< no work; added by node only
+  kChild,   ///< another graph; added by node only
   kRecord,  ///< hipEventRecord: no node, but fork and join points
   kWait,    ///< hipStreamWaitEvent
   kEnd,     ///< hipStreamEndCapture; of a graph built by nodes: its first use
@@ -44,7 +45,7 @@ constexpr bool makes_node(OperationKind kind) noexcept {
 /// Whether a node of this kind may hold on to allocations, not only to their addresses (memory/freed_memory.h).
 constexpr bool may_hold_memory(OperationKind kind) noexcept {
   return kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kCopy3D ||
-         kind == OperationKind::kFill;
+         kind == OperationKind::kFill || kind == OperationKind::kChild;
 }
 
 /// How a kernel was named by the program.
@@ -59,7 +60,7 @@ struct Signature {
   std::uint32_t payload_bytes = 0;
   std::uint32_t validity = 0;    ///< kind-specific bits: copy kind, zero sizes, element size, flags (rule 28)
   std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of the device's settings;
-                                 ///< driver-style copy: its context
+                                 ///< driver-style copy: its context; child: the number of its recording
   std::uint64_t generation = 0;  ///< of the object
   std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown
   std::uint64_t src_class = 0;
@@ -115,13 +116,16 @@ using Binding = ByteBuffer;
 
 inline bool equal(const Binding& a, const Binding& b) noexcept { return a == b; }
 
-/// One operation of a recording.
+/// One operation of a recording. The payload of a child graph is its binding.
 struct Operation {
   Signature signature;
   std::uint32_t payload_offset = 0;
-  const ArgumentLayout* layout = nullptr;  ///< kernels
-  std::vector<std::uint32_t> after;        ///< the operations this one depends on, by index: captured: rising; added
-                                           ///< by node: in the program's order
+  union {
+    const ArgumentLayout* layout = nullptr;  ///< kernels
+    const std::vector<Operation>* child;     ///< child graphs: the operations of its recording
+  };
+  std::vector<std::uint32_t> after;  ///< the operations this one depends on, by index: captured: rising; added by node:
+                                     ///< in the program's order
 };
 
 /// What a real capture gave: beginning and end included, with the node of each operation (null for those without).
@@ -155,6 +159,12 @@ Payload& payload_at(Binding& binding, std::uint32_t offset) {
 template <typename Payload>
 const Payload& payload_at(const Binding& binding, std::uint32_t offset) noexcept {
   return *reinterpret_cast<const Payload*>(binding.data() + offset);
+}
+
+/// The payload of one operation as a binding of its own.
+inline Binding payload_of(const Operation& operation, const Binding& binding) {
+  const std::byte* const from = binding.begin() + operation.payload_offset;
+  return Binding(from, from + operation.signature.payload_bytes);
 }
 
 /// Whether a payload may name an address of this range: every pointer of an operation lies at a multiple of 8.

@@ -40,6 +40,7 @@ bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& 
   for (const Operation& operation : operations) {
     switch (operation.signature.kind) {
       case OperationKind::kHost:
+      case OperationKind::kChild:
         return false;
       case OperationKind::kKernel: {
         if (!operation.layout->self_contained()) return false;

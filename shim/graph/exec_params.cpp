@@ -76,8 +76,10 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     *result = rebind(exec, wanted());
     return *result == hipSuccess;
   }
+  // What the runtime refuses of a child graph it alone knows.
+  const bool judged = operation.signature.kind != OperationKind::kChild;
   Variant* free = nullptr;
-  if (!must_stay(exec)) {
+  if (judged && !must_stay(exec)) {
     const std::scoped_lock guard(lock_);
     free = variants_.take_free(of, exec.binding, operation, payload, exec.device, &exec);
   }
@@ -86,8 +88,8 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     return true;
   }
   // A variant of its own, where the policy or the budget of patches asks for one.
-  const bool anew = settings_.strategy == Strategy::kVariant || settings_.strategy == Strategy::kRecord ||
-                    variant->patches >= settings_.patch_budget || variant->broken;
+  const bool anew = judged && (settings_.strategy == Strategy::kVariant || settings_.strategy == Strategy::kRecord ||
+                               variant->patches >= settings_.patch_budget || variant->broken);
   if (anew && rebind(exec, wanted()) == hipSuccess) {
     *result = hipSuccess;
     return true;

@@ -149,22 +149,25 @@ HeldTemplate::~HeldTemplate() {
   if (of_ != nullptr) graphs().let_go(*of_);
 }
 
-/// The template of a recording: the one it has, or a new one. Under the lock. Throws std::bad_alloc; then there is
-/// none.
-Template* Graphs::template_for(std::vector<Operation> operations, const Binding& binding) {
-  TreeNode* const found = tree_.find(operations, binding);
-  Template* const known = found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
-  if (known != nullptr) return known;
+/// The template of a graph's recording: the one it has, or a new one. Under the lock. Throws std::bad_alloc; then there
+/// is none.
+Template* Graphs::template_for(std::vector<Operation> operations, const KnownGraph& known) {
+  TreeNode* const found = tree_.find(operations, known.binding);
+  Template* const there = found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
+  if (there != nullptr) return there;
   auto made = std::make_unique<Template>();
   made->operations = std::move(operations);
   for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
   made->number = ++last_number_;
   made->exec_bytes = exec_memory(made->operations);
   made->host_bytes = recording_memory(made->operations);
+  if (known.build != nullptr)
+    for (const HeldTemplate& child : known.build->children) made->children.push_back(&*child);
   templates_.reserve(templates_.size() + 1);
-  made->end = tree_.insert(made->operations, binding);
+  made->end = tree_.insert(made->operations, known.binding);
   recording_bytes_ += made->host_bytes;
   Template* const of = made.get();
+  for (Template* const child : of->children) ++child->users;
   templates_.push_back(std::move(made));
   of->end->number.store(of->number, std::memory_order_relaxed);
   of->end->graph.store(of, std::memory_order_release);
@@ -175,7 +178,7 @@ void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
   {
     const std::scoped_lock guard(lock_);
     ++totals_.captures;
-    known.of = template_for(std::move(operations), known.binding);
+    known.of = template_for(std::move(operations), known);
     known.of->last_used = ++clock_;
     ++known.of->users;
     if (++known.of->statistics.captures != 1) return;
@@ -259,6 +262,7 @@ void Graphs::trim_templates(Variants::Retired* retired) {
     ++totals_.templates_dropped;
     totals_.saved_ns += saved_ns(of);
     recording_bytes_ -= of.host_bytes;
+    for (Template* const child : of.children) --child->users;
     templates_.erase(oldest);
   }
 }

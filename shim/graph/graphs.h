@@ -52,6 +52,7 @@ class Graphs {
   void walk_ended() noexcept;
   /// The recording that ends at this place of a tree that is held. None: it is not kept any more.
   HeldTemplate hold(const TreeNode& end) noexcept;
+  HeldTemplate hold(Template& of) noexcept;
   void let_go(Template& of) noexcept;
   /// A real capture ended and its graph is what was recorded.
   void real_graph_captured(hipGraph_t graph, Recording recording);
@@ -142,7 +143,7 @@ class Graphs {
 
  private:
   bool wants_verification(TreeNode& begin);
-  Template* template_for(std::vector<Operation> operations, const Binding& binding);
+  Template* template_for(std::vector<Operation> operations, const KnownGraph& known);
   Template* template_of(KnownGraph* known, Binding* binding, bool* real, bool* outlived);
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
@@ -184,7 +185,6 @@ class Graphs {
   hipError_t move_to(VirtualExec& exec, Template& of, const Binding& binding);
   hipError_t update_natively(VirtualExec& exec, HeldTemplate of, hipGraph_t graph, hipGraphNode_t* error_node,
                              hipGraphExecUpdateResult* result);
-  HeldTemplate hold(Template& of) noexcept;
   hipError_t taint(VirtualExec& exec);
   hipError_t bring_up_to_date(VirtualExec& exec, Variant& own);
 

@@ -7,13 +7,18 @@
 
 #include "shim/capture/signature_bits.h"
 #include "shim/entry.h"
+#include "shim/graph/graphs.h"
+#include "shim/graph/node_graphs.h"
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/next.h"
 #include "shim/restore.h"
+#include "shim/settings.h"
 
 namespace graphpool {
 namespace {
+
+constexpr const char* kUsedAsChild = "used as a child graph";
 
 std::uint64_t next_id() noexcept {
   static constinit std::atomic<std::uint64_t> last{0};
@@ -127,12 +132,44 @@ hipError_t KnownGraphs::read(hipGraph_t* graph, const char* why) {
   return result;
 }
 
-hipError_t KnownGraphs::read_child(const void** params, AnyNodeParams* storage, const char* why) {
+Status ChildGraph::describe(OperationWriter& to) const {
+  return of ? to.node_child((*of).number, binding) : Status::kUnsupported;
+}
+
+hipError_t ChildGraph::give(hipGraph_t graph, FunctionRef<hipError_t(hipGraph_t real)> use) const {
+  if (!of) return use(graph);
+  if (real != nullptr) return use(real);
+  Materialisation told;
+  told.why = kUsedAsChild;
+  told.graph = (*of).number;
+  graphs().known().note_materialised(told);
+  return with_graph((*of).operations, binding, use);
+}
+
+hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, ChildGraph* child) {
+  KnownGraph* const known = find(*graph);
+  if (known != nullptr && known != parent) {
+    const std::scoped_lock guard(known->lock);
+    if (known->build != nullptr) finish_build(*known);
+    const bool may_stay = known->exact && known->of != nullptr && known->of->node_count != 0 &&
+                          known->of->rebuildable.load(std::memory_order_acquire) &&
+                          known->of->operations.front().signature.object == settings_epoch();
+    if (may_stay && (known->real == nullptr || !Variants::outlived_memory(*known->of, known->memory_freed))) {
+      child->of = graphs().hold(*known->of);
+      child->binding = known->binding;
+      child->real = known->real;
+      return hipSuccess;
+    }
+  }
+  return read(graph, kUsedAsChild);
+}
+
+hipError_t KnownGraphs::read_child(const void** params, AnyNodeParams* storage) {
   const auto* const node = static_cast<const AnyNodeParams*>(*params);
   if (node == nullptr || node->type != AnyNodeParams::kChild || !graph_handles_.owns(node->child)) return hipSuccess;
   *storage = *node;
   *params = storage;
-  return read(&storage->child, why);
+  return read(&storage->child, kUsedAsChild);
 }
 
 hipError_t KnownGraphs::expose(hipGraph_t* graph, const char* why) {

@@ -85,6 +85,17 @@ struct KnownGraph {
   std::uint64_t indexed = 0;     ///< its number in the index
 };
 
+/// What a graph is that becomes a part of another one.
+struct ChildGraph {
+  HeldTemplate of;  ///< none: it is not known, and HIP must see it
+  Binding binding;
+  hipGraph_t real = nullptr;  ///< null for a virtual graph
+
+  Status describe(OperationWriter& to) const;
+  /// Calls use() with a graph that the runtime can copy: `graph` where it is real or not known.
+  hipError_t give(hipGraph_t graph, FunctionRef<hipError_t(hipGraph_t real)> use) const;
+};
+
 /// Compares what the program asks of a node with what the node was made by: true when nothing but the payload may
 /// differ. The payload is left in `payload`.
 bool same_but_payload(const Operation& operation, Describe describe, Binding* payload);
@@ -107,8 +118,11 @@ class KnownGraphs {
   /// The real graph behind a handle, for a call that only reads it. Makes a virtual graph real.
   /// hipErrorOutOfMemory when that fails; null is given to HIP as it is.
   hipError_t read(hipGraph_t* graph, const char* why);
+  /// What the graph is that is to be a part of `parent`, which may be null. A virtual one stays so; one that is being
+  /// built is built. hipErrorInvalidValue: it is gone.
+  hipError_t read_part(hipGraph_t* graph, const KnownGraph* parent, ChildGraph* child);
   /// The same of the child graph that a node's parameters name: `params` becomes `storage` where it had to be replaced.
-  hipError_t read_child(const void** params, AnyNodeParams* storage, const char* why);
+  hipError_t read_child(const void** params, AnyNodeParams* storage);
   /// The same for a call that may change the graph, or keep it: it is not known any more.
   hipError_t expose(hipGraph_t* graph, const char* why);
   hipError_t destroy(hipGraph_t graph);

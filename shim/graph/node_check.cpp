@@ -32,12 +32,12 @@ bool type_matches(hipGraphNode_t node, OperationKind kind) {
   hipGraphNodeType type{};
   if (next().hipGraphNodeGetType(node, &type) != hipSuccess) return false;
   const int from_zero = static_cast<int>(type) - first;
-  constexpr int kKernel = 0, kMemcpy = 1, kMemset = 2, kHost = 3, kFirstOther = 4, kEmpty = 5;
+  constexpr int kKernel = 0, kMemcpy = 1, kMemset = 2, kHost = 3, kChild = 4, kEmpty = 5;
   switch (kind) {
     case OperationKind::kKernel:
       return from_zero == kKernel;
     case OperationKind::kCopy:
-      return from_zero == kMemcpy || from_zero > kFirstOther;
+      return from_zero == kMemcpy || from_zero > kChild;
     case OperationKind::kCopy2D:
     case OperationKind::kCopy3D:
       return from_zero == kMemcpy;
@@ -47,6 +47,8 @@ bool type_matches(hipGraphNode_t node, OperationKind kind) {
       return from_zero == kMemset;
     case OperationKind::kHost:
       return from_zero == kHost;
+    case OperationKind::kChild:
+      return from_zero == kChild;
     default:
       return false;
   }
@@ -99,6 +101,24 @@ const char* host_difference(hipGraphNode_t node, const Operation& operation, con
   return reinterpret_cast<std::uint64_t>(params.userData) == host.user ? nullptr : "user data";
 }
 
+/// The nodes of a copy of a graph are taken to come in the order they were added in.
+const char* child_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
+  hipGraph_t child = nullptr;
+  std::size_t count = 0;
+  if (next().hipGraphChildGraphNodeGetGraph(node, &child) != hipSuccess ||
+      next().hipGraphGetNodes(child, nullptr, &count) != hipSuccess)
+    return "parameters";
+  std::vector<hipGraphNode_t> listed(count), nodes;
+  if (count != 0 && next().hipGraphGetNodes(child, listed.data(), &count) != hipSuccess) return "parameters";
+  auto each = listed.begin();
+  for (const Operation& inner : *operation.child) {
+    const bool has_node = makes_node(inner.signature.kind) && each != listed.end();
+    nodes.push_back(has_node ? *each++ : nullptr);
+  }
+  const char* why = nullptr;
+  return nodes_match(child, *operation.child, payload_of(operation, binding), nodes, &why) ? nullptr : "nodes";
+}
+
 /// Copies have no question of their own: hipGraphMemcpyNodeGetParams of a plain copy's node reads past it in HIP 5.
 const char* difference(hipGraphNode_t node, const Operation& operation, const Binding& binding, std::size_t* argument) {
   switch (operation.signature.kind) {
@@ -108,6 +128,8 @@ const char* difference(hipGraphNode_t node, const Operation& operation, const Bi
       return fill_difference(node, operation, binding);
     case OperationKind::kHost:
       return host_difference(node, operation, binding);
+    case OperationKind::kChild:
+      return child_difference(node, operation, binding);
     default:
       return nullptr;
   }

@@ -101,7 +101,21 @@ hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
   return hipSuccess;
 }
 
-hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward) {
+hipError_t add_child_graph(const NodePlace& place, hipGraph_t child) {
+  ChildGraph inner;
+  const hipError_t failed = graphs().known().read_part(&child, graphs().known().find(place.graph), &inner);
+  if (failed != hipSuccess) return failed;
+  return add_node(
+      place, [&](OperationWriter& to) { return inner.describe(to); },
+      [&](hipGraph_t graph, const hipGraphNode_t* dependencies) {
+        return inner.give(child, [&](hipGraph_t real) {
+          return next().hipGraphAddChildGraphNode(place.node, graph, dependencies, place.count, real);
+        });
+      },
+      inner.of ? &*inner.of : nullptr);
+}
+
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, Template* child) {
   KnownGraph* const found = graphs().known().find(place.graph);
   std::unique_lock<RankedMutex<LockRank::kCapture>> guard;
   if (found != nullptr) guard = std::unique_lock(found->lock);
@@ -123,6 +137,7 @@ hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward
   } else {
     signature.device = packed_devices(calling_device(), calling_device());
     signature.payload_bytes = static_cast<std::uint32_t>(known.binding.size() - offset);
+    if (child != nullptr) known.build->children.push_back(graphs().hold(*child));
     if (known.build->walks() && step(known, signature, offset, after, place.node)) return hipSuccess;
   }
   if (known.real == nullptr) {
@@ -149,7 +164,8 @@ hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward
   } else {
     note_judged_operands(signature, known.binding, offset);
     const std::uint32_t index = known.build->size();
-    known.build->operations.push_back({signature, offset, writer.layout(), std::move(after)});
+    known.build->operations.push_back({signature, offset, {writer.layout()}, std::move(after)});
+    if (child != nullptr) known.build->operations.back().child = &child->operations;
     graphs().known().add_node(known, *place.node, index);
   }
   return result;

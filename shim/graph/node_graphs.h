@@ -8,6 +8,8 @@
 //                      and the call is forwarded; recording goes on from there.
 //   first use          instantiate, or update of an exec by it: virtual and at the end of a recording -> that template;
 //                      real -> if every node is what was recorded, a template is made of it.
+// A child graph that is known is one operation: its recording is part of the signature, its binding is the payload. It
+// stays virtual itself; where HIP is to see it, HIP is given another with the same operations, of which it takes a copy.
 // A node added after that, or in a way that is not followed, makes the graph real and unknown: HIP does the rest.
 //
 // Errors are HIP's: a call whose outcome the recording does not decide is forwarded. Threads: HIP allows no calls on
@@ -37,7 +39,9 @@ struct NodePlace {
 /// The program's call with the real graph and the real nodes.
 using NativeAdd = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies)>;
 
-hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward);
+/// `child`: the recording of the child graph that is added, if it is one that is known.
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, Template* child = nullptr);
+hipError_t add_child_graph(const NodePlace& place, hipGraph_t child);
 
 /// The graph is used: gives it its template, where it can have one. Pre-condition: it has a build. Under its lock.
 void finish_build(KnownGraph& known);

@@ -164,6 +164,10 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
                                           &payload_at<Copy3DPayload>(binding, offset).params);
     case OperationKind::kEmpty:
       return next().hipGraphAddEmptyNode(node, graph, after.data(), after.size());
+    case OperationKind::kChild:
+      return with_graph(*operation.child, payload_of(operation, binding), [&](hipGraph_t child) {
+        return next().hipGraphAddChildGraphNode(node, graph, after.data(), after.size(), child);
+      });
     case OperationKind::kFill: {
       const hipMemsetParams params = fill_params(signature, payload_at<FillPayload>(binding, offset));
       return next().hipGraphAddMemsetNode(node, graph, after.data(), after.size(), &params);
@@ -207,6 +211,21 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
     *graph = nullptr;
     nodes->clear();
   }
+  return result;
+}
+
+hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding,
+                      FunctionRef<hipError_t(hipGraph_t graph)> use) {
+  hipGraph_t graph = nullptr;
+  {
+    const PrivateCalls private_calls;
+    std::vector<hipGraphNode_t> nodes;
+    const hipError_t failed = build_graph(operations, binding, &graph, &nodes);
+    if (failed != hipSuccess) return failed;
+  }
+  const hipError_t result = use(graph);
+  const LastErrorScope last_error;
+  PrivateCalls::gave_back([&] { return next().hipGraphDestroy(graph); });
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shim/capture/operation.h"
+#include "shim/function_ref.h"
 
 namespace graphpool {
 
@@ -29,6 +30,10 @@ hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Bind
 /// null where it makes none. On failure nothing is left.
 hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
                        std::vector<hipGraphNode_t>* nodes);
+
+/// Calls use() with such a graph, which is there for that long: what has a child graph has a copy of it.
+hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding,
+                      FunctionRef<hipError_t(hipGraph_t graph)> use);
 
 /// Gives the exec's node the payload of `binding`.
 hipError_t patch_exec(const Operation& operation, const Binding& binding, hipGraphExec_t exec, hipGraphNode_t node);

@@ -15,11 +15,12 @@ namespace graphpool {
 namespace {
 
 /// Calls visit(place in the binding, address, whether the operation may write there) for every operand that is a device
-/// address.
+/// address. `base`: where the payloads of these operations begin.
 template <typename Visit>
-void for_each_address(const std::vector<Operation>& operations, const Binding& binding, Visit&& visit) {
+void for_each_address(const std::vector<Operation>& operations, const Binding& binding, Visit&& visit,
+                      std::uint32_t base = 0) {
   for (const Operation& operation : operations) {
-    const std::uint32_t at = operation.payload_offset;
+    const std::uint32_t at = base + operation.payload_offset;
     switch (operation.signature.kind) {
       case OperationKind::kKernel: {
         const std::uint32_t segment = at + static_cast<std::uint32_t>(sizeof(KernelPayload));
@@ -50,6 +51,9 @@ void for_each_address(const std::vector<Operation>& operations, const Binding& b
         visit(at + static_cast<std::uint32_t>(offsetof(FillPayload, dst)), payload_at<FillPayload>(binding, at).dst,
               true);
         break;
+      case OperationKind::kChild:
+        for_each_address(*operation.child, binding, visit, at);
+        break;
       default:
         break;
     }
@@ -61,7 +65,7 @@ bool may_move(const std::vector<Operation>& operations) {
   const int device = node_device_of(operations.front().signature);
   return std::none_of(operations.begin(), operations.end(), [device](const Operation& operation) {
     const Signature& signature = operation.signature;
-    return signature.kind == OperationKind::kHost ||
+    return signature.kind == OperationKind::kHost || signature.kind == OperationKind::kChild ||
            (signature.kind == OperationKind::kWait && signature.event == kExternalEvent) ||
            (makes_node(signature.kind) && node_device_of(signature) != device);
   });

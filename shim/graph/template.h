@@ -77,6 +77,7 @@ class Template {
   std::atomic<bool> rebuildable{false};
   std::unique_ptr<Variant> first;     ///< that graph, with the first binding, until the first exec is made of it
   std::vector<Operation> operations;  ///< beginning and end included
+  std::vector<Template*> children;    ///< of its child graphs; it is a user of each
   std::size_t node_count = 0;
   std::size_t exec_bytes = 0;  ///< device memory an exec of it is taken to hold
   std::size_t host_bytes = 0;  ///< host memory the recording holds

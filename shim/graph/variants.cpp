@@ -49,8 +49,11 @@ constexpr double kLeastLost = 0.25;
 
 /// Kernel argument memory a node takes: its arguments and up to 256 bytes of hidden ones.
 std::size_t argument_memory(const Operation& operation) noexcept {
-  if (operation.signature.kind != OperationKind::kKernel) return 0;
-  return round_up(operation.signature.payload_bytes + 256, 64);
+  if (operation.signature.kind == OperationKind::kKernel) return round_up(operation.signature.payload_bytes + 256, 64);
+  std::size_t bytes = 0;
+  if (operation.signature.kind == OperationKind::kChild)
+    for (const Operation& inner : *operation.child) bytes += argument_memory(inner);
+  return bytes;
 }
 
 }  // namespace

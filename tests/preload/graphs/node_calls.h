@@ -118,6 +118,12 @@ class NodeGraph {
     return node;
   }
 
+  hipGraphNode_t child(const After& after, hipGraph_t graph) {
+    hipGraphNode_t node = nullptr;
+    EXPECT_EQ(hipSuccess, hipGraphAddChildGraphNode(&node, graph_, after.data(), after.size(), graph));
+    return node;
+  }
+
   hipGraphExec_t instantiate() const {
     hipGraphExec_t exec = nullptr;
     EXPECT_EQ(hipSuccess, hipGraphInstantiate(&exec, graph_, nullptr, nullptr, 0));
@@ -149,6 +155,7 @@ inline Since node_calls() {
                 "hipGraphAddMemsetNode",
                 "hipGraphAddHostNode",
                 "hipGraphAddEmptyNode",
+                "hipGraphAddChildGraphNode",
                 "hipGraphInstantiate",
                 "hipGraphLaunch",
                 "hipGraphExecDestroy",
@@ -158,6 +165,7 @@ inline Since node_calls() {
                 "hipGraphExecMemcpyNodeSetParams1D",
                 "hipGraphExecMemsetNodeSetParams",
                 "hipGraphExecHostNodeSetParams",
+                "hipGraphExecChildGraphNodeSetParams",
                 "hipGraphKernelNodeSetParams",
                 "hipGraphMemcpyNodeSetParams1D",
                 "hipGraphMemsetNodeSetParams"});

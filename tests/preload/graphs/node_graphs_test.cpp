@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <memory>
 #include <thread>
@@ -42,6 +43,138 @@ TEST(Nodes, steady_state_reaches_the_runtime_as_launch) {
         "hipGraphAddMemcpyNode1D", "hipGraphAddMemsetNode", "hipGraphAddHostNode", "hipGraphAddEmptyNode",
         "hipGraphInstantiate", "hipGraphExecDestroy", "hipGraphGetNodes"})
     EXPECT_EQ(0, since[call]) << call;
+}
+
+/// Graphs with what a library enqueues as a child: captured, added, and let go of.
+class Children : public testing::Test {
+ protected:
+  /// A child that adds `a` to what the buffer has, then what the other has.
+  hipGraph_t captured(int a, int operations = 1) {
+    return capture(stream_, [&] {
+      for (int i = 0; i < operations; ++i) OK(kernels().mix(stream_, buffer_.get(), kCount, a + i));
+      OK(kernels().join(stream_, buffer_.get(), other_.get(), kCount));
+    });
+  }
+  int after_child(int value, int a, int operations = 1) const {
+    for (int i = 0; i < operations; ++i) value = mixed(value, a + i);
+    return joined(value, other_value_);
+  }
+  void one(int before, int in_child, int operations = 1) {
+    NodeGraph graph;
+    const hipGraphNode_t first = graph.mix({}, buffer_.get(), before);
+    const hipGraph_t part = captured(in_child, operations);
+    const hipGraphNode_t child = graph.child({first}, part);
+    OK(hipGraphDestroy(part));
+    graph.mix({child}, buffer_.get(), 9);
+    EXPECT_EQ(3u, graph.count());
+    graph.run(stream_);
+    value_ = mixed(after_child(mixed(value_, before), in_child, operations), 9);
+    EXPECT_EQ(value_, buffer_.value());
+  }
+
+  const Stream stream_;
+  const Buffer buffer_, other_;
+  const int other_value_ = other_.value();
+  int value_ = buffer_.value();
+};
+
+TEST_F(Children, steady_ones_reach_nobody) {
+  one(1, 2);
+  one(1, 2);
+  const Since since = node_calls();
+  for (int i = 0; i < 5; ++i) one(1, 2);
+  EXPECT_EQ(5, since["hipGraphLaunch"]);
+  if (!compares_captures()) return;
+  for (const char* const call : {"hipGraphAddKernelNode", "hipGraphAddChildGraphNode", "hipGraphInstantiate",
+                                 "hipGraphCreate", "hipGraphExecDestroy"})
+    EXPECT_EQ(0, since[call]) << call;
+}
+
+TEST_F(Children, whose_values_or_operations_differ_do_what_they_are_given) {
+  for (int round = 0; round < 3; ++round)
+    for (const auto& [before, in_child, operations] :
+         {std::array{1, 2, 1}, std::array{1, 3, 1}, std::array{4, 3, 1}, std::array{4, 3, 2}, std::array{1, 2, 3}})
+      one(before, in_child, operations);
+}
+
+TEST_F(Children, may_have_children) {
+  for (int round = 0; round < 5; ++round) {
+    const Since since = node_calls();
+    NodeGraph outer, inner;
+    const hipGraph_t part = captured(round);
+    inner.mix({inner.child({}, part)}, buffer_.get(), 7);
+    outer.child({outer.child({}, inner)}, inner);
+    OK(hipGraphDestroy(part));
+    outer.run(stream_);
+    for (int i = 0; i < 2; ++i) value_ = mixed(after_child(value_, round), 7);
+    EXPECT_EQ(value_, buffer_.value());
+    if (round > 2 && compares_captures()) {
+      EXPECT_EQ(1, since["hipGraphInstantiate"]) << "the value is new";
+      EXPECT_EQ(0, since["hipGraphAddKernelNode"] % 2) << "both are made for it";
+    }
+  }
+}
+
+TEST_F(Children, set_in_an_exec_reach_it_only_where_they_differ) {
+  for (int round = 0; round < 4; ++round) {
+    NodeGraph graph;
+    hipGraph_t part = captured(1);
+    const hipGraphNode_t child = graph.child({graph.mix({}, buffer_.get(), 5)}, part);
+    const hipGraphExec_t exec = graph.instantiate();
+    OK(hipGraphDestroy(part));
+    for (const int a : {1, 1, 2, 2, 1}) {
+      part = captured(a);
+      OK(hipGraphExecChildGraphNodeSetParams(exec, child, part));
+      OK(hipGraphDestroy(part));
+      OK(hipGraphLaunch(exec, stream_));
+      OK(hipStreamSynchronize(stream_));
+      value_ = after_child(mixed(value_, 5), a);
+      EXPECT_EQ(value_, buffer_.value());
+    }
+    const Since since = node_calls();
+    part = captured(1);
+    OK(hipGraphExecChildGraphNodeSetParams(exec, child, part));
+    OK(hipGraphDestroy(part));
+    if (compares_captures()) {
+      EXPECT_EQ(0, since["hipGraphExecChildGraphNodeSetParams"]);
+    }
+    part = captured(1, 2);
+    EXPECT_NE(hipSuccess, hipGraphExecChildGraphNodeSetParams(exec, child, part)) << "it has another shape";
+    EXPECT_NE(hipSuccess, hipGraphExecChildGraphNodeSetParams(exec, child, graph));
+    (void)hipGetLastError();
+    OK(hipGraphDestroy(part));
+    OK(hipGraphExecDestroy(exec));
+  }
+}
+
+TEST_F(Children, given_out_may_be_changed) {
+  for (int round = 0; round < 4; ++round) {
+    NodeGraph graph;
+    const hipGraph_t part = captured(1);
+    const hipGraphNode_t child = graph.child({}, part);
+    OK(hipGraphDestroy(part));
+    hipGraph_t held = nullptr;
+    OK(hipGraphChildGraphNodeGetGraph(child, &held));
+    std::size_t count = 2;
+    hipGraphNode_t nodes[2] = {};
+    OK(hipGraphGetNodes(held, nodes, &count));
+    MixParams params(buffer_.get(), 50 + round);
+    OK(hipGraphKernelNodeSetParams(nodes[0], &params));
+    graph.run(stream_);
+    value_ = after_child(value_, 50 + round);
+    EXPECT_EQ(value_, buffer_.value());
+  }
+}
+
+TEST_F(Children, whose_handles_are_wrong_are_refused) {
+  NodeGraph graph;
+  hipGraphNode_t node = nullptr;
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphAddChildGraphNode(&node, graph, nullptr, 0, nullptr));
+  const hipGraph_t part = captured(1);
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphAddChildGraphNode(nullptr, graph, nullptr, 0, part));
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphAddChildGraphNode(&node, nullptr, nullptr, 0, part));
+  OK(hipGraphDestroy(part));
+  EXPECT_EQ(0u, graph.count());
 }
 
 /// hipGraphNodeParams of HIP 6.2.
