@@ -9,8 +9,8 @@
 //   first use          instantiate, or update of an exec by it: virtual and at the end of a recording -> that template;
 //                      real -> if every node is what was recorded, a template is made of it.
 // A child graph that is known is one operation: its recording is part of the signature, its binding is the payload. It
-// stays virtual itself; where HIP is to see it, HIP is given another with the same operations, of which it takes a copy.
-// A node added after that, or in a way that is not followed, makes the graph real and unknown: HIP does the rest.
+// stays virtual itself; where HIP is to see it, HIP is given another with the same operations, of which it takes a
+// copy. A node added after that, or in a way that is not followed, makes the graph real and unknown: HIP does the rest.
 //
 // Errors are HIP's: a call whose outcome the recording does not decide is forwarded. Threads: HIP allows no calls on
 // one graph beside each other; each graph's own lock keeps frees of memory in other threads apart from them.
