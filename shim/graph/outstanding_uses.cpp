@@ -65,6 +65,24 @@ void OutstandingUses::forget_complete() {
   std::erase_if(uses_, [](const Use& use) { return launch_waited_for(*use.state, use.device, use.number); });
 }
 
+/// There are so many that which ones is not told apart any more, nor which streams that are gone. Under lock_.
+void OutstandingUses::coarsen() {
+  for (Use& use : uses_) {
+    use.base = nullptr;
+    use.by = nullptr;
+    if (!stream_lives(*use.state)) use.key = 0;  // only a wait for the device completes them; nothing orders them
+  }
+  const auto together = [](const Use& a, const Use& b) {
+    return a.key == 0 ? b.key == 0 && a.device == b.device : a.state == b.state;
+  };
+  std::sort(uses_.begin(), uses_.end(), [&](const Use& a, const Use& b) {
+    if (together(a, b)) return a.number > b.number;
+    if (a.key == 0 || b.key == 0) return a.key == 0 && (b.key != 0 || a.device < b.device);
+    return a.state < b.state;
+  });
+  uses_.erase(std::unique(uses_.begin(), uses_.end(), together), uses_.end());
+}
+
 /// Under lock_.
 void OutstandingUses::add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device,
                           std::uint64_t number) {
@@ -75,18 +93,7 @@ void OutstandingUses::add(const char* base, const void* by, StreamKey key, hipSt
   }
   if (uses_.size() >= kMostUses) {
     forget_complete();
-    if (uses_.size() >= kMostUses) {  // so many that which ones is not told apart any more
-      for (Use& use : uses_) {
-        use.base = nullptr;
-        use.by = nullptr;
-      }
-      std::sort(uses_.begin(), uses_.end(), [](const Use& a, const Use& b) {
-        return a.state != b.state ? a.state < b.state : a.number > b.number;
-      });
-      uses_.erase(
-          std::unique(uses_.begin(), uses_.end(), [](const Use& a, const Use& b) { return a.state == b.state; }),
-          uses_.end());
-    }
+    if (uses_.size() >= kMostUses) coarsen();
   }
   uses_.push_back({base, by, key, stream, device, number, stream_state(key)});
 }

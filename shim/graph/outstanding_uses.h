@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -50,6 +51,12 @@ class OutstandingUses {
   /// To be called before the handle's destruction is noted or forwarded.
   void stream_destroyed(hipStream_t stream);
 
+  /// How many uses are told apart: bounded by the streams alive.
+  std::size_t size() {
+    const std::scoped_lock guard(lock_);
+    return uses_.size();
+  }
+
   /// Whether another stream has work outstanding that may write to one of these buffers and is not ordered before what
   /// the stream does next. Neither waits nor allocates. In doubt: yes.
   bool elsewhere(const Bases& bases, StreamArgument stream, const void* by);
@@ -69,6 +76,7 @@ class OutstandingUses {
   bool second(StreamKey key, hipStream_t stream);
   void add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device, std::uint64_t number);
   void forget_complete();
+  void coarsen();
   Clock& clock_of(StreamKey key);
 
   static constexpr std::size_t kMostClocks = 512;  ///< streams

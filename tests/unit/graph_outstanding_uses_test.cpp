@@ -1,6 +1,8 @@
 // Which streams may still write to a buffer, against streams whose work ends when the test says so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "shim/graph/outstanding_uses.h"
 #include "shim/memory/stream_work.h"
 #include "tests/support/counting_new.h"
@@ -241,6 +243,24 @@ TEST_F(Outstanding, more_uses_than_are_kept_are_in_doubt) {
   EXPECT_TRUE(elsewhere(b)) << "none of them was this buffer, but nobody knows any more";
   fake::finish(a);
   EXPECT_FALSE(elsewhere(b));
+}
+
+TEST_F(Outstanding, rule_30_streams_destroyed_busy_leave_one_doubt_together) {
+  const hipStream_t a = stream(), b = stream();
+  use_both(a, b);
+  std::size_t most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const hipStream_t c = stream();
+    work(c, kOther);
+    uses.stream_destroyed(c);
+    launches_stream_destroyed(key(c));
+    stream_work().before_destroy(c);
+    most = std::max(most, uses.size());
+  }
+  EXPECT_LE(most, 300u);
+  EXPECT_TRUE(elsewhere(a)) << "which buffers they used nobody knows any more";
+  device_waited(0, launch_clock());
+  EXPECT_FALSE(elsewhere(a));
 }
 
 TEST_F(Outstanding, asking_allocates_nothing) {
