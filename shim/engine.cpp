@@ -13,6 +13,7 @@
 #include "shim/buffer_rules.h"
 #include "shim/compile/permits.h"
 #include "shim/coverage.h"
+#include "shim/elf_image.h"
 #include "shim/graph/graphs.h"
 #include "shim/log.h"
 #include "shim/memory/memory_look.h"
@@ -84,6 +85,10 @@ bool load_policy_once() noexcept {
   static constinit bool loaded_before = false;
   if (std::exchange(loaded_before, true)) return g_policy != nullptr;
   if (getauxval(AT_SECURE) != 0) return false;  // files would be read and written for who called, with more rights
+  if (another_copy_behind_us()) {
+    log_warn("this library is preloaded twice, from two files: the first passes every call through");
+    return false;
+  }
   Loaded loaded = load(read_policy_file, environ);
   if (loaded.policy.has_value()) open_log(loaded.policy->log.level, loaded.policy->log.file);
   for (const std::string& warning : loaded.warnings) log_warn("%s", warning.c_str());
@@ -100,6 +105,16 @@ bool load_policy_once() noexcept {
 }  // namespace
 
 const Policy& policy() noexcept { return *g_policy; }
+
+bool another_copy_behind_us() noexcept {
+  bool behind_us = false;
+  return for_each_image([&behind_us](const ElfImage& image) {
+    if (image.contains(reinterpret_cast<const void*>(&another_copy_behind_us))) return behind_us = true, false;
+    // No other library has functions of HIP, of a compiler and of the C library.
+    return behind_us && image.find_export("hipGraphLaunch") != nullptr && image.find_export("prctl") != nullptr &&
+           image.find_export("amd_comgr_do_action") != nullptr;
+  });
+}
 
 const Policy* policy_of_process() noexcept {
   // A child forked while another thread of its parent reads it has none.

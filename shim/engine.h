@@ -24,4 +24,7 @@ bool start_engine() noexcept;
 /// The process's policy. Only while the library is active or draining.
 const Policy& policy() noexcept;
 
+/// Whether another file of this library is loaded behind this one: then that one does the work.
+bool another_copy_behind_us() noexcept;
+
 }  // namespace graphpool

@@ -10,6 +10,7 @@
 #include "shim/coverage.h"
 #include "shim/early_lookup.h"
 #include "shim/elf_image.h"
+#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/next.h"
 
@@ -130,7 +131,7 @@ Answer look_up_in_next(const char* name, const void* caller) noexcept {
 Answer look_up_compile_function(CompileEntry entry, void* handle, const char* name, const char* version,
                                 const void* caller) noexcept {
   void* const ours = gp_compile_entries[static_cast<std::size_t>(entry)];
-  if (handle == RTLD_NEXT) return kNotAnswered;
+  if (handle == RTLD_NEXT || another_copy_behind_us()) return kNotAnswered;
   void* address = lookup(handle, name, version);
   if (address == nullptr) return kNotAnswered;
   if (address == ours) {

@@ -21,6 +21,7 @@
 #include "shim/compile/jobserver.h"
 #include "shim/compile/permits.h"
 #include "shim/compile/shared_memory.h"
+#include "shim/engine.h"
 #include "shim/entry.h"
 
 namespace graphpool {
@@ -161,7 +162,7 @@ __attribute__((constructor)) void start_compiler_process(int, char** arguments, 
         if (compiler.empty() && matches_default("compile.tools", name) && is_compiler(name, {Glob("*")}))
           compiler = name;
     }
-    if (!compiler.empty() && !only_asks(arguments)) {
+    if (!compiler.empty() && !only_asks(arguments) && !another_copy_behind_us()) {
       take_permit(policies, std::string(compiler).c_str(), arguments);
     } else {
       give_back_from_before_exec(policies);

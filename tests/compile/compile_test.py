@@ -729,6 +729,19 @@ def rule_33_every_function_that_compiles_takes_a_permit_however_it_is_reached():
 
 
 @case
+def rule_33_two_copies_of_the_library_take_one_permit():
+    copy = HERE / 'libcopy.so'
+    shutil.copy(CONFIG['library'], copy)
+    both = environment(max=1, wait='10min')
+    both['LD_PRELOAD'] += f':{copy}'
+    for words in ((CONFIG['tool'], 'burn', 5, 'x'),
+                  (CONFIG['pool'], CONFIG['fake_compiler'], 'call', 1, 'LLVMRunPasses', 'burn')):
+        done = subprocess.run([str(word) for word in words], env=both, capture_output=True, text=True, timeout=60)
+        check(done.returncode == 0, done)
+    check(seen()['granted'] == 2, seen())
+
+
+@case
 def rule_33_a_call_inside_a_call_rides():
     most, counts = pool('call', 4, 'LLVMRunPasses', 'nested', max=1)
     check(most == 1 and counts['permits'] == 4, most, counts)

@@ -421,6 +421,20 @@ def rule_39_another_library_owns_memory():
 
 
 @case
+def another_copy_of_the_library():
+    not_under_sanitizers('two instrumented libraries define the same')
+    copy = pathlib.Path('libcopy.so').resolve()
+    shutil.copy(path('library'), copy)
+    first = native('allocations')
+    second = under('allocations', preload=[path('library'), copy])
+    copy.unlink()
+    check((second.code, second.stdout) == (first.code, first.stdout), 'differ', first, second)
+    said = lines_of(second.stderr)
+    check(len(said) == 1 and 'preloaded twice' in said[0], 'one line', second)
+    check(second.report['pool']['allocations_from_runtime'] > 0, f'the second copy works: {second.report}')
+
+
+@case
 def rule_05_captured_past_the_library():
     not_under_sanitizers('they refuse RTLD_DEEPBIND')
     plugin = path('bypass_plugin')
