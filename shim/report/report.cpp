@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -286,19 +287,42 @@ void write_calls(JsonWriter& json) {
   json.close_object();
 }
 
-void write_file(bool ended) {
-  const std::string name = expand_report_name(*g_file);
-  const std::string text = report_text(ended);
-  const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+/// False: not all of it could be written; errno says why.
+bool write_all(int file, const std::string& text) noexcept {
   std::size_t written = 0;
-  while (file >= 0 && written < text.size()) {
+  while (written < text.size()) {
     const ssize_t more = write(file, text.data() + written, text.size() - written);
     if (more < 0 && errno == EINTR) continue;
-    if (more <= 0) break;
+    if (more <= 0) return false;
     written += static_cast<std::size_t>(more);
   }
-  if (file < 0 || written < text.size()) log_warn("report file %s: %s", name.c_str(), std::strerror(errno));
-  if (file >= 0) close(file);
+  return true;
+}
+
+/// A plain file is replaced once all is written: who reads it meanwhile, or is left with it by a process that was
+/// killed, has a whole one. What cannot be replaced is written to as it is.
+bool write_file(const std::string& name, const std::string& text) {
+  struct stat before {};
+  const bool there = lstat(name.c_str(), &before) == 0;
+  const bool plain =
+      there ? S_ISREG(before.st_mode) && before.st_nlink == 1 && before.st_uid == geteuid() : errno == ENOENT;
+  const std::string aside = name + '.' + std::to_string(getpid());
+  constexpr int kNew = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  int file = plain ? open(aside.c_str(), kNew, 0666) : -1;
+  const bool replaces = file >= 0;
+  if (!replaces) file = open(name.c_str(), kNew, 0666);
+  if (file < 0) return false;
+  if (replaces && there) static_cast<void>(fchmod(file, before.st_mode & 0777));
+  bool good = write_all(file, text);
+  int why = errno;
+  close(file);
+  if (replaces && good && rename(aside.c_str(), name.c_str()) != 0) {
+    good = false;
+    why = errno;
+  }
+  if (replaces && !good) unlink(aside.c_str());
+  errno = why;
+  return good;
 }
 
 void write_report(bool ended) {
@@ -312,7 +336,9 @@ void write_report(bool ended) {
         static_cast<unsigned long long>(totals.instantiates_avoided), static_cast<unsigned long long>(totals.launches),
         totals.saved_ns / 1e6);
   }
-  if (!g_file->empty()) write_file(ended);
+  if (g_file->empty()) return;
+  const std::string name = expand_report_name(*g_file);
+  if (!write_file(name, report_text(ended))) log_warn("report file %s: %s", name.c_str(), std::strerror(errno));
 }
 
 constinit pthread_mutex_t g_writing = PTHREAD_MUTEX_INITIALIZER;

@@ -221,7 +221,7 @@ def calls_of_threads_that_are_to_be_cancelled():
 
 @case
 def files_past_a_limit():
-    """Neither the report nor the log can be written."""
+    """Neither the report nor the log can be written; an earlier report stays."""
     with tempfile.TemporaryDirectory() as folder_name:
         log = pathlib.Path(folder_name) / 'log'
         first = native('file_limit', runtime='fake_runtime')
@@ -229,7 +229,12 @@ def files_past_a_limit():
         second = native('file_limit', runtime='fake_runtime', preload=library()[-1:], environment={
             'GRAPHPOOL_UNKNOWN_VARIABLE': '1', 'GRAPHPOOL_LOG_FILE': str(log), 'GRAPHPOOL_REPORT': str(report)})
         check((first.code, second.code) == (0, 0) and first.stdout == second.stdout, 'differ', first, second)
-        check([file.stat().st_size for file in (log, report)] == [0, 0], 'something was written', second)
+        check(log.stat().st_size == 0 and os.listdir(folder_name) == ['log'], 'something was written', second)
+        report.write_text('earlier')
+        again = native('file_limit', runtime='fake_runtime', preload=library()[-1:],
+                       environment={'GRAPHPOOL_LOG_LEVEL': 'off', 'GRAPHPOOL_REPORT': str(report)})
+        check(again.code == 0 and report.read_text() == 'earlier', 'the earlier report is lost', again)
+        check(sorted(os.listdir(folder_name)) == ['log', 'report'], 'something is left behind', again)
 
 
 # --- Processes ---
