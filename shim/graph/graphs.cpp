@@ -56,6 +56,16 @@ hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall n
   return captured ? launch() : retry_with_room(launch);
 }
 
+/// Whether child graphs of the two bindings differ: the runtime is not known to patch them (patch_table.h).
+bool child_differs(const Template& of, const Binding& a, const Binding& b) noexcept {
+  return !of.children.empty() && a.size() == b.size() &&
+         std::any_of(of.operations.begin(), of.operations.end(), [&](const Operation& operation) {
+           return operation.signature.kind == OperationKind::kChild &&
+                  std::memcmp(a.begin() + operation.payload_offset, b.begin() + operation.payload_offset,
+                              operation.signature.payload_bytes) != 0;
+         });
+}
+
 /// Whether the stream is one of this device's. In doubt it is not.
 bool is_stream_of(int device, hipStream_t stream) noexcept {
   const int on = stream_work().device_of_stream(stream);
@@ -675,7 +685,7 @@ hipError_t Graphs::update_natively(VirtualExec& exec, HeldTemplate of, hipGraph_
   exec.at = HeldTemplate();
   const hipError_t failed =
       retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, graph, error_node, result); });
-  if (failed != hipSuccess || !from || !of) {
+  if (failed != hipSuccess || !from || !of || exec.made_for_children >= VirtualExec::kMostForChildren) {
     exec.touched = true;
   } else if (!exec.touched) {
     exec.updates.note(std::move(from), hold(*of));
@@ -690,6 +700,8 @@ hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& bindi
   if (exec.touched || exec.own == nullptr || from == nullptr || of.node_count == 0 || must_stay(exec))
     return hipErrorNotSupported;
   if (from != &of && !exec.updates.known(*from, of)) return hipErrorNotSupported;
+  const bool has_children = !of.children.empty();
+  if (has_children && exec.made_for_children >= VirtualExec::kMostForChildren) return hipErrorNotSupported;
   Template* const before = std::exchange(exec.of, &of);
   Variants::Served served;
   const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
@@ -697,6 +709,7 @@ hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& bindi
     exec.of = before;
     return result;
   }
+  exec.made_for_children += has_children && served.made ? 1 : 0;
   {
     const std::scoped_lock guard(lock_);
     ++of.users;
@@ -747,9 +760,13 @@ hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
       !Variants::outlived_memory(*exec.of, *exec.variant))
     return hipSuccess;
   if (must_stay(exec)) return hipErrorNotSupported;
+  const bool other_child = child_differs(*exec.of, exec.binding, binding);
+  if (other_child && exec.made_for_children >= VirtualExec::kMostForChildren) return hipErrorNotSupported;
   Variants::Served served;
   const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
-  return result == hipSuccess ? switch_to(exec, served, binding) : result;
+  if (result != hipSuccess) return result;
+  exec.made_for_children += other_child && served.made ? 1 : 0;
+  return switch_to(exec, served, binding);
 }
 
 hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding) {

@@ -50,7 +50,10 @@ class VirtualExec {
   std::unique_ptr<Variant> own;  ///< a tainted variant; not up to date while there is a template
   HeldTemplate at;               ///< what the last update made of `own`; none: not known
   Updates updates;
-  bool touched = false;                    ///< reached by more than updates that succeeded
+  bool touched = false;  ///< reached by more than updates that succeeded
+  /// Execs made because updates brought other child graphs. After so many the program's own updates are cheaper.
+  static constexpr std::uint32_t kMostForChildren = 8;
+  std::uint32_t made_for_children = 0;
   std::unique_ptr<Variant> real_path;      ///< verify: of the program's own graph, for the next launch
   std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
   int device = 0;

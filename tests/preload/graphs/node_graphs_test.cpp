@@ -147,6 +147,31 @@ TEST_F(Children, set_in_an_exec_reach_it_only_where_they_differ) {
   }
 }
 
+TEST_F(Children, that_differ_at_each_update_get_no_exec_each) {
+  hipGraphExec_t exec = nullptr;
+  std::unique_ptr<Since> since;
+  constexpr int kSteps = 60;
+  for (int i = 0; i < kSteps; ++i) {
+    if (i == kSteps / 2) since = std::make_unique<Since>(node_calls());
+    NodeGraph graph;
+    const hipGraph_t part = captured(i);
+    graph.mix({graph.child({}, part)}, buffer_.get(), 4);
+    OK(hipGraphDestroy(part));
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult result{};
+    if (exec == nullptr)
+      exec = graph.instantiate();
+    else
+      OK(hipGraphExecUpdate(exec, graph, &node, &result));
+    OK(hipGraphLaunch(exec, stream_));
+    OK(hipStreamSynchronize(stream_));
+    value_ = mixed(after_child(value_, i), 4);
+    EXPECT_EQ(value_, buffer_.value());
+  }
+  EXPECT_EQ(0, (*since)["hipGraphInstantiate"]) << "the runtime updates the exec, as natively";
+  OK(hipGraphExecDestroy(exec));
+}
+
 TEST_F(Children, given_out_may_be_changed) {
   for (int round = 0; round < 4; ++round) {
     NodeGraph graph;
