@@ -922,6 +922,7 @@ void Graphs::memory_leaves(const void* address, std::size_t bytes, const char* w
 
 void Graphs::device_reset(int device) noexcept {
   launches_device_reset(device);
+  let_go_of_graphs(false);
   // What the runtime made on the device is gone with it: forget it without destroying.
   const std::scoped_lock guard(lock_);
   variants_.device_reset(device);

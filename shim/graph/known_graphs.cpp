@@ -184,6 +184,7 @@ hipError_t KnownGraphs::expose(hipGraph_t* graph, const char* why) {
 }
 
 hipError_t KnownGraphs::destroy(hipGraph_t graph) {
+  let_go_of_graphs(true);
   std::shared_ptr<KnownGraph> known;
   const bool ours = graph_handles_.owns(graph);
   KnownGraph* const virtual_one = ours ? graph_handles_.find(graph) : nullptr;

@@ -1,10 +1,12 @@
 #include "shim/graph/reissue.h"
 
 #include <array>
+#include <atomic>
 
 #include "shim/capture/signature_bits.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/copy_params.h"
+#include "shim/memory/quirks.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -214,16 +216,42 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
   return result;
 }
 
+/// Graphs that have served and were not destroyed then: before HIP 7 that would have taken the program's error away.
+constinit std::array<std::atomic<hipGraph_t>, 16> g_left{};
+constinit std::atomic<int> g_number_left{0};
+
+static bool leave(hipGraph_t graph) noexcept {
+  for (std::atomic<hipGraph_t>& place : g_left) {
+    hipGraph_t none = nullptr;
+    if (!place.compare_exchange_strong(none, graph, std::memory_order_acq_rel)) continue;
+    g_number_left.fetch_add(1, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+void let_go_of_graphs(bool destroy) noexcept {
+  if (g_number_left.load(std::memory_order_acquire) == 0) return;
+  for (std::atomic<hipGraph_t>& place : g_left) {
+    const hipGraph_t graph = place.exchange(nullptr, std::memory_order_acq_rel);
+    if (graph == nullptr) continue;
+    g_number_left.fetch_sub(1, std::memory_order_relaxed);
+    if (destroy) PrivateCalls::gave_back([&] { return next().hipGraphDestroy(graph); });
+  }
+}
+
 hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding,
                       FunctionRef<hipError_t(hipGraph_t graph)> use) {
   hipGraph_t graph = nullptr;
   {
     const PrivateCalls private_calls;
+    let_go_of_graphs(true);
     std::vector<hipGraphNode_t> nodes;
     const hipError_t failed = build_graph(operations, binding, &graph, &nodes);
     if (failed != hipSuccess) return failed;
   }
   const hipError_t result = use(graph);
+  if (result != hipSuccess && runtime_version() < kKeepsErrors && leave(graph)) return result;
   const LastErrorScope last_error;
   PrivateCalls::gave_back([&] { return next().hipGraphDestroy(graph); });
   return result;

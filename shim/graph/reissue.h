@@ -35,6 +35,10 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
 hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding,
                       FunctionRef<hipError_t(hipGraph_t graph)> use);
 
+/// Such graphs may be left where use() failed: they are destroyed, or they are gone and forgotten. For a call of the
+/// program's that succeeds.
+void let_go_of_graphs(bool destroy) noexcept;
+
 /// Gives the exec's node the payload of `binding`.
 hipError_t patch_exec(const Operation& operation, const Binding& binding, hipGraphExec_t exec, hipGraphNode_t node);
 

@@ -139,7 +139,9 @@ TEST_F(Children, set_in_an_exec_reach_it_only_where_they_differ) {
       EXPECT_EQ(0, since["hipGraphExecChildGraphNodeSetParams"]);
     }
     part = captured(1, 2);
-    EXPECT_NE(hipSuccess, hipGraphExecChildGraphNodeSetParams(exec, child, part)) << "it has another shape";
+    const hipError_t refused = hipGraphExecChildGraphNodeSetParams(exec, child, part);
+    EXPECT_NE(hipSuccess, refused) << "it has another shape";
+    EXPECT_EQ(refused, hipGetLastError());
     EXPECT_NE(hipSuccess, hipGraphExecChildGraphNodeSetParams(exec, child, graph));
     (void)hipGetLastError();
     OK(hipGraphDestroy(part));
