@@ -37,25 +37,13 @@ void for_each_word(std::vector<char>& bytes, Visit&& visit) {
 }  // namespace
 
 bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& binding, const StagePlan& plan) {
-  for (const Operation& operation : operations) {
-    switch (operation.signature.kind) {
-      case OperationKind::kHost:
-      case OperationKind::kChild:
-        return false;
-      case OperationKind::kKernel: {
-        if (!operation.layout->self_contained()) return false;
-        bool hidden = false;
-        operation.layout->for_each_value_word(
-            binding.data() + operation.payload_offset + sizeof(KernelPayload),
-            [&](std::size_t, std::size_t, std::uint64_t word) { hidden = hidden || may_be_address(word); });
-        if (hidden) return false;
-        break;
-      }
-      default:
-        break;
-    }
-  }
-  return plan.covers(operations, binding);
+  const bool seen_whole = std::all_of(operations.begin(), operations.end(), [](const Operation& operation) {
+    const OperationKind kind = operation.signature.kind;
+    if (kind == OperationKind::kKernel) return operation.layout->self_contained();
+    return kind != OperationKind::kHost && kind != OperationKind::kChild;
+  });
+  return seen_whole && !any_hidden_word(operations, binding, [](std::uint64_t word) { return may_be_address(word); }) &&
+         plan.covers(operations, binding);
 }
 
 Shadows::~Shadows() {

@@ -89,6 +89,20 @@ hipMemcpy3DParms copy_params(const Signature& signature, const CopyPayload& copy
   return params;
 }
 
+/// Graphs that have served and were not destroyed then: before HIP 7 that would have taken the program's error away.
+constinit std::array<std::atomic<hipGraph_t>, 16> g_left{};
+constinit std::atomic<int> g_number_left{0};
+
+bool leave(hipGraph_t graph) noexcept {
+  for (std::atomic<hipGraph_t>& place : g_left) {
+    hipGraph_t none = nullptr;
+    if (!place.compare_exchange_strong(none, graph, std::memory_order_acq_rel)) continue;
+    g_number_left.fetch_add(1, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 hipError_t reissue_into_stream(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
@@ -214,20 +228,6 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
     nodes->clear();
   }
   return result;
-}
-
-/// Graphs that have served and were not destroyed then: before HIP 7 that would have taken the program's error away.
-constinit std::array<std::atomic<hipGraph_t>, 16> g_left{};
-constinit std::atomic<int> g_number_left{0};
-
-static bool leave(hipGraph_t graph) noexcept {
-  for (std::atomic<hipGraph_t>& place : g_left) {
-    hipGraph_t none = nullptr;
-    if (!place.compare_exchange_strong(none, graph, std::memory_order_acq_rel)) continue;
-    g_number_left.fetch_add(1, std::memory_order_release);
-    return true;
-  }
-  return false;
 }
 
 void let_go_of_graphs(bool destroy) noexcept {

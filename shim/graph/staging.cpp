@@ -80,19 +80,6 @@ const Block* staged_block(std::uint64_t address, bool with_open) {
   return staged ? block : nullptr;
 }
 
-/// Whether some structure argument of a kernel has a word for which `holds` is true.
-template <typename Holds>
-bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding, Holds&& holds) {
-  bool any = false;
-  for (const Operation& operation : operations) {
-    if (operation.signature.kind != OperationKind::kKernel) continue;
-    operation.layout->for_each_value_word(
-        binding.data() + operation.payload_offset + sizeof(KernelPayload),
-        [&](std::size_t, std::size_t, std::uint64_t word) { any = any || (word != 0 && holds(word)); });
-  }
-  return any;
-}
-
 /// A graph may write there, by what is known of the memory: a rule can say that it only reads.
 bool may_be_written(std::uint64_t address) {
   if (address == 0) return false;
@@ -102,6 +89,18 @@ bool may_be_written(std::uint64_t address) {
 }
 
 }  // namespace
+
+bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding,
+                     FunctionRef<bool(std::uint64_t word)> holds) {
+  bool any = false;
+  for (const Operation& operation : operations) {
+    if (operation.signature.kind != OperationKind::kKernel) continue;
+    operation.layout->for_each_value_word(
+        binding.data() + operation.payload_offset + sizeof(KernelPayload),
+        [&](std::size_t, std::size_t, std::uint64_t word) { any = any || (word != 0 && holds(word)); });
+  }
+  return any;
+}
 
 bool copies_out_whole(const BufferRule& rule) noexcept {
   const bool written = rule.role == Role::kInOut || rule.role == Role::kOut;

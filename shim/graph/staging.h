@@ -21,11 +21,16 @@
 #include <vector>
 
 #include "shim/capture/operation.h"
+#include "shim/function_ref.h"
 #include "shim/memory/slot_set.h"
 
 namespace graphpool {
 
 struct BufferRule;
+
+/// Whether some structure argument of a kernel has a word, other than 0, for which `holds` is true.
+bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding,
+                     FunctionRef<bool(std::uint64_t word)> holds);
 
 /// Whether a launch copies out what the rule does not say that the graph writes.
 bool copies_out_whole(const BufferRule& rule) noexcept;

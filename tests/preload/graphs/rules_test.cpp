@@ -749,21 +749,25 @@ TEST(Rules, rule_10_the_threads_own_stream_is_no_shared_stream) {
   EXPECT_EQ(mixed(mixed(mixed(0, 5), 5), 5), theirs.value());
 }
 
-TEST(Rules, rule_11_user_objects_go_when_the_program_destroys_what_holds_them) {
+/// The graph holds on to `user`: destroy(user) is called when nobody does any more.
+void hold_on(hipGraph_t graph, void* user, hipHostFn_t destroy) {
   using Create = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
   using Retain = hipError_t (*)(hipGraph_t, void*, unsigned, unsigned);
   const auto create = newer<Create>("hipUserObjectCreate");
   const auto retain = newer<Retain>("hipGraphRetainUserObject");
   ASSERT_NE(nullptr, create);
+  void* object = nullptr;
+  OK(create(&object, user, destroy, 1, 1));
+  OK(retain(graph, object, 1, 1));  // moved to the graph
+}
+
+TEST(Rules, rule_11_user_objects_go_when_the_program_destroys_what_holds_them) {
   const Stream s;
   const Buffer buffer;
   int destroyed = 0;
   for (int i = 0; i < 4; ++i) {
     const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 1)); });
-    void* object = nullptr;
-    OK(create(
-        &object, &destroyed, [](void* count) { ++*static_cast<int*>(count); }, 1, 1));
-    OK(retain(graph, object, 1, 1));  // moved to the graph
+    hold_on(graph, &destroyed, [](void* count) { ++*static_cast<int*>(count); });
     hipGraphExec_t exec = nullptr;
     OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
     OK(hipGraphDestroy(graph));
@@ -778,11 +782,6 @@ TEST(Rules, rule_11_user_objects_go_when_the_program_destroys_what_holds_them) {
 }
 
 TEST(Rules, rule_18_a_user_objects_destructor_calls_back_and_blocks) {
-  using Create = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
-  using Retain = hipError_t (*)(hipGraph_t, void*, unsigned, unsigned);
-  const auto create = newer<Create>("hipUserObjectCreate");
-  const auto retain = newer<Retain>("hipGraphRetainUserObject");
-  ASSERT_NE(nullptr, create);
   /// Makes a step of its own inside the destroying call, then waits.
   struct CallsBack {
     static void run(void* user) {
@@ -803,10 +802,8 @@ TEST(Rules, rule_18_a_user_objects_destructor_calls_back_and_blocks) {
   int value = 0;
   for (const bool held_by_exec : {false, true}) {
     CallsBack calls_back;
-    void* object = nullptr;
-    OK(create(&object, &calls_back, CallsBack::run, 1, 1));
     const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 1)); });
-    OK(retain(graph, object, 1, 1));
+    hold_on(graph, &calls_back, CallsBack::run);
     hipGraphExec_t exec = nullptr;
     if (held_by_exec) {
       OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
@@ -828,11 +825,6 @@ TEST(Rules, rule_18_a_user_objects_destructor_calls_back_and_blocks) {
 }
 
 TEST(Rules, rule_18_a_user_objects_destructor_uses_what_the_program_made_before) {
-  using Create = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
-  using Retain = hipError_t (*)(hipGraph_t, void*, unsigned, unsigned);
-  const auto create = newer<Create>("hipUserObjectCreate");
-  const auto retain = newer<Retain>("hipGraphRetainUserObject");
-  ASSERT_NE(nullptr, create);
   struct Made {
     static void destroy(void* user) {
       auto* const made = static_cast<Made*>(user);
@@ -862,9 +854,7 @@ TEST(Rules, rule_18_a_user_objects_destructor_uses_what_the_program_made_before)
     made.graph = capture(s, [&] { OK(kernels().mix(s, made.memory, kCount, 1)); });
     OK(hipGraphInstantiate(&made.exec, made.graph, nullptr, nullptr, 0));
     const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 2)); });
-    void* object = nullptr;
-    OK(create(&object, &made, Made::destroy, 1, 1));
-    OK(retain(graph, object, 1, 1));
+    hold_on(graph, &made, Made::destroy);
     hipGraphExec_t exec = nullptr;
     if (held_by_exec) OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
     OK(hipGraphDestroy(graph));
