@@ -20,7 +20,7 @@ hipError_t capture_wait_event(Stream& stream, ihipEvent_t& event, bool* captured
 /// hipMallocAsync, hipFreeAsync and hipMallocFromPoolAsync on a capturing stream (alloc and free nodes).
 hipError_t capture_malloc(Stream& stream, void** pointer, std::size_t bytes);
 hipError_t capture_free(Stream& stream, void* pointer);
-/// hipFree, hipFreeAsync: true when the memory was an alloc node's; its graph keeps the address.
+/// hipFree: true when the memory was an alloc node's; its graph keeps the address.
 bool free_graph_memory(void* pointer);
 
 /// Checks that calls make before they act; a failing check invalidates the captures that HIP would invalidate.

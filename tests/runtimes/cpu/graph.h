@@ -119,7 +119,8 @@ class GraphMemory {
   void* pointer() const { return pointer_; }
   std::size_t bytes() const { return bytes_; }
   int device() const { return device_; }
-  /// Between the alloc node's execution and the free node's, or the program's own free.
+  /// Between the launch of the alloc node and the launch of the free node, or the program's own free. In the order of
+  /// these calls, not of what they enqueue: HIP refuses to launch an alloc node again by what was called before.
   bool live() const { return live_.load(std::memory_order_acquire); }
   void set_live(bool live);
   /// The free node of this memory exists already.

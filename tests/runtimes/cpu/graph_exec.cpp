@@ -59,7 +59,7 @@ class Builder {
     const auto slot = static_cast<std::uint32_t>(state_.plan->works.size());
     state_.argument_bytes += work->argument_bytes();
     if (work->event != nullptr) state_.event_slots.push_back(slot);
-    state_.has_memory = state_.has_memory || work->kind == NodeKind::MemAlloc;
+    state_.has_memory = state_.has_memory || work->memory != nullptr;
     state_.plan->works.push_back(std::move(work));
     return slot;
   }
@@ -197,13 +197,9 @@ struct Launch {
       case NodeKind::WaitEvent:
         if (const Event* event = event_of(slot)) (void)event->token->wait();
         return hipSuccess;
-      case NodeKind::MemAlloc:
-        work.memory->set_live(true);
-        return hipSuccess;
       case NodeKind::MemFree:
-        if (work.memory == nullptr) return pool_free(work.freed);
-        work.memory->set_live(false);
-        return hipSuccess;
+        return work.memory == nullptr ? pool_free(work.freed) : hipSuccess;
+      case NodeKind::MemAlloc:
       case NodeKind::Graph:
       case NodeKind::Empty:
       case NodeKind::EventRecord:
@@ -262,6 +258,11 @@ hipError_t launch(Call& call, hipGraphExec_t handle, hipStream_t stream_handle, 
   state->launched = true;
   auto run = std::make_shared<Launch>(state, stream->device());
   if (const hipError_t result = prepare_events(*run, *stream); result != hipSuccess) return result;
+  if (state->has_memory) {
+    for (const Work& work : state->plan->works) {
+      if (work->memory != nullptr) work->memory->set_live(work->kind == NodeKind::MemAlloc);
+    }
+  }
   std::vector<Token> after;
   if (!switches().overlap && state->last_launch && !state->last_launch->done()) after.push_back(state->last_launch);
   // HIP does not capture launches: on a capturing stream this runs at once

@@ -1,8 +1,8 @@
 // graph_memory.cpp: memory of alloc nodes, and the entries about it.
 //
-// HIP reserves an address when the node is made and maps memory when it runs. Here the memory is there from the start
-// and `live` says whether it would be mapped. Memory that is live when its graph and execs are gone is the program's to
-// free.
+// HIP reserves an address when the node is made and maps memory when it is launched. Here the memory is there from the
+// start and `live` says whether it would be mapped. Memory that is live when its graph and execs are gone is the
+// program's to free.
 #include <array>
 #include <unordered_map>
 

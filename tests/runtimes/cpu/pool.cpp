@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "api.h"
 #include "capture.h"
 #include "device.h"
+#include "graph.h"
 #include "memory.h"
 #include "memory_table.h"
 #include "stream.h"
@@ -122,10 +124,9 @@ hipError_t free_async(Call& call, void* pointer, hipStream_t handle) {
   AllocationInfo info;
   const bool found = find_allocation(pointer, &info) && info.base == pointer;
   if (!found || (info.kind != MemoryKind::Pool && info.kind != MemoryKind::Device)) return hipErrorInvalidValue;
-  stream->enqueue([pointer] {
-    if (!free_graph_memory(pointer)) (void)pool_free(pointer);
-    return hipSuccess;
-  });
+  std::shared_ptr<GraphMemory> of_graph = find_graph_memory(pointer);
+  if (of_graph) of_graph->set_live(false);
+  stream->enqueue([pointer, of_graph = std::move(of_graph)] { return of_graph ? hipSuccess : pool_free(pointer); });
   return hipSuccess;
 }
 

@@ -652,6 +652,41 @@ TEST_F(GraphTest, MemoryNodesOfNewerVersions) {
   EXPECT_EQ(0u, statistics().graph_memory_bytes);
 }
 
+TEST_F(GraphTest, MemoryIsLiveInTheOrderOfCalls) {
+  if (version() < 60000000) GTEST_SKIP() << "no alloc nodes";
+  for (const bool frees : {false, true}) {
+    hipGraph_t graph = nullptr;
+    hipGraphNode_t node = nullptr;
+    hipGraphExec_t exec = nullptr;
+    TestStream stream;
+    auto params = allocation(64);
+    ASSERT_HIP(hipGraphCreate(&graph, 0));
+    ASSERT_HIP(hipGraphAddMemAllocNode(&node, graph, nullptr, 0, &params));
+    if (frees) {
+      ASSERT_HIP(hipGraphAddMemFreeNode(&node, graph, &node, 1, params.pointer));
+    }
+    ASSERT_HIP(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    Gate gate;
+    EXPECT_HIP(hipLaunchHostFunc(stream, Gate::wait, &gate));
+    EXPECT_HIP(hipGraphLaunch(exec, stream));  // none of these runs before the gate opens
+    EXPECT_EQ(frees ? hipSuccess : hipErrorInvalidValue, hipGraphLaunch(exec, stream));
+    if (!frees) {
+      EXPECT_HIP(hipFreeAsync(params.pointer, stream));
+    }
+    EXPECT_EQ(0u, memory_attribute(hipfront::kMemUsedCurrent));
+    EXPECT_HIP(hipGraphLaunch(exec, stream));
+    EXPECT_EQ(frees ? 0u : 64u, memory_attribute(hipfront::kMemUsedCurrent));
+    if (!frees) {
+      EXPECT_HIP(hipFreeAsync(params.pointer, stream));
+    }
+    gate.open = true;
+    EXPECT_HIP(hipStreamSynchronize(stream));
+    EXPECT_HIP(hipGraphExecDestroy(exec));
+    EXPECT_HIP(hipGraphDestroy(graph));
+    EXPECT_EQ(0u, statistics().graph_memory_bytes);
+  }
+}
+
 TEST_F(GraphTest, MemoryThatTheGraphDoesNotFree) {
   if (version() < 60000000) GTEST_SKIP() << "no alloc nodes";
   for (const bool auto_free : {false, true}) {
