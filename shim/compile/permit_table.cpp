@@ -759,4 +759,21 @@ std::uint32_t PermitTable::classes(SizeClass* to, std::uint32_t most) noexcept {
   return number;
 }
 
+std::uint32_t PermitTable::holders(PermitHolder* to, std::uint32_t most) noexcept {
+  Lock lock(*this);
+  std::uint32_t number = 0;
+  if (!lock) return 0;
+  free_the_dead();
+  for_each_held(*memory_, [&](std::uint32_t i) {
+    if (number == most) return;
+    const SharedPermit& slot = memory_->permits[i];
+    PermitHolder& holder = to[number++];
+    holder = {slot.holder.process, {}, slot.idle != 0, slot.asleep_ns != 0};
+    if (slot.class_index >= kMostClasses) return;
+    std::memcpy(holder.size_class, memory_->classes[slot.class_index].name, kClassNameBytes);
+    holder.size_class[kClassNameBytes - 1] = '\0';  // whatever others have written
+  });
+  return number;
+}
+
 }  // namespace graphpool

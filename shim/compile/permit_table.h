@@ -151,6 +151,14 @@ struct SharedFigures {
   std::uint64_t seen_ns[kSteps], figures[kSteps];
 };
 
+/// One compilation that runs, for the report.
+struct PermitHolder {
+  pid_t process;  ///< as its own namespace numbers it
+  char size_class[kClassNameBytes];
+  bool lent;    ///< it uses no processor time, so its permit is lent on
+  bool asleep;  ///< a pool thread that waits for work
+};
+
 /// The whole of a scope's memory.
 struct SharedPermits {
   std::uint32_t ready;  ///< kReady once made
@@ -282,6 +290,8 @@ class PermitTable {
   std::uint64_t expected_bytes(std::string_view size_class, std::uint64_t input_bytes = 0) noexcept;
   /// Copies the classes; returns how many.
   std::uint32_t classes(SizeClass* to, std::uint32_t most) noexcept;
+  /// Who holds permits now, the lent ones too; returns how many.
+  std::uint32_t holders(PermitHolder* to, std::uint32_t most) noexcept;
   std::uint32_t* turn() const noexcept { return &memory_->turn; }
   /// They ask again.
   void wake_waiters() const noexcept {

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <optional>
 
 #include "shim/compile/jobserver.h"
 #include "shim/log.h"
+#include "shim/waits.h"
 
 namespace graphpool {
 namespace {
@@ -26,6 +28,13 @@ void keep(std::uint64_t& counter, std::uint64_t value, Better better) noexcept {
   while (better(value, before) &&
          !__atomic_compare_exchange_n(&counter, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
+}
+
+const char* why_not(Admission admission) noexcept {
+  return admission == Admission::kNoMemory     ? "memory does not allow another"
+         : admission == Admission::kNoToken    ? "make's jobserver allows no other"
+         : admission == Admission::kOthersTurn ? "another has waited longer"
+                                               : "as many run as may";
 }
 
 /// One thread of the process says that it waits, every ten seconds; the others are silent.
@@ -51,6 +60,7 @@ class Wait {
     if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit)) return rode();
     std::uint64_t pause = kAskEvery;
     std::uint32_t turn_before = 0;
+    std::optional<NotedWait> noted;
     for (bool waited = false;; waited = true) {
       const std::uint32_t turn = __atomic_load_n(table_.turn(), __ATOMIC_ACQUIRE);
       const Admission admission = try_once(permit);
@@ -69,6 +79,8 @@ class Wait {
         return true;
       }
       say(now, admission);
+      if (!noted) noted.emplace("a compile permit");
+      noted->because(why_not(admission));
       // Who has given its permit back still has its memory for a while: that it goes wakes nobody.
       const bool soon = admission == Admission::kNoMemory || admission == Admission::kOthersTurn;
       pause = !soon && request_.goes_on == nullptr ? kAskEvery
@@ -151,10 +163,7 @@ class Wait {
     if (!settings_.says || now - request_.since_ns < kSayEvery || !may_say(now)) return;
     log_warn("compile: waiting for %llu s: %u compilations run, %s, %.0f MiB left for more",
              static_cast<unsigned long long>((now - request_.since_ns) / 1'000'000'000), table_.in_flight(),
-             why == Admission::kNoMemory     ? "memory does not allow another"
-             : why == Admission::kNoToken    ? "make's jobserver allows no other"
-             : why == Admission::kOthersTurn ? "another has waited longer"
-                                             : "which is the limit",
+             why == Admission::kFull ? "which is the limit" : why_not(why),
              static_cast<double>(headroom_bytes_) * kMiBs);
   }
 

@@ -173,6 +173,7 @@ bool read_compile_report(CompileReport& report) noexcept {
   report.most_held_bytes = table.most_held_bytes(before.since_ns);
   report.least_headroom_bytes = table.least_headroom_bytes(before.since_ns);
   report.class_count = table.classes(report.classes, kMostClasses);
+  report.holder_count = table.holders(report.holders, kMostPermits);
   close_permits(found);
   return permits != nullptr || report.peak_in_flight != 0 || report.counts.ridden + report.counts.without != 0;
 }

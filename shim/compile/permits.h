@@ -83,6 +83,8 @@ struct CompileReport {
   std::uint64_t most_held_bytes = 0, least_headroom_bytes = 0;  ///< as in PermitTable
   SizeClass classes[kMostClasses];
   std::uint32_t class_count = 0;
+  PermitHolder holders[kMostPermits];  ///< those who compile now
+  std::uint32_t holder_count = 0;
 };
 /// False: this process compiled nothing, and nobody of its scope did.
 bool read_compile_report(CompileReport& report) noexcept;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "policy/policy.h"
@@ -23,6 +24,7 @@
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
+#include "shim/waits.h"
 
 namespace graphpool {
 namespace {
@@ -427,6 +429,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   const hipStream_t handle = plain_handle(stream);
   const bool captured = in_open_capture(stream);
   BackOff wait(settings_.ring_timeout);
+  std::optional<NotedWait> noted;
   hipGraphExec_t real = nullptr;
   Variant* launched = nullptr;
   Template* first = nullptr;  // its first launch costs more than others
@@ -434,6 +437,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
   bool in_order = true, ordered = false;
   for (bool on_device = false, made_room = false; real == nullptr;) {
     bool in_capture = false, other_device = false, written_elsewhere = false, on_shadows = false, no_room = false;
+    std::uint64_t graph = 0;
     {
       const std::scoped_lock guard(exec.lock);
       if (exec.variant == nullptr) {
@@ -462,6 +466,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         if (uses_tracked() && outstanding_uses().several(stream)) written = what_is_written(exec);
       } else if (!in_capture && !other_device) {
         const SlotRing* const ring = exec.variant->ring.get();
+        graph = exec.of->number;
         const bool whole = uses_tracked() && !ring->whole().empty();
         written_elsewhere =
             whole && !ring->at_home() && !on_shadows && outstanding_uses().elsewhere(ring->whole(), stream, ring);
@@ -497,6 +502,8 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
     } else if (real == nullptr && !wait.again()) {
       if (on_shadows) return hipErrorNotReady;
       on_device = !stop_waiting(exec, key, handle, &ordered);
+    } else if (real == nullptr && !noted) {
+      noted.emplace("a free slot set", graph);
     }
   }
   if (!in_order) [[unlikely]]

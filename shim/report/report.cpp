@@ -32,6 +32,7 @@
 #include "shim/memory/pool.h"
 #include "shim/memory/slot_set.h"
 #include "shim/report/json.h"
+#include "shim/waits.h"
 
 namespace graphpool {
 namespace {
@@ -232,6 +233,41 @@ void write_pool(JsonWriter& json) {
   json.close_object();
 }
 
+/// Who this is, and how old.
+void write_process(JsonWriter& json) {
+  char time_text[sizeof "2000-01-01T00:00:00Z"] = {};
+  const std::time_t now = std::time(nullptr);
+  tm parts{};
+  if (gmtime_r(&now, &parts) != nullptr) std::strftime(time_text, sizeof time_text, "%FT%TZ", &parts);
+  json.key("time").value(time_text);
+  json.key("process").value(static_cast<std::uint64_t>(getpid()));
+  json.key("rank").value(rank());
+  json.key("host").value(host());
+}
+
+/// What keeps threads inside the library now.
+void write_waits(JsonWriter& json) {
+  json.key("waiting").open_array();
+  for (const WaitSeen& wait : waits_now()) {
+    json.open_object().key("for").value(wait.what);
+    if (wait.why != nullptr) json.key("because").value(wait.why);
+    if (wait.graph != 0) json.key("graph").value(wait.graph);
+    json.key("thread").value(wait.thread).key("ms").value(wait.ms).close_object();
+  }
+  json.close_array();
+}
+
+void write_holders(JsonWriter& json, const CompileReport& report) {
+  json.key("holders").open_array();
+  for (std::uint32_t i = 0; i < report.holder_count; ++i) {
+    const PermitHolder& holder = report.holders[i];
+    json.open_object().key("process").value(static_cast<std::uint64_t>(holder.process));
+    json.key("class").value(holder.size_class);
+    json.key("state").value(holder.lent ? "lent" : holder.asleep ? "asleep" : "running").close_object();
+  }
+  json.close_array();
+}
+
 void write_scope(JsonWriter& json, const CompileReport& report) {
   json.key("scope").open_object();
   json.key("name").value(name_of(report.scope));
@@ -245,6 +281,7 @@ void write_scope(JsonWriter& json, const CompileReport& report) {
   json.key("most_held_bytes").value(report.most_held_bytes);
   if (report.least_headroom_bytes != ~std::uint64_t{0})
     json.key("least_headroom_bytes").value(report.least_headroom_bytes);
+  write_holders(json, report);
   json.close_object();
 }
 
@@ -420,6 +457,8 @@ std::string report_text(bool ended) {
   JsonWriter json;
   json.open_object();
   json.key("ended").value(ended);
+  write_process(json);
+  write_waits(json);
   std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
   for (const Graphs::TemplateReport& of : graphs().templates()) {
     bytes_staged += of.statistics.staged.bytes;

@@ -63,6 +63,33 @@ TEST_F(Permits, AtMostAsManyAsTheLimit) {
   EXPECT_EQ(table_.peak_in_flight(), 3u);
 }
 
+TEST_F(Permits, WhoHoldsThem) {
+  PermitHolder holders[2];
+  EXPECT_EQ(table_.holders(holders, 2), 0u);
+  Permit permits[3];
+  permits[0] = taken();
+  ASSERT_EQ(table_.holders(holders, 2), 1u);
+  EXPECT_EQ(holders[0].process, FakeMachine::machine().process());
+  EXPECT_STREQ(holders[0].size_class, "cc c 0K");
+  EXPECT_FALSE(holders[0].lent || holders[0].asleep);
+  request_.size_class = "ld link 0K";
+  permits[1] = taken();
+  memory_->permits[permits[1].index].idle = 1;
+  memory_->permits[permits[0].index].asleep_ns = 1;
+  ASSERT_EQ(table_.holders(holders, 2), 2u);
+  EXPECT_TRUE(holders[0].asleep && !holders[0].lent);
+  EXPECT_TRUE(holders[1].lent && !holders[1].asleep);
+  EXPECT_STREQ(holders[1].size_class, "ld link 0K");
+  permits[2] = taken();
+  EXPECT_EQ(table_.holders(holders, 2), 2u) << "as many as there is room for";
+  memory_->permits[permits[0].index].class_index = kMostClasses;  // whatever others have written
+  ASSERT_EQ(table_.holders(holders, 2), 2u);
+  EXPECT_STREQ(holders[0].size_class, "");
+  table_.give_back(permits[1], kNothing);
+  table_.give_back(permits[2], kNothing);
+  EXPECT_EQ(table_.holders(holders, 2), 1u);
+}
+
 TEST_F(Permits, TheMostInFlightSinceATime) {
   Permit permits[3];
   const std::uint64_t first_ns = FakeMachine::clock_ns;

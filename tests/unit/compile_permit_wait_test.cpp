@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include "shim/compile/permit_wait.h"
 #include "shim/compile/shared_memory.h"
 #include "shim/log.h"
+#include "shim/waits.h"
 #include "tests/unit/fake_machine.h"
 
 namespace graphpool {
@@ -156,6 +158,24 @@ TEST_F(PermitWait, SaysThatItWaitsEveryTenSeconds) {
   for (std::size_t at = 0; (at = said.find("compile: waiting for ", at)) != std::string::npos; ++at) ++lines;
   EXPECT_EQ(lines, 3) << said;
   EXPECT_NE(said.find("1 compilations run, which is the limit"), std::string::npos) << said;
+}
+
+TEST_F(PermitWait, WhileItWaitsTheReportHasIt) {
+  Permit first, second;
+  EXPECT_TRUE(take(first));
+  std::vector<WaitSeen> seen;
+  FakeMachine::on_wait = [&] {
+    busy();
+    seen = waits_now();
+    if (FakeMachine::waits == 3) table_.give_back(first, kNothing);
+  };
+  EXPECT_TRUE(take(second));
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_STREQ(seen[0].what, "a compile permit");
+  EXPECT_STREQ(seen[0].why, "as many run as may");
+  EXPECT_EQ(seen[0].thread, static_cast<std::uint64_t>(gettid()));
+  EXPECT_EQ(seen[0].graph, 0u);
+  EXPECT_TRUE(waits_now().empty());
 }
 
 TEST_F(PermitWait, AtALowerLogLevelItSaysNothing) {

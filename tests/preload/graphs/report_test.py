@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """report_test.py HOST LIBRARY RUNTIME: the report of report_host, field by field; and its summary line."""
+import datetime
 import pathlib
+import socket
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / 'support'))
@@ -29,8 +31,15 @@ def check_template(found, wanted):
 
 
 def main(host, library, runtime):
-    done = run(host, library, runtime, GRAPHPOOL_LOG_LEVEL='info', GRAPHPOOL_REPORT_CALLSITES='true')
+    done = run(host, library, runtime, GRAPHPOOL_LOG_LEVEL='info', GRAPHPOOL_REPORT_CALLSITES='true',
+               OMPI_COMM_WORLD_RANK='5')
     report = done.report
+    expect('rank', '5', report['rank'])
+    expect('host', socket.gethostname(), report['host'])
+    expect('waiting', [], report['waiting'])
+    age = datetime.datetime.now(datetime.timezone.utc) - datetime.datetime.fromisoformat(report['time'][:-1] + '+00:00')
+    if not datetime.timedelta(0) <= age < datetime.timedelta(hours=1) or report['process'] <= 1:
+        FAILURES.append(f'time {report["time"]}, process {report["process"]}')
     graphs = report['graphs']
     for key, value in {'templates': 3, 'templates_dropped': 0, 'captures_recorded': 3, 'captures_avoided': 8,
                        'captures_refused': 0, 'instantiates': 10, 'instantiates_avoided': 6, 'updates': 1,

@@ -7,6 +7,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 namespace captures {
 namespace {
@@ -944,6 +947,38 @@ TEST(Timeout, a_set_that_comes_free_in_time_is_taken) {
   EXPECT_TRUE(idle_soon(t));
   EXPECT_EQ(0, since["hipGraphInstantiate"]);
   EXPECT_EQ(22, out.ints()[0]);
+}
+
+/// For the run with one slot set, independent launches, no time-out to speak of, and a report written while it runs.
+TEST(WaitTimeout, the_report_says_what_a_launch_waits_for) {
+  const FreeStream s, t;
+  Memory in(kIn, 23), out(kFull, 1);
+  const Exec exec(copying(s, out, in));
+  Gate gate;
+  gate.close(s);
+  OK(hipGraphLaunch(exec, s));
+  // Replaced as a whole each time.
+  const auto report_has = [](const std::string& text) {
+    std::ifstream file(said("GRAPHPOOL_REPORT"));
+    return std::string(std::istreambuf_iterator<char>(file), {}).find(text) != std::string::npos;
+  };
+  const auto soon = [&](const std::string& text) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!report_has(text) && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return report_has(text);
+  };
+  bool told = false;
+  std::thread opener([&] {
+    told = soon("\"waiting\":[{\"for\":\"a free slot set\",\"graph\":1,\"thread\":");
+    gate.open();
+  });
+  OK(hipGraphLaunch(exec, t));
+  opener.join();
+  EXPECT_TRUE(told);
+  EXPECT_TRUE(soon("\"waiting\":[]"));
+  EXPECT_TRUE(idle_soon(t));
+  EXPECT_EQ(23, out.ints()[0]);
 }
 
 /// The same, and every second launch is verified.

@@ -1,0 +1,37 @@
+// waits.h: what threads of the program wait for inside the library, so that a report tells it while they do.
+//
+// Threads: any; a wait belongs to the thread that notes it. No lock, no memory is taken: where more wait than there are
+// places for, those are not told. Texts are literals. Units: ms.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace graphpool {
+
+/// Waits from its making on.
+class NotedWait {
+ public:
+  /// `graph`: number of its recording; 0: none.
+  explicit NotedWait(const char* what, std::uint64_t graph = 0) noexcept;
+  ~NotedWait();
+  NotedWait(const NotedWait&) = delete;
+  NotedWait& operator=(const NotedWait&) = delete;
+
+  /// Why it still waits; null: that says itself.
+  void because(const char* why) noexcept;
+
+  static constexpr std::size_t kMost = 64;
+
+ private:
+  std::size_t place_ = kMost;
+};
+
+struct WaitSeen {
+  const char *what, *why;
+  std::uint64_t graph, thread, ms;
+};
+std::vector<WaitSeen> waits_now();
+
+}  // namespace graphpool
