@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shim/capture/hit_rate.h"
+#include "shim/capture/keyed_row.h"
 #include "shim/capture/operand.h"
 #include "shim/capture/session.h"
 #include "shim/capture/signature_bits.h"
@@ -30,39 +31,40 @@
 namespace graphpool {
 namespace {
 
-/// Which capture a stream takes part in. A process has a few open captures at most: a small array, searched in order.
+/// Which capture a stream takes part in. A process has a few open captures at most.
 class OpenCaptures {
  public:
   using Session = std::shared_ptr<CaptureSession>;
 
   void add(StreamKey key, Session session) {
     const std::scoped_lock guard(lock_);
-    entries_.push_back({key, std::move(session)});
+    const bool known = std::find(sessions_.begin(), sessions_.end(), session) != sessions_.end();
+    if (!known) sessions_.reserve(sessions_.size() + 1);
+    entries_.add({key, session});
+    if (!known) sessions_.push_back(std::move(session));
   }
 
   Session find(StreamKey key) {
     const std::scoped_lock guard(lock_);
-    for (const Entry& entry : entries_)
-      if (entry.key == key) return entry.session;
-    return nullptr;
+    const Entry* const entry = entries_.find(key);
+    return entry == nullptr ? nullptr : entry->session;
   }
 
   /// The capture in which the event was recorded.
   Session find_event(hipEvent_t event) {
-    for (const Session& session : all()) {
+    const auto knows = [event](const Session& session) {
       const std::scoped_lock guard(session->lock());
-      if (session->knows_event(event)) return session;
-    }
+      return session->knows_event(event);
+    };
+    if (const Session one = only()) return knows(one) ? one : nullptr;
+    for (const Session& session : all())
+      if (knows(session)) return session;
     return nullptr;
   }
 
   /// The event is recorded in this capture: it stands for nothing of another any more.
   void forget_event(hipEvent_t event, const CaptureSession* recorded_in) {
-    {
-      const std::scoped_lock guard(lock_);
-      const auto other = [recorded_in](const Entry& entry) { return entry.session.get() != recorded_in; };
-      if (std::none_of(entries_.begin(), entries_.end(), other)) return;
-    }
+    if (only().get() == recorded_in) return;
     for (const Session& session : all()) {
       if (session.get() == recorded_in) continue;
       const std::scoped_lock guard(session->lock());
@@ -70,24 +72,22 @@ class OpenCaptures {
     }
   }
 
+  /// Not its origin.
   void remove(StreamKey key) noexcept {
     const std::scoped_lock guard(lock_);
-    std::erase_if(entries_, [key](const Entry& entry) { return entry.key == key; });
+    entries_.erase_if([key](const Entry& entry) { return entry.key == key; });
   }
 
   /// False when the capture was not open.
   bool remove(const CaptureSession* session) noexcept {
     const std::scoped_lock guard(lock_);
-    return std::erase_if(entries_, [session](const Entry& entry) { return entry.session.get() == session; }) != 0;
+    std::erase_if(sessions_, [session](const Session& open) { return open.get() == session; });
+    return entries_.erase_if([session](const Entry& entry) { return entry.session.get() == session; }) != 0;
   }
 
   std::vector<Session> all() {
     const std::scoped_lock guard(lock_);
-    std::vector<Session> sessions;
-    for (const Entry& entry : entries_)
-      if (std::find(sessions.begin(), sessions.end(), entry.session) == sessions.end())
-        sessions.push_back(entry.session);
-    return sessions;
+    return sessions_;
   }
 
  private:
@@ -95,8 +95,16 @@ class OpenCaptures {
     StreamKey key;
     Session session;
   };
+
+  /// Null where there are several, or none.
+  Session only() {
+    const std::scoped_lock guard(lock_);
+    return sessions_.size() == 1 ? sessions_.front() : nullptr;
+  }
+
   RankedMutex<LockRank::kCaptureList> lock_;
-  std::vector<Entry> entries_;
+  KeyedRow<Entry, &Entry::key> entries_;  ///< by stream
+  std::vector<Session> sessions_;         ///< each once
 };
 
 /// Made at the first capture and never destroyed: captures may end after the exit handlers.
@@ -206,6 +214,15 @@ void judge_sizes(Signature& signature, std::uint64_t bytes, std::uint64_t width)
   signature.generation = width;
 }
 
+/// Kinds a signature has room for. Others the runtime refuses, or they came with a later version.
+bool is_known_kind(hipMemcpyKind kind) noexcept { return static_cast<unsigned>(kind) <= hipMemcpyDefault; }
+
+/// What is so large only the runtime can judge.
+bool overflows(std::size_t a, std::size_t b) noexcept {
+  std::size_t product;
+  return __builtin_mul_overflow(a, b, &product);
+}
+
 }  // namespace
 
 StreamKey unnamed_stream_key(StreamArgument stream) noexcept {
@@ -272,6 +289,7 @@ void OperationWriter::launched_by(EntryId function) noexcept {
 }
 
 Status OperationWriter::copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind) {
+  if (!is_known_kind(kind)) return Status::kUnsupported;
   signature_.kind = OperationKind::kCopy;
   signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | zero_size(bytes) | (dst == src ? kSameOperands : 0);
   signature_.dst_class = operand_class(dst, bytes);
@@ -285,6 +303,8 @@ Status OperationWriter::copy(void* dst, const void* src, std::size_t bytes, hipM
 
 Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
                                 std::size_t width, std::size_t height, hipMemcpyKind kind) {
+  if (!is_known_kind(kind) || overflows(width, height) || overflows(dst_pitch, height) || overflows(src_pitch, height))
+    return Status::kUnsupported;
   signature_.kind = OperationKind::kCopy2D;
   signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | zero_size(width * height) |
                         (dst == src ? kSameOperands : 0) | (dst_pitch < width || src_pitch < width ? kPitched : 0);
@@ -299,6 +319,8 @@ Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* sr
 
 Status OperationWriter::fill(void* dst, std::uint32_t value, std::uint32_t element_bytes, std::size_t width,
                              std::size_t height, std::size_t pitch) {
+  if (overflows(width, height) || overflows(width, element_bytes) || overflows(pitch, height))
+    return Status::kUnsupported;
   signature_.kind = OperationKind::kFill;
   signature_.validity = element_bytes | zero_size(width * height) | (height == 1 ? 0 : kPitched);
   signature_.dst_class = operand_class(dst, height == 1 ? width * element_bytes : pitch * height);
@@ -325,7 +347,8 @@ Status OperationWriter::node_kernel(const hipKernelNodeParams* params) {
 }
 
 Status OperationWriter::node_copy(const hipMemcpy3DParms* params) {
-  if (params == nullptr || params->srcArray != nullptr || params->dstArray != nullptr) return Status::kUnsupported;
+  if (params == nullptr || params->srcArray != nullptr || params->dstArray != nullptr || !is_known_kind(params->kind))
+    return Status::kUnsupported;
   const hipExtent& extent = params->extent;
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return Status::kUnsupported;
   // The bytes a side spans from its pointer on; 0 where it is not plainly within its own pitches.

@@ -54,13 +54,13 @@ enum class KernelForm : std::uint8_t { kNone, kStub, kFunction };
 struct Signature {
   OperationKind kind = OperationKind::kBegin;
   KernelForm form = KernelForm::kNone;
-  std::uint16_t stream = 0;  ///< index of the stream in this capture, by first appearance
   std::int16_t device = 0;   ///< current device at the call (rule 14)
-  std::uint16_t event = 0;   ///< record, wait: index of the event in this capture; kExternalEvent
+  std::uint32_t stream = 0;  ///< index of the stream in this capture, by first appearance
   std::uint32_t payload_bytes = 0;
   std::uint32_t validity = 0;    ///< kind-specific bits: copy kind, zero sizes, element size, flags (rule 28)
   std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of the device's settings;
-                                 ///< driver-style copy: its context; child: the number of its recording
+                                 ///< driver-style copy: its context; child: the number of its recording; record,
+                                 ///< wait: index of the event in this capture, or kExternalEvent
   std::uint64_t generation = 0;  ///< of the object
   std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown
   std::uint64_t src_class = 0;
@@ -79,16 +79,16 @@ struct Signature {
     return value;
   }
 };
-/// The first 8 bytes of the signature of an operation without an event.
-constexpr std::uint64_t first_word(OperationKind kind, KernelForm form, std::uint16_t stream,
-                                   std::int16_t device) noexcept {
-  return static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(form) << 8 | std::uint64_t{stream} << 16 |
-         std::uint64_t{static_cast<std::uint16_t>(device)} << 32;
+/// The first 8 bytes of a signature.
+constexpr std::uint64_t first_word(OperationKind kind, KernelForm form, std::int16_t device,
+                                   std::uint32_t stream) noexcept {
+  return static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(form) << 8 |
+         std::uint64_t{static_cast<std::uint16_t>(device)} << 16 | std::uint64_t{stream} << 32;
 }
-static_assert(offsetof(Signature, form) == 1 && offsetof(Signature, stream) == 2 && offsetof(Signature, device) == 4 &&
-              offsetof(Signature, event) == 6 && offsetof(Signature, payload_bytes) == 8);
+static_assert(offsetof(Signature, form) == 1 && offsetof(Signature, device) == 2 && offsetof(Signature, stream) == 4 &&
+              offsetof(Signature, payload_bytes) == 8);
 static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is compared as memory");
-inline constexpr std::uint16_t kExternalEvent = 0xffff;
+inline constexpr std::uint64_t kExternalEvent = ~std::uint64_t{0};
 /// What every recording ends with.
 inline constexpr Signature kEndSignature{.kind = OperationKind::kEnd};
 

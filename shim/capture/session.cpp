@@ -98,7 +98,7 @@ void CaptureSession::start(StreamArgument origin, const Signature& begin_signatu
   memory_freed_ = memory_freed();
   doubts_seen_ = g_capture_doubts.load(std::memory_order_acquire);
   serial_ = next_serial();
-  streams_.push_back({stream_key(origin), plain_handle(origin), node_device_of(begin_signature), {}});
+  streams_.add({stream_key(origin), plain_handle(origin), node_device_of(begin_signature), {}});
   if (shell()) {
     binding_.reserve(begin->expected_bytes.load(std::memory_order_relaxed));
   } else {
@@ -144,26 +144,6 @@ int CaptureSession::device() noexcept {
     device_changes_seen_ = changes;
   }
   return device_;
-}
-
-CaptureSession::Stream* CaptureSession::find_stream(StreamKey key) noexcept {
-  for (Stream& stream : streams_)
-    if (stream.key == key) return &stream;
-  return nullptr;
-}
-
-CaptureSession::Event* CaptureSession::find_event(hipEvent_t event) noexcept {
-  for (Event& known : events_)
-    if (known.handle == event) return &known;
-  return nullptr;
-}
-
-bool CaptureSession::has_stream(StreamKey key) const noexcept {
-  return const_cast<CaptureSession*>(this)->find_stream(key) != nullptr;
-}
-
-bool CaptureSession::knows_event(hipEvent_t event) const noexcept {
-  return const_cast<CaptureSession*>(this)->find_event(event) != nullptr;
 }
 
 void CaptureSession::spoil(const char* why) {
@@ -258,12 +238,13 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   if (shell()) check_status();
   if (invalid_) return forward();
 
-  Stream& where = *find_stream(key);
+  Stream& where = *streams_.find(key);
   Signature signature;
-  signature.stream = static_cast<std::uint16_t>(&where - streams_.data());
+  signature.stream = static_cast<std::uint32_t>(&where - streams_.data());
   const auto offset = static_cast<std::uint32_t>(binding_.size());
   OperationWriter writer(signature, binding_, shell() ? cursor_->first_child.load(std::memory_order_acquire) : nullptr);
-  const bool described = spoilt_ == nullptr && describe(writer) == Status::kOk;
+  // Beyond 4 GiB an operation's place has no number.
+  const bool described = spoilt_ == nullptr && describe(writer) == Status::kOk && binding_.size() <= UINT32_MAX;
   if (!described) {
     binding_.resize(offset);
     if (shell()) materialise("an operation that cannot be compared");
@@ -302,7 +283,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     spoil("a host stub launched on a stream of another device than the current one");
   note_judged_operands(signature, binding_, offset);
   const auto index = static_cast<std::uint32_t>(operations_.size());
-  Stream& fed = *find_stream(key);
+  Stream& fed = *streams_.find(key);
   add_operation(signature, offset, writer.layout(), fed.tail, node);
   fed.tail.assign(1, index);
   expect(signature);
@@ -327,7 +308,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   if (version == Functions::kChanging || child->functions_version.load(std::memory_order_relaxed) != version)
     return false;
   const std::uint64_t first =
-      first_word(OperationKind::kKernel, launch.form, known.stream, packed_devices(device_, where.device));
+      first_word(OperationKind::kKernel, launch.form, packed_devices(device_, where.device), known.stream);
   const std::uint64_t difference =
       (first ^ known.word(0)) | known.validity | (reinterpret_cast<std::uint64_t>(launch.function) ^ known.object) |
       (block_class(launch.shape) ^ known.dst_class) | (block_and_shared_class(launch.shape) ^ known.src_class);
@@ -371,20 +352,20 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
     spoil("an event record failed");
     return result;
   }
-  Stream& where = *find_stream(key);
+  Stream& where = *streams_.find(key);
   if (where.left) {
     event_destroyed(event);  // recorded outside of the capture
     return result;
   }
-  Event* known = find_event(event);
-  if (known == nullptr) known = &events_.emplace_back(Event{event, key, {}, false});
+  Event* known = events_.find(event);
+  if (known == nullptr) known = &events_.add({event, key, {}, false});
   known->stream = key;
   known->tail = where.tail;
   known->recorded_in_shell = shell();
   Signature signature;
   signature.kind = OperationKind::kRecord;
-  signature.stream = static_cast<std::uint16_t>(&where - streams_.data());
-  signature.event = static_cast<std::uint16_t>(known - events_.data());
+  signature.stream = static_cast<std::uint32_t>(&where - streams_.data());
+  signature.object = static_cast<std::uint64_t>(known - events_.data());
   if (shell()) {
     if (step(signature) != nullptr) return result;
     materialise("an event record differs from every recording", &signature);
@@ -402,17 +383,16 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     spoil("a stream wait failed");  // as above
     return result;
   }
-  Event* known = find_event(event);
-  Stream* where = find_stream(key);
+  Event* known = events_.find(event);
+  Stream* where = streams_.find(key);
   Signature signature;
   signature.kind = OperationKind::kWait;
   if (known == nullptr) {
-    signature.event = kExternalEvent;  // performed at once by the runtime (rule 6); no edge
+    signature.object = kExternalEvent;  // performed at once by the runtime (rule 6); no edge
     if (where == nullptr) return result;
   } else {
-    signature.event = static_cast<std::uint16_t>(known - events_.data());
-    if (where == nullptr)
-      where = &streams_.emplace_back(Stream{key, plain_handle(stream), std::max(device_of(stream), 0), {}});
+    signature.object = static_cast<std::uint64_t>(known - events_.data());
+    if (where == nullptr) where = &streams_.add({key, plain_handle(stream), std::max(device_of(stream), 0), {}});
     // An invalidated stream takes part again, behind what it did before.
     where->left = false;
     const std::vector<std::uint32_t> before =
@@ -421,7 +401,7 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
       spoil("the runtime did not take a dependency");
     merge(where->tail, known->tail);
   }
-  signature.stream = static_cast<std::uint16_t>(where - streams_.data());
+  signature.stream = static_cast<std::uint32_t>(where - streams_.data());
   if (shell()) {
     // A stream that joins an invalidated capture captures: what it does comes behind what was withheld.
     if (!invalid_ && step(signature) != nullptr) return result;
@@ -519,7 +499,7 @@ void CaptureSession::stream_left(StreamKey key) {
     leave_shell();  // the runtime has dropped the capture: what was withheld must not reach the new one
     invalid_ = true;
     spoil("a stream of the capture began another");
-  } else if (Stream* const stream = find_stream(key)) {
+  } else if (Stream* const stream = streams_.find(key)) {
     stream->left = true;
     expose("a stream of the capture began another");
     forget_stream(key);
@@ -537,16 +517,16 @@ void CaptureSession::stream_destroyed(StreamKey key) {
 /// The stream is none of the capture any more, and what was recorded on it stands for nothing here, as in the runtime.
 void CaptureSession::forget_stream(StreamKey key) noexcept {
   for (Event& event : events_)
-    if (event.stream == key) event.handle = nullptr;
-  if (Stream* const stream = find_stream(key)) {
+    if (event.stream == key) events_.forget(event);
+  if (Stream* const stream = streams_.find(key)) {
     stream->left = true;
-    stream->key = 0;
+    streams_.forget(*stream);
   }
 }
 
 void CaptureSession::event_destroyed(hipEvent_t event) {
   // The handle may come back as another event. In a shell nothing the runtime still needs hangs on it.
-  if (Event* known = find_event(event)) known->handle = nullptr;
+  if (Event* known = events_.find(event)) events_.forget(*known);
 }
 
 bool CaptureSession::shell_is_empty(hipGraph_t graph) const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shim/capture/capture.h"
+#include "shim/capture/keyed_row.h"
 #include "shim/capture/materialisation.h"
 #include "shim/capture/prefix_tree.h"
 #include "shim/owner_lock.h"
@@ -75,10 +76,10 @@ class CaptureSession {
   void stream_destroyed(StreamKey key);
   void event_destroyed(hipEvent_t event);
 
-  bool has_stream(StreamKey key) const noexcept;
+  bool has_stream(StreamKey key) noexcept { return streams_.find(key) != nullptr; }
   bool is_origin(StreamKey key) const noexcept { return streams_.front().key == key; }
   bool shell() const noexcept { return cursor_ != nullptr; }
-  bool knows_event(hipEvent_t event) const noexcept;
+  bool knows_event(hipEvent_t event) noexcept { return events_.find(event) != nullptr; }
 
   /// At the end, after a forwarded hipStreamEndCapture that gave `graph`. A shell: whether the runtime's graph is
   /// empty, as it must be. A real one: whether every node of it is what was recorded.
@@ -117,8 +118,6 @@ class CaptureSession {
   OwnerLock<LockRank::kCapture>& lock() noexcept { return lock_; }
 
  private:
-  Stream* find_stream(StreamKey key) noexcept;
-  Event* find_event(hipEvent_t event) noexcept;
   void forget_stream(StreamKey key) noexcept;
   void check_status();
   bool set_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& tail);
@@ -135,9 +134,9 @@ class CaptureSession {
 
   OwnerLock<LockRank::kCapture> lock_;
   std::uint64_t serial_ = 0;
-  const void* thread_ = nullptr;  ///< the token of the thread that began it
-  std::vector<Stream> streams_;   ///< the first one is the origin
-  std::vector<Event> events_;
+  const void* thread_ = nullptr;            ///< the token of the thread that began it
+  KeyedRow<Stream, &Stream::key> streams_;  ///< the first one is the origin
+  KeyedRow<Event, &Event::handle> events_;
   Binding binding_;
 
   TreeNode* cursor_ = nullptr;    ///< shell: the last node matched; what was matched before are its parents

@@ -66,7 +66,7 @@ bool may_move(const std::vector<Operation>& operations) {
   return std::none_of(operations.begin(), operations.end(), [device](const Operation& operation) {
     const Signature& signature = operation.signature;
     return signature.kind == OperationKind::kHost || signature.kind == OperationKind::kChild ||
-           (signature.kind == OperationKind::kWait && signature.event == kExternalEvent) ||
+           (signature.kind == OperationKind::kWait && signature.object == kExternalEvent) ||
            (makes_node(signature.kind) && node_device_of(signature) != device);
   });
 }

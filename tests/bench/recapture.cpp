@@ -1,7 +1,7 @@
 // recapture.cpp: what a step costs that captures its graph again: by instantiating and destroying an exec each step,
 // and by updating one. Of a graph of so many kernels, none, 1 % or all have an argument that moves to an address never
 // used before, or, "in turn", to the other of two. CPU time of the calling thread; the step's work is waited for
-// outside of it.
+// outside of it. "fork": an event of its own recorded in a capture, and another stream waiting for it, so often.
 //
 // "operation" is the time a captured call takes, "allocations" how often the thread asked for host memory meanwhile.
 #include <string>
@@ -83,6 +83,39 @@ class Steps {
     bench::print((name + ": allocations a step").c_str(), double(step_allocations) / counted, "1");
   }
 
+  /// To so many streams in turn.
+  void measure_forks(std::size_t forks, std::size_t streams) {
+    std::vector<hipStream_t> others(streams);
+    std::vector<hipEvent_t> events(forks), joins(streams);
+    for (hipStream_t& stream : others) bench::check(hipStreamCreate(&stream));
+    for (std::vector<hipEvent_t>* const all : {&events, &joins})
+      for (hipEvent_t& event : *all) bench::check(hipEventCreateWithFlags(&event, hipEventDisableTiming));
+    std::vector<double> each;
+    for (std::size_t step = 0; step < std::max<std::size_t>(kWarmUp + 12, 2000 / forks); ++step) {
+      bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
+      launch(0, false);
+      const double first = bench::thread_ns();
+      for (std::size_t i = 0; i < forks; ++i) {
+        bench::check(hipEventRecord(events[i], stream_));
+        bench::check(hipStreamWaitEvent(others[i % streams], events[i], 0));
+      }
+      const double last = bench::thread_ns();
+      for (std::size_t i = 0; i < streams; ++i) {
+        bench::check(hipEventRecord(joins[i], others[i]));
+        bench::check(hipStreamWaitEvent(stream_, joins[i], 0));
+      }
+      hipGraph_t graph = nullptr;
+      bench::check(hipStreamEndCapture(stream_, &graph));
+      bench::check(hipGraphDestroy(graph));
+      if (step >= kWarmUp) each.push_back((last - first) / static_cast<double>(forks));
+    }
+    for (const std::vector<hipEvent_t>* const all : {&events, &joins})
+      for (const hipEvent_t event : *all) bench::check(hipEventDestroy(event));
+    for (const hipStream_t stream : others) bench::check(hipStreamDestroy(stream));
+    const std::string name = std::to_string(forks) + " forks to " + std::to_string(streams) + " streams";
+    bench::print((name + ": fork").c_str(), bench::median(each), "ns");
+  }
+
  private:
   static constexpr std::size_t kBytes = std::size_t{64} << 20;
   static constexpr int kWarmUp = 8;
@@ -105,6 +138,8 @@ class Steps {
 int main(int argc, char** argv) {
   Steps steps;
   const int most = argc > 1 ? std::atoi(argv[1]) : 4000;
+  for (const std::size_t forks : {10, 2000})
+    for (const std::size_t streams : {std::size_t{2}, forks}) steps.measure_forks(forks, streams);
   for (const int kernels : {1, 10, 100, 1000, 4000}) {
     if (kernels > most) break;
     for (const bool update : {false, true}) {

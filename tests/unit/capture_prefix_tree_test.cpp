@@ -218,7 +218,7 @@ TEST_F(PrefixTreeTest, any_difference_in_a_signature_counts) {
   };
   EXPECT_TRUE(differs([](Signature& it) { it.stream = 1; }));
   EXPECT_TRUE(differs([](Signature& it) { it.device = 1; }));
-  EXPECT_TRUE(differs([](Signature& it) { it.event = 1; }));
+  EXPECT_TRUE(differs([](Signature& it) { it.object = 2; }));
   EXPECT_TRUE(differs([](Signature& it) { it.form = KernelForm::kStub; }));
   EXPECT_TRUE(differs([](Signature& it) { it.payload_bytes = 8; }));
   EXPECT_TRUE(differs([](Signature& it) { it.validity = 1; }));
