@@ -135,7 +135,8 @@ struct Launch {
   }
   ~Launch() {
     plan->in_flight.fetch_sub(1, std::memory_order_release);
-    graph_counters().launches.fetch_sub(1, std::memory_order_relaxed);
+    state.reset();  // who sees no launch any more sees what it held gone, too
+    graph_counters().launches.fetch_sub(1, std::memory_order_release);
   }
 
   const Event* event_of(std::uint32_t slot) const {

@@ -205,6 +205,7 @@ void synchronize_users(const AllocationInfo& info) {
 }
 
 bool freeable(const Allocation& allocation) {
+  if (allocation.freed) return false;
   switch (allocation.info.kind) {
     case MemoryKind::Device:
     case MemoryKind::Signal:

@@ -28,6 +28,7 @@ struct Allocation {
   std::shared_ptr<Access> access;  ///< Mapped and Pool; Device: who was given access, where peers are lazy
   bool imported = false;           ///< opened from another process
   bool registered = false;         ///< the program's own memory
+  bool freed = false;  ///< given to hipFreeAsync: there until the stream comes to it, nobody's to free again
 };
 
 class MemoryTable {
@@ -35,6 +36,14 @@ class MemoryTable {
   /// False when it overlaps a known range.
   bool insert(const Allocation& allocation);
   std::optional<Allocation> find(const void* address) const;
+  /// Marks the range that begins at `base` freed, if `wanted` agrees and it is not; false otherwise.
+  template <typename Wanted>
+  bool mark_freed(const void* base, Wanted&& wanted) {
+    const std::unique_lock lock(mutex_);
+    const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(base));
+    if (found == ranges_.end() || found->second.freed || !wanted(found->second)) return false;
+    return found->second.freed = true;
+  }
   /// Removes the range that begins at `base` if `wanted` agrees.
   template <typename Wanted>
   std::optional<Allocation> remove(const void* base, Wanted&& wanted) {

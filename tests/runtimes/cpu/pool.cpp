@@ -82,6 +82,7 @@ hipError_t allocate_from(Pool& pool, void** pointer, std::size_t bytes) {
     if (pages_up(place->info.bytes) != whole) continue;
     reused = true;
     place->info.bytes = bytes;
+    place->freed = false;
     poison(place->info.base, whole);
     if (!memory_table().insert(*place)) fatal("pool blocks overlap");
     *pointer = place->info.base;
@@ -116,17 +117,23 @@ hipError_t malloc_async(Call& call, void** pointer, std::size_t bytes, Pool* poo
   return pool_allocate(stream->device(), pointer, bytes);
 }
 
+bool freed_in_order(const Allocation& allocation) {
+  return allocation.info.kind == MemoryKind::Pool || allocation.info.kind == MemoryKind::Device;
+}
+
 hipError_t free_async(Call& call, void* pointer, hipStream_t handle) {
   Stream* stream = nullptr;
   if (const hipError_t result = resolve(call, handle, false, &stream); result != hipSuccess) return result;
   if (pointer == nullptr) return hipErrorInvalidValue;
   if (stream->capture.load() != nullptr) return capture_free(*stream, pointer);
-  AllocationInfo info;
-  const bool found = find_allocation(pointer, &info) && info.base == pointer;
-  if (!found || (info.kind != MemoryKind::Pool && info.kind != MemoryKind::Device)) return hipErrorInvalidValue;
-  std::shared_ptr<GraphMemory> of_graph = find_graph_memory(pointer);
-  if (of_graph) of_graph->set_live(false);
-  stream->enqueue([pointer, of_graph = std::move(of_graph)] { return of_graph ? hipSuccess : pool_free(pointer); });
+  if (std::shared_ptr<GraphMemory> of_graph = find_graph_memory(pointer)) {
+    of_graph->set_live(false);
+    stream->enqueue([of_graph = std::move(of_graph)] { return hipSuccess; });
+    return hipSuccess;
+  }
+  // Here and not in the stream: whether a second free is refused does not depend on how far the stream has come.
+  if (!memory_table().mark_freed(pointer, freed_in_order)) return hipErrorInvalidValue;
+  stream->enqueue([pointer] { return pool_free(pointer); });
   return hipSuccess;
 }
 
@@ -199,9 +206,7 @@ hipError_t pool_allocate(Device& device, void** pointer, std::size_t bytes) {
 }
 
 hipError_t pool_free(void* pointer) {
-  const auto removed = memory_table().remove(pointer, [](const Allocation& found) {
-    return found.info.kind == MemoryKind::Pool || found.info.kind == MemoryKind::Device;
-  });
+  const auto removed = memory_table().remove(pointer, freed_in_order);
   if (!removed) return hipErrorInvalidValue;
   if (removed->info.kind == MemoryKind::Device) {  // hipFreeAsync of hipMalloc's memory
     give_back(*removed);

@@ -75,7 +75,8 @@ void Completion::finish(hipError_t result) {
   if (done()) return;
   result_ = result;
   finished_ns_ = now_ns();
-  state_.store(1, std::memory_order_release);
+  // notify_all() looks whether somebody waits: not before the state is seen by who is about to.
+  state_.store(1, std::memory_order_seq_cst);
   state_.notify_all();
 }
 
@@ -256,6 +257,12 @@ void close_stream(Stream& stream) {
   worker->push(std::move(task));
 }
 
+void end_stream(Stream& stream) {
+  const std::shared_ptr<Worker> worker = stream.own_worker_ ? stream.worker_ : nullptr;
+  stream.retire();
+  if (worker) worker->close([] {});
+}
+
 std::shared_ptr<Worker> Device::next_queue() {
   const std::lock_guard lock(queue_mutex_);
   if (queues_.empty()) {
@@ -381,7 +388,7 @@ hipError_t destroy(Stream& stream) {
   if (stream.capture.load() != nullptr) capture_stream_destroyed(stream);
   if (!table().kill(&stream)) return hipErrorContextIsDestroyed;
   (void)stream.marker()->wait_in_call();  // HIP finishes a stream before it destroys it
-  close_stream(stream);
+  end_stream(stream);
   return hipSuccess;
 }
 

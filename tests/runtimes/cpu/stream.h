@@ -109,6 +109,7 @@ class Stream {
 
  private:
   friend void close_stream(Stream& stream);
+  friend void end_stream(Stream& stream);
   friend hipError_t synchronize(Device& device);
   Token push(std::shared_ptr<Task> task);
   void push_locked(const std::shared_ptr<Task>& task);
@@ -152,6 +153,8 @@ void finish_serialised();
 Stream& per_thread_stream();
 /// Ends a stream once its work is done, without waiting; its handle is dead already.
 void close_stream(Stream& stream);
+/// Ends a stream whose work is done: when it returns, the handle may be handed out again.
+void end_stream(Stream& stream);
 /// Ends all streams of a device but the null stream (hipDeviceReset).
 void close_streams(Device& device);
 /// A stream handle's generation for the journal; 0 when it is none.

@@ -194,6 +194,33 @@ TEST(Pools, AllocateInStreamOrder) {
   HIP_OK(hipStreamDestroy(stream));
 }
 
+TEST(Pools, WhatIsFreedTwiceIsRefusedWhereverTheStreamIs) {
+  hipStream_t stream;
+  HIP_OK(hipStreamCreate(&stream));
+  for (const bool held : {false, true}) {
+    char* const classic = device_bytes(64);
+    void* ordered = nullptr;
+    HIP_OK(hipMallocAsync(&ordered, 64, stream));
+    {
+      Gate gate(stream);
+      if (!held) {
+        gate.open();
+        HIP_OK(hipStreamSynchronize(stream));
+      }
+      for (void* const memory : {static_cast<void*>(classic), ordered}) {
+        HIP_OK(hipFreeAsync(memory, stream));
+        if (!held) {
+          HIP_OK(hipStreamSynchronize(stream));
+        }
+        ASSERT_EQ(hipFreeAsync(memory, stream), hipErrorInvalidValue);
+        EXPECT_EQ(hipFree(memory), hipErrorInvalidValue);
+      }
+    }
+    HIP_OK(hipStreamSynchronize(stream));
+  }
+  HIP_OK(hipStreamDestroy(stream));
+}
+
 TEST(Pools, KeepMemoryUpToTheThreshold) {
   const hipMemPoolProps props{
       hipMemAllocationTypePinned, hipMemHandleTypeNone, {hipMemLocationTypeDevice, 0}, nullptr, {}};

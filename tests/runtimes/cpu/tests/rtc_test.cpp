@@ -203,14 +203,14 @@ TEST(Rtc, ProgramsCompileInParallelUpToHip5) {
   const TemporaryDirectory folder;
   const Setting cache("CPUHIP_CACHE", folder.file("cache").string());
   const std::string log = folder.file("log").string(), compiler = folder.file("compiler").string();
-  // A compiler that begins by waiting for another one, at most ten seconds.
+  // A compiler that begins by waiting for another one, at most a minute.
   std::ofstream(compiler) << "#!/bin/sh\n"
                              "case \"$*\" in *-E*)\n"
                              "  echo begin >> " +
                                  log +
                                  "\n"
                                  "  i=0\n"
-                                 "  while [ $i -lt 100 ]; do\n"
+                                 "  while [ $i -lt 600 ]; do\n"
                                  "    [ $(grep -c begin " +
                                  log + ") -ge 2 ] && echo together >> " + log +
                                  " && break\n"
