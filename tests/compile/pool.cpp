@@ -1,6 +1,8 @@
 // pool.cpp LIBRARY WORD...: threads that compile, by the names that pools of compilers give them or by calls of a
 // library's functions (fake_compiler.cpp). Its words are done in order:
-//   threads COUNT NAME MS   so many threads name themselves and use that much processor time; waits for them
+//   meet COUNT              what uses processor time does so until so many have done at once
+//   threads COUNT NAME MS   so many threads name themselves and use that much processor time, beginning once all are
+//                           about to name themselves; waits for them
 //   handshake COUNT NAME    so many threads name themselves and wait for each other
 //   prctl COUNT NAME MS     as threads, but named by prctl
 //   unnamed COUNT MS        as threads, without a name
@@ -46,6 +48,7 @@
 namespace {
 
 std::atomic<int> running{0}, most{0};
+int expected = 0;
 bool is_child = false;
 
 long now_ms() {
@@ -58,7 +61,7 @@ void work(long ms) {
   const int now = ++running;
   for (int before = most; now > before && !most.compare_exchange_weak(before, now);) {
   }
-  for (const long end = now_ms() + ms; now_ms() < end;) {
+  for (const long end = now_ms() + ms; now_ms() < end || most < expected;) {
   }
   --running;
 }
@@ -67,14 +70,17 @@ enum class By { kPthread, kPrctl, kNobody };
 
 void threads(int count, const std::string& name, By by, long ms) {
   std::vector<std::thread> all;
+  std::atomic<int> begun{0};
   for (int i = 0; i < count; ++i)
-    all.emplace_back([=] {
+    all.emplace_back([=, &begun] {
       const std::string own = name + std::to_string(i);
+      ++begun;
       if (by == By::kPthread) pthread_setname_np(pthread_self(), own.c_str());
       if (by == By::kPrctl) prctl(PR_SET_NAME, own.c_str(), 0, 0, 0);
       char seen[16] = "";
       pthread_getname_np(pthread_self(), seen, sizeof seen);
       if (by != By::kNobody && own.substr(0, sizeof seen - 1) != seen) std::_Exit(3);
+      while (by != By::kNobody && begun != count) std::this_thread::yield();
       work(ms);
     });
   for (std::thread& thread : all) thread.join();
@@ -363,7 +369,9 @@ int main(int count, char** words) {
   for (int i = 2; i < count; ++i) {
     const std::string word = words[i];
     const int number = std::atoi(words[i + 1]);
-    if (word == "threads" || word == "prctl") {
+    if (word == "meet") {
+      expected = std::atoi(words[++i]);
+    } else if (word == "threads" || word == "prctl") {
       threads(number, words[i + 2], word == "prctl" ? By::kPrctl : By::kPthread, std::atol(words[i + 3]));
       i += 3;
     } else if (word == "unnamed") {

@@ -4,7 +4,9 @@
 //   sleep MS    uses none                  pid FILE      writes its number
 //   await FILE  until it is there          touch FILE    makes it
 //   grow MIB    writes to so much memory, and keeps it
+//   meet FOLDER COUNT  uses processor time until so many programs have come to this word in that folder
 //   leave       ends without exit handlers exec FILE...  becomes a program, with the words up to the end
+#include <dirent.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +29,16 @@ long now_ms() {
 
 void burn(long ms) {
   for (const long end = now_ms() + ms; now_ms() < end;) {
+  }
+}
+
+void meet(const std::string& folder, long count) {
+  std::fclose(std::fopen((folder + '/' + std::to_string(getpid())).c_str(), "w"));
+  for (long there = 0; there < count; burn(1)) {
+    there = 0;
+    DIR* const files = opendir(folder.c_str());
+    while (const dirent* const file = readdir(files)) there += file->d_name[0] != '.' ? 1 : 0;
+    closedir(files);
   }
 }
 
@@ -70,6 +82,9 @@ int main(int count, char** words) {
       std::fclose(std::fopen(words[++i], "w"));
     } else if (word == "grow") {
       kept.insert(kept.end(), static_cast<std::size_t>(std::atol(words[++i])) << 20, 1);
+    } else if (word == "meet") {
+      meet(words[i + 1], std::atol(words[i + 2]));
+      i += 2;
     } else if (word == "leave") {
       _exit(0);
     } else if (word == "exec") {
