@@ -82,7 +82,7 @@ class Gate {
 
 /// False: the stream is not done after a while.
 bool done_soon(hipStream_t stream) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (hipStreamQuery(stream) == hipErrorNotReady && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
   return hipStreamQuery(stream) == hipSuccess;
@@ -105,17 +105,19 @@ TEST(Programs, rule_20_an_exec_that_runs_on_another_threads_own_stream_is_not_us
     OK(hipGraphExecDestroy(exec));
   }
   Gate gate;
-  std::atomic<bool> launched{false};
+  std::atomic<bool> launched{false}, captured{false};
   const hipGraphExec_t waits = made();
   std::thread thread([&] {
     gate.close(hipStreamPerThread);
     OK(hipGraphLaunch(waits, hipStreamPerThread));
     launched = true;
+    while (!captured) std::this_thread::yield();  // a wait beside a capture would invalidate it
     OK(hipStreamSynchronize(hipStreamPerThread));
   });
   while (!launched) std::this_thread::yield();
   OK(hipGraphExecDestroy(waits));
   const hipGraphExec_t second = made();
+  captured = true;
   OK(hipGraphLaunch(second, stream));
   EXPECT_TRUE(done_soon(stream)) << "it waits for the exec behind the gate";
   gate.open();
