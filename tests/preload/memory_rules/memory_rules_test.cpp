@@ -75,7 +75,7 @@ class Busy {
   bool stuck() const { return stuck_.load(); }
 
  private:
-  static constexpr std::chrono::seconds kPatience{10};
+  static constexpr std::chrono::seconds kPatience{60};
   int* flag_ = nullptr;
   std::atomic<bool> stuck_{false}, done_{false};
   std::thread watchdog_;

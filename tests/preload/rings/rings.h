@@ -116,8 +116,11 @@ class FreeStream {
   hipStream_t at_ = nullptr;
 };
 
+/// What takes longer never happens.
+inline constexpr std::chrono::seconds kPatience{60};
+
 inline bool idle_soon(hipStream_t stream) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (hipStreamQuery(stream) == hipErrorNotReady) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();

@@ -906,7 +906,6 @@ TEST(Timeout, the_launch_takes_the_programs_own_path) {
   OK(hipGraphLaunch(exec, t));
   const auto took = std::chrono::steady_clock::now() - start;
   EXPECT_GE(took, std::chrono::milliseconds(100));
-  EXPECT_LT(took, std::chrono::seconds(10));
   EXPECT_TRUE(idle_soon(t)) << "while the gate holds the set";
   std::vector<int> host(kIn);
   OK(hipMemcpyAsync(host.data(), out.get(), kIn * sizeof(int), hipMemcpyDeviceToHost, t));
@@ -916,17 +915,20 @@ TEST(Timeout, the_launch_takes_the_programs_own_path) {
   ASSERT_EQ(lines_before + 1, lines.size());
   EXPECT_NE(std::string::npos,
             lines.back().find("no slot set of a staged graph came free in 100 ms: it takes the program's own path"));
-  // It stays there: nobody waits again.
+  // It stays there: nobody waits again, for which so many would take as many times the time-out.
+  constexpr int kLaunches = 300;
   const auto again = std::chrono::steady_clock::now();
-  OK(hipGraphLaunch(exec, t));
-  EXPECT_LT(std::chrono::steady_clock::now() - again, std::chrono::milliseconds(100));
+  for (int i = 0; i < kLaunches; ++i) OK(hipGraphLaunch(exec, t));
+  EXPECT_LT(std::chrono::steady_clock::now() - again, kLaunches * std::chrono::milliseconds(100));
+  EXPECT_EQ(lines_before + 1, log_lines().size());
   gate.open();
   EXPECT_TRUE(idle_soon(s));
   EXPECT_TRUE(idle_soon(t));
   EXPECT_EQ(21, out.ints()[0]);
 }
 
-TEST(Timeout, a_set_that_comes_free_in_time_is_taken) {
+/// The same with a long one.
+TEST(LongTimeout, a_set_that_comes_free_in_time_is_taken) {
   const FreeStream s, t;
   Memory in(kIn, 22), out(kFull, 1);
   const Exec exec(copying(s, out, in));
@@ -981,7 +983,7 @@ TEST(WaitTimeout, the_report_says_what_a_launch_waits_for) {
   EXPECT_EQ(23, out.ints()[0]);
 }
 
-/// The same, and every second launch is verified.
+/// With a short one, and every second launch is verified.
 TEST(VerifiedTimeout, rule_29_a_launch_whose_second_run_finds_no_slots_is_made_once) {
   const FreeStream s, t;
   const std::size_t lines_before = log_lines().size();
@@ -992,7 +994,7 @@ TEST(VerifiedTimeout, rule_29_a_launch_whose_second_run_finds_no_slots_is_made_o
   gate.close(s);
   OK(hipGraphLaunch(exec, s));
   std::thread opener([&] {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
     while (log_lines().size() == lines_before && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     gate.open();
   });
