@@ -211,6 +211,13 @@ hipError_t on_hipGraphNodeFindInClone(Entry&, hipGraphNode_t* found, hipGraphNod
   if (failed == hipSuccess) failed = graphs().known().read(&clone, "hipGraphNodeFindInClone");
   return failed == hipSuccess ? next().hipGraphNodeFindInClone(found, original, clone) : failed;
 }
+hipError_t on_hipGraphChildGraphNodeGetGraph(Entry&, hipGraphNode_t node, hipGraph_t* inside) {
+  // The program may change it.
+  hipError_t failed = graphs().known().expose_node(&node, "hipGraphChildGraphNodeGetGraph");
+  if (failed == hipSuccess) failed = next().hipGraphChildGraphNodeGetGraph(node, inside);
+  if (failed == hipSuccess) graphs().known().note_inside(node, *inside);
+  return failed;
+}
 hipError_t on_hipGraphKernelNodeGetParams(Entry&, hipGraphNode_t node, hipKernelNodeParams* params) {
   // The arguments it points to are the node's own: the program may write them.
   const hipError_t failed = graphs().known().expose_node(&node, "hipGraphKernelNodeGetParams");

@@ -308,6 +308,7 @@ hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
       copy->binding = known->binding;
       copy->of = known->of;
       copy->original = known->original;
+      copy->parts = known->parts;
       const hipGraph_t handle = known_.add_virtual(copy);
       if (handle != nullptr) {
         static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error

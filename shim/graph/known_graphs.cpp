@@ -8,6 +8,7 @@
 #include "shim/capture/signature_bits.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
+#include "shim/graph/node_check.h"
 #include "shim/graph/node_graphs.h"
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
@@ -18,11 +19,32 @@
 namespace graphpool {
 namespace {
 
-constexpr const char* kUsedAsChild = "used as a child graph";
-
 std::uint64_t next_id() noexcept {
   static constinit std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+/// Whether the runtime takes the graph inside a node for a copy of the one that was added.
+bool runtime_finds_inside() {
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  hipGraph_t graph = nullptr, child = nullptr, inside = nullptr;
+  hipGraphNode_t node = nullptr, parent = nullptr, found = nullptr;
+  if (next().hipGraphCreate(&child, 0) != hipSuccess) return false;
+  const bool there = next().hipGraphCreate(&graph, 0) == hipSuccess;
+  const bool finds = there && next().hipGraphAddEmptyNode(&node, child, nullptr, 0) == hipSuccess &&
+                     next().hipGraphAddChildGraphNode(&parent, graph, nullptr, 0, child) == hipSuccess &&
+                     next().hipGraphChildGraphNodeGetGraph(parent, &inside) == hipSuccess &&
+                     next().hipGraphNodeFindInClone(&found, node, inside) == hipSuccess;
+  if (there) static_cast<void>(next().hipGraphDestroy(graph));
+  static_cast<void>(next().hipGraphDestroy(child));
+  return finds;
+}
+
+GraphPart* part_at(KnownGraph& known, std::uint32_t index) noexcept {
+  const auto found = std::find_if(known.parts.begin(), known.parts.end(),
+                                  [index](const GraphPart& part) { return part.index == index; });
+  return found == known.parts.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -73,7 +95,7 @@ void KnownGraphs::add_real(const std::shared_ptr<KnownGraph>& known) {
   known->handle = known->real;
   std::swap(real_[known->real], gone);
   if (gone != nullptr) {  // the runtime has destroyed it
-    for (const hipGraphNode_t node : gone->nodes) nodes_.erase(node);
+    forget_nodes(*gone);
     if (gone->of != nullptr) --gone->of->users;
   }
   put_nodes(*known);
@@ -82,6 +104,13 @@ void KnownGraphs::add_real(const std::shared_ptr<KnownGraph>& known) {
 /// Under lock_. Throws std::bad_alloc.
 void KnownGraphs::put_node(hipGraphNode_t node, const NodeRef& ref) {
   if (!nodes_.put(node, {reinterpret_cast<std::uint64_t>(ref.graph), ref.index, 0})) throw std::bad_alloc();
+}
+
+/// Under lock_. They may come back as others.
+void KnownGraphs::forget_nodes(KnownGraph& known) noexcept {
+  for (const hipGraphNode_t node : known.nodes) nodes_.erase(node);
+  for (const GraphPart& part : known.parts)
+    if (part.inside != nullptr) insides_.erase(part.inside);
 }
 
 void KnownGraphs::put_nodes(KnownGraph& known) {
@@ -157,6 +186,7 @@ hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, C
       child->of = graphs().hold(*known->of);
       child->binding = known->binding;
       child->real = known->real;
+      child->original = known->original;
       return hipSuccess;
     }
   }
@@ -212,7 +242,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
     if (ours) graph_handles_.remove(graph);
     real = known->real;
     const std::scoped_lock tables(lock_);
-    for (const hipGraphNode_t node : known->nodes) nodes_.erase(node);
+    forget_nodes(*known);
     if (known->of != nullptr) --known->of->users;
   }
   if (real != nullptr) {
@@ -240,10 +270,54 @@ bool KnownGraphs::count_nodes(hipGraph_t graph, std::size_t* count) {
 hipGraphNode_t KnownGraphs::find_in_copy(hipGraphNode_t original, hipGraph_t copy) {
   const NodeRef ref = find_node(original);
   KnownGraph* const known = ref.graph == nullptr ? nullptr : find(copy);
+  if (known == nullptr && ref.graph != nullptr) return find_inside(ref, copy);
   if (known == nullptr || known == ref.graph || known->original != ref.graph->original) return nullptr;
   const std::scoped_lock guard(known->lock);
   if (make_real(*known, "hipGraphNodeFindInClone") != hipSuccess) return nullptr;
   return ref.index < known->nodes.size() ? known->nodes[ref.index] : nullptr;
+}
+
+void KnownGraphs::note_inside(hipGraphNode_t node, hipGraph_t inside) {
+  const NodeRef ref = find_node(node);
+  if (ref.graph == nullptr) return;
+  const std::scoped_lock guard(ref.graph->lock);
+  GraphPart* const part = part_at(*ref.graph, ref.index);
+  if (part == nullptr || part->inside != nullptr) return;
+  if (ref.graph->build == nullptr && ref.graph->of == nullptr) return;  // it has turned out to be another than it seemed
+  const Operation& operation = ref.graph->operation(ref.index);
+  std::vector<hipGraphNode_t> nodes;
+  if (child_matches(inside, operation, ref.graph->binding, &nodes)) part->nodes = std::move(nodes);
+  const std::scoped_lock tables(lock_);
+  insides_[inside] = ref;
+  part->inside = inside;
+}
+
+/// The graph inside a node may have been made of another one than the program's own.
+hipGraphNode_t KnownGraphs::find_inside(const NodeRef& original, hipGraph_t inside) {
+  NodeRef parent;
+  {
+    const std::scoped_lock guard(lock_);
+    const auto found = insides_.find(inside);
+    if (found == insides_.end()) return nullptr;
+    parent = found->second;
+  }
+  hipGraphNode_t node = nullptr;
+  {
+    const std::scoped_lock guard(parent.graph->lock);
+    const GraphPart* const part = part_at(*parent.graph, parent.index);
+    if (part == nullptr || part->original != original.graph->original || original.index >= part->nodes.size())
+      return nullptr;
+    node = part->nodes[original.index];
+  }
+  static const bool runtime_finds = runtime_finds_inside();
+  // The program may have destroyed it.
+  const LastErrorScope last_error;
+  std::size_t count = 0;
+  if (!runtime_finds || next().hipGraphGetNodes(inside, nullptr, &count) != hipSuccess || count == 0) return nullptr;
+  std::vector<hipGraphNode_t> nodes(count);
+  const bool there = next().hipGraphGetNodes(inside, nodes.data(), &count) == hipSuccess &&
+                     std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  return there ? node : nullptr;
 }
 
 std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::all_virtual() const {
@@ -381,8 +455,10 @@ void KnownGraphs::node_destroyed(hipGraphNode_t node) {
   const std::scoped_lock guard(ref.graph->lock);
   if (ref.index < ref.graph->handles.size() && ref.graph->handles[ref.index] != nullptr)
     node_handles_.remove(std::exchange(ref.graph->handles[ref.index], nullptr));
+  const GraphPart* const part = part_at(*ref.graph, ref.index);
   const std::scoped_lock tables(lock_);
   nodes_.erase(std::exchange(ref.graph->nodes[ref.index], nullptr));
+  if (part != nullptr && part->inside != nullptr) insides_.erase(part->inside);
 }
 
 void KnownGraphs::nodes_gone(hipGraph_t graph) {
@@ -390,7 +466,7 @@ void KnownGraphs::nodes_gone(hipGraph_t graph) {
   if (known == nullptr) return;
   const std::scoped_lock guard(known->lock);
   const std::scoped_lock tables(lock_);
-  for (const hipGraphNode_t node : known->nodes) nodes_.erase(node);
+  forget_nodes(*known);
 }
 
 hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {

@@ -41,12 +41,22 @@ namespace graphpool {
 using Reasons = std::vector<std::pair<const char*, std::uint64_t>>;
 void count_reason(Reasons* reasons, const char* why);
 
+inline constexpr const char* kUsedAsChild = "used as a child graph";
+
 struct KnownGraph;
 
 /// A node of a known graph: the operation it was made by. No graph: the node is none of a known graph.
 struct NodeRef {
   KnownGraph* graph = nullptr;
   std::uint32_t index = 0;
+};
+
+/// A child graph of a known graph: what it was when it was added.
+struct GraphPart {
+  std::uint32_t index = 0;            ///< of its operation
+  std::uint64_t original = 0;         ///< of the graph it is a copy of
+  hipGraph_t inside = nullptr;        ///< the copy, once the program has asked for it
+  std::vector<hipGraphNode_t> nodes;  ///< its nodes, one an operation of the original; none: they are not known
 };
 
 /// A graph the program holds that is known. Everything but id and handle is under its lock; `exact` is changed there.
@@ -76,6 +86,7 @@ struct KnownGraph {
   std::vector<hipGraphNode_t> handles;  ///< built virtually: the program's handles, one an operation
   std::deque<NodeRef> refs;             ///< what those handles stand for
   std::uint64_t original = id;          ///< of the graph that it, or what it is a copy of, was copied from
+  std::vector<GraphPart> parts;         ///< its child graphs
   std::atomic<bool> exact{true};        ///< false once the program may have changed it, for good
   bool gone = false;                    ///< destroyed
   std::uint32_t looks = 0;              ///< times it was looked at because memory was freed
@@ -89,7 +100,8 @@ struct KnownGraph {
 struct ChildGraph {
   HeldTemplate of;  ///< none: it is not known, and HIP must see it
   Binding binding;
-  hipGraph_t real = nullptr;  ///< null for a virtual graph
+  hipGraph_t real = nullptr;   ///< null for a virtual graph
+  std::uint64_t original = 0;  ///< KnownGraph::original
 
   Status describe(OperationWriter& to) const;
   /// Calls use() with a graph that the runtime can copy: `graph` where it is real or not known.
@@ -128,6 +140,8 @@ class KnownGraphs {
   hipError_t destroy(hipGraph_t graph);
   /// How many nodes a virtual graph has; false: HIP knows.
   bool count_nodes(hipGraph_t graph, std::size_t* count);
+  /// The program has been given the graph inside a node, which is a copy of the one that was added.
+  void note_inside(hipGraphNode_t node, hipGraph_t inside);
   /// The node of a copy that stands for this one; null: HIP knows. As in HIP, copies of copies are copies.
   hipGraphNode_t find_in_copy(hipGraphNode_t original, hipGraph_t copy);
   /// Under the graph's lock.
@@ -181,11 +195,14 @@ class KnownGraphs {
   void take_out(KnownGraph& known) noexcept;
   void count_materialisation(const Materialisation& told);
   void put_nodes(KnownGraph& known);
+  void forget_nodes(KnownGraph& known) noexcept;
+  hipGraphNode_t find_inside(const NodeRef& original, hipGraph_t inside);
   void put_node(hipGraphNode_t node, const NodeRef& ref);
 
   Variants::Lock& lock_;
   std::unordered_map<hipGraph_t, std::shared_ptr<KnownGraph>> real_;
-  PointerTable nodes_;  ///< real nodes of known graphs: the graph and the index
+  std::unordered_map<hipGraph_t, NodeRef> insides_;  ///< graphs inside nodes that the program was given: the nodes
+  PointerTable nodes_;                               ///< real nodes of known graphs: the graph and the index
   /// Handles of ours. First those that are not to be looked at when memory is freed, because they are real or in the
   /// index, then the others.
   std::vector<std::shared_ptr<KnownGraph>> virtual_;

@@ -101,22 +101,11 @@ const char* host_difference(hipGraphNode_t node, const Operation& operation, con
   return reinterpret_cast<std::uint64_t>(params.userData) == host.user ? nullptr : "user data";
 }
 
-/// The nodes of a copy of a graph are taken to come in the order they were added in.
 const char* child_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
   hipGraph_t child = nullptr;
-  std::size_t count = 0;
-  if (next().hipGraphChildGraphNodeGetGraph(node, &child) != hipSuccess ||
-      next().hipGraphGetNodes(child, nullptr, &count) != hipSuccess)
-    return "parameters";
-  std::vector<hipGraphNode_t> listed(count), nodes;
-  if (count != 0 && next().hipGraphGetNodes(child, listed.data(), &count) != hipSuccess) return "parameters";
-  auto each = listed.begin();
-  for (const Operation& inner : *operation.child) {
-    const bool has_node = makes_node(inner.signature.kind) && each != listed.end();
-    nodes.push_back(has_node ? *each++ : nullptr);
-  }
-  const char* why = nullptr;
-  return nodes_match(child, *operation.child, payload_of(operation, binding), nodes, &why) ? nullptr : "nodes";
+  std::vector<hipGraphNode_t> nodes;
+  if (next().hipGraphChildGraphNodeGetGraph(node, &child) != hipSuccess) return "parameters";
+  return child_matches(child, operation, binding, &nodes) ? nullptr : "nodes";
 }
 
 /// Copies have no question of their own: hipGraphMemcpyNodeGetParams of a plain copy's node reads past it in HIP 5.
@@ -185,6 +174,23 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
     return false;
   }
   return true;
+}
+
+bool child_matches(hipGraph_t child, const Operation& operation, const Binding& binding,
+                   std::vector<hipGraphNode_t>* nodes) {
+  const LastErrorScope last_error;
+  std::size_t count = 0;
+  nodes->clear();
+  if (next().hipGraphGetNodes(child, nullptr, &count) != hipSuccess) return false;
+  std::vector<hipGraphNode_t> listed(count);
+  if (count != 0 && next().hipGraphGetNodes(child, listed.data(), &count) != hipSuccess) return false;
+  auto each = listed.begin();
+  for (const Operation& inner : *operation.child) {
+    const bool has_node = makes_node(inner.signature.kind) && each != listed.end();
+    nodes->push_back(has_node ? *each++ : nullptr);
+  }
+  const char* why = nullptr;
+  return nodes_match(child, *operation.child, payload_of(operation, binding), *nodes, &why);
 }
 
 std::string operation_name(const Signature& signature) {

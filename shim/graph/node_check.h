@@ -15,6 +15,11 @@ namespace graphpool {
 bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
                  const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which = nullptr);
 
+/// The same of the graph inside a node that is a child graph. *nodes: its nodes, one an operation, which are taken to
+/// come in the order they were added in.
+bool child_matches(hipGraph_t child, const Operation& operation, const Binding& binding,
+                   std::vector<hipGraphNode_t>* nodes);
+
 /// "kernel mix", "fill", ... Not under a lock of rank kKernels or above.
 std::string operation_name(const Signature& signature);
 

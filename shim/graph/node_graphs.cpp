@@ -103,7 +103,10 @@ hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
 
 hipError_t add_child_graph(const NodePlace& place, hipGraph_t child) {
   ChildGraph inner;
-  const hipError_t failed = graphs().known().read_part(&child, graphs().known().find(place.graph), &inner);
+  KnownGraphs& known = graphs().known();
+  const KnownGraph* const parent = known.find(place.graph);
+  const bool followed = parent != nullptr && parent->exact.load(std::memory_order_acquire);
+  const hipError_t failed = followed ? known.read_part(&child, parent, &inner) : known.read(&child, kUsedAsChild);
   if (failed != hipSuccess) return failed;
   return add_node(
       place, [&](OperationWriter& to) { return inner.describe(to); },
@@ -112,10 +115,10 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child) {
           return next().hipGraphAddChildGraphNode(place.node, graph, dependencies, place.count, real);
         });
       },
-      inner.of ? &*inner.of : nullptr);
+      inner.of ? &inner : nullptr);
 }
 
-hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, Template* child) {
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, const ChildGraph* child) {
   KnownGraph* const found = graphs().known().find(place.graph);
   std::unique_lock<RankedMutex<LockRank::kCapture>> guard;
   if (found != nullptr) guard = std::unique_lock(found->lock);
@@ -137,8 +140,10 @@ hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward
   } else {
     signature.device = packed_devices(calling_device(), calling_device());
     signature.payload_bytes = static_cast<std::uint32_t>(known.binding.size() - offset);
-    if (child != nullptr) known.build->children.push_back(graphs().hold(*child));
-    if (known.build->walks() && step(known, signature, offset, after, place.node)) return hipSuccess;
+    if (child != nullptr) known.build->children.push_back(graphs().hold(*child->of));
+    const bool stepped = known.build->walks() && step(known, signature, offset, after, place.node);
+    if (stepped && child != nullptr) known.parts.push_back({known.build->size() - 1, child->original, nullptr, {}});
+    if (stepped) return hipSuccess;
   }
   if (known.real == nullptr) {
     // The payload of the node that differs is not part of what is built.
@@ -165,7 +170,10 @@ hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward
     note_judged_operands(signature, known.binding, offset);
     const std::uint32_t index = known.build->size();
     known.build->operations.push_back({signature, offset, {writer.layout()}, std::move(after)});
-    if (child != nullptr) known.build->operations.back().child = &child->operations;
+    if (child != nullptr) {
+      known.build->operations.back().child = &(*child->of).operations;
+      known.parts.push_back({index, child->original, nullptr, {}});
+    }
     graphs().known().add_node(known, *place.node, index);
   }
   return result;

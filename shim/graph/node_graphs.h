@@ -39,8 +39,8 @@ struct NodePlace {
 /// The program's call with the real graph and the real nodes.
 using NativeAdd = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies)>;
 
-/// `child`: the recording of the child graph that is added, if it is one that is known.
-hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, Template* child = nullptr);
+/// `child`: the child graph that is added, if it is one that is known.
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, const ChildGraph* child = nullptr);
 hipError_t add_child_graph(const NodePlace& place, hipGraph_t child);
 
 /// The graph is used: gives it its template, where it can have one. Pre-condition: it has a build. Under its lock.

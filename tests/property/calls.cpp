@@ -1,5 +1,6 @@
 // calls.cpp: one operation as the calls that enqueue or capture it, put it into a graph, or change it there.
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,8 @@
 extern "C" {
 hipError_t hipMemcpyAsync_spt(void*, const void*, size_t, hipMemcpyKind, hipStream_t);
 hipError_t hipMemsetAsync_spt(void*, int, size_t, hipStream_t);
+hipError_t hipLaunchKernel_spt(const void*, dim3, dim3, void**, size_t, hipStream_t);
+hipError_t hipExtLaunchKernel(const void*, dim3, dim3, void**, size_t, hipStream_t, hipEvent_t, hipEvent_t, int);
 }
 
 namespace property {
@@ -49,6 +52,12 @@ hipError_t Machine::with_kernel(const Work& work, Body&& body) {
   static auto& kept = *new std::vector<std::unique_ptr<Arguments>>;
   if (arguments.stays()) kept.push_back(std::move(own));
   return result;
+}
+
+/// As nodes name it.
+void* Machine::function_of(const Work& work, int device) const {
+  return work.by_stub() && device == acting_device_ ? const_cast<void*>(Kernels::stub(work.what))
+                                                    : kernels_.get(work.what, device);
 }
 
 hipError_t Machine::issue(const Work& asked, Stream& stream, std::int64_t number) {
@@ -103,6 +112,12 @@ hipError_t Machine::issue(const Work& asked, Stream& stream, std::int64_t number
       return hipLaunchHostFunc(handle, work.bad() ? nullptr : bump, dst);
     default:
       return with_kernel(work, [&](Arguments& arguments, dim3 grid, dim3 block, unsigned shared) {
+        if (work.by_stub() && stream.device == acting_device_) {
+          const void* const stub = Kernels::stub(work.what);
+          if (spt) return hipLaunchKernel_spt(stub, grid, block, arguments.params(), shared, nullptr);
+          if ((work.form & 1) == 0) return hipLaunchKernel(stub, grid, block, arguments.params(), shared, handle);
+          return hipExtLaunchKernel(stub, grid, block, arguments.params(), shared, handle, nullptr, nullptr, 0);
+        }
         const hipFunction_t function = work.form == Work::kBad + 2 ? nullptr : kernels_.get(work.what, stream.device);
         const bool extra = (work.form & 1) != 0 && !work.bad() && work.what != Work::Nothing;
         return hipModuleLaunchKernel(function, grid.x, 1, 1, block.x, 1, 1, shared, handle,
@@ -172,7 +187,7 @@ hipError_t Machine::node_add(const Work& work, int device, hipGraph_t graph,
     default:
       return with_kernel(work, [&](Arguments& arguments, dim3 grid, dim3 block, unsigned shared) {
         hipKernelNodeParams params{};
-        params.func = kernels_.get(work.what, device);
+        params.func = function_of(work, device);
         params.gridDim = grid;
         params.blockDim = block;
         params.sharedMemBytes = shared;
@@ -181,6 +196,18 @@ hipError_t Machine::node_add(const Work& work, int device, hipGraph_t graph,
         return hipGraphAddKernelNode(node, graph, after.data(), after.size(), lent.get());
       });
   }
+}
+
+/// A kernel's parameters are asked for, changed where they lie and set again: in its graph, or, with an exec, there.
+hipError_t Machine::node_edit(hipGraphNode_t node, std::int64_t value, hipGraphExec_t exec) {
+  hipKernelNodeParams params{};
+  const hipError_t result = hipGraphKernelNodeGetParams(node, &params);
+  if (result != hipSuccess || params.kernelParams == nullptr) return result;
+  const int changed = static_cast<int>(value);
+  std::memcpy(params.kernelParams[2], &changed, sizeof changed);
+  Lent lent(params);
+  return exec != nullptr ? hipGraphExecKernelNodeSetParams(exec, node, lent.get())
+                         : hipGraphKernelNodeSetParams(node, lent.get());
 }
 
 /// New parameters for the node in its graph, or, with an exec, there.
@@ -218,7 +245,7 @@ hipError_t Machine::node_change(const Work& work, int device, hipGraphNode_t nod
     default:
       return with_kernel(work, [&](Arguments& arguments, dim3 grid, dim3 block, unsigned shared) {
         hipKernelNodeParams params{};
-        params.func = kernels_.get(work.what, device);
+        params.func = function_of(work, device);
         params.gridDim = grid;
         params.blockDim = block;
         params.sharedMemBytes = shared;

@@ -183,6 +183,7 @@ Work Generator::bound(const Work& work, const std::vector<int>& symbols, bool va
     if (made.parts > 1) made.parts = 1;
     if (made.first == made.src_first) made.src_first = (made.first + 1) % kParts;
   }
+  if (made.kernel() && !made.bad() && work.value % 5 == 0) made.form |= Work::kStub;
   return made;
 }
 
@@ -337,6 +338,23 @@ void Generator::capture_child(std::deque<Step>* plan, int thread, const Body& bo
   capture_once(plan, thread, body, symbols, pick(staying_, streams), hipStreamCaptureModeRelaxed, graph);
 }
 
+/// The graph inside a node is looked at, or changed: it is a copy of the node's own.
+void Generator::change_child(std::deque<Step>* plan, int thread, const Body& body, const std::vector<int>& symbols,
+                             int graph, int node) {
+  plan->push_back(make(Kind::child_nodes, thread, {graph, node}));
+  int index = 0;
+  for (const Body::Item& item : body.items) {
+    if (item.type != Body::Item::Operation) continue;
+    if (staying_.chance(40)) {
+      Work work = bound(item.work, symbols, false);
+      work.value += 1 + staying_.below(9);
+      plan->push_back(make(Kind::child_set, thread, {graph, node, index}, work));
+    }
+    ++index;
+  }
+  if (staying_.chance(50)) plan->push_back(make(Kind::child_nodes, thread, {graph, node}));
+}
+
 void Generator::by_hand(std::deque<Step>* plan, int thread) {
   const std::vector<int> graphs = free_graphs();
   if (graphs.empty()) {
@@ -367,6 +385,7 @@ void Generator::by_hand(std::deque<Step>* plan, int thread) {
     if (child) {
       capture_child(plan, thread, inner, symbols, other);
       plan->push_back(make(Kind::add_child, thread, {graph, count - 1, other}));
+      if (staying_.chance(25)) change_child(plan, thread, inner, symbols, graph, count);
     }
     if (staying_.chance(20)) {
       const int to = staying_.below(count + 1);
@@ -426,6 +445,12 @@ void Generator::change_nodes(std::deque<Step>* plan, int thread) {
         break;
     }
     if (random_.chance(60)) plan->push_back(make(Kind::launch, thread, {exec, any_stream(thread)}));
+    if (staying_.chance(20)) {
+      const bool in_exec = staying_.chance(60);
+      plan->push_back(make(in_exec ? Kind::exec_edit : Kind::node_edit, thread,
+                           {in_exec ? exec : graph, node, staying_.below(1000)}));
+      plan->push_back(make(Kind::launch, thread, {exec, any_stream(thread)}));
+    }
     if (staying_.chance(6)) plan->push_back(make(Kind::node_destroy, thread, {graph, node}));
   }
 }

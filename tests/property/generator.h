@@ -62,6 +62,8 @@ class Generator {
                     int mode, int graph);
   void stay(std::deque<Step>* plan, int thread, int exec, int graph, int origin);
   void update_beside_capture(std::deque<Step>* plan, int thread, int exec, int graph, int stream);
+  void change_child(std::deque<Step>* plan, int thread, const Body& body, const std::vector<int>& symbols, int graph,
+                    int node);
   void capture_child(std::deque<Step>* plan, int thread, const Body& body, std::vector<int> symbols, int graph);
   void by_hand(std::deque<Step>* plan, int thread);
   void change_nodes(std::deque<Step>* plan, int thread);

@@ -6,6 +6,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
+
+extern "C" {
+void** __hipRegisterFatBinary(const void* data);
+void __hipRegisterFunction(void** modules, const void* host_function, char* device_function, const char* device_name,
+                           unsigned thread_limit, void* tid, void* bid, void* block, void* grid, int* warp);
+}
 
 namespace property {
 namespace {
@@ -78,6 +85,7 @@ Kernels::Kernels() {
   std::vector<char> code(bytes);
   must(hiprtcGetCode(program, code.data()) == HIPRTC_SUCCESS, "hiprtcGetCode");
   must(hiprtcDestroyProgram(&program) == HIPRTC_SUCCESS, "hiprtcDestroyProgram");
+  register_stubs(code);
   int devices = 0;
   must(hipGetDeviceCount(&devices) == hipSuccess && devices > 0, "hipGetDeviceCount");
   functions_.resize(static_cast<std::size_t>(devices));
@@ -92,6 +100,36 @@ Kernels::Kernels() {
     }
   }
   must(hipSetDevice(0) == hipSuccess, "hipSetDevice");
+}
+
+const void* Kernels::stub(std::int64_t what) {
+  static const char stubs[std::size(kNames)] = {};
+  return stubs + what;
+}
+
+/// Never unregistered, as in a program that ends by exit.
+void Kernels::register_stubs(const std::vector<char>& code) {
+  const std::string target = "hipv4-x86_64-unknown-linux-gnu--cpu", magic = "__CLANG_OFFLOAD_BUNDLE__";
+  constexpr std::uint64_t kAt = 4096;
+  const std::uint64_t header[] = {1, kAt, code.size(), target.size()};
+  const auto* const words = reinterpret_cast<const char*>(header);
+  image_.assign(magic.begin(), magic.end());
+  image_.insert(image_.end(), words, words + sizeof header);
+  image_.insert(image_.end(), target.begin(), target.end());
+  image_.resize(kAt);
+  image_.insert(image_.end(), code.begin(), code.end());
+  static struct {
+    unsigned magic = 0x48495046, version = 1;
+    const void* binary = nullptr;
+    void* unused = nullptr;
+  } wrapper;
+  wrapper.binary = image_.data();
+  void** const modules = __hipRegisterFatBinary(&wrapper);
+  for (std::size_t i = 0; i < std::size(kNames); ++i) {
+    std::string name = kNames[i];
+    __hipRegisterFunction(modules, stub(static_cast<std::int64_t>(i)), name.data(), kNames[i], ~0u, nullptr, nullptr,
+                          nullptr, nullptr, nullptr);
+  }
 }
 
 template <typename Value>

@@ -17,10 +17,15 @@ class Kernels {
   hipFunction_t get(std::int64_t what, int device) const {
     return functions_[static_cast<std::size_t>(device)][static_cast<std::size_t>(what)];
   }
+  /// The same kernel as a compiled program launches it: the runtime finds the function by the current device.
+  static const void* stub(std::int64_t what);
   int devices() const { return static_cast<int>(functions_.size()); }
 
  private:
+  void register_stubs(const std::vector<char>& code);
+
   std::vector<std::vector<hipFunction_t>> functions_;
+  std::vector<char> image_;  ///< what a compiled program carries
 };
 
 /// Overwrites memory that was given to a call, for certain: nobody may look at it later.

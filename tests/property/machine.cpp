@@ -510,6 +510,26 @@ bool Machine::allowed(const Step& step) {
       if (n[1] >= 0 && static_cast<std::size_t>(n[1]) < into.nodes.size()) node.after.push_back(static_cast<int>(n[1]));
       return node_ok(into, node);
     }
+    case Kind::child_nodes:
+    case Kind::child_set: {
+      if (!slot_ok(graphs_, n[0])) return false;
+      const Graph& in = graph(static_cast<int>(n[0]));
+      if (!in.known || !node_in(in.nodes, n[1]) || in.nodes[static_cast<std::size_t>(n[1])].work) return false;
+      if (step.kind == Kind::child_nodes) return true;
+      std::vector<Node> nodes = in.nodes;
+      Node& child = nodes[static_cast<std::size_t>(n[1])];
+      for (std::size_t i = 0; i < child.inner.size(); ++i) {
+        const Node& each = child.inner[i];
+        if (!each.work || each.after != (i == 0 ? std::vector<int>() : std::vector<int>{static_cast<int>(i) - 1}))
+          return false;
+      }
+      const Work work = step.work();
+      if (n[2] < 0 || static_cast<std::size_t>(n[2]) >= child.inner.size()) return false;
+      if (!changed_ok(child.inner, n[2], work)) return false;
+      child.inner[static_cast<std::size_t>(n[2])].accesses = accesses(work);
+      child.accesses = graph_accesses(child.inner);
+      return live(child.accesses) && nodes_ordered(nodes);
+    }
     case Kind::add_edge: {
       if (!slot_ok(graphs_, n[0])) return false;
       const Graph& in = graph(static_cast<int>(n[0]));
@@ -540,6 +560,20 @@ bool Machine::allowed(const Step& step) {
       if (node.handle == nullptr || !node.work || node.work->bad()) return false;
       if (step.kind == Kind::node_values) return node.work->kernel() && live(node.accesses);
       return changed_ok(in.nodes, n[1], step.work());
+    }
+    case Kind::node_edit:
+    case Kind::exec_edit: {
+      const bool in_exec = step.kind == Kind::exec_edit;
+      if (in_exec ? !slot_ok(execs_, n[0]) : !slot_ok(graphs_, n[0])) return false;
+      const Exec* const of = in_exec ? &exec(static_cast<int>(n[0])) : nullptr;
+      if (in_exec &&
+          (!exec_node_known(*of, n[1]) || features_.keeps_arguments || (features_.params_at_node && in_flight(*of))))
+        return false;
+      const Graph& in = graph(static_cast<int>(in_exec ? of->graph : n[0]));
+      if (!in.known || !node_in(in.nodes, n[1])) return false;
+      const Node& node = in.nodes[static_cast<std::size_t>(n[1])];
+      if (!node.work || node.work->bad() || node.work->what > Work::Set || !live(node.accesses)) return false;
+      return changed_ok(in.nodes, n[1], *node.work) && (!in_exec || changed_ok(of->nodes, n[1], *node.work));
     }
     case Kind::exec_set: {
       if (!slot_ok(execs_, n[0])) return false;

@@ -88,6 +88,7 @@ struct Node {
   int device = 0;
   hipGraphNode_t handle = nullptr;  ///< null while the program has not asked
   bool enabled = true;
+  std::vector<Node> inner;  ///< of a child graph: its nodes as they were when it was added
 };
 
 struct Capture {
@@ -208,6 +209,8 @@ class Machine {
   hipError_t issue(const Work& work, Stream& stream, std::int64_t number);
   hipError_t node_add(const Work& work, int device, hipGraph_t graph, const std::vector<hipGraphNode_t>& after,
                       hipGraphNode_t* node);
+  void* function_of(const Work& work, int device) const;
+  hipError_t node_edit(hipGraphNode_t node, std::int64_t value, hipGraphExec_t exec);
   hipError_t node_change(const Work& work, int device, hipGraphNode_t node, hipGraphExec_t exec);
   template <typename Body>
   hipError_t with_kernel(const Work& work, Body&& body);
@@ -226,6 +229,7 @@ class Machine {
   std::string do_end(const Step& step);
   std::string do_list(const Step& step);
   std::string do_values(const Step& step);
+  std::string do_child(const Step& step);
   std::string refresh_captures();
   bool ask_streams(const Step& step, std::string* refused);
   void doubt_thread_captures();
@@ -250,6 +254,7 @@ class Machine {
   std::vector<Stamp> stream_frees_;
   std::uint64_t generations_ = 0, captures_ = 0;
   int open_captures_ = 0;
+  int acting_device_ = 0;    ///< the current one of the thread whose step it is
   bool suspicious_ = false;  ///< there has been a doubtful capture
   std::uint64_t steps_ = 0;
 };

@@ -48,8 +48,10 @@ struct Work {
   std::int64_t form = 0;  ///< how it is called; from kBad on: with arguments HIP refuses
 
   static constexpr std::int64_t kBad = 16;
+  static constexpr std::int64_t kStub = 64;  ///< beside how it is called else: a kernel by its host stub
   bool kernel() const { return what <= Nothing; }
-  bool bad() const { return form >= kBad; }
+  bool by_stub() const { return form >= kStub; }
+  bool bad() const { return form >= kBad && !by_stub(); }
 };
 
 struct Step {

@@ -374,7 +374,8 @@ std::string Machine::do_list(const Step& step) {
     for (std::size_t i = 0; i < of.nodes.size(); ++i) {
       const Node& own = of.nodes[i];
       if (!own.work || own.work->what > Work::Set || !live(own.accesses)) continue;
-      if (params.func != kernels_.get(own.work->what, own.device)) continue;
+      if (params.func != kernels_.get(own.work->what, own.device) && params.func != Kernels::stub(own.work->what))
+        continue;
       int* const dst = address(own.work->dst, own.work->first);
       const int value = static_cast<int>(own.work->value);
       if (std::memcmp(params.kernelParams[0], &dst, sizeof dst) != 0 ||
@@ -405,6 +406,45 @@ std::string Machine::do_values(const Step& step) {
   std::memcpy(&value, params.kernelParams[2], sizeof value);
   return text + " offset=" + std::to_string(dst - buffer(node.work->dst).base) + " n=" + std::to_string(count) +
          " a=" + std::to_string(value);
+}
+
+/// What is inside a node that is a child graph, by kind, with the first arguments of kernels; and a new one for a node
+/// there. The machine allows that only where the nodes come one behind the other, so that their order is known.
+std::string Machine::do_child(const Step& step) {
+  Node& child = graphs_[static_cast<std::size_t>(step.number[0])].nodes[static_cast<std::size_t>(step.number[1])];
+  hipGraph_t inside = nullptr;
+  hipError_t result = hipGraphChildGraphNodeGetGraph(child.handle, &inside);
+  if (result != hipSuccess) return code(result);
+  std::size_t count = 0;
+  result = hipGraphGetNodes(inside, nullptr, &count);
+  std::string text = code(result) + " inside=" + std::to_string(count);
+  if (result != hipSuccess || count == 0) return text;
+  std::vector<hipGraphNode_t> nodes(count);
+  result = hipGraphGetNodes(inside, nodes.data(), &count);
+  if (result != hipSuccess) return text + ' ' + code(result);
+  if (step.kind == Kind::child_set) {
+    const auto index = static_cast<std::size_t>(step.number[2]);
+    if (count != child.inner.size()) return text + " other";
+    const Work work = step.work();
+    Node& inner = child.inner[index];
+    result = node_change(work, inner.device, nodes[index], nullptr);
+    if (result == hipSuccess) {
+      inner.work = work;
+      inner.accesses = accesses(work);
+      child.accesses = graph_accesses(child.inner);
+    }
+    return code(result) + ' ' + text;
+  }
+  for (const hipGraphNode_t node : nodes) {
+    hipGraphNodeType type{};
+    hipError_t asked = hipGraphNodeGetType(node, &type);
+    text += '.' + (asked == hipSuccess ? std::to_string(static_cast<int>(type)) : '!' + code(asked));
+    if (asked != hipSuccess || type != hipGraphNodeTypeKernel) continue;
+    hipKernelNodeParams params{};
+    asked = hipGraphKernelNodeGetParams(node, &params);
+    text += '/' + code(asked) + '/' + std::to_string(params.gridDim.x) + '/' + std::to_string(params.blockDim.x);
+  }
+  return text;
 }
 
 std::string Machine::contents(const Buffer& of, std::int64_t first, std::int64_t parts, const int* bytes) const {
@@ -512,6 +552,7 @@ std::string Machine::bad_call(const Step& step) {
 std::string Machine::perform(const Step& step) {
   const auto& n = step.number;
   Thread& self = thread_state_[static_cast<std::size_t>(step.thread)];
+  acting_device_ = self.device;
   const auto handle_of = [&](std::int64_t number) {
     if (number == kLegacy) return kLegacyHandle;
     if (number == kPerThread) return hipStreamPerThread;
@@ -856,11 +897,15 @@ std::string Machine::perform(const Step& step) {
       } else {
         const Graph& child = graphs_[static_cast<std::size_t>(n[2])];
         node.accesses = graph_accesses(child.nodes);
+        node.inner = child.nodes;
         result = hipGraphAddChildGraphNode(&node.handle, into.handle, after.data(), after.size(), child.handle);
       }
       if (result == hipSuccess) into.nodes.push_back(std::move(node));
       return code(result);
     }
+    case Kind::child_nodes:
+    case Kind::child_set:
+      return do_child(step);
     case Kind::add_edge: {
       Graph& in = graphs_[static_cast<std::size_t>(n[0])];
       Node& to = in.nodes[static_cast<std::size_t>(n[2])];
@@ -894,6 +939,22 @@ std::string Machine::perform(const Step& step) {
       if (result == hipSuccess) {
         node.work = work;
         node.accesses = accesses(work);
+      }
+      return code(result);
+    }
+    case Kind::node_edit: {
+      Node& node = graphs_[static_cast<std::size_t>(n[0])].nodes[static_cast<std::size_t>(n[1])];
+      node.work->value = n[2];
+      return code(node_edit(node.handle, n[2], nullptr));
+    }
+    case Kind::exec_edit: {
+      Exec& of = execs_[static_cast<std::size_t>(n[0])];
+      Node& node = graphs_[static_cast<std::size_t>(of.graph)].nodes[static_cast<std::size_t>(n[1])];
+      node.work->value = n[2];
+      const hipError_t result = node_edit(node.handle, n[2], of.handle);
+      if (result == hipSuccess) {
+        of.nodes[static_cast<std::size_t>(n[1])].work = node.work;
+        of.nodes[static_cast<std::size_t>(n[1])].accesses = node.accesses;
       }
       return code(result);
     }

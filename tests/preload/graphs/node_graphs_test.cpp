@@ -193,6 +193,40 @@ TEST_F(Children, given_out_may_be_changed) {
   }
 }
 
+TEST_F(Children, given_out_are_copies_whose_nodes_are_found) {
+  for (int round = 0; round < 4; ++round) {
+    NodeGraph part, other, graph;
+    const hipGraphNode_t first = part.mix({}, buffer_.get(), 3);
+    const hipGraphNode_t second = part.mix({first}, buffer_.get(), 4);
+    const hipGraphNode_t strange = other.mix({}, buffer_.get(), 5);
+    const hipGraphNode_t child = graph.child({}, part);
+    hipGraph_t inside = nullptr, inside_too = nullptr;
+    OK(hipGraphChildGraphNodeGetGraph(child, &inside));
+    const hipGraphNode_t late = graph.child({child}, part);  // nobody follows the graph any more
+    OK(hipGraphChildGraphNodeGetGraph(late, &inside_too));
+    hipGraphNode_t found[4] = {};
+    OK(hipGraphNodeFindInClone(&found[0], first, inside));
+    OK(hipGraphNodeFindInClone(&found[1], second, inside));
+    OK(hipGraphNodeFindInClone(&found[2], first, inside_too));
+    OK(hipGraphNodeFindInClone(&found[3], second, inside_too));
+    for (int i = 0; i < 4; ++i)
+      for (const hipGraphNode_t node : {first, second, found[(i + 1) % 4], found[(i + 2) % 4]})
+        EXPECT_NE(node, found[i]);
+    hipGraphNode_t none = nullptr;
+    EXPECT_EQ(hipErrorInvalidValue, hipGraphNodeFindInClone(&none, strange, inside));
+    EXPECT_EQ(hipErrorInvalidValue, hipGraphNodeFindInClone(&none, child, inside));
+    MixParams params(buffer_.get(), 60 + round);
+    OK(hipGraphKernelNodeSetParams(found[1], &params));
+    OK(hipGraphNodeFindInClone(&none, second, inside));
+    EXPECT_EQ(found[1], none) << "also when it was changed";
+    OK(hipGraphDestroyNode(found[2]));
+    EXPECT_EQ(hipErrorInvalidValue, hipGraphNodeFindInClone(&none, first, inside_too));
+    graph.run(stream_);
+    value_ = mixed(mixed(mixed(value_, 3), 60 + round), 4);
+    EXPECT_EQ(value_, buffer_.value());
+  }
+}
+
 TEST_F(Children, whose_handles_are_wrong_are_refused) {
   NodeGraph graph;
   hipGraphNode_t node = nullptr;
