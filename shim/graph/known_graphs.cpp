@@ -283,7 +283,8 @@ void KnownGraphs::note_inside(hipGraphNode_t node, hipGraph_t inside) {
   const std::scoped_lock guard(ref.graph->lock);
   GraphPart* const part = part_at(*ref.graph, ref.index);
   if (part == nullptr || part->inside != nullptr) return;
-  if (ref.graph->build == nullptr && ref.graph->of == nullptr) return;  // it has turned out to be another than it seemed
+  if (ref.graph->build == nullptr && ref.graph->of == nullptr)
+    return;  // it has turned out to be another than it seemed
   const Operation& operation = ref.graph->operation(ref.index);
   std::vector<hipGraphNode_t> nodes;
   if (child_matches(inside, operation, ref.graph->binding, &nodes)) part->nodes = std::move(nodes);
