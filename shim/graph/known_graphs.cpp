@@ -164,9 +164,9 @@ Status ChildGraph::describe(OperationWriter& to) const {
   return of ? to.node_child((*of).number, binding) : Status::kUnsupported;
 }
 
-hipError_t ChildGraph::give(hipGraph_t graph, FunctionRef<hipError_t(hipGraph_t real)> use) const {
-  if (!of) return use(graph);
-  if (real != nullptr) return use(real);
+hipError_t ChildGraph::give(hipGraph_t graph, GraphUse use) const {
+  if (!of) return use(graph, {});
+  if (real != nullptr) return use(real, nodes);
   Materialisation told;
   told.why = kUsedAsChild;
   told.graph = (*of).number;
@@ -186,6 +186,7 @@ hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, C
       child->of = graphs().hold(*known->of);
       child->binding = known->binding;
       child->real = known->real;
+      child->nodes = known->nodes;
       child->original = known->original;
       return hipSuccess;
     }
@@ -287,7 +288,8 @@ void KnownGraphs::note_inside(hipGraphNode_t node, hipGraph_t inside) {
     return;  // it has turned out to be another than it seemed
   const Operation& operation = ref.graph->operation(ref.index);
   std::vector<hipGraphNode_t> nodes;
-  if (child_matches(inside, operation, ref.graph->binding, &nodes)) part->nodes = std::move(nodes);
+  if (part->nodes.empty() && child_matches(inside, operation, ref.graph->binding, &nodes))
+    part->nodes = std::move(nodes);
   const std::scoped_lock tables(lock_);
   insides_[inside] = ref;
   part->inside = inside;

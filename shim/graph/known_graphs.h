@@ -29,6 +29,7 @@
 #include "shim/graph/handle_table.h"
 #include "shim/graph/memory_index.h"
 #include "shim/graph/node_build.h"
+#include "shim/graph/reissue.h"
 #include "shim/graph/template.h"
 #include "shim/graph/variants.h"
 #include "shim/hip_abi.h"
@@ -100,12 +101,14 @@ struct KnownGraph {
 struct ChildGraph {
   HeldTemplate of;  ///< none: it is not known, and HIP must see it
   Binding binding;
-  hipGraph_t real = nullptr;   ///< null for a virtual graph
-  std::uint64_t original = 0;  ///< KnownGraph::original
+  hipGraph_t real = nullptr;          ///< null for a virtual graph
+  std::vector<hipGraphNode_t> nodes;  ///< of the real one, one an operation
+  std::uint64_t original = 0;         ///< KnownGraph::original
 
   Status describe(OperationWriter& to) const;
-  /// Calls use() with a graph that the runtime can copy: `graph` where it is real or not known.
-  hipError_t give(hipGraph_t graph, FunctionRef<hipError_t(hipGraph_t real)> use) const;
+  /// Calls use() with a graph that the runtime can copy: `graph` where it is real or not known. No nodes: they are not
+  /// known.
+  hipError_t give(hipGraph_t graph, GraphUse use) const;
 };
 
 /// Compares what the program asks of a node with what the node was made by: true when nothing but the payload may

@@ -101,15 +101,18 @@ const char* host_difference(hipGraphNode_t node, const Operation& operation, con
   return reinterpret_cast<std::uint64_t>(params.userData) == host.user ? nullptr : "user data";
 }
 
-const char* child_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
+const char* child_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding,
+                             std::vector<hipGraphNode_t> nodes) {
   hipGraph_t child = nullptr;
-  std::vector<hipGraphNode_t> nodes;
   if (next().hipGraphChildGraphNodeGetGraph(node, &child) != hipSuccess) return "parameters";
   return child_matches(child, operation, binding, &nodes) ? nullptr : "nodes";
 }
 
 /// Copies have no question of their own: hipGraphMemcpyNodeGetParams of a plain copy's node reads past it in HIP 5.
-const char* difference(hipGraphNode_t node, const Operation& operation, const Binding& binding, std::size_t* argument) {
+/// `inside`: NodesInside of a child graph; null: not known.
+using Inside = std::vector<hipGraphNode_t>;
+const char* difference(hipGraphNode_t node, const Operation& operation, const Binding& binding, std::size_t* argument,
+                       const Inside* inside = nullptr) {
   switch (operation.signature.kind) {
     case OperationKind::kKernel:
       return kernel_difference(node, operation, binding, argument);
@@ -118,7 +121,7 @@ const char* difference(hipGraphNode_t node, const Operation& operation, const Bi
     case OperationKind::kHost:
       return host_difference(node, operation, binding);
     case OperationKind::kChild:
-      return child_difference(node, operation, binding);
+      return child_difference(node, operation, binding, inside == nullptr ? Inside() : *inside);
     default:
       return nullptr;
   }
@@ -139,7 +142,7 @@ bool dependencies_match(hipGraphNode_t node, const Operation& operation, const s
 }  // namespace
 
 bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
-                 const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which) {
+                 const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which, NodesInside inside) {
   const LastErrorScope last_error;
   std::size_t expected = 0, count = 0;
   for (const Operation& operation : operations) expected += makes_node(operation.signature.kind) ? 1 : 0;
@@ -158,7 +161,8 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
       return false;
     }
     std::size_t argument = 0;
-    if (difference(nodes[i], operation, binding, &argument) != nullptr) {
+    const Inside its = operation.signature.kind == OperationKind::kChild ? inside(i) : Inside();
+    if (difference(nodes[i], operation, binding, &argument, &its) != nullptr) {
       *why = "a node's parameters differ from the recorded operation";
       return false;
     }
@@ -179,6 +183,9 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
 bool child_matches(hipGraph_t child, const Operation& operation, const Binding& binding,
                    std::vector<hipGraphNode_t>* nodes) {
   const LastErrorScope last_error;
+  const char* why = nullptr;
+  if (nodes->size() == operation.child->size())
+    return nodes_match(child, *operation.child, payload_of(operation, binding), *nodes, &why);
   std::size_t count = 0;
   nodes->clear();
   if (next().hipGraphGetNodes(child, nullptr, &count) != hipSuccess) return false;
@@ -189,8 +196,18 @@ bool child_matches(hipGraph_t child, const Operation& operation, const Binding& 
     const bool has_node = makes_node(inner.signature.kind) && each != listed.end();
     nodes->push_back(has_node ? *each++ : nullptr);
   }
-  const char* why = nullptr;
   return nodes_match(child, *operation.child, payload_of(operation, binding), *nodes, &why);
+}
+
+std::vector<hipGraphNode_t> nodes_inside(hipGraphNode_t node, const std::vector<hipGraphNode_t>& made_of) {
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  hipGraph_t child = nullptr;
+  std::vector<hipGraphNode_t> nodes(made_of.size());
+  if (next().hipGraphChildGraphNodeGetGraph(node, &child) != hipSuccess) return {};
+  for (std::size_t i = 0; i < made_of.size(); ++i)
+    if (made_of[i] != nullptr && next().hipGraphNodeFindInClone(&nodes[i], made_of[i], child) != hipSuccess) return {};
+  return nodes;
 }
 
 std::string operation_name(const Signature& signature) {

@@ -7,18 +7,27 @@
 #include <vector>
 
 #include "shim/capture/operation.h"
+#include "shim/function_ref.h"
 
 namespace graphpool {
 
+/// The nodes of the graph inside the node of an operation, one an operation of the child's; none: they are not known,
+/// and taken to come in the order they were added in.
+using NodesInside = FunctionRef<std::vector<hipGraphNode_t>(std::size_t index)>;
+
 /// Compares the graph's nodes with the recorded ones: their number, type, parameters where the runtime tells them, and
 /// dependencies. False: `*why` says what differs, `*which` in what operation; the graph then is no template.
-bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
-                 const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which = nullptr);
+bool nodes_match(
+    hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
+    const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which = nullptr,
+    NodesInside inside = [](std::size_t) { return std::vector<hipGraphNode_t>(); });
 
-/// The same of the graph inside a node that is a child graph. *nodes: its nodes, one an operation, which are taken to
-/// come in the order they were added in.
+/// The same of the graph inside a node that is a child graph. *nodes: as above; filled in where there are none.
 bool child_matches(hipGraph_t child, const Operation& operation, const Binding& binding,
                    std::vector<hipGraphNode_t>* nodes);
+
+/// Those nodes, by the nodes of the graph that the node was made of. None: the runtime does not tell.
+std::vector<hipGraphNode_t> nodes_inside(hipGraphNode_t node, const std::vector<hipGraphNode_t>& made_of);
 
 /// "kernel mix", "fill", ... Not under a lock of rank kKernels or above.
 std::string operation_name(const Signature& signature);

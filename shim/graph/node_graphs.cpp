@@ -48,6 +48,20 @@ hipError_t add_to_own(const KnownGraph& known, const std::vector<std::uint32_t>&
   return forward(known.real, dependencies.data());
 }
 
+/// Whether each operation comes behind the one before: there is one order of their nodes.
+bool in_line(const std::vector<Operation>& operations) {
+  std::uint32_t before = 0;
+  bool first = true;
+  for (std::uint32_t i = 0; i < operations.size(); ++i) {
+    if (!makes_node(operations[i].signature.kind)) continue;
+    const auto& after = operations[i].after;
+    if (first ? !after.empty() : after.size() != 1 || after.front() != before) return false;
+    first = false;
+    before = i;
+  }
+  return true;
+}
+
 /// Takes a step in the tree: true when the recordings decide what becomes of the call.
 bool step(KnownGraph& known, const Signature& signature, std::uint32_t offset, const std::vector<std::uint32_t>& after,
           hipGraphNode_t* node) {
@@ -108,17 +122,23 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child) {
   const bool followed = parent != nullptr && parent->exact.load(std::memory_order_acquire);
   const hipError_t failed = followed ? known.read_part(&child, parent, &inner) : known.read(&child, kUsedAsChild);
   if (failed != hipSuccess) return failed;
+  AddedChild added{inner, {}};
   return add_node(
       place, [&](OperationWriter& to) { return inner.describe(to); },
       [&](hipGraph_t graph, const hipGraphNode_t* dependencies) {
-        return inner.give(child, [&](hipGraph_t real) {
-          return next().hipGraphAddChildGraphNode(place.node, graph, dependencies, place.count, real);
+        return inner.give(child, [&](hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) {
+          const hipError_t result =
+              next().hipGraphAddChildGraphNode(place.node, graph, dependencies, place.count, real);
+          if (result == hipSuccess && inner.of && !in_line((*inner.of).operations))
+            added.nodes = nodes_inside(*place.node, nodes);
+          return result;
         });
       },
-      inner.of ? &inner : nullptr);
+      inner.of ? &added : nullptr);
 }
 
-hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, const ChildGraph* child) {
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added) {
+  const ChildGraph* const child = added == nullptr ? nullptr : &added->child;
   KnownGraph* const found = graphs().known().find(place.graph);
   std::unique_lock<RankedMutex<LockRank::kCapture>> guard;
   if (found != nullptr) guard = std::unique_lock(found->lock);
@@ -172,7 +192,7 @@ hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward
     known.build->operations.push_back({signature, offset, {writer.layout()}, std::move(after)});
     if (child != nullptr) {
       known.build->operations.back().child = &(*child->of).operations;
-      known.parts.push_back({index, child->original, nullptr, {}});
+      known.parts.push_back({index, child->original, nullptr, std::move(added->nodes)});
     }
     graphs().known().add_node(known, *place.node, index);
   }
@@ -198,7 +218,12 @@ void finish_build(KnownGraph& known) {
   build.operations.push_back({signature, static_cast<std::uint32_t>(known.binding.size()), nullptr, {}});
   known.nodes.push_back(nullptr);
   const char* why = nullptr;
-  if (nodes_match(known.real, build.operations, known.binding, known.nodes, &why)) {
+  const auto inside = [&](std::size_t index) {
+    const auto part = std::find_if(known.parts.begin(), known.parts.end(),
+                                   [index](const GraphPart& each) { return each.index == index; });
+    return part == known.parts.end() ? std::vector<hipGraphNode_t>() : part->nodes;
+  };
+  if (nodes_match(known.real, build.operations, known.binding, known.nodes, &why, nullptr, inside)) {
     graphs().learn(known, std::move(build.operations));
     if (build.verify && known.of->statistics.captures > 1) graphs().capture_verified(*known.of);
   } else {

@@ -19,6 +19,7 @@
 #include <hip/hip_runtime_api.h>
 
 #include <cstddef>
+#include <vector>
 
 #include "shim/capture/capture.h"
 #include "shim/function_ref.h"
@@ -39,8 +40,12 @@ struct NodePlace {
 /// The program's call with the real graph and the real nodes.
 using NativeAdd = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies)>;
 
-/// `child`: the child graph that is added, if it is one that is known.
-hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, const ChildGraph* child = nullptr);
+/// A child graph that is added and known. `forward` leaves the nodes of its copy in `nodes`, where HIP tells them.
+struct AddedChild {
+  const ChildGraph& child;
+  std::vector<hipGraphNode_t> nodes;
+};
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added = nullptr);
 hipError_t add_child_graph(const NodePlace& place, hipGraph_t child);
 
 /// The graph is used: gives it its template, where it can have one. Pre-condition: it has a build. Under its lock.

@@ -181,7 +181,7 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
     case OperationKind::kEmpty:
       return next().hipGraphAddEmptyNode(node, graph, after.data(), after.size());
     case OperationKind::kChild:
-      return with_graph(*operation.child, payload_of(operation, binding), [&](hipGraph_t child) {
+      return with_graph(*operation.child, payload_of(operation, binding), [&](hipGraph_t child, const auto&) {
         return next().hipGraphAddChildGraphNode(node, graph, after.data(), after.size(), child);
       });
     case OperationKind::kFill: {
@@ -240,17 +240,16 @@ void let_go_of_graphs(bool destroy) noexcept {
   }
 }
 
-hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding,
-                      FunctionRef<hipError_t(hipGraph_t graph)> use) {
+hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding, GraphUse use) {
   hipGraph_t graph = nullptr;
+  std::vector<hipGraphNode_t> nodes;
   {
     const PrivateCalls private_calls;
     let_go_of_graphs(true);
-    std::vector<hipGraphNode_t> nodes;
     const hipError_t failed = build_graph(operations, binding, &graph, &nodes);
     if (failed != hipSuccess) return failed;
   }
-  const hipError_t result = use(graph);
+  const hipError_t result = use(graph, nodes);
   if (result != hipSuccess && runtime_version() < kKeepsErrors && leave(graph)) return result;
   const LastErrorScope last_error;
   PrivateCalls::gave_back([&] { return next().hipGraphDestroy(graph); });

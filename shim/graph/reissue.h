@@ -31,9 +31,11 @@ hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Bind
 hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
                        std::vector<hipGraphNode_t>* nodes);
 
+/// A call with a graph and its nodes, one an operation.
+using GraphUse = FunctionRef<hipError_t(hipGraph_t graph, const std::vector<hipGraphNode_t>& nodes)>;
+
 /// Calls use() with such a graph, which is there for that long: what has a child graph has a copy of it.
-hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding,
-                      FunctionRef<hipError_t(hipGraph_t graph)> use);
+hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding, GraphUse use);
 
 /// Such graphs may be left where use() failed: they are destroyed, or they are gone and forgotten. For a call of the
 /// program's that succeeds.
