@@ -380,7 +380,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
   if (handle == nullptr) {
     const std::scoped_lock guard(lock_);
     --of->users;
-    if (exec->variant != nullptr) exec->variant->owner = nullptr;
+    if (exec->variant != nullptr) variants_.give(*exec->variant, nullptr);
     return result == hipSuccess ? hipErrorOutOfMemory : result;
   }
   if (real && !outlived) keep_real_path(*exec, graph);
@@ -562,7 +562,7 @@ void Graphs::note_launched(VirtualExec& exec, Variant& launched, StreamKey key, 
 /// A variant that its exec does not use any more is free, unless a launch of it is under way, at whose end it is. Under
 /// lock_ and the exec's.
 void Graphs::disown(Variant& variant) noexcept {
-  if (variant.under_way.load(std::memory_order_acquire) == 0) variant.owner = nullptr;
+  if (variant.under_way.load(std::memory_order_acquire) == 0) variants_.give(variant, nullptr);
 }
 
 void Graphs::count_launch(VirtualExec& exec) noexcept {
@@ -617,7 +617,7 @@ hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stre
     }
   }
   const std::scoped_lock guard(lock_);
-  ring->owner = nullptr;
+  variants_.give(*ring, nullptr);
   return hipSuccess;
 }
 
@@ -841,7 +841,7 @@ void Graphs::release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retir
   const std::scoped_lock guard(lock_);
   --exec->of->users;
   if (exec->variant != nullptr) {
-    exec->variant->owner = nullptr;
+    variants_.give(*exec->variant, nullptr);
     if (exec->variant->unsure || exec->variant->broken) {
       exec->variant->keep = false;
       if (retired != nullptr) retired->push_back(variants_.remove(*exec->of, exec->variant));

@@ -170,7 +170,7 @@ class Graphs {
   static void count_launch(VirtualExec& exec) noexcept;
   static std::shared_ptr<const OutstandingUses::Bases> what_is_written(VirtualExec& exec);
   void note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream, hipError_t result);
-  static void disown(Variant& variant) noexcept;
+  void disown(Variant& variant) noexcept;
   void release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired);
   void note_binding(VirtualExec& exec);
   hipError_t leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);

@@ -35,7 +35,7 @@ struct Variant {
   std::uint64_t source = 0;           ///< id of the program's graph it was made from otherwise, which names its nodes
   Binding baked;
   int device = 0;                      ///< current when it was instantiated (rule 14)
-  const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it
+  const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it; set by Variants::give()
   LaunchMarks launches;
   std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
   std::shared_ptr<const StagePlan> plan;    ///< staged: by this one of the template's
@@ -47,6 +47,8 @@ struct Variant {
   bool launched = false;               ///< the first launch costs more
   std::size_t device_bytes = 0;        ///< device memory it is taken to hold
   Template* of = nullptr;              ///< kept by this template
+  std::size_t place = 0;               ///< among that one's variants
+  std::size_t kept_place = 0;          ///< among those of all templates
   bool unsure = false;      ///< updated in a way the runtime is not known to do correctly: it serves its holder only
   bool broken = false;      ///< half updated, or distrusted: it serves nobody
   bool distrusted = false;  ///< verify: it does something else than its binding says
@@ -86,7 +88,8 @@ class Template {
   std::vector<std::shared_ptr<StagePlans>> stage_plans;  ///< by the rules of the bindings there were
   StageChoice stage_choice;                              ///< of all open plans
   double ring_ns = 0;                                    ///< what a ring of an open plan took to make; 0: not measured
-  std::vector<std::unique_ptr<Variant>> variants;
+  std::vector<std::unique_ptr<Variant>> variants;        ///< those that nobody owns first
+  std::size_t free_variants = 0;                         ///< how many those are
   std::uint64_t last_used = 0;
   std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any
 

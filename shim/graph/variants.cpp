@@ -101,19 +101,41 @@ std::size_t Variants::peak_bytes(int device) const noexcept {
   return found == held_.end() ? 0 : found->second.peak_bytes;
 }
 
-std::unique_ptr<Variant> Variants::remove(Template& of, const Variant* variant) noexcept {
-  for (auto& held : of.variants) {
-    if (held.get() != variant) continue;
-    std::unique_ptr<Variant> removed = std::move(held);
-    held = std::move(of.variants.back());
-    of.variants.pop_back();
-    removed->owner = nullptr;
-    removed->of = nullptr;
-    std::erase(kept_, removed.get());
-    held_[removed->device].bytes -= removed->device_bytes;
-    return removed;
+static void swap_places(Template& of, std::size_t a, std::size_t b) noexcept {
+  std::swap(of.variants[a], of.variants[b]);
+  of.variants[a]->place = a;
+  of.variants[b]->place = b;
+}
+
+void Variants::give(Variant& variant, const VirtualExec* owner) noexcept {
+  const VirtualExec* const before = std::exchange(variant.owner, owner);
+  if (variant.of == nullptr || (before == nullptr) == (owner == nullptr)) return;
+  Template& of = *variant.of;
+  if (owner != nullptr) {
+    swap_places(of, variant.place, --of.free_variants);
+    --held_[variant.device].free;
+  } else {
+    swap_places(of, variant.place, of.free_variants++);
+    ++held_[variant.device].free;
   }
-  return nullptr;
+}
+
+std::unique_ptr<Variant> Variants::remove(Template& of, Variant* variant) noexcept {
+  if (variant == nullptr || variant->of != &of) return nullptr;
+  if (variant->owner == nullptr) {
+    swap_places(of, variant->place, --of.free_variants);
+    --held_[variant->device].free;
+  }
+  swap_places(of, variant->place, of.variants.size() - 1);
+  std::unique_ptr<Variant> removed = std::move(of.variants.back());
+  of.variants.pop_back();
+  kept_.back()->kept_place = removed->kept_place;
+  std::swap(kept_[removed->kept_place], kept_.back());
+  kept_.pop_back();
+  removed->owner = nullptr;
+  removed->of = nullptr;
+  held_[removed->device].bytes -= removed->device_bytes;
+  return removed;
 }
 
 Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner) {
@@ -122,24 +144,47 @@ Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const V
   variant->of = &of;
   variant->last_used = ++clock_;
   Variant* const adopted = variant.get();
+  adopted->place = of.variants.size();
+  adopted->kept_place = kept_.size();
   kept_.push_back(adopted);
   if (adopted->ring == nullptr)
     hold(*adopted, of.exec_bytes);
   else
     hold_ring(of, *adopted);
   of.variants.push_back(std::move(variant));
+  if (owner == nullptr) {
+    swap_places(of, adopted->place, of.free_variants++);
+    ++held_[adopted->device].free;
+  }
   ++of.statistics.instantiates;
   return adopted;
 }
 
-/// The least recently used that is free; of this device, or of any (-1).
-Variant* Variants::oldest_free(const std::vector<Variant*>& among, int device) {
+void Variants::older(Variant& variant, Variant** oldest) {
+  if ((*oldest == nullptr || variant.last_used < (*oldest)->last_used) && variant.idle()) *oldest = &variant;
+}
+
+/// The least recently used that is free; of a template.
+Variant* Variants::oldest_free(const Template& of) {
   Variant* oldest = nullptr;
-  for (Variant* const variant : among)
-    if (variant->owner == nullptr && (device < 0 || variant->device == device) &&
-        (oldest == nullptr || variant->last_used < oldest->last_used) && variant->idle())
-      oldest = variant;
+  for (std::size_t i = 0; i < of.free_variants; ++i) older(*of.variants[i], &oldest);
   return oldest;
+}
+
+/// The same of a device, or of all (-1).
+Variant* Variants::oldest_free(int device) {
+  Variant* oldest = nullptr;
+  for (Variant* const variant : kept_)
+    if (variant->owner == nullptr && (device < 0 || variant->device == device)) older(*variant, &oldest);
+  return oldest;
+}
+
+/// Those that nobody owns, and the exec's own. Not to be given or taken meanwhile.
+template <typename Visit>
+void Variants::for_each_reachable(const VirtualExec& exec, Visit&& visit) {
+  const Template& of = *exec.of;
+  for (std::size_t i = 0; i < of.free_variants; ++i) visit(*of.variants[i]);
+  if (exec.variant != nullptr && exec.variant->of == &of && exec.variant->owner == &exec) visit(*exec.variant);
 }
 
 void Variants::evict(Template& of, Retired* retired) {
@@ -147,26 +192,21 @@ void Variants::evict(Template& of, Retired* retired) {
     ++variant->of->statistics.evicted;
     retired->push_back(remove(*variant->of, variant));
   };
-  for (std::size_t i = 0; i < of.variants.size();) {
+  for (std::size_t i = 0; i < of.free_variants;) {
     Variant* const variant = of.variants[i].get();
-    if (!variant->keep && variant->owner == nullptr && variant->idle())
+    if (!variant->keep && variant->idle())
       retired->push_back(remove(of, variant));
     else
       ++i;
   }
-  if (of.variants.size() > settings_.most_variants) {
-    std::vector<Variant*> own;
-    for (const auto& variant : of.variants) own.push_back(variant.get());
-    while (own.size() > settings_.most_variants) {
-      Variant* const oldest = oldest_free(own, -1);
-      if (oldest == nullptr) break;
-      std::erase(own, oldest);
-      go(oldest);
-    }
+  while (of.variants.size() > settings_.most_variants) {
+    Variant* const oldest = oldest_free(of);
+    if (oldest == nullptr) break;
+    go(oldest);
   }
   for (const auto& [device, held] : held_) {
-    while (held.bytes > settings_.most_variant_bytes) {
-      Variant* const oldest = oldest_free(kept_, device);
+    while (held.bytes > settings_.most_variant_bytes && held.free != 0) {
+      Variant* const oldest = oldest_free(device);
       if (oldest == nullptr) break;
       go(oldest);
     }
@@ -176,7 +216,7 @@ void Variants::evict(Template& of, Retired* retired) {
 bool Variants::reclaim(int device) noexcept {
   Retired retired;
   const std::scoped_lock guard(lock_);
-  while (Variant* const oldest = oldest_free(kept_, device)) {
+  while (Variant* const oldest = oldest_free(device)) {
     ++oldest->of->statistics.evicted;
     retired.push_back(remove(*oldest->of, oldest));
   }
@@ -243,20 +283,21 @@ Variant* Variants::take_free(Template& of, const Binding& binding, const Operati
 
 template <typename HasBinding>
 Variant* Variants::take_free(Template& of, int device, const VirtualExec* owner, HasBinding&& has_binding) {
-  for (const auto& variant : of.variants) {
-    if (outlived_memory(of, *variant)) {
-      variant->keep = false;
+  for (std::size_t i = 0; i < of.free_variants; ++i) {
+    Variant& variant = *of.variants[i];
+    if (outlived_memory(of, variant)) {
+      variant.keep = false;
       continue;
     }
     // Of another graph of the program's, its nodes could not be told.
-    if (variant->graph == nullptr && variant->source != owner->source) continue;
-    if (variant->owner != nullptr || variant->device != device || variant->ring != nullptr || variant->unsure ||
-        variant->broken || (!has_binding(variant->baked) && !seeded_defect(Seeded::kBindingIgnored)))
+    if (variant.graph == nullptr && variant.source != owner->source) continue;
+    if (variant.device != device || variant.ring != nullptr || variant.unsure || variant.broken ||
+        (!has_binding(variant.baked) && !seeded_defect(Seeded::kBindingIgnored)))
       continue;
-    if (!variant->idle()) continue;
-    variant->owner = owner;
-    variant->last_used = ++clock_;
-    return variant.get();
+    if (!variant.idle()) continue;
+    give(variant, owner);
+    variant.last_used = ++clock_;
+    return &variant;
   }
   return nullptr;
 }
@@ -274,14 +315,12 @@ Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Bind
   Template& of = *exec.of;
   Candidate best;
   std::vector<std::uint32_t> differing;
-  for (const auto& held : of.variants) {
-    Variant& variant = *held;
-    if ((variant.patches != 0) != patched) continue;
-    const bool reachable = variant.owner == nullptr || variant.owner == &exec;
-    if (!reachable || variant.device != exec.device || variant.graph == nullptr || variant.ring != nullptr ||
-        !variant.keep || variant.unsure || variant.broken)
-      continue;
-    if (outlived_memory(of, variant) || !variant.idle()) continue;
+  for_each_reachable(exec, [&](Variant& variant) {
+    if ((variant.patches != 0) != patched) return;
+    if (variant.device != exec.device || variant.graph == nullptr || variant.ring != nullptr || !variant.keep ||
+        variant.unsure || variant.broken)
+      return;
+    if (outlived_memory(of, variant) || !variant.idle()) return;
     // No more than would be better than what is there.
     const std::size_t most = best.variant == nullptr ? of.operations.size() : best.differing.size();
     differing.clear();
@@ -291,24 +330,27 @@ Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Bind
       exact = patch_is_exact(of.operations[i].signature);
       differing.push_back(i);
     }
-    if (!exact || differing.size() > most) continue;
+    if (!exact || differing.size() > most) return;
     if (variant.patches + differing.size() > settings_.patch_budget) {
-      if (variant.patches == 0) continue;  // the budget is less than one binding needs
+      if (variant.patches == 0) return;  // the budget is less than one binding needs
       variant.keep = false;
       ++of.statistics.replaced;
-      continue;
+      return;
     }
     best.variant = &variant;
     best.differing = differing;
-  }
+  });
   return best;
 }
 
 /// Whether there is an exec that later bindings may be patched into, or will be when it is free. Under the lock.
-bool Variants::has_base(const Template& of, int device) noexcept {
-  return std::any_of(of.variants.begin(), of.variants.end(), [device](const auto& variant) {
-    return variant->device == device && variant->keep && variant->graph != nullptr && variant->ring == nullptr &&
-           !variant->unsure && !variant->broken;
+bool Variants::has_base(Template& of, int device) noexcept {
+  return std::any_of(of.variants.begin(), of.variants.end(), [&](const auto& variant) {
+    if (variant->device != device || !variant->keep || variant->graph == nullptr || variant->ring != nullptr ||
+        variant->unsure || variant->broken)
+      return false;
+    variant->keep = !outlived_memory(of, *variant);
+    return variant->keep;
   });
 }
 
@@ -336,7 +378,10 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
   question.spent_ns = of.spent_ns;
   question.last = of.last_way;
   question.passed_over = of.passed_over;
-  for (const auto& variant : of.variants) question.kept += variant->ring == nullptr && variant->keep ? 1 : 0;
+  for (const auto& variant : of.variants) {
+    question.kept += variant->ring == nullptr && variant->keep ? 1 : 0;
+    if (question.kept >= CostModel::kExecsBeforePatching) break;  // more make no difference
+  }
   const bool may_patch =
       of.may_patch && (settings_.strategy == Strategy::kAuto || settings_.strategy == Strategy::kPatch);
   if (may_patch) *candidate = find_patchable(exec, binding);
@@ -639,7 +684,7 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
     }
     if (served->way == Way::kPatch) {
       candidate.served = candidate.variant->owner == &exec;
-      candidate.variant->owner = &exec;
+      give(*candidate.variant, &exec);
       candidate.variant->last_used = ++clock_;
     }
   }
@@ -694,16 +739,16 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     const std::scoped_lock guard(lock_);
     // The exec's own; else one that has worked on these buffers, so that nothing has to follow.
     int best = 0;
-    for (const auto& held : of.variants) {
-      const bool own = held->owner == &exec;
-      if (held->plan != staged || held->broken || !(own || (held->owner == nullptr && held->idle()))) continue;
-      const int fits = own ? 3 : held->ring->bases() == bases ? 2 : 1;
-      if (fits <= best || outlived_memory(of, *held) || !equal(held->baked, canonical)) continue;
-      chosen = held.get();
+    for_each_reachable(exec, [&](Variant& held) {
+      const bool own = held.owner == &exec;
+      if (held.plan != staged || held.broken || !(own || held.idle())) return;
+      const int fits = own ? 3 : held.ring->bases() == bases ? 2 : 1;
+      if (fits <= best || outlived_memory(of, held) || !equal(held.baked, canonical)) return;
+      chosen = &held;
       best = fits;
-    }
+    });
     if (chosen != nullptr) {
-      chosen->owner = &exec;
+      give(*chosen, &exec);
       chosen->last_used = ++clock_;
     }
   }
@@ -716,7 +761,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     const std::scoped_lock guard(lock_);
     of.statistics.staged += counts;
     hold_ring(of, *chosen);
-    if (result != hipSuccess && exec.variant != chosen) chosen->owner = nullptr;
+    if (result != hipSuccess && exec.variant != chosen) give(*chosen, nullptr);
   } else {
     auto made = std::make_unique<Variant>();
     made->memory_freed = memory_freed();

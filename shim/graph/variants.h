@@ -91,6 +91,8 @@ class Variants {
   /// runtime updates it wrongly.
   void note_reached(const Template& of, Variant& variant) const;
 
+  /// Under the lock: it is this exec's, or nobody's.
+  void give(Variant& variant, const VirtualExec* owner) noexcept;
   /// Takes a new variant into the template.
   Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
   /// Under the lock: a free variant that has this binding, or null; it is the owner's then.
@@ -99,7 +101,7 @@ class Variants {
   Variant* take_free(Template& of, const Binding& binding, const Operation& changed, const Binding& payload, int device,
                      const VirtualExec* owner);
   /// Under the lock: takes a variant out of its template.
-  std::unique_ptr<Variant> remove(Template& of, const Variant* variant) noexcept;
+  std::unique_ptr<Variant> remove(Template& of, Variant* variant) noexcept;
   /// Under the lock: what is not to be kept goes, and, where there is too much, the least recently used.
   void evict(Template& of, Retired* retired);
   /// Memory has run out: every free variant of the device (all: -1) goes. Returns whether there was one.
@@ -115,6 +117,7 @@ class Variants {
  private:
   struct Held {
     std::size_t bytes = 0, peak_bytes = 0;
+    std::size_t free = 0;  ///< how many nobody owns
   };
   static bool outlived_memory(const Operation& operation, std::uint64_t memory_freed_before) noexcept;
   struct Candidate {
@@ -143,8 +146,12 @@ class Variants {
   Candidate find_patchable(const VirtualExec& exec, const Binding& binding);
   Candidate find_patchable(const VirtualExec& exec, const Binding& binding, bool patched);
   bool patch(Template& of, const Binding& binding, const Candidate& candidate);
-  static bool has_base(const Template& of, int device) noexcept;
-  Variant* oldest_free(const std::vector<Variant*>& among, int device);
+  static bool has_base(Template& of, int device) noexcept;
+  template <typename Visit>
+  static void for_each_reachable(const VirtualExec& exec, Visit&& visit);
+  static void older(Variant& variant, Variant** oldest);
+  static Variant* oldest_free(const Template& of);
+  Variant* oldest_free(int device);
   void hold(Variant& variant, std::size_t bytes);
   void hold_ring(const Template& of, Variant& variant);
 

@@ -2,9 +2,11 @@
 // and by updating one. Of a graph of so many kernels, none, 1 % or all have an argument that moves to an address never
 // used before, or, "in turn", to the other of two. CPU time of the calling thread; the step's work is waited for
 // outside of it. "fork": an event of its own recorded in a capture, and another stream waiting for it, so often.
+// "exec beside": an exec made and destroyed while so many of the same graph are held.
 //
 // "operation" is the time a captured call takes, "allocations" how often the thread asked for host memory meanwhile.
 #include <string>
+#include <utility>
 
 #include "kernel.h"
 
@@ -116,6 +118,32 @@ class Steps {
     bench::print((name + ": fork").c_str(), bench::median(each), "ns");
   }
 
+  void measure_beside(std::size_t held) {
+    std::vector<hipGraphExec_t> execs(held);
+    const auto make = [&](std::size_t place) {
+      hipGraph_t graph = nullptr;
+      hipGraphExec_t exec = nullptr;
+      bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
+      bench::launch(function_, stream_, static_cast<char*>(memory_) + 64 * place, memory_, 1);
+      bench::check(hipStreamEndCapture(stream_, &graph));
+      const double first = bench::thread_ns();
+      bench::check(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      const double elapsed = bench::thread_ns() - first;
+      bench::check(hipGraphDestroy(graph));
+      return std::pair{exec, elapsed};
+    };
+    for (std::size_t i = 0; i < held; ++i) execs[i] = make(i).first;
+    std::vector<double> each;
+    for (std::size_t i = 0; i < 200; ++i) {
+      const auto [exec, elapsed] = make(i);
+      const double first = bench::thread_ns();
+      bench::check(hipGraphExecDestroy(exec));
+      each.push_back(elapsed + bench::thread_ns() - first);
+    }
+    for (const hipGraphExec_t exec : execs) bench::check(hipGraphExecDestroy(exec));
+    bench::print(("exec beside " + std::to_string(held)).c_str(), bench::median(each), "ns");
+  }
+
  private:
   static constexpr std::size_t kBytes = std::size_t{64} << 20;
   static constexpr int kWarmUp = 8;
@@ -140,6 +168,7 @@ int main(int argc, char** argv) {
   const int most = argc > 1 ? std::atoi(argv[1]) : 4000;
   for (const std::size_t forks : {10, 2000})
     for (const std::size_t streams : {std::size_t{2}, forks}) steps.measure_forks(forks, streams);
+  for (const std::size_t held : {100, 2500}) steps.measure_beside(held);
   for (const int kernels : {1, 10, 100, 1000, 4000}) {
     if (kernels > most) break;
     for (const bool update : {false, true}) {
