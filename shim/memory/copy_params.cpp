@@ -235,7 +235,7 @@ MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, s
     const int kind = operations[i].kind;
     const bool wide = kind == MemoryOperation::kWait64 || kind == MemoryOperation::kWrite64;
     if (!wide && kind != MemoryOperation::kWait32 && kind != MemoryOperation::kWrite32) continue;
-    void* const checked = pool().operand(operations[i].address, wide ? 8 : 4);
+    void* const checked = pool().operand(operations[i].address, value_bytes(operations[i].address, wide ? 8 : 4));
     if (checked == operations[i].address) continue;
     if (copy->empty()) copy->assign(operations, operations + count);
     (*copy)[i].address = checked;

@@ -11,6 +11,7 @@
 #include <hip/hip_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "shim/hip_abi.h"
@@ -20,6 +21,12 @@ namespace graphpool {
 /// Bytes from the first to behind the last of a pitched range.
 constexpr std::size_t pitched_bytes(std::size_t pitch, std::size_t width, std::size_t height) noexcept {
   return width == 0 || height == 0 ? 0 : pitch * (height - 1) + width;
+}
+
+/// Bytes that must be in the memory where a stream writes a value of so many, or waits for it, as the runtime judges
+/// it: the first, from which on an aligned one ends within what an allocation takes.
+inline std::size_t value_bytes(const void* at, std::size_t bytes) noexcept {
+  return reinterpret_cast<std::uintptr_t>(at) % bytes == 0 ? 1 : bytes;
 }
 
 /// Room for any of the structures; only as much is written as a check needs.

@@ -409,6 +409,32 @@ TEST_F(MemoryRules, rule_22_copies_and_fills_beyond_a_block_get_the_bounds_error
   for (char* each : {before, block, after, other}) OK(hipFree(each));
 }
 
+TEST_F(MemoryRules, rule_22_values_are_written_and_awaited_where_they_begin_in_a_block) {
+  constexpr std::size_t kBytes = 4 * kKiB - 3;  // the last value of 4 bytes ends behind it, the last of 8 too
+  const Stream stream;
+  char* const before = allocate(kBytes);
+  char* const block = allocate(kBytes);
+  char* const after = allocate(kBytes);
+  for (char* const each : {before, block, after}) OK(hipMemset(each, 0, kBytes));
+  char *const last = block + 4 * kKiB - 4, *const last_wide = block + 4 * kKiB - 8;
+  EXPECT_EQ(hipSuccess, hipStreamWriteValue32(stream, last, 0x07, 0));
+  EXPECT_EQ(hipSuccess, hipStreamWaitValue32(stream, last, 0x07, hipStreamWaitValueEq, 0xff));
+  EXPECT_EQ(hipSuccess, hipStreamWriteValue64(stream, last_wide, 0x0807, 0));
+  EXPECT_EQ(hipSuccess, hipStreamWaitValue64(stream, last_wide, 0x0807, hipStreamWaitValueEq, 0xffff));
+  OK(hipStreamSynchronize(stream));
+  char bytes[5] = {};
+  OK(hipMemcpy(bytes, last_wide, sizeof bytes, hipMemcpyDeviceToHost));
+  EXPECT_EQ(7, bytes[0]);
+  EXPECT_EQ(8, bytes[1]);
+  char* const unaligned = last - 2;
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamWriteValue32(stream, unaligned, 1, 0));
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamWriteValue64(stream, unaligned, 1, 0));
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamWaitValue32(stream, unaligned, 0, hipStreamWaitValueEq, 0));
+  EXPECT_EQ(hipErrorInvalidValue, hipStreamWaitValue64(stream, unaligned, 0, hipStreamWaitValueEq, 0));
+  static_cast<void>(hipGetLastError());
+  for (char* const each : {before, block, after}) OK(hipFree(each));
+}
+
 TEST_F(MemoryRules, rule_22_behind_the_end_of_a_block_there_is_nothing) {
   for (const std::size_t bytes : {60 * kKiB, 60 * kKiB + 256}) {
     char* const block = allocate(bytes);

