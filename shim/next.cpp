@@ -2,10 +2,12 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <type_traits>
 
@@ -45,7 +47,15 @@ const Next kMissing = {
 #include "hooks/hip_hooks.def"
 };
 
+/// Guards what finds functions. A thread that held it when the process forked is not in the child.
 constinit RankedMutex<LockRank::kLifecycle> g_resolve_lock;
+
+void watch_forks() noexcept {
+  static constinit pthread_once_t watching = PTHREAD_ONCE_INIT;
+  pthread_once(&watching, [] {
+    pthread_atfork(nullptr, nullptr, [] { new (&g_resolve_lock) RankedMutex<LockRank::kLifecycle>; });
+  });
+}
 
 /// How many objects had been loaded when the library's constructor ran: in load order these, and we, are the global
 /// scope. 0: it has not run yet, so nothing else has been loaded.
@@ -148,12 +158,13 @@ bool has(EntryId id) noexcept {
 
 void resolve_next() noexcept {
   static constinit std::uint64_t resolved_epoch = 0;  // guarded by the lock
+  watch_forks();
   const std::uint64_t epoch = loaded_objects_epoch();
   const std::scoped_lock guard(g_resolve_lock);
   if (epoch == resolved_epoch) return;
-  resolved_epoch = epoch;
   if (g_runtime_bytes.load(std::memory_order_relaxed) == 0) find_runtime();
   fill_table();
+  resolved_epoch = epoch;  // now: a child forked before has to look itself
 }
 
 bool adopt_next(EntryId id, void* address) noexcept {

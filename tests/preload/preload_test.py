@@ -254,6 +254,14 @@ def fork_before_hip_child_is_served():
 
 
 @case
+def fork_while_functions_are_found():
+    not_under_sanitizers('the host stands before a function of theirs')
+    same('fork_resolving')
+    run = under('fork_resolving')
+    check(re.search('children: [1-9]', run.stderr), 'nothing was looked for', run)
+
+
+@case
 def fork_after_hip():
     not_under_sanitizers('the child of a process with threads', ('thread',))
     same('fork_after')
