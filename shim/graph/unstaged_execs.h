@@ -4,34 +4,41 @@
 // something with it that staging cannot follow. By then the memory may be freed, and HIP makes no copy or fill node
 // over freed memory; natively the exec was made before. So it is made when the memory goes, like virtual graphs are
 // made real (known_graphs.h). Kernel nodes hold addresses only and can be made at any time: a binding whose copies and
-// fills do not name the memory costs nothing.
+// fills do not name the memory costs nothing, and once it has been looked at a few times it is found by an index.
 //
 // Threads: any. Locks: each entry's own (kCapture), held while nodes are added, which neither waits nor calls back; the
-// list's (kCaptureList), never held across next. Errors: none; what cannot be made is not there.
+// list's (kCaptureList), never held across next; neither is taken under the other. Errors: none; what cannot be made is
+// not there.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "shim/capture/operation.h"
+#include "shim/graph/memory_index.h"
 #include "shim/graph/template.h"
 #include "shim/lock_rank.h"
 
 namespace graphpool {
 
-/// One staged exec's. Everything but of and device is under its lock.
+/// One staged exec's. What is not said to be guarded otherwise is under its lock.
 struct UnstagedExec {
   UnstagedExec(const Template& from, int on) noexcept : of(from), device(on) {}
 
   const Template& of;
   const int device;
   RankedMutex<LockRank::kCapture> lock;
-  Binding binding;             ///< the program's
-  std::uint64_t bindings = 0;  ///< so far
+  Binding binding;                         ///< the program's
+  std::atomic<std::uint64_t> bindings{0};  ///< so far; read without the lock
   std::unique_ptr<Variant> made;
-  bool gone = false;  ///< the exec is staged no more: the template may be gone too
+  bool gone = false;        ///< the exec is staged no more: the template may be gone too
+  std::uint32_t looks = 0;  ///< times this binding was looked at because memory was freed
+  // Under the list's lock:
+  std::size_t place = 0;      ///< in the list
+  std::uint64_t indexed = 0;  ///< its number in the index
 };
 
 class UnstagedExecs {
@@ -45,10 +52,21 @@ class UnstagedExecs {
   void memory_leaves(const void* address, std::size_t bytes);
 
  private:
-  std::vector<std::shared_ptr<UnstagedExec>> all() const;
+  using Entry = std::shared_ptr<UnstagedExec>;
+  /// Looks after which the index finds a binding.
+  static constexpr std::uint32_t kLooks = 16;
 
-  mutable RankedMutex<LockRank::kCaptureList> lock_;
-  std::vector<std::shared_ptr<UnstagedExec>> entries_;
+  void exchange_places(std::size_t a, std::size_t b) noexcept;
+  void watch(UnstagedExec& entry) noexcept;
+  void stop_watching(UnstagedExec& entry, std::uint64_t bindings, const std::vector<std::uint64_t>& pages);
+  std::vector<Entry> that_may_name(const void* address, std::size_t bytes);
+
+  RankedMutex<LockRank::kCaptureList> lock_;
+  /// First those that are not to be looked at when memory is freed, because an exec was made of them or they are in the
+  /// index, then the others.
+  std::vector<Entry> entries_;
+  std::size_t unwatched_ = 0;
+  MemoryIndex index_;  ///< its owners are the entries
 };
 
 }  // namespace graphpool

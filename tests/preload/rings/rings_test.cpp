@@ -235,6 +235,62 @@ TEST(Rings, two_threads_with_execs_of_one_graph) {
   for (std::thread& thread : threads) thread.join();
 }
 
+/// The kernel node of an exec is set after memory that a copy of it names was freed, which natively is no hindrance.
+/// Before that other memory was freed so often.
+void set_after_its_memory_was_freed(int frees, bool updated) {
+  const Stream stream;
+  const Memory memory(kInOut, 5);
+  const auto managed = [] {
+    int* at = nullptr;
+    EXPECT_EQ(hipSuccess, hipMallocManaged(reinterpret_cast<void**>(&at), 4096, hipMemAttachGlobal));
+    return at;
+  };
+  const auto taking = [&](int* from) {
+    return capture(stream, [&] {
+      OK(hipMemcpyAsync(memory.get(), from, memory.bytes(), hipMemcpyDefault, stream));
+      OK(kernels().mix(stream, memory.get(), kInOut, 1));
+    });
+  };
+  const auto free_others = [&] {
+    for (int i = 0; i < frees; ++i) OK(hipFree(managed()));
+  };
+  int *const first = managed(), *const second = managed();
+  const hipGraph_t graph = taking(first);
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  free_others();
+  int* named = first;
+  if (updated) {
+    const hipGraph_t other = taking(named = second);
+    hipGraphNode_t failed = nullptr;
+    hipGraphExecUpdateResult result{};
+    OK(hipGraphExecUpdate(exec, other, &failed, &result));
+    OK(hipGraphDestroy(other));
+    free_others();
+  }
+  hipGraphNode_t nodes[2];
+  std::size_t count = 2;
+  OK(hipGraphGetNodes(graph, nodes, &count));
+  OK(hipFree(named));
+  int* at = memory.get();
+  int n = kInOut, constant = 6;
+  void* args[] = {&at, &n, &constant};
+  hipKernelNodeParams params{};
+  params.func = reinterpret_cast<void*>(kernels().mix_function());
+  params.gridDim = dim3(2);
+  params.blockDim = dim3(64);
+  params.kernelParams = args;
+  EXPECT_EQ(hipSuccess, hipGraphExecKernelNodeSetParams(exec, nodes[1], &params)) << frees << " frees before";
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
+  OK(hipFree(named == first ? second : first));
+}
+
+TEST(Rings, an_exec_is_made_of_its_binding_when_memory_goes_however_often_it_was_looked_at) {
+  for (const int frees : {0, 1, 15, 16, 17, 40})
+    for (const bool updated : {false, true}) set_after_its_memory_was_freed(frees, updated);
+}
+
 TEST(Rings, buffers_that_move_while_another_thread_frees) {
   const FreeStream stream;
   const Memory first(kInOut, 1), second(kInOut, 2);
