@@ -97,14 +97,16 @@ struct MemoryOperationsNode {
 struct AnyNodeParams {
   static constexpr int kKernel = 0, kCopy = 1, kFill = 2, kChild = 4;
 
+  struct Copy {
+    int flags, reserved[3];
+    hipMemcpy3DParms params;
+  };
+
   int type, reserved0[3];
   union {
     long long reserved1[29];
     hipKernelNodeParams kernel;
-    struct {
-      int flags, reserved[3];
-      hipMemcpy3DParms params;
-    } copy;
+    Copy copy;
     hipMemsetParams fill;
     hipGraph_t child;
   };

@@ -239,6 +239,9 @@ class PermitTable {
  public:
   constexpr PermitTable() = default;
   PermitTable(SharedPermits& memory, const Machine& machine) noexcept : memory_(&memory), machine_(&machine) {}
+  /// Another one of the same permits, while calls of other threads use this one.
+  PermitTable(const PermitTable& other) noexcept : memory_(other.memory_), machine_(other.machine_) {}
+  PermitTable& operator=(const PermitTable&) = default;
 
   /// Never waits longer than for the table's lock. memory: null while it has not been read; it is not asked for where
   /// somebody who needs no more was refused a moment ago: many waiters would read the same files.

@@ -86,6 +86,17 @@ bool thread_rides(const CompilePermits& permits) noexcept {
 
 ProcessMemory own_memory() noexcept { return process_memory(machine(), machine().process()); }
 
+/// A copy, while other threads count.
+PermitCounters counted(const PermitCounters& counters) noexcept {
+  PermitCounters copy;
+  for (std::uint64_t PermitCounters::*const counter :
+       {&PermitCounters::bytes_read, &PermitCounters::taken, &PermitCounters::ridden, &PermitCounters::waited,
+        &PermitCounters::waited_ns, &PermitCounters::went_on, &PermitCounters::without, &PermitCounters::most_in_flight,
+        &PermitCounters::least_headroom_bytes})
+    copy.*counter = __atomic_load_n(&(counters.*counter), __ATOMIC_RELAXED);
+  return copy;
+}
+
 }  // namespace
 
 std::size_t class_name(const Compilation& of, char* text, std::size_t bytes) noexcept {
@@ -160,7 +171,7 @@ bool read_compile_report(CompileReport& report) noexcept {
   SharedPermits* const found = permits == nullptr && noted ? find_permits(g_before.scope) : nullptr;
   if (permits == nullptr && found == nullptr) return false;
   PermitTable table = permits != nullptr ? permits->table : PermitTable(*found, machine());
-  if (permits != nullptr) report.process = permits->counters;
+  if (permits != nullptr) report.process = counted(permits->counters);
   report.scope = permits != nullptr ? permits->scope : g_before.scope;
   const ScopeBefore before = noted && report.scope != Scope::kProcess ? g_before : ScopeBefore{};
   report.counts = table.counts();

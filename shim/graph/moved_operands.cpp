@@ -69,8 +69,8 @@ void MovedOperands::moved(std::uint32_t operation, std::uint32_t argument, std::
   }
   ++found->times;
   const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
-  found->call_site = block == nullptr ? 0 : block->call_site;
-  found->rule = block == nullptr ? 0 : block->rule;
+  found->call_site = block == nullptr ? 0u : block->call_site;
+  found->rule = block == nullptr ? 0u : block->rule;
 }
 
 }  // namespace graphpool

@@ -124,7 +124,7 @@ bool staging_rules(const std::vector<Operation>& operations, const Binding& bind
   bool any = false;
   for_each_address(operations, binding, [&](std::uint32_t, std::uint64_t address, bool) {
     const Block* const block = staged_block(address, true);
-    rules->push_back(block == nullptr ? 0 : block->rule);
+    rules->push_back(block == nullptr ? 0u : block->rule);
     any = any || block != nullptr;
   });
   return any;

@@ -281,7 +281,6 @@ Block* BlockTable::insert(std::uintptr_t base, std::size_t bytes) noexcept {
   unused_ = block->next_free;
   block->next_free = nullptr;
   set_range(block, base, end);
-  block->state.store(BlockState::kLive, std::memory_order_release);
   if (!fill(block, base, end)) {
     clear(block);
     recycle(block);
@@ -358,7 +357,7 @@ bool BlockTable::is_valid() const {
   if (blocks.size() != count_) return false;
   std::uintptr_t end = 0;
   for (const Block* block : blocks) {
-    if (block->state.load() == BlockState::kFree || block->bytes() == 0 || block->address() < end) return false;
+    if (block->bytes() == 0 || block->address() < end) return false;
     end = block->address() + block->bytes();
     if (find(block->pointer()) != block || find(reinterpret_cast<void*>(end - 1)) != block) return false;
   }

@@ -54,11 +54,26 @@ enum class MemoryKind : std::uint8_t {
 enum class BlockBacking : std::uint8_t { kClassic, kVmm };
 
 enum class BlockState : std::uint8_t {
-  kFree,     ///< not in the table
+  kFree,     ///< not in the table, or just entered
   kLive,     ///< the program's
   kLeaving,  ///< a free is under way
   kPending,  ///< freed by the program; reusable once the device has passed its fence
   kKept,     ///< freed by the program, ours to hand out again
+};
+
+/// A member that lookups may read while another thread frees the block.
+template <typename Value>
+class Relaxed {
+ public:
+  constexpr explicit Relaxed(Value value) noexcept : value_(value) {}
+  Relaxed& operator=(Value value) noexcept {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  operator Value() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<Value> value_;
 };
 
 struct alignas(64) Block {
@@ -69,16 +84,16 @@ struct alignas(64) Block {
   std::atomic<BlockState> state{BlockState::kFree};
 
   // Fixed while live.
-  int device = 0;
-  unsigned flags = 0;
-  MemoryKind kind = MemoryKind::kDevice;
-  BlockBacking backing = BlockBacking::kClassic;
-  AllocationFunction function = AllocationFunction::kMalloc;
-  std::uint32_t rule = 0;       ///< the buffer rule that decided, by the policy's number; 0: none
-  std::uint32_t call_site = 0;  ///< 0: unknown
-  std::uint64_t order = 0;      ///< its number among the process's allocations
-  std::uint64_t generation =
-      0;  ///< changes with every hand-out of the address: (base, generation) names one allocation
+  Relaxed<int> device{0};
+  Relaxed<unsigned> flags{0};
+  Relaxed<MemoryKind> kind{MemoryKind::kDevice};
+  Relaxed<BlockBacking> backing{BlockBacking::kClassic};
+  Relaxed<AllocationFunction> function{AllocationFunction::kMalloc};
+  Relaxed<std::uint32_t> rule{0};       ///< the buffer rule that decided, by the policy's number; 0: none
+  Relaxed<std::uint32_t> call_site{0};  ///< 0: unknown
+  Relaxed<std::uint64_t> order{0};      ///< its number among the process's allocations
+  /// Changes with every hand-out of the address: (base, generation) names one allocation.
+  Relaxed<std::uint64_t> generation{0};
   std::atomic<bool> exported{false};  ///< its handle left the process: really freed, never handed out again
 
   // The pool's, under its lock.
@@ -114,8 +129,8 @@ class BlockTable {
   /// Blocks that share an address with [base, base + bytes), appended to `found`.
   void overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Block*>* found) const;
 
-  /// A block for [base, base + bytes), which overlaps no other, with default members and state kLive. Null if it cannot
-  /// be known: no bytes, an address beyond user space, no host memory.
+  /// A block for [base, base + bytes), which overlaps no other, with default members: the caller says what it is, then
+  /// that it is live. Null if it cannot be known: no bytes, an address beyond user space, no host memory.
   Block* insert(std::uintptr_t base, std::size_t bytes) noexcept;
 
   /// Takes the block out; the object may serve another allocation.

@@ -191,7 +191,7 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
   try {
     std::lock_guard guard(lock_);
     ++counters_.fresh;
-    (void)enter(*ptr, request.bytes, &key, decision);
+    (void)enter(*ptr, key, Returns::kToItsList, MemoryKind::kDevice, decision);
   } catch (const std::bad_alloc&) {
     // The memory stays unknown to us: everything about it is forwarded.
   }
@@ -199,26 +199,25 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
   return error;
 }
 
-/// Makes the memory known; with a key, it comes back to that key's list when freed. Null where it cannot be known.
-Block* Pool::enter(void* ptr, std::size_t bytes, const PoolKey* key, const Decision& decision) {
+/// Makes the memory known. Null where it cannot be known.
+Block* Pool::enter(void* ptr, const PoolKey& key, Returns returns, MemoryKind kind, const Decision& decision) {
   const auto base = reinterpret_cast<std::uintptr_t>(ptr);
   // The runtime has just handed it out, so what we knew there was freed past us.
   std::vector<Block*> stale;
-  table_.overlaps(base, bytes, &stale);
+  table_.overlaps(base, key.bytes, &stale);
   for (Block* block : stale) forget(block);
-  FreeList* list = key == nullptr ? nullptr : join_list(*key);
-  Block* block = table_.insert(base, bytes);
+  FreeList* list = returns == Returns::kToItsList ? join_list(key) : nullptr;
+  Block* block = table_.insert(base, key.bytes);
   if (block == nullptr) {
     if (list != nullptr && --list->members == 0) drop_list(list);
     return nullptr;
   }
-  if (key != nullptr) {
-    block->device = key->device;
-    block->flags = key->flags;
-    block->function = key->function;
-    block->backing = key->backing;
-    block->list = list;
-  }
+  block->device = key.device;
+  block->flags = key.flags;
+  block->kind = kind;
+  block->function = key.function;
+  block->backing = key.backing;
+  block->list = list;
   hand_out(block, decision);
   return block;
 }
@@ -237,12 +236,12 @@ void Pool::note_native(void* ptr, std::size_t bytes, int device, unsigned flags,
   try {
     std::lock_guard guard(lock_);
     ++counters_.fresh;
-    Block* block = enter(ptr, bytes, nullptr, decision);
-    if (block == nullptr) return;
-    block->device = device;
-    block->flags = flags;
-    block->kind = kind;
-    block->function = function;
+    PoolKey key;
+    key.bytes = bytes;
+    key.device = device;
+    key.flags = flags;
+    key.function = function;
+    (void)enter(ptr, key, Returns::kToTheRuntime, kind, decision);
   } catch (const std::bad_alloc&) {
     // The memory stays unknown to us: everything about it is forwarded.
   }
@@ -460,7 +459,8 @@ Block* Pool::place(Chunk& chunk, const PoolKey& key, const Decision& decision) {
   // A chunk made for this block alone begins where the runtime put it.
   if (!offset && chunk.used_bytes == 0) offset = chunk.free_ranges.take(chunk.base(), bytes, kPageBytes);
   if (!offset) return nullptr;
-  Block* block = enter(reinterpret_cast<void*>(chunk.base() + *offset), key.bytes, &key, decision);
+  Block* block =
+      enter(reinterpret_cast<void*>(chunk.base() + *offset), key, Returns::kToItsList, MemoryKind::kDevice, decision);
   if (block == nullptr) {
     chunk.free_ranges.give(*offset, bytes);
     return nullptr;

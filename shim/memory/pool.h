@@ -286,7 +286,9 @@ class Pool {
   bool load_chunk(Named named, const Decision& decision);
   Block* allocate_vmm(const PoolKey& key, const Decision& decision);
   Block* place(Chunk& chunk, const PoolKey& key, const Decision& decision);
-  Block* enter(void* ptr, std::size_t bytes, const PoolKey* key, const Decision& decision);
+  /// Where memory goes when the program frees it.
+  enum class Returns : bool { kToTheRuntime, kToItsList };
+  Block* enter(void* ptr, const PoolKey& key, Returns returns, MemoryKind kind, const Decision& decision);
   void hand_out(Block* block, const Decision& decision) noexcept;
 
   void tell_leaving(const void* address, std::size_t bytes) const noexcept {

@@ -15,7 +15,10 @@ void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 class Operand : public ::testing::Test {
  protected:
-  Operand() { next_settings_epoch(); }
+  Operand() {
+    block->state = BlockState::kLive;
+    next_settings_epoch();
+  }
   ~Operand() override { pool().table().remove(block); }
 
   Block* block = pool().table().insert(kDevice, 1000);
