@@ -606,7 +606,10 @@ hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stre
       if (own.variant != exec.variant) disown(*own.variant);
       return hipSuccess;
     }
-    ring = std::exchange(exec.variant, own.variant);
+    {
+      const std::scoped_lock templates(lock_);  // another launch may be looking for an exec of its own
+      ring = std::exchange(exec.variant, own.variant);
+    }
     exec.way = own.way;
     ring->launches.seal();
     if (!ring->plan->overlap()) {
@@ -790,8 +793,8 @@ hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, 
       old->launches.seal();
       // Not launched since the last change: it stays behind what came before that.
       if (auto launched = old->launches.copy()) exec.before = std::move(launched);
-      exec.variant = served.variant;
       const std::scoped_lock templates(lock_);
+      exec.variant = served.variant;
       disown(*old);
     }  // else staged: only the program's buffers moved
   }

@@ -133,10 +133,11 @@ void Graphs::serve_by(VirtualExec& exec, std::unique_ptr<Variant> made) {
   const std::scoped_lock guard(exec.lock);
   Variant* const old = exec.variant;
   old->launches.seal();
-  exec.before = old->launches.copy();
-  exec.variant = variants_.adopt(*exec.of, std::move(made), &exec);
+  if (auto launched = old->launches.copy()) exec.before = std::move(launched);
+  Variant* const adopted = variants_.adopt(*exec.of, std::move(made), &exec);
   exec.way = Way::kVariant;
   const std::scoped_lock templates(lock_);
+  exec.variant = adopted;
   disown(*old);
 }
 

@@ -59,13 +59,14 @@ class VirtualExec {
   int device = 0;
   unsigned long long flags = 0;  ///< as the program instantiated it
   std::uint64_t source = 0;      ///< id of the graph it was made from: the program names its nodes by that graph's
-  RankedMutex<LockRank::kExecs> lock;  ///< the fields below and the choice of variant
-  std::uint32_t launching = 0;         ///< launches handed to the runtime that have not returned
-  bool destroyed = false;              ///< by the program meanwhile: it goes with the last of them
-  bool on_shadows = false;             ///< verify: the ring works on copies, so it must serve this launch
-  bool set_by_program = false;         ///< it does what the program's own calls made of it since it was given a binding
-  Way way = Way::kSame;                ///< how the binding is served
-  Binding binding;                     ///< the program's
+  /// Of the fields below. The variant is changed under this and the templates' lock, and read under either.
+  RankedMutex<LockRank::kExecs> lock;
+  std::uint32_t launching = 0;  ///< launches handed to the runtime that have not returned
+  bool destroyed = false;       ///< by the program meanwhile: it goes with the last of them
+  bool on_shadows = false;      ///< verify: the ring works on copies, so it must serve this launch
+  bool set_by_program = false;  ///< it does what the program's own calls made of it since it was given a binding
+  Way way = Way::kSame;         ///< how the binding is served
+  Binding binding;              ///< the program's
   std::shared_ptr<const OutstandingUses::Bases> written;  ///< wholly_staged() of the binding; null: not asked yet
   std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
 };
