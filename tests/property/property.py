@@ -86,6 +86,8 @@ def random_settings(number, rely_on_order=False):
     if pick.random() < 0.2:
         runtime['CPUHIP_VMM'] = '0'
     switch_more(runtime, features, random.Random(f'runtime {number}'))
+    if random.Random(f'jitter {number}').random() < 0.06:
+        runtime['CPUHIP_JITTER'] = '100'
 
     def key(name, chance, *values):
         if pick.random() < chance:

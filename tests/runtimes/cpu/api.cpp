@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "common/error_names.h"
@@ -127,6 +130,7 @@ const Settings& settings() {
     read->config.vmm = number_from_environment("CPUHIP_VMM", 1, 1) != 0;
     read->config.queues = static_cast<int>(number_from_environment("CPUHIP_QUEUES", 0, 64));
     read->config.serialise = number_from_environment("CPUHIP_SERIALISE", 0, 1) != 0;
+    read->config.jitter_us = number_from_environment("CPUHIP_JITTER", 0, 1'000'000);
     read->journal = open_journal();
     read->failures = read_rules("CPUHIP_FAIL");
     read->costs = read_rules("CPUHIP_COST");
@@ -191,6 +195,17 @@ void write_line(const char* name, hipStream_t stream, int result) {
 
 const Config& config() { return settings().config; }
 
+void jitter() {
+  const std::uint64_t most_us = config().jitter_us;
+  if (most_us == 0) return;
+  static std::atomic<std::minstd_rand::result_type> threads{0};
+  thread_local std::minstd_rand random(++threads);
+  if (random() % 4 != 0) return;
+  const int saved = errno;
+  std::this_thread::sleep_for(std::chrono::microseconds(random() % (most_us + 1)));
+  errno = saved;
+}
+
 const char* current_call() { return t_state.call; }
 
 void fatal(const char* format, ...) {
@@ -205,6 +220,7 @@ void fatal(const char* format, ...) {
 
 Call::Call(const char* name, Effect effect) : name_(name), outer_name_(t_state.call) {
   t_state.call = name;
+  jitter();
   if (settings().any) {
     pay(name);
     injected_ = injected_failure(name);

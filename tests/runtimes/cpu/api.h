@@ -24,6 +24,8 @@
 //                              own). A queue runs its work in the order it was enqueued: what waits, for an event, a
 //                              value or a kernel that spins, holds up all streams of the queue
 //   CPUHIP_SERIALISE=1         every call that enqueues work returns when the work is done
+//   CPUHIP_JITTER=us           a call, and what was enqueued before it runs and before it is complete, waits now and
+//                              then, up to so long (default 0): what depends on who is faster shows sooner
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -46,8 +48,12 @@ struct Config {
   bool vmm = true;
   int queues = 0;
   bool serialise = false;
+  std::uint64_t jitter_us = 0;
 };
 const Config& config();
+
+/// CPUHIP_JITTER: a wait, or none. errno stays.
+void jitter();
 
 /// One call of an exported function, from entry to return. Nested calls (an exported function calling another one's
 /// implementation) do not journal: bodies call each other's implementation, never an exported name.

@@ -271,7 +271,10 @@ hipError_t launch(Call& call, hipGraphExec_t handle, hipStream_t stream_handle, 
       [run = std::move(run)] {
         const hipError_t sticky = run->device->sticky.load(std::memory_order_acquire);
         if (sticky != hipSuccess) run->result.store(sticky);
-        run_dag(run->state->dag, [&run](std::uint32_t slot) { run->run(slot); });
+        run_dag(run->state->dag, [&run](std::uint32_t slot) {
+          jitter();
+          run->run(slot);
+        });
         return run->result.load();
       },
       std::move(after));

@@ -159,6 +159,7 @@ void Worker::run() {
       held_up_.store(false, std::memory_order_release);
     }
     hipError_t result = hipSuccess;
+    jitter();
     if (const auto* work = std::get_if<std::function<hipError_t()>>(&task->work)) {
       result = (*work)();
     } else if (const auto* operation = std::get_if<Operation>(&task->work)) {
@@ -168,6 +169,7 @@ void Worker::run() {
     device_.note(result);
     task->work = std::monostate{};
     task->after.clear();
+    jitter();
     task->finish(result);
   }
   last_();
