@@ -102,7 +102,7 @@ void CaptureSession::start(StreamArgument origin, const Signature& begin_signatu
   if (shell()) {
     binding_.reserve(begin->expected_bytes.load(std::memory_order_relaxed));
   } else {
-    operations_.push_back({begin_signature, 0, nullptr, {}});
+    operations_.push_back({begin_signature, 0, {nullptr}, {}});
     nodes_.push_back(nullptr);
   }
 }
@@ -224,7 +224,7 @@ hipGraphNode_t CaptureSession::last_node(hipStream_t stream) const {
 
 void CaptureSession::add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
                                    std::vector<std::uint32_t> after, hipGraphNode_t node) {
-  operations_.push_back({signature, offset, layout, std::move(after)});
+  operations_.push_back({signature, offset, {layout}, std::move(after)});
   nodes_.push_back(node);
 }
 

@@ -108,7 +108,7 @@ hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
   }
   const hipError_t result = forward();
   if (result != hipSuccess) return result;
-  known->build->operations.push_back({begin, 0, nullptr, {}});
+  known->build->operations.push_back({begin, 0, {nullptr}, {}});
   known->nodes.push_back(nullptr);
   known->real = *graph;
   graphs().known().add_real(known);
@@ -215,7 +215,7 @@ void finish_build(KnownGraph& known) {
     if (graphs().known().make_real(known, "it was used before its recording ended") != hipSuccess) return;
   }
   NodeBuild& build = *known.build;
-  build.operations.push_back({signature, static_cast<std::uint32_t>(known.binding.size()), nullptr, {}});
+  build.operations.push_back({signature, static_cast<std::uint32_t>(known.binding.size()), {nullptr}, {}});
   known.nodes.push_back(nullptr);
   const char* why = nullptr;
   const auto inside = [&](std::size_t index) {

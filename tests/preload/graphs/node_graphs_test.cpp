@@ -278,14 +278,16 @@ TEST_F(Children, whose_handles_are_wrong_are_refused) {
 
 /// hipGraphNodeParams of HIP 6.2.
 struct AnyNodeParams {
+  struct Copy {
+    int flags, reserved[3];
+    hipMemcpy3DParms params;
+  };
+
   int type, reserved0[3];
   union {
     long long reserved1[29];
     hipKernelNodeParams kernel;
-    struct {
-      int flags, reserved[3];
-      hipMemcpy3DParms params;
-    } copy;
+    Copy copy;
     hipMemsetParams fill;
     hipHostNodeParams host;
   };

@@ -110,13 +110,15 @@ hipError_t driver_box(char* dst, char* src, std::size_t bytes, Call&& call) {
 
 // --- Nodes of graphs: what hipGraphNodeParams and HIP_MEMSET_NODE_PARAMS begin with ---
 struct AnyNode {
+  struct Copy {
+    int flags, reserved[3];
+    hipMemcpy3DParms params;
+  };
+
   int type, reserved0[3];
   union {
     long long reserved1[29];
-    struct {
-      int flags, reserved[3];
-      hipMemcpy3DParms params;
-    } copy;
+    Copy copy;
     hipMemsetParams fill;
   };
   long long reserved2;
