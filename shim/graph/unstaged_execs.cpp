@@ -25,10 +25,8 @@ bool holds(const std::vector<Operation>& operations, const Binding& binding, con
   });
 }
 
-}  // namespace
-
 /// The pages that nodes name which cannot be made once those are gone.
-static std::vector<std::uint64_t> pages_held(const std::vector<Operation>& operations, const Binding& binding) {
+std::vector<std::uint64_t> pages_held(const std::vector<Operation>& operations, const Binding& binding) {
   Binding held;
   for (const Operation& operation : operations) {
     const std::byte* const payload = binding.begin() + operation.payload_offset;
@@ -37,6 +35,8 @@ static std::vector<std::uint64_t> pages_held(const std::vector<Operation>& opera
   }
   return MemoryIndex::pages_of(held);
 }
+
+}  // namespace
 
 /// Under lock_, as what follows.
 void UnstagedExecs::exchange_places(std::size_t a, std::size_t b) noexcept {

@@ -56,6 +56,12 @@ std::size_t argument_memory(const Operation& operation) noexcept {
   return bytes;
 }
 
+void swap_places(Template& of, std::size_t a, std::size_t b) noexcept {
+  std::swap(of.variants[a], of.variants[b]);
+  of.variants[a]->place = a;
+  of.variants[b]->place = b;
+}
+
 }  // namespace
 
 std::size_t exec_memory(const std::vector<Operation>& operations) noexcept {
@@ -99,12 +105,6 @@ std::size_t Variants::held_bytes(int device) const noexcept {
 std::size_t Variants::peak_bytes(int device) const noexcept {
   const auto found = held_.find(device);
   return found == held_.end() ? 0 : found->second.peak_bytes;
-}
-
-static void swap_places(Template& of, std::size_t a, std::size_t b) noexcept {
-  std::swap(of.variants[a], of.variants[b]);
-  of.variants[a]->place = a;
-  of.variants[b]->place = b;
 }
 
 void Variants::give(Variant& variant, const VirtualExec* owner) noexcept {
