@@ -139,6 +139,9 @@ std::vector<Element> download(const Element* device, std::size_t elements) {
   return host;
 }
 
+/// What the program counts itself and a test may ask for: on stderr, because stdout is compared between runs.
+inline void figure(const char* name, long long number) { std::fprintf(stderr, "figure %s %lld\n", name, number); }
+
 /// FNV-1a, 64 bits; a checksum of several pieces starts each from the one before.
 inline std::uint64_t checksum(const void* data, std::size_t bytes, std::uint64_t start = 14695981039346656037u) {
   for (std::size_t i = 0; i < bytes; ++i) {

@@ -1,0 +1,51 @@
+// vLLM and SGLang: one place of the program captures many different graphs, and after a wake-up all of them again.
+#include "program.h"
+
+using namespace program;
+
+constexpr char kSource[] = R"(
+extern "C" __global__ void halve(float* out, const float* in, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) out[i] = in[i] * 0.5f + 1;
+}
+extern "C" __global__ void quarter(float* out, const float* in, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) out[i] = in[i] * 0.25f + 1;
+}
+)";
+
+int main(int argc, char** argv) {
+  const Options options(argc, argv, {{"graphs", "200"}, {"rounds", "5"}});
+  constexpr int kCount = 256, kOperations = 11;
+  const Kernels kernels(kSource);
+  const hipFunction_t functions[] = {kernels.get("halve"), kernels.get("quarter")};
+  hipStream_t stream = nullptr;
+  CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  float *in = allocate<float>(kCount), *out = allocate<float>(kCount);
+  const std::vector<float> ones(kCount, 1);
+  CHECK(hipMemcpy(in, ones.data(), kCount * sizeof(float), hipMemcpyHostToDevice));
+  std::uint64_t sum = checksum(ones);
+  for (int round = 0; round < options.number("rounds"); ++round) {
+    for (int graph_number = 0; graph_number < options.number("graphs"); ++graph_number) {
+      // The bits of its number choose the kernels: no two graphs are equal.
+      CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+      for (int i = 0; i < kOperations; ++i) {
+        launch(functions[(graph_number >> i) & 1], blocks_for(kCount), dim3(kThreads), stream, out,
+               static_cast<const float*>(i == 0 ? in : out), kCount);
+      }
+      hipGraph_t graph = nullptr;
+      CHECK(hipStreamEndCapture(stream, &graph));
+      hipGraphExec_t exec = nullptr;
+      CHECK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      CHECK(hipGraphLaunch(exec, stream));
+      CHECK(hipStreamSynchronize(stream));
+      CHECK(hipGraphExecDestroy(exec));
+      CHECK(hipGraphDestroy(graph));
+      sum = checksum(download(out, kCount), sum);
+    }
+  }
+  std::printf("%016" PRIx64 "\n", sum);
+  CHECK(hipFree(out));
+  CHECK(hipFree(in));
+  CHECK(hipStreamDestroy(stream));
+}
