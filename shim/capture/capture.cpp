@@ -1,5 +1,7 @@
 #include "shim/capture/capture.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -17,6 +19,7 @@
 #include "shim/graph/outstanding_uses.h"
 #include "shim/graph/slot_ring.h"
 #include "shim/graph/staging.h"
+#include "shim/guest_scope.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
@@ -31,12 +34,31 @@
 namespace graphpool {
 namespace {
 
+// A thread's number and a device stand for the thread's own stream there, above all addresses: what it left behind may
+// still run when a thread that begins later has everything else of it. Small numbers stand for null streams.
+constexpr StreamKey kOwn = ~(~StreamKey{0} >> 1), kDevices = 64;
+
+/// The streams of this thread's own, without the device.
+StreamKey own_streams() noexcept {
+  static constinit std::atomic<StreamKey> threads{0};
+  static constinit thread_local StreamKey thread = 0;
+  if (thread == 0) thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  return kOwn | thread * kDevices;
+}
+
+bool is_own(StreamKey key) noexcept { return (key & kOwn) != 0; }
+/// Those of one thread are the same but for the device.
+bool of_one_thread(StreamKey key, StreamKey other) noexcept { return key / kDevices == other / kDevices; }
+
+void watch_thread() noexcept;
+
 /// Which capture a stream takes part in. A process has a few open captures at most.
 class OpenCaptures {
  public:
   using Session = std::shared_ptr<CaptureSession>;
 
   void add(StreamKey key, Session session) {
+    if (is_own(key)) watch_thread();
     const std::scoped_lock guard(lock_);
     const bool known = std::find(sessions_.begin(), sessions_.end(), session) != sessions_.end();
     if (!known) sessions_.reserve(sessions_.size() + 1);
@@ -48,6 +70,14 @@ class OpenCaptures {
     const std::scoped_lock guard(lock_);
     const Entry* const entry = entries_.find(key);
     return entry == nullptr ? nullptr : entry->session;
+  }
+
+  /// A stream that is one of these of a thread's own, and its capture; or none.
+  std::pair<StreamKey, Session> find_own(StreamKey own) {
+    const std::scoped_lock guard(lock_);
+    const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                    [own](const Entry& entry) { return of_one_thread(entry.key, own); });
+    return found == entries_.end() ? std::pair<StreamKey, Session>() : std::pair(found->key, found->session);
   }
 
   /// The capture in which the event was recorded.
@@ -174,6 +204,36 @@ void close(const std::shared_ptr<CaptureSession>& session) noexcept {
   capture_closed();
 }
 
+/// A thread's own streams go with it, and so does their part in captures. What the runtime keeps for the thread is gone
+/// already: it is not called. Made real is what needs it by the next thread that feeds the capture.
+void thread_ends(void*) noexcept {
+  const GuestScope guest;
+  const InsideScope inside;
+  while (captures_open()) {
+    const auto [key, session] = open_captures().find_own(own_streams());
+    if (session == nullptr) return;
+    bool origin;
+    {
+      const std::scoped_lock guard(session->lock());
+      session->thread_ended(key);
+      origin = session->is_origin(key);
+    }
+    if (origin)
+      close(session);
+    else
+      open_captures().remove(key);
+  }
+}
+
+/// A stream of the thread's own takes part in a capture: thread_ends() is called when the thread ends.
+void watch_thread() noexcept {
+  static pthread_key_t key;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  static bool made = false;
+  pthread_once(&once, [] { made = pthread_key_create(&key, thread_ends) == 0; });
+  if (made) static_cast<void>(pthread_setspecific(key, &t_thread_token));
+}
+
 /// A capture begins on a stream: what it took part in before was invalidated, and nobody ended it.
 void leave_former_capture(StreamKey key) {
   const auto before = open_captures().find(key);
@@ -226,17 +286,13 @@ bool overflows(std::size_t a, std::size_t b) noexcept {
 }  // namespace
 
 StreamKey unnamed_stream_key(StreamArgument stream) noexcept {
-  // A thread's number and a device stand for the thread's own stream there, above all addresses: what it left behind
-  // may still run when a thread that begins later has everything else of it. Small numbers stand for null streams.
-  constexpr StreamKey kOwn = ~(~StreamKey{0} >> 1), kDevices = 64;
-  static constinit std::atomic<StreamKey> threads{0};
-  static constinit thread_local StreamKey thread = 0;
   const auto device = [] { return static_cast<StreamKey>(calling_device()) % kDevices; };
   const bool null = stream.handle == nullptr;
   if (stream.handle != hipStreamPerThread && !(null && stream.per_thread)) return 0x100 + device();
-  if (thread == 0) thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
-  return kOwn | (thread * kDevices + device());
+  return own_streams() + device();
 }
+
+bool is_other_threads_own(StreamKey key) noexcept { return is_own(key) && !of_one_thread(key, own_streams()); }
 
 // --- describing operations ---
 
@@ -652,6 +708,7 @@ void expose_capture(StreamArgument stream, const char* why) {
   if (session == nullptr) return;
   const std::scoped_lock guard(session->lock());
   session->expose(why);
+  session->follow_on(stream_key(stream));
 }
 
 void capture_stream_destroyed(hipStream_t stream) noexcept {

@@ -51,6 +51,9 @@ inline StreamKey stream_key(StreamArgument stream) noexcept {
   return handle > reinterpret_cast<StreamKey>(hipStreamPerThread) ? handle : unnamed_stream_key(stream);
 }
 
+/// Whether that is another thread's own stream: the handle by which that thread names it names the caller's own here.
+bool is_other_threads_own(StreamKey key) noexcept;
+
 /// Fills in one operation: its signature's kind-specific fields and its payload.
 class OperationWriter {
  public:

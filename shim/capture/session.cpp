@@ -34,7 +34,8 @@ bool made(Call&& call) {
   return call() || call();
 }
 
-/// Whether the runtime still captures what the stream is given: each stream has a status of its own.
+/// Whether the runtime still captures what the stream is given: each stream has a status of its own. Of a
+/// thread's own stream only that thread can ask.
 bool takes_part(const CaptureSession::Stream& stream) noexcept {
   if (stream.left) return false;
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
@@ -167,15 +168,16 @@ void CaptureSession::check_status() {
   const std::uint64_t doubts = g_capture_doubts.load(std::memory_order_acquire);
   if (doubts == doubts_seen_) return;
   doubts_seen_ = doubts;
-  const bool invalid = !takes_part(streams_.front());
-  const auto forks_taking_part = std::count_if(streams_.begin() + 1, streams_.end(), takes_part);
+  const auto may_take_part = [](const Stream& stream) { return stream.nameable() ? takes_part(stream) : !stream.left; };
+  const bool invalid = !may_take_part(streams_.front());
+  const auto forks_taking_part = std::count_if(streams_.begin() + 1, streams_.end(), may_take_part);
   if (!invalid && static_cast<std::size_t>(forks_taking_part) + 1 == streams_.size()) return;
   // What the runtime refuses now is for it to say. Streams forked from an invalid origin capture on.
   const char* const why =
       invalid ? "the runtime invalidated the capture" : "the runtime invalidated a stream of the capture";
   if (!invalid || forks_taking_part > 0) expose(why);
   spoil(why);
-  for (Stream& stream : streams_) stream.left = stream.left || !takes_part(stream);
+  for (Stream& stream : streams_) stream.left = stream.left || !may_take_part(stream);
   invalid_ = invalid_ || invalid;
 }
 
@@ -232,11 +234,22 @@ void CaptureSession::finish_recording() {
   add_operation(kEndSignature, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
 }
 
+/// In a real capture: what was withheld of the stream reached the runtime by another one, and what it is given now
+/// comes behind that.
+void CaptureSession::follow_on(StreamKey key) {
+  if (shell()) return;
+  Stream* const stream = streams_.find(key);
+  if (stream == nullptr || !stream->issued_elsewhere || stream->left) return;
+  stream->issued_elsewhere = !made([&] { return add_dependencies(stream->handle, stream->tail); });
+  if (stream->issued_elsewhere) spoil("the runtime did not take a dependency");
+}
+
 hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward) {
   note_thread();
   if (invalid_) return forward();
   if (shell()) check_status();
   if (invalid_) return forward();
+  follow_on(key);
 
   Stream& where = *streams_.find(key);
   Signature signature;
@@ -346,6 +359,7 @@ bool matched_launch(const KernelLaunch& launch) {
 hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forward) {
   note_thread();
   if (!invalid_) check_status();
+  follow_on(key);
   const hipError_t result = forward();
   if (result != hipSuccess) {
     // A shell is made real by the next call: one of ours would replace the error before HIP 7.
@@ -395,10 +409,7 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     if (where == nullptr) where = &streams_.add({key, plain_handle(stream), std::max(device_of(stream), 0), {}});
     // An invalidated stream takes part again, behind what it did before.
     where->left = false;
-    const std::vector<std::uint32_t> before =
-        std::exchange(where->issued_elsewhere, false) ? where->tail : std::vector<std::uint32_t>();
-    if (!shell() && !made([&] { return add_dependencies(where->handle, before); }))
-      spoil("the runtime did not take a dependency");
+    follow_on(key);
     merge(where->tail, known->tail);
   }
   signature.stream = static_cast<std::uint32_t>(where - streams_.data());
@@ -457,7 +468,9 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
   std::unordered_map<int, CapturedStream> substitutes;  // by device
   // Each stream has a status of its own. One that is alone has none to stand in for it.
   std::vector<bool> taking(streams_.size(), true);
-  if (streams_.size() > 1) std::transform(streams_.begin(), streams_.end(), taking.begin(), takes_part);
+  if (streams_.size() > 1)
+    std::transform(streams_.begin(), streams_.end(), taking.begin(),
+                   [](const Stream& stream) { return stream.nameable() && takes_part(stream); });
   const auto active = static_cast<std::size_t>(std::find(taking.begin(), taking.end(), true) - taking.begin());
   bool complete = true;
   for (const TreeNode* step : path) {
@@ -512,6 +525,17 @@ void CaptureSession::stream_destroyed(StreamKey key) {
   if (is_origin(key)) return;
   forget_stream(key);
   if (serial_ != 0) serial_ = next_serial();  // another stream may have its handle
+}
+
+void CaptureSession::thread_ended(StreamKey key) noexcept {
+  spoil("a thread ended whose own stream took part in the capture");
+  if (is_origin(key)) {
+    leave_shell();
+    invalid_ = true;
+  } else {
+    forget_stream(key);
+  }
+  if (serial_ != 0) serial_ = next_serial();
 }
 
 /// The stream is none of the capture any more, and what was recorded on it stands for nothing here, as in the runtime.

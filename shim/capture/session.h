@@ -33,6 +33,9 @@ class CaptureSession {
     std::vector<std::uint32_t> tail;  ///< what the next operation depends on: operation indices, in the runtime's order
     bool left = false;                ///< the runtime captures it no more, or in another capture
     bool issued_elsewhere = false;    ///< what was withheld of it reached the runtime by another stream
+
+    /// Whether the calling thread can name it to the runtime.
+    bool nameable() const noexcept { return !is_other_threads_own(key); }
   };
   struct Event {
     hipEvent_t handle;
@@ -67,6 +70,8 @@ class CaptureSession {
 
   /// Makes the capture real and keeps it so. The reason goes to the report.
   void expose(const char* why);
+  /// Before the runtime is given something of the stream, or asked about it.
+  void follow_on(StreamKey key);
   /// Never a template from here on, for this reason (the first one stays).
   void spoil(const char* why);
   /// The stream has begun another capture: nothing of this one reaches it any more, and no thread that fed this one
@@ -74,6 +79,8 @@ class CaptureSession {
   void stream_left(StreamKey key);
   /// The stream is about to be destroyed.
   void stream_destroyed(StreamKey key);
+  /// The calling thread, whose own stream that is, ends. No call of the runtime is made.
+  void thread_ended(StreamKey key) noexcept;
   void event_destroyed(hipEvent_t event);
 
   bool has_stream(StreamKey key) noexcept { return streams_.find(key) != nullptr; }

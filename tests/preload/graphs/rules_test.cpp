@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <semaphore>
 #include <thread>
 
 #include "captures.h"
@@ -747,6 +748,93 @@ TEST(Rules, rule_10_the_threads_own_stream_is_no_shared_stream) {
   other.join();
   EXPECT_EQ(mixed(mixed(mixed(0, 4), 4), 4), mine.value());
   EXPECT_EQ(mixed(mixed(mixed(0, 5), 5), 5), theirs.value());
+}
+
+/// Edges of a graph.
+std::size_t edges_of(hipGraph_t graph) {
+  std::size_t edges = 0;
+  EXPECT_EQ(hipSuccess, hipGraphGetEdges(graph, nullptr, nullptr, &edges));
+  return edges;
+}
+
+TEST(Rules, rule_10_a_thread_that_ends_leaves_no_capture_behind) {
+  const Stream s, forked, beside;
+  const Event event, fork, join;
+  const Buffer buffer, other;
+  int value = 0;
+  const auto fork_and_join = [&] {
+    const hipGraph_t graph = capture(s, [&] {
+      OK(kernels().mix(s, buffer.get(), kCount, 1));
+      OK(hipEventRecord(fork, s));
+      OK(hipStreamWaitEvent(forked, fork, 0));
+      OK(kernels().mix(forked, buffer.get(), kCount, 2));
+      OK(hipEventRecord(join, forked));
+      OK(hipStreamWaitEvent(s, join, 0));
+    });
+    EXPECT_EQ(1u, edges_of(graph));
+    run(s, graph);
+    value = mixed(mixed(value, 1), 2);
+    EXPECT_EQ(value, buffer.value());
+  };
+  for (int i = 0; i < 3; ++i) {
+    fork_and_join();
+    std::thread([&] {
+      OK(hipStreamBeginCapture(hipStreamPerThread, hipStreamCaptureModeRelaxed));
+      OK(hipEventRecord(event, hipStreamPerThread));
+      OK(hipStreamWaitEvent(beside, event, 0));
+      OK(kernels().mix(beside, other.get(), kCount, 1));
+    }).join();
+    // Its own stream is gone, and with it the capture.
+    hipStreamCaptureStatus status = hipStreamCaptureStatusActive;
+    OK(hipStreamIsCapturing(beside, &status));
+    EXPECT_EQ(hipStreamCaptureStatusNone, status);
+    OK(hipEventRecord(event, beside));
+    OK(hipStreamWaitEvent(forked, event, 0));
+    fork_and_join();
+  }
+  EXPECT_EQ(0, other.value());
+}
+
+TEST(Rules, rule_27_what_is_withheld_of_a_threads_own_stream_reaches_no_other_threads) {
+  const Stream s;
+  const Event fork, join;
+  const Buffer a, b, c;
+  for (int i = 1; i <= 4; ++i) {
+    std::binary_semaphore turn{0}, back{0};
+    hipGraph_t graph = nullptr;
+    std::thread feeder([&] {
+      OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+      OK(kernels().mix(s, a.get(), kCount, 1));
+      OK(hipEventRecord(fork, s));
+      OK(hipStreamWaitEvent(hipStreamPerThread, fork, 0));
+      OK(kernels().mix(hipStreamPerThread, b.get(), kCount, 2));
+      if (i < 3) {
+        OK(kernels().mix(s, c.get(), kCount, 3));
+      } else {
+        turn.release();
+        back.acquire();
+      }
+      OK(kernels().mix(hipStreamPerThread, b.get(), kCount, 4));
+      OK(hipEventRecord(join, hipStreamPerThread));
+      OK(hipStreamWaitEvent(s, join, 0));
+      EXPECT_EQ(hipSuccess, hipStreamEndCapture(s, &graph));
+    });
+    if (i >= 3) {
+      turn.acquire();
+      OK(kernels().mix(s, c.get(), kCount, 3));
+      back.release();
+    }
+    feeder.join();
+    ASSERT_NE(nullptr, graph);
+    EXPECT_EQ(3u, edges_of(graph));
+    run(s, graph);
+    int values[3] = {};
+    for (int k = 0; k < i; ++k)
+      values[0] = mixed(values[0], 1), values[1] = mixed(mixed(values[1], 2), 4), values[2] = mixed(values[2], 3);
+    EXPECT_EQ(values[0], a.value());
+    EXPECT_EQ(values[1], b.value()) << i;
+    EXPECT_EQ(values[2], c.value());
+  }
 }
 
 /// The graph holds on to `user`: destroy(user) is called when nobody does any more.
