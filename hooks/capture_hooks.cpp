@@ -22,7 +22,7 @@ hipError_t on_hipStreamBeginCaptureToGraph(Entry&, hipStream_t stream, hipGraph_
   hipError_t failed = graphs().known().expose(&graph, "captured into");
   if (failed == hipSuccess) failed = graphs().known().read_nodes(&dependencies, count, &storage, "captured into");
   if (failed != hipSuccess) return failed;
-  return begin_foreign_capture({stream, false}, into, [&] {
+  return begin_foreign_capture({stream, false}, mode, into, [&] {
     return next().hipStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode);
   });
 }

@@ -69,6 +69,12 @@ class PrivateCalls {
   PrivateCalls(const PrivateCalls&) = delete;
   PrivateCalls& operator=(const PrivateCalls&) = delete;
 
+  /// The capture mode the program has given the thread. False: the runtime did not say.
+  bool mode_of_thread(hipStreamCaptureMode* mode) const noexcept {
+    if (changed_) *mode = mode_;
+    return changed_;
+  }
+
   /// Makes a call of ours. True when it worked; otherwise its error is out of the program's sight.
   template <typename Call>
   static bool worked(Call&& call) noexcept {

@@ -186,22 +186,28 @@ class IdleSessions {
   std::size_t made_ = 0;
 };
 
-std::shared_ptr<CaptureSession> new_session(StreamArgument origin, const Signature& begin, TreeNode* known,
-                                            CaptureSession::Mode mode, const void* place) {
+std::shared_ptr<CaptureSession> new_session(StreamArgument origin, hipStreamCaptureMode begun_in,
+                                            const Signature& begin, TreeNode* known, CaptureSession::Mode mode,
+                                            const void* place) {
   auto session = IdleSessions::idle_sessions().take();
   const std::scoped_lock guard(session->lock());
   session->start(origin, begin, known, mode, place);
+  session->begun_in(begun_in);
   return session;
 }
 
 /// The capture is over: by its end, its stream's destruction or the runtime's own decision.
 void close(const std::shared_ptr<CaptureSession>& session) noexcept {
   if (!open_captures().remove(session.get())) return;
+  const void* thread;
+  hipStreamCaptureMode mode;
   {
     const std::scoped_lock guard(session->lock());
+    thread = session->begun_by();
+    mode = session->capture_mode();
     session->close();
   }
-  capture_closed();
+  capture_closed(mode, thread);
 }
 
 /// A thread's own streams go with it, and so does their part in captures. What the runtime keeps for the thread is gone
@@ -257,11 +263,11 @@ void leave_stream(StreamKey key) noexcept {
 }
 
 /// A capture counts as open before the runtime begins it, so that no event of ours gets into it.
-hipError_t counted_begin(StreamArgument stream, Forward forward) {
+hipError_t counted_begin(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
   leave_stream(stream_key(stream));
-  capture_opened();
+  capture_opened(mode);
   const hipError_t result = forward();
-  if (result != hipSuccess) capture_closed();
+  if (result != hipSuccess) capture_closed(mode);
   return result;
 }
 
@@ -540,7 +546,7 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
   check_objects_loaded_since();
-  const hipError_t result = counted_begin(stream, forward);
+  const hipError_t result = counted_begin(stream, mode, forward);
   if (result != hipSuccess) return result;
   Signature begin;
   begin.kind = OperationKind::kBegin;
@@ -559,17 +565,17 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   TreeNode* const known = may_be_virtual && follow ? graphs().walk_begins(begin, &verify) : nullptr;
   using Mode = CaptureSession::Mode;
   const Mode way = known == nullptr ? Mode::kRecord : verify ? Mode::kVerify : Mode::kCompare;
-  auto session = new_session(stream, begin, known, way, follow ? place : nullptr);
+  auto session = new_session(stream, mode, begin, known, way, follow ? place : nullptr);
   if (!follow) session->spoil("captures that begin here seldom come back");
   if (!active() || unknown_entries_in_use()) session->spoil("the library does not see every call of this process");
   open_captures().add(key, std::move(session));
   return result;
 }
 
-hipError_t begin_foreign_capture(StreamArgument stream, hipGraph_t into, Forward forward) {
-  const hipError_t result = counted_begin(stream, forward);
+hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mode, hipGraph_t into, Forward forward) {
+  const hipError_t result = counted_begin(stream, mode, forward);
   if (result != hipSuccess) return result;
-  auto session = new_session(stream, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
+  auto session = new_session(stream, mode, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
   session->spoil("captured into a graph of the program's");
   session->goes_into(into);
   leave_former_capture(stream_key(stream));

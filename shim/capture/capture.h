@@ -176,7 +176,7 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward);
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward);
 /// A capture into this graph of the program's: counted, never a template.
-hipError_t begin_foreign_capture(StreamArgument stream, hipGraph_t into, Forward forward);
+hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mode, hipGraph_t into, Forward forward);
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward);
 
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);

@@ -36,9 +36,17 @@ class CaptureGate {
 /// Whether what is enqueued on the stream might get into a capture. Asking invalidates none, and leaves no error.
 bool may_be_capturing(hipStream_t stream) noexcept;
 
-/// One capture began or ended (also by failing, or by its stream's destruction).
-void capture_opened() noexcept;
-void capture_closed() noexcept;
+/// The calling thread begins a capture.
+void capture_opened(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal) noexcept;
+/// One is over, also by failing or by its stream's destruction, that the thread of this token began; null: the caller.
+void capture_closed(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal, const void* thread = nullptr) noexcept;
+
+/// Whether the runtime refuses hipMalloc, hipFree and their like from the calling thread, and invalidates for them,
+/// because of captures that are open: those the thread began itself, but for relaxed ones, and global ones anywhere, as
+/// far as the thread's capture mode lets them count. That mode is asked of the runtime, which changes nothing. True
+/// where the runtime does not say.
+bool captures_refuse_memory_calls_now() noexcept;
+inline bool captures_refuse_memory_calls() noexcept { return captures_open() && captures_refuse_memory_calls_now(); }
 
 /// A call was made that a capture may forbid. Cheap; call it whenever captures_open().
 inline void note_capture_doubt() noexcept { g_capture_doubts.fetch_add(1, std::memory_order_acq_rel); }

@@ -53,6 +53,10 @@ class CaptureSession {
   /// Sets up for a capture that has begun. `begin`: where such captures start in the tree; null: nowhere. `place`:
   /// whose call began it.
   void start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode, const void* place);
+  /// The mode it was begun in, and the token of the thread that did.
+  void begun_in(hipStreamCaptureMode mode) noexcept { capture_mode_ = mode; }
+  hipStreamCaptureMode capture_mode() const noexcept { return capture_mode_; }
+  const void* begun_by() const noexcept { return thread_; }
   /// The capture is over: nobody finds it any more. Takes kTemplates where it held the tree.
   void close() noexcept;
   /// Lets go of the tree before the capture is over. Takes kTemplates where it held that.
@@ -141,7 +145,8 @@ class CaptureSession {
 
   OwnerLock<LockRank::kCapture> lock_;
   std::uint64_t serial_ = 0;
-  const void* thread_ = nullptr;            ///< the token of the thread that began it
+  const void* thread_ = nullptr;  ///< the token of the thread that began it
+  hipStreamCaptureMode capture_mode_ = hipStreamCaptureModeGlobal;
   KeyedRow<Stream, &Stream::key> streams_;  ///< the first one is the origin
   KeyedRow<Event, &Event::handle> events_;
   Binding binding_;

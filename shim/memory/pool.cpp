@@ -55,6 +55,9 @@ void add_under_lock(std::atomic<std::size_t>& count, std::size_t more) noexcept 
 
 bool later(const Block* a, const Block* b) noexcept { return a->address() > b->address(); }
 
+/// While a capture is open nothing is mapped: runtimes do it by commands on the null stream.
+bool may_map(int device) noexcept { return !captures_open() && may_map_now(device); }
+
 /// What the runtime's function answers for a separate allocation of the device.
 hipError_t judge_free(int device, Pool::Free forward) noexcept {
   void* page = nullptr;
@@ -134,12 +137,14 @@ void Pool::disable() noexcept {
 
 hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
   if (ptr == nullptr || request.bytes == 0) return call_native(request, ptr);
-  const bool capturing = captures_open(), in_stream_order = request.function == AllocationFunction::kMallocAsync;
+  const bool in_stream_order = request.function == AllocationFunction::kMallocAsync;
+  // What a stream allocates while it captures is a node.
+  const bool capturing = in_stream_order ? captures_open() : captures_refuse_memory_calls();
   // The rules also say what is staged, pooled or not.
   Decision decision{.pool = false};
   if (valid_device(request.device) && decide_ != nullptr) decision = decide_(request);
   decision.pool = decision.pool && enabled() && request.flags == hipDeviceMallocDefault &&
-                  request.bytes < settings_.large_bytes && (!in_stream_order || !capturing);
+                  request.bytes < settings_.large_bytes && !(in_stream_order && capturing);
   const PoolKey key{.bytes = request.bytes,
                     .device = request.device,
                     .flags = request.flags,
@@ -158,7 +163,7 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
   return allocate_other(request, ptr, decision, key, capturing);
 }
 
-/// What no kept block that is ready serves.
+/// What no kept block that is ready serves. `capturing`: a capture forbids the call.
 [[gnu::noinline]] hipError_t Pool::allocate_other(const AllocationRequest& request, void** ptr,
                                                   const Decision& decision, PoolKey key, bool capturing) {
   if (decision.pool && !capturing) {
@@ -401,7 +406,7 @@ void Pool::settle_pending(int device) {
 bool Pool::load_chunk(Named named, const Decision& decision) {
   Chunk* chunk = named.block->chunk;
   const int device = chunk->device();
-  const bool loaded = may_map_now(device) && chunk->load() == hipSuccess;
+  const bool loaded = may_map(device) && chunk->load() == hipSuccess;
   std::lock_guard guard(lock_);
   chunk->changing = false;
   if (loaded) {
@@ -441,7 +446,7 @@ Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
     chunk_bytes = bytes >= settings_.chunk_bytes ? bytes : std::max(settings_.chunk_bytes, bytes + spare);
     if (!device.preallocated) chunk_bytes = std::max(chunk_bytes, settings_.preallocate_bytes);
   }
-  if (!vmm_works(key.device) || !may_map_now(key.device)) return nullptr;
+  if (!vmm_works(key.device) || !may_map(key.device)) return nullptr;
   std::unique_ptr<Chunk> chunk;
   if (make_chunk(key.device, chunk_bytes, &chunk) != hipSuccess) return nullptr;
   std::lock_guard guard(lock_);
@@ -484,6 +489,7 @@ hipError_t Pool::free(void* ptr, Free forward) {
   }
   const bool is_hip_free = forward == next().hipFree;
   if (is_hip_free && free_at_once(ptr)) return hipSuccess;
+  const bool refused = captures_refuse_memory_calls();
   Named named{};
   bool vmm = false, keepable = false;
   {
@@ -497,7 +503,7 @@ hipError_t Pool::free(void* ptr, Free forward) {
         ptr = never_address();
       } else if (!interior) {
         named = {block, block->generation, block->device, block->kind};
-        keepable = is_hip_free && block->list != nullptr && !block->exported.load() && enabled() && !captures_open();
+        keepable = is_hip_free && block->list != nullptr && !block->exported.load() && enabled() && !refused;
         block->state.store(BlockState::kLeaving, std::memory_order_release);
       }
     }
@@ -572,6 +578,11 @@ hipError_t Pool::free_kept(Named named, void* ptr, Free forward) {
       if (!work_.passed(fence)) state = BlockState::kPending;
     } else if (known) {
       known = work_.wait(fence);
+    } else if (!settings_.deferred_free) {
+      known = wait_like_free(device);
+    } else if (captures_open()) {
+      state = BlockState::kPending;
+      known = true;
     }
     if (fence != nullptr && (!known || state == BlockState::kKept)) {
       work_.release(fence);
@@ -635,7 +646,10 @@ bool Pool::wait_like_free(int device) noexcept {
   SavedDevice current(device);
   void* page = nullptr;
   if (!current.ok() || !PrivateCalls::worked([&] { return next().hipMalloc(&page, kPageBytes); })) return false;
-  return PrivateCalls::gave_back([&] { return next().hipFree(page); });
+  const StreamWork::Snapshot waited_for = work_.before_device_sync(device);
+  if (!PrivateCalls::gave_back([&] { return next().hipFree(page); })) return false;
+  work_.idle(waited_for);
+  return true;
 }
 
 hipError_t Pool::free_async(void* ptr, hipStream_t stream) {

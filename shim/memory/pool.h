@@ -5,16 +5,17 @@
 //
 //   hipMalloc -> kLive -> hipFree -> kLeaving -> kKept ------> hipMalloc of the same key: kLive again, new generation
 //                                       |    \-> kPending ----^ (deferred: once the device has passed its fence)
-//                                       \-> really freed: large, exported, capture open, not pooled, past the limit
+//                                       \-> really freed: large, exported, not pooled, past the limit
 //
 // What is handed out again has exactly the requested size, device, flags, function and rule, and (where the decision
 // says so) call site; of those the lowest address.
 //
 // What the program sees stays HIP's:
 //   - a free waits as hipFree does (deferred: not at all), by a fence (stream_work.h), never by hipDeviceSynchronize;
-//     where no fence can be made, the free is the runtime's own;
-//   - while a capture is open in the process, malloc (unless kept memory is to serve captures) and free are the
-//     runtime's own, its error and its invalidation; the free of a part of a chunk ends as its would;
+//     where no fence can be made, as while a capture is open, the runtime frees a page in its place and so waits;
+//   - where a capture makes the runtime refuse them, malloc (unless kept memory is to serve those too) and free are the
+//     runtime's own, its error and its invalidation; the free of a part of a chunk ends as its would. Other captures
+//     make no difference, but that nothing is mapped while one is open;
 //   - freeing kept memory again, or using it in any query, gets the runtime's answer for an address it does not know;
 //   - kept memory counts as free, is bounded by the limit (least recently freed goes first), and is given back before a
 //     call may fail for memory (retry_after_trim). Giving back waits as hipFree does.
@@ -53,7 +54,7 @@ struct PoolSettings {
   bool deferred_free = false;
   std::size_t chunk_bytes = 64 * kMiB;
   std::size_t preallocate_bytes = 0;  ///< VMM chunks made per device at its first allocation with VMM backing
-  bool serve_captures = false;        ///< kept memory serves a hipMalloc while a capture is open
+  bool serve_captures = false;        ///< kept memory also serves a hipMalloc that a capture forbids
   /// Told of memory that is about to go back to the runtime, without a lock of ours; no bytes: nobody knows how much.
   void (*leaving)(const void* address, std::size_t bytes) noexcept = nullptr;
 };

@@ -245,6 +245,126 @@ TEST_F(MemoryRules, rule_17_a_free_beside_a_capture_leaves_it_alone) {
 
 // --- 18: no library lock across a call that can wait ---
 
+/// What HIP answers to hipMalloc and hipFree in a thread of this mode while a capture of that mode is open.
+hipError_t answer_in_capture(hipStreamCaptureMode thread, hipStreamCaptureMode capture, bool own) {
+  const bool refused = thread != hipStreamCaptureModeRelaxed &&
+                       ((own && capture != hipStreamCaptureModeRelaxed) ||
+                        (thread == hipStreamCaptureModeGlobal && capture == hipStreamCaptureModeGlobal));
+  return refused ? hipErrorStreamCaptureUnsupported : hipSuccess;
+}
+
+/// A capture of this thread or of another one, open while it lives.
+class OpenCapture {
+ public:
+  OpenCapture(hipStream_t stream, int* memory, hipStreamCaptureMode mode, bool own) : stream_(stream) {
+    const auto begin = [stream, memory, mode] {
+      EXPECT_EQ(hipSuccess, hipStreamBeginCapture(stream, mode));
+      EXPECT_EQ(hipSuccess, kernels().mix(stream, memory, kCount, 1));
+    };
+    if (own) {
+      begin();
+      return;
+    }
+    other_ = std::thread([this, begin] {
+      begin();
+      begun_ = true;
+      while (!over_) std::this_thread::yield();
+      ended_ = hipStreamEndCapture(stream_, &graph_);
+    });
+    while (!begun_) std::this_thread::yield();
+  }
+  ~OpenCapture() { EXPECT_TRUE(over_); }
+  OpenCapture(const OpenCapture&) = delete;
+  OpenCapture& operator=(const OpenCapture&) = delete;
+
+  hipError_t end() {
+    over_ = true;
+    if (other_.joinable())
+      other_.join();
+    else
+      ended_ = hipStreamEndCapture(stream_, &graph_);
+    if (ended_ == hipSuccess) {
+      EXPECT_EQ(hipSuccess, hipGraphDestroy(graph_));
+    }
+    static_cast<void>(hipGetLastError());
+    return ended_;
+  }
+
+ private:
+  hipStream_t stream_;
+  hipGraph_t graph_ = nullptr;
+  hipError_t ended_ = hipSuccess;
+  std::atomic<bool> begun_{false}, over_{false};
+  std::thread other_;
+};
+
+TEST_F(MemoryRules, rule_08_what_no_capture_forbids_is_served_as_if_there_were_none) {
+  constexpr std::size_t kBytes = 20 * kKiB;  // of no other test
+  constexpr hipStreamCaptureMode kModes[] = {hipStreamCaptureModeGlobal, hipStreamCaptureModeThreadLocal,
+                                             hipStreamCaptureModeRelaxed};
+  const Stream stream;
+  const Buffer buffer;
+  for (const hipStreamCaptureMode thread_mode : kModes)
+    for (const hipStreamCaptureMode capture_mode : kModes)
+      for (const bool own : {true, false})
+        for (const bool frees : {false, true}) {
+          SCOPED_TRACE(testing::Message() << "thread " << thread_mode << " capture " << capture_mode << " own " << own
+                                          << " frees " << frees);
+          char* const memory = allocate(kBytes);
+          if (!frees) OK(hipFree(memory));
+          const Since since({"hipMalloc", "hipFree"});
+          OpenCapture capture(stream, buffer.get(), capture_mode, own);
+          hipStreamCaptureMode mode = thread_mode;
+          OK(hipThreadExchangeStreamCaptureMode(&mode));
+          const hipError_t expected = answer_in_capture(thread_mode, capture_mode, own);
+          void* made = memory;
+          EXPECT_EQ(expected, frees ? hipFree(memory) : hipMalloc(&made, kBytes));
+          OK(hipThreadExchangeStreamCaptureMode(&mode));
+          EXPECT_EQ(expected == hipSuccess ? hipSuccess : hipErrorStreamCaptureInvalidated, capture.end());
+          if (under_library() && expected == hipSuccess) {
+            if (!vmm()) {
+              EXPECT_EQ(0, since[frees ? "hipFree" : "hipMalloc"]);
+            }
+            if (frees) made = allocate(kBytes);
+            EXPECT_EQ(memory, made);
+            if (frees) OK(hipFree(made));
+          } else if (frees && expected != hipSuccess) {
+            OK(hipFree(memory));
+          }
+          if (!frees && expected == hipSuccess) OK(hipFree(made));
+        }
+}
+
+TEST_F(MemoryRules, rule_17_a_free_in_a_capture_waits_for_the_devices_work_and_keeps_the_memory) {
+  const Stream captured, stream;
+  const Buffer buffer;
+  for (const bool own : {true, false}) {
+    char* const memory = allocate(24 * kKiB);
+    OpenCapture capture(captured, buffer.get(), hipStreamCaptureModeGlobal, own);
+    hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+    OK(hipThreadExchangeStreamCaptureMode(&mode));
+    {
+      Busy busy(stream);
+      std::atomic<bool> freed{false};
+      std::thread other([&] {
+        call_waits(freed);
+        busy.let_go();
+      });
+      OK(hipFree(memory));
+      EXPECT_FALSE(busy.busy()) << "hipFree returned while a kernel of the device was running";
+      freed = true;
+      other.join();
+      char* const again = allocate(24 * kKiB);
+      if (under_library()) {
+        EXPECT_EQ(memory, again);
+      }
+      OK(hipFree(again));
+    }
+    OK(hipThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_EQ(hipSuccess, capture.end());
+  }
+}
+
 TEST_F(MemoryRules, rule_18_while_one_thread_waits_in_a_free_others_allocate_ask_and_launch) {
   const Stream waited_for, other;
   const Buffer buffer;
