@@ -43,6 +43,45 @@ bool takes_part(const CaptureSession::Stream& stream) noexcept {
          status == hipStreamCaptureStatusActive;
 }
 
+/// What a stream's next operation comes behind in the runtime. Valid until the stream is given something.
+struct Dependencies {
+  bool known = false;  ///< false: the stream does not capture, or the runtime does not say
+  const hipGraphNode_t* nodes = nullptr;
+  std::size_t count = 0;
+};
+/// What it leaves in the last error is the caller's.
+Dependencies dependencies_of(hipStream_t stream) noexcept {
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  hipGraph_t graph = nullptr;
+  Dependencies found;
+  found.known =
+      next().hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &found.nodes, &found.count) == hipSuccess &&
+      status == hipStreamCaptureStatusActive;
+  return found;
+}
+
+/// A copy of these. False: they are not known.
+bool nodes_before(hipStream_t stream, std::vector<hipGraphNode_t>* nodes) {
+  const LastErrorScope last_error;
+  const Dependencies found = dependencies_of(stream);
+  if (found.known) nodes->assign(found.nodes, found.nodes + found.count);
+  return found.known;
+}
+
+/// Lets the stream come behind these nodes and no others. Nodes that are replaced the runtime takes for joined as long
+/// as the stream lives, and every later node at such an address: only what differs is touched.
+bool replace_dependencies(hipStream_t stream, std::vector<hipGraphNode_t>& nodes) noexcept {
+  const Dependencies present = dependencies_of(stream);
+  const bool more = present.known && present.count <= nodes.size() &&
+                    std::equal(present.nodes, present.nodes + present.count, nodes.begin());
+  const std::size_t there = more ? present.count : 0;
+  if (more && there == nodes.size()) return true;
+  return next().hipStreamUpdateCaptureDependencies(
+             stream, nodes.data() + there, nodes.size() - there,
+             more ? hipStreamAddCaptureDependencies : hipStreamSetCaptureDependencies) == hipSuccess;
+}
+
 /// A stream of our own that takes part in a capture, made when it is first asked for. What is given to it leaves no
 /// trace in the stream it was forked from: the runtime takes nodes that the origin has let go of for joined.
 class CapturedStream {
@@ -212,16 +251,11 @@ TreeNode* CaptureSession::step(const Signature& signature) {
 }
 
 hipGraphNode_t CaptureSession::last_node(hipStream_t stream) const {
-  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  unsigned long long id = 0;
-  hipGraph_t graph = nullptr;
-  const hipGraphNode_t* dependencies = nullptr;
-  std::size_t count = 0;
-  if (!PrivateCalls::worked(
-          [&] { return next().hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &dependencies, &count); }) ||
-      status != hipStreamCaptureStatusActive || count != 1)
+  Dependencies found;
+  if (!PrivateCalls::worked([&] { return (found = dependencies_of(stream)).known ? hipSuccess : hipErrorUnknown; }) ||
+      found.count != 1)
     return nullptr;
-  return dependencies[0];
+  return found.nodes[0];
 }
 
 void CaptureSession::add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
@@ -392,13 +426,18 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
 hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward) {
   note_thread();
   if (!invalid_) check_status();
+  Event* known = events_.find(event);
+  Stream* where = streams_.find(key);
+  // The runtime knows such an event from the time the capture was a shell: it stands for no node there, or, before HIP
+  // 6.4, for those of an earlier capture.
+  const bool replace = !shell() && known != nullptr && known->recorded_in_shell;
+  std::vector<hipGraphNode_t> before_wait;
+  const bool told = replace && (where == nullptr || nodes_before(where->handle, &before_wait));
   const hipError_t result = forward();
   if (result != hipSuccess) {
     spoil("a stream wait failed");  // as above
     return result;
   }
-  Event* known = events_.find(event);
-  Stream* where = streams_.find(key);
   Signature signature;
   signature.kind = OperationKind::kWait;
   if (known == nullptr) {
@@ -409,6 +448,8 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     if (where == nullptr) where = &streams_.add({key, plain_handle(stream), std::max(device_of(stream), 0), {}});
     // An invalidated stream takes part again, behind what it did before.
     where->left = false;
+    const auto set = [&] { return set_after_wait(where->handle, told ? &before_wait : nullptr, known->tail); };
+    if (replace && !made(set)) spoil("the runtime did not take a dependency");
     follow_on(key);
     merge(where->tail, known->tail);
   }
@@ -418,10 +459,6 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     if (!invalid_ && step(signature) != nullptr) return result;
     materialise(invalid_ ? "a stream joined the invalidated capture" : "a stream wait differs from every recording",
                 &signature);
-  } else if (known != nullptr && known->recorded_in_shell &&
-             !made([&] { return add_dependencies(where->handle, known->tail); })) {
-    // The runtime knows this event from the time the capture was a shell: it stands for no node there.
-    spoil("the runtime did not take a dependency");
   }
   expect(signature);
   add_operation(signature, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
@@ -432,25 +469,31 @@ bool CaptureSession::set_dependencies(hipStream_t stream, const std::vector<std:
   if (seeded_defect(Seeded::kForkLost)) return true;
   std::vector<hipGraphNode_t> nodes;
   for (const std::uint32_t index : tail) nodes.push_back(nodes_[index]);
-  return next().hipStreamUpdateCaptureDependencies(stream, nodes.data(), nodes.size(),
-                                                   hipStreamSetCaptureDependencies) == hipSuccess;
+  return replace_dependencies(stream, nodes);
+}
+
+/// After a forwarded wait for an event that the runtime takes for something else: the stream comes behind what it did
+/// `before` and behind these operations. Null: the runtime does not tell what it came behind.
+bool CaptureSession::set_after_wait(hipStream_t stream, const std::vector<hipGraphNode_t>* before,
+                                    const std::vector<std::uint32_t>& operations) {
+  if (before == nullptr) return add_dependencies(stream, operations);
+  const LastErrorScope last_error;
+  std::vector<hipGraphNode_t> nodes = *before;
+  for (const std::uint32_t index : operations)
+    if (std::find(nodes.begin(), nodes.end(), nodes_[index]) == nodes.end()) nodes.push_back(nodes_[index]);
+  return replace_dependencies(stream, nodes);
 }
 
 /// Adds those of these operations that the stream does not come behind yet.
 bool CaptureSession::add_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& operations) {
   if (operations.empty()) return true;
   const LastErrorScope last_error;
-  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  unsigned long long id = 0;
-  hipGraph_t graph = nullptr;
-  const hipGraphNode_t* present = nullptr;
-  std::size_t count = 0;
-  if (next().hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &present, &count) != hipSuccess ||
-      status != hipStreamCaptureStatusActive)
-    return false;
+  const Dependencies present = dependencies_of(stream);
+  if (!present.known) return false;
+  const auto* const end = present.nodes + present.count;
   std::vector<hipGraphNode_t> nodes;
   for (const std::uint32_t index : operations)
-    if (std::find(present, present + count, nodes_[index]) == present + count) nodes.push_back(nodes_[index]);
+    if (std::find(present.nodes, end, nodes_[index]) == end) nodes.push_back(nodes_[index]);
   return nodes.empty() || next().hipStreamUpdateCaptureDependencies(stream, nodes.data(), nodes.size(),
                                                                     hipStreamAddCaptureDependencies) == hipSuccess;
 }
@@ -497,8 +540,7 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
   }
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     streams_[i].issued_elsewhere = !taking[i];
-    if (!streams_[i].tail.empty() && taking[i])
-      complete = made([&] { return set_dependencies(streams_[i].handle, streams_[i].tail); }) && complete;
+    if (taking[i]) complete = made([&] { return set_dependencies(streams_[i].handle, streams_[i].tail); }) && complete;
   }
   if (!complete) {
     // What the program captured cannot be had any more: the runtime must say so at the end of the capture.

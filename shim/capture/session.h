@@ -132,6 +132,8 @@ class CaptureSession {
   void forget_stream(StreamKey key) noexcept;
   void check_status();
   bool set_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& tail);
+  bool set_after_wait(hipStream_t stream, const std::vector<hipGraphNode_t>* before,
+                      const std::vector<std::uint32_t>& operations);
   bool add_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& operations);
   hipGraphNode_t last_node(hipStream_t stream) const;
   void add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,

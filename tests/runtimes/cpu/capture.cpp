@@ -17,8 +17,9 @@
 //                                                                          one given by ...ToGraph too; all streams
 //                                                                          leave
 //                             more than one leaf, none of which was added  StreamCaptureUnjoined; the streams stay
-//                             active, by handle or taken from the dependencies     but the capture is in no list any
-//                             more
+//                             by handle, or has the address of a node that active, but the capture is in no list any
+//                             was ever taken from the stream's             more
+//                             dependencies
 //   UpdateCaptureDependencies idle stream                                  IllegalState
 //                             more nodes than the graph has, foreign ones  InvalidValue
 //   IsCapturing, GetInfo      null stream, a blocking stream captures      StreamCaptureImplicit, nothing invalidated
@@ -79,7 +80,6 @@ class Capture {
   Stream* parent = nullptr;  ///< whose event made this stream join; null for an origin
   std::vector<Stream*> forked;
   std::unordered_set<ihipEvent_t*> events;  ///< recorded on this stream in this capture
-  std::vector<GraphNode*> removed;          ///< dependencies replaced by hipStreamUpdateCaptureDependencies
 };
 
 namespace {
@@ -145,7 +145,6 @@ void leave(Stream& stream) {
   graph_counters().captures.fetch_sub(1, std::memory_order_release);
   for (ihipEvent_t* event : capture->events) {
     if (event->last_stream == &stream) event->last_stream = nullptr;
-    event->capture_nodes.clear();
     event->capture_id = 0;
   }
   for (Stream* forked : capture->forked) {
@@ -169,10 +168,17 @@ void depend_on(Stream& stream, const std::vector<GraphNode*>& nodes_after) {
   }
 }
 
+/// Whether it is a node of the graph. An event may have kept one that is gone, whose place may be another's by now.
+bool is_node_of(const GraphNode* node, const Graph& graph) {
+  return nodes().state(node) == SlotState::Live && node->graph == &graph;
+}
+
 /// Adds a node after the stream's last ones. graph_mutex() is held.
 hipError_t append(Stream& stream, std::shared_ptr<NodeWork> work) {
   work->device = stream.device().ordinal();
   Graph* graph = graphs().check(part(stream)->graph);
+  for (const GraphNode* dependency : stream.capture_tail)
+    if (!is_node_of(dependency, *graph)) return hipErrorInvalidValue;
   GraphNode* node = nullptr;
   const hipError_t result =
       add_node(*graph, std::move(work), stream.capture_tail.data(), stream.capture_tail.size(), &node);
@@ -253,7 +259,7 @@ bool capture_event_record(Stream& stream, ihipEvent_t& event) {
   event.last_stream_generation = stream.generation();
   event.last_stream = &stream;
   event.capture_id = part(stream)->id;
-  event.capture_nodes = stream.capture_tail;
+  if (!stream.capture_tail.empty() || !quirks().event_keeps_nodes) event.capture_nodes = stream.capture_tail;
   part(stream)->events.insert(&event);
   return true;
 }
@@ -449,8 +455,8 @@ bool unjoined(const Stream& stream) {
     ++leaves;
     if (node->manual) continue;
     ++counted;
-    was_removed =
-        was_removed || std::find(capture.removed.begin(), capture.removed.end(), node) != capture.removed.end();
+    const std::vector<const GraphNode*>& removed = stream.capture_removed;
+    was_removed = was_removed || std::find(removed.begin(), removed.end(), node) != removed.end();
   }
   // the stream's own end is one more leaf, joining its last nodes
   return leaves + 1 > 1 && counted + 1 > 1 && !was_removed;
@@ -546,7 +552,7 @@ hipError_t update_dependencies(Stream& stream, const hipGraphNode_t* dependencie
     wanted.push_back(node);
   }
   if (flags == hipStreamSetCaptureDependencies) {
-    capture.removed.insert(capture.removed.end(), stream.capture_tail.begin(), stream.capture_tail.end());
+    stream.capture_removed.insert(stream.capture_removed.end(), stream.capture_tail.begin(), stream.capture_tail.end());
     stream.capture_tail.clear();
   }
   depend_on(stream, wanted);

@@ -237,6 +237,7 @@ struct Quirks {
   bool current_device_stubs = false;
   bool lazy_peers = false;
   bool kept_arguments = false;
+  bool event_keeps_nodes = false;
 };
 const Quirks& quirks();
 Quirks parse_quirks(std::string_view list);  ///< ends the process for an unknown name

@@ -106,6 +106,9 @@ class Stream {
   std::atomic<Capture*> capture{nullptr};
   /// Its last nodes in that capture: what the next captured operation depends on. Guarded by the capture lock.
   std::vector<GraphNode*> capture_tail;
+  /// Nodes that hipStreamUpdateCaptureDependencies has taken from there in any capture: as AMD's, it is never emptied,
+  /// and another node may have such an address by now. Guarded by the capture lock.
+  std::vector<const GraphNode*> capture_removed;
 
  private:
   friend void close_stream(Stream& stream);

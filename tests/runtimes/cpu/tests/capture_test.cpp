@@ -1,6 +1,8 @@
 // Each row of the tables at the top of capture.cpp: error code, what is invalidated, what is not.
 #include <time.h>
 
+#include <cstdlib>
+
 #include "graph_support.h"
 
 namespace graph_test {
@@ -430,6 +432,67 @@ TEST_F(CaptureTest, UnjoinedBranchesLeaveTheStreamsCapturing) {
   EXPECT_HIP(hipDeviceSynchronize());  // in no list any more
   EXPECT_HIP(hipStreamDestroy(first));
   EXPECT_EQ(hipStreamCaptureStatusNone, status(second));
+}
+
+/// With the quirk event_keeps_nodes, an event recorded before its stream has a node stands for its last nodes.
+TEST_F(CaptureTest, EventsRecordedBeforeAnyNode) {
+  const char* const quirks = std::getenv("CPUHIP_QUIRKS");
+  const bool keeps = quirks != nullptr && std::strstr(quirks, "event_keeps_nodes") != nullptr;
+  TestStream first, second;
+  TestEvent fork;
+  ASSERT_HIP(hipStreamBeginCapture(first, hipStreamCaptureModeGlobal));
+  EXPECT_HIP(fill(first));
+  EXPECT_HIP(hipEventRecord(fork, first));
+  end(first, 1);
+  ASSERT_HIP(hipStreamBeginCapture(first, hipStreamCaptureModeGlobal));
+  EXPECT_HIP(hipEventRecord(fork, first));
+  EXPECT_HIP(hipStreamWaitEvent(second, fork, 0));
+  EXPECT_EQ(keeps ? hipErrorInvalidValue : hipSuccess, fill(second));
+  if (keeps) {
+    EXPECT_HIP(hipStreamUpdateCaptureDependencies(second, nullptr, 0, hipStreamSetCaptureDependencies));
+    EXPECT_HIP(fill(second));
+  }
+  EXPECT_HIP(hipEventRecord(fork, second));
+  EXPECT_HIP(hipStreamWaitEvent(first, fork, 0));
+  EXPECT_HIP(fill(first));
+  hipGraph_t graph = nullptr;
+  EXPECT_HIP(hipStreamEndCapture(first, &graph));
+  EXPECT_HIP(hipGraphDestroy(graph));
+}
+
+/// Nodes replaced in a stream's dependencies need no join, nor does any later node with such an address.
+TEST_F(CaptureTest, ReplacedDependenciesStayKnown) {
+  for (const bool replaced : {false, true}) {
+    TestStream second;
+    hipStream_t first = TestStream().release();
+    TestEvent fork;
+    if (replaced) {
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_HIP(hipStreamBeginCapture(first, hipStreamCaptureModeGlobal));
+        for (int k = 0; k < 4; ++k) {
+          EXPECT_HIP(fill(first));
+          EXPECT_HIP(hipStreamUpdateCaptureDependencies(first, nullptr, 0, hipStreamSetCaptureDependencies));
+        }
+        hipGraph_t graph = nullptr;
+        EXPECT_HIP(hipStreamEndCapture(first, &graph));
+        EXPECT_HIP(hipGraphDestroy(graph));
+      }
+    }
+    ASSERT_HIP(hipStreamBeginCapture(first, hipStreamCaptureModeGlobal));
+    EXPECT_HIP(hipEventRecord(fork, first));
+    EXPECT_HIP(hipStreamWaitEvent(second, fork, 0));
+    EXPECT_HIP(fill(second));
+    EXPECT_HIP(fill(first, 64));
+    hipGraph_t graph = nullptr;
+    const char* const reuse = std::getenv("CPUHIP_REUSE");
+    const bool same_address = reuse != nullptr && std::strcmp(reuse, "once") == 0;
+    EXPECT_EQ(replaced && same_address ? hipSuccess : hipErrorStreamCaptureUnjoined,
+              hipStreamEndCapture(first, &graph));
+    if (graph != nullptr) {
+      EXPECT_HIP(hipGraphDestroy(graph));
+    }
+    EXPECT_HIP(hipStreamDestroy(first));
+  }
 }
 
 TEST_F(CaptureTest, OnlyTheOriginEnds) {

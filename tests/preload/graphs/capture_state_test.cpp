@@ -1,0 +1,78 @@
+// What the runtime keeps of captures that are over or made real: nodes of events, dependencies that were replaced,
+// streams that still capture. By version (meson.build).
+#include "captures.h"
+
+namespace captures {
+namespace {
+
+/// A fork of `t` from `s` and back. `between` comes between the record of the fork and its wait.
+class Fork {
+ public:
+  template <typename Between>
+  void operator()(hipStream_t s, hipStream_t t, const Buffer& a, const Buffer& b, Between&& between) const {
+    OK(kernels().mix(s, a.get(), kCount, 1));
+    OK(hipEventRecord(fork_, s));
+    between();
+    OK(hipStreamWaitEvent(t, fork_, 0));
+    OK(kernels().join(t, b.get(), a.get(), kCount));
+    OK(hipEventRecord(join_, t));
+    OK(hipStreamWaitEvent(s, join_, 0));
+    OK(kernels().join(s, a.get(), b.get(), kCount));
+  }
+
+ private:
+  const Event fork_, join_;
+};
+
+TEST(CaptureState, a_wait_in_a_capture_made_real_comes_behind_what_its_event_stands_for) {
+  const Stream s, t;
+  const Buffer a, b, c;
+  const Fork fork;
+  int in_a = 0, in_b = 0, in_c = 0;
+  for (int i = 0; i < 12; ++i) {
+    // Every third capture leaves its recording between the record and the wait.
+    const bool differs = i % 3 == 2;
+    step(s, [&] {
+      fork(s, t, a, b, [&] {
+        if (differs) OK(kernels().mix(s, c.get(), kCount, i));
+      });
+    });
+    in_a = mixed(in_a, 1);
+    if (differs) in_c = mixed(in_c, i);
+    in_b = joined(in_b, in_a);
+    in_a = joined(in_a, in_b);
+    ASSERT_EQ(in_a, a.value()) << "step " << i;
+    ASSERT_EQ(in_b, b.value()) << "step " << i;
+    ASSERT_EQ(in_c, c.value()) << "step " << i;
+  }
+}
+
+TEST(CaptureState, a_branch_that_nothing_joins_is_told_of_after_captures_were_made_real) {
+  // Runtimes take nodes that were replaced in a stream's dependencies for joined, and later ones that have their
+  // addresses.
+  hipStream_t s = nullptr;
+  OK(hipStreamCreate(&s));
+  const Stream t;
+  const Buffer a, b;
+  const Event fork;
+  for (int i = 0; i < 40; ++i) {
+    step(s, [&] {
+      for (int k = 0; k < 4; ++k) OK(kernels().mix(s, a.get(), kCount, k));
+      // Each second capture leaves its recording here.
+      for (int k = 0; k < i % 2 * i; ++k) OK(kernels().join(s, b.get(), a.get(), kCount));
+    });
+  }
+  OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
+  for (int k = 0; k < 4; ++k) OK(kernels().mix(s, a.get(), kCount, k));
+  OK(hipEventRecord(fork, s));
+  OK(hipStreamWaitEvent(t, fork, 0));
+  OK(kernels().mix(t, b.get(), kCount, 1));
+  OK(kernels().mix(s, a.get(), kCount, 4));
+  hipGraph_t graph = nullptr;
+  EXPECT_EQ(hipErrorStreamCaptureUnjoined, hipStreamEndCapture(s, &graph));
+  static_cast<void>(hipGetLastError());
+  OK(hipStreamDestroy(s));
+}
+
+}  // namespace
+}  // namespace captures
