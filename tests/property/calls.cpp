@@ -38,7 +38,8 @@ template <typename Body>
 hipError_t Machine::with_kernel(const Work& work, Body&& body) {
   const int count = work.what == Work::Nothing ? 0 : static_cast<int>(count_of(work));
   int* const dst = work.what == Work::Nothing ? nullptr : address(work.dst, work.first);
-  const int* const src = work.what == Work::Join ? address(work.src, work.src_first) : nullptr;
+  const int* const src =
+      work.what == Work::Join || work.what == Work::Peer ? address(work.src, work.src_first) : nullptr;
   auto own = std::make_unique<Arguments>(work, dst, src, count);
   Arguments& arguments = *own;
   unsigned block = 64u >> (work.form >> 1 & 3);
@@ -54,10 +55,15 @@ hipError_t Machine::with_kernel(const Work& work, Body&& body) {
   return result;
 }
 
+hipFunction_t Machine::loaded_function(const Work& work, int device) const {
+  return work.module() < 0 ? kernels_.get(work.what, device)
+                           : module(work.module()).functions[static_cast<std::size_t>(work.what)];
+}
+
 /// As nodes name it.
 void* Machine::function_of(const Work& work, int device) const {
   return work.by_stub() && device == acting_device_ ? const_cast<void*>(Kernels::stub(work.what))
-                                                    : kernels_.get(work.what, device);
+                                                    : loaded_function(work, device);
 }
 
 hipError_t Machine::issue(const Work& asked, Stream& stream, std::int64_t number) {
@@ -118,7 +124,7 @@ hipError_t Machine::issue(const Work& asked, Stream& stream, std::int64_t number
           if ((work.form & 1) == 0) return hipLaunchKernel(stub, grid, block, arguments.params(), shared, handle);
           return hipExtLaunchKernel(stub, grid, block, arguments.params(), shared, handle, nullptr, nullptr, 0);
         }
-        const hipFunction_t function = work.form == Work::kBad + 2 ? nullptr : kernels_.get(work.what, stream.device);
+        const hipFunction_t function = work.form == Work::kBad + 2 ? nullptr : loaded_function(work, stream.device);
         const bool extra = (work.form & 1) != 0 && !work.bad() && work.what != Work::Nothing;
         return hipModuleLaunchKernel(function, grid.x, 1, 1, block.x, 1, 1, shared, handle,
                                      extra ? nullptr : arguments.params(), extra ? arguments.extra() : nullptr);

@@ -16,7 +16,8 @@ auto pick(Random& random, const Values& values) {
 
 }  // namespace
 
-Generator::Generator(std::uint64_t seed, Machine& machine) : random_(seed), staying_(seed + 104729), machine_(machine) {
+Generator::Generator(std::uint64_t seed, Machine& machine)
+    : random_(seed), staying_(seed + 104729), special_(seed + 224737), machine_(machine) {
   Random shared(seed / kNeighbours + 7919);
   for (int i = 0; i < 6; ++i) catalogue_.push_back(make_body(shared));
   left_ = 30 + random_.below(110);
@@ -38,7 +39,7 @@ Work Generator::make_work(Random& random, int symbols) const {
   constexpr Work::What kOften[] = {Work::Mix,    Work::Mix,  Work::Set,   Work::Join,
                                    Work::Padded, Work::Copy, Work::Fill8, Work::Fill32};
   work.what = random.chance(65) ? pick(random, std::vector<Work::What>(std::begin(kOften), std::end(kOften)))
-                                : static_cast<Work::What>(random.below(Work::kCount));
+                                : static_cast<Work::What>(random.below(Work::Peer));
   work.dst = random.below(symbols);
   work.src = random.below(symbols);
   work.parts = random.chance(60) ? kParts : 1 + random.below(2);
@@ -184,6 +185,12 @@ Work Generator::bound(const Work& work, const std::vector<int>& symbols, bool va
     if (made.first == made.src_first) made.src_first = (made.first + 1) % kParts;
   }
   if (made.kernel() && !made.bad() && work.value % 5 == 0) made.form |= Work::kStub;
+  const int module = static_cast<int>(work.value % kModules);
+  if (made.what <= Work::Join && !made.bad() && work.value % 5 == 1 && machine_.module(module).live)
+    made.form |= Work::kModule * (module + 1);
+  if (made.what == Work::Join && work.value % 3 == 0 && machine_.buffer(made.src).exported &&
+      made.form < Work::kModule && (made.form & Work::kStub) == 0)
+    made.what = Work::Peer;
   return made;
 }
 
@@ -455,10 +462,226 @@ void Generator::change_nodes(std::deque<Step>* plan, int thread) {
   }
 }
 
+// --- what programs seldom do ---
+
+int Generator::free_buffer() const {
+  for (int i = kBuffers - 1; i >= 0; --i)
+    if (!machine_.buffer(i).live) return i;
+  return -1;
+}
+
+/// One of the catalogue's bodies, cut to what many rounds of one scene have room for.
+Body Generator::short_body() const {
+  Body body;
+  for (const Body::Item& item : catalogue_.front().items)
+    if (item.type == Body::Item::Operation && item.lane == 0 && body.items.size() < 3) body.items.push_back(item);
+  if (body.items.empty()) body.items.push_back(catalogue_.front().items.front());
+  return body;
+}
+
+/// Memory comes and goes while a relaxed capture is open, by a thread that may do that.
+void Generator::memory_in_capture(std::deque<Step>* plan, int thread) {
+  const std::vector<int> streams = live_streams(machine_.thread(thread).device), graphs = free_graphs();
+  const int slot = free_buffer();
+  if (streams.empty() || graphs.empty() || slot < 0) return;
+  const int origin = pick(special_, streams), graph = pick(special_, graphs), exec = special_.below(kExecs);
+  const bool relaxed = special_.chance(85);
+  if (relaxed) plan->push_back(make(Kind::capture_mode, thread, {hipStreamCaptureModeRelaxed}));
+  const Body body = short_body();
+  std::vector<int> symbols = choose_symbols(machine_.thread(thread).device);
+  const int rounds = 2 + special_.below(2), by = special_.chance(75) ? thread : (thread + 1) % kThreads;
+  for (int round = 0; round < rounds; ++round) {
+    plan->push_back(make(Kind::begin, thread, {origin, special_.chance(85) ? hipStreamCaptureModeRelaxed : 0}));
+    plan->push_back(make(Kind::work, thread, {origin}, bound(body.items[0].work, symbols, false)));
+    plan->push_back(make(Kind::allocate, by, {slot, special_.chance(85) ? 0 : 1, part_ints_, kNull}));
+    Work fill = make_work(special_, kSymbols);
+    fill.what = special_.chance(50) ? Work::Set : Work::Fill32;
+    fill.dst = slot, fill.first = 0, fill.parts = kParts, fill.quarter = 4, fill.form = 0;
+    plan->push_back(make(Kind::work, thread, {origin}, fill));
+    if (special_.chance(30)) plan->push_back(make(Kind::release, by, {symbols[1], 0, kNull}));
+    plan->push_back(make(Kind::end, thread, {origin, graph}));
+    plan->push_back(make(Kind::instantiate, thread, {exec, graph, 0}));
+    plan->push_back(make(Kind::launch, thread, {exec, origin}));
+    if (special_.chance(70)) plan->push_back(make(Kind::read, thread, {slot, 0, kParts}));
+    // Now and then it goes while its launch is in flight, and in another capture.
+    const bool in_capture = special_.chance(25);
+    if (in_capture) plan->push_back(make(Kind::begin, thread, {origin, hipStreamCaptureModeRelaxed}));
+    plan->push_back(make(Kind::release, by, {slot, 0, kNull}));
+    if (in_capture) {
+      plan->push_back(make(Kind::graph_destroy, thread, {(graph + 1) % kGraphs}));
+      plan->push_back(make(Kind::end, thread, {origin, (graph + 1) % kGraphs}));
+    }
+    plan->push_back(make(Kind::exec_destroy, thread, {exec}));
+    plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+  }
+  if (relaxed) plan->push_back(make(Kind::capture_mode, thread, {hipStreamCaptureModeGlobal}));
+}
+
+/// One exec for a loop that only updates it.
+void Generator::update_only(std::deque<Step>* plan, int thread) {
+  const std::vector<int> streams = live_streams(machine_.thread(thread).device), graphs = free_graphs();
+  if (streams.empty() || graphs.empty()) return;
+  const int origin = pick(special_, streams), graph = pick(special_, graphs), exec = special_.below(kExecs);
+  const Body body = short_body();
+  std::vector<int> symbols = choose_symbols(machine_.thread(thread).device);
+  const int rounds = 9 + special_.below(5);
+  const bool moves = special_.chance(70);
+  for (int round = 0; round < rounds; ++round) {
+    if (moves && special_.chance(80)) symbols = choose_symbols(machine_.thread(thread).device);
+    plan->push_back(make(Kind::begin, thread, {origin, hipStreamCaptureModeThreadLocal}));
+    for (const Body::Item& item : body.items)
+      plan->push_back(make(Kind::work, thread, {origin}, bound(item.work, symbols, special_.chance(40))));
+    plan->push_back(make(Kind::end, thread, {origin, graph}));
+    if (round == 0) plan->push_back(make(Kind::exec_destroy, thread, {exec}));
+    plan->push_back(round == 0 ? make(Kind::instantiate, thread, {exec, graph, 0})
+                               : make(Kind::exec_update, thread, {exec, graph}));
+    plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+    if (special_.chance(35)) plan->push_back(make(Kind::launch, thread, {exec, origin}));
+  }
+  plan->push_back(make(Kind::launch, thread, {exec, origin}));
+}
+
+/// The same, node by node.
+void Generator::set_only(std::deque<Step>* plan, int thread) {
+  const std::vector<int> streams = live_streams(machine_.thread(thread).device), graphs = free_graphs();
+  if (streams.empty() || graphs.empty()) return;
+  const int origin = pick(special_, streams), graph = pick(special_, graphs), exec = special_.below(kExecs);
+  const Body body = short_body();
+  std::vector<int> symbols = choose_symbols(machine_.thread(thread).device);
+  plan->push_back(make(Kind::graph_create, thread, {graph}));
+  for (int i = 0; i < static_cast<int>(body.items.size()); ++i)
+    plan->push_back(make(Kind::add_node, thread, {graph, i - 1, -1},
+                         bound(body.items[static_cast<std::size_t>(i)].work, symbols, false)));
+  plan->push_back(make(Kind::exec_destroy, thread, {exec}));
+  plan->push_back(make(Kind::instantiate, thread, {exec, graph, 0}));
+  const int rounds = 10 + special_.below(10);
+  for (int round = 0; round < rounds; ++round) {
+    if (special_.chance(60)) symbols = choose_symbols(machine_.thread(thread).device);
+    const int node = special_.below(static_cast<int>(body.items.size()));
+    plan->push_back(make(Kind::exec_set, thread, {exec, node},
+                         bound(body.items[static_cast<std::size_t>(node)].work, symbols, special_.chance(50))));
+    if (special_.chance(30)) plan->push_back(make(Kind::launch, thread, {exec, origin}));
+  }
+  plan->push_back(make(Kind::launch, thread, {exec, origin}));
+}
+
+/// Memory of the program leaves the process, and a graph has a kernel that reads it by an address nobody sees.
+void Generator::exported_memory(std::deque<Step>* plan, int thread) {
+  const std::vector<int> streams = live_streams(machine_.thread(thread).device), graphs = free_graphs();
+  const std::vector<int> symbols = choose_symbols(machine_.thread(thread).device);
+  if (streams.empty() || graphs.empty() || symbols[0] == symbols[1]) return;
+  const int origin = pick(special_, streams), graph = pick(special_, graphs), exec = special_.below(kExecs);
+  const Step leave = make(Kind::export_memory, thread, {symbols[0]});
+  const bool late = special_.chance(40);  // behind its graph's instantiate
+  if (!late) plan->push_back(leave);
+  Work first = make_work(special_, kSymbols);
+  first.what = special_.chance(50) ? Work::Set : Work::Mix;
+  first.dst = symbols[0], first.first = 0, first.parts = kParts, first.quarter = 4, first.form = special_.below(8);
+  Work peer = first;
+  peer.what = Work::Peer;
+  peer.dst = symbols[1], peer.src = symbols[0], peer.src_first = 0;
+  const int rounds = 2 + special_.below(2);
+  for (int round = 0; round < rounds; ++round) {
+    plan->push_back(make(Kind::begin, thread, {origin, hipStreamCaptureModeThreadLocal}));
+    plan->push_back(make(Kind::work, thread, {origin}, first));
+    if (!late || round > 0) plan->push_back(make(Kind::work, thread, {origin}, peer));
+    plan->push_back(make(Kind::end, thread, {origin, graph}));
+    plan->push_back(make(Kind::exec_destroy, thread, {exec}));
+    plan->push_back(make(Kind::instantiate, thread, {exec, graph, 0}));
+    if (late && round == 0) plan->push_back(leave);
+    plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+    plan->push_back(make(Kind::launch, thread, {exec, origin}));
+    // What reads as another process would, behind the launch and at once.
+    if (special_.chance(50)) plan->push_back(make(Kind::work, thread, {origin}, peer));
+    plan->push_back(make(Kind::read, thread, {symbols[1], 0, kParts}));
+    first.value += special_.chance(40);
+  }
+  if (special_.chance(40)) plan->push_back(make(Kind::release, thread, {symbols[0], 0, kNull}));
+}
+
+/// A module comes, its kernels are captured, it goes, and another one comes, perhaps with the same handles.
+void Generator::other_code(std::deque<Step>* plan, int thread) {
+  const int slot = special_.below(kModules), device = machine_.thread(thread).device;
+  const std::vector<int> streams = live_streams(device), graphs = free_graphs();
+  if (streams.empty() || graphs.empty()) return;
+  const int origin = pick(special_, streams), graph = pick(special_, graphs), exec = special_.below(kExecs);
+  const std::vector<int> symbols = choose_symbols(device);
+  Work work = make_work(special_, kSymbols);
+  work.what = special_.chance(50) ? Work::Set : Work::Mix;
+  work.dst = symbols[0], work.src = symbols[1], work.quarter = 4;
+  work.form = special_.below(8) + Work::kModule * (slot + 1);
+  const int rounds = 2 + special_.below(3);
+  for (int round = 0; round < rounds; ++round) {
+    if (machine_.module(slot).live || round > 0) {
+      if (special_.chance(80)) {
+        plan->push_back(make(Kind::device_sync, thread, {}));
+        plan->push_back(make(Kind::module_unload, thread, {slot}));
+      }
+    }
+    plan->push_back(make(Kind::module_load, thread, {slot, special_.below(2)}));
+    plan->push_back(make(Kind::begin, thread, {origin, hipStreamCaptureModeRelaxed}));
+    plan->push_back(make(Kind::work, thread, {origin}, work));
+    plan->push_back(make(Kind::end, thread, {origin, graph}));
+    plan->push_back(make(Kind::exec_destroy, thread, {exec}));
+    plan->push_back(make(Kind::instantiate, thread, {exec, graph, 0}));
+    if (special_.chance(50)) plan->push_back(make(Kind::list_nodes, thread, {graph}));
+    plan->push_back(make(Kind::launch, thread, {exec, origin}));
+    if (special_.chance(50)) plan->push_back(make(Kind::read, thread, {symbols[0], 0, kParts}));
+    plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+  }
+}
+
+/// Launches with dynamic shared memory, captured before and after the most of it is set.
+void Generator::limited_launches(std::deque<Step>* plan, int thread) {
+  constexpr std::int64_t kLimits[] = {0, 64, 128, 1 << 16};
+  const std::vector<int> streams = live_streams(machine_.thread(thread).device), graphs = free_graphs();
+  if (streams.empty() || graphs.empty()) return;
+  const int origin = pick(special_, streams), graph = pick(special_, graphs), exec = special_.below(kExecs);
+  const std::vector<int> symbols = choose_symbols(machine_.thread(thread).device);
+  Work work = make_work(special_, kSymbols);
+  work.what = Work::Shared;
+  work.dst = symbols[0], work.quarter = 4;
+  work.form = special_.below(8);
+  const bool stub = special_.chance(50);
+  if (stub) work.form |= Work::kStub;
+  const int rounds = 2 + special_.below(3);
+  for (int round = 0; round < rounds; ++round) {
+    plan->push_back(make(Kind::begin, thread, {origin, hipStreamCaptureModeThreadLocal}));
+    plan->push_back(make(Kind::work, thread, {origin}, work));
+    plan->push_back(make(Kind::end, thread, {origin, graph}));
+    plan->push_back(make(Kind::exec_destroy, thread, {exec}));
+    plan->push_back(make(Kind::instantiate, thread, {exec, graph, 0}));
+    plan->push_back(make(Kind::launch, thread, {exec, origin}));
+    plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+    const int what = special_.chance(80) ? static_cast<int>(Work::Shared) : special_.below(Work::Nothing);
+    plan->push_back(
+        make(Kind::attribute, thread, {what, kLimits[special_.below(4)], special_.chance(80) ? !stub : stub}));
+  }
+}
+
+void Generator::special(std::deque<Step>* plan, int thread) {
+  switch (special_.below(6)) {
+    case 0:
+      return memory_in_capture(plan, thread);
+    case 1:
+      return update_only(plan, thread);
+    case 2:
+      return set_only(plan, thread);
+    case 3:
+      return exported_memory(plan, thread);
+    case 4:
+      return other_code(plan, thread);
+    default:
+      return limited_launches(plan, thread);
+  }
+}
+
 void Generator::churn(std::deque<Step>* plan, int thread) {
   const int count = 1 + random_.below(3);
   for (int i = 0; i < count; ++i) {
     const int slot = random_.below(kBuffers);
+    if (machine_.buffer(slot).live && machine_.features().inner_frees && special_.chance(20))
+      plan->push_back(make(Kind::release_inside, thread, {slot, 4 + special_.below(200), special_.chance(30)}));
     if (machine_.buffer(slot).live)
       plan->push_back(make(Kind::release, thread, {slot, random_.chance(20), any_stream(thread)}));
     if (random_.chance(15)) part_ints_ = kSizes[random_.below(4)];
@@ -506,6 +729,21 @@ void Generator::wait_somewhere(std::deque<Step>* plan, int thread) {
 /// A call that has nothing to do with its neighbours.
 Step Generator::stray(int thread) {
   const int slot = random_.below(kBuffers);
+  switch (special_.below(16)) {
+    case 0:
+      return make(Kind::release_inside, thread, {slot, 1 + special_.below(200), special_.chance(30)});
+    case 1:
+      return make(Kind::use_gone, thread, {special_.below(16), special_.below(20)});
+    case 2:
+      return make(Kind::export_memory, thread, {slot});
+    case 3: {
+      const int module = special_.below(kModules);
+      if (machine_.module(module).live) return make(Kind::module_unload, thread, {module});
+      return make(Kind::module_load, thread, {module, special_.below(2)});
+    }
+    default:
+      break;
+  }
   switch (random_.below(machine_.capturing() ? 30 : 24)) {
     case 0:
       return make(Kind::last_error, thread, {});
@@ -581,6 +819,7 @@ void Generator::scene(std::deque<Step>* plan, int thread) {
   const int kind = random_.below(100);
   if (machine_.devices() > 1 && random_.chance(10))
     plan->push_back(make(Kind::set_device, thread, {random_.below(machine_.devices())}));
+  if (special_.chance(10)) return special(plan, thread);
   if (kind < 55) {
     capture(plan, thread);
   } else if (kind < 67) {
@@ -608,7 +847,8 @@ bool Generator::prepare(const Step& step, std::deque<Step>* plan) {
     Stream& on = machine_.stream(step.kind == Kind::work ? n[0] : kNull, step.thread);
     if (!on.live || on.capture) return false;
     (void)machine_.ready(machine_.accesses(step.work()), machine_.clock_of_next(on), &obstacle);
-  } else if (step.kind == Kind::read || step.kind == Kind::release || step.kind == Kind::host_write) {
+  } else if (step.kind == Kind::read || step.kind == Kind::release || step.kind == Kind::release_inside ||
+             step.kind == Kind::host_write) {
     if (n[0] < 0 || n[0] >= kBuffers || !machine_.buffer(n[0]).live || machine_.capturing()) return false;
     if (step.kind == Kind::read) {
       (void)machine_.ready({{n[0], machine_.buffer(n[0]).generation, 0, kParts, false, false}},

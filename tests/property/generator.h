@@ -67,6 +67,15 @@ class Generator {
   void capture_child(std::deque<Step>* plan, int thread, const Body& body, std::vector<int> symbols, int graph);
   void by_hand(std::deque<Step>* plan, int thread);
   void change_nodes(std::deque<Step>* plan, int thread);
+  void special(std::deque<Step>* plan, int thread);
+  void memory_in_capture(std::deque<Step>* plan, int thread);
+  void update_only(std::deque<Step>* plan, int thread);
+  void set_only(std::deque<Step>* plan, int thread);
+  void exported_memory(std::deque<Step>* plan, int thread);
+  void other_code(std::deque<Step>* plan, int thread);
+  void limited_launches(std::deque<Step>* plan, int thread);
+  Body short_body() const;
+  int free_buffer() const;
   void churn(std::deque<Step>* plan, int thread);
   void eager(std::deque<Step>* plan, int thread);
   void wait_somewhere(std::deque<Step>* plan, int thread);
@@ -81,6 +90,7 @@ class Generator {
 
   Random random_;
   Random staying_;  ///< its own: programs without stay() and update_beside_capture() do not depend on it
+  Random special_;  ///< the same for special()
   Machine& machine_;
   std::vector<Body> catalogue_;
   std::deque<Step> plan_, other_;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <random>
 #include <string>
 
@@ -41,9 +42,20 @@ constexpr const char* kSource = R"(
     I p[i] = p[i] * 19 + a;
   }
   extern "C" __global__ void nothing() {}
+  extern "C" __global__ void peer(int* p, int n, unsigned low, unsigned high) {
+    const int* q = (const int*)(((unsigned long long)(high ^ 0x5A5A5A5Au) << 32) | (low ^ 0xC3C3C3C3u));
+    I p[i] = p[i] * 11 + q[i];
+  }
 )";
-constexpr const char* kNames[] = {"mix", "set", "join", "padded", "inner", "shared", "wide", "slow", "nothing"};
-static_assert(std::size(kNames) == Work::Nothing + 1);
+constexpr const char* kNames[] = {"mix", "set", "join", "padded", "inner", "shared", "wide", "slow", "nothing", "peer"};
+static_assert(std::size(kNames) == Work::Nothing + 2);
+
+constexpr const char* kModuleSource = R"(
+  #define I int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)
+  extern "C" __global__ void mix(int* p, int n, int a) { I p[i] = p[i] * FACTOR + a; }
+  extern "C" __global__ void set(int* p, int n, int a) { I p[i] = a + i * FACTOR; }
+  extern "C" __global__ void join(int* p, const int* q, int n) { I p[i] = p[i] * FACTOR + q[i]; }
+)";
 
 struct Pad {
   char c;
@@ -73,11 +85,10 @@ void noise(Struct* value) {
     reinterpret_cast<unsigned char*>(value)[i] = static_cast<unsigned char>(random() >> 8);
 }
 
-}  // namespace
-
-Kernels::Kernels() {
+/// The code object of a source.
+std::vector<char> compiled(const char* source) {
   hiprtcProgram program;
-  must(hiprtcCreateProgram(&program, kSource, "property.hip", 0, nullptr, nullptr) == HIPRTC_SUCCESS,
+  must(hiprtcCreateProgram(&program, source, "property.hip", 0, nullptr, nullptr) == HIPRTC_SUCCESS,
        "hiprtcCreateProgram");
   must(hiprtcCompileProgram(program, 0, nullptr) == HIPRTC_SUCCESS, "hiprtcCompileProgram");
   std::size_t bytes = 0;
@@ -85,6 +96,27 @@ Kernels::Kernels() {
   std::vector<char> code(bytes);
   must(hiprtcGetCode(program, code.data()) == HIPRTC_SUCCESS, "hiprtcGetCode");
   must(hiprtcDestroyProgram(&program) == HIPRTC_SUCCESS, "hiprtcDestroyProgram");
+  return code;
+}
+
+}  // namespace
+
+std::size_t Kernels::place(std::int64_t what) {
+  return static_cast<std::size_t>(what == Work::Peer ? Work::Nothing + 1 : what);
+}
+
+const std::vector<char>& Kernels::module_code(std::int64_t variant) {
+  static auto& codes = *new std::map<std::int64_t, std::vector<char>>;
+  std::vector<char>& code = codes[variant];
+  if (code.empty()) {
+    const std::string factor = "#define FACTOR " + std::to_string(37 + 4 * variant);
+    code = compiled((factor + kModuleSource).c_str());
+  }
+  return code;
+}
+
+Kernels::Kernels() {
+  const std::vector<char> code = compiled(kSource);
   register_stubs(code);
   int devices = 0;
   must(hipGetDeviceCount(&devices) == hipSuccess && devices > 0, "hipGetDeviceCount");
@@ -104,7 +136,7 @@ Kernels::Kernels() {
 
 const void* Kernels::stub(std::int64_t what) {
   static const char stubs[std::size(kNames)] = {};
-  return stubs + what;
+  return stubs + place(what);
 }
 
 /// Never unregistered, as in a program that ends by exit.
@@ -127,8 +159,8 @@ void Kernels::register_stubs(const std::vector<char>& code) {
   void** const modules = __hipRegisterFatBinary(&wrapper);
   for (std::size_t i = 0; i < std::size(kNames); ++i) {
     std::string name = kNames[i];
-    __hipRegisterFunction(modules, stub(static_cast<std::int64_t>(i)), name.data(), kNames[i], ~0u, nullptr, nullptr,
-                          nullptr, nullptr, nullptr);
+    __hipRegisterFunction(modules, stub(i <= Work::Nothing ? static_cast<std::int64_t>(i) : Work::Peer), name.data(),
+                          kNames[i], ~0u, nullptr, nullptr, nullptr, nullptr, nullptr);
   }
 }
 
@@ -153,6 +185,12 @@ Arguments::Arguments(const Work& work, int* dst, const int* src, int count) {
     case Work::Join:
       add(dst), add(src), add(count);
       break;
+    case Work::Peer: {
+      const auto address = reinterpret_cast<std::uintptr_t>(src);
+      add(dst), add(count), add(static_cast<unsigned>(address) ^ 0xC3C3C3C3u),
+          add(static_cast<unsigned>(address >> 32) ^ 0x5A5A5A5Au);
+      break;
+    }
     case Work::Padded: {
       Pad pad;
       noise(&pad);

@@ -11,17 +11,23 @@
 
 namespace property {
 
+/// The operations whose kernels modules have that come and go.
+inline constexpr const char* kOfModules[] = {"mix", "set", "join"};
+
 class Kernels {
  public:
   Kernels();
   hipFunction_t get(std::int64_t what, int device) const {
-    return functions_[static_cast<std::size_t>(device)][static_cast<std::size_t>(what)];
+    return functions_[static_cast<std::size_t>(device)][place(what)];
   }
   /// The same kernel as a compiled program launches it: the runtime finds the function by the current device.
   static const void* stub(std::int64_t what);
+  /// Code with kernels of the same names (kOfModules) that do something else. Compiled when it is first asked for.
+  static const std::vector<char>& module_code(std::int64_t variant);
   int devices() const { return static_cast<int>(functions_.size()); }
 
  private:
+  static std::size_t place(std::int64_t what);
   void register_stubs(const std::vector<char>& code);
 
   std::vector<std::vector<hipFunction_t>> functions_;

@@ -26,6 +26,9 @@ bool Features::set(const std::string& name) {
                                                {"no_mem_info", &no_mem_info},
                                                {"inject", &inject},
                                                {"armed", &armed},
+                                               {"inner_frees", &inner_frees},
+                                               {"exports", &exports},
+                                               {"gone", &gone},
                                                {"frees_captured", &frees_captured}};
   for (const auto& [known, field] : all)
     if (name == known) return *field = true;
@@ -181,7 +184,7 @@ std::vector<Access> Machine::accesses(const Work& work) const {
   const Buffer& dst = buffer(work.dst);
   const auto ints = static_cast<std::int64_t>(count_of(work));
   const bool pitched = work.what == Work::Copy2D || work.what == Work::Fill2D;
-  if (work.what == Work::Join || work.what == Work::Copy || work.what == Work::Copy2D) {
+  if (work.what == Work::Join || work.what == Work::Peer || work.what == Work::Copy || work.what == Work::Copy2D) {
     const Buffer& src = buffer(work.src);
     const std::int64_t read = pitched && ints > 0 ? work.parts * dst.part_ints : ints;
     const std::int64_t parts = src.part_ints == 0 ? 0 : (read + src.part_ints - 1) / src.part_ints;
@@ -191,7 +194,7 @@ std::vector<Access> Machine::accesses(const Work& work) const {
     all.push_back({work.dst, dst.generation, work.first, 1, true, false});
     return all;
   }
-  const bool overwrites = work.what == Work::Set || work.what >= Work::Copy;
+  const bool overwrites = work.what == Work::Set || !work.kernel();
   all.push_back(
       {work.dst, dst.generation, work.first, ints == 0 ? 0 : work.parts, true, overwrites && work.quarter == 4});
   if (overwrites && work.quarter != 4 && ints > 0) all.back().whole = false;
@@ -217,6 +220,8 @@ std::vector<Access> Machine::graph_accesses(const std::vector<Node>& nodes) cons
 bool Machine::fits(const Work& work, int device) const {
   if (work.what < 0 || work.what >= Work::kCount || work.quarter < 0 || work.quarter > 4) return false;
   if (work.dst < 0 || work.dst >= kBuffers || work.src < 0 || work.src >= kBuffers) return false;
+  if (work.module() >= kModules || (work.module() >= 0 && (work.what > Work::Join || work.by_stub()))) return false;
+  if (work.module() >= 0 && (!module(work.module()).live || module(work.module()).device != device)) return false;
   if (work.parts < 1 || work.first < 0 || work.first + work.parts > kParts || work.src_first < 0) return false;
   if (work.what == Work::Nothing) return true;
   const auto good = [&](const Buffer& buffer) {
@@ -241,9 +246,12 @@ bool Machine::fits(const Work& work, int device) const {
   if (work.bad() && work.quarter == 0 && !work.kernel()) return false;  // nothing is wrong with nothing
   if (work.what == Work::Host) return dst.on_host();
   if (work.what == Work::Inner && features_.whole_buffers) return false;
-  if (work.what != Work::Join && work.what != Work::Copy && work.what != Work::Copy2D) return true;
+  if (work.what != Work::Join && work.what != Work::Peer && work.what != Work::Copy && work.what != Work::Copy2D)
+    return true;
   const Buffer& src = buffer(work.src);
   if (!good(src)) return false;
+  // Of memory that did not leave the process a rule may say that all who use it are seen.
+  if (work.what == Work::Peer && (src.on_host() || (features_.whole_buffers && !src.exported))) return false;
   if (dst.on_host() && src.on_host() && (dst.memory == Memory::Pageable) != (src.memory == Memory::Pageable))
     return false;
   const std::int64_t ints = work.parts * dst.part_ints;
@@ -257,6 +265,57 @@ bool Machine::live(const Accesses& accesses) const {
   return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     return buffer(access.buffer).live && buffer(access.buffer).generation == access.generation;
   });
+}
+
+/// Whether the code is there that the nodes run.
+bool Machine::modules_live(const std::vector<Node>& nodes) const {
+  return std::all_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+    const auto is_its = [&](const Module& each) { return each.live && each.generation == node.module; };
+    return (node.module == 0 || std::any_of(modules_.begin(), modules_.end(), is_its)) && modules_live(node.inner);
+  });
+}
+
+/// Whether the step looks at a graph or exec of which code is gone: it can only be destroyed.
+bool Machine::names_dead_module(const Step& step) const {
+  const auto& n = step.number;
+  const auto dead = [&](const auto& array, std::int64_t slot) {
+    return slot >= 0 && static_cast<std::size_t>(slot) < array.size() && array[static_cast<std::size_t>(slot)].live &&
+           !modules_live(array[static_cast<std::size_t>(slot)].nodes);
+  };
+  const auto dead_exec = [&](std::int64_t slot) {
+    if (dead(execs_, slot) || slot < 0 || slot >= kExecs) return dead(execs_, slot);
+    const Exec& of = exec(static_cast<int>(slot));
+    return of.live && of.graph >= 0 && graph(of.graph).generation == of.graph_generation && dead(graphs_, of.graph);
+  };
+  switch (step.kind) {
+    case Kind::instantiate:
+    case Kind::clone:
+      return dead(graphs_, n[1]);
+    case Kind::launch:
+    case Kind::upload:
+    case Kind::exec_edit:
+    case Kind::exec_set:
+    case Kind::exec_enable:
+      return dead_exec(n[0]);
+    case Kind::exec_update:
+      return dead_exec(n[0]) || dead(graphs_, n[1]);
+    case Kind::exec_child:
+    case Kind::add_child:
+      return (step.kind == Kind::exec_child ? dead_exec(n[0]) : dead(graphs_, n[0])) || dead(graphs_, n[2]);
+    case Kind::add_node:
+    case Kind::child_nodes:
+    case Kind::child_set:
+    case Kind::add_edge:
+    case Kind::remove_edge:
+    case Kind::node_destroy:
+    case Kind::list_nodes:
+    case Kind::node_values:
+    case Kind::node_set:
+    case Kind::node_edit:
+      return dead(graphs_, n[0]);
+    default:
+      return false;
+  }
 }
 
 /// Whether nodes that touch the same parts depend on each other.
@@ -331,11 +390,29 @@ bool Machine::launchable(const Exec& exec, Stream& on, Obstacle* obstacle) {
   return ready(graph_accesses(exec.nodes), clock, obstacle);
 }
 
+/// Whether the memory may go by hipFree, or in the stream's order: nothing that uses it is still to run then.
+bool Machine::free_is_ordered(const Buffer& target, Stream& on, bool in_order) const {
+  if (target.memory != Memory::Malloc && target.memory != Memory::ExtMalloc && target.memory != Memory::Async)
+    return host_covers(target);
+  // hipFree waits for the streams of the memory's device (from HIP 7 on not for a pool's memory); hipFreeAsync
+  // comes after what its stream comes after.
+  if (!in_order && target.memory == Memory::Async) return host_covers(target);
+  if (in_order && on.capture) return false;
+  const Clock clock = clock_of_next(on);
+  const auto ordered = [&](const Stamp& stamp) {
+    if (stamp.number == 0) return true;
+    return in_order ? covers(clock, stamp) : agents_[stamp.agent].device == target.device || covers(host_, stamp);
+  };
+  return std::all_of(std::begin(target.parts), std::end(target.parts), [&](const Buffer::Part& part) {
+    return ordered(part.write) && std::all_of(part.reads.begin(), part.reads.end(), ordered);
+  });
+}
+
 // --- which steps are well-defined here ---
 
 bool Machine::allowed(const Step& step) {
   const auto& n = step.number;
-  if (step.thread < 0 || step.thread >= kThreads) return false;
+  if (step.thread < 0 || step.thread >= kThreads || names_dead_module(step)) return false;
   const auto stream_ok = [&](std::int64_t number) {
     return number >= 0 && number <= kLegacy && stream(number, step.thread).live;
   };
@@ -354,6 +431,7 @@ bool Machine::allowed(const Step& step) {
   const auto changed_ok = [&](std::vector<Node> nodes, std::int64_t index, const Work& work) {
     Node& node = nodes[static_cast<std::size_t>(index)];
     if (!node.work || node.work->what != work.what || node.work->bad() || work.bad()) return false;
+    if (node.work->module() != work.module()) return false;
     if ((work.what == Work::Copy || work.what == Work::Copy2D) && copy_kind(*node.work) != copy_kind(work))
       return false;
     if (!fits(work, node.device)) return false;
@@ -386,9 +464,16 @@ bool Machine::allowed(const Step& step) {
              n[2] <= 1 << 20 && stream_ok(n[3]) &&
              (static_cast<Memory>(n[1]) != Memory::Async ||
               stream(n[3], step.thread).device == thread(step.thread).device);
-    case Kind::release: {
-      if (!slot_ok(buffers_, n[0]) || !stream_ok(n[2])) return false;
+    case Kind::release:
+    case Kind::release_inside: {
+      if (!slot_ok(buffers_, n[0])) return false;
       const Buffer& target = buffer(n[0]);
+      if (step.kind == Kind::release && !stream_ok(n[2])) return false;
+      // By an address inside it memory of a pool is for the runtime to judge, and pageable memory is not HIP's.
+      if (step.kind == Kind::release_inside &&
+          (!features_.inner_frees || target.memory == Memory::Async || target.memory == Memory::Pageable || n[1] < 1 ||
+           static_cast<std::size_t>(n[1]) >= target.bytes()))
+        return false;
       const auto captured = [&](const Graph& graph) {
         return graph.live && std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
                  return std::any_of(node.accesses.begin(), node.accesses.end(), [&](const Access& access) {
@@ -397,23 +482,32 @@ bool Machine::allowed(const Step& step) {
                });
       };
       if (!features_.frees_captured && std::any_of(graphs_.begin(), graphs_.end(), captured)) return false;
-      if (target.memory != Memory::Malloc && target.memory != Memory::ExtMalloc && target.memory != Memory::Async)
-        return host_covers(target);
-      // hipFree waits for the streams of the memory's device (from HIP 7 on not for a pool's memory); hipFreeAsync
-      // comes after what its stream comes after.
-      const bool in_order = n[1] == 1;
-      if (!in_order && target.memory == Memory::Async) return host_covers(target);
-      Stream& on = stream(n[2], step.thread);
-      if (in_order && on.capture) return false;
-      const Clock clock = clock_of_next(on);
-      const auto ordered = [&](const Stamp& stamp) {
-        if (stamp.number == 0) return true;
-        return in_order ? covers(clock, stamp) : agents_[stamp.agent].device == target.device || covers(host_, stamp);
-      };
-      return std::all_of(std::begin(target.parts), std::end(target.parts), [&](const Buffer::Part& part) {
-        return ordered(part.write) && std::all_of(part.reads.begin(), part.reads.end(), ordered);
-      });
+      const bool in_order = step.kind == Kind::release && n[1] == 1;
+      Stream& on = stream(in_order ? n[2] : kNull, step.thread);
+      return free_is_ordered(target, on, in_order);
     }
+    case Kind::export_memory:
+      return features_.exports && slot_ok(buffers_, n[0]) &&
+             (buffer(n[0]).memory == Memory::Malloc || buffer(n[0]).memory == Memory::ExtMalloc);
+    case Kind::module_load:
+      return slot_free(modules_, n[0]) && n[1] >= 0 && n[1] <= 1;
+    case Kind::module_unload: {
+      if (!slot_ok(modules_, n[0])) return false;
+      const Module& gone = module(n[0]);
+      const auto names = [&](const Stream& each) {
+        return each.capture && std::any_of(each.capture->nodes.begin(), each.capture->nodes.end(),
+                                           [&](const Node& node) { return node.module == gone.generation; });
+      };
+      const auto any_names = [&](const std::vector<Stream>& each) {
+        return std::any_of(each.begin(), each.end(), names);
+      };
+      return host_covers_device(gone.device) && std::none_of(streams_.begin(), streams_.end(), names) &&
+             std::none_of(thread_streams_.begin(), thread_streams_.end(), any_names);
+    }
+    case Kind::attribute:
+      return n[0] >= 0 && n[0] <= Work::Nothing && n[1] >= 0;
+    case Kind::use_gone:
+      return features_.gone && n[0] >= 0 && n[1] >= 0;
     case Kind::work: {
       if (!stream_ok(n[0])) return false;
       const Work work = step.work();

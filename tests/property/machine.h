@@ -44,6 +44,9 @@ struct Features {
   bool inject = false;          ///< there are `fail` steps
   bool frees_captured = false;  ///< memory may go that a graph not yet instantiated copies or fills
   bool armed = false;           ///< they make calls of the runtime fail
+  bool inner_frees = false;     ///< memory is freed by addresses inside it
+  bool exports = false;         ///< memory leaves the process
+  bool gone = false;  ///< what was destroyed is used: the runtime answers errors, and its handles do not come back
 
   bool set(const std::string& name);
 };
@@ -57,7 +60,7 @@ struct Stamp {
 };
 
 struct Buffer {
-  bool live = false;
+  bool live = false, exported = false;
   Memory memory{};
   int device = 0;
   std::uint64_t generation = 0;
@@ -88,7 +91,8 @@ struct Node {
   int device = 0;
   hipGraphNode_t handle = nullptr;  ///< null while the program has not asked
   bool enabled = true;
-  std::vector<Node> inner;  ///< of a child graph: its nodes as they were when it was added
+  std::uint64_t module = 0;  ///< the generation of the one whose kernel it is; 0: one that stays
+  std::vector<Node> inner;   ///< of a child graph: its nodes as they were when it was added
 };
 
 struct Capture {
@@ -137,6 +141,15 @@ struct Exec {
   Clock last_launch;
 };
 
+/// Code that comes and goes.
+struct Module {
+  hipModule_t handle = nullptr;
+  bool live = false;
+  int device = 0;
+  std::uint64_t generation = 0;
+  std::array<hipFunction_t, std::size(kOfModules)> functions{};
+};
+
 struct Thread {
   int device = 0;
   hipStreamCaptureMode mode = hipStreamCaptureModeGlobal;
@@ -163,6 +176,7 @@ class Machine {
   const Buffer& buffer(std::int64_t slot) const { return buffers_[static_cast<std::size_t>(slot)]; }
   const Graph& graph(int slot) const { return graphs_[static_cast<std::size_t>(slot)]; }
   const Exec& exec(int slot) const { return execs_[static_cast<std::size_t>(slot)]; }
+  const Module& module(std::int64_t slot) const { return modules_[static_cast<std::size_t>(slot)]; }
   const Thread& thread(int number) const { return thread_state_[static_cast<std::size_t>(number)]; }
   bool capturing() const { return open_captures_ > 0; }
   /// Why launching the exec on the stream is not allowed now: a part never written (its buffer and number), or work it
@@ -197,6 +211,10 @@ class Machine {
 
   bool fits(const Work& work, int device) const;
   bool live(const Accesses& accesses) const;
+  bool modules_live(const std::vector<Node>& nodes) const;
+  bool names_dead_module(const Step& step) const;
+  bool free_is_ordered(const Buffer& target, Stream& on, bool in_order) const;
+  std::uint64_t module_of(const Work& work) const { return work.module() < 0 ? 0 : module(work.module()).generation; }
   bool nodes_ordered(const std::vector<Node>& nodes) const;
   bool in_flight(const Exec& exec) const;
   Accesses host_copies(const std::vector<Node>& nodes) const;
@@ -210,6 +228,7 @@ class Machine {
   hipError_t node_add(const Work& work, int device, hipGraph_t graph, const std::vector<hipGraphNode_t>& after,
                       hipGraphNode_t* node);
   void* function_of(const Work& work, int device) const;
+  hipFunction_t loaded_function(const Work& work, int device) const;
   hipError_t node_edit(hipGraphNode_t node, std::int64_t value, hipGraphExec_t exec);
   hipError_t node_change(const Work& work, int device, hipGraphNode_t node, hipGraphExec_t exec);
   template <typename Body>
@@ -225,6 +244,10 @@ class Machine {
   std::string do_work(const Step& step);
   std::string do_allocate(const Step& step);
   std::string do_release(const Step& step);
+  std::string do_release_inside(const Step& step);
+  void released(Buffer& target);
+  std::string do_module(const Step& step);
+  std::string do_use_gone(const Step& step);
   std::string do_wait(const Step& step);
   std::string do_end(const Step& step);
   std::string do_list(const Step& step);
@@ -247,7 +270,12 @@ class Machine {
   std::array<Buffer, kBuffers> buffers_;
   std::array<Graph, kGraphs> graphs_;
   std::array<Exec, kExecs> execs_;
+  std::array<Module, kModules> modules_;
   std::array<Thread, kThreads> thread_state_;
+  std::vector<hipGraph_t> gone_graphs_;  ///< destroyed by the program
+  std::vector<hipGraphExec_t> gone_execs_;
+  std::vector<hipGraphNode_t> gone_nodes_;
+  std::array<bool, Work::kCount> limited_{};  ///< whether an attribute of the kernel was set
   std::vector<Agent> agents_;
   std::vector<Clock> clocks_;  ///< by agent
   Clock host_;

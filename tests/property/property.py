@@ -122,7 +122,20 @@ def random_settings(number, rely_on_order=False):
         features += ['inject', 'no_mem_info']
     if pick.random() < 0.5:
         features.append('frees_captured')
+    use_more(runtime, library, features, random.Random(f'classes {number}'))
     return Settings(runtime, library, sorted(set(features)))
+
+
+EXPORTS = False
+
+
+def use_more(runtime, library, features, pick):
+    """What some programs do that others leave."""
+    if pick.random() < 0.5:
+        features.append('inner_frees')
+    # Of memory that is a part of a chunk no handle can be had.
+    if EXPORTS and library.get('GRAPHPOOL_POOL_BACKING') != 'vmm' and pick.random() < 0.5:
+        features.append('exports')
 
 
 def switch_more(runtime, features, pick):
@@ -220,8 +233,37 @@ class Runner:
         for entry in graphs.get('materialisations', []):
             self.ways['made real: ' + entry['reason']] += entry['count']
 
+    def count_steps(self, transcript):
+        """What the programs did, natively."""
+        for steps in programs_of(transcript).values():
+            updates = collections.Counter()
+            for line in steps:
+                step, _, result = line.partition(' => ')
+                kind, _, rest = step.partition(' ')
+                for name, pattern in STEPS.items():
+                    self.ways[name] += re.search(pattern, line) is not None
+                exec_slot = rest.partition(' ')[0]
+                if kind in ('instantiate', 'exec_destroy'):
+                    updates[exec_slot] = 0
+                elif kind in ('exec_update', 'exec_set') and result.split(' ')[0] == '0':
+                    updates[exec_slot] += 1
+                    self.ways['loops of updates'] += updates[exec_slot] == 8
+
     def pair(self, settings, arguments, timeout=300):
         return self.run(settings, arguments, False, timeout), self.run(settings, arguments, True, timeout)
+
+
+# What programs must have done in a long run, each at least once: by a line of the transcript.
+STEPS = {
+    'frees inside memory': r'^release_inside .* => 0',
+    'memory made in a capture': r'^allocate .* => 0.* in capture',
+    'memory freed in a capture': r'^release .* => 0.* in capture',
+    'memory exported': r'^export_memory .* => 0',
+    'reads by hidden addresses': r'^work .* what=16 .* => 0',
+    'modules unloaded': r'^module_unload .* => 0',
+    'kernels of modules that go': r'^work .* form=(2[5-9]|[3-9]\d)\d .* => 0',
+    'attributes set': r'^attribute .* => 0',
+}
 
 
 def programs_of(transcript):
@@ -373,6 +415,7 @@ def run_batches(runner, options):
         variations = list(every_way(settings, batch)) if options.ways == 'all' else [settings]
         done += count
         for first, part, native in native_runs(runner, variations[0], batch, count, undefined):
+            runner.count_steps(native)
             if 'ended with' in native:
                 print(f'programs {first}..{first + part - 1} did not end natively: {native[-600:]}')
                 print('\n'.join(settings.lines()))
@@ -414,7 +457,8 @@ def replay(runner, path, verbose):
 
 NEEDED = [f'way {way}' for way in ('same', 'variant', 'patch', 'stage', 'record')] + [
     f'mismatch {position}' for position in ('first', 'middle', 'last', 'shorter', 'longer')] + [
-    f'ring {size}' for size in RING_SIZES] + ['changed to or from staging', 'staged without copies']
+    f'ring {size}' for size in RING_SIZES] + ['changed to or from staging', 'staged without copies', 'loops of updates',
+                                              *STEPS]
 
 
 def main():

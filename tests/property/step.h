@@ -10,7 +10,8 @@
 
 namespace property {
 
-inline constexpr int kThreads = 3, kStreams = 6, kEvents = 6, kBuffers = 8, kGraphs = 5, kExecs = 5, kParts = 4;
+inline constexpr int kThreads = 3, kStreams = 6, kEvents = 6, kBuffers = 8, kGraphs = 5, kExecs = 5, kParts = 4,
+                     kModules = 2;
 inline constexpr int kNull = 6, kPerThread = 7, kLegacy = 8;  ///< stream numbers beside the slots
 
 enum class Kind : std::uint8_t {
@@ -40,6 +41,7 @@ struct Work {
     Fill32,
     Fill2D,
     Host,
+    Peer,  ///< reads memory by an address that nobody sees in its arguments, as kernels of communication libraries do
     kCount
   };
   std::int64_t what = Mix, dst = 0, first = 0, parts = 1, src = 0, src_first = 0;
@@ -49,9 +51,12 @@ struct Work {
 
   static constexpr std::int64_t kBad = 16;
   static constexpr std::int64_t kStub = 64;  ///< beside how it is called else: a kernel by its host stub
-  bool kernel() const { return what <= Nothing; }
-  bool by_stub() const { return form >= kStub; }
-  bool bad() const { return form >= kBad && !by_stub(); }
+  static constexpr std::int64_t kModule =
+      256;  ///< beside that: the kernel of a module that comes and goes, from slot 0
+  bool kernel() const { return what <= Nothing || what == Peer; }
+  bool by_stub() const { return (form & kStub) != 0; }
+  bool bad() const { return form % kModule >= kBad && !by_stub(); }
+  std::int64_t module() const { return form / kModule - 1; }  ///< the slot; -1: none
 };
 
 struct Step {

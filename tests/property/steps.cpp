@@ -22,6 +22,8 @@ hipError_t hipGraphNodeSetEnabled(hipGraphExec_t, hipGraphNode_t, unsigned);
 namespace property {
 namespace {
 
+constexpr int kMostShared = 64 << 10;  ///< as if no attribute had been set
+
 std::string code(hipError_t result) { return std::to_string(static_cast<int>(result)); }
 
 std::uint64_t hash(const void* bytes, std::size_t count) {
@@ -165,6 +167,7 @@ std::string Machine::do_work(const Step& step) {
   node.accesses = accesses(work);
   node.after = on.tail;
   node.device = on.device;
+  node.module = module_of(work);
   capture->nodes.push_back(std::move(node));
   on.tail.assign(1, static_cast<int>(capture->nodes.size()) - 1);
   return "0" + extra;
@@ -219,7 +222,8 @@ std::string Machine::do_allocate(const Step& step) {
     for (Buffer::Part& part : target.parts) part.write = stamp;
   }
   return code(result) +
-         (reinterpret_cast<std::uintptr_t>(pointer) % 256 == 0 || made.memory == Memory::Pageable ? "" : " unaligned");
+         (reinterpret_cast<std::uintptr_t>(pointer) % 256 == 0 || made.memory == Memory::Pageable ? "" : " unaligned") +
+         (capturing() ? " in capture" : "");
 }
 
 std::string Machine::do_release(const Step& step) {
@@ -247,14 +251,109 @@ std::string Machine::do_release(const Step& step) {
       }
   }
   if (result != hipSuccess) return code(result);
-  target.live = false;
   if (in_order && !target.on_host() && target.memory != Memory::Managed) {
+    target.live = false;
     stream_frees_.push_back(enqueue(on));
-  } else if (features_.free_waits && target.memory == Memory::Malloc) {
-    for (std::size_t agent = 0; agent < agents_.size(); ++agent)
-      if (agents_[agent].device == target.device) host_waits(clocks_[agent]);
+  } else {
+    released(target);
   }
+  return code(result) + (capturing() ? " in capture" : "");
+}
+
+/// By a call that waits.
+void Machine::released(Buffer& target) {
+  target.live = false;
+  if (!features_.free_waits || target.memory != Memory::Malloc) return;
+  for (std::size_t agent = 0; agent < agents_.size(); ++agent)
+    if (agents_[agent].device == target.device) host_waits(clocks_[agent]);
+}
+
+/// Whether that frees the memory, or is refused, is for the runtime to say.
+std::string Machine::do_release_inside(const Step& step) {
+  Buffer& target = buffers_[static_cast<std::size_t>(step.number[0])];
+  void* const inside = reinterpret_cast<char*>(target.base) + step.number[1];
+  const hipError_t result = step.number[2] != 0 ? hipHostFree(inside) : hipFree(inside);
+  if (result == hipSuccess) released(target);
   return code(result);
+}
+
+std::string Machine::do_module(const Step& step) {
+  Module& of = modules_[static_cast<std::size_t>(step.number[0])];
+  if (step.kind == Kind::module_unload) {
+    const hipError_t result = hipModuleUnload(of.handle);
+    if (result == hipSuccess) of = Module{};
+    return code(result);
+  }
+  Module made;
+  made.device = acting_device_;
+  hipError_t result = hipModuleLoadData(&made.handle, Kernels::module_code(step.number[1]).data());
+  if (result != hipSuccess) return code(result);
+  std::string text = code(result);
+  for (std::size_t i = 0; i < made.functions.size(); ++i) {
+    result = hipModuleGetFunction(&made.functions[i], made.handle, kOfModules[i]);
+    text += ' ' + code(result);
+    if (result != hipSuccess) return text + " unloaded " + code(hipModuleUnload(made.handle));
+  }
+  made.live = true;
+  made.generation = ++generations_;
+  of = made;
+  return text;
+}
+
+/// Every call is refused: what it names is gone.
+std::string Machine::do_use_gone(const Step& step) {
+  const auto which = static_cast<std::size_t>(step.number[1]);
+  const auto one = [&](const auto& gone) {
+    return gone[gone.size() - 1 - which % std::min<std::size_t>(gone.size(), 4)];
+  };
+  const std::int64_t call = step.number[0] % 16;
+  if (call < 5 ? gone_execs_.empty() : call < 13 ? gone_graphs_.empty() : gone_nodes_.empty()) return "none";
+  const hipGraphExec_t exec = call < 5 ? one(gone_execs_) : nullptr;
+  const hipGraph_t graph = call >= 5 && call < 13 ? one(gone_graphs_) : nullptr;
+  const hipGraphNode_t node = call >= 13 ? one(gone_nodes_) : nullptr;
+  hipGraphNode_t made_node = nullptr;
+  hipGraphExec_t made_exec = nullptr;
+  hipGraph_t made_graph = nullptr;
+  std::size_t count = 0;
+  hipGraphExecUpdateResult update{};
+  hipGraphNodeType type{};
+  hipKernelNodeParams params{};
+  const Graph& some = this->graph(static_cast<int>(which % kGraphs));
+  switch (call) {
+    case 0:
+      return code(hipGraphLaunch(exec, nullptr));
+    case 1:
+      return code(hipGraphUpload(exec, nullptr));
+    case 2:
+      return code(hipGraphExecDestroy(exec));
+    case 3:
+      return some.live ? code(hipGraphExecUpdate(exec, some.handle, &made_node, &update)) : "none";
+    case 4:
+      return code(hipGraphNodeSetEnabled(exec, nullptr, 1));
+    case 5:
+      return code(hipGraphInstantiate(&made_exec, graph, nullptr, nullptr, 0));
+    case 6:
+      return code(hipGraphInstantiateWithFlags(&made_exec, graph, 0));
+    case 7:
+      return code(hipGraphDestroy(graph));
+    case 8:
+      return code(hipGraphClone(&made_graph, graph));
+    case 9:
+      return code(hipGraphGetNodes(graph, nullptr, &count));
+    case 10:
+      return code(hipGraphGetEdges(graph, nullptr, nullptr, &count));
+    case 11:
+      return code(hipGraphAddEmptyNode(&made_node, graph, nullptr, 0));
+    case 12:
+      return some.live && some.by_hand ? code(hipGraphAddChildGraphNode(&made_node, some.handle, nullptr, 0, graph))
+                                       : "none";
+    case 13:
+      return code(hipGraphNodeGetType(node, &type));
+    case 14:
+      return code(hipGraphKernelNodeGetParams(node, &params));
+    default:
+      return code(hipGraphDestroyNode(node));
+  }
 }
 
 std::string Machine::do_wait(const Step& step) {
@@ -374,7 +473,7 @@ std::string Machine::do_list(const Step& step) {
     for (std::size_t i = 0; i < of.nodes.size(); ++i) {
       const Node& own = of.nodes[i];
       if (!own.work || own.work->what > Work::Set || !live(own.accesses)) continue;
-      if (params.func != kernels_.get(own.work->what, own.device) && params.func != Kernels::stub(own.work->what))
+      if (params.func != loaded_function(*own.work, own.device) && params.func != Kernels::stub(own.work->what))
         continue;
       int* const dst = address(own.work->dst, own.work->first);
       const int value = static_cast<int>(own.work->value);
@@ -461,9 +560,6 @@ std::string Machine::bad_call(const Step& step) {
   std::size_t bytes = 0;
   hipGraphNode_t node = nullptr;
   hipGraphExecUpdateResult update{};
-  const std::int64_t slot = step.number[1] % kBuffers;
-  const Buffer& some = buffer(slot);
-  const bool device_memory = some.live && (some.memory == Memory::Malloc || some.memory == Memory::ExtMalloc);
   hipGraph_t graph = nullptr;
   hipGraphExec_t exec = nullptr;
   const Stream& on = streams_[static_cast<std::size_t>(step.number[1] % kStreams)];
@@ -503,10 +599,9 @@ std::string Machine::bad_call(const Step& step) {
       return code(hipMalloc(&pointer, std::size_t{1} << 45)) + (pointer == nullptr ? "" : " pointer");
     case 3:
       return code(hipFree(nullptr));
-    case 4:
-      return device_memory ? code(hipFree(some.base + 4)) : "none";
+    case 4:  // were frees by an address inside the memory: release_inside
     case 5:
-      return device_memory ? code(hipHostFree(some.base + 4)) : "none";
+      return "none";
     case 6:
       return code(hipGraphLaunch(nullptr, nullptr));
     case 7:
@@ -666,6 +761,26 @@ std::string Machine::perform(const Step& step) {
       return do_allocate(step);
     case Kind::release:
       return do_release(step);
+    case Kind::release_inside:
+      return do_release_inside(step);
+    case Kind::export_memory: {
+      Buffer& of = buffers_[static_cast<std::size_t>(n[0])];
+      hipIpcMemHandle_t handle;
+      const hipError_t result = hipIpcGetMemHandle(&handle, of.base);
+      of.exported = of.exported || result == hipSuccess;
+      return code(result);
+    }
+    case Kind::module_load:
+    case Kind::module_unload:
+      return do_module(step);
+    case Kind::attribute: {
+      const void* const function =
+          n[2] != 0 ? static_cast<const void*>(kernels_.get(n[0], self.device)) : Kernels::stub(n[0]);
+      limited_[static_cast<std::size_t>(n[0])] = true;
+      return code(hipFuncSetAttribute(function, hipFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(n[1])));
+    }
+    case Kind::use_gone:
+      return do_use_gone(step);
     case Kind::work:
       return do_work(step);
     case Kind::copy_sync: {
@@ -817,13 +932,18 @@ std::string Machine::perform(const Step& step) {
     case Kind::exec_destroy: {
       Exec& gone = execs_[static_cast<std::size_t>(n[0])];
       const hipError_t result = hipGraphExecDestroy(gone.handle);
+      if (result == hipSuccess) gone_execs_.push_back(gone.handle);
       if (result == hipSuccess) gone = Exec{};
       return code(result);
     }
     case Kind::graph_destroy: {
       Graph& gone = graphs_[static_cast<std::size_t>(n[0])];
       const hipError_t result = hipGraphDestroy(gone.handle);
-      if (result == hipSuccess) gone = Graph{};
+      if (result != hipSuccess) return code(result);
+      gone_graphs_.push_back(gone.handle);
+      for (const Node& node : gone.nodes)
+        if (node.handle != nullptr) gone_nodes_.push_back(node.handle);
+      gone = Graph{};
       return code(result);
     }
     case Kind::exec_update: {
@@ -842,6 +962,7 @@ std::string Machine::perform(const Step& step) {
         for (std::size_t i = 0; i < of.nodes.size(); ++i) {
           of.nodes[i].work = from.nodes[i].work;
           of.nodes[i].accesses = from.nodes[i].accesses;
+          of.nodes[i].module = from.nodes[i].module;
         }
       } else {
         of.known = false;
@@ -893,6 +1014,7 @@ std::string Machine::perform(const Step& step) {
         depend(n[2]);
         node.work = step.work();
         node.accesses = accesses(*node.work);
+        node.module = module_of(*node.work);
         result = node_add(*node.work, node.device, into.handle, after, &node.handle);
       } else {
         const Graph& child = graphs_[static_cast<std::size_t>(n[2])];
@@ -924,7 +1046,9 @@ std::string Machine::perform(const Step& step) {
     }
     case Kind::node_destroy: {
       Graph& in = graphs_[static_cast<std::size_t>(n[0])];
-      const hipError_t result = hipGraphDestroyNode(in.nodes[static_cast<std::size_t>(n[1])].handle);
+      const hipGraphNode_t gone = in.nodes[static_cast<std::size_t>(n[1])].handle;
+      const hipError_t result = hipGraphDestroyNode(gone);
+      if (result == hipSuccess) gone_nodes_.push_back(gone);
       if (result == hipSuccess) take_out(&in.nodes, n[1]);
       return code(result);
     }
@@ -989,6 +1113,7 @@ std::string Machine::perform(const Step& step) {
       const hipError_t result = hipGraphExecChildGraphNodeSetParams(
           of.handle, graph.nodes[static_cast<std::size_t>(n[1])].handle, child.handle);
       copied_or_not(host_copies(child.nodes));
+      of.nodes[static_cast<std::size_t>(n[1])].inner = child.nodes;
       if (result == hipSuccess && !features_.swallowed)
         of.nodes[static_cast<std::size_t>(n[1])].accesses = graph_accesses(child.nodes);
       else
@@ -1081,6 +1206,14 @@ void Machine::finish() {
   for (int i = 0; i < kExecs; ++i) step(Kind::exec_destroy, 0, {i});
   for (int i = 0; i < kGraphs; ++i) step(Kind::graph_destroy, 0, {i});
   for (int i = 0; i < kBuffers; ++i) step(Kind::release, 0, {i, 0, kNull});
+  for (int i = 0; i < kModules; ++i) step(Kind::module_unload, 0, {i});
+  for (int device = 0; device < devices(); ++device) {
+    if (std::none_of(limited_.begin(), limited_.end(), [](bool limited) { return limited; })) break;
+    if (devices() > 1) step(Kind::set_device, 0, {device});
+    for (int what = 0; what <= Work::Nothing; ++what)
+      for (int function = 0; limited_[static_cast<std::size_t>(what)] && function < 2; ++function)
+        step(Kind::attribute, 0, {what, kMostShared, function});
+  }
   for (int i = 0; i < kEvents; ++i) step(Kind::event_destroy, 0, {i});
   for (int i = 0; i < kStreams; ++i) step(Kind::stream_destroy, 0, {i});
   for (int thread = 0; thread < kThreads; ++thread) {
