@@ -138,8 +138,13 @@ hipError_t enable_peer(int peer, Forward&& forward) {
 #define GP_EFFECT_Stream (NOTHING, )
 #define GP_EFFECT_Settings (SETTINGS, )
 #define GP_EFFECT_EnablePeer(peer) (ENABLE_PEER, peer)
-#define GP_EFFECT_Setting(object, attribute, value) \
-  (SETTING, (object, static_cast<std::uint64_t>(attribute), static_cast<std::uint64_t>(value)))
+#define GP_EFFECT_Setting(attribute, value) \
+  (SETTING, (static_cast<std::uint64_t>(attribute), static_cast<std::uint64_t>(value)))
+#define GP_EFFECT_FunctionSetting(function, attribute, value) \
+  (FUNCTION_SETTING, (function, static_cast<std::uint64_t>(attribute), static_cast<std::uint64_t>(value)))
+#define GP_EFFECT_KernelSetting(kernel, device, attribute, value) \
+  (KERNEL_SETTING,                                                \
+   (kernel, KernelSetting{static_cast<std::uint32_t>(attribute), device}, static_cast<std::uint64_t>(value)))
 #define GP_EFFECT_StreamWork(stream) (STREAM_WORK, (stream, false))
 #define GP_EFFECT_StreamWorkSpt(stream) (STREAM_WORK, (stream, true))
 #define GP_EFFECT_GraphRead(graph) (GRAPHS, graph_read(graph))
@@ -195,6 +200,14 @@ hipError_t enable_peer(int peer, Forward&& forward) {
 #define GP_BODY_SETTING(about, name, params, args)                                           \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                             \
     return change_setting(EntryId::name, GP_UNPACK about, [&] { return next().name args; }); \
+  }
+#define GP_BODY_FUNCTION_SETTING(about, name, params, args)                            \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                       \
+    return change_function_setting(GP_UNPACK about, [&] { return next().name args; }); \
+  }
+#define GP_BODY_KERNEL_SETTING(about, name, params, args)                            \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                     \
+    return change_kernel_setting(GP_UNPACK about, [&] { return next().name args; }); \
   }
 #define GP_BODY_STREAM_WORK(about, name, params, args)                                           \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                 \

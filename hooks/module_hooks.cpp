@@ -5,7 +5,6 @@
 #include "shim/kernel/functions.h"
 #include "shim/memory/pool.h"
 #include "shim/restore.h"
-#include "shim/settings.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -32,7 +31,6 @@ void on___hipRegisterFunction(Entry&, void** modules, const void* stub, char* de
 }
 void on___hipUnregisterFatBinary(Entry&, void** modules) {
   functions().on_fat_binary_unregistered(modules);
-  forget_settings();
   next().__hipUnregisterFatBinary(modules);
 }
 
@@ -62,7 +60,6 @@ hipError_t on_hipModuleUnload(Entry&, hipModule_t module) {
   materialise_open_captures("a module was unloaded during the capture");
   graphs().memory_leaves(nullptr, 0, "a module was unloaded");
   functions().on_module_unloaded(module);
-  forget_settings();
   return next().hipModuleUnload(module);
 }
 hipError_t on_hipModuleGetFunction(Entry&, hipFunction_t* function, hipModule_t module, const char* name) {
@@ -75,7 +72,6 @@ hipError_t on_hipGetFuncBySymbol(Entry&, hipFunction_t* function, const void* sy
   const hipError_t result = retry_with_room([&] { return next().hipGetFuncBySymbol(function, symbol); });
   if (result != hipSuccess) return result;
   static_cast<void>(functions().on_function_of_stub(symbol, *function));
-  functions_have_several_handles();
   return result;
 }
 

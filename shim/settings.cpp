@@ -11,9 +11,7 @@
 namespace graphpool {
 
 struct SettingCall::Remembered {
-  const void* object;
-  std::uint64_t generation, attribute, value;
-  const void* family;
+  std::uint64_t attribute, value;
   int device;
   EntryId function;
   bool used;
@@ -29,19 +27,16 @@ struct SettingTable {
   void clear() noexcept {
     for (auto& each : places) each.used = false;
   }
-  void clear_family(const void* family) noexcept {
-    for (auto& each : places)
-      if (each.family == family) each.used = false;
-  }
 };
 
 namespace {
 
 constinit std::atomic<std::uint64_t> g_epoch{1};
 constinit SettingTable g_table{};
-constinit std::atomic<bool> g_several_handles{false};
-constinit std::atomic<std::uint64_t> g_last_serial{0};
-constinit std::atomic<int> g_under_way{0};
+/// Calls under way, and above them how many have begun: one word, so that no call comes between.
+constinit std::atomic<std::uint64_t> g_calls{0};
+constexpr int kBegunShift = 16;
+constexpr std::uint64_t kUnderWayMask = (std::uint64_t{1} << kBegunShift) - 1;
 
 }  // namespace
 
@@ -51,6 +46,7 @@ void next_settings_epoch() noexcept { g_epoch.fetch_add(1, std::memory_order_acq
 void settings_changed() noexcept {
   forget_settings();
   next_settings_epoch();
+  functions().forget_settings();
 }
 
 void forget_settings() noexcept {
@@ -58,35 +54,31 @@ void forget_settings() noexcept {
   g_table.clear();
 }
 
-void functions_have_several_handles() noexcept {
-  if (!g_several_handles.exchange(true)) forget_settings();
+SettingUnderWay::SettingUnderWay() noexcept {
+  const std::uint64_t before = g_calls.fetch_add(std::uint64_t{1} << kBegunShift | 1, std::memory_order_acq_rel);
+  serial_ = (before >> kBegunShift) + 1;
+  overlaps_ = (before & kUnderWayMask) != 0;
 }
 
-SettingCall::SettingCall(EntryId function, const void* object, std::uint64_t attribute, std::uint64_t value) noexcept
-    : function_(function), object_(object), attribute_(attribute), value_(value), device_(calling_device()) {
-  if (object != nullptr) {
-    const KernelInfo info = functions().find(object);
-    generation_ = info.generation;
-    family_ = info.layout;
-  }
-  overlaps_ = g_under_way.fetch_add(1, std::memory_order_acq_rel) != 0;
-  serial_ = g_last_serial.fetch_add(1, std::memory_order_acq_rel) + 1;
+SettingUnderWay::~SettingUnderWay() { g_calls.fetch_sub(1, std::memory_order_acq_rel); }
+
+bool SettingUnderWay::alone() const noexcept {
+  return !overlaps_ && g_calls.load(std::memory_order_acquire) >> kBegunShift == serial_;
 }
 
-SettingCall::~SettingCall() { g_under_way.fetch_sub(1, std::memory_order_acq_rel); }
+SettingCall::SettingCall(EntryId function, std::uint64_t attribute, std::uint64_t value) noexcept
+    : function_(function), attribute_(attribute), value_(value), device_(calling_device()) {}
 
 SettingCall::Remembered* SettingCall::place() const noexcept {
-  if (object_ != nullptr && generation_ == 0) return nullptr;  // nobody tells when it goes
-  std::uint64_t hash = reinterpret_cast<std::uint64_t>(object_) * 0x9e3779b97f4a7c15;
-  hash = (hash ^ attribute_ ^ static_cast<std::uint64_t>(function_) << 8 ^ static_cast<std::uint64_t>(device_) << 24) *
+  std::uint64_t hash = attribute_ * 0x9e3779b97f4a7c15;
+  hash = (hash ^ static_cast<std::uint64_t>(function_) << 8 ^ static_cast<std::uint64_t>(device_) << 24) *
          0x9e3779b97f4a7c15;
   Remembered* free = nullptr;
   for (std::size_t i = 0; i < SettingTable::kProbes; ++i) {
     Remembered& each = g_table.places[((hash >> 32) + i) % SettingTable::kPlaces];
     if (!each.used) {
       if (free == nullptr) free = &each;
-    } else if (each.object == object_ && each.function == function_ && each.attribute == attribute_ &&
-               each.device == device_ && each.generation == generation_) {
+    } else if (each.function == function_ && each.attribute == attribute_ && each.device == device_) {
       return &each;
     }
   }
@@ -108,10 +100,7 @@ void SettingCall::set() noexcept {
       g_table.clear();
       to = place();
     }
-    if (object_ != nullptr && g_several_handles.load(std::memory_order_acquire)) g_table.clear_family(family_);
-    // Of calls beside each other nobody knows which one the runtime made last.
-    const bool alone = !overlaps_ && g_last_serial.load(std::memory_order_acquire) == serial_;
-    if (to != nullptr) *to = {object_, generation_, attribute_, value_, family_, device_, function_, alone};
+    *to = {attribute_, value_, device_, function_, under_way_.alone()};
   }
   next_settings_epoch();
 }

@@ -1,5 +1,6 @@
-// settings.h: settings of a device that change what a capture means are an epoch (rule 38): function attributes,
-// limits, cache and shared-memory configuration, stream attributes, peer and pool access.
+// settings.h: settings of a device that change what a capture means are an epoch (rule 38): limits, cache and
+// shared-memory configuration, stream attributes, peer and pool access. What is set of a function is not: it belongs to
+// that function's operations (kernel/kernel_settings.h).
 //
 // Why not with every call: programs set the same value before each step. What was set last is remembered, and only
 // another value begins an epoch. One number for all devices: a capture may reach several.
@@ -16,21 +17,32 @@ namespace graphpool {
 std::uint64_t settings_epoch() noexcept;
 void next_settings_epoch() noexcept;
 
-/// Something was set that is not remembered: a new epoch, and whatever is set next differs.
+/// Something was set that is not remembered: a new epoch, and whatever is set next differs, of functions too.
 void settings_changed() noexcept;
-/// What was remembered counts for nothing any more: functions are going.
+/// What was remembered of devices counts for nothing any more.
 void forget_settings() noexcept;
-/// A function has got a second handle: from now on what is set by one handle makes the others' values unknown.
-void functions_have_several_handles() noexcept;
 
-/// One call that sets one value. Made before the call is forwarded; set() is called after it succeeded.
+/// While it lives a call that sets something is under way.
+class SettingUnderWay {
+ public:
+  SettingUnderWay() noexcept;
+  ~SettingUnderWay();
+  SettingUnderWay(const SettingUnderWay&) = delete;
+  SettingUnderWay& operator=(const SettingUnderWay&) = delete;
+
+  /// False: there was another one beside it, and nobody knows which one the runtime made last.
+  bool alone() const noexcept;
+
+ private:
+  std::uint64_t serial_;
+  bool overlaps_;  ///< another such call was under way when this one began
+};
+
+/// One call that sets one value of the calling thread's current device. Made before the call is forwarded; set() is
+/// called after it succeeded.
 class SettingCall {
  public:
-  /// `object`: a host stub or function handle; null: the calling thread's current device.
-  SettingCall(EntryId function, const void* object, std::uint64_t attribute, std::uint64_t value) noexcept;
-  ~SettingCall();
-  SettingCall(const SettingCall&) = delete;
-  SettingCall& operator=(const SettingCall&) = delete;
+  SettingCall(EntryId function, std::uint64_t attribute, std::uint64_t value) noexcept;
 
   /// False: the value is what was set last.
   bool differs() const noexcept;
@@ -39,17 +51,13 @@ class SettingCall {
  private:
   struct Remembered;
 
-  /// The place of the value; null: it is not remembered. Under the lock.
+  /// The place of the value; null: there is none left near its own. Under the lock.
   Remembered* place() const noexcept;
 
+  SettingUnderWay under_way_;
   EntryId function_;
-  const void* object_;
   std::uint64_t attribute_, value_;
-  std::uint64_t generation_ = 0;  ///< of the object: handles come back
-  const void* family_ = nullptr;  ///< equal for handles of one function
   int device_;
-  std::uint64_t serial_;
-  bool overlaps_;  ///< another such call was under way when this one began
 
   friend struct SettingTable;
 };

@@ -759,6 +759,14 @@ void materialise_captures_naming(const void* address, std::size_t bytes, const c
   }
 }
 
+void materialise_captures_with(OperationTest test, const char* why) {
+  if (!captures_open()) return;
+  for (const auto& session : open_captures().all()) {
+    const std::scoped_lock guard(session->lock());
+    if (session->shell() && session->withholds(test)) session->materialise(why);
+  }
+}
+
 void end_walks(const char* why) {
   if (!captures_open()) return;
   for (const auto& session : open_captures().all()) {

@@ -9,12 +9,14 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "shim/byte_buffer.h"
+#include "shim/function_ref.h"
 
 namespace graphpool {
 
@@ -128,6 +130,12 @@ struct Operation {
                                      ///< in the program's order
 };
 
+/// Asked of operations with the binding that has their payloads.
+using OperationTest = FunctionRef<bool(const Operation& operation, const Binding& binding)>;
+
+/// Whether it holds for the operation, or for one of the child graph that this is.
+inline bool holds(const Operation& operation, const Binding& binding, OperationTest test);
+
 /// What a real capture gave: beginning and end included, with the node of each operation (null for those without).
 struct Recording {
   std::vector<Operation> operations;
@@ -165,6 +173,13 @@ const Payload& payload_at(const Binding& binding, std::uint32_t offset) noexcept
 inline Binding payload_of(const Operation& operation, const Binding& binding) {
   const std::byte* const from = binding.begin() + operation.payload_offset;
   return Binding(from, from + operation.signature.payload_bytes);
+}
+
+inline bool holds(const Operation& operation, const Binding& binding, OperationTest test) {
+  if (operation.signature.kind != OperationKind::kChild) return test(operation, binding);
+  const Binding inside = payload_of(operation, binding);
+  return std::any_of(operation.child->begin(), operation.child->end(),
+                     [&](const Operation& each) { return holds(each, inside, test); });
 }
 
 /// Whether a payload may name an address of this range: every pointer of an operation lies at a multiple of 8.

@@ -250,6 +250,12 @@ TreeNode* CaptureSession::step(const Signature& signature) {
   return child;
 }
 
+bool CaptureSession::withholds(OperationTest test) const {
+  for (const TreeNode* at = cursor_; at != nullptr; at = at->parent)
+    if (holds(at->operation, binding_, test)) return true;
+  return false;
+}
+
 hipGraphNode_t CaptureSession::last_node(hipStream_t stream) const {
   Dependencies found;
   if (!PrivateCalls::worked([&] { return (found = dependencies_of(stream)).known ? hipSuccess : hipErrorUnknown; }) ||

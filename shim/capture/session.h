@@ -90,6 +90,8 @@ class CaptureSession {
   bool has_stream(StreamKey key) noexcept { return streams_.find(key) != nullptr; }
   bool is_origin(StreamKey key) const noexcept { return streams_.front().key == key; }
   bool shell() const noexcept { return cursor_ != nullptr; }
+  /// Of a shell: whether it has withheld such an operation.
+  bool withholds(OperationTest test) const;
   bool knows_event(hipEvent_t event) noexcept { return events_.find(event) != nullptr; }
 
   /// At the end, after a forwarded hipStreamEndCapture that gave `graph`. A shell: whether the runtime's graph is

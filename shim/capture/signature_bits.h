@@ -28,6 +28,7 @@ inline std::uint64_t block_class(const KernelPayload& kernel) noexcept {
 inline std::uint64_t block_and_shared_class(const KernelPayload& kernel) noexcept {
   return kernel.block[2] | std::uint64_t{kernel.shared_bytes} << 32;
 }
+inline std::uint64_t shared_bytes_of(const Signature& kernel) noexcept { return kernel.src_class >> 32; }
 
 inline std::uint32_t zero_size(std::size_t bytes) noexcept { return bytes == 0 ? kZeroSize : 0; }
 

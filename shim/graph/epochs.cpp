@@ -1,17 +1,45 @@
 #include "shim/graph/epochs.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "shim/capture/operand.h"
+#include "shim/capture/signature_bits.h"
 #include "shim/graph/graphs.h"
+#include "shim/kernel/functions.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/timeline.h"
+#include "shim/restore.h"
 #include "shim/settings.h"
 
 namespace graphpool {
 namespace {
 
+constexpr const char* kFunctionSet = "an attribute of its function was set";
+
 void make_all_real(const char* why) {
   materialise_open_captures(why);
   graphs().known().end_builds(why);
+}
+
+/// Attributes that only say what is preferred: HIP makes the same of an operation whatever they are.
+bool is_preference(KernelSetting setting) noexcept {
+  return setting.which == hipFuncAttributePreferredSharedMemoryCarveout ||
+         setting.which == KernelSetting::kCacheConfig || setting.which == KernelSetting::kSharedMemoryConfig;
+}
+
+/// Operations of the kernel that were judged by what is set now, and that the runtime might refuse after this.
+void make_real_what_breaks(const void* handle, KernelSetting setting, std::uint64_t value) {
+  if (is_preference(setting)) return;
+  const bool limit = setting.which == hipFuncAttributeMaxDynamicSharedMemorySize;
+  const std::vector<const void*> handles = functions().handles_of_same_kernel(handle);
+  const auto breaks = [&](const Operation& operation, const Binding&) {
+    const Signature& signature = operation.signature;
+    return signature.kind == OperationKind::kKernel && (!limit || shared_bytes_of(signature) > value) &&
+           std::find(handles.begin(), handles.end(), reinterpret_cast<const void*>(signature.object)) != handles.end();
+  };
+  materialise_captures_with(breaks, kFunctionSet);
+  graphs().known().make_real_with(breaks, kFunctionSet);
 }
 
 }  // namespace
@@ -24,14 +52,26 @@ hipError_t change_settings(Forward forward) {
   return result;
 }
 
-hipError_t change_setting(EntryId function, const void* object, std::uint64_t attribute, std::uint64_t value,
-                          Forward forward) {
-  SettingCall call(function, object, attribute, value);
+hipError_t change_setting(EntryId function, std::uint64_t attribute, std::uint64_t value, Forward forward) {
+  SettingCall call(function, attribute, value);
   if (call.differs()) make_all_real("a setting was changed");
   const hipError_t result = forward();
   if (result == hipSuccess) call.set();
   if (captures_open()) note_capture_doubt();
   return result;
+}
+
+hipError_t change_kernel_setting(const void* handle, KernelSetting setting, std::uint64_t value, Forward forward) {
+  if (!functions().knows_kernel(handle)) return change_settings(forward);
+  const SettingUnderWay call;
+  if (!functions().has_setting(handle, setting, value)) make_real_what_breaks(handle, setting, value);
+  const hipError_t result = forward();
+  if (result == hipSuccess && !functions().set(handle, setting, value, call.alone())) settings_changed();
+  return result;
+}
+
+hipError_t change_function_setting(const void* handle, std::uint64_t which, std::uint64_t value, Forward forward) {
+  return change_kernel_setting(handle, {static_cast<std::uint32_t>(which), calling_device()}, value, forward);
 }
 
 hipError_t change_kind(const void* address, std::size_t bytes, Forward forward) {

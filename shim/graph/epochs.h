@@ -3,8 +3,9 @@
 //
 // What is withheld in an open capture, or of a graph that is being built, is judged by the settings it began with: it
 // becomes real before such a call is forwarded. An epoch begins where the call succeeded and may have changed
-// something. Threads: any. Not here: the epoch and what was set last (settings.h), what recordings hold of memory
-// (capture/operand.h).
+// something. What is set of a function concerns its own later operations only; an operation withheld until then can
+// still be made as it was judged, unless a limit comes below it: only then what is withheld becomes real. Threads: any.
+// Not here: the epoch and what was set last (settings.h), what recordings hold of memory (capture/operand.h).
 #pragma once
 
 #include <cstddef>
@@ -12,14 +13,19 @@
 
 #include "shim/capture/capture.h"
 #include "shim/hook_table.h"
+#include "shim/kernel/kernel_settings.h"
 
 namespace graphpool {
 
 /// What is changed is not remembered.
 hipError_t change_settings(Forward forward);
-/// One value is set (SettingCall): only another one than last time changes anything.
-hipError_t change_setting(EntryId function, const void* object, std::uint64_t attribute, std::uint64_t value,
-                          Forward forward);
+/// One value of the calling thread's device is set (SettingCall): only another one than last time changes anything.
+hipError_t change_setting(EntryId function, std::uint64_t attribute, std::uint64_t value, Forward forward);
+/// One value of the kernel that a host stub or function handle stands for is set. Where it is not known which kernel
+/// that is, the call may change any: as change_settings().
+hipError_t change_kernel_setting(const void* handle, KernelSetting setting, std::uint64_t value, Forward forward);
+/// The same for the calling thread's device.
+hipError_t change_function_setting(const void* handle, std::uint64_t which, std::uint64_t value, Forward forward);
 /// Memory may be of another kind afterwards, or come back as such: that matters where a recording holds nothing of it
 /// but its address. 0 bytes: nobody knows how many.
 hipError_t change_kind(const void* address, std::size_t bytes, Forward forward);

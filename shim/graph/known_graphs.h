@@ -153,6 +153,8 @@ class KnownGraphs {
   /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is, and modules):
   /// virtual graphs that name it are made real while they can be.
   void memory_leaves(const void* address, std::size_t bytes, const char* why);
+  /// Virtual graphs that have such an operation are made real.
+  void make_real_with(OperationTest test, const char* why);
   /// Gives up the walks of all graphs that are being built, so that recordings can go.
   void end_builds(const char* why);
 

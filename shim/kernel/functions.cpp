@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <compare>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <new>
 #include <string>
@@ -32,6 +35,11 @@ constexpr std::uint32_t kWrapperMagic = 0x48495046, kWrapperVersion = 1;
 
 /// In place of a layout's address while the stub's binary has not been read: layouts are aligned.
 constexpr std::uint64_t kUnread = 1;
+
+/// A generation: that of the registration, and above it the number of what is set of the kernel.
+constexpr int kSettingsShift = 40;
+static_assert(KernelSettings::kMostNumbers <= std::uint64_t{1} << (64 - kSettingsShift));
+constexpr std::uint64_t kRegistrationMask = (std::uint64_t{1} << kSettingsShift) - 1;
 
 PointerTable::Value pack(const KernelInfo& info) noexcept {
   return {reinterpret_cast<std::uint64_t>(info.layout), reinterpret_cast<std::uint64_t>(info.name), info.generation};
@@ -80,13 +88,43 @@ struct Functions::State {
     std::vector<const void*> functions;
   };
 
+  /// A kernel of which something was set: what a binary or a module has by this name.
+  struct KernelKey {
+    const void* owner;
+    const char* name;  ///< kept
+
+    auto operator<=>(const KernelKey&) const = default;
+  };
+  struct SetKernel {
+    KernelSettings settings;
+    std::vector<const void*> handles;
+  };
+
   LayoutPool layouts;
   std::unordered_set<std::string> names;
   std::unordered_map<void**, Binary> binaries;
   std::unordered_map<const void*, void**> binary_of_stub;
   std::unordered_map<const void*, Module> modules;
   std::unordered_map<const void*, const void*> owner_of_function;  ///< a module, or the handle of a binary
+  std::map<KernelKey, SetKernel> set_kernels;
   std::uint64_t last_generation = 0;
+
+  const void* owner_of(const void* handle) const noexcept {
+    if (const auto stub = binary_of_stub.find(handle); stub != binary_of_stub.end()) return stub->second;
+    const auto function = owner_of_function.find(handle);
+    return function == owner_of_function.end() ? nullptr : function->second;
+  }
+  void forget_settings_of(const void* owner) noexcept {
+    std::erase_if(set_kernels, [owner](const auto& each) { return each.first.owner == owner; });
+  }
+  /// The generation of a new handle.
+  std::uint64_t next_generation(const void* owner, const char* name, const void* handle) {
+    ++last_generation;
+    const auto set = set_kernels.find({owner, name});
+    if (set == set_kernels.end()) return last_generation;
+    set->second.handles.push_back(handle);
+    return last_generation | set->second.settings.number() << kSettingsShift;
+  }
 
   const char* keep_name(const char* name) {
     if (names.size() >= kMaxNames) {
@@ -165,7 +203,7 @@ void Functions::enter(const Event& event) {
   const char* name = all.keep_name(event.name());
   there->second.stubs.push_back(event.stub);
   all.binary_of_stub.emplace(event.stub, event.handle);
-  PointerTable::Value value = pack({nullptr, name, ++all.last_generation});
+  PointerTable::Value value = pack({nullptr, name, all.next_generation(event.handle, name, event.stub)});
   if (name != nullptr) value[0] = kUnread;
   table_.put(event.stub, value);
 }
@@ -189,6 +227,7 @@ void Functions::forget_binary(void** handle) noexcept {
     state_->binary_of_stub.erase(stub);
   }
   forget_functions(gone->second.functions, handle);
+  state_->forget_settings_of(handle);
   state_->binaries.erase(gone);
 }
 
@@ -197,6 +236,7 @@ void Functions::forget_module(const void* module) noexcept {
   const auto gone = state_->modules.find(module);
   if (gone == state_->modules.end()) return;
   forget_functions(gone->second.functions, module);
+  state_->forget_settings_of(module);
   state_->modules.erase(gone);
 }
 
@@ -301,7 +341,7 @@ Status Functions::add_function(const void* owner, std::vector<const void*>* func
   }
   if (added || known->second != owner) functions->push_back(function);
   known->second = owner;
-  info.generation = ++state_->last_generation;
+  info.generation = state_->next_generation(owner, info.name, function);
   if (!table_.put(function, pack(info))) return Status::kNoMemory;
   return info.layout == nullptr ? Status::kNotFound : Status::kOk;
 }
@@ -331,6 +371,82 @@ Status Functions::on_function_of_stub(const void* stub, const void* function) no
   } catch (const std::bad_alloc&) {
     return Status::kNoMemory;
   }
+}
+
+bool Functions::knows_kernel(const void* handle) noexcept { return find(handle).name != nullptr; }
+
+bool Functions::has_setting(const void* handle, KernelSetting setting, std::uint64_t value) noexcept {
+  const KernelInfo info = find(handle);
+  const std::lock_guard lock(mutex_);
+  if (state_ == nullptr || info.name == nullptr) return false;
+  const auto known = state_->set_kernels.find({state_->owner_of(handle), info.name});
+  return known != state_->set_kernels.end() && known->second.settings.has(setting, value);
+}
+
+/// Under the lock.
+void Functions::put_settings_number(const void* handle, std::uint64_t number) noexcept {
+  PointerTable::Value value;
+  if (!table_.find(handle, &value)) return;
+  value[2] = (value[2] & kRegistrationMask) | number << kSettingsShift;
+  if (!table_.put(handle, value)) table_.erase(handle);  // no memory: what it is captured with is unknown
+}
+
+bool Functions::set(const void* handle, KernelSetting setting, std::uint64_t value, bool certain) noexcept {
+  const KernelInfo info = find(handle);
+  try {
+    const std::lock_guard lock(mutex_);
+    const void* const owner = state_ == nullptr ? nullptr : state_->owner_of(handle);
+    if (owner == nullptr || info.name == nullptr) return false;
+    const auto [at, added] = state_->set_kernels.try_emplace({owner, info.name});
+    State::SetKernel& kernel = at->second;
+    if (added) kernel.handles = handles_of(owner, info.name);
+    const std::uint64_t before = kernel.settings.number();
+    if (!kernel.settings.set(setting, value, certain)) return false;
+    if (kernel.settings.number() == before) return true;
+    std::erase_if(kernel.handles, [&](const void* each) { return !stands_for(each, owner, info.name); });
+    for (const void* const each : kernel.handles) put_settings_number(each, kernel.settings.number());
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+void Functions::forget_settings() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (state_ == nullptr) return;
+  for (const auto& [key, kernel] : state_->set_kernels)
+    for (const void* const each : kernel.handles)
+      if (stands_for(each, key.owner, key.name)) put_settings_number(each, 0);
+  state_->set_kernels.clear();
+}
+
+std::vector<const void*> Functions::handles_of_same_kernel(const void* handle) {
+  const KernelInfo info = find(handle);
+  const std::lock_guard lock(mutex_);
+  const void* const owner = state_ == nullptr ? nullptr : state_->owner_of(handle);
+  return owner == nullptr || info.name == nullptr ? std::vector<const void*>() : handles_of(owner, info.name);
+}
+
+/// Handles come back as those of others. Under the lock.
+bool Functions::stands_for(const void* handle, const void* owner, const char* name) const noexcept {
+  PointerTable::Value value;
+  return table_.find(handle, &value) && unpack(value).name == name && state_->owner_of(handle) == owner;
+}
+
+/// Of what a binary or a module has by this name. Under the lock.
+std::vector<const void*> Functions::handles_of(const void* owner, const char* name) const {
+  std::vector<const void*> all;
+  const auto add = [&](const std::vector<const void*>& handles) {
+    std::copy_if(handles.begin(), handles.end(), std::back_inserter(all),
+                 [&](const void* each) { return stands_for(each, owner, name); });
+  };
+  const auto binary = state_->binaries.find(static_cast<void**>(const_cast<void*>(owner)));
+  if (binary != state_->binaries.end()) {
+    add(binary->second.stubs);
+    add(binary->second.functions);
+  }
+  if (const auto module = state_->modules.find(owner); module != state_->modules.end()) add(module->second.functions);
+  return all;
 }
 
 Functions& functions() noexcept {

@@ -4,12 +4,13 @@
 // they only append to a lock-free list; a binary's metadata is read when one of its stubs is first asked for. A
 // module's is read when it is loaded, because the program may free the image afterwards. What is gone (unregistered,
 // unloaded) is forgotten at once; a handle used again gets a new generation, so a recording never takes the new
-// function for the old one. Metadata is copied, never pointed to (rule 37). Not readable, not found, disagreeing: the
-// layout is unknown and the capture that meets it stays the program's own. Threads: everything from any thread. Lock:
-// kKernels, never held across next, dl* or logging; find() of a function met before takes none. Limits: names and
-// layouts that were ever used are kept for good, at most kMaxNames and LayoutPool::kMaxLayouts; all else goes with its
-// module. Never destroyed. Not here: HIP calls; handles are opaque addresses, so that newer kinds (hipLibrary_t,
-// hipKernel_t) fit.
+// function for the old one. A kernel is what a binary or module has by one name: several handles may stand for it, and
+// what is set of it by one is set of all of them (rule 38). Metadata is copied, never pointed to (rule 37). Not
+// readable, not found, disagreeing: the layout is unknown and the capture that meets it stays the program's own.
+// Threads: everything from any thread. Lock: kKernels, never held across next, dl* or logging; find() of a function met
+// before takes none. Limits: names and layouts that were ever used are kept for good, at most kMaxNames and
+// LayoutPool::kMaxLayouts; all else goes with its module. Never destroyed. Not here: HIP calls; handles are opaque
+// addresses, so that newer kinds (hipLibrary_t, hipKernel_t) fit.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "shim/kernel/argument_layout.h"
+#include "shim/kernel/kernel_settings.h"
 #include "shim/lock_rank.h"
 #include "shim/pointer_table.h"
 #include "shim/status.h"
@@ -30,7 +32,8 @@ class KernelSet;
 struct KernelInfo {
   const ArgumentLayout* layout = nullptr;  ///< null: unknown
   const char* name = nullptr;              ///< as in the code object; null: not kept
-  std::uint64_t generation = 0;            ///< of this registration; 0: nobody registered this address
+  std::uint64_t generation = 0;            ///< of this registration, and of what is set of its kernel (rule 38); 0:
+                                           ///< nobody registered this address
 
   bool registered() const noexcept { return generation != 0; }
 };
@@ -63,6 +66,19 @@ class Functions {
   /// hipGetFuncBySymbol: `function` stands for a stub's kernel.
   Status on_function_of_stub(const void* stub, const void* function) noexcept;
 
+  // What is set of kernels, by any handle of theirs. Called around the forwarded call.
+
+  /// Whether the handle is known to stand for a certain kernel.
+  bool knows_kernel(const void* handle) noexcept;
+  /// Whether that is what was last set.
+  bool has_setting(const void* handle, KernelSetting setting, std::uint64_t value) noexcept;
+  /// False: it cannot be remembered, and all that was is to be forgotten.
+  bool set(const void* handle, KernelSetting setting, std::uint64_t value, bool certain) noexcept;
+  /// What was set counts for nothing any more. Recordings made until now must be of no use (settings_epoch()).
+  void forget_settings() noexcept;
+  /// All handles of the kernel that this one stands for.
+  std::vector<const void*> handles_of_same_kernel(const void* handle);
+
   /// By a host stub or a function handle. Reads a fat binary's metadata at its first use; after that a few ns.
   KernelInfo find(const void* stub_or_function) noexcept;
 
@@ -85,6 +101,9 @@ class Functions {
   void forget_module(const void* module) noexcept;
   void forget_functions(const std::vector<const void*>& functions, const void* owner) noexcept;
   State& state();
+  bool stands_for(const void* handle, const void* owner, const char* name) const noexcept;
+  std::vector<const void*> handles_of(const void* owner, const char* name) const;
+  void put_settings_number(const void* handle, std::uint64_t number) noexcept;
   KernelInfo find_slowly(const void* key);
   Status add_module(const void* module, Status read, const KernelSet& kernels) noexcept;
   Status add_function(const void* owner, std::vector<const void*>* functions, const void* function, KernelInfo info);

@@ -7,6 +7,7 @@
 #include "shim/capture/open_captures.h"
 #include "shim/capture/operand.h"
 #include "shim/graph/epochs.h"
+#include "shim/kernel/functions.h"
 #include "shim/settings.h"
 #include "tests/unit/fake_hip.h"
 
@@ -43,7 +44,7 @@ class Epochs : public ::testing::Test {
     return settings_epoch() != call.epoch;
   }
   static bool sets(std::uint64_t value, hipError_t result = hipSuccess) {
-    return begins(result, [&](Call& call) { return change_setting(kLimit, nullptr, 1, value, call); });
+    return begins(result, [&](Call& call) { return change_setting(kLimit, 1, value, call); });
   }
   static bool changes_kind(const void* address, std::size_t bytes, hipError_t result = hipSuccess) {
     return begins(result, [&](Call& call) { return change_kind(address, bytes, call); });
@@ -67,6 +68,23 @@ TEST_F(Epochs, rule_38_a_value_begins_one_where_it_differs) {
   EXPECT_TRUE(sets(65));
   ASSERT_EQ(hipSuccess, change_settings([] { return hipSuccess; }));
   EXPECT_TRUE(sets(65)) << "who knows what was changed";
+}
+
+TEST_F(Epochs, rule_38_what_is_set_of_a_kernel_begins_none) {
+  constexpr KernelSetting kAttribute{hipFuncAttributeMaxDynamicSharedMemorySize, 0};
+  const auto sets_of = [&](const void* handle, std::uint64_t value, hipError_t result = hipSuccess) {
+    return begins(result, [&](Call& call) { return change_kernel_setting(handle, kAttribute, value, call); });
+  };
+  const auto address = [](std::uintptr_t value) { return reinterpret_cast<const void*>(value); };
+  static_cast<void>(functions().on_function_found(address(0x100), "kernel", address(0x1000)));
+  EXPECT_FALSE(sets_of(address(0x1000), 64));
+  EXPECT_TRUE(functions().has_setting(address(0x1000), kAttribute, 64));
+  EXPECT_FALSE(sets_of(address(0x1000), 65, hipErrorInvalidValue));
+  EXPECT_TRUE(functions().has_setting(address(0x1000), kAttribute, 64)) << "it was not changed by the call that failed";
+  EXPECT_TRUE(sets_of(address(0x2000), 64)) << "nobody knows which kernel this is";
+  EXPECT_FALSE(functions().has_setting(address(0x1000), kAttribute, 64)) << "it may have been that one";
+  functions().on_module_unloaded(address(0x100));
+  EXPECT_TRUE(sets_of(address(0x1000), 64)) << "nor that";
 }
 
 TEST_F(Epochs, memory_begins_one_where_a_recording_knows_it_by_its_address) {

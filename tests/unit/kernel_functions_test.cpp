@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "shim/kernel/functions.h"
@@ -354,6 +355,61 @@ TEST_F(FunctionsTest, AStubIsKnownWhileAnotherThreadEntersIt) {
 }
 
 TEST(FunctionsOfTheProcess, IsOneObject) { EXPECT_EQ(&functions(), &functions()); }
+
+constexpr KernelSetting kAttribute{8, 0};
+
+TEST_F(FunctionsTest, rule_38_what_is_set_by_one_handle_is_set_of_the_kernel) {
+  Program program;
+  register_all(&program);
+  ASSERT_EQ(all_.on_function_of_stub(address(0x1000), address(0x9000)), Status::kOk);
+  const auto generations = [&] {
+    return std::pair(all_.find(address(0x1000)).generation, all_.find(address(0x9000)).generation);
+  };
+  const auto before = generations();
+  const std::uint64_t other = all_.find(address(0x2000)).generation;
+  ASSERT_TRUE(all_.set(address(0x9000), kAttribute, 64, true));
+  const auto with = generations();
+  EXPECT_NE(before.first, with.first);
+  EXPECT_NE(before.second, with.second);
+  EXPECT_EQ(other, all_.find(address(0x2000)).generation) << "another kernel, whatever its arguments are";
+  EXPECT_TRUE(all_.has_setting(address(0x1000), kAttribute, 64));
+  EXPECT_FALSE(all_.has_setting(address(0x2000), kAttribute, 64));
+  ASSERT_TRUE(all_.set(address(0x1000), kAttribute, 65, true));
+  EXPECT_NE(with, generations());
+  ASSERT_TRUE(all_.set(address(0x1000), kAttribute, 64, true));
+  EXPECT_EQ(with, generations());
+  EXPECT_EQ(all_.handles_of_same_kernel(address(0x9000)).size(), 2u);
+  all_.forget_settings();
+  EXPECT_EQ(before, generations());
+  EXPECT_FALSE(all_.has_setting(address(0x1000), kAttribute, 64));
+}
+
+TEST_F(FunctionsTest, rule_38_a_handle_that_comes_later_has_what_was_set) {
+  Program program;
+  register_all(&program);
+  ASSERT_TRUE(all_.set(address(0x1000), kAttribute, 64, true));
+  static_cast<void>(all_.on_function_of_stub(address(0x1000), address(0x9000)));
+  EXPECT_TRUE(all_.has_setting(address(0x9000), kAttribute, 64));
+  const std::uint64_t with = all_.find(address(0x9000)).generation;
+  ASSERT_TRUE(all_.set(address(0x1000), kAttribute, 65, true));
+  EXPECT_NE(with, all_.find(address(0x9000)).generation);
+}
+
+TEST_F(FunctionsTest, rule_38_kernels_of_one_name_in_two_modules_are_two) {
+  const std::string image = images::code_object(images::sample_kernels());
+  for (const std::uintptr_t module : {0x100, 0x200}) {
+    static_cast<void>(all_.on_module_loaded(address(module), image.data(), image.size()));
+    static_cast<void>(all_.on_function_found(address(module), "mixed", address(module + 1)));
+  }
+  ASSERT_TRUE(all_.set(address(0x101), kAttribute, 64, true));
+  EXPECT_FALSE(all_.has_setting(address(0x201), kAttribute, 64));
+  // The handle of the first becomes one of the second.
+  static_cast<void>(all_.on_function_found(address(0x200), "mixed", address(0x101)));
+  EXPECT_FALSE(all_.has_setting(address(0x101), kAttribute, 64));
+  all_.on_module_unloaded(address(0x200));
+  EXPECT_FALSE(all_.knows_kernel(address(0x101)));
+  EXPECT_FALSE(all_.set(address(0x101), kAttribute, 64, true));
+}
 
 }  // namespace
 }  // namespace graphpool

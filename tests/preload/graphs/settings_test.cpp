@@ -1,5 +1,5 @@
 // Rule 38: settings that change what a capture means. A recording made before such a change says nothing of what comes
-// after it; setting a value again changes nothing.
+// after it; setting a value again changes nothing. What is set of a function says something of its operations only.
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +14,7 @@ extern "C" {
 hipError_t hipDeviceSetLimit(hipLimit_t limit, std::size_t value);
 hipError_t hipStreamSetAttribute(hipStream_t stream, int attribute, const void* value);
 hipError_t hipStreamCopyAttributes(hipStream_t to, hipStream_t from);
+hipError_t hipGetFuncBySymbol(hipFunction_t* function, const void* symbol);
 hipError_t hipKernelSetAttribute(int attribute, int value, void* kernel, hipDevice_t device);
 hipError_t hipKernelSetAttributeForDevice(void* kernel, int attribute, int value, int device);
 hipError_t hipKernelSetCacheConfig(void* kernel, hipFuncCache_t config, int device);
@@ -42,16 +43,6 @@ struct Setting {
 };
 
 const Setting kRemembered[] = {
-    {"function_attribute",
-     [](bool other) {
-       return hipFuncSetAttribute(stub(), hipFuncAttributeMaxDynamicSharedMemorySize, other ? 4096 : 8192);
-     }},
-    {"function_cache",
-     [](bool other) { return hipFuncSetCacheConfig(stub(), other ? hipFuncCachePreferL1 : hipFuncCachePreferNone); }},
-    {"function_shared_memory",
-     [](bool other) {
-       return hipFuncSetSharedMemConfig(stub(), other ? hipSharedMemBankSizeFourByte : hipSharedMemBankSizeEightByte);
-     }},
     {"device_cache",
      [](bool other) { return hipDeviceSetCacheConfig(other ? hipFuncCachePreferL1 : hipFuncCachePreferNone); }},
     {"device_shared_memory",
@@ -80,11 +71,6 @@ const Setting kOthers[] = {
        return hipStreamSetAttribute(attributed(), kSynchronizationPolicy, policy);
      }},
     {"copied_stream_attributes", [](bool) { return hipStreamCopyAttributes(attributed(), hipStreamPerThread); }},
-    {"kernel_attribute",
-     [](bool other) {
-       return hipKernelSetAttribute(hipFuncAttributeMaxDynamicSharedMemorySize, other ? 4096 : 8192,
-                                    kernels().mix_function(), 0);
-     }},
     {"kernel_attribute_for_device",
      [](bool other) {
        return hipKernelSetAttributeForDevice(kernels().mix_function(), hipFuncAttributeMaxDynamicSharedMemorySize,
@@ -181,44 +167,6 @@ TEST_P(RememberedSettings, the_value_it_has_changes_nothing) {
 INSTANTIATE_TEST_SUITE_P(All, RememberedSettings, testing::ValuesIn(kRemembered),
                          [](const testing::TestParamInfo<Setting>& info) { return std::string(info.param.name); });
 
-TEST(SettingsOf, what_is_set_of_several_functions_is_remembered_of_each) {
-  static const char addresses[20] = {};
-  std::vector<std::unique_ptr<Registered>> registered;
-  for (const char& address : addresses)
-    registered.push_back(std::make_unique<Registered>(
-        R"(extern "C" __global__ void one_of_several(int* p) { p[0] = 1; })", "one_of_several", &address));
-  Steps steps;
-  const auto set = [&] {
-    int value = 0;
-    for (const char& address : addresses) {
-      value += 256;
-      OK(hipFuncSetAttribute(&address, hipFuncAttributeMaxDynamicSharedMemorySize, value));
-      OK(hipFuncSetAttribute(&address, hipFuncAttributePreferredSharedMemoryCarveout, 50));
-    }
-  };
-  set();
-  steps.launches();
-  set();
-  EXPECT_EQ(known(1), steps.launches());
-}
-
-TEST(SettingsOf, a_stub_registered_again_is_another_function) {
-  static const char address = 0;
-  constexpr const char* kSource = R"(extern "C" __global__ void again(int* p) { p[0] = 1; })";
-  const auto set = [] { OK(hipFuncSetAttribute(&address, hipFuncAttributeMaxDynamicSharedMemorySize, 512)); };
-  Steps steps;
-  {
-    const Registered first(kSource, "again", &address);
-    set();
-    steps.launches();
-    set();
-    EXPECT_EQ(known(1), steps.launches());
-  }
-  const Registered second(kSource, "again", &address);
-  set();
-  EXPECT_EQ(1, steps.launches());
-}
-
 TEST(SettingsOf, a_call_that_failed_changed_nothing) {
   Steps steps;
   OK(hipDeviceEnablePeerAccess(1, 0));
@@ -253,6 +201,177 @@ TEST(SettingsOf, rule_38_nodes_added_after_a_value_changed_are_added) {
   EXPECT_EQ(known(2), one([] {}));
   EXPECT_EQ(2, one([] { OK(hipDeviceSetCacheConfig(hipFuncCachePreferL1)); }));
   OK(hipDeviceSetCacheConfig(hipFuncCachePreferNone));
+}
+
+/// Something of one function that has two values.
+struct FunctionSetting {
+  const char* name;
+  hipError_t (*set)(const void* function, bool other);
+};
+
+const FunctionSetting kOfFunctions[] = {
+    {"attribute",
+     [](const void* function, bool other) {
+       return hipFuncSetAttribute(function, hipFuncAttributeMaxDynamicSharedMemorySize, other ? 4096 : 8192);
+     }},
+    {"preferred",
+     [](const void* function, bool other) {
+       return hipFuncSetAttribute(function, hipFuncAttributePreferredSharedMemoryCarveout, other ? 50 : 100);
+     }},
+    {"cache",
+     [](const void* function, bool other) {
+       return hipFuncSetCacheConfig(function, other ? hipFuncCachePreferL1 : hipFuncCachePreferNone);
+     }},
+    {"shared_memory",
+     [](const void* function, bool other) {
+       return hipFuncSetSharedMemConfig(function, other ? hipSharedMemBankSizeFourByte : hipSharedMemBankSizeEightByte);
+     }},
+    {"kernel_attribute", [](const void* function, bool other) {
+       return hipKernelSetAttribute(hipFuncAttributeMaxDynamicSharedMemorySize, other ? 4096 : 8192,
+                                    const_cast<void*>(function), 0);
+     }}};
+
+class FunctionSettings : public testing::TestWithParam<FunctionSetting> {
+ protected:
+  /// What other tests captured with the same values is of another epoch.
+  FunctionSettings() {
+    static std::size_t bytes = 4 << 20;
+    EXPECT_EQ(hipSuccess, hipDeviceSetLimit(hipLimitMallocHeapSize, ++bytes));
+  }
+  static hipError_t set(const void* function, bool other) { return GetParam().set(function, other); }
+};
+
+TEST_P(FunctionSettings, rule_38_of_a_function_in_no_graph_change_nothing) {
+  Steps steps;
+  steps.launches();
+  steps.launches_around([] {});
+  for (int round = 0; round < 4; ++round) {
+    for (const void* const function : {stub(), static_cast<const void*>(kernels().join_function())}) {
+      OK(set(function, round % 2 == 0));
+      EXPECT_EQ(known(1), steps.launches());
+      EXPECT_EQ(known(2), steps.launches_around([&] { OK(set(function, round % 2 != 0)); }));
+    }
+  }
+}
+
+TEST_P(FunctionSettings, rule_38_what_was_captured_with_a_value_serves_when_it_comes_back) {
+  Steps steps;
+  const void* const mix = kernels().mix_function();
+  for (int round = 0; round < 4; ++round)
+    for (const bool other : {true, false}) {
+      OK(set(mix, other));
+      EXPECT_EQ(round == 0 ? 1 : known(1), steps.launches()) << other;
+      OK(set(mix, other));
+      EXPECT_EQ(known(1), steps.launches()) << "the value it has";
+    }
+}
+
+TEST_P(FunctionSettings, rule_38_set_in_a_capture_concern_later_operations) {
+  Steps steps;
+  const void* const mix = kernels().mix_function();
+  OK(set(mix, false));
+  for (int round = 0; round < 4; ++round)
+    for (const bool other : {true, false})
+      EXPECT_EQ(round == 0 ? 2 : known(2), steps.launches_around([&] { OK(set(mix, other)); })) << other;
+}
+
+TEST_P(FunctionSettings, rule_38_set_by_one_handle_are_set_of_all) {
+  static const char address = 0;
+  const Registered registered(R"(extern "C" __global__ void several(int* p) { p[0] = p[0] * 31 + 1; })", "several",
+                              &address);
+  hipFunction_t function = nullptr;
+  OK(hipGetFuncBySymbol(&function, &address));
+  const Stream stream;
+  const Buffer buffer;
+  const auto launches = [&] {
+    const Since since({"hipLaunchKernel", "hipModuleLaunchKernel"});
+    step(stream, [&] {
+      int* at = buffer.get();
+      void* args[] = {&at};
+      OK(hipLaunchKernel(&address, dim3(1), dim3(1), args, 0, stream));
+      OK(hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, args, nullptr));
+    });
+    return since["hipLaunchKernel"] + since["hipModuleLaunchKernel"];
+  };
+  for (int round = 0; round < 3; ++round) {
+    OK(set(&address, true));
+    EXPECT_EQ(round == 0 ? 2 : known(2), launches());
+    OK(set(function, false));
+    EXPECT_EQ(round == 0 ? 2 : known(2), launches()) << "what the stub does has changed too";
+    OK(set(&address, false));
+    EXPECT_EQ(known(2), launches()) << "the value that the other handle set";
+  }
+}
+
+TEST_P(FunctionSettings, a_stub_registered_again_is_another_function) {
+  static const char address = 0;
+  constexpr const char* kSource = R"(extern "C" __global__ void again(int* p) { p[0] = 1; })";
+  const Stream stream;
+  const Buffer buffer;
+  for (int round = 0; round < 3; ++round) {
+    const Registered registered(kSource, "again", &address);
+    OK(set(&address, true));
+    const Since since({"hipLaunchKernel"});
+    step(stream, [&] {
+      int* at = buffer.get();
+      void* args[] = {&at};
+      OK(hipLaunchKernel(&address, dim3(1), dim3(1), args, 0, stream));
+    });
+    EXPECT_EQ(1, since["hipLaunchKernel"]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FunctionSettings, testing::ValuesIn(kOfFunctions),
+                         [](const testing::TestParamInfo<FunctionSetting>& info) {
+                           return std::string(info.param.name);
+                         });
+
+/// Launches with dynamic shared memory, which may be as much as was set of the function.
+class SharedLimit : public testing::Test {
+ protected:
+  static hipError_t limit(int bytes) {
+    return hipFuncSetAttribute(kernels().mix_function(), hipFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  }
+  hipError_t launch(int a, unsigned shared_bytes) {
+    int* at = buffer_.get();
+    int n = kCount;
+    void* args[] = {&at, &n, &a};
+    value_ = mixed(value_, a);
+    return hipModuleLaunchKernel(kernels().mix_function(), 2, 1, 1, 64, 1, 1, shared_bytes, stream_, args, nullptr);
+  }
+  void expect_value() { EXPECT_EQ(value_, buffer_.value()); }
+
+  const Stream stream_;
+
+ private:
+  const Buffer buffer_;
+  int value_ = 0;
+};
+
+TEST_F(SharedLimit, rule_38_a_lower_one_concerns_later_launches) {
+  for (int round = 0; round < 4; ++round) {
+    // The last round differs behind what was withheld.
+    const int last = round < 3 ? 1 : 2;
+    OK(limit(8192));
+    step(stream_, [&] {
+      OK(launch(3, 8192));
+      OK(limit(4096));
+      for (int i = 0; i < last; ++i) OK(launch(4, 4096));
+    });
+    expect_value();
+  }
+  OK(limit(16384));
+}
+
+TEST_F(SharedLimit, rule_38_a_lower_one_says_nothing_of_graphs_there_are) {
+  for (int round = 0; round < 4; ++round) {
+    OK(limit(8192));
+    const hipGraph_t graph = capture(stream_, [&] { OK(launch(5, 8192)); });
+    OK(limit(1024));
+    run(stream_, graph);
+    expect_value();
+  }
+  OK(limit(16384));
 }
 
 /// Pinned host memory, from which a captured copy reads.

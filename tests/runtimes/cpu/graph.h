@@ -238,6 +238,7 @@ struct Quirks {
   bool lazy_peers = false;
   bool kept_arguments = false;
   bool event_keeps_nodes = false;
+  bool shared_limits = false;
 };
 const Quirks& quirks();
 Quirks parse_quirks(std::string_view list);  ///< ends the process for an unknown name

@@ -44,6 +44,7 @@ hipError_t make_kernel(const hipKernelNodeParams* params, int ordinal, NewWork* 
   work.grid = params->gridDim;
   work.block = params->blockDim;
   work.shared_bytes = params->sharedMemBytes;
+  if (!within_shared_limit(*work.kernel, work.shared_bytes)) return hipErrorInvalidValue;
   const auto too_large = [](unsigned blocks, unsigned threads) {
     return std::uint64_t{blocks} * threads > std::numeric_limits<std::uint32_t>::max();
   };

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "api.h"
+#include "graph.h"
 
 namespace cpuhip {
 
@@ -165,6 +166,12 @@ hipError_t check_launch(const Kernel& kernel, dim3 grid, dim3 block, std::size_t
   if (threads > kMaxThreads) return hipErrorInvalidValue;
   if (threads > kernel.max_threads) return hipErrorLaunchFailure;
   return hipSuccess;
+}
+
+bool within_shared_limit(const Kernel& kernel, std::size_t shared_bytes) {
+  if (!quirks().shared_limits || kernel.shared_limit == nullptr) return true;
+  const int limit = *kernel.shared_limit;
+  return limit < 0 || shared_bytes <= static_cast<std::size_t>(limit);
 }
 
 hipError_t pack_arguments(const Kernel& kernel, void** params, void** extra, std::vector<std::byte>* args) {

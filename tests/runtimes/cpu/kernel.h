@@ -3,6 +3,7 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -25,6 +26,8 @@ struct Kernel {
   int device = 0;  ///< whose copy of the module this is
   void* entry = nullptr;
   std::shared_ptr<void> module;  ///< keeps the code loaded
+  std::shared_ptr<std::atomic<int>>
+      shared_limit;  ///< quirk shared_limits: what was last set; -1: nothing. One a kernel
 };
 
 /// The kernel behind a host stub (for the device; default the current one) or a hipFunction_t; null when unknown.
@@ -39,6 +42,9 @@ hipError_t resolve_symbol(const void* symbol, Device& device, void** address, st
 
 /// HIP's checks of a launch: dimensions, shared memory, launch bounds.
 hipError_t check_launch(const Kernel& kernel, dim3 grid, dim3 block, std::size_t shared_bytes);
+
+/// Quirk shared_limits: whether a launch, or a node, is within what was set of its kernel.
+bool within_shared_limit(const Kernel& kernel, std::size_t shared_bytes);
 
 /// Packs kernelParams or extra into an argument segment. hipErrorInvalidValue when both or neither are usable.
 hipError_t pack_arguments(const Kernel& kernel, void** params, void** extra, std::vector<std::byte>* args);

@@ -94,6 +94,7 @@ hipError_t set_attribute(const void* stub, hipFuncAttribute attribute, int value
     return hipErrorInvalidValue;
   if (attribute == hipFuncAttributePreferredSharedMemoryCarveout && (value < -1 || value > 100))
     return hipErrorInvalidValue;
+  if (attribute == hipFuncAttributeMaxDynamicSharedMemorySize) *kernel->shared_limit = value;
   return hipSuccess;
 }
 

@@ -39,6 +39,7 @@ void set_event(ihipEvent_t& event, Stream& stream, Token token) {
 hipError_t launch(Stream& stream, const void* handle, std::shared_ptr<const Kernel> kernel, const Launch& what) {
   if (const hipError_t error = check_launch(*kernel, what.grid, what.block, what.shared_bytes); error != hipSuccess)
     return error;
+  if (!within_shared_limit(*kernel, what.shared_bytes)) return hipErrorInvalidValue;
   if (kernel->device != stream.device().ordinal() && !what.any_device) return hipErrorInvalidDevice;
   KernelWork work;
   work.handle = const_cast<void*>(handle);

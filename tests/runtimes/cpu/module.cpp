@@ -109,7 +109,7 @@ hipError_t Code::load(std::span<const std::byte> object, Device& device, std::sh
                                        [&](const ObjectEntry& kernel) { return kernel.name == read.entry_names[i]; });
     if (entry == nullptr || entry->run == nullptr || metadata == read.kernels.end()) continue;
     made->kernels_[metadata->name] = {entry->run, metadata->arguments, metadata->max_threads,
-                                      metadata->static_shared_bytes};
+                                      metadata->static_shared_bytes, std::make_shared<std::atomic<int>>(-1)};
   }
   *code = std::move(made);
   return hipSuccess;
@@ -133,6 +133,7 @@ std::shared_ptr<const Kernel> Code::kernel(const std::string& name) {
   kernel->static_shared_bytes = found->second.static_shared_bytes;
   kernel->device = device_;
   kernel->entry = found->second.entry;
+  kernel->shared_limit = found->second.shared_limit;
   kernel->module = shared_from_this();
   return kernel;
 }

@@ -4,6 +4,7 @@
 // another name. Code stays loaded while a module, a kernel or a graph node holds it. Function handles are never reused.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -41,6 +42,7 @@ class Code : public std::enable_shared_from_this<Code> {
     void* entry = nullptr;
     std::vector<KernelArgument> arguments;
     unsigned max_threads = 0, static_shared_bytes = 0;
+    std::shared_ptr<std::atomic<int>> shared_limit;
   };
   int device_ = 0;
   int file_ = -1;  // held open: its name stays this object's alone
