@@ -2,6 +2,7 @@
 #include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/epochs.h"
+#include "shim/graph/graphs.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/registered_memory.h"
 #include "shim/memory/stream_work.h"
@@ -18,6 +19,7 @@ void doubt_captures() noexcept {
 hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsigned int flags, hipStream_t stream) {
   const hipError_t result = pool().allocate({function, bytes, current_device(), flags, stream}, ptr);
   doubt_captures();
+  graphs().make_room_for_execs();
   return result;
 }
 

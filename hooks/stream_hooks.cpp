@@ -2,6 +2,7 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/completion.h"
+#include "shim/graph/graphs.h"
 #include "shim/graph/outstanding_uses.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
@@ -20,6 +21,7 @@ hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
     stream_waited(stream_key(stream), clock);
     stream_work().idle(work);
     pool().waited();
+    graphs().make_room_for_execs();
   }
   return result;
 }
@@ -77,6 +79,7 @@ hipError_t on_hipDeviceSynchronize(Entry&) {
     device_waited(device, clock);
     stream_work().idle(work);
     pool().waited();
+    graphs().make_room_for_execs();
   }
   return result;
 }

@@ -41,8 +41,9 @@ BindingHistory::Noted BindingHistory::note(const Binding& binding) {
   Noted noted;
   const std::uint64_t print = fingerprint(binding);
   const std::size_t known = std::min(noted_, kRemembered);
-  noted.seen = std::find(prints_.begin(), prints_.begin() + static_cast<std::ptrdiff_t>(known), print) !=
-               prints_.begin() + static_cast<std::ptrdiff_t>(known);
+  const std::size_t place = static_cast<std::size_t>(
+      std::find(prints_.begin(), prints_.begin() + static_cast<std::ptrdiff_t>(known), print) - prints_.begin());
+  noted.seen = place != known;
   const std::size_t words = binding.size() / kWord;
   if (last_.size() != binding.size()) {
     streaks_.assign(words, 0);
@@ -66,7 +67,11 @@ BindingHistory::Noted BindingHistory::note(const Binding& binding) {
     }
   }
   last_ = binding;
-  if (!noted.seen) prints_[noted_++ % kRemembered] = print;
+  const std::size_t at = noted.seen ? place : noted_++ % kRemembered;
+  ++clock_;
+  if (noted.seen) noted.ago = clock_ - times_[at];
+  prints_[at] = print;
+  times_[at] = clock_;
   return noted;
 }
 

@@ -26,6 +26,7 @@ class BindingHistory {
 
   struct Noted {
     bool seen = false;         ///< among the last kRemembered
+    std::uint64_t ago = 0;     ///< and so many bindings were noted since, this one among them
     bool is_volatile = false;  ///< differs from the one before in a volatile word
   };
   /// All of one size. Throws std::bad_alloc; then nothing is noted.
@@ -40,7 +41,9 @@ class BindingHistory {
   Binding last_;
   std::vector<std::uint8_t> streaks_;  ///< a word: bindings in a row that changed it
   std::array<std::uint64_t, kRemembered> prints_{};
+  std::array<std::uint64_t, kRemembered> times_{};  ///< when each was noted last
   std::size_t noted_ = 0;
+  std::uint64_t clock_ = 0;
 };
 
 }  // namespace graphpool

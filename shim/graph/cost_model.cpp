@@ -38,7 +38,7 @@ std::uint64_t averaged(std::uint64_t before, std::uint64_t now) noexcept {
 }  // namespace
 
 const char* way_name(Way way) noexcept {
-  constexpr std::array<const char*, kWays> kNames{"same", "patch", "variant", "record", "stage"};
+  constexpr std::array<const char*, kWays> kNames{"same", "patch", "variant", "record", "stage", "native_update"};
   return kNames[static_cast<std::size_t>(way)];
 }
 
@@ -107,6 +107,18 @@ double ExecCosts::ns(Cost cost) const noexcept {
 }
 
 Way CostModel::choose(const Question& question) const noexcept {
+  const Way otherwise = choose_without_update(question);
+  if (!question.update || otherwise == Way::kPatch) return otherwise;
+  if (!question.exact || otherwise == Way::kRecord) return Way::kUpdate;
+  if (question.strategy == Strategy::kVariant || question.patchable) return otherwise;
+  if (question.strategy == Strategy::kPatch) return Way::kUpdate;
+  // It could be patched if it did not run just now, or were not worn out.
+  const double patch = patch_ns(question.exec_ns, question.differing, question.budget);
+  const bool pays = question.seen && question.spent_ns + patch >= kSpentBeforeExec * question.exec_ns;
+  return question.kept < kExecsBeforePatching || pays ? Way::kVariant : Way::kUpdate;
+}
+
+Way CostModel::choose_without_update(const Question& question) const noexcept {
   const Way made = question.is_volatile ? Way::kRecord : Way::kVariant;
   switch (question.strategy) {
     case Strategy::kVariant:

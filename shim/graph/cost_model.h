@@ -12,7 +12,10 @@
 //   - then what is cheaper, but for the first patch of all, which is tried to see what it costs. A patched node
 //     also uses up a share of an exec, which is replaced after a budget of patches;
 //   - a binding that was there before gets an exec once patching for such bindings has cost a quarter of one.
-// Hysteresis: a template changes between exec and patch only if the other way costs a fifth less.
+// Where the program itself asks for an update, its own call is a way too. It is chosen wherever the runtime is not
+// known to patch what differs (then the program has what it would have had natively), instead of an exec for one use,
+// and instead of more than the first few execs where none can be patched now. Hysteresis: a template changes between
+// exec and patch only if the other way costs a fifth less.
 //
 // Threads: any, without lock. Units: nanoseconds. Not here: whether patching is exact (patch_table.h).
 #pragma once
@@ -34,8 +37,9 @@ enum class Way : std::uint8_t {
   kVariant,  ///< another exec was made, and kept
   kRecord,   ///< another exec was made, for this use only
   kStage,    ///< copied through slots
+  kUpdate,   ///< the program's own update, or its own setting of nodes, was made
 };
-inline constexpr std::size_t kWays = 5;
+inline constexpr std::size_t kWays = 6;
 const char* way_name(Way way) noexcept;
 
 enum class Cost : std::uint8_t {
@@ -92,14 +96,17 @@ class CostModel {
     std::size_t budget = 1000;  ///< patches an exec lasts
     std::size_t kept = 0;       ///< execs the template has
     bool base = true;           ///< one of them is there to be patched later, or none is to be
-    bool seen = false;          ///< the binding was there before
+    bool seen = false;          ///< the binding was there before, with fewer in between than execs are kept
     bool is_volatile = false;   ///< words differ that never come back
     double spent_ns = 0;        ///< patching for bindings seen before has cost this since the last exec was made
     Way last = Way::kVariant;
     std::uint32_t passed_over = 0;  ///< bindings in a row that could have been patched and were not
+    bool update = false;            ///< the program asks for an update: its own call can be made
+    bool exact = false;             ///< all that differs from what it updates is patched correctly, but maybe not now
   };
-  /// kPatch, kVariant or kRecord. Staging: stage_choice.h.
+  /// kPatch, kVariant, kRecord or, with `update`, kUpdate. Staging: stage_choice.h.
   Way choose(const Question& question) const noexcept;
+  Way choose_without_update(const Question& question) const noexcept;
 
   /// So many bindings after the last patch it is tried again: what it cost then may have been an accident.
   static constexpr std::uint32_t kPatchAgainAfter = 64;

@@ -5,7 +5,8 @@
 // variant is given them by the program's own call, as natively: nobody else uses that variant while the exec lives
 // (rule 20), and launches before and after keep their order because it is the same exec (rule 3). What it then has
 // baked in is known where the runtime is known to update the class of node correctly (rule 9); else the variant goes
-// with its holder. Where a variant is free that has the new binding, it serves instead and HIP is not called.
+// with its holder. Where a variant is free that has the new binding, it serves instead and HIP is not called. None is
+// made for it, whatever the policy says: of many nodes set in turn each would have an exec that nobody launches.
 #include <cstring>
 #include <mutex>
 
@@ -38,8 +39,10 @@ hipError_t Graphs::set_in_exec(hipGraphExec_t handle, hipGraphNode_t node, Descr
     const NodeRef named = known_.find_node(node);
     hipError_t result;
     if (named.graph != nullptr && named.graph->id == exec->source &&
-        set_known(*exec, node, named.index, describe, forward, &result))
+        set_known(*exec, node, named.index, describe, forward, &result)) {
+      make_room_for_execs();
       return result;
+    }
   }
   const hipError_t failed = expose_exec(&handle, &node);
   return failed == hipSuccess ? forward(handle, node) : failed;
@@ -73,7 +76,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     return all;
   };
   if (variant->ring != nullptr) {
-    *result = rebind(exec, wanted());
+    *result = rebind(exec, wanted(), nullptr);
     return *result == hipSuccess;
   }
   // What the runtime refuses of a child graph it alone knows.
@@ -87,10 +90,8 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     *result = switch_to(exec, {free, Way::kSame}, wanted());
     return true;
   }
-  // A variant of its own, where the policy or the budget of patches asks for one.
-  const bool anew = judged && (settings_.strategy == Strategy::kVariant || settings_.strategy == Strategy::kRecord ||
-                               variant->patches >= settings_.patch_budget || variant->broken);
-  if (anew && rebind(exec, wanted()) == hipSuccess) {
+  // What is half patched does nothing right any more.
+  if (judged && variant->broken && rebind(exec, wanted(), nullptr) == hipSuccess) {
     *result = hipSuccess;
     return true;
   }
@@ -112,7 +113,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     const std::scoped_lock guard(exec.lock);
     put(exec.binding);
     exec.written = nullptr;
-    exec.way = Way::kPatch;
+    exec.way = Way::kUpdate;
     exec.set_by_program = true;
   }
   const std::scoped_lock guard(lock_);
@@ -123,7 +124,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     variant->keep = false;
   }
   ++variant->patches;
-  ++of.statistics.patched_nodes;
+  ++of.statistics.native_updates;
   return true;
 }
 

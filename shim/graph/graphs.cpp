@@ -38,7 +38,7 @@ std::size_t recording_memory(const std::vector<Operation>& operations) noexcept 
 }
 
 /// What the template has saved its program, by the costs as they are now: captures, execs and updates that were not
-/// made, less what was patched and copied in their place.
+/// made, less what was patched, copied and made in their place.
 double saved_ns(const Template& of) noexcept {
   const Template::Statistics& counts = of.statistics;
   const CostModel& model = costs();
@@ -48,6 +48,8 @@ double saved_ns(const Template& of) noexcept {
          times(counts.instantiates_avoided * nodes,
                model.ns(Cost::kInstantiateNode) + model.ns(Cost::kFirstLaunchNode)) +
          times(counts.updates_avoided * nodes, model.ns(Cost::kPatchNode)) -
+         times(counts.instead_of_update, model.exec_ns(nodes, &of.exec_costs)) -
+         times(counts.built_for_update * nodes, model.ns(Cost::kBuildNode)) -
          times(counts.patched_nodes, model.ns(Cost::kPatchNode)) -
          times(counts.staged.bytes / 1024, model.ns(Cost::kCopyKiB));
 }
@@ -370,8 +372,8 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
     // What a staged exec would be without staging could not be made any more (unstaged_execs.h).
     // Of a recording that verification has found to be wrong nothing is made, although a graph may still be virtual.
     const bool natively = real || !of->rebuildable.load(std::memory_order_acquire);
-    result = outlived ? variants_.obtain_unstaged(*exec, binding, &native_variant, &served)
-                      : variants_.obtain(*exec, binding, natively ? &native_variant : nullptr, &served);
+    result = outlived ? variants_.obtain_unstaged(*exec, binding, {&native_variant}, &served)
+                      : variants_.obtain(*exec, binding, {natively ? &native_variant : nullptr}, &served);
     exec->variant = served.variant;
     exec->way = served.way;
     avoided = !served.made;
@@ -593,9 +595,9 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
 /// makes an exec. *ordered: the stream comes behind what the ring has launched.
 hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
   Variants::Served own;
-  hipError_t result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
+  hipError_t result = variants_.obtain_unstaged(exec, exec.binding, {}, &own);
   // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
-  if (result != hipSuccess) result = variants_.obtain_unstaged(exec, exec.binding, nullptr, &own);
+  if (result != hipSuccess) result = variants_.obtain_unstaged(exec, exec.binding, {}, &own);
   // What it names may be freed by now, or the recording not be trusted any more: it becomes the program's own.
   if (result != hipSuccess) return taint(exec);
   Variant* ring = nullptr;
@@ -655,15 +657,19 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
     Template* const of = template_of(known_.find(graph), &binding, &real, &outlived);
     held = HeldTemplate(of);
     const bool same_template = of != nullptr && of == exec->of;
-    if ((same_template && (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding) == hipSuccess)) ||
+    UpdateBy by{graph, real};
+    if ((same_template && (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding, &by) == hipSuccess)) ||
         (of != nullptr && !same_template && move_to(*exec, *of, binding) == hipSuccess)) {
-      if (real && !outlived) keep_real_path(*exec, graph);
+      if (real && !outlived && !by.native) keep_real_path(*exec, graph);
       *error_node = nullptr;
       *result = hipGraphExecUpdateSuccess;
       static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
-      const std::scoped_lock guard(lock_);
-      ++totals_.updates_avoided;
-      ++exec->of->statistics.updates_avoided;
+      {
+        const std::scoped_lock guard(lock_);
+        totals_.updates_avoided += by.native ? 0 : 1;
+        exec->of->statistics.updates_avoided += by.native ? 0 : 1;
+      }
+      make_room_for_execs();
       return hipSuccess;
     }
   }
@@ -715,7 +721,8 @@ hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& bindi
   if (has_children && exec.made_for_children >= VirtualExec::kMostForChildren) return hipErrorNotSupported;
   Template* const before = std::exchange(exec.of, &of);
   Variants::Served served;
-  const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
+  hipError_t result = variants_.obtain(exec, binding, {nullptr, true}, &served);
+  if (result == hipSuccess && served.way == Way::kUpdate) result = hipErrorNotSupported;
   if (result != hipSuccess) {
     exec.of = before;
     return result;
@@ -725,6 +732,7 @@ hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& bindi
     const std::scoped_lock guard(lock_);
     ++of.users;
     if (before != nullptr) --before->users;
+    of.statistics.instead_of_update += served.made ? 1 : 0;
   }
   exec.at = HeldTemplate();
   return switch_to(exec, served, binding);
@@ -762,22 +770,78 @@ bool Graphs::must_stay(VirtualExec& exec) {
   return !exec.variant->launches.seal();
 }
 
-/// Makes the exec serve another binding. In flight launches keep the old one. hipErrorNotSupported: the program's own
-/// call must do it.
-hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding) {
+/// Makes the exec serve another binding. In flight launches keep the old one. `by`: the program's update; null: it set
+/// a node. hipErrorNotSupported: the program's own call must do it.
+hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding, UpdateBy* by) {
   if (exec.variant == nullptr) return hipSuccess;
   // A ring's copies may have outlived memory, whatever the graph holds: it looks for itself.
   if (equal(exec.binding, binding) && exec.variant->ring == nullptr &&
       !Variants::outlived_memory(*exec.of, *exec.variant))
     return hipSuccess;
-  if (must_stay(exec)) return hipErrorNotSupported;
-  const bool other_child = child_differs(*exec.of, exec.binding, binding);
+  const bool may_update = by != nullptr && exec.variant->ring == nullptr && !exec.variant->broken;
+  if (must_stay(exec)) return may_update ? update_own(exec, binding, by) : hipErrorNotSupported;
+  const bool other_child = !may_update && child_differs(*exec.of, exec.binding, binding);
   if (other_child && exec.made_for_children >= VirtualExec::kMostForChildren) return hipErrorNotSupported;
   Variants::Served served;
-  const hipError_t result = variants_.obtain(exec, binding, nullptr, &served);
+  const hipError_t result = variants_.obtain(exec, binding, {nullptr, may_update}, &served);
   if (result != hipSuccess) return result;
+  if (served.way == Way::kUpdate) return update_own(exec, binding, by);
   exec.made_for_children += other_child && served.made ? 1 : 0;
+  if (served.made) {
+    const std::scoped_lock guard(lock_);
+    ++exec.of->statistics.instead_of_update;
+  }
   return switch_to(exec, served, binding);
+}
+
+/// By the program's own call, on the variant that the exec has: nobody else uses it while the exec lives (rule 20), and
+/// launches before and after keep their order because it is the same exec, in flight or not (rule 3). The runtime sees
+/// a graph that is made as the variant's was. What it then does is known where the runtime updates all of it correctly;
+/// else the variant goes with its holder. A failure is judged by the caller, which makes the call once more with the
+/// program's graph: that leaves of the exec and of the error what it would have left of them natively.
+hipError_t Graphs::update_own(VirtualExec& exec, const Binding& binding, UpdateBy* by) {
+  Template& of = *exec.of;
+  Variant& own = *exec.variant;
+  const std::uint64_t freed = memory_freed();
+  const hipError_t pending = pending_error();
+  const auto call = [&](hipGraph_t graph) {
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult told{};
+    return retry_with_room([&] { return next().hipGraphExecUpdate(own.exec, graph, &node, &told); });
+  };
+  hipError_t result;
+  const bool build = !by->real && own.graph != nullptr;
+  if (build) {
+    result = with_graph(of.operations, binding, [&](hipGraph_t graph, const auto&) { return call(graph); });
+  } else {
+    hipGraph_t graph = by->graph;
+    result = known_.read(&graph, "an exec is updated by it");
+    if (result == hipSuccess) result = call(graph);
+  }
+  if (result != hipSuccess) {
+    clear_error(pending);
+    return result;
+  }
+  by->native = true;
+  exec.real_path.reset();
+  {
+    const std::scoped_lock guard(exec.lock);
+    exec.binding = binding;
+    exec.written = nullptr;
+    exec.way = Way::kUpdate;
+    exec.set_by_program = true;
+    const std::scoped_lock templates(lock_);
+    variants_.updated(of, own, binding, freed);
+    of.statistics.built_for_update += build ? 1 : 0;
+  }
+  note_binding(exec);
+  return hipSuccess;
+}
+
+void Graphs::evict_due() {
+  Variants::Retired retired;
+  const std::scoped_lock guard(lock_);
+  variants_.evict_due(&retired);
 }
 
 hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding) {

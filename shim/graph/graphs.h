@@ -7,9 +7,10 @@
 // free variant whose baked-in binding is the graph's serves; else one is patched or made -> update(): the same for
 // another binding -> launch(): forwards the variant -> destroy: the variant is free again once its launches are known
 // to be complete. An exec the program reaches in any other way is *tainted*: it serves its holder and goes with it
-// (rule 2). Updates alone do not make it so: what the runtime has once updated from one template to another is served
-// by variants of that from then on (virtual_exec.h). The program may set what a node of its exec does (set_in_exec()):
-// the binding changes, and the variant with it.
+// (rule 2). Updates alone do not make it so: where nothing of ours serves a binding exactly without another exec, the
+// program's own update is made on the variant that its exec has (update_own()), and what the runtime has once updated
+// from one template to another is served by variants of that from then on (virtual_exec.h). The program may set what a
+// node of its exec does (set_in_exec()): the binding changes, and the variant with it.
 //
 // Errors are HIP's. Threads: any. Locks: kTemplates for templates, never held across next; before it an exec's own
 // (virtual_exec.h), held while a launch of staged memory is enqueued.
@@ -86,6 +87,11 @@ class Graphs {
   /// The program sets what a node of the exec does. Bytes that do not change do not reach HIP; those that do go to the
   /// variant by the program's own call, unless a free one has them. `forward` gets the real exec and its node.
   hipError_t set_in_exec(hipGraphExec_t exec, hipGraphNode_t node, Describe describe, NativeExecNodeCall forward);
+  /// The program makes, updates or waits for something itself: execs past the limits go (rule 15). Without a lock held.
+  void make_room_for_execs() {
+    if (variants_.eviction_due()) [[unlikely]]
+      evict_due();
+  }
   /// The real exec for any other call: tainted from now on. `node` becomes the exec's own node where the program names
   /// one of the graph that the exec was made from.
   hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node);
@@ -178,7 +184,15 @@ class Graphs {
   void trim_templates(Variants::Retired* retired);
   void prune_tree() noexcept;
   static bool must_stay(VirtualExec& exec);
-  hipError_t rebind(VirtualExec& exec, const Binding& binding);
+  void evict_due();
+  /// A graph of an exec's own template that the program updates it by.
+  struct UpdateBy {
+    hipGraph_t graph = nullptr;
+    bool real = false;    ///< the runtime has it
+    bool native = false;  ///< *out: the program's own call was made
+  };
+  hipError_t rebind(VirtualExec& exec, const Binding& binding, UpdateBy* by);
+  hipError_t update_own(VirtualExec& exec, const Binding& binding, UpdateBy* by);
   hipError_t switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding);
   bool set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,
                  NativeExecNodeCall forward, hipError_t* result);

@@ -106,6 +106,9 @@ class Template {
   struct Statistics {
     std::uint64_t captures = 0, captures_avoided = 0, materialised = 0;
     std::uint64_t instantiates = 0, instantiates_avoided = 0, updates_avoided = 0;
+    std::uint64_t native_updates = 0;     ///< by the program's own call, of an exec or of one of its nodes
+    std::uint64_t built_for_update = 0;   ///< of those: with a graph made for it
+    std::uint64_t instead_of_update = 0;  ///< execs made where the program asked for an update
     std::uint64_t patched_nodes = 0;
     RingCounts staged;
     std::uint64_t ring_waits = 0, ring_timeouts = 0;  ///< launches that waited for a slot set on the CPU; in vain

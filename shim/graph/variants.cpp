@@ -83,6 +83,14 @@ void Variants::hold(Variant& variant, std::size_t bytes) {
   held.bytes = held.bytes - variant.device_bytes + bytes;
   held.peak_bytes = std::max(held.peak_bytes, held.bytes);
   variant.device_bytes = bytes;
+  if (over_limit(variant)) due_.store(true, std::memory_order_relaxed);
+}
+
+/// Whether there is more of its kind than is to be kept.
+bool Variants::over_limit(const Variant& variant) const noexcept {
+  const auto held = held_.find(variant.device);
+  return !variant.keep || (variant.of != nullptr && variant.of->variants.size() > settings_.most_variants) ||
+         (held != held_.end() && held->second.bytes > settings_.most_variant_bytes);
 }
 
 /// What it holds changes with the execs that it has.
@@ -117,6 +125,7 @@ void Variants::give(Variant& variant, const VirtualExec* owner) noexcept {
   } else {
     swap_places(of, variant.place, of.free_variants++);
     ++held_[variant.device].free;
+    if (over_limit(variant)) due_.store(true, std::memory_order_relaxed);
   }
 }
 
@@ -152,6 +161,7 @@ Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const V
   else
     hold_ring(of, *adopted);
   of.variants.push_back(std::move(variant));
+  if (over_limit(*adopted)) due_.store(true, std::memory_order_relaxed);
   if (owner == nullptr) {
     swap_places(of, adopted->place, of.free_variants++);
     ++held_[adopted->device].free;
@@ -211,6 +221,21 @@ void Variants::evict(Template& of, Retired* retired) {
       go(oldest);
     }
   }
+}
+
+void Variants::evict_due(Retired* retired) {
+  due_.store(false, std::memory_order_relaxed);
+  std::vector<Template*> having;
+  for (const Variant* const variant : kept_)
+    if (having.empty() || having.back() != variant->of) having.push_back(variant->of);
+  std::sort(having.begin(), having.end());
+  having.erase(std::unique(having.begin(), having.end()), having.end());
+  for (Template* const of : having) evict(*of, retired);
+  // What still runs is tried again.
+  const bool left = std::any_of(kept_.begin(), kept_.end(), [&](const Variant* variant) {
+    return variant->owner == nullptr && over_limit(*variant);
+  });
+  if (left) due_.store(true, std::memory_order_relaxed);
 }
 
 bool Variants::reclaim(int device) noexcept {
@@ -354,8 +379,25 @@ bool Variants::has_base(Template& of, int device) noexcept {
   });
 }
 
-/// Under the lock. *candidate: what is to be patched. kStage: by this plan; null: not.
-Way Variants::decide(const VirtualExec& exec, const Binding& binding, const StagePlan* plan, Candidate* candidate) {
+/// Whether the runtime is known to update correctly all that differs from what the exec's own variant has; all there is
+/// where that is of another template.
+bool Variants::differs_exactly(const VirtualExec& exec, const Binding& binding, std::size_t* differing) noexcept {
+  const Template& of = *exec.of;
+  const Variant* const own = exec.variant;
+  const bool other = own == nullptr || own->of != &of;
+  bool exact = of.may_patch && (other || (!own->unsure && !outlived_memory(of, *own)));
+  for (std::size_t i = 0; i < of.operations.size() && exact; ++i) {
+    const Operation& operation = of.operations[i];
+    if (other ? !makes_node(operation.signature.kind) : !differs(operation, own->baked, binding)) continue;
+    exact = patch_is_exact(operation.signature);
+    ++*differing;
+  }
+  return exact;
+}
+
+/// Under the lock. *candidate: what is to be patched. kStage: by this plan; null: not. `update`: kUpdate may be said.
+Way Variants::decide(const VirtualExec& exec, const Binding& binding, const StagePlan* plan, bool update,
+                     Candidate* candidate) {
   Template& of = *exec.of;
   *candidate = {};
   const double exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
@@ -366,7 +408,9 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
   // beside the copies.
   const double step_ns = staged ? followed_ns(of, last, binding, exec_ns, settings_.patch_budget) : 0;
   const bool other_ring = open && !staged && !plan->same_elsewhere(last, binding);
-  const BindingHistory::Noted noted = of.history.note(binding);
+  BindingHistory::Noted noted = of.history.note(binding);
+  // Of more that come in turn each exec would be gone when its binding comes back.
+  noted.seen = noted.seen && noted.ago <= settings_.most_variants;
   ++of.statistics.bindings;
   if (staged && stays_staged(exec, binding, *plan, noted.seen, step_ns)) return Way::kStage;
   CostModel::Question question;
@@ -388,11 +432,14 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
   question.patchable = candidate->variant != nullptr;
   question.differing = candidate->differing.size();
   question.base = !may_patch || has_base(of, exec.device);
+  question.update = update;
+  question.exact = question.patchable || (update && differs_exactly(exec, binding, &question.differing));
   const Way way = costs().choose(question);
   if (open && !staged && becomes_staged(exec, binding, *plan, question, way, other_ring)) return Way::kStage;
-  if (way == Way::kPatch && noted.seen)
+  const bool no_exec = way == Way::kPatch || way == Way::kUpdate;
+  if (no_exec && noted.seen)
     of.spent_ns += costs().patch_ns(question.exec_ns, question.differing, settings_.patch_budget);
-  else if (way != Way::kPatch)
+  else if (!no_exec)
     of.spent_ns = 0;
   of.passed_over = question.patchable && way != Way::kPatch ? of.passed_over + 1 : 0;
   of.last_way = way;
@@ -643,27 +690,45 @@ hipError_t Variants::build(Template& of, const Binding& binding, int device, std
   return hipSuccess;
 }
 
-hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served) {
+void Variants::updated(Template& of, Variant& variant, const Binding& binding, std::uint64_t memory_freed_before) {
+  std::size_t memory = 0;
+  bool exact = of.may_patch;
+  for (const Operation& operation : of.operations) {
+    if (!makes_node(operation.signature.kind)) continue;
+    exact = exact && patch_is_exact(operation.signature);
+    memory += argument_memory(operation);
+    ++variant.patches;
+  }
+  note_reached(of, variant);
+  variant.baked = binding;
+  variant.memory_freed = memory_freed_before;
+  ++of.statistics.native_updates;
+  hold(variant, variant.device_bytes + memory);
+  if (exact) return;
+  variant.unsure = true;
+  variant.keep = false;
+}
+
+hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const Others& others, Served* served) {
   Template& of = *exec.of;
   const Plans plans = plans_for(of, binding);
-  if (plans == nullptr) return obtain_unstaged(exec, binding, native, served);
+  if (plans == nullptr) return obtain_unstaged(exec, binding, others, served);
   const Plan always(plans, plans->always.get()), open(plans, plans->open.get());
-  if (always == nullptr) return obtain_by_cost(exec, binding, native, open, served);
+  if (always == nullptr) return obtain_by_cost(exec, binding, others, open, served);
   served->way = Way::kStage;
   if (may_be_staged(of) &&
       ((chooses_open_plan(exec, binding, *plans) && obtain_open(exec, binding, open, served) == hipSuccess) ||
        obtain_staged(exec, binding, always, served) == hipSuccess))
     return hipSuccess;
-  return obtain_unstaged(exec, binding, native, served);
+  return obtain_unstaged(exec, binding, others, served);
 }
 
-hipError_t Variants::obtain_unstaged(VirtualExec& exec, const Binding& binding, const NativeVariant* native,
-                                     Served* served) {
-  return obtain_by_cost(exec, binding, native, nullptr, served);
+hipError_t Variants::obtain_unstaged(VirtualExec& exec, const Binding& binding, const Others& others, Served* served) {
+  return obtain_by_cost(exec, binding, others, nullptr, served);
 }
 
-hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, const NativeVariant* native,
-                                    const Plan& open, Served* served) {
+hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, const Others& others, const Plan& open,
+                                    Served* served) {
   Template& of = *exec.of;
   Candidate candidate;
   bool staged = false;
@@ -676,7 +741,7 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
       served->way = Way::kSame;
       return hipSuccess;
     }
-    served->way = decide(exec, binding, open.get(), &candidate);
+    served->way = decide(exec, binding, open.get(), others.update, &candidate);
     if (open != nullptr) {
       staged = of.stage_choice.staged();
       launches = of.stage_choice.launches();
@@ -698,15 +763,17 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
               static_cast<unsigned long long>(open->copied_bytes()), through_slots_ns);
   if (served->way == Way::kStage) {
     if (obtain_open(exec, binding, open, served) == hipSuccess) return hipSuccess;
-    return obtain_unstaged(exec, binding, native, served);
+    return obtain_unstaged(exec, binding, others, served);
   }
   if (served->way == Way::kPatch) {
     if (patch(of, binding, candidate)) {
       served->variant = candidate.variant;
       return hipSuccess;
     }
-    served->way = Way::kVariant;
+    // Of the program's own variant half an update is left.
+    served->way = others.update && !candidate.served ? Way::kUpdate : Way::kVariant;
   }
+  if (served->way == Way::kUpdate) return hipSuccess;
   std::unique_ptr<Variant> made;
   // From a graph of our own, whose nodes can be patched; where that fails, from the program's.
   hipError_t result = hipErrorNotSupported;
@@ -714,9 +781,9 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
     const LastErrorScope last_error;
     result = build(of, binding, exec.device, &made);
   }
-  if (result != hipSuccess && native != nullptr) {
+  if (result != hipSuccess && others.native != nullptr) {
     const std::uint64_t freed = memory_freed();
-    result = (*native)(&made);
+    result = (*others.native)(&made);
     if (result == hipSuccess) made->memory_freed = freed;
   }
   if (result != hipSuccess) return result;

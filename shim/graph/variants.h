@@ -5,12 +5,14 @@
 // differing nodes correctly (patch_table.h) and it does not run, or another is made, to keep or for this use only;
 // where rules leave staging open, whether it is staged (stage_choice.h). A variant is free when its holder is gone and
 // its last launch is known to be complete (rule 20); until then another is made. What serves a binding exists when
-// obtain() returns success, so a launch only selects (rule 15).
+// obtain() returns success, so a launch only selects (rule 15). Where the program asks for an update, obtain() may say
+// that its own call is to be made instead, on the variant that the exec has (Way::kUpdate).
 //
 // Bounded: so many variants a template, so many bytes of device memory a device; the least recently used free ones go
-// first. They go only in calls of the program that make or free something themselves (evict(), reclaim()), and never
-// while they may still run. What an exec holds is an estimate: HIP does not tell, and a difference of hipMemGetInfo
-// counts what other threads do. It takes kernel argument memory, 128 KiB beyond, and takes more with every patch.
+// first. They go only in calls of the program that make, free, update or wait for something themselves (evict(),
+// evict_due(), reclaim()), and never while they may still run. What an exec holds is an estimate: HIP does not tell,
+// and a difference of hipMemGetInfo counts what other threads do. It takes kernel argument memory, 128 KiB beyond, and
+// takes more with every patch.
 //
 // Invariants: a variant whose patch failed, or that was patched `patch_budget` times, serves no further binding.
 // Errors: HIP's. Threads: any. Lock: that of Graphs (kTemplates), never held across next but where a function says
@@ -20,6 +22,7 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -67,10 +70,15 @@ class Variants {
     Way way = Way::kSame;
     bool made = false;  ///< for this binding: an exec, or a ring
   };
-  /// The variant that serves this binding, owned by `exec`.
-  hipError_t obtain(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served);
+  /// What else than the library's own calls can give an exec the binding.
+  struct Others {
+    const NativeVariant* native = nullptr;  ///< an exec of the program's own graph
+    bool update = false;                    ///< the program asks for an update and can make it itself
+  };
+  /// The variant that serves this binding, owned by `exec`. Way::kUpdate: none does, the program is to update its own.
+  hipError_t obtain(VirtualExec& exec, const Binding& binding, const Others& others, Served* served);
   /// The same over the program's own memory, whatever the rules say.
-  hipError_t obtain_unstaged(VirtualExec& exec, const Binding& binding, const NativeVariant* native, Served* served);
+  hipError_t obtain_unstaged(VirtualExec& exec, const Binding& binding, const Others& others, Served* served);
 
   /// An exec from a graph of our own.
   hipError_t build(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made);
@@ -102,8 +110,16 @@ class Variants {
                      const VirtualExec* owner);
   /// Under the lock: takes a variant out of its template.
   std::unique_ptr<Variant> remove(Template& of, Variant* variant) noexcept;
+  /// Under the lock, after the program's own update of a whole variant, begun when memory had been freed so often: it
+  /// has this binding now. Where the runtime is not known to do all of it correctly it serves its holder only.
+  void updated(Template& of, Variant& variant, const Binding& binding, std::uint64_t memory_freed_before);
+
   /// Under the lock: what is not to be kept goes, and, where there is too much, the least recently used.
   void evict(Template& of, Retired* retired);
+  /// Whether evict() may find something. Cost: a load.
+  bool eviction_due() const noexcept { return due_.load(std::memory_order_relaxed); }
+  /// Under the lock: the same of all templates that have a variant.
+  void evict_due(Retired* retired);
   /// Memory has run out: every free variant of the device (all: -1) goes. Returns whether there was one.
   bool reclaim(int device) noexcept;
   /// Under the lock: the device is being reset; what the runtime made there is forgotten without a call.
@@ -130,9 +146,9 @@ class Variants {
   Plans plans_for(Template& of, const Binding& binding);
   bool make_room_for_plans(Template& of);
   hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, const Plan& plan, Served* served);
-  hipError_t obtain_by_cost(VirtualExec& exec, const Binding& binding, const NativeVariant* native, const Plan& open,
+  hipError_t obtain_by_cost(VirtualExec& exec, const Binding& binding, const Others& others, const Plan& open,
                             Served* served);
-  Way decide(const VirtualExec& exec, const Binding& binding, const StagePlan* open, Candidate* candidate);
+  Way decide(const VirtualExec& exec, const Binding& binding, const StagePlan* open, bool update, Candidate* candidate);
   bool staging_is_open(const VirtualExec& exec, const StagePlan* open) const noexcept;
   bool stays_staged(const VirtualExec& exec, const Binding& binding, const StagePlan& open, bool seen,
                     double otherwise_ns);
@@ -147,6 +163,8 @@ class Variants {
   Candidate find_patchable(const VirtualExec& exec, const Binding& binding, bool patched);
   bool patch(Template& of, const Binding& binding, const Candidate& candidate);
   static bool has_base(Template& of, int device) noexcept;
+  static bool differs_exactly(const VirtualExec& exec, const Binding& binding, std::size_t* differing) noexcept;
+  bool over_limit(const Variant& variant) const noexcept;
   template <typename Visit>
   static void for_each_reachable(const VirtualExec& exec, Visit&& visit);
   static void older(Variant& variant, Variant** oldest);
@@ -164,6 +182,7 @@ class Variants {
   const GraphSettings& settings_;
   std::uint64_t clock_ = 0;     ///< orders uses of variants
   std::vector<Variant*> kept_;  ///< of all templates
+  std::atomic<bool> due_{false};
   std::unordered_map<int, Held> held_;
 };
 

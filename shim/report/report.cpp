@@ -127,6 +127,8 @@ void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
   json.key("instantiates").value(of.statistics.instantiates);
   json.key("instantiates_avoided").value(of.statistics.instantiates_avoided);
   json.key("updates_avoided").value(of.statistics.updates_avoided);
+  json.key("native_updates").value(of.statistics.native_updates);
+  json.key("execs_instead_of_updates").value(of.statistics.instead_of_update);
   json.key("bindings").value(of.statistics.bindings);
   json.key("volatile_words").value(std::uint64_t{of.volatile_words});
   json.key("patched_nodes").value(of.statistics.patched_nodes);

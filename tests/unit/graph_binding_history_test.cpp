@@ -19,6 +19,15 @@ TEST(BindingHistory, a_binding_that_comes_back_is_known) {
   EXPECT_TRUE(history.note(binding({1, 2})).seen);
 }
 
+TEST(BindingHistory, it_says_how_long_ago_a_binding_was_there) {
+  BindingHistory history;
+  for (std::uint64_t i = 0; i < 30; ++i) {
+    const auto noted = history.note(binding({i % 5}));
+    EXPECT_EQ(i >= 5, noted.seen) << i;
+    EXPECT_EQ(i < 5 ? 0u : 5u, noted.ago) << i;
+  }
+}
+
 TEST(BindingHistory, rule_30_a_word_that_changes_every_time_is_volatile) {
   BindingHistory history;
   for (std::uint64_t i = 0; i < 20; ++i) {

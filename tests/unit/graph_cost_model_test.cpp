@@ -201,12 +201,49 @@ TEST(CostModel, a_strategy_is_obeyed) {
   EXPECT_EQ(Way::kVariant, model.choose(asked));
 }
 
+TEST(CostModel, the_programs_own_update_is_made_where_patching_is_not_exact_and_never_an_exec) {
+  CostModel model;
+  set_costs(model);
+  CostModel::Question asked = question();
+  asked.patchable = false;
+  asked.base = false;
+  asked.update = true;
+  for (const Strategy strategy : {Strategy::kAuto, Strategy::kPatch, Strategy::kVariant, Strategy::kRecord})
+    for (const std::size_t kept : {0u, 1u, 4u})
+      for (const bool is_volatile : {false, true}) {
+        asked.strategy = strategy;
+        asked.kept = kept;
+        asked.is_volatile = is_volatile;
+        EXPECT_EQ(Way::kUpdate, model.choose(asked));
+      }
+  asked.update = false;
+  EXPECT_NE(Way::kUpdate, model.choose(asked));
+}
+
+TEST(CostModel, where_an_exec_cannot_be_patched_now_only_few_are_made_for_updates) {
+  CostModel model;
+  set_costs(model);
+  CostModel::Question asked = question();
+  asked.patchable = false;
+  asked.update = asked.exact = true;
+  EXPECT_EQ(Way::kUpdate, model.choose(asked));
+  asked.kept = CostModel::kExecsBeforePatching - 1;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  asked.kept = CostModel::kExecsBeforePatching;
+  asked.seen = true;
+  asked.spent_ns = asked.exec_ns;
+  EXPECT_EQ(Way::kVariant, model.choose(asked)) << "it comes back, and updates for such bindings have cost an exec";
+  asked.strategy = Strategy::kRecord;
+  EXPECT_EQ(Way::kUpdate, model.choose(asked)) << "no exec for one use";
+}
+
 TEST(CostModel, ways_have_names) {
   EXPECT_STREQ("same", way_name(Way::kSame));
   EXPECT_STREQ("patch", way_name(Way::kPatch));
   EXPECT_STREQ("variant", way_name(Way::kVariant));
   EXPECT_STREQ("record", way_name(Way::kRecord));
   EXPECT_STREQ("stage", way_name(Way::kStage));
+  EXPECT_STREQ("native_update", way_name(Way::kUpdate));
   EXPECT_STREQ("copy_kib", cost_name(Cost::kCopyKiB));
 }
 

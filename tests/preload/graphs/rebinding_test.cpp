@@ -1,6 +1,6 @@
 // Bindings that no exec has: which way serves them, what is kept for them, when it goes. The programs run natively and
 // under the library with several policies; GRAPHPOOL_GRAPH_* says which, and CPUHIP_VERSION which runtime is played.
-#include "captures.h"
+#include "node_calls.h"
 
 namespace captures {
 namespace {
@@ -204,7 +204,7 @@ TEST(Rebinding, rule_09_a_host_function_is_never_patched) {
   EXPECT_EQ(0, since["hipGraphExecHostNodeSetParams"]);
 }
 
-TEST(Rebinding, rule_15_execs_go_only_in_instantiate_destroy_and_allocation) {
+TEST(Rebinding, rule_15_a_launch_makes_nothing_and_destroys_nothing) {
   const Stream stream;
   const Buffer buffer;
   int value = 0;
@@ -213,8 +213,9 @@ TEST(Rebinding, rule_15_execs_go_only_in_instantiate_destroy_and_allocation) {
     const hipGraph_t other = capture(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, 1000 + i)); });
     hipGraphExec_t exec = nullptr;
     OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-    const Since since = exec_calls();
+    const Since first = exec_calls();
     OK(hipGraphLaunch(exec, stream));
+    EXPECT_EQ(0, first["hipGraphExecDestroy"]);
     OK(hipStreamSynchronize(stream));
     hipGraphNode_t node = nullptr;
     hipGraphExecUpdateResult result;
@@ -222,16 +223,85 @@ TEST(Rebinding, rule_15_execs_go_only_in_instantiate_destroy_and_allocation) {
     // The update has made what serves the new binding; the launch makes nothing.
     const Since launches = exec_calls();
     OK(hipGraphLaunch(exec, stream));
-    OK(hipStreamSynchronize(stream));
     EXPECT_EQ(0, launches["hipGraphInstantiate"]);
     EXPECT_EQ(0, launches["hipGraphExecKernelNodeSetParams"]);
-    EXPECT_EQ(0, since["hipGraphExecDestroy"]);
+    EXPECT_EQ(0, launches["hipGraphExecDestroy"]);
+    OK(hipStreamSynchronize(stream));
     OK(hipGraphExecDestroy(exec));
     OK(hipGraphDestroy(graph));
     OK(hipGraphDestroy(other));
     value = mixed(mixed(value, i), 1000 + i);
     EXPECT_EQ(value, buffer.value()) << "step " << i;
   }
+}
+
+/// As XLA's command buffers: one exec, whose nodes are set before each launch. Bindings take turns, or never come back.
+TEST(Rebinding, rule_30_an_exec_whose_nodes_are_set_stays_one) {
+  const Stream stream;
+  const Buffer filled, copied, other, mixed_in;
+  for (const bool in_turn : {true, false}) {
+    NodeGraph graph;
+    const hipGraphNode_t fill = graph.fill({}, filled.get(), 1);
+    const hipGraphNode_t copy = graph.copy({fill}, copied.get(), filled.get());
+    const hipGraphNode_t mix = graph.mix({copy}, mixed_in.get(), 3);
+    const Since since = exec_calls();
+    const hipGraphExec_t exec = graph.instantiate();
+    int value = mixed_in.value();
+    for (int round = 0; round < 200; ++round) {
+      const int number = in_turn ? round % 2 : round;
+      const Buffer& to = round % 2 == 0 ? copied : other;
+      const hipMemsetParams fill_to = fill_params(filled.get(), static_cast<unsigned>(number), kCount);
+      OK(hipGraphExecMemsetNodeSetParams(exec, fill, &fill_to));
+      OK(hipGraphExecMemcpyNodeSetParams1D(exec, copy, to.get(), filled.get(), kCount * 4, hipMemcpyDeviceToDevice));
+      MixParams params(mixed_in.get(), number);
+      OK(hipGraphExecKernelNodeSetParams(exec, mix, &params));
+      OK(hipGraphLaunch(exec, stream));
+      OK(hipStreamSynchronize(stream));
+      value = mixed(value, number);
+      EXPECT_EQ(value, mixed_in.value()) << round;
+      EXPECT_EQ(number, to.value()) << round;
+    }
+    EXPECT_LE(live_execs(since), 1);
+    EXPECT_LE(since["hipGraphInstantiate"], 1);
+    OK(hipGraphExecDestroy(exec));
+  }
+}
+
+/// Nothing is instantiated or destroyed by the program but one exec.
+TEST(Rebinding, rule_15_execs_are_bounded_where_the_program_only_updates) {
+  const Stream stream;
+  const Buffer one, two, third;
+  const auto captured = [&](int round) {
+    return capture(stream, [&] {
+      OK(hipMemcpyAsync((round % 2 == 0 ? one : two).get(), third.get(), kCount * 4, hipMemcpyDeviceToDevice, stream));
+      OK(kernels().mix(stream, third.get(), kCount, round));
+    });
+  };
+  hipGraph_t graph = captured(0);
+  hipGraphExec_t exec = nullptr;
+  const Since since = exec_calls();
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  OK(hipGraphDestroy(graph));
+  int value = 0;
+  for (int round = 0; round < 100; ++round) {
+    if (round != 0) {
+      graph = captured(round);
+      hipGraphNode_t node = nullptr;
+      hipGraphExecUpdateResult result;
+      OK(hipGraphExecUpdate(exec, graph, &node, &result));
+      OK(hipGraphDestroy(graph));
+    }
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    EXPECT_EQ(value, (round % 2 == 0 ? one : two).value()) << round;
+    value = mixed(value, round);
+    EXPECT_EQ(value, third.value()) << round;
+    EXPECT_LE(live_execs(since), policy("VARIANT_MEMORY") == "0" ? 1 : 16) << round;
+  }
+  if (runtime_is("70051831") || runtime_is("60342131")) {
+    EXPECT_EQ(1, since["hipGraphInstantiate"]) << "copies are not patched there: the program's own update is made";
+  }
+  OK(hipGraphExecDestroy(exec));
 }
 
 TEST(Rebinding, rule_30_recordings_are_bounded) {
