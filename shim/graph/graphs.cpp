@@ -877,7 +877,9 @@ void Graphs::note_binding(VirtualExec& exec) {
 hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   if (!execs_.owns(handle)) {
     const CallbackScope callbacks;
-    return next().hipGraphExecDestroy(handle);
+    const hipError_t result = next().hipGraphExecDestroy(handle);
+    if (result == hipSuccess) stream_work().exec_destroyed(calling_device());
+    return result;
   }
   std::unique_ptr<VirtualExec> exec(execs_.find(handle));
   if (exec == nullptr) return hipErrorInvalidValue;

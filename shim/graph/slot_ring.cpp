@@ -13,6 +13,7 @@
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
+#include "shim/memory/stream_work.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -132,7 +133,10 @@ void SlotRing::destroy(Server& server) noexcept {
 }
 
 void SlotRing::destroy(Exec& exec) noexcept {
-  if (exec.exec != nullptr) static_cast<void>(next().hipGraphExecDestroy(exec.exec));
+  if (exec.exec != nullptr) {
+    static_cast<void>(next().hipGraphExecDestroy(exec.exec));
+    stream_work().exec_destroyed(calling_device());
+  }
   if (exec.graph != nullptr) static_cast<void>(next().hipGraphDestroy(exec.graph));
   exec = {};
 }

@@ -10,6 +10,7 @@
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
+#include "shim/memory/stream_work.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -72,7 +73,10 @@ std::size_t exec_memory(const std::vector<Operation>& operations) noexcept {
 
 Variant::~Variant() {
   const LastErrorScope last_error;
-  if (exec != nullptr) static_cast<void>(next().hipGraphExecDestroy(exec));
+  if (exec != nullptr) {
+    static_cast<void>(next().hipGraphExecDestroy(exec));
+    stream_work().exec_destroyed(device);
+  }
   if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
 }
 

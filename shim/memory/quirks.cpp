@@ -35,6 +35,11 @@ constexpr std::array kQuirks{
     // Headers of 5.5 and 5.6.
     Quirk{Defect::kOldAllocationProperties, 1, version(5, 6), "hipMemAllocationProp has another order of members",
           "the structure is filled in by the runtime's version"},
+    // Seen on 7.2.4, without the library too where nothing is freed between the steps; not on 6.4.3.
+    Quirk{Defect::kExecsEndLate, version(7, 0), kAlways,
+          "an exec destroyed after its launch may end on the thread that runs host functions, where it waits for its "
+          "streams, and so for host functions of later launches",
+          "the next free on its device is the runtime's own, which waits for all streams as natively"},
 };
 
 constinit std::atomic<int> g_version{-1};

@@ -19,6 +19,7 @@ enum class Defect : std::uint8_t {
   kUnmapUnknownCrashes,      ///< hipMemUnmap and hipMemAddressFree of an unknown address crash
   kIpcOfVmmCrashes,          ///< hipIpcGetMemHandle of VMM memory gives a handle that crashes the kernel driver
   kOldAllocationProperties,  ///< hipMemAllocationProp has its members in another order
+  kExecsEndLate,             ///< a destroyed exec may end on the thread that runs host functions, and wait there
 };
 
 struct Quirk {

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "shim/capture/open_captures.h"
+#include "shim/memory/quirks.h"
 #include "shim/restore.h"
 
 namespace graphpool {
@@ -139,6 +140,10 @@ void StreamWork::before_destroy(hipStream_t stream) noexcept {
   entry->stream.store(nullptr);
   tidy_busy(device);
   entry->listed.store(false);
+}
+
+void StreamWork::exec_destroyed(int device) noexcept {
+  if (valid_device(device) && has_defect(Defect::kExecsEndLate)) device_of(device).lost.submitted.add();
 }
 
 StreamWork::Snapshot StreamWork::before_stream_sync(hipStream_t stream) {

@@ -23,7 +23,7 @@ TEST(QuirksTest, EveryRowSaysWhatIsDone) {
     EXPECT_STRNE(quirk.what, "");
     EXPECT_STRNE(quirk.counter_measure, "");
   }
-  EXPECT_EQ(quirks().size(), static_cast<std::size_t>(Defect::kOldAllocationProperties) + 1);
+  EXPECT_EQ(quirks().size(), static_cast<std::size_t>(Defect::kExecsEndLate) + 1);
 }
 
 TEST(QuirksTest, TheRuntimeIsAskedOnce) {

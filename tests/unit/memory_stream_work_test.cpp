@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "shim/memory/quirks.h"
 #include "shim/memory/stream_work.h"
 #include "shim/restore.h"
 #include "tests/support/never_destroyed.h"
@@ -211,6 +212,19 @@ TEST_F(StreamWorkTest, DestroyedWithWorkOutstanding) {
   EXPECT_FALSE(work.is_idle(0));
   EXPECT_TRUE(wait(0));
   EXPECT_TRUE(fake::idle(stream));
+  EXPECT_TRUE(work.is_idle(0));
+}
+
+TEST_F(StreamWorkTest, WhereExecsEndLateTheRuntimeWaitsForTheDevice) {
+  test_set_runtime_version(60443483);
+  work.exec_destroyed(0);
+  EXPECT_TRUE(work.is_idle(0));
+  test_set_runtime_version(70253211);
+  work.exec_destroyed(0);
+  EXPECT_TRUE(work.make_fence(0) == nullptr);
+  EXPECT_FALSE(work.is_idle(0));
+  EXPECT_TRUE(work.is_idle(1));
+  work.idle(work.before_device_sync(0));
   EXPECT_TRUE(work.is_idle(0));
 }
 

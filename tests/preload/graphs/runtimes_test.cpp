@@ -99,6 +99,31 @@ TEST(Runtimes, rule_30_what_patched_nodes_take_of_argument_memory_is_bounded) {
   }
 }
 
+TEST(Runtimes, the_first_free_after_an_exec_was_destroyed_is_the_runtimes_where_execs_end_late) {
+  const Stream s;
+  int version = 0;
+  OK(hipRuntimeGetVersion(&version));
+  const char* const reuse = std::getenv("GRAPHPOOL_GRAPH_REUSE");
+  const bool ends_late = version >= 70'000'000 && reuse != nullptr && std::strcmp(reuse, "false") == 0;
+  for (int i = 0; i < 3; ++i) {
+    Buffers buffers;
+    for (int k = 0; k < 3; ++k) buffers.push_back(std::make_unique<Buffer>());
+    const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffers[0]->get(), kCount, i)); });
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    EXPECT_EQ(mixed(0, i), buffers[0]->value());
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    const int before = calls("hipFree");
+    buffers.clear();
+    if (under_library()) {
+      EXPECT_EQ(ends_late ? 1 : 0, calls("hipFree") - before) << "step " << i;
+    }
+  }
+}
+
 TEST(Runtimes, rule_37_a_function_handle_that_comes_back_is_another_function) {
   const Stream s;
   const Buffer buffer;
