@@ -3,7 +3,6 @@
 #include "shim/capture/capture.h"
 #include "shim/graph/completion.h"
 #include "shim/graph/graphs.h"
-#include "shim/memory/stream_work.h"
 #include "shim/restore.h"
 
 namespace graphpool::hooks {
@@ -72,19 +71,11 @@ hipError_t on_hipEventRecordWithFlags(Entry&, hipEvent_t event, hipStream_t stre
 }
 hipError_t on_hipStreamWaitEvent(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
   if (flags != 0) expose_capture({stream, false}, "hipStreamWaitEvent with flags");
-  return wait_event({stream, false}, event, [&] {
-    const hipError_t result = next().hipStreamWaitEvent(stream, event, flags);
-    stream_work().note_work(stream);
-    return result;
-  });
+  return wait_event({stream, false}, event, [&] { return next().hipStreamWaitEvent(stream, event, flags); });
 }
 hipError_t on_hipStreamWaitEvent_spt(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
   if (flags != 0) expose_capture({stream, true}, "hipStreamWaitEvent_spt with flags");
-  return wait_event({stream, true}, event, [&] {
-    const hipError_t result = next().hipStreamWaitEvent_spt(stream, event, flags);
-    stream_work().note_work(plain_handle({stream, true}));
-    return result;
-  });
+  return wait_event({stream, true}, event, [&] { return next().hipStreamWaitEvent_spt(stream, event, flags); });
 }
 hipError_t on_hipEventDestroy(Entry&, hipEvent_t event) {
   capture_event_destroyed(event);

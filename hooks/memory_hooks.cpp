@@ -16,6 +16,11 @@ void doubt_captures() noexcept {
   if (captures_open()) note_capture_doubt();
 }
 
+/// What a stream allocates and frees in its order is work of it, unless it captures: then it is a node, or refused.
+void note_uncaptured(hipStream_t stream) noexcept {
+  if (!in_open_capture({stream, false})) stream_work().note_work(stream);
+}
+
 hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsigned int flags, hipStream_t stream) {
   const hipError_t result = pool().allocate({function, bytes, current_device(), flags, stream}, ptr);
   doubt_captures();
@@ -72,7 +77,7 @@ hipError_t on_hipMallocAsync(Entry&, void** ptr, size_t bytes, hipStream_t strea
   // On a capturing stream it is a node that no template can hold.
   if (captures_open()) expose_capture({stream, false}, "hipMallocAsync was captured");
   const hipError_t result = allocate(AllocationFunction::kMallocAsync, ptr, bytes, 0, stream);
-  stream_work().note_work(stream);
+  note_uncaptured(stream);
   return result;
 }
 hipError_t on_hipMallocFromPoolAsync(Entry&, void** ptr, size_t bytes, hipMemPool_t from, hipStream_t stream) {
@@ -82,7 +87,7 @@ hipError_t on_hipMallocFromPoolAsync(Entry&, void** ptr, size_t bytes, hipMemPoo
   const hipError_t result = native(device, [&] { return next().hipMallocFromPoolAsync(ptr, bytes, from, stream); });
   if (result == hipSuccess && ptr != nullptr && !capturing)
     pool().note_native(*ptr, bytes, device, 0, MemoryKind::kStreamOrdered, AllocationFunction::kMallocFromPool);
-  stream_work().note_work(stream);
+  note_uncaptured(stream);
   return result;
 }
 
@@ -158,7 +163,7 @@ hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
     if (ptr != nullptr) materialise_captures_naming(ptr, bytes_at(ptr), "memory was freed");
   }
   const hipError_t result = pool().free_async(ptr, stream);
-  stream_work().note_work(stream);
+  note_uncaptured(stream);
   doubt_captures();
   return result;
 }

@@ -677,6 +677,7 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_only) {
   if (!captures_open()) {
     const hipError_t result = forward_only();
+    stream_work().note_work(plain_handle(stream));
     if (uses_tracked() && result == hipSuccess) outstanding_uses().waited(stream, event);
     return result;
   }
@@ -691,6 +692,7 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_o
     session = open_captures().find_event(event);
     if (session == nullptr) {
       const hipError_t result = forward();
+      stream_work().note_work(plain_handle(stream));
       if (uses_tracked() && result == hipSuccess) outstanding_uses().waited(stream, event);
       return result;
     }

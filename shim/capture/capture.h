@@ -180,6 +180,7 @@ hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mod
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward);
 
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
+/// A wait that the runtime performs is noted as work of the stream; one that it captures is an edge, and none.
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward);
 
 /// The program asks for, or changes, what only the real capture knows: makes the stream's capture real for good.

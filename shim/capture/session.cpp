@@ -440,6 +440,7 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
   std::vector<hipGraphNode_t> before_wait;
   const bool told = replace && (where == nullptr || nodes_before(where->handle, &before_wait));
   const hipError_t result = forward();
+  if (known == nullptr) stream_work().note_work(plain_handle(stream));
   if (result != hipSuccess) {
     spoil("a stream wait failed");  // as above
     return result;

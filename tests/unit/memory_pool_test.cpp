@@ -409,6 +409,18 @@ TEST_F(PoolTest, rule_17_AFreeInACaptureWaitsByARealOneOfAPage) {
   fake.hip->captures = 0;
 }
 
+TEST_F(PoolTest, AFreeAfterABusyStreamWasDestroyedInACaptureKeepsTheMemory) {
+  char* ptr = get(100);
+  hipStream_t stream = busy_stream();
+  capture_opened();
+  stream_work().before_destroy(stream);
+  capture_closed();
+  EXPECT_EQ(free(ptr), hipSuccess);
+  EXPECT_TRUE(fake::idle(stream));
+  EXPECT_TRUE(stream_work().is_idle(0));
+  EXPECT_EQ(get(100), ptr);
+}
+
 TEST_F(PoolTest, DeferredFreesInACaptureWaitForNothingAndComeBackAfterIt) {
   settings.deferred_free = true;
   configure();

@@ -243,6 +243,67 @@ TEST_F(MemoryRules, rule_17_a_free_beside_a_capture_leaves_it_alone) {
   }
 }
 
+TEST_F(MemoryRules, rule_17_what_was_only_captured_is_nothing_a_free_waits_for) {
+  const Stream stream;
+  const Buffer buffer;
+  for (const bool destroyed : {false, true}) {
+    char* const memory = allocate(28 * kKiB);
+    OK(hipDeviceSynchronize());
+    hipStream_t forked = nullptr;
+    hipEvent_t event = nullptr;
+    OK(hipEventCreateWithFlags(&event, hipEventDisableTiming));
+    const hipGraph_t graph = capture(stream, [&] {
+      OK(hipStreamCreateWithFlags(&forked, hipStreamNonBlocking));
+      OK(kernels().mix(stream, buffer.get(), kCount, 1));
+      OK(hipEventRecord(event, stream));
+      OK(hipStreamWaitEvent(forked, event, 0));
+      OK(kernels().mix(forked, buffer.get(), kCount, 2));
+      OK(hipEventRecord(event, forked));
+      OK(hipStreamWaitEvent(stream, event, 0));
+      if (destroyed) OK(hipStreamDestroy(forked));
+    });
+    const Since since({"hipFree", "hipMalloc", "hipEventRecord"});
+    OK(hipFree(memory));
+    if (under_library()) {
+      EXPECT_EQ(0, since["hipFree"]);
+      EXPECT_EQ(0, since["hipMalloc"]);
+      EXPECT_EQ(0, since["hipEventRecord"]);
+      EXPECT_EQ(memory, allocate(28 * kKiB));
+      OK(hipFree(memory));
+    }
+    if (!destroyed) OK(hipStreamDestroy(forked));
+    OK(hipEventDestroy(event));
+    OK(hipGraphDestroy(graph));
+  }
+}
+
+TEST_F(MemoryRules, rule_17_a_wait_that_a_capturing_stream_performs_at_once_is_waited_for_by_frees) {
+  const Stream elsewhere;
+  hipEvent_t event = nullptr;
+  OK(hipEventCreateWithFlags(&event, hipEventDisableTiming));
+  Busy busy(elsewhere);
+  OK(hipEventRecord(event, elsewhere));
+  OK(hipSetDevice(1));
+  const Stream stream;
+  char* const memory = allocate(28 * kKiB);
+  hipGraph_t graph = nullptr;
+  OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+  OK(hipStreamWaitEvent(stream, event, 0));
+  OK(hipMemsetAsync(memory, 1, kKiB, stream));
+  OK(hipStreamEndCapture(stream, &graph));
+  OK(hipGraphDestroy(graph));
+  std::atomic<bool> freed{false};
+  std::thread other([&] {
+    call_waits(freed);
+    busy.let_go();
+  });
+  OK(hipFree(memory));
+  EXPECT_FALSE(busy.busy()) << "hipFree returned while a stream of the device was waiting";
+  freed = true;
+  other.join();
+  OK(hipEventDestroy(event));
+}
+
 // --- 18: no library lock across a call that can wait ---
 
 /// What HIP answers to hipMalloc and hipFree in a thread of this mode while a capture of that mode is open.
