@@ -272,6 +272,7 @@ hipError_t counted_begin(StreamArgument stream, hipStreamCaptureMode mode, Forwa
 }
 
 constinit std::atomic<bool> g_virtual_off{false};
+constinit std::atomic<bool> g_runs_at_once{false};  ///< see leave_to_runtime()
 
 /// Of an operand we do not know the size counts too: only the runtime can judge it.
 void judge_sizes(Signature& signature, std::uint64_t bytes, std::uint64_t width) noexcept {
@@ -491,12 +492,29 @@ Status OperationWriter::node_child(std::uint64_t recording, const Binding& bindi
 
 // --- captures ---
 
+/// The runtime has run a kernel at once that the program launched on a capturing stream, as AMD's 5.2 does whatever is
+/// not launched by hipLaunchKernel. Neither is what is captured there what the program runs, nor does memory stay
+/// unused while it is only captured: both are left to the runtime. Not under a lock.
+[[gnu::cold, gnu::noinline]] static void leave_to_runtime(StreamArgument stream) {
+  stream_work().note_work(plain_handle(stream));
+  if (g_runs_at_once.exchange(true)) return;
+  pool().stop_keeping();
+  log_warn("this runtime runs kernels at once that are launched into a capture: graphs and memory are left to it");
+}
+
 hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward) {
   const StreamKey key = stream_key(stream);
   if (t_fed.stream == key) {
     CaptureSession& fed = *t_fed.session;
-    const std::scoped_lock guard(fed.lock());
-    if (fed.serial() == t_fed.serial) return fed.operation(key, stream, describe, forward);
+    std::unique_lock guard(fed.lock());
+    if (fed.serial() == t_fed.serial) {
+      const hipError_t result = fed.operation(key, stream, describe, forward);
+      const bool at_once = fed.ran_at_once();
+      guard.unlock();
+      if (at_once) [[unlikely]]
+        leave_to_runtime(stream);
+      return result;
+    }
   }
   const auto session = open_captures().find(key);
   if (session == nullptr) {
@@ -506,9 +524,14 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
     if (uses_tracked()) note_use(stream, describe);
     return result;
   }
-  const std::scoped_lock guard(session->lock());
+  std::unique_lock guard(session->lock());
   t_fed = session->serial() != 0 ? Fed{key, session.get(), session->serial()} : Fed{};
-  return session->operation(key, stream, describe, forward);
+  const hipError_t result = session->operation(key, stream, describe, forward);
+  const bool at_once = session->ran_at_once();
+  guard.unlock();
+  if (at_once) [[unlikely]]
+    leave_to_runtime(stream);
+  return result;
 }
 
 void note_use(StreamArgument stream, Describe describe) {
@@ -568,6 +591,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   auto session = new_session(stream, mode, begin, known, way, follow ? place : nullptr);
   if (!follow) session->spoil("captures that begin here seldom come back");
   if (!active() || unknown_entries_in_use()) session->spoil("the library does not see every call of this process");
+  if (g_runs_at_once.load(std::memory_order_relaxed)) session->leave_to_runtime();
   open_captures().add(key, std::move(session));
   return result;
 }
@@ -783,7 +807,10 @@ void memory_goes(const void* address, std::size_t bytes, const char* why) {
   graphs().memory_leaves(address, bytes, why);
 }
 
-bool captures_bypassed() noexcept { return unknown_entries_in_use() || g_virtual_off.load(std::memory_order_relaxed); }
+bool captures_bypassed() noexcept {
+  return unknown_entries_in_use() || g_virtual_off.load(std::memory_order_relaxed) ||
+         g_runs_at_once.load(std::memory_order_relaxed);
+}
 
 void note_unknown_operation(EntryId) noexcept {
   note_capture_doubt();

@@ -14,6 +14,8 @@
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/memory/freed_memory.h"
+#include "shim/memory/quirks.h"
+#include "shim/memory/stream_work.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -27,6 +29,9 @@ void merge(std::vector<std::uint32_t>& tail, const std::vector<std::uint32_t>& m
   for (const std::uint32_t index : more)
     if (std::find(tail.begin(), tail.end(), index) == tail.end()) tail.push_back(index);
 }
+
+/// The first version that captures kernels by whatever function they are launched: before, hipLaunchKernel only.
+constexpr int kCapturesAllLaunches = 50300000;
 
 /// A call of ours that must not fail because one did: made once more.
 template <typename Call>
@@ -169,7 +174,7 @@ void CaptureSession::reset() noexcept {
   cursor_ = begin_ = expected_ = nullptr;
   place_ = nullptr;
   into_ = nullptr;
-  walks_ = lost_ = invalid_ = false;
+  walks_ = lost_ = ran_at_once_ = invalid_ = false;
   spoilt_ = nullptr;
   materialised_ = {};
   device_ = -1;
@@ -264,6 +269,27 @@ hipGraphNode_t CaptureSession::last_node(hipStream_t stream) const {
   return found.nodes[0];
 }
 
+/// Forwards what is not described, where it may run at once: then it is work of the stream.
+hipError_t CaptureSession::forward_watched(hipStream_t stream, Forward forward) {
+  std::vector<hipGraphNode_t> before, after;
+  const bool known = nodes_before(stream, &before);
+  const hipError_t result = forward();
+  if (known && result == hipSuccess && nodes_before(stream, &after) && before == after) stream_work().note_work(stream);
+  return result;
+}
+
+/// Whether the stream, whose last node is this one, or of which several or none are, still comes behind what it did
+/// before: these operations.
+bool CaptureSession::made_no_node(hipGraphNode_t last, hipStream_t stream,
+                                  const std::vector<std::uint32_t>& tail) const {
+  if (last != nullptr) return tail.size() == 1 && nodes_[tail.front()] == last;
+  const LastErrorScope last_error;
+  const Dependencies present = dependencies_of(stream);
+  return present.known && present.count == tail.size() &&
+         std::equal(tail.begin(), tail.end(), present.nodes,
+                    [&](std::uint32_t index, hipGraphNode_t node) { return nodes_[index] == node; });
+}
+
 void CaptureSession::add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
                                    std::vector<std::uint32_t> after, hipGraphNode_t node) {
   operations_.push_back({signature, offset, {layout}, std::move(after)});
@@ -302,7 +328,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     binding_.resize(offset);
     if (shell()) materialise("an operation that cannot be compared");
     spoil("an operation that cannot be compared");
-    return forward();
+    return runtime_version() < kCapturesAllLaunches ? forward_watched(plain_handle(stream), forward) : forward();
   }
   signature.device = packed_devices(device(), where.device);
   signature.payload_bytes = static_cast<std::uint32_t>(binding_.size() - offset);
@@ -330,6 +356,8 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     return result;
   }
   const hipGraphNode_t node = last_node(plain_handle(stream));
+  if (signature.kind == OperationKind::kKernel && made_no_node(node, plain_handle(stream), streams_.find(key)->tail))
+    leave_to_runtime();
   if (node == nullptr) spoil("an operation whose node the runtime does not tell");
   // Some runtimes take the code of the current device, which no node that is added can have on another one.
   if (signature.form == KernelForm::kStub && current_device_of(signature) != node_device_of(signature))

@@ -126,6 +126,12 @@ class CaptureSession {
   const Materialisation& materialised() const noexcept { return materialised_; }
   /// Operations the program was told had succeeded are gone: the capture must end as invalidated.
   bool lost() const noexcept { return lost_; }
+  /// The runtime ran a kernel that was to be captured: in this capture, or it is known to.
+  bool ran_at_once() const noexcept { return ran_at_once_; }
+  void leave_to_runtime() {
+    ran_at_once_ = true;
+    spoil("the runtime runs a captured kernel at once");
+  }
 
   /// Made, and so owned, by the thread that begins captures with this object.
   OwnerLock<LockRank::kCapture>& lock() noexcept { return lock_; }
@@ -138,6 +144,8 @@ class CaptureSession {
                       const std::vector<std::uint32_t>& operations);
   bool add_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& operations);
   hipGraphNode_t last_node(hipStream_t stream) const;
+  bool made_no_node(hipGraphNode_t last, hipStream_t stream, const std::vector<std::uint32_t>& tail) const;
+  hipError_t forward_watched(hipStream_t stream, Forward forward);
   void add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
                      std::vector<std::uint32_t> after, hipGraphNode_t node);
   /// Takes one step in the tree. Null: no such child; the caller makes the capture real.
@@ -167,6 +175,7 @@ class CaptureSession {
   const char* spoilt_ = nullptr;
   Materialisation materialised_;
   bool lost_ = false;
+  bool ran_at_once_ = false;
   std::uint64_t memory_freed_ = 0;  ///< memory_freed() when it began
   std::uint64_t doubts_seen_ = 0;   ///< g_capture_doubts when the runtime was last asked
   bool invalid_ = false;            ///< the runtime has invalidated the capture: everything is forwarded

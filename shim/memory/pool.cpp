@@ -117,6 +117,11 @@ void Pool::disable() noexcept {
   for (int device = 0; device < kMaxDevices; ++device) (void)release_all(device);
 }
 
+void Pool::stop_keeping() noexcept {
+  enabled_.store(false, std::memory_order_relaxed);
+  stopped_.store(true, std::memory_order_relaxed);
+}
+
 // --- allocation ---
 
 /// A kept block of the key that can be handed out without a call of the runtime, live again; null if there is none.
@@ -489,6 +494,7 @@ hipError_t Pool::free(void* ptr, Free forward) {
   }
   const bool is_hip_free = forward == next().hipFree;
   if (is_hip_free && free_at_once(ptr)) return hipSuccess;
+  if (is_hip_free && !captures_open() && stopped_.exchange(false, std::memory_order_relaxed)) disable();
   const bool refused = captures_refuse_memory_calls();
   Named named{};
   bool vmm = false, keepable = false;

@@ -134,6 +134,8 @@ class Pool {
   void set_reclaim(Reclaim reclaim) noexcept { reclaim_ = reclaim; }
   /// Nothing is kept from now on; what is kept is given back. What was handed out is still known.
   void disable() noexcept;
+  /// The same, but what is kept is given back in the program's next hipFree only: that waits anyway.
+  void stop_keeping() noexcept;
   /// Whether memory is kept and handed out again now.
   bool enabled() const noexcept {
     return enabled_.load(std::memory_order_relaxed) && !device_in_error_.load(std::memory_order_relaxed);
@@ -336,6 +338,7 @@ class Pool {
   BlockTable& table_;
   StreamWork& work_;
   std::atomic<bool> enabled_{false};
+  std::atomic<bool> stopped_{false};  ///< what is kept is still to be given back
   std::atomic<bool> device_in_error_{false};
   std::atomic<std::uint64_t> excess_{0};     ///< one bit a device: frees in stream order may have kept past the limit
   std::atomic<std::size_t> kept_blocks_{0};  ///< changed under the lock only, as the next one is

@@ -74,5 +74,31 @@ TEST(CaptureState, a_branch_that_nothing_joins_is_told_of_after_captures_were_ma
   OK(hipStreamDestroy(s));
 }
 
+TEST(LaunchedAtOnce, a_kernel_that_the_runtime_does_not_capture_runs_once_a_capture) {
+  // Nothing is compared with what was captured, nor is memory kept for it, where the runtime does so.
+  const Stream s;
+  const Buffer a, b;
+  int in_a = 0;
+  for (int i = 0; i < 6; ++i) {
+    const Since since({"hipMalloc", "hipFree", "hipModuleLaunchKernel", "hipMemsetAsync", "hipGraphAddMemsetNode"});
+    step(s, [&] {
+      OK(hipMemsetAsync(b.get(), i, kCount * sizeof(int), s));
+      OK(kernels().mix(s, a.get(), kCount, i));
+      OK(kernels().mix(s, a.get(), kCount, 7));
+    });
+    in_a = mixed(mixed(in_a, i), 7);
+    ASSERT_EQ(in_a, a.value()) << "step " << i;
+    ASSERT_EQ(0x01010101 * i, b.value()) << "step " << i;
+    void* memory = nullptr;
+    OK(hipMalloc(&memory, 4096));
+    OK(hipFree(memory));
+    EXPECT_EQ(1, since["hipMalloc"]);
+    EXPECT_EQ(1, since["hipFree"]);
+    EXPECT_EQ(2, since["hipModuleLaunchKernel"]);
+    EXPECT_EQ(1, since["hipMemsetAsync"]);
+    EXPECT_EQ(0, since["hipGraphAddMemsetNode"]);
+  }
+}
+
 }  // namespace
 }  // namespace captures

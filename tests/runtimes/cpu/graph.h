@@ -239,6 +239,7 @@ struct Quirks {
   bool kept_arguments = false;
   bool event_keeps_nodes = false;
   bool shared_limits = false;
+  bool module_launches_at_once = false;
 };
 const Quirks& quirks();
 Quirks parse_quirks(std::string_view list);  ///< ends the process for an unknown name

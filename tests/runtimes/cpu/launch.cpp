@@ -82,7 +82,9 @@ hipError_t launch_function(Call& call, hipFunction_t function, const Launch& wha
   if (function == nullptr) return hipErrorInvalidResourceHandle;
   std::shared_ptr<const Kernel> kernel = kernel_of(function);
   if (kernel == nullptr) return hipErrorInvalidResourceHandle;
-  return launch(*stream, function, std::move(kernel), what);
+  Launch as_runtime = what;
+  as_runtime.captured = what.captured && !quirks().module_launches_at_once;
+  return launch(*stream, function, std::move(kernel), as_runtime);
 }
 
 /// With the global size in threads, as hipExtModuleLaunchKernel takes it.
@@ -177,7 +179,9 @@ CPUHIP_EXPORT hipError_t hipExtLaunchKernel(const void* function, dim3 grid, dim
                                             size_t shared_bytes, hipStream_t stream, hipEvent_t start, hipEvent_t stop,
                                             int) {
   return api("hipExtLaunchKernel", [&](Call& call) {
-    return launch_stub(call, function, {grid, block, shared_bytes, stream, false, args, nullptr, start, stop});
+    Launch what{grid, block, shared_bytes, stream, false, args, nullptr, start, stop};
+    what.captured = !quirks().module_launches_at_once;
+    return launch_stub(call, function, what);
   });
 }
 
