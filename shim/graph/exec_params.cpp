@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "shim/graph/exec_size.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/patch_table.h"
 #include "shim/restore.h"
@@ -104,6 +105,8 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   if (program_made && variant->source != exec.source) return false;
   hipGraphNode_t its = program_made ? node : variant->nodes[index];
   *result = program_made ? known_.read_node(&its, "an exec's node is named by it") : hipSuccess;
+  const std::size_t memory = argument_memory(operation);
+  if (memory != 0) make_argument_room(calling_device(), variant->patched_bytes, memory, of.argument_bytes);
   if (*result == hipSuccess) *result = forward(variant->exec, its);
   if (*result != hipSuccess) {
     static_cast<void>(taint(exec));  // what a refused call leaves of a node is not known
@@ -124,6 +127,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     variant->keep = false;
   }
   ++variant->patches;
+  variant->patched_bytes += memory;
   ++of.statistics.native_updates;
   return true;
 }

@@ -12,15 +12,17 @@
 #include "shim/capture/session.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
+#include "shim/graph/exec_size.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/node_graphs.h"
+#include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
 #include "shim/graph/way_counts.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
-#include "shim/memory/shared_memory.h"
+#include "shim/memory/quirks.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -174,7 +176,8 @@ Template* Graphs::template_for(std::vector<Operation> operations, const KnownGra
   made->operations = std::move(operations);
   for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
   made->number = ++last_number_;
-  made->exec_bytes = exec_memory(made->operations);
+  made->exec_bytes = exec_memory(made->operations, runtime_version());
+  for (const Operation& operation : made->operations) made->argument_bytes += argument_memory(operation);
   made->host_bytes = recording_memory(made->operations);
   if (known.build != nullptr)
     for (const HeldTemplate& child : known.build->children) made->children.push_back(&*child);
@@ -190,6 +193,7 @@ Template* Graphs::template_for(std::vector<Operation> operations, const KnownGra
 }
 
 void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
+  for (const Operation& operation : operations) static_cast<void>(patch_is_exact(operation.signature));  // without lock
   {
     const std::scoped_lock guard(lock_);
     ++totals_.captures;
@@ -423,32 +427,9 @@ hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeEx
 
 hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   launches_.fetch_add(1, std::memory_order_relaxed);
-  if (exec.shared_seen.load(std::memory_order_relaxed) != shared_memory().version()) [[unlikely]]
-    if (const hipError_t result = leave_shared_memory(exec, stream); result != hipSuccess) return result;
   if (settings_.verify.mode != Verify::Mode::kOff) [[unlikely]]
     return launch_verified(exec, stream, native);
   return launch_selected(exec, stream, native);
-}
-
-/// Memory was exported or opened since the exec was last launched. Where it is staged and names such memory, it works
-/// on the program's own from here on. What was launched before still ends on its slots: nothing can be waited for here,
-/// for its kernels may themselves wait for the process that has the handle now.
-hipError_t Graphs::leave_shared_memory(VirtualExec& exec, StreamArgument stream) {
-  const std::uint64_t version = shared_memory().version();
-  bool leave = false;
-  {
-    const std::scoped_lock guard(exec.lock);
-    leave = exec.of != nullptr && exec.variant != nullptr && exec.variant->ring != nullptr &&
-            reaches_shared_memory(exec.of->operations, exec.binding);
-    if (leave) {
-      const std::scoped_lock templates(lock_);
-      exec.of->not_staged = kSharedMemory;
-    }
-  }
-  bool ordered = false;
-  const hipError_t result = leave ? leave_ring(exec, stream_key(stream), plain_handle(stream), &ordered) : hipSuccess;
-  if (result == hipSuccess) exec.shared_seen.store(version, std::memory_order_relaxed);
-  return result;
 }
 
 hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
@@ -833,6 +814,7 @@ hipError_t Graphs::update_own(VirtualExec& exec, const Binding& binding, UpdateB
     hipGraphExecUpdateResult told{};
     return retry_with_room([&] { return next().hipGraphExecUpdate(own.exec, graph, &node, &told); });
   };
+  make_argument_room(calling_device(), own.patched_bytes, of.argument_bytes, of.argument_bytes);
   hipError_t result;
   const bool build = !by->real && own.graph != nullptr;
   if (build) {
@@ -1057,7 +1039,6 @@ std::vector<Graphs::TemplateReport> Graphs::templates() const {
     for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of->launches[i].load(std::memory_order_relaxed);
     report.other_moves = of->moved.others();
     report.saved_ns = saved_ns(*of);
-    report.not_staged = of->not_staged;
     report.staging_open = of->staging_open();
     report.staging_chosen = of->stage_choice.staged();
     report.staging_changes = of->stage_choice.changes();

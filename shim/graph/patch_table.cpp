@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <limits>
 
 #include "shim/capture/operand.h"
+#include "shim/capture/signature_bits.h"
 #include "shim/memory/quirks.h"
+#include "shim/next.h"
+#include "shim/restore.h"
 
 namespace graphpool {
 namespace {
@@ -19,7 +23,8 @@ constexpr std::array kRows{
              "a launch makes its commands from the node's own copy of the parameters"},
     PatchRow{NodeClass::kKernel, version(6, 0), version(6, 2), false,
              "a launch may run the packet made before the update (ROCm/clr#42)"},
-    PatchRow{NodeClass::kKernel, version(6, 2), version(6, 3), true, "an update makes the packet again"},
+    PatchRow{NodeClass::kKernel, version(6, 2), version(6, 3), false,
+             "an exec's first update takes memory without a look whether there is any"},
     PatchRow{NodeClass::kKernel, version(6, 3), version(6, 4), false,
              "the caller's argument pointers are kept and freed later (ROCm/clr#138)"},
     PatchRow{NodeClass::kKernel, version(6, 4), kLater, true, "the parameters are copied and the packet made again"},
@@ -32,6 +37,30 @@ constexpr std::array kRows{
     PatchRow{NodeClass::kDeviceCopy, version(6, 0), kLater, false,
              "packet errors are swallowed, and a copy may run when it is set"},
 };
+
+// From there on an exec's arguments lie in device memory where the host can write to all of it.
+constexpr int kArgumentsOnDevice = version(6, 2);
+
+enum class Seen : std::uint8_t { kNotAsked, kYes, kNo };
+constexpr int kDevices = 64;
+constinit std::array<std::atomic<Seen>, kDevices> g_seen{};
+
+/// gfx900 to gfx90a, gfx94x and gfx95x behind PCIe: clr flushes what it has written when it instantiates
+/// (GraphExec::CaptureAQLPackets), or never, but not when it updates (GraphExec::UpdateAQLPacket). Of devices with the
+/// host on one XGMI fabric the driver says that the host accesses their memory directly. In doubt it is not seen.
+bool ask_device(int device) noexcept {
+  int major = 0, minor = 0, warp = 0, direct = 0;
+  const auto ask = [&](int* value, hipDeviceAttribute_t attribute) {
+    return PrivateCalls::answered([&] { return next().hipDeviceGetAttribute(value, attribute, device); });
+  };
+  if (!ask(&major, hipDeviceAttributeComputeCapabilityMajor) ||
+      !ask(&minor, hipDeviceAttributeComputeCapabilityMinor) || !ask(&warp, hipDeviceAttributeWarpSize) ||
+      !ask(&direct, hipDeviceAttributeDirectManagedMemAccessFromHost))
+    return false;
+  constexpr int kGfx9Warp = 64;  // others that call themselves 9 have 32
+  const bool exposed = major == 9 && (minor == 0 || minor == 4 || minor == 5) && warp == kGfx9Warp;
+  return !exposed || direct != 0;
+}
 
 }  // namespace
 
@@ -63,8 +92,25 @@ bool patch_is_exact(NodeClass node, int version) noexcept {
   return row != kRows.end() && row->exact;
 }
 
+bool arguments_are_seen(int device) noexcept {
+  if (runtime_version() < kArgumentsOnDevice) return true;
+  if (device < 0 || device >= kDevices) return false;
+  Seen seen = g_seen[static_cast<std::size_t>(device)].load(std::memory_order_relaxed);
+  if (seen == Seen::kNotAsked) {
+    seen = ask_device(device) ? Seen::kYes : Seen::kNo;
+    g_seen[static_cast<std::size_t>(device)].store(seen, std::memory_order_relaxed);
+  }
+  return seen == Seen::kYes;
+}
+
+void test_forget_devices() noexcept {
+  for (std::atomic<Seen>& seen : g_seen) seen.store(Seen::kNotAsked, std::memory_order_relaxed);
+}
+
 bool patch_is_exact(const Signature& signature) noexcept {
-  return patch_is_exact(node_class(signature), runtime_version());
+  const NodeClass node = node_class(signature);
+  return patch_is_exact(node, runtime_version()) &&
+         (node != NodeClass::kKernel || arguments_are_seen(node_device_of(signature)));
 }
 
 }  // namespace graphpool

@@ -2,8 +2,11 @@
 //
 // Why one table: an exec that was updated wrongly gives wrong results without an error, so only what is known to work
 // is patched; everything else is served by another exec, which is always exact. Versions are hipRuntimeGetVersion's.
-// What no row names, and every version the runtime does not tell, is not patched. Nodes are set by the call that fits
-// how ours were made (reissue.h). Threads: any. Not here: whether patching pays (cost_model.h).
+// What no row names, and every version the runtime does not tell, is not patched. Nor is a kernel of a device that may
+// not see in time what the host writes to its memory: on such an eager launch would flush it on some, but not where the
+// runtime keeps eager launches' arguments in the host's memory (gfx90a by default, others by HIP_FORCE_DEV_KERNARG).
+// Nodes are set by the call that fits how ours were made (reissue.h). Threads: any. Not here: whether patching pays
+// (cost_model.h), and for how many patches an exec has room (exec_size.h).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +38,12 @@ std::span<const PatchRow> patch_table() noexcept;
 
 /// Whether an exec's node of this class may be patched.
 bool patch_is_exact(NodeClass node, int version) noexcept;
-/// The same for an operation, on the loaded runtime.
+/// Whether the device sees the arguments that an update has written to a kernel's node, on the loaded runtime. The
+/// first question about a device makes calls.
+bool arguments_are_seen(int device) noexcept;
+void test_forget_devices() noexcept;
+
+/// Whether that node may be patched: the class, and the device of a kernel. The loaded runtime's.
 bool patch_is_exact(const Signature& signature) noexcept;
 
 }  // namespace graphpool

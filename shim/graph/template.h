@@ -41,6 +41,7 @@ struct Variant {
   std::shared_ptr<const StagePlan> plan;    ///< staged: by this one of the template's
   std::unique_ptr<SlotRing> ring;           ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
   std::uint32_t patches = 0;
+  std::size_t patched_bytes = 0;       ///< of argument memory that updates have taken (exec_size.h)
   std::vector<std::uint64_t> reached;  ///< verify: addresses it had before it was patched (add_addresses)
   std::uint64_t memory_freed = 0;      ///< memory_freed() before its graph was made
   bool keep = true;                    ///< false: for one use, or worn out by patches; goes when it is free
@@ -81,9 +82,10 @@ class Template {
   std::vector<Operation> operations;  ///< beginning and end included
   std::vector<Template*> children;    ///< of its child graphs; it is a user of each
   std::size_t node_count = 0;
-  std::size_t exec_bytes = 0;  ///< device memory an exec of it is taken to hold
-  std::size_t host_bytes = 0;  ///< host memory the recording holds
-  std::uint64_t number = 0;    ///< names it in messages and the report, from 1
+  std::size_t exec_bytes = 0;      ///< device memory an exec of it is taken to hold
+  std::size_t argument_bytes = 0;  ///< of that, its kernels' arguments
+  std::size_t host_bytes = 0;      ///< host memory the recording holds
+  std::uint64_t number = 0;        ///< names it in messages and the report, from 1
   TreeNode* end = nullptr;
   std::vector<std::shared_ptr<StagePlans>> stage_plans;  ///< by the rules of the bindings there were
   StageChoice stage_choice;                              ///< of all open plans
@@ -98,7 +100,6 @@ class Template {
   ExecCosts exec_costs;
   double spent_ns = 0;  ///< on patches for bindings seen before, since the last exec was made
   Way last_way = Way::kVariant;
-  const char* not_staged = nullptr;         ///< why its last binding was not, where rules stage it; a literal
   std::uint32_t passed_over = 0;            ///< bindings in a row that could have been patched and were not
   bool may_patch = true, may_stage = true;  ///< false once verification has found a difference
   std::atomic<bool> may_be_at_home{true};   ///< the same of launches without copies (slot_ring.h), without lock
@@ -117,9 +118,6 @@ class Template {
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   } statistics;
 
-  /// Whether it has kernels of a communication library. Under no lock.
-  bool communicates() const;
-
   /// Whether some binding had buffers whose staging is open.
   bool staging_open() const noexcept {
     return std::any_of(stage_plans.begin(), stage_plans.end(),
@@ -135,9 +133,6 @@ class Template {
 
   /// The bytes a binding has here.
   std::size_t binding_bytes() const noexcept { return operations.back().payload_offset; }
-
- private:
-  mutable std::atomic<std::int8_t> communicates_{-1};  ///< not asked yet
 };
 
 /// A template that stays while this does (Graphs::hold); or none.

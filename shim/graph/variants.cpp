@@ -4,9 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include "shim/capture/signature_bits.h"
+#include "shim/graph/exec_size.h"
 #include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
-#include "shim/kernel/communication.h"
 #include "shim/log.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
@@ -26,6 +27,12 @@ bool same_payload(const Operation& operation, const Binding& a, const Binding& b
 
 bool differs(const Operation& operation, const Binding& a, const Binding& b) noexcept {
   return makes_node(operation.signature.kind) && !same_payload(operation, a, b);
+}
+
+/// How many nodes an exec of the template may be patched before it is replaced.
+std::size_t budget_of(const Template& of, const GraphSettings& settings) noexcept {
+  const std::size_t each = std::max<std::size_t>(of.argument_bytes / std::max<std::size_t>(of.node_count, 1), 1);
+  return std::min<std::size_t>(settings.patch_budget, room_for_patches(runtime_version()) / each);
 }
 
 /// Nodes to be set for a binding, of an exec that has the other; an exec's cost where the runtime is not known to
@@ -49,15 +56,6 @@ void note_launches(Template& of) noexcept {
 /// Of what an exec costs, what must have been lost by staging before it ends.
 constexpr double kLeastLost = 0.25;
 
-/// Kernel argument memory a node takes: its arguments and up to 256 bytes of hidden ones.
-std::size_t argument_memory(const Operation& operation) noexcept {
-  if (operation.signature.kind == OperationKind::kKernel) return round_up(operation.signature.payload_bytes + 256, 64);
-  std::size_t bytes = 0;
-  if (operation.signature.kind == OperationKind::kChild)
-    for (const Operation& inner : *operation.child) bytes += argument_memory(inner);
-  return bytes;
-}
-
 void swap_places(Template& of, std::size_t a, std::size_t b) noexcept {
   std::swap(of.variants[a], of.variants[b]);
   of.variants[a]->place = a;
@@ -66,12 +64,6 @@ void swap_places(Template& of, std::size_t a, std::size_t b) noexcept {
 
 }  // namespace
 
-std::size_t exec_memory(const std::vector<Operation>& operations) noexcept {
-  std::size_t bytes = 128 * kKiB;
-  for (const Operation& operation : operations) bytes += argument_memory(operation);
-  return bytes;
-}
-
 Variant::~Variant() {
   const LastErrorScope last_error;
   if (exec != nullptr) {
@@ -79,19 +71,6 @@ Variant::~Variant() {
     stream_work().exec_destroyed(device);
   }
   if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
-}
-
-bool Template::communicates() const {
-  std::int8_t known = communicates_.load(std::memory_order_relaxed);
-  if (known < 0) {
-    const auto communicates = [](const Operation& operation) {
-      return operation.signature.kind == OperationKind::kKernel &&
-             is_communication_kernel(reinterpret_cast<const void*>(operation.signature.object));
-    };
-    known = std::any_of(operations.begin(), operations.end(), communicates) ? 1 : 0;
-    communicates_.store(known, std::memory_order_relaxed);
-  }
-  return known != 0;
 }
 
 // --- what is kept ---
@@ -358,6 +337,7 @@ Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Bind
   Template& of = *exec.of;
   Candidate best;
   std::vector<std::uint32_t> differing;
+  const std::size_t room = room_for_patches(runtime_version());
   for_each_reachable(exec, [&](Variant& variant) {
     if ((variant.patches != 0) != patched) return;
     if (variant.device != exec.device || variant.graph == nullptr || variant.ring != nullptr || !variant.keep ||
@@ -368,13 +348,16 @@ Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Bind
     const std::size_t most = best.variant == nullptr ? of.operations.size() : best.differing.size();
     differing.clear();
     bool exact = true;
+    std::size_t bytes = 0;
     for (std::uint32_t i = 0; i < of.operations.size() && exact && differing.size() <= most; ++i) {
       if (!differs(of.operations[i], variant.baked, binding)) continue;
       exact = patch_is_exact(of.operations[i].signature);
+      bytes += argument_memory(of.operations[i]);
       differing.push_back(i);
     }
     if (!exact || differing.size() > most) return;
-    if (variant.patches + differing.size() > settings_.patch_budget) {
+    if (variant.patches + differing.size() > settings_.patch_budget ||
+        bytes > room - std::min(room, variant.patched_bytes)) {
       if (variant.patches == 0) return;  // the budget is less than one binding needs
       variant.keep = false;
       ++of.statistics.replaced;
@@ -424,7 +407,7 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
   const Binding& last = of.history.last();
   // What it costs to come here from the binding before: without staging, had that one been served so; and by staging,
   // beside the copies.
-  const double step_ns = staged ? followed_ns(of, last, binding, exec_ns, settings_.patch_budget) : 0;
+  const double step_ns = staged ? followed_ns(of, last, binding, exec_ns, budget_of(of, settings_)) : 0;
   const bool other_ring = open && !staged && !plan->same_elsewhere(last, binding);
   BindingHistory::Noted noted = of.history.note(binding);
   // Of more that come in turn each exec would be gone when its binding comes back.
@@ -436,7 +419,7 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
   question.is_volatile = noted.is_volatile;
   question.seen = noted.seen;
   question.exec_ns = exec_ns;
-  question.budget = settings_.patch_budget;
+  question.budget = budget_of(of, settings_);
   question.spent_ns = of.spent_ns;
   question.last = of.last_way;
   question.passed_over = of.passed_over;
@@ -456,7 +439,7 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
   if (open && !staged && becomes_staged(exec, binding, *plan, question, way, other_ring)) return Way::kStage;
   const bool no_exec = way == Way::kPatch || way == Way::kUpdate;
   if (no_exec && noted.seen)
-    of.spent_ns += costs().patch_ns(question.exec_ns, question.differing, settings_.patch_budget);
+    of.spent_ns += costs().patch_ns(question.exec_ns, question.differing, question.budget);
   else if (!no_exec)
     of.spent_ns = 0;
   of.passed_over = question.patchable && way != Way::kPatch ? of.passed_over + 1 : 0;
@@ -465,12 +448,6 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
 }
 
 // --- by which rules it is staged ---
-
-/// Null: it is.
-void Variants::note_not_staged(Template& of, const char* why) noexcept {
-  const std::scoped_lock guard(lock_);
-  of.not_staged = why;
-}
 
 /// Under the lock. False: all plans are in use.
 bool Variants::make_room_for_plans(Template& of) {
@@ -499,16 +476,10 @@ bool Variants::make_room_for_plans(Template& of) {
   return true;
 }
 
-/// The plans for the rules that this binding's buffers fall under. Null: nothing is staged, or there are too many.
+/// The plans for the rules that this binding's buffers fall under. Null: none of them is staged, or there are too many.
 Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
   const auto made = std::make_shared<StagePlans>();
   if (!staging_rules(of.operations, binding, &made->rules)) return nullptr;
-  const char* why = why_not_staged(of.operations, binding);
-  if (why == nullptr && of.communicates()) why = kCommunicates;
-  if (why != nullptr) {
-    note_not_staged(of, why);
-    return nullptr;
-  }
   const auto known = [&]() -> Plans {
     for (const auto& plans : of.stage_plans) {
       if (plans->rules != made->rules) continue;
@@ -526,10 +497,7 @@ Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
   if (made->open != nullptr && !made->open->open()) made->open.reset();
   const std::scoped_lock guard(lock_);
   if (Plans found = known()) return found;
-  if (!make_room_for_plans(of)) {
-    of.not_staged = "other rules have all its slots";
-    return nullptr;
-  }
+  if (!make_room_for_plans(of)) return nullptr;
   made->last_used = ++clock_;
   of.stage_plans.push_back(made);
   return made;
@@ -585,7 +553,7 @@ bool Variants::stays_staged(const VirtualExec& exec, const Binding& binding, con
   const Candidate candidate = of.may_patch ? find_patchable(exec, binding) : Candidate{};
   const double catch_up = candidate.variant == nullptr
                               ? exec_ns
-                              : costs().patch_ns(exec_ns, candidate.differing.size(), settings_.patch_budget);
+                              : costs().patch_ns(exec_ns, candidate.differing.size(), budget_of(of, settings_));
   if (lost < catch_up) return true;
   of.stage_choice.change(false);
   return false;
@@ -646,7 +614,6 @@ hipError_t Variants::obtain_open(VirtualExec& exec, const Binding& binding, cons
 bool Variants::patch(Template& of, const Binding& binding, const Candidate& candidate) {
   Variant& variant = *candidate.variant;
   const SavedDevice scope;
-  scope.set(variant.device);
   std::uint32_t patched = 0;
   std::size_t memory = 0;
   bool ok = true;
@@ -655,6 +622,7 @@ bool Variants::patch(Template& of, const Binding& binding, const Candidate& cand
   for (const std::uint32_t i : candidate.differing) {
     const Operation& operation = of.operations[i];
     if (seeded_defect(Seeded::kPatchShort) && i == candidate.differing.back()) break;
+    scope.set(node_device_of(operation.signature));  // HIP 7 moves a node to the device that is current
     ok = patch_exec(operation, binding, variant.exec, variant.nodes[i]) == hipSuccess;
     ++patched;
     memory += argument_memory(operation);
@@ -664,11 +632,13 @@ bool Variants::patch(Template& of, const Binding& binding, const Candidate& cand
   // What nothing else can be made for goes on with what it had, so far as the runtime gives it back.
   for (std::uint32_t done = 0; !ok && candidate.served && done < patched; ++done) {
     const std::uint32_t i = candidate.differing[done];
+    scope.set(node_device_of(of.operations[i].signature));
     static_cast<void>(patch_exec(of.operations[i], variant.baked, variant.exec, variant.nodes[i]));
   }
   std::unique_ptr<Variant> broken;
   const std::scoped_lock guard(lock_);
   variant.patches += patched;
+  variant.patched_bytes += memory;
   of.statistics.patched_nodes += patched;
   hold(variant, variant.device_bytes + memory);
   if (ok) {
@@ -735,6 +705,7 @@ void Variants::updated(Template& of, Variant& variant, const Binding& binding, s
   note_reached(of, variant);
   variant.baked = binding;
   variant.memory_freed = memory_freed_before;
+  variant.patched_bytes += memory;
   ++of.statistics.native_updates;
   hold(variant, variant.device_bytes + memory);
   if (exact) return;
@@ -747,10 +718,6 @@ hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const Oth
   const Plans plans = plans_for(of, binding);
   if (plans == nullptr) return obtain_unstaged(exec, binding, others, served);
   const Plan always(plans, plans->always.get()), open(plans, plans->open.get());
-  const char* why = nullptr;
-  if (always == nullptr && open == nullptr) why = "buffers of it are of another device";
-  if (!may_be_staged(of)) why = "verification has found a difference, or it cannot be built";
-  note_not_staged(of, why);
   if (always == nullptr) return obtain_by_cost(exec, binding, others, open, served);
   served->way = Way::kStage;
   if (may_be_staged(of) &&
@@ -793,7 +760,8 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
   const double exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
   log_debug("graph %llu, %zu operations: a new binding is served by %s (an exec costs %.0f ns, %zu nodes patched %.0f)",
             static_cast<unsigned long long>(of.number), of.node_count, way_name(served->way), exec_ns,
-            candidate.differing.size(), costs().patch_ns(exec_ns, candidate.differing.size(), settings_.patch_budget));
+            candidate.differing.size(),
+            costs().patch_ns(exec_ns, candidate.differing.size(), budget_of(of, settings_)));
   if (open != nullptr)
     log_debug("graph %llu is %s: %.1f launches of a binding through slots, %llu bytes each, cost %.0f ns",
               static_cast<unsigned long long>(of.number), staged ? "staged" : "not staged", launches,
@@ -836,10 +804,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
   Template& of = *exec.of;
   const StagePlan& plan = *staged;
   std::vector<char*> bases;
-  if (exec.device != plan.device() || !plan.locate(of.operations, binding, &bases)) {
-    note_not_staged(of, "its buffers have other sizes or overlaps, or a structure argument may name one");
-    return hipErrorInvalidValue;
-  }
+  if (exec.device != plan.device() || !plan.locate(of.operations, binding, &bases)) return hipErrorInvalidValue;
   Binding canonical = plan.canonical(binding);
   Variant* chosen = nullptr;
   {
@@ -890,11 +855,9 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     }
   }
   if (result != hipSuccess) {
-    note_not_staged(of, "there were no slots");
     log_warn("a staged graph is served without staging: no slots (%s)", next().hipGetErrorName(result));
     return result;
   }
-  note_not_staged(of, nullptr);
   served->variant = chosen;
   return hipSuccess;
 }

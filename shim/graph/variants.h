@@ -10,11 +10,11 @@
 //
 // Bounded: so many variants a template, so many bytes of device memory a device; the least recently used free ones go
 // first. They go only in calls of the program that make, free, update or wait for something themselves (evict(),
-// evict_due(), reclaim()), and never while they may still run. What an exec holds is an estimate: HIP does not tell,
-// and a difference of hipMemGetInfo counts what other threads do. It takes kernel argument memory, 128 KiB beyond, and
-// takes more with every patch.
+// evict_due(), reclaim()), and never while they may still run. What an exec holds is an estimate (exec_size.h),
+// and more with every patch.
 //
-// Invariants: a variant whose patch failed, or that was patched `patch_budget` times, serves no further binding.
+// Invariants: a variant whose patch failed, or that was patched `patch_budget` times, or that has no room left for the
+// arguments of patched kernels (exec_size.h), serves no further binding.
 // Errors: HIP's. Threads: any. Lock: that of Graphs (kTemplates), never held across next but where a function says
 // "under the lock": its caller holds it.
 // Not here: handles, graphs and launches (graphs.h), slots (memory/slot_set.h), what a launch copies (staging.h).
@@ -51,9 +51,6 @@ struct GraphSettings {
   Verify verify;                                                     ///< matches that also take the real path
   std::chrono::nanoseconds ring_timeout = std::chrono::seconds(30);  ///< longest wait for a free slot set
 };
-
-/// Device memory an exec of these operations is taken to hold.
-std::size_t exec_memory(const std::vector<Operation>& operations) noexcept;
 
 class Variants {
  public:
@@ -144,7 +141,6 @@ class Variants {
   using Plan = std::shared_ptr<const StagePlan>;
   using Plans = std::shared_ptr<const StagePlans>;
   Plans plans_for(Template& of, const Binding& binding);
-  void note_not_staged(Template& of, const char* why) noexcept;
   bool make_room_for_plans(Template& of);
   hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, const Plan& plan, Served* served);
   hipError_t obtain_by_cost(VirtualExec& exec, const Binding& binding, const Others& others, const Plan& open,

@@ -194,10 +194,8 @@ class Pool {
   /// Whether any block is a part of a chunk.
   bool vmm_blocks() const noexcept { return vmm_blocks_.load(std::memory_order_relaxed) != 0; }
 
-  /// The block has become what its next owner must not find. False: no live block of ours there.
+  /// The block's handle leaves the process. False: no live block of ours there.
   bool mark_exported(const void* ptr) noexcept;
-  /// The same, because a handle of it leaves the process, or of so many bytes from there (0: of the block).
-  bool mark_shared(const void* ptr, std::size_t bytes) noexcept;
 
   /// What the program does not use although the runtime counts it as used: to be added to free memory.
   std::size_t hidden_free_bytes(int device) noexcept;

@@ -3,6 +3,7 @@
 
 #include "shim/graph/patch_table.h"
 #include "shim/memory/quirks.h"
+#include "shim/next.h"
 
 namespace graphpool {
 namespace {
@@ -13,7 +14,7 @@ constexpr std::uint64_t kDevice0 = std::uint64_t{1} << 63, kDevice1 = kDevice0 |
 TEST(PatchTable, kernels_where_an_update_reaches_the_launch) {
   EXPECT_TRUE(patch_is_exact(NodeClass::kKernel, k52));
   EXPECT_FALSE(patch_is_exact(NodeClass::kKernel, k60));
-  EXPECT_TRUE(patch_is_exact(NodeClass::kKernel, k62));
+  EXPECT_FALSE(patch_is_exact(NodeClass::kKernel, k62));
   EXPECT_FALSE(patch_is_exact(NodeClass::kKernel, k63));
   EXPECT_TRUE(patch_is_exact(NodeClass::kKernel, k64));
   EXPECT_TRUE(patch_is_exact(NodeClass::kKernel, k70));
@@ -66,14 +67,72 @@ TEST(PatchTable, classes_of_operations) {
   EXPECT_EQ(NodeClass::kOther, of(OperationKind::kHost, 0, 0, 0));
 }
 
-TEST(PatchTable, the_loaded_runtime_decides) {
-  Signature kernel;
-  kernel.kind = OperationKind::kKernel;
-  test_set_runtime_version(k63);
-  EXPECT_FALSE(patch_is_exact(kernel));
-  test_set_runtime_version(k70);
-  EXPECT_TRUE(patch_is_exact(kernel));
-  test_set_runtime_version(-1);
+/// A device as its attributes describe it.
+struct FakeDevice {
+  int major, minor, warp, direct;
+  hipError_t result;
+};
+FakeDevice g_device;
+
+hipError_t fake_attribute(int* value, hipDeviceAttribute_t attribute, int) {
+  switch (attribute) {
+    case hipDeviceAttributeComputeCapabilityMajor:
+      *value = g_device.major;
+      break;
+    case hipDeviceAttributeComputeCapabilityMinor:
+      *value = g_device.minor;
+      break;
+    case hipDeviceAttributeWarpSize:
+      *value = g_device.warp;
+      break;
+    case hipDeviceAttributeDirectManagedMemAccessFromHost:
+      *value = g_device.direct;
+      break;
+    default:
+      return hipErrorInvalidValue;
+  }
+  return g_device.result;
+}
+
+class PatchedKernel : public testing::Test {
+ protected:
+  PatchedKernel() : saved_(test_next()) {
+    test_next().hipDeviceGetAttribute = &fake_attribute;
+    kernel_.kind = OperationKind::kKernel;
+  }
+  ~PatchedKernel() override {
+    test_next() = saved_;
+    test_set_runtime_version(-1);
+    test_forget_devices();
+  }
+  bool exact(int version, const FakeDevice& device) {
+    test_set_runtime_version(version);
+    test_forget_devices();
+    g_device = device;
+    return patch_is_exact(kernel_);
+  }
+
+ private:
+  const Next saved_;
+  Signature kernel_;
+};
+
+constexpr FakeDevice kGfx1100{11, 0, 32, 0, hipSuccess};
+
+TEST_F(PatchedKernel, the_loaded_runtime_decides) {
+  EXPECT_FALSE(exact(k63, kGfx1100));
+  EXPECT_TRUE(exact(k70, kGfx1100));
+  EXPECT_TRUE(exact(k52, kGfx1100));
+}
+
+TEST_F(PatchedKernel, not_where_the_device_may_not_see_what_is_written) {
+  for (const int minor : {0, 4, 5}) {
+    EXPECT_FALSE(exact(k70, {9, minor, 64, 0, hipSuccess})) << "behind PCIe: gfx9" << minor << "x";
+    EXPECT_TRUE(exact(k70, {9, minor, 64, 1, hipSuccess})) << "on one fabric with the host";
+    EXPECT_TRUE(exact(k52, {9, minor, 64, 0, hipSuccess})) << "arguments in the host's memory";
+    EXPECT_TRUE(exact(k70, {9, minor, 32, 0, hipSuccess})) << "another maker's";
+  }
+  EXPECT_FALSE(exact(k70, {11, 0, 32, 0, hipErrorUnknown})) << "it does not say";
 }
 
 }  // namespace

@@ -143,15 +143,6 @@ def main(host, library, runtime):
         execs[bool(moves)] = first['device_bytes'] - first['slot_bytes']
     expect('memory of execs while a buffer stays', 2 * execs[True], execs[False])
 
-    # Why graphs are not staged where a rule says that they should be.
-    report = run(host, library, runtime, GRAPHPOOL_BUFFERS='[[buffer]]\nstage = "always"\n',
-                 GTEST_FILTER='Report.not_staged').report
-    shared = 'memory that it names can be reached by other processes'
-    expect('why graphs are not staged',
-           ['it has host operations', shared, 'it has kernels of a communication library', shared, None, None],
-           [each.get('not_staged') for each in report['templates']])
-    expect('staged launches', [0, 0, 0, 1, 1, 1], [each['launches']['stage'] for each in report['templates']])
-
     # Patches, an exec that is worn out, verified captures.
     first = run(host, library, runtime, GRAPHPOOL_GRAPH_STRATEGY='patch').report['templates'][0]
     if first['patched_nodes'] <= 0 or first['launches']['patch'] <= 0:

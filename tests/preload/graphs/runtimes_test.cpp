@@ -124,6 +124,89 @@ TEST(Runtimes, the_first_free_after_an_exec_was_destroyed_is_the_runtimes_where_
   }
 }
 
+TEST(Runtimes, rule_09_no_patch_takes_memory_that_may_not_be_there) {
+  // The device's memory is used up while the exec of a step is kept, whose arguments change each time: such a step may
+  // be refused for memory, as natively, but the process goes on.
+  const char* const memory = std::getenv("CPUHIP_MEMORY");
+  if (memory == nullptr) GTEST_SKIP() << "takes as long as the memory is large";
+  const Stream s;
+  const Buffer buffer;
+  int value = 0, steps = 0;
+  const auto one = [&](int number) {
+    const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, number)); });
+    hipGraphExec_t exec = nullptr;
+    const hipError_t made = hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0);
+    OK(hipGraphDestroy(graph));
+    if (made != hipSuccess) {
+      EXPECT_EQ(hipErrorOutOfMemory, made);
+      static_cast<void>(hipGetLastError());
+      return;
+    }
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    OK(hipGraphExecDestroy(exec));
+    value = mixed(value, number);
+    ++steps;
+    ASSERT_EQ(value, buffer.value()) << "step " << number;
+  };
+  for (int i = 0; i < 10; ++i) one(i);
+  const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffer.get(), kCount, 10)); });
+  hipGraphExec_t held = nullptr;
+  OK(hipGraphInstantiate(&held, graph, nullptr, nullptr, 0));
+  OK(hipGraphDestroy(graph));
+  std::vector<void*> all;
+  for (std::size_t bytes = std::size_t{1} << 20; bytes >= 4096; bytes /= 2) {
+    void* more = nullptr;
+    while (hipMalloc(&more, bytes) == hipSuccess) all.push_back(more);
+    static_cast<void>(hipGetLastError());
+  }
+  OK(hipGraphExecDestroy(held));
+  for (int i = 10; i < 1500; ++i) one(i);
+  EXPECT_GE(steps, 1490) << "there is room for one exec";
+  for (void* const address : all) OK(hipFree(address));
+  const int before = steps;
+  for (int i = 1500; i < 1510; ++i) one(i);
+  EXPECT_EQ(before + 10, steps);
+}
+
+TEST(Runtimes, rule_14_nodes_are_patched_on_their_own_device) {
+  // Captured on one device, instantiated with another one current.
+  int devices = 0;
+  OK(hipGetDeviceCount(&devices));
+  if (devices < 2) GTEST_SKIP() << "one device";
+  OK(hipSetDevice(1));
+  const hipFunction_t mix = compiled(R"(extern "C" __global__ void mix(int* p, int n, int a) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) p[i] = p[i] * 31 + a;
+    })",
+                                     "mix");
+  {
+    const Stream s;
+    const Buffer buffer;
+    int value = 0;
+    for (int i = 0; i < 20; ++i) {
+      OK(hipSetDevice(1));
+      const hipGraph_t graph = capture(s, [&] {
+        int* p = buffer.get();
+        int n = kCount, a = i;
+        void* args[] = {&p, &n, &a};
+        OK(hipModuleLaunchKernel(mix, (kCount + 63) / 64, 1, 1, 64, 1, 1, 0, s, args, nullptr));
+      });
+      OK(hipSetDevice(0));
+      hipGraphExec_t exec = nullptr;
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      OK(hipSetDevice(1));
+      OK(hipGraphLaunch(exec, s));
+      OK(hipStreamSynchronize(s));
+      OK(hipGraphExecDestroy(exec));
+      OK(hipGraphDestroy(graph));
+      value = mixed(value, i);
+      ASSERT_EQ(value, buffer.value()) << "step " << i;
+    }
+  }
+  OK(hipSetDevice(0));
+}
+
 TEST(Runtimes, rule_37_a_function_handle_that_comes_back_is_another_function) {
   const Stream s;
   const Buffer buffer;

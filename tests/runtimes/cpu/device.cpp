@@ -13,6 +13,7 @@
 #include "api.h"
 #include "capture.h"
 #include "common/properties_r0600.h"
+#include "graph.h"
 #include "memory.h"
 #include "memory_table.h"
 #include "stream.h"
@@ -235,6 +236,9 @@ hipError_t attribute(int* value, int wanted, int ordinal) {
     case hipDeviceAttributeMaxBlocksPerMultiProcessor:
     case hipDeviceAttributeAsyncEngineCount:
       *value = 2;
+      break;
+    case hipDeviceAttributeDirectManagedMemAccessFromHost:
+      *value = quirks().late_kernargs ? 0 : 1;  // the host's own memory
       break;
     case hipDeviceAttributeCanMapHostMemory:
     case hipDeviceAttributeConcurrentKernels:

@@ -95,6 +95,7 @@ Quirks parse_quirks(std::string_view list) {
                              {"event_keeps_nodes", &Quirks::event_keeps_nodes},
                              {"shared_limits", &Quirks::shared_limits},
                              {"module_launches_at_once", &Quirks::module_launches_at_once},
+                             {"late_kernargs", &Quirks::late_kernargs},
                              {"current_device_stubs", &Quirks::current_device_stubs}};
   Quirks quirks;
   for (const Name& name : kNames) quirks.*name.quirk = false;
@@ -110,7 +111,7 @@ Quirks parse_quirks(std::string_view list) {
       fatal(
           "CPUHIP_QUIRKS: '%.*s' is none of external_waits, partial_update, fitting_calls, empty_graph, "
           "swallowed_errors, host_copy_at_patch, stuck_invalidation, stale_packets, lazy_peers, kept_arguments, "
-          "event_keeps_nodes, shared_limits, module_launches_at_once, current_device_stubs, none",
+          "event_keeps_nodes, shared_limits, module_launches_at_once, late_kernargs, current_device_stubs, none",
           static_cast<int>(word.size()), word.data());
     }
   }

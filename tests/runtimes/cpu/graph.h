@@ -156,13 +156,16 @@ struct Plan {
   std::atomic<int> in_flight{0};
 };
 
-struct ExecState {
+struct ExecState : std::enable_shared_from_this<ExecState> {
   ~ExecState();  ///< calls destructors of user objects: hold no lock
 
   std::mutex mutex;
   std::shared_ptr<Plan> plan;
   Token last_launch;
   std::size_t argument_bytes = 0;
+  std::size_t argument_room = 0;   ///< for arguments of updates; then there is a new chunk
+  std::size_t argument_chunk = 0;  ///< bytes of that; 0: this version keeps none
+  std::size_t device_bytes = 0;    ///< of the device's memory that it holds
   bool launched = false;
   // constant after instantiate
   int device = 0;
@@ -240,6 +243,7 @@ struct Quirks {
   bool event_keeps_nodes = false;
   bool shared_limits = false;
   bool module_launches_at_once = false;
+  bool late_kernargs = false;
 };
 const Quirks& quirks();
 Quirks parse_quirks(std::string_view list);  ///< ends the process for an unknown name

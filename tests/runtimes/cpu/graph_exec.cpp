@@ -116,6 +116,61 @@ class Builder {
   const Work empty_ = std::make_shared<NodeWork>();
 };
 
+// What an exec holds of the device's memory, as clr's sources have it (rocm-5.7.1 to 6.2.2, and f9f995c6 for 6.3):
+// from 6.0 on the arguments of its kernels, from 6.3 on with room for updates; up to 7.1 a stream of its own, whose
+// arguments are in device memory from 6.1 on. An update takes new room each time, and a chunk where there is none left.
+constexpr std::size_t kStreamArguments = std::size_t{1} << 20, kArgumentChunk = std::size_t{128} << 10;
+constexpr int kKeepsArguments = 60000000, kStreamsOnDevice = 60100000, kUpdatesInChunks = 60200000,
+              kRoomForUpdates = 60300000, kNoStream = 70200000;
+
+/// With the hidden ones.
+std::size_t argument_memory(const NodeWork& work) {
+  constexpr std::size_t kHidden = 256, kAlignment = 64;
+  if (work.kind != NodeKind::Kernel) return 0;
+  return (work.argument_bytes() + kHidden + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+bool take_device_memory(ExecState& state, std::size_t bytes) {
+  if (!device(state.device).take_memory(bytes)) return false;
+  state.device_bytes += bytes;
+  return true;
+}
+
+bool take_exec_memory(ExecState& state) {
+  const int version = config().version;
+  std::size_t arguments = 0;
+  for (const Work& work : state.plan->works) arguments += argument_memory(*work);
+  std::size_t bytes = version >= kKeepsArguments ? arguments : 0;
+  if (version >= kStreamsOnDevice && version < kNoStream) bytes += kStreamArguments;
+  if (version >= kUpdatesInChunks) state.argument_chunk = kArgumentChunk;
+  if (version >= kRoomForUpdates) {
+    state.argument_room = kArgumentChunk;
+    state.argument_chunk += arguments;
+    bytes += kArgumentChunk;
+  }
+  return take_device_memory(state, bytes);
+}
+
+/// Nobody looks whether there is a chunk.
+void take_argument_room(ExecState& state, const NodeWork& work) {
+  const std::size_t bytes = argument_memory(work);
+  if (state.argument_chunk == 0) return;
+  if (bytes > state.argument_room) {
+    if (!take_device_memory(state, state.argument_chunk))
+      fatal("this runtime crashes where an update needs memory for kernel arguments and the device has none left");
+    state.argument_room = state.argument_chunk;
+  }
+  state.argument_room -= std::min(bytes, state.argument_room);
+}
+
+/// Quirk late_kernargs: what the thread has set and the device does not see yet.
+struct Unseen {
+  std::weak_ptr<ExecState> state;
+  std::uint32_t slot;
+  Work work;
+};
+thread_local std::vector<Unseen> t_unseen;
+
 /// One launch, kept by the work enqueued for it.
 struct Launch {
   std::shared_ptr<ExecState> state;
@@ -301,6 +356,10 @@ hipError_t instantiate(hipGraph_t handle, unsigned long long flags, hipGraphExec
       state->argument_bytes = 0;
       return hipErrorInvalidValue;
     }
+    if (!take_exec_memory(*state)) {
+      state->argument_bytes = 0;
+      return hipErrorOutOfMemory;
+    }
     graph->instantiated = true;
     state->plan->disabled.resize(state->plan->works.size());
     state->user_objects = retain_user_objects(*graph);
@@ -385,6 +444,7 @@ UpdateFailure update(ExecState& state, const Graph& graph) {
 ExecState::~ExecState() {
   graph_counters().exec_states.fetch_sub(1, std::memory_order_relaxed);
   graph_counters().exec_argument_bytes.fetch_sub(argument_bytes, std::memory_order_relaxed);
+  cpuhip::device(device).give_memory(device_bytes);
   release_exec_user_objects(user_objects);
 }
 
@@ -423,9 +483,25 @@ hipError_t set_exec_work(ExecState& state, std::uint32_t slot, Work work, WorkCh
     }
     state.argument_bytes += work->argument_bytes();
     graph_counters().exec_argument_bytes.fetch_add(work->argument_bytes(), std::memory_order_relaxed);
+    take_argument_room(state, *work);
+    if (quirks().late_kernargs) {
+      t_unseen.push_back({state.weak_from_this(), slot, work});
+      auto stale = std::make_shared<NodeWork>(*work);
+      std::get<KernelWork>(stale->operation).args = std::get<KernelWork>(old_work->operation).args;
+      work = std::move(stale);
+    }
   }
   writable_plan(state).works[slot] = std::move(work);
   return hipSuccess;
+}
+
+void see_arguments() {
+  for (Unseen& unseen : std::exchange(t_unseen, {})) {
+    const std::shared_ptr<ExecState> state = unseen.state.lock();
+    if (state == nullptr) continue;
+    const std::lock_guard lock(state->mutex);
+    writable_plan(*state).works[unseen.slot] = std::move(unseen.work);
+  }
 }
 
 const ExecNode* find_in_exec(const ExecState& state, const GraphNode& node) {

@@ -17,6 +17,8 @@ bool same_copy_class(const NodeWork& a, const NodeWork& b);
 bool swallowed(hipError_t error);
 /// Quirk host_copy_at_patch: runs a copy from host to host.
 void copy_at_patch(const NodeWork& work);
+/// Quirk late_kernargs: the calling thread launches a kernel by itself, so that all it has written before is seen.
+void see_arguments();
 inline bool can_be_disabled(NodeKind kind) {
   return kind == NodeKind::Kernel || kind == NodeKind::Memcpy || kind == NodeKind::Memset;
 }

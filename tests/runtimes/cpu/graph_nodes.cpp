@@ -309,8 +309,10 @@ hipError_t set_in_exec(hipGraphExec_t exec, hipGraphNode_t handle, NodeKind kind
   return with_exec_node(exec, handle, [&](ExecState& state, const ExecNode& in_exec, GraphNode&) {
     if (in_exec.kind != kind) return hipErrorInvalidValue;
     const Work old_work = state.plan->works[in_exec.slot];
+    // From HIP 7 on a kernel's node moves to the device that is current.
+    const bool moves = kind == NodeKind::Kernel && config().version >= 70000000;
     NewWork work;
-    const hipError_t made = make(old_work->device, &work);
+    const hipError_t made = make(moves ? current_device().ordinal() : old_work->device, &work);
     if (made != hipSuccess) return swallowed(made) ? hipSuccess : made;
     if (kind == NodeKind::Memcpy &&
         std::get<CopyWork>(work->operation).kind != std::get<CopyWork>(old_work->operation).kind) {

@@ -9,6 +9,7 @@
 #include "capture.h"
 #include "device.h"
 #include "graph.h"
+#include "graph_exec.h"
 #include "module.h"
 #include "stream.h"
 
@@ -53,12 +54,16 @@ hipError_t launch(Stream& stream, const void* handle, std::shared_ptr<const Kern
   ihipEvent_t *start = nullptr, *stop = nullptr;
   for (const auto& [event, resolved] : {std::pair{what.start, &start}, {what.stop, &stop}})
     if (event != nullptr && resolve(event, resolved) != hipSuccess) return hipErrorInvalidValue;
-  if (what.captured && start == nullptr && stop == nullptr) return submit(stream, std::move(work));
+  if (what.captured && start == nullptr && stop == nullptr) {
+    if (stream.capture.load(std::memory_order_acquire) == nullptr) see_arguments();
+    return submit(stream, std::move(work));
+  }
   if (const hipError_t error = validate(work, stream.device()); error != hipSuccess) return error;
   if (what.captured && stream.capture.load(std::memory_order_acquire) != nullptr) {
     return capture_launch_with_events(stream, std::move(work), start, stop);
   }
   if (start != nullptr) set_event(*start, stream, stream.marker());
+  see_arguments();
   const Token token = stream.enqueue(std::move(work));
   if (stop != nullptr) set_event(*stop, stream, token);
   return hipSuccess;
