@@ -659,8 +659,47 @@ void Generator::limited_launches(std::deque<Step>* plan, int thread) {
   }
 }
 
+/// A thread ends while its own stream captures, with streams of others in it; they go on to other things.
+void Generator::ending_thread(std::deque<Step>* plan, int thread) {
+  const int ends = 1 + special_.below(kThreads - 1), event = special_.below(3);
+  const std::vector<int> streams = live_streams(machine_.thread(thread).device);
+  if (ends == thread || streams.size() < 2) return;
+  const int beside = special_.chance(60) ? streams[0] : static_cast<int>(kPerThread);
+  const std::vector<int> symbols = choose_symbols(machine_.thread(thread).device);
+  const Body& body = pick(special_, catalogue_);
+  const auto captured = [&](int symbols_from) {
+    const std::vector<int> graphs = free_graphs();
+    if (graphs.empty()) return;
+    std::vector<int> used(symbols.begin() + symbols_from, symbols.end());
+    const int graph = graphs[0], exec = special_.below(kExecs);
+    exactly_ = true;
+    capture_once(plan, thread, body, used, streams.back(), hipStreamCaptureModeRelaxed, graph);
+    plan->push_back(make(Kind::exec_destroy, thread, {exec}));
+    plan->push_back(make(Kind::instantiate, thread, {exec, graph, 0}));
+    if (special_.chance(30)) plan->push_back(make(Kind::list_nodes, thread, {graph}));
+    plan->push_back(make(Kind::launch, thread, {exec, streams.back()}));
+    plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+  };
+  captured(0);
+  plan->push_back(make(Kind::begin, ends, {kPerThread, hipStreamCaptureModeRelaxed}));
+  plan->push_back(make(Kind::event_record, ends, {event, kPerThread}));
+  plan->push_back(make(Kind::event_wait, thread, {beside, event}));
+  if (special_.chance(70))
+    plan->push_back(make(Kind::work, thread, {beside}, bound(body.items[0].work, symbols, false)));
+  if (special_.chance(30)) plan->push_back(make(Kind::event_record, thread, {event, beside}));
+  plan->push_back(make(Kind::end_thread, ends, {}));
+  plan->push_back(make(Kind::capture_status, thread, {beside}));
+  if (special_.chance(70)) {
+    plan->push_back(make(Kind::event_record, thread, {event, beside}));
+    plan->push_back(make(Kind::event_wait, thread, {pick(special_, streams), event}));
+  }
+  captured(special_.below(2));
+}
+
 void Generator::special(std::deque<Step>* plan, int thread) {
-  switch (special_.below(6)) {
+  switch (special_.below(7)) {
+    case 5:
+      return ending_thread(plan, thread);
     case 0:
       return memory_in_capture(plan, thread);
     case 1:

@@ -73,6 +73,7 @@ class Generator {
   void set_only(std::deque<Step>* plan, int thread);
   void exported_memory(std::deque<Step>* plan, int thread);
   void other_code(std::deque<Step>* plan, int thread);
+  void ending_thread(std::deque<Step>* plan, int thread);
   void limited_launches(std::deque<Step>* plan, int thread);
   Body short_body() const;
   int free_buffer() const;

@@ -708,10 +708,12 @@ bool Machine::allowed(const Step& step) {
     case Kind::end_thread: {
       if (step.thread == 0) return false;
       const auto thread = static_cast<std::size_t>(step.thread);
-      const auto busy = [&](const Stream& each) { return each.capture && (each.capture->thread == step.thread); };
+      // A capture that it began on another stream stays, and nobody could end it.
+      const auto busy = [&](const Stream& each) {
+        return each.capture && each.capture->thread == step.thread && each.capture->own_of != step.thread;
+      };
       return std::none_of(streams_.begin(), streams_.end(), busy) &&
-             std::none_of(thread_streams_[thread].begin(), thread_streams_[thread].end(),
-                          [](const Stream& each) { return each.capture != nullptr; });
+             std::none_of(thread_streams_[thread].begin(), thread_streams_[thread].end(), busy);
     }
     default:
       return true;

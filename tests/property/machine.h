@@ -100,6 +100,7 @@ struct Capture {
   int origin = 0, thread = 0, device = 0;
   unsigned long long id = 0;
   std::vector<Node> nodes;
+  int own_of = -1;        ///< it began on this thread's own stream; -1: on another
   bool doubtful = false;  ///< what it holds is not known for sure: its graph is never launched
 };
 

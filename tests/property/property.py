@@ -126,13 +126,16 @@ def random_settings(number, rely_on_order=False):
     return Settings(runtime, library, sorted(set(features)))
 
 
-EXPORTS = False
+EXPORTS = GONE = False
 
 
 def use_more(runtime, library, features, pick):
     """What some programs do that others leave."""
     if pick.random() < 0.5:
         features.append('inner_frees')
+    if GONE and runtime['CPUHIP_REUSE'] == 'never' and pick.random() < 0.7:
+        runtime['CPUHIP_GONE'] = 'refused'
+        features.append('gone')
     # Of memory that is a part of a chunk no handle can be had.
     if EXPORTS and library.get('GRAPHPOOL_POOL_BACKING') != 'vmm' and pick.random() < 0.5:
         features.append('exports')
@@ -260,8 +263,10 @@ STEPS = {
     'memory freed in a capture': r'^release .* => 0.* in capture',
     'memory exported': r'^export_memory .* => 0',
     'reads by hidden addresses': r'^work .* what=16 .* => 0',
+    'uses of what was destroyed': r'^use_gone .* => [1-9]',
     'modules unloaded': r'^module_unload .* => 0',
     'kernels of modules that go': r'^work .* form=(2[5-9]|[3-9]\d)\d .* => 0',
+    'threads that ended in a capture': r'^end_thread .* => captured',
     'attributes set': r'^attribute .* => 0',
 }
 

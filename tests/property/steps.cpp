@@ -824,6 +824,7 @@ std::string Machine::perform(const Step& step) {
       on.capture->number = ++captures_;
       on.capture->thread = step.thread;
       on.capture->device = on.device;
+      on.capture->own_of = n[0] == kPerThread ? step.thread : -1;
       on.tail.clear();
       hipStreamCaptureStatus status{};
       const hipError_t asked = hipStreamGetCaptureInfo(handle_of(n[0]), &status, &on.capture->id);
@@ -1158,12 +1159,20 @@ std::string Machine::perform(const Step& step) {
     case Kind::end_thread: {
       threads_.end(step.thread);
       self = {.mode = step.thread == 0 ? self.mode : hipStreamCaptureModeGlobal};  // the first thread goes on
+      bool captured = false;
       for (Stream& each : thread_streams_[static_cast<std::size_t>(step.thread)]) {
         each.agent = add_agent(each.device);
+        if (each.capture) {
+          // Which streams it leaves in the capture the runtime says.
+          captured = each.capture->doubtful = true;
+          if (each.capture->own_of == step.thread) --open_captures_;
+          each.capture->own_of = -1;
+        }
         each.capture.reset();
         each.tail.clear();
       }
-      return "";
+      suspicious_ = suspicious_ || captured;
+      return captured ? "captured" + refresh_captures() : "";
     }
     case Kind::fail: {
       using Fail = void (*)(unsigned long long, int);

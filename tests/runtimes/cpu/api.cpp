@@ -105,6 +105,13 @@ Reuse read_reuse() {
   fatal("CPUHIP_REUSE: '%s' is none of late, never, once, always, random", text);
 }
 
+bool read_refuses_gone() {
+  const char* text = std::getenv("CPUHIP_GONE");
+  const std::string_view mode = text != nullptr ? text : "fatal";
+  if (mode != "fatal" && mode != "refused") fatal("CPUHIP_GONE: '%s' is none of fatal, refused", text);
+  return mode == "refused";
+}
+
 int open_journal() {
   const char* path = std::getenv("CPUHIP_JOURNAL");
   if (path == nullptr || *path == 0) return -1;
@@ -126,6 +133,7 @@ const Settings& settings() {
     read->config.memory_bytes =
         number_from_environment("CPUHIP_MEMORY", std::uint64_t{1} << 30, std::uint64_t{1} << 44);
     read->config.reuse = read_reuse();
+    read->config.refuses_gone = read_refuses_gone();
     read->config.poison = number_from_environment("CPUHIP_POISON", 1, 1) != 0;
     read->config.vmm = number_from_environment("CPUHIP_VMM", 1, 1) != 0;
     read->config.queues = static_cast<int>(number_from_environment("CPUHIP_QUEUES", 0, 64));

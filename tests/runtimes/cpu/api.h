@@ -17,6 +17,10 @@
 //                              and what belongs to them) is handed out again:
 //                              late (default: oldest first, after 64 others), never, once (at once; always is the
 //                              same) or random
+//   CPUHIP_GONE=mode           what a call with a graph, node or exec gets that was destroyed and is not handed out
+//   again:
+//                              fatal (default: the process ends with its name) or refused (hipErrorInvalidValue, as
+//                              AMD's runtime knows its own)
 //   CPUHIP_POISON=0            leaves fresh memory as the kernel gives it, zeroed (default 1: filled with 0xCD; that
 //                              costs a page fault each 4 KiB, so benchmarks of allocations switch it off)
 //   CPUHIP_VMM=0               virtual memory management answers hipErrorNotSupported (default 1)
@@ -44,6 +48,7 @@ struct Config {
   int version = 50221153;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30;
   Reuse reuse = Reuse::Late;
+  bool refuses_gone = false;
   bool poison = true;
   bool vmm = true;
   int queues = 0;

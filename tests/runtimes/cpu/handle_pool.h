@@ -58,12 +58,14 @@ class HandlePool {
     return state == kLive ? SlotState::Live : state == kNever ? SlotState::Unknown : SlotState::Dead;
   }
 
-  /// The object of a handle, or null for null and for what never was a handle. Ends the process for a destroyed one.
+  /// The object of a handle, or null for null and for what never was a handle. Ends the process for a destroyed one, or
+  /// null (CPUHIP_GONE).
   T* check(const void* handle) const {
     switch (state(handle)) {
       case SlotState::Live:
         return static_cast<T*>(const_cast<void*>(handle));
       case SlotState::Dead:
+        if (config().refuses_gone) break;
         fatal("use of destroyed %s %p (the %llu. one created)", noun_, handle,
               static_cast<unsigned long long>(find(handle)->number));
       case SlotState::Unknown:

@@ -540,6 +540,29 @@ TEST_F(GraphDeathTest, DestroyedHandlesAreNamed) {
   EXPECT_DEATH((void)hipGraphDestroy(other), "destroyed graph");
 }
 
+/// With CPUHIP_GONE=refused.
+TEST_F(GraphDeathTest, GoneHandlesAreRefused) {
+  const auto node = empty();
+  hipGraphExec_t exec = nullptr;
+  hipGraph_t other = nullptr, made = nullptr;
+  ASSERT_HIP(hipGraphInstantiate(&exec, graph_, nullptr, nullptr, 0));
+  ASSERT_HIP(hipGraphCreate(&other, 0));
+  EXPECT_HIP(hipGraphDestroyNode(node));
+  EXPECT_HIP(hipGraphExecDestroy(exec));
+  EXPECT_HIP(hipGraphDestroy(other));
+  std::size_t count = 0;
+  hipGraphNodeType type{};
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphNodeGetType(node, &type));
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphDestroyNode(node));
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphLaunch(exec, nullptr));
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphUpload(exec, nullptr));
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphExecDestroy(exec));
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphGetNodes(other, nullptr, &count));
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphClone(&made, other));
+  EXPECT_EQ(hipErrorInvalidValue, hipGraphInstantiate(&exec, other, nullptr, nullptr, 0));
+  EXPECT_EQ(hipErrorIllegalState, hipGraphDestroy(other));
+}
+
 TEST_F(GraphTest, WhatNeverWasAHandleIsInvalid) {
   std::size_t count = 0;
   alignas(64) char garbage[64] = {};
