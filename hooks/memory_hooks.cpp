@@ -24,7 +24,7 @@ void note_uncaptured(hipStream_t stream) noexcept {
 hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsigned int flags, hipStream_t stream) {
   const hipError_t result = pool().allocate({function, bytes, current_device(), flags, stream}, ptr);
   doubt_captures();
-  graphs().make_room_for_execs();
+  if (result == hipSuccess) graphs().make_room_for_execs();  // else it would take the error's place
   return result;
 }
 
