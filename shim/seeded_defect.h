@@ -9,18 +9,24 @@
 namespace graphpool {
 
 enum class Seeded : int {
-  kForkLost = 1,        ///< a capture made real: operations do not come behind what they depend on
-  kFillNarrowed,        ///< a fill made again writes the lowest byte of its value only
-  kPatchShort,          ///< the last differing node of an exec is not patched
-  kBindingIgnored,      ///< an exec is taken for one of another binding
-  kTaintedServesOn,     ///< an exec that the program has changed serves others afterwards
-  kCopyOutShort,        ///< staging: the last four bytes are not copied out
-  kBuffersNotFollowed,  ///< staging: buffers that have moved are not followed
-  kFreeDoesNotWait,     ///< freed memory is handed out again while the device still uses it
-  kKeptNotCounted,      ///< kept memory does not count as free
-  kUpdateIgnored,       ///< an exec goes on with the binding it had
+  kForkLost = 1,             ///< a capture made real: operations do not come behind what they depend on
+  kFillNarrowed,             ///< a fill made again writes the lowest byte of its value only
+  kPatchShort,               ///< the last differing node of an exec is not patched
+  kBindingIgnored,           ///< an exec is taken for one of another binding
+  kTaintedServesOn,          ///< an exec that the program has changed serves others afterwards
+  kCopyOutShort,             ///< staging: the last four bytes are not copied out
+  kBuffersNotFollowed,       ///< staging: buffers that have moved are not followed
+  kFreeDoesNotWait,          ///< freed memory is handed out again while the device still uses it
+  kKeptNotCounted,           ///< kept memory does not count as free
+  kUpdateIgnored,            ///< an exec goes on with the binding it had
+  kCapturedFreeDoesNotWait,  ///< freed memory is handed out again at once while a capture is open
+  kPendingServesCaptured,    ///< while a capture is open kept memory serves that the device may still use
+  kUnloadLeavesFunctions,    ///< handles of functions are taken for what they were before their module was unloaded
+  kSetShort,                 ///< a node set in an exec whose last four bytes differ is taken for what is there
+  kBusyVariantPatched,       ///< an exec is patched while it may run
+  kThreadLeavesCaptures,     ///< captures of a thread's own stream outlive the thread
   // Found by `verify` (tests/preload):
-  kHomeNotFollowed,  ///< staging: launches without copies go on with the buffers there were
+  kHomeNotFollowed = 100,  ///< staging: launches without copies go on with the buffers there were
 };
 
 #ifdef GRAPHPOOL_SEEDED_DEFECTS

@@ -28,6 +28,7 @@
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
 #include "shim/restore.h"
+#include "shim/seeded_defect.h"
 #include "shim/settings.h"
 #include "shim/units.h"
 
@@ -215,7 +216,7 @@ void close(const std::shared_ptr<CaptureSession>& session) noexcept {
 void thread_ends(void*) noexcept {
   const GuestScope guest;
   const InsideScope inside;
-  while (captures_open()) {
+  while (captures_open() && !seeded_defect(Seeded::kThreadLeavesCaptures)) {
     const auto [key, session] = open_captures().find_own(own_streams());
     if (session == nullptr) return;
     bool origin;

@@ -343,7 +343,7 @@ Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Bind
     if (variant.device != exec.device || variant.graph == nullptr || variant.ring != nullptr || !variant.keep ||
         variant.unsure || variant.broken)
       return;
-    if (outlived_memory(of, variant) || !variant.idle()) return;
+    if (outlived_memory(of, variant) || (!variant.idle() && !seeded_defect(Seeded::kBusyVariantPatched))) return;
     // No more than would be better than what is there.
     const std::size_t most = best.variant == nullptr ? of.operations.size() : best.differing.size();
     differing.clear();

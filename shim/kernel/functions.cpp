@@ -21,6 +21,7 @@
 
 #include "shim/guest_scope.h"
 #include "shim/kernel/code_object.h"
+#include "shim/seeded_defect.h"
 
 namespace graphpool {
 namespace {
@@ -232,7 +233,7 @@ void Functions::forget_binary(void** handle) noexcept {
 }
 
 void Functions::forget_module(const void* module) noexcept {
-  if (state_ == nullptr) return;
+  if (state_ == nullptr || seeded_defect(Seeded::kUnloadLeavesFunctions)) return;
   const auto gone = state_->modules.find(module);
   if (gone == state_->modules.end()) return;
   forget_functions(gone->second.functions, module);

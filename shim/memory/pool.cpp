@@ -311,6 +311,8 @@ Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipSt
 /// Takes the block with the lowest address that may be used at once out of the list.
 Block* Pool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
   Block* best = list.kept.empty() ? nullptr : list.kept.lowest();
+  if (seeded_defect(Seeded::kPendingServesCaptured) && best == nullptr && !list.pending.empty() && captures_open())
+    best = list.pending.front();
   if (stream != nullptr) {
     for (Block* block : list.pending)
       if (block->fence != nullptr && (best == nullptr || later(best, block)) &&
@@ -576,7 +578,9 @@ hipError_t Pool::free_kept(Named named, void* ptr, Free forward) {
   if (current_device() < 0) return free_native(named, ptr, forward);
   BlockState state = BlockState::kKept;
   Fence* fence = nullptr;
-  if (!work_.is_idle(device) && !seeded_defect(Seeded::kFreeDoesNotWait)) {
+  const bool faulty =
+      seeded_defect(Seeded::kFreeDoesNotWait) || (seeded_defect(Seeded::kCapturedFreeDoesNotWait) && captures_open());
+  if (!work_.is_idle(device) && !faulty) {
     PrivateCalls private_calls;
     fence = work_.make_fence(device);
     bool known = fence != nullptr;

@@ -1,6 +1,7 @@
 #include "generator.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace property {
 namespace {
@@ -186,7 +187,7 @@ Work Generator::bound(const Work& work, const std::vector<int>& symbols, bool va
   }
   if (made.kernel() && !made.bad() && work.value % 5 == 0) made.form |= Work::kStub;
   const int module = static_cast<int>(work.value % kModules);
-  if (made.what <= Work::Join && !made.bad() && work.value % 5 == 1 && machine_.module(module).live)
+  if (made.what < std::ssize(kOfModules) && !made.bad() && work.value % 5 == 1 && machine_.module(module).live)
     made.form |= Work::kModule * (module + 1);
   if (made.what == Work::Join && work.value % 3 == 0 && machine_.buffer(made.src).exported &&
       made.form < Work::kModule && (made.form & Work::kStub) == 0)
@@ -517,6 +518,71 @@ void Generator::memory_in_capture(std::deque<Step>* plan, int thread) {
   if (relaxed) plan->push_back(make(Kind::capture_mode, thread, {hipStreamCaptureModeGlobal}));
 }
 
+/// Memory that work still reads is freed while a capture is open, and what comes in its place is written at once.
+void Generator::memory_in_use(std::deque<Step>* plan, int thread) {
+  const std::vector<int> streams = live_streams(machine_.thread(thread).device), graphs = free_graphs();
+  const std::vector<int> symbols = choose_symbols(machine_.thread(thread).device);
+  if (streams.size() < 2 || graphs.empty() || symbols[0] == symbols[1]) return;
+  const int busy = streams[0], other = streams[1], graph = pick(special_, graphs);
+  const auto work = [&](Work::What what, int dst, int src) {
+    Work made;
+    made.what = what;
+    made.dst = dst, made.src = src, made.parts = kParts, made.value = special_.below(1000);
+    return made;
+  };
+  plan->push_back(make(Kind::capture_mode, thread, {hipStreamCaptureModeRelaxed}));
+  plan->push_back(make(Kind::work, thread, {busy}, work(Work::Fill32, symbols[0], symbols[0])));
+  plan->push_back(make(Kind::work, thread, {busy}, work(Work::Fill32, symbols[1], symbols[1])));
+  for (int i = 0; i < 4; ++i)
+    plan->push_back(make(Kind::work, thread, {busy}, work(Work::Slow, symbols[0], symbols[0])));
+  const bool before = special_.chance(30);  // freed before the capture begins
+  plan->push_back(make(Kind::work, thread, {busy}, work(Work::Join, symbols[0], symbols[1])));
+  if (before) plan->push_back(make(Kind::release, thread, {symbols[1], 0, kNull}));
+  plan->push_back(make(Kind::begin, thread, {other, hipStreamCaptureModeRelaxed}));
+  if (!before) plan->push_back(make(Kind::release, thread, {symbols[1], 0, kNull}));
+  plan->push_back(make(Kind::allocate, thread, {symbols[1], 0, part_ints_, kNull}));
+  // Another stream that does not wait for the busy one.
+  for (const int stream : streams)
+    if (stream != busy && stream != other)
+      plan->push_back(make(Kind::work, thread, {stream}, work(Work::Fill32, symbols[1], symbols[1])));
+  plan->push_back(make(Kind::end, thread, {other, graph}));
+  plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+  plan->push_back(make(Kind::work, thread, {other}, work(Work::Fill32, symbols[1], symbols[1])));
+  plan->push_back(make(Kind::capture_mode, thread, {hipStreamCaptureModeGlobal}));
+  plan->push_back(make(Kind::read, thread, {symbols[0], 0, kParts}));
+}
+
+/// Execs are destroyed, and made or updated, while what they were launched for still runs.
+void Generator::in_flight(std::deque<Step>* plan, int thread) {
+  const std::vector<int> streams = live_streams(machine_.thread(thread).device), graphs = free_graphs();
+  if (streams.empty() || graphs.empty()) return;
+  const int origin = pick(special_, streams), graph = pick(special_, graphs), exec = special_.below(kExecs);
+  const std::vector<int> symbols = choose_symbols(machine_.thread(thread).device);
+  Work slow, then;
+  slow.what = Work::Slow;
+  slow.parts = then.parts = kParts;
+  slow.dst = symbols[0], then.dst = symbols[1];
+  then.what = special_.chance(70) ? Work::Mix : Work::Set;
+  const int rounds = 3 + special_.below(3);
+  for (int round = 0; round < rounds; ++round) {
+    slow.value = special_.chance(50) ? 5 : special_.below(100);
+    then.value = 10 + round;
+    plan->push_back(make(Kind::begin, thread, {origin, hipStreamCaptureModeThreadLocal}));
+    for (int i = 0; i < 3; ++i) plan->push_back(make(Kind::work, thread, {origin}, slow));
+    plan->push_back(make(Kind::work, thread, {origin}, then));
+    plan->push_back(make(Kind::end, thread, {origin, graph}));
+    if (round == 0 || special_.chance(70)) {
+      plan->push_back(make(Kind::exec_destroy, thread, {exec}));
+      plan->push_back(make(Kind::instantiate, thread, {exec, graph, 0}));
+    } else {
+      plan->push_back(make(Kind::exec_update, thread, {exec, graph}));
+    }
+    plan->push_back(make(Kind::graph_destroy, thread, {graph}));
+    plan->push_back(make(Kind::launch, thread, {exec, origin}));
+  }
+  plan->push_back(make(Kind::read, thread, {symbols[1], 0, kParts}));
+}
+
 /// One exec for a loop that only updates it.
 void Generator::update_only(std::deque<Step>* plan, int thread) {
   const std::vector<int> streams = live_streams(machine_.thread(thread).device), graphs = free_graphs();
@@ -556,10 +622,11 @@ void Generator::set_only(std::deque<Step>* plan, int thread) {
   plan->push_back(make(Kind::instantiate, thread, {exec, graph, 0}));
   const int rounds = 10 + special_.below(10);
   for (int round = 0; round < rounds; ++round) {
-    if (special_.chance(60)) symbols = choose_symbols(machine_.thread(thread).device);
+    if (special_.chance(40)) symbols = choose_symbols(machine_.thread(thread).device);
     const int node = special_.below(static_cast<int>(body.items.size()));
-    plan->push_back(make(Kind::exec_set, thread, {exec, node},
-                         bound(body.items[static_cast<std::size_t>(node)].work, symbols, special_.chance(50))));
+    Work work = bound(body.items[static_cast<std::size_t>(node)].work, symbols, false);
+    if (special_.chance(60)) work.value += 1 + special_.below(9);
+    plan->push_back(make(Kind::exec_set, thread, {exec, node}, work));
     if (special_.chance(30)) plan->push_back(make(Kind::launch, thread, {exec, origin}));
   }
   plan->push_back(make(Kind::launch, thread, {exec, origin}));
@@ -607,7 +674,7 @@ void Generator::other_code(std::deque<Step>* plan, int thread) {
   const int origin = pick(special_, streams), graph = pick(special_, graphs), exec = special_.below(kExecs);
   const std::vector<int> symbols = choose_symbols(device);
   Work work = make_work(special_, kSymbols);
-  work.what = special_.chance(50) ? Work::Set : Work::Mix;
+  work.what = Work::Mix;
   work.dst = symbols[0], work.src = symbols[1], work.quarter = 4;
   work.form = special_.below(8) + Work::kModule * (slot + 1);
   const int rounds = 2 + special_.below(3);
@@ -697,9 +764,13 @@ void Generator::ending_thread(std::deque<Step>* plan, int thread) {
 }
 
 void Generator::special(std::deque<Step>* plan, int thread) {
-  switch (special_.below(7)) {
+  switch (special_.below(9)) {
     case 5:
       return ending_thread(plan, thread);
+    case 6:
+      return memory_in_use(plan, thread);
+    case 7:
+      return in_flight(plan, thread);
     case 0:
       return memory_in_capture(plan, thread);
     case 1:

@@ -69,6 +69,8 @@ class Generator {
   void change_nodes(std::deque<Step>* plan, int thread);
   void special(std::deque<Step>* plan, int thread);
   void memory_in_capture(std::deque<Step>* plan, int thread);
+  void memory_in_use(std::deque<Step>* plan, int thread);
+  void in_flight(std::deque<Step>* plan, int thread);
   void update_only(std::deque<Step>* plan, int thread);
   void set_only(std::deque<Step>* plan, int thread);
   void exported_memory(std::deque<Step>* plan, int thread);

@@ -53,8 +53,6 @@ static_assert(std::size(kNames) == Work::Nothing + 2);
 constexpr const char* kModuleSource = R"(
   #define I int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n)
   extern "C" __global__ void mix(int* p, int n, int a) { I p[i] = p[i] * FACTOR + a; }
-  extern "C" __global__ void set(int* p, int n, int a) { I p[i] = a + i * FACTOR; }
-  extern "C" __global__ void join(int* p, const int* q, int n) { I p[i] = p[i] * FACTOR + q[i]; }
 )";
 
 struct Pad {

@@ -11,8 +11,9 @@
 
 namespace property {
 
-/// The operations whose kernels modules have that come and go.
-inline constexpr const char* kOfModules[] = {"mix", "set", "join"};
+/// The kernels of modules that come and go, as the first operations name them. One: handles that come back at once come
+/// back in another order, and it is to have the handle that the one before it had.
+inline constexpr const char* kOfModules[] = {"mix"};
 
 class Kernels {
  public:

@@ -1,6 +1,7 @@
 #include "machine.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace property {
 namespace {
@@ -220,7 +221,8 @@ std::vector<Access> Machine::graph_accesses(const std::vector<Node>& nodes) cons
 bool Machine::fits(const Work& work, int device) const {
   if (work.what < 0 || work.what >= Work::kCount || work.quarter < 0 || work.quarter > 4) return false;
   if (work.dst < 0 || work.dst >= kBuffers || work.src < 0 || work.src >= kBuffers) return false;
-  if (work.module() >= kModules || (work.module() >= 0 && (work.what > Work::Join || work.by_stub()))) return false;
+  if (work.module() >= kModules || (work.module() >= 0 && (work.what >= std::ssize(kOfModules) || work.by_stub())))
+    return false;
   if (work.module() >= 0 && (!module(work.module()).live || module(work.module()).device != device)) return false;
   if (work.parts < 1 || work.first < 0 || work.first + work.parts > kParts || work.src_first < 0) return false;
   if (work.what == Work::Nothing) return true;

@@ -146,6 +146,8 @@ def switch_more(runtime, features, pick):
     if pick.random() < 0.15:
         runtime['CPUHIP_QUEUES'] = pick.choice(['1', '2', '4'])
     quirks = [quirk for quirk in ('lazy_peers', 'current_device_stubs') if pick.random() < 0.1]
+    if random.Random(f'limits {pick.random()}').random() < 0.2:
+        quirks.append('shared_limits')
     if runtime.get('CPUHIP_VERSION', '').startswith('603') and pick.random() < 0.7:
         quirks.append('kept_arguments')
         features.append('keeps_arguments')
