@@ -36,7 +36,19 @@ class Device {
   /// Bytes of device memory in use; grows only within config().memory_bytes.
   bool take_memory(std::size_t bytes);
   void give_memory(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
-  std::size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
+  /// The same of what hipMemGetInfo does not tell, so that what programs read of it is theirs alone.
+  bool take_untold_memory(std::size_t bytes) {
+    if (!take_memory(bytes)) return false;
+    untold_.fetch_add(bytes, std::memory_order_relaxed);
+    return true;
+  }
+  void give_untold_memory(std::size_t bytes) {
+    untold_.fetch_sub(bytes, std::memory_order_relaxed);
+    give_memory(bytes);
+  }
+  std::size_t used_bytes() const {
+    return used_.load(std::memory_order_relaxed) - untold_.load(std::memory_order_relaxed);
+  }
 
   /// Orders the enqueueing of work on the device's streams; guards `streams` and what each stream did last.
   std::mutex order_mutex;
@@ -46,6 +58,7 @@ class Device {
  private:
   const int ordinal_;
   std::atomic<std::size_t> used_{0};
+  std::atomic<std::size_t> untold_{0};
   std::atomic<Stream*> null_stream_{nullptr};
   std::mutex queue_mutex_;
   std::vector<std::shared_ptr<Worker>> queues_;

@@ -131,7 +131,7 @@ std::size_t argument_memory(const NodeWork& work) {
 }
 
 bool take_device_memory(ExecState& state, std::size_t bytes) {
-  if (!device(state.device).take_memory(bytes)) return false;
+  if (!device(state.device).take_untold_memory(bytes)) return false;
   state.device_bytes += bytes;
   return true;
 }
@@ -444,7 +444,7 @@ UpdateFailure update(ExecState& state, const Graph& graph) {
 ExecState::~ExecState() {
   graph_counters().exec_states.fetch_sub(1, std::memory_order_relaxed);
   graph_counters().exec_argument_bytes.fetch_sub(argument_bytes, std::memory_order_relaxed);
-  cpuhip::device(device).give_memory(device_bytes);
+  cpuhip::device(device).give_untold_memory(device_bytes);
   release_exec_user_objects(user_objects);
 }
 
