@@ -19,6 +19,7 @@ enum class LockRank : int {
   kRings,        ///< which slot rings there are
   kRing,         ///< the last launches of one
   kSlots,        ///< slot memory waiting for another use
+  kNodes,        ///< nodes are being made
   kCaptureGate,  ///< whether a capture may begin
   kStreams,      ///< streams with outstanding work
   kBlocks,       ///< program-visible device memory

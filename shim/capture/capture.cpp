@@ -16,6 +16,7 @@
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
+#include "shim/graph/node_creation.h"
 #include "shim/graph/outstanding_uses.h"
 #include "shim/graph/slot_ring.h"
 #include "shim/graph/staging.h"
@@ -625,7 +626,10 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
       if (!end) session->materialise("the capture ended before its recording", &kEndSignature);
     }
     was_shell = session->shell();
-    result = forward();
+    {
+      const NodeCreation making(!session->exposed());
+      result = forward();
+    }
     if (result == hipSuccess) {
       session->leave_shell();
       expected = session->expected_template();

@@ -9,6 +9,7 @@
 #include "shim/capture/signature_bits.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
+#include "shim/graph/node_creation.h"
 #include "shim/graph/reissue.h"
 #include "shim/graph/template.h"
 #include "shim/kernel/argument_layout.h"
@@ -174,7 +175,7 @@ void CaptureSession::reset() noexcept {
   cursor_ = begin_ = expected_ = nullptr;
   place_ = nullptr;
   into_ = nullptr;
-  walks_ = lost_ = ran_at_once_ = invalid_ = false;
+  walks_ = exposed_ = lost_ = ran_at_once_ = invalid_ = false;
   spoilt_ = nullptr;
   materialised_ = {};
   device_ = -1;
@@ -197,6 +198,7 @@ void CaptureSession::spoil(const char* why) {
 
 void CaptureSession::expose(const char* why) {
   if (shell()) materialise(why);
+  exposed_ = true;
   spoil(why);
 }
 
@@ -310,11 +312,15 @@ void CaptureSession::follow_on(StreamKey key) {
   if (stream->issued_elsewhere) spoil("the runtime did not take a dependency");
 }
 
-hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward) {
+hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward_only) {
   note_thread();
-  if (invalid_) return forward();
+  if (invalid_) return forward_only();
   if (shell()) check_status();
-  if (invalid_) return forward();
+  if (invalid_) return forward_only();
+  const auto forward = [&] {
+    const NodeCreation making;
+    return forward_only();
+  };
   follow_on(key);
 
   Stream& where = *streams_.find(key);
@@ -565,6 +571,7 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
       }
       device.set(current_device_of(signature));
       const auto reissue = [&] {
+        const NodeCreation making;
         return reissue_into_stream(signature, operation.payload_offset, operation.layout, binding_, stream) ==
                hipSuccess;
       };

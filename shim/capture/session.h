@@ -122,6 +122,8 @@ class CaptureSession {
   void leave_shell() noexcept { cursor_ = nullptr; }
   /// Why this capture cannot become a template; null while it can.
   const char* spoilt() const noexcept { return spoilt_; }
+  /// Whether somebody else may know its graph, and so what it holds.
+  bool exposed() const noexcept { return exposed_ || into_ != nullptr; }
   /// Why it was made real; `why` is null when it never was a shell or still is.
   const Materialisation& materialised() const noexcept { return materialised_; }
   /// Operations the program was told had succeeded are gone: the capture must end as invalidated.
@@ -174,6 +176,7 @@ class CaptureSession {
   hipGraph_t into_ = nullptr;
   const char* spoilt_ = nullptr;
   Materialisation materialised_;
+  bool exposed_ = false;
   bool lost_ = false;
   bool ran_at_once_ = false;
   std::uint64_t memory_freed_ = 0;  ///< memory_freed() when it began

@@ -9,6 +9,7 @@
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
+#include "shim/graph/node_creation.h"
 #include "shim/graph/node_graphs.h"
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
@@ -32,9 +33,12 @@ bool runtime_finds_inside() {
   hipGraphNode_t node = nullptr, parent = nullptr, found = nullptr;
   if (next().hipGraphCreate(&child, 0) != hipSuccess) return false;
   const bool there = next().hipGraphCreate(&graph, 0) == hipSuccess;
-  const bool finds = there && next().hipGraphAddEmptyNode(&node, child, nullptr, 0) == hipSuccess &&
-                     next().hipGraphAddChildGraphNode(&parent, graph, nullptr, 0, child) == hipSuccess &&
-                     next().hipGraphChildGraphNodeGetGraph(parent, &inside) == hipSuccess &&
+  const auto add = [&] {
+    const NodeCreation making;
+    return next().hipGraphAddEmptyNode(&node, child, nullptr, 0) == hipSuccess &&
+           next().hipGraphAddChildGraphNode(&parent, graph, nullptr, 0, child) == hipSuccess;
+  };
+  const bool finds = there && add() && next().hipGraphChildGraphNodeGetGraph(parent, &inside) == hipSuccess &&
                      next().hipGraphNodeFindInClone(&found, node, inside) == hipSuccess;
   if (there) static_cast<void>(next().hipGraphDestroy(graph));
   static_cast<void>(next().hipGraphDestroy(child));

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "shim/capture/materialisation.h"
+#include "shim/graph/node_creation.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/next.h"
@@ -20,8 +21,11 @@ int number_of_kernels() {
   hipGraphNode_t node = nullptr;
   hipGraphNodeType type{};
   if (next().hipGraphCreate(&graph, 0) != hipSuccess) return 0;
-  const bool known = next().hipGraphAddEmptyNode(&node, graph, nullptr, 0) == hipSuccess &&
-                     next().hipGraphNodeGetType(node, &type) == hipSuccess;
+  const auto add = [&] {
+    const NodeCreation making;
+    return next().hipGraphAddEmptyNode(&node, graph, nullptr, 0);
+  };
+  const bool known = add() == hipSuccess && next().hipGraphNodeGetType(node, &type) == hipSuccess;
   static_cast<void>(next().hipGraphDestroy(graph));
   return known ? static_cast<int>(type) - 5 : 0;
 }

@@ -10,6 +10,7 @@
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
+#include "shim/graph/node_creation.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/settings.h"
@@ -123,12 +124,14 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child) {
   const hipError_t failed = followed ? known.read_part(&child, parent, &inner) : known.read(&child, kUsedAsChild);
   if (failed != hipSuccess) return failed;
   AddedChild added{inner, {}};
-  return add_node(
+  return add_described(
       place, [&](OperationWriter& to) { return inner.describe(to); },
       [&](hipGraph_t graph, const hipGraphNode_t* dependencies) {
         return inner.give(child, [&](hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) {
-          const hipError_t result =
-              next().hipGraphAddChildGraphNode(place.node, graph, dependencies, place.count, real);
+          const hipError_t result = [&] {
+            const NodeCreation making;
+            return next().hipGraphAddChildGraphNode(place.node, graph, dependencies, place.count, real);
+          }();
           if (result == hipSuccess && inner.of && !in_line((*inner.of).operations))
             added.nodes = nodes_inside(*place.node, nodes);
           return result;
@@ -137,7 +140,17 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child) {
       inner.of ? &added : nullptr);
 }
 
-hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added) {
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward) {
+  return add_described(
+      place, describe,
+      [&](hipGraph_t graph, const hipGraphNode_t* dependencies) {
+        const NodeCreation making;
+        return forward(graph, dependencies);
+      },
+      nullptr);
+}
+
+hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added) {
   const ChildGraph* const child = added == nullptr ? nullptr : &added->child;
   KnownGraph* const found = graphs().known().find(place.graph);
   std::unique_lock<RankedMutex<LockRank::kCapture>> guard;

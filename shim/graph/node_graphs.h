@@ -40,13 +40,17 @@ struct NodePlace {
 /// The program's call with the real graph and the real nodes.
 using NativeAdd = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies)>;
 
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward);
+hipError_t add_child_graph(const NodePlace& place, hipGraph_t child);
+
 /// A child graph that is added and known. `forward` leaves the nodes of its copy in `nodes`, where HIP tells them.
 struct AddedChild {
   const ChildGraph& child;
   std::vector<hipGraphNode_t> nodes;
 };
-hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added = nullptr);
-hipError_t add_child_graph(const NodePlace& place, hipGraph_t child);
+/// The same as add_node(), where `forward` sees to it that nodes are made in line (node_creation.h). Null: no such
+/// child.
+hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added);
 
 /// The graph is used: gives it its template, where it can have one. Pre-condition: it has a build. Under its lock.
 void finish_build(KnownGraph& known);

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "shim/capture/signature_bits.h"
+#include "shim/graph/node_creation.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/quirks.h"
@@ -154,6 +155,12 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
                         const std::vector<hipGraphNode_t>& after, hipGraphNode_t* node) {
   const Signature& signature = operation.signature;
   const std::uint32_t offset = operation.payload_offset;
+  if (signature.kind == OperationKind::kChild)
+    return with_graph(*operation.child, payload_of(operation, binding), [&](hipGraph_t child, const auto&) {
+      const NodeCreation making;
+      return next().hipGraphAddChildGraphNode(node, graph, after.data(), after.size(), child);
+    });
+  const NodeCreation making;
   switch (signature.kind) {
     case OperationKind::kKernel: {
       Launch launch(signature, offset, operation.layout, binding);
@@ -180,10 +187,6 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
                                           &payload_at<Copy3DPayload>(binding, offset).params);
     case OperationKind::kEmpty:
       return next().hipGraphAddEmptyNode(node, graph, after.data(), after.size());
-    case OperationKind::kChild:
-      return with_graph(*operation.child, payload_of(operation, binding), [&](hipGraph_t child, const auto&) {
-        return next().hipGraphAddChildGraphNode(node, graph, after.data(), after.size(), child);
-      });
     case OperationKind::kFill: {
       const hipMemsetParams params = fill_params(signature, payload_at<FillPayload>(binding, offset));
       return next().hipGraphAddMemsetNode(node, graph, after.data(), after.size(), &params);

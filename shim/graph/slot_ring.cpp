@@ -8,6 +8,7 @@
 
 #include "shim/capture/open_captures.h"
 #include "shim/graph/cost_model.h"
+#include "shim/graph/node_creation.h"
 #include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
@@ -195,6 +196,7 @@ hipError_t SlotRing::build_fused(Set& set, const std::vector<char*>& bases) {
       const Ends ends = ends_of_copy(copy, in, *set.slots, bases);
       const std::size_t bytes = copy.bytes - (seeded_defect(Seeded::kCopyOutShort) && !in ? sizeof(int) : 0);
       hipGraphNode_t node = nullptr;
+      const NodeCreation making;
       const hipError_t result = next().hipGraphAddMemcpyNode1D(&node, made.graph, tail.data(), tail.size(), ends.dst,
                                                                ends.src, bytes, hipMemcpyDeviceToDevice);
       if (result != hipSuccess) return result;
@@ -217,6 +219,7 @@ hipError_t SlotRing::build_fused(Set& set, const std::vector<char*>& bases) {
   const bool needs_event = !plan_.overlap() || set.timeline == nullptr;
   if (result == hipSuccess && needs_event) {
     hipGraphNode_t node = nullptr;
+    const NodeCreation making;
     result = next().hipGraphAddEventRecordNode(&node, made.graph, tail.data(), tail.size(), set.done);
   }
   if (result == hipSuccess) result = instantiate(made);
@@ -258,6 +261,7 @@ bool SlotRing::build_home() {
   if (result == hipSuccess) {
     const std::vector<hipGraphNode_t> ends = ends_of(operations_, nodes, {});
     hipGraphNode_t node = nullptr;
+    const NodeCreation making;
     result = next().hipGraphAddEventRecordNode(&node, made.graph, ends.data(), ends.size(), home_.done);
   }
   if (result == hipSuccess) result = next().hipGraphInstantiate(&made.exec, made.graph, nullptr, nullptr, 0);

@@ -1,5 +1,8 @@
 // What the runtime keeps of captures that are over or made real: nodes of events, dependencies that were replaced,
 // streams that still capture. By version (meson.build).
+#include <mutex>
+#include <thread>
+
 #include "captures.h"
 
 namespace captures {
@@ -98,6 +101,34 @@ TEST(LaunchedAtOnce, a_kernel_that_the_runtime_does_not_capture_runs_once_a_capt
     EXPECT_EQ(1, since["hipMemsetAsync"]);
     EXPECT_EQ(0, since["hipGraphAddMemsetNode"]);
   }
+}
+
+TEST(SharedNodeIds, threads_that_capture_in_turn_and_instantiate_at_once_lose_no_node) {
+  // Natively no two threads make nodes at the same time. The library makes some where a graph is instantiated.
+  constexpr int kThreads = 4, kSteps = 120, kLength = 24;
+  std::mutex capturing;
+  const auto work = [&](int thread, hipStream_t s, const Buffer& a) {
+    int in_a = 0;
+    for (int i = 0; i < kSteps; ++i) {
+      hipGraph_t graph = nullptr;
+      {
+        const std::scoped_lock turn(capturing);
+        ASSERT_EQ(in_a, a.value()) << "thread " << thread << " step " << i;
+        OK(hipStreamBeginCapture(s, hipStreamCaptureModeThreadLocal));
+        for (int k = 0; k < kLength + thread; ++k) OK(kernels().mix(s, a.get(), kCount, i + k));
+        OK(hipStreamEndCapture(s, &graph));
+      }
+      for (int k = 0; k < kLength + thread; ++k) in_a = mixed(in_a, i + k);
+      run(s, graph);
+    }
+  };
+  static_cast<void>(kernels());
+  const Stream streams[kThreads];
+  const Buffer buffers[kThreads];
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back(work, thread, streams[thread].operator hipStream_t(), std::cref(buffers[thread]));
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "common/error_names.h"
 #include "common/look_up.h"
 #include "device.h"
+#include "graph.h"
 #include "stream.h"
 
 extern "C" const int cpuhip_default_version;  // version.cpp: by SONAME
@@ -229,6 +230,7 @@ void fatal(const char* format, ...) {
 Call::Call(const char* name, Effect effect) : name_(name), outer_name_(t_state.call) {
   t_state.call = name;
   jitter();
+  read_node_id();
   if (settings().any) {
     pay(name);
     injected_ = injected_failure(name);

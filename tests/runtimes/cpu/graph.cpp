@@ -3,8 +3,11 @@
 #include "graph.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <random>
 #include <string>
+#include <thread>
 
 #include "device.h"
 #include "memory.h"
@@ -15,6 +18,16 @@ namespace {
 std::uint64_t next_serial() {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+/// The quirk shared_node_ids: a counter that each call reads when it begins and writes when it makes a node.
+std::atomic<std::uint64_t> g_node_id{0};
+thread_local std::uint64_t t_node_id = 0;
+
+std::uint64_t take_node_id() {
+  const std::uint64_t id = t_node_id++;
+  g_node_id.store(t_node_id, std::memory_order_relaxed);
+  return id;
 }
 
 void count_arguments(const NodeWork& work, bool added) {
@@ -49,6 +62,14 @@ void destroy_contents(Graph& graph, bool answers, std::vector<UserObject>* dead)
 }
 
 }  // namespace
+
+void read_node_id() {
+  if (!quirks().shared_node_ids) return;
+  t_node_id = g_node_id.load(std::memory_order_relaxed);
+  // Some calls take as long as several others, so that the counter goes back.
+  thread_local std::minstd_rand random;
+  if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
 
 std::mutex& graph_mutex() {
   static std::mutex* const mutex = new std::mutex;
@@ -96,6 +117,7 @@ Quirks parse_quirks(std::string_view list) {
                              {"shared_limits", &Quirks::shared_limits},
                              {"module_launches_at_once", &Quirks::module_launches_at_once},
                              {"late_kernargs", &Quirks::late_kernargs},
+                             {"shared_node_ids", &Quirks::shared_node_ids},
                              {"current_device_stubs", &Quirks::current_device_stubs}};
   Quirks quirks;
   for (const Name& name : kNames) quirks.*name.quirk = false;
@@ -111,7 +133,8 @@ Quirks parse_quirks(std::string_view list) {
       fatal(
           "CPUHIP_QUIRKS: '%.*s' is none of external_waits, partial_update, fitting_calls, empty_graph, "
           "swallowed_errors, host_copy_at_patch, stuck_invalidation, stale_packets, lazy_peers, kept_arguments, "
-          "event_keeps_nodes, shared_limits, module_launches_at_once, late_kernargs, current_device_stubs, none",
+          "event_keeps_nodes, shared_limits, module_launches_at_once, late_kernargs, shared_node_ids, "
+          "current_device_stubs, none",
           static_cast<int>(word.size()), word.data());
     }
   }
@@ -194,6 +217,7 @@ hipError_t add_node(Graph& graph, std::shared_ptr<NodeWork> work, GraphNode* con
   node->graph = &graph;
   node->position = graph.nodes.size();
   node->id = node->serial = next_serial();
+  if (quirks().shared_node_ids) node->id = take_node_id();
   node->work = std::move(work);
   node->child = child;
   node->dependencies.reserve(count);

@@ -182,6 +182,9 @@ struct Exec {
 
 std::mutex& graph_mutex();
 
+/// What a call that may make nodes begins with.
+void read_node_id();
+
 HandlePool<Graph>& graphs();
 HandlePool<GraphNode>& nodes();
 HandlePool<Exec>& execs();
@@ -244,6 +247,7 @@ struct Quirks {
   bool shared_limits = false;
   bool module_launches_at_once = false;
   bool late_kernargs = false;
+  bool shared_node_ids = false;
 };
 const Quirks& quirks();
 Quirks parse_quirks(std::string_view list);  ///< ends the process for an unknown name

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <unordered_set>
 
 #include "api.h"
 #include "capture.h"
@@ -336,6 +337,16 @@ hipError_t launch(Call& call, hipGraphExec_t handle, hipStream_t stream_handle, 
   return hipSuccess;
 }
 
+/// The quirk shared_node_ids: of nodes with one id only the first one runs.
+void leave_out_shared_ids(const Graph& graph, ExecState& state) {
+  std::vector<GraphNode*> order;
+  topological_order(graph, &order);
+  std::unordered_set<std::uint64_t> seen;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (!seen.insert(order[i]->id).second && state.top.nodes[i].kind != NodeKind::Graph)
+      state.plan->disabled[state.top.nodes[i].slot] = 1;
+}
+
 hipError_t instantiate(hipGraph_t handle, unsigned long long flags, hipGraphExec_t* out) {
   auto state = std::make_shared<ExecState>();
   {
@@ -362,6 +373,7 @@ hipError_t instantiate(hipGraph_t handle, unsigned long long flags, hipGraphExec
     }
     graph->instantiated = true;
     state->plan->disabled.resize(state->plan->works.size());
+    if (quirks().shared_node_ids) leave_out_shared_ids(*graph, *state);
     state->user_objects = retain_user_objects(*graph);
   }
   graph_counters().exec_argument_bytes.fetch_add(state->argument_bytes, std::memory_order_relaxed);
