@@ -75,7 +75,7 @@ class GraphCall {
   template <typename... Operands>
   hipError_t exec_change(hipGraphExec_t& exec, hipGraphNode_t& node, Operands&&... operands) {
     check(operands...);
-    return failed_ == hipSuccess ? graphs().expose_exec(&exec, &node) : failed_;
+    return failed_ == hipSuccess ? graphs().expose_exec(&exec, &node, name_) : failed_;
   }
 
  private:

@@ -31,6 +31,7 @@ void configure_graphs(const Policy& policy) {
   GraphSettings& settings = graphs().settings();
   settings.virtual_capture = policy.graph.virtual_capture;
   settings.reuse = policy.graph.reuse;
+  settings.weigh = policy.graph.weigh;
   settings.strategy = policy.graph.strategy;
   settings.most_templates = policy.graph.recordings;
   settings.most_recording_bytes = policy.graph.recording_memory.bytes;

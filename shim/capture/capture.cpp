@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "shim/capture/operand.h"
 #include "shim/capture/session.h"
 #include "shim/capture/signature_bits.h"
+#include "shim/capture/step_costs.h"
 #include "shim/coverage.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
@@ -31,6 +33,7 @@
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
 #include "shim/settings.h"
+#include "shim/short_lock.h"
 #include "shim/units.h"
 
 namespace graphpool {
@@ -54,6 +57,9 @@ bool of_one_thread(StreamKey key, StreamKey other) noexcept { return key / kDevi
 
 void watch_thread() noexcept;
 
+/// Of the open captures so many are followed, or at least looked into; of so many only the origin is known.
+constinit std::atomic<std::size_t> g_followed_captures{0}, g_captures_left_alone{0};
+
 /// Which capture a stream takes part in. A process has a few open captures at most.
 class OpenCaptures {
  public:
@@ -66,6 +72,31 @@ class OpenCaptures {
     if (!known) sessions_.reserve(sessions_.size() + 1);
     entries_.add({key, session});
     if (!known) sessions_.push_back(std::move(session));
+    g_followed_captures.store(sessions_.size(), std::memory_order_release);
+  }
+
+  /// A capture that nobody looks into, by its origin.
+  void add_left_alone(StreamKey key, hipStreamCaptureMode mode) {
+    const std::scoped_lock guard(lock_);
+    left_alone_.push_back({key, mode, &t_thread_token});
+    g_captures_left_alone.store(left_alone_.size(), std::memory_order_release);
+  }
+  bool left_alone(StreamKey key) {
+    if (g_captures_left_alone.load(std::memory_order_acquire) == 0) return false;
+    const std::scoped_lock guard(lock_);
+    return find_left_alone(key) != left_alone_.end();
+  }
+  /// It is over. False: there is none.
+  bool remove_left_alone(StreamKey key, hipStreamCaptureMode* mode, const void** thread) noexcept {
+    if (g_captures_left_alone.load(std::memory_order_acquire) == 0) return false;
+    const std::scoped_lock guard(lock_);
+    const auto found = find_left_alone(key);
+    if (found == left_alone_.end()) return false;
+    *mode = found->mode;
+    *thread = found->thread;
+    left_alone_.erase(found);
+    g_captures_left_alone.store(left_alone_.size(), std::memory_order_release);
+    return true;
   }
 
   Session find(StreamKey key) {
@@ -114,6 +145,7 @@ class OpenCaptures {
   bool remove(const CaptureSession* session) noexcept {
     const std::scoped_lock guard(lock_);
     std::erase_if(sessions_, [session](const Session& open) { return open.get() == session; });
+    g_followed_captures.store(sessions_.size(), std::memory_order_release);
     return entries_.erase_if([session](const Entry& entry) { return entry.session.get() == session; }) != 0;
   }
 
@@ -128,15 +160,28 @@ class OpenCaptures {
     Session session;
   };
 
+  struct LeftAlone {
+    StreamKey key;
+    hipStreamCaptureMode mode;
+    const void* thread;  ///< the token of that which began it
+  };
+
+  /// Under lock_.
+  std::vector<LeftAlone>::iterator find_left_alone(StreamKey key) noexcept {
+    return std::find_if(left_alone_.begin(), left_alone_.end(),
+                        [key](const LeftAlone& each) { return each.key == key; });
+  }
+
   /// Null where there are several, or none.
   Session only() {
     const std::scoped_lock guard(lock_);
     return sessions_.size() == 1 ? sessions_.front() : nullptr;
   }
 
-  RankedMutex<LockRank::kCaptureList> lock_;
+  ShortLock<LockRank::kCaptureList> lock_;
   KeyedRow<Entry, &Entry::key> entries_;  ///< by stream
   std::vector<Session> sessions_;         ///< each once
+  std::vector<LeftAlone> left_alone_;
 };
 
 /// Made at the first capture and never destroyed: captures may end after the exit handlers.
@@ -183,7 +228,7 @@ class IdleSessions {
     idle_.push_back(session);
   }
 
-  RankedMutex<LockRank::kCaptureList> lock_;
+  ShortLock<LockRank::kCaptureList> lock_;
   std::vector<CaptureSession*> idle_;
   std::size_t made_ = 0;
 };
@@ -242,8 +287,18 @@ void watch_thread() noexcept {
   if (made) static_cast<void>(pthread_setspecific(key, &t_thread_token));
 }
 
+/// A capture that nobody looks into is over.
+bool close_left_alone(StreamKey key) noexcept {
+  hipStreamCaptureMode mode = hipStreamCaptureModeGlobal;
+  const void* thread = nullptr;
+  if (!open_captures().remove_left_alone(key, &mode, &thread)) return false;
+  capture_closed(mode, thread);
+  return true;
+}
+
 /// A capture begins on a stream: what it took part in before was invalidated, and nobody ended it.
 void leave_former_capture(StreamKey key) {
+  if (no_other_capture_open() || close_left_alone(key)) return;
   const auto before = open_captures().find(key);
   if (before == nullptr) return;
   bool origin;
@@ -264,6 +319,18 @@ void leave_stream(StreamKey key) noexcept {
   rings_before_capture(key);
 }
 
+/// No open capture is looked into, nor is what streams use.
+bool nobody_looks() noexcept { return g_followed_captures.load(std::memory_order_acquire) == 0 && !uses_tracked(); }
+
+/// Whether a stream that is none of ours takes part in a capture that nobody looks into.
+bool takes_part_unseen(StreamArgument stream) noexcept {
+  if (g_captures_left_alone.load(std::memory_order_acquire) == 0) return false;
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  const hipStream_t handle = plain_handle(stream);
+  return PrivateCalls::answered([&] { return next().hipStreamIsCapturing(handle, &status); }) &&
+         status == hipStreamCaptureStatusActive;
+}
+
 /// A capture counts as open before the runtime begins it, so that no event of ours gets into it.
 hipError_t counted_begin(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
   leave_stream(stream_key(stream));
@@ -275,6 +342,11 @@ hipError_t counted_begin(StreamArgument stream, hipStreamCaptureMode mode, Forwa
 
 constinit std::atomic<bool> g_virtual_off{false};
 constinit std::atomic<bool> g_runs_at_once{false};  ///< see leave_to_runtime()
+
+constexpr const char* kSeldomComesBack = "captures that begin here seldom come back";
+constexpr const char* kComparingCosts = "comparing captures that begin here costs more than it saves";
+/// How many ended for each.
+constinit std::array<std::atomic<std::uint64_t>, 2> g_left_alone{};
 
 /// Of an operand we do not know the size counts too: only the runtime can judge it.
 void judge_sizes(Signature& signature, std::uint64_t bytes, std::uint64_t width) noexcept {
@@ -505,7 +577,12 @@ Status OperationWriter::node_child(std::uint64_t recording, const Binding& bindi
 }
 
 hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward) {
+  const TimedCall timed;
   const StreamKey key = stream_key(stream);
+  if (t_step.left_alone && t_step.stream == key) {
+    ++t_step.operations;
+    return forward();
+  }
   if (t_fed.stream == key) {
     CaptureSession& fed = *t_fed.session;
     std::unique_lock guard(fed.lock());
@@ -521,6 +598,7 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   const auto session = open_captures().find(key);
   if (session == nullptr) {
     note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
+    if (open_captures().left_alone(key) || takes_part_unseen(stream)) return forward();
     const hipError_t result = retry_with_room(forward);
     stream_work().note_work(plain_handle(stream));
     if (uses_tracked()) note_use(stream, describe);
@@ -554,7 +632,9 @@ void note_use(StreamArgument stream, Describe describe) {
 }
 
 bool in_open_capture(StreamArgument stream) {
-  return captures_open() && open_captures().find(stream_key(stream)) != nullptr;
+  if (!captures_open()) return false;
+  const StreamKey key = stream_key(stream);
+  return open_captures().find(key) != nullptr || open_captures().left_alone(key);
 }
 
 hipError_t other_stream_work(StreamArgument stream, Forward forward) {
@@ -569,32 +649,73 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
   return result;
 }
 
+/// Why a capture that begins at this place is left alone; null: it is followed.
+static const char* why_left_alone(const void* place, StreamKey key) noexcept {
+  if (!hit_rates().follow(place)) return kSeldomComesBack;
+  const GraphSettings& settings = graphs().settings();
+  if (!settings.weigh || !settings.virtual_capture || !settings.reuse || settings.verify.mode != Verify::Mode::kOff)
+    return nullptr;
+  const StepCosts::Step step = step_costs().begins(place);
+  t_step.place = place;
+  t_step.stream = key;
+  t_step.step = step;
+  t_step.timed = step.timed;
+  return step.follow ? nullptr : kComparingCosts;
+}
+
+/// The thread's step began then.
+static void note_time_since(std::uint64_t began) noexcept {
+  if (t_step.timed) t_step.ticks += ticks_now() - began;
+}
+
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
+  const std::uint64_t began = ticks_now();
+  end_step();
   check_objects_loaded_since();
   const hipError_t result = counted_begin(stream, mode, forward);
   if (result != hipSuccess) return result;
-  Signature begin;
-  begin.kind = OperationKind::kBegin;
-  const int stream_device = device_of(stream);
-  begin.device = packed_devices(calling_device(), std::max(stream_device, 0));
-  begin.validity = static_cast<std::uint32_t>(mode);
-  begin.object = settings_epoch();
   const StreamKey key = stream_key(stream);
   leave_former_capture(key);
   const bool own_handle = key == reinterpret_cast<StreamKey>(stream.handle);
+  const bool sees_all = active() && !unknown_entries_in_use();
+  const void* const place = t_caller;
+  const char* const why = sees_all && own_handle ? why_left_alone(place, key) : nullptr;
+  if (why != nullptr && !uses_tracked() && !g_runs_at_once.load(std::memory_order_relaxed)) {
+    open_captures().add_left_alone(key, mode);
+    t_step.stream = key;
+    t_step.left_alone = true;
+    note_time_since(began);
+    return result;
+  }
+  Signature begin;
+  begin.kind = OperationKind::kBegin;
+  const int stream_device = device_of(stream);
+  const std::uint64_t device_changes = g_device_changes.load(std::memory_order_acquire);
+  const int device = calling_device();
+  begin.device = packed_devices(device, std::max(stream_device, 0));
+  begin.validity = static_cast<std::uint32_t>(mode);
+  begin.object = settings_epoch();
   const bool may_be_virtual =
       active() && own_handle && stream_device >= 0 && graphs().settings().virtual_capture && !captures_bypassed();
-  const void* const place = t_caller;
-  const bool follow = hit_rates().follow(place);
+  const bool follow = why == nullptr;
+  if (!may_be_virtual && follow && active() && graphs().settings().virtual_capture) {
+    Materialisation told;
+    told.why = !own_handle         ? "captured on a null stream, or on a thread's own"
+               : stream_device < 0 ? "captured on a stream whose device the runtime does not tell"
+                                   : "the library does not see every call of this process";
+    graphs().known().note_materialised(told);
+  }
   bool verify = false;
   TreeNode* const known = may_be_virtual && follow ? graphs().walk_begins(begin, &verify) : nullptr;
   using Mode = CaptureSession::Mode;
   const Mode way = known == nullptr ? Mode::kRecord : verify ? Mode::kVerify : Mode::kCompare;
   auto session = new_session(stream, mode, begin, known, way, follow ? place : nullptr);
-  if (!follow) session->spoil("captures that begin here seldom come back");
-  if (!active() || unknown_entries_in_use()) session->spoil("the library does not see every call of this process");
+  session->know_device(device, device_changes);
+  if (!follow) session->spoil(why);
+  if (!sees_all) session->spoil("the library does not see every call of this process");
   if (g_runs_at_once.load(std::memory_order_relaxed)) session->leave_to_runtime();
   open_captures().add(key, std::move(session));
+  note_time_since(began);
   return result;
 }
 
@@ -609,8 +730,32 @@ hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mod
   return result;
 }
 
+/// The end of a capture that nobody looked into.
+static hipError_t end_left_alone(StreamKey key, Forward forward) {
+  const hipError_t result = forward();
+  const bool over = result == hipSuccess || result == hipErrorStreamCaptureInvalidated;
+  if (!over || !close_left_alone(key)) return result;
+  const bool own = t_step.left_alone && t_step.stream == key;
+  if (own) {
+    t_step.left_alone = false;
+    t_step.complete = result == hipSuccess;
+    if (t_step.operations > t_step.step.most_operations) step_costs().larger_alone(t_step.place);
+  }
+  if (result == hipSuccess) g_left_alone[own && t_step.place != nullptr].fetch_add(1, std::memory_order_relaxed);
+  return result;
+}
+
+std::uint64_t captures_left_alone(std::size_t reason, const char** why) noexcept {
+  *why = reason == 0 ? kSeldomComesBack : kComparingCosts;
+  return g_left_alone[reason].load(std::memory_order_relaxed);
+}
+
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward) {
-  const auto session = open_captures().find(stream_key(stream));
+  const TimedCall timed;
+  const StreamKey key = stream_key(stream);
+  if ((t_step.left_alone && t_step.stream == key) || open_captures().left_alone(key))
+    return end_left_alone(key, forward);
+  const auto session = open_captures().find(key);
   if (session == nullptr) return forward();
   HeldTemplate end, expected;
   bool was_shell = false;
@@ -646,23 +791,29 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   }
   if (session->into() != nullptr) *graph = session->into();
   close(session);
-  const LastErrorScope last_error;
   std::unique_lock guard(session->lock());
   const bool by_passed = was_shell && !session->shell_is_empty(*graph);
   if (session->lost() || by_passed) {
+    const char* const lost = session->spoilt();
     guard.unlock();
+    graphs().note_refused(by_passed ? "operations reached the capture past the library" : lost);
     if (by_passed && !g_virtual_off.exchange(true))
       log_warn("operations reached a capture past the library: captures are left to the runtime from now on");
     static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(*graph); }));
     *graph = nullptr;
     return hipErrorStreamCaptureInvalidated;
   }
-  if (session->place() != nullptr) hit_rates().ended(session->place(), was_shell || expected);
+  if (session->place() != nullptr) {
+    hit_rates().ended(session->place(), was_shell || expected);
+    step_costs().ended(session->place(), was_shell, was_shell ? static_cast<std::uint32_t>((*end).node_count) : 0);
+    t_step.complete = t_step.complete || t_step.stream == key;
+  }
   if (was_shell) {
     static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(*graph); }));
-    *graph = graphs().make_virtual_graph(*end, std::move(session->binding()));
+    *graph = graphs().make_virtual_graph(std::move(end), std::move(session->binding()));
     return hipSuccess;
   }
+  const LastErrorScope last_error;
   if (session->materialised().why != nullptr) graphs().known().note_materialised(session->materialised());
   session->finish_recording();
   const char* why = session->spoilt();
@@ -680,6 +831,8 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
 }
 
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward_only) {
+  const TimedCall timed;
+  if (captures_open() && nobody_looks()) return forward_only();
   const auto forward = [&] {
     const hipError_t result = forward_only();
     if (uses_tracked() && result == hipSuccess) outstanding_uses().recorded(event, stream);
@@ -704,6 +857,16 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
 }
 
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_only) {
+  const TimedCall timed;
+  if (captures_open() && nobody_looks()) {
+    leave_stream(stream_key(stream));  // it may join the capture
+    // Or not, and then this is work of the stream's.
+    if (t_step.left_alone)
+      stream_work().note_work_anywhere();
+    else
+      stream_work().note_work(plain_handle(stream));
+    return forward_only();
+  }
   if (!captures_open()) {
     const hipError_t result = forward_only();
     stream_work().note_work(plain_handle(stream));
@@ -751,6 +914,7 @@ void expose_capture(StreamArgument stream, const char* why) {
 void capture_stream_destroyed(hipStream_t stream) noexcept {
   if (!captures_open()) return;
   const StreamKey key = stream_key({stream, false});
+  if (close_left_alone(key)) return;
   const auto session = open_captures().find(key);
   if (session == nullptr) return;
   bool origin;

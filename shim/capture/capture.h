@@ -183,6 +183,9 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
 /// A wait that the runtime performs is noted as work of the stream; one that it captures is an edge, and none.
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward);
 
+/// Captures that were left alone, for one of two reasons: how many have ended.
+std::uint64_t captures_left_alone(std::size_t reason, const char** why) noexcept;
+
 /// The program asks for, or changes, what only the real capture knows: makes the stream's capture real for good.
 void expose_capture(StreamArgument stream, const char* why);
 

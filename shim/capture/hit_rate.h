@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "shim/lock_rank.h"
+#include "shim/short_lock.h"
 
 namespace graphpool {
 
@@ -37,7 +38,7 @@ class HitRates {
   };
   Entry& entry_of(const void* place) noexcept;
 
-  RankedMutex<LockRank::kReport> lock_;
+  ShortLock<LockRank::kReport> lock_;
   std::array<Entry, kPlaces> entries_{};
 };
 

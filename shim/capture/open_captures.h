@@ -23,6 +23,9 @@ extern constinit std::atomic<std::uint64_t> g_device_changes;
 
 inline bool captures_open() noexcept { return g_open_captures.load(std::memory_order_acquire) > 0; }
 
+/// Whether the caller's own capture, which counts as open, is the only one.
+inline bool no_other_capture_open() noexcept { return g_open_captures.load(std::memory_order_acquire) == 1; }
+
 /// While one lives no capture begins, in any thread: what may be done to a stream and its events as long as nothing is
 /// captured stays so until it has been done. For calls that neither wait nor call back.
 class CaptureGate {

@@ -7,6 +7,7 @@
 #include "shim/capture/mismatch.h"
 #include "shim/capture/operand.h"
 #include "shim/capture/signature_bits.h"
+#include "shim/capture/step_costs.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/node_creation.h"
@@ -425,6 +426,7 @@ constinit thread_local Fed t_fed __attribute__((tls_model("initial-exec"))){};
 bool matched_launch(const KernelLaunch& launch) {
   const auto key = reinterpret_cast<StreamKey>(launch.stream);
   if (key <= reinterpret_cast<StreamKey>(hipStreamPerThread) || t_fed.stream != key) return false;
+  const TimedCall timed;
   CaptureSession& fed = *t_fed.session;
   const std::scoped_lock guard(fed.lock());
   return fed.serial() == t_fed.serial && fed.take_launch(launch);

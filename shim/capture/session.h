@@ -57,6 +57,11 @@ class CaptureSession {
   void begun_in(hipStreamCaptureMode mode) noexcept { capture_mode_ = mode; }
   hipStreamCaptureMode capture_mode() const noexcept { return capture_mode_; }
   const void* begun_by() const noexcept { return thread_; }
+  /// The device that was current when the capture began, asked for when g_device_changes was this.
+  void know_device(int device, std::uint64_t changes) noexcept {
+    device_ = device;
+    device_changes_seen_ = changes;
+  }
   /// The capture is over: nobody finds it any more. Takes kTemplates where it held the tree.
   void close() noexcept;
   /// Lets go of the tree before the capture is over. Takes kTemplates where it held that.

@@ -373,6 +373,9 @@ bool LaunchMarks::complete() noexcept {
 }
 
 bool LaunchMarks::seal() {
+  // Most programs have waited for their launches: then nothing is asked, and there is nothing to restore.
+  const auto known = [](const Mark& mark) { return launch_waited_for(*mark.state, mark.device, mark.number); };
+  if (std::all_of(marks_.begin(), marks_.end(), known)) return true;
   const LastErrorScope last_error;
   const SavedDevice device;
   bool all = true;

@@ -47,7 +47,7 @@ hipError_t Graphs::set_in_exec(hipGraphExec_t handle, hipGraphNode_t node, Descr
       return result;
     }
   }
-  const hipError_t failed = expose_exec(&handle, &node);
+  const hipError_t failed = expose_exec(&handle, &node, "a node was set to what only the runtime can judge");
   return failed == hipSuccess ? forward(handle, node) : failed;
 }
 
@@ -113,6 +113,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   if (memory != 0) make_argument_room(calling_device(), variant->patched_bytes, memory, of.argument_bytes);
   if (*result == hipSuccess) *result = forward(variant->exec, its);
   if (*result != hipSuccess) {
+    exec.touch("the runtime refused to set a node");
     static_cast<void>(taint(exec));  // what a refused call leaves of a node is not known
     return true;
   }

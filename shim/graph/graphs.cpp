@@ -10,6 +10,7 @@
 #include "shim/buffer_rules.h"
 #include "shim/capture/open_captures.h"
 #include "shim/capture/session.h"
+#include "shim/capture/step_costs.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/graph/exec_size.h"
@@ -71,6 +72,12 @@ bool child_differs(const Template& of, const Binding& a, const Binding& b) noexc
                   std::memcmp(a.begin() + operation.payload_offset, b.begin() + operation.payload_offset,
                               operation.signature.payload_bytes) != 0;
          });
+}
+
+/// The name of the kernel that an operation launches, kept for good; null: it launches none, or it is not known.
+const char* kernel_name(const Signature& signature) noexcept {
+  if (signature.kind != OperationKind::kKernel) return nullptr;
+  return functions().find(reinterpret_cast<const void*>(signature.object)).name;
 }
 
 /// Whether the stream is one of this device's. In doubt it is not.
@@ -176,6 +183,8 @@ Template* Graphs::template_for(std::vector<Operation> operations, const KnownGra
   made->operations = std::move(operations);
   for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
   made->number = ++last_number_;
+  if (settings_.track_operands)
+    for (const Operation& operation : made->operations) made->kernels.push_back(kernel_name(operation.signature));
   made->exec_bytes = exec_memory(made->operations, runtime_version());
   for (const Operation& operation : made->operations) made->argument_bytes += argument_memory(operation);
   made->host_bytes = recording_memory(made->operations);
@@ -226,17 +235,25 @@ void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
 
 void Graphs::handed_out(Template& of) noexcept {
   const std::scoped_lock guard(lock_);
-  of.last_used = ++clock_;
   ++of.users;
+  note_handed_out(of);
+}
+
+/// Under lock_.
+void Graphs::note_handed_out(Template& of) noexcept {
+  of.last_used = ++clock_;
   ++of.statistics.captures_avoided;
   ++totals_.virtual_captures;
 }
 
-hipGraph_t Graphs::make_virtual_graph(Template& of, Binding binding) {
+hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding) {
   const auto known = std::make_shared<KnownGraph>();
   known->binding = std::move(binding);
-  known->of = &of;
-  handed_out(*known->of);
+  known->of = of.release();
+  {
+    const std::scoped_lock guard(lock_);
+    note_handed_out(*known->of);
+  }
   if (const hipGraph_t handle = known_.add_virtual(known)) return handle;
   // No handle to be had: the program gets a graph of its own.
   static_cast<void>(known_.make_real(*known, "no handle left"));
@@ -253,6 +270,15 @@ void Graphs::note_refused(const char* why) noexcept {
   const std::scoped_lock guard(lock_);
   ++totals_.refused;
   count_reason(&refusals_, why);
+}
+
+void Graphs::note_left(const char* why) noexcept {
+  const std::scoped_lock guard(lock_);
+  count_reason(&left_to_runtime_, why);
+}
+
+void VirtualExec::touch(const char* why) noexcept {
+  if (!std::exchange(touched_, true)) graphs().note_left(why);
 }
 
 /// Whether the tree still has the nodes of as many recordings as may be kept at most, although they are gone.
@@ -294,7 +320,7 @@ Template* Graphs::template_of(KnownGraph* known, Binding* binding, bool* real, b
   if (known == nullptr) return nullptr;
   const std::scoped_lock guard(known->lock);
   if (known->build != nullptr) finish_build(*known);
-  if (!known->exact || known->of == nullptr) return nullptr;
+  if (!known->exact() || known->of == nullptr) return nullptr;
   *binding = known->binding;
   *real = known->real != nullptr;
   *outlived = *real && Variants::outlived_memory(*known->of, known->memory_freed);
@@ -311,7 +337,7 @@ hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
     const auto copy = std::make_shared<KnownGraph>();
     const std::scoped_lock guard(known->lock);
     if (known->build != nullptr) finish_build(*known);
-    if (known->exact && known->of != nullptr && known->real == nullptr) {
+    if (known->exact() && known->of != nullptr && known->real == nullptr) {
       copy->binding = known->binding;
       copy->of = known->of;
       copy->original = known->original;
@@ -326,27 +352,33 @@ hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
       }
     }
   }
+  if (known != nullptr) note_refused("a copy of a graph that is real");
   const hipError_t failed = known_.read(&original, "hipGraphClone");
   return failed == hipSuccess ? next().hipGraphClone(out, original) : failed;
 }
 
 hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long flags,
                                NativeInstantiate native) {
-  const int device = calling_device();
+  const TimedCall timed;
   const bool plain = flags == 0 || flags == kInstantiateAutoFree;
+  KnownGraph* const known = known_.find(graph);
+  const bool may_serve = settings_.reuse && active() && out != nullptr;
+  Binding binding;
+  bool real = false, outlived = false;
+  Template* const of = plain && may_serve ? template_of(known, &binding, &real, &outlived) : nullptr;
   {
     const std::scoped_lock guard(lock_);
     ++totals_.instantiates;
+    if (of == nullptr && may_serve)
+      count_reason(&left_to_runtime_, !plain             ? "instantiated with flags or parameters of its own"
+                                      : known == nullptr ? "a graph that is not known was instantiated"
+                                                         : "a graph that the program has changed was instantiated");
   }
-  KnownGraph* const known = known_.find(graph);
-  Binding binding;
-  bool real = false, outlived = false;
-  Template* const of =
-      plain && settings_.reuse && active() && out != nullptr ? template_of(known, &binding, &real, &outlived) : nullptr;
   if (of == nullptr) {
-    const hipError_t result = known_.expose(&graph, "instantiated in a way of its own");
-    return result == hipSuccess ? pool().retry_after_trim(device, [&] { return native(graph, out); }) : result;
+    const hipError_t result = known_.expose(&graph, known, "instantiated in a way of its own");
+    return result == hipSuccess ? retry_with_room([&] { return native(graph, out); }) : result;
   }
+  const int device = calling_device();
   auto exec = std::make_unique<VirtualExec>();
   exec->of = of;
   exec->device = device;
@@ -415,6 +447,7 @@ hipGraphExec_t Graphs::read_exec(hipGraphExec_t handle) const noexcept {
 }
 
 hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
+  const TimedCall timed(!std::exchange(t_step.launched, true));
   VirtualExec* const exec = execs_.find(handle);
   if (exec == nullptr && execs_.owns(handle)) return hipErrorInvalidValue;
   const hipError_t result = exec == nullptr ? launch_with_room(handle, in_open_capture(stream), native)
@@ -604,7 +637,10 @@ hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stre
   // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
   if (result != hipSuccess) result = variants_.obtain_unstaged(exec, exec.binding, {}, &own);
   // What it names may be freed by now, or the recording not be trusted any more: it becomes the program's own.
-  if (result != hipSuccess) return taint(exec);
+  if (result != hipSuccess) {
+    exec.touch("a staged exec could not be made without staging");
+    return taint(exec);
+  }
   Variant* ring = nullptr;
   {
     const std::scoped_lock guard(exec.lock);
@@ -650,18 +686,27 @@ bool Graphs::stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, 
 
 hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_t* error_node,
                           hipGraphExecUpdateResult* result) {
+  const TimedCall timed;
   VirtualExec* const exec = execs_.find(handle);
+  KnownGraph* const known = known_.find(graph);
+  const bool plain = known == nullptr;
   HeldTemplate held;
-  if (exec != nullptr && (exec->of != nullptr || !exec->touched) && error_node != nullptr && result != nullptr) {
+  const char* why = exec == nullptr   ? "an update of an exec that is not known"
+                    : exec->touched() ? "an update of an exec that the program has reached otherwise"
+                                      : "an update that tells nothing of its result";
+  if (exec != nullptr && (exec->of != nullptr || !exec->touched()) && error_node != nullptr && result != nullptr) {
     {
       const std::scoped_lock guard(lock_);
       ++totals_.updates;
     }
     Binding binding;
     bool real = false, outlived = false;
-    Template* const of = template_of(known_.find(graph), &binding, &real, &outlived);
+    Template* const of = template_of(known, &binding, &real, &outlived);
     held = HeldTemplate(of);
     const bool same_template = of != nullptr && of == exec->of;
+    why = of == nullptr   ? "an update by a graph that is not known"
+          : same_template ? "an update that must stay with its exec, or could not be served"
+                          : "an update by a graph of another recording, for the first time";
     UpdateBy by{graph, real};
     if ((same_template && (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding, &by) == hipSuccess)) ||
         (of != nullptr && !same_template && move_to(*exec, *of, binding) == hipSuccess)) {
@@ -678,11 +723,12 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
       return hipSuccess;
     }
   }
+  if (settings_.reuse && active()) note_left(why);
   hipError_t failed = known_.read(&graph, "an exec is updated by it");
   if (failed == hipSuccess) {
-    if (exec == nullptr) failed = expose_exec(&handle, nullptr);
+    if (exec == nullptr) failed = expose_exec(&handle, nullptr, why);
     if (exec != nullptr)
-      failed = update_natively(*exec, std::move(held), graph, error_node, result);
+      failed = update_natively(*exec, std::move(held), plain, graph, error_node, result);
     else if (failed == hipSuccess)
       failed = retry_with_room([&] { return next().hipGraphExecUpdate(handle, graph, error_node, result); });
   }
@@ -691,25 +737,31 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
   return failed;
 }
 
-/// By the program's own call, on the exec that is its own. `of`: what the graph is, or none.
-hipError_t Graphs::update_natively(VirtualExec& exec, HeldTemplate of, hipGraph_t graph, hipGraphNode_t* error_node,
-                                   hipGraphExecUpdateResult* result) {
+/// By the program's own call, on the exec that is its own. `of`: what the graph is, or none. `plain`: then it is a
+/// capture that nobody has looked into, or changed since.
+hipError_t Graphs::update_natively(VirtualExec& exec, HeldTemplate of, bool plain, hipGraph_t graph,
+                                   hipGraphNode_t* error_node, hipGraphExecUpdateResult* result) {
   HeldTemplate from;
   if (exec.of != nullptr) {
-    const bool touched = exec.touched;
     from = hold(*exec.of);
     const hipError_t failed = taint(exec);
-    if (failed != hipSuccess) return failed;
-    exec.touched = touched;
+    if (failed != hipSuccess) {
+      exec.touch("no exec of its own could be made");
+      return failed;
+    }
   } else {
     from = std::move(exec.at);
   }
   exec.at = HeldTemplate();
   const hipError_t failed =
       retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, graph, error_node, result); });
-  if (failed != hipSuccess || !from || !of || exec.made_for_children >= VirtualExec::kMostForChildren) {
-    exec.touched = true;
-  } else if (!exec.touched) {
+  if (failed != hipSuccess || (!of && !plain) || exec.made_for_children >= VirtualExec::kMostForChildren) {
+    exec.touch(failed != hipSuccess ? "an update that the runtime refused"
+               : !of                ? "an update by a graph that the program has changed"
+                                    : "updates by graphs with other child graphs");
+  } else if (!exec.touched() && !from) {
+    exec.at = std::move(of);  // what it was before is not known, but what it does now may be
+  } else if (!exec.touched() && of) {
     exec.updates.note(std::move(from), hold(*of));
     exec.at = std::move(of);
   }
@@ -719,7 +771,7 @@ hipError_t Graphs::update_natively(VirtualExec& exec, HeldTemplate of, hipGraph_
 /// Makes the exec one of another template, as an update by the program has done before.
 hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& binding) {
   const Template* const from = exec.of != nullptr ? exec.of : exec.at ? &*exec.at : nullptr;
-  if (exec.touched || exec.own == nullptr || from == nullptr || of.node_count == 0 || must_stay(exec))
+  if (exec.touched() || exec.own == nullptr || from == nullptr || of.node_count == 0 || must_stay(exec))
     return hipErrorNotSupported;
   if (from != &of && !exec.updates.known(*from, of)) return hipErrorNotSupported;
   const bool has_children = !of.children.empty();
@@ -881,6 +933,7 @@ void Graphs::note_binding(VirtualExec& exec) {
 }
 
 hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
+  const TimedCall timed;
   if (!execs_.owns(handle)) {
     const CallbackScope callbacks;
     const hipError_t result = next().hipGraphExecDestroy(handle);
@@ -927,7 +980,7 @@ void Graphs::release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retir
   trim_templates(retired);
 }
 
-hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
+hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node, const char* why) {
   VirtualExec* const exec = execs_.find(*handle);
   if (exec == nullptr) {
     if (execs_.owns(*handle)) return hipErrorInvalidValue;
@@ -943,7 +996,7 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
     const hipError_t result = taint(*exec);
     if (result != hipSuccess) return result;
   }
-  exec->touched = true;
+  exec->touch(why);
   *handle = exec->own->exec;
   if (node == nullptr) return hipSuccess;
   const NodeRef named = known_.find_node(*node);
@@ -959,7 +1012,6 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node) {
 hipError_t Graphs::taint(VirtualExec& exec) {
   std::unique_ptr<Variant> own, unstaged = unstaged_.take(&exec.unstaged);
   std::unique_ptr<Variant> former = std::move(exec.own);
-  exec.touched = true;
   const bool stays = must_stay(exec);
   if (former != nullptr && !stays && bring_up_to_date(exec, *former) == hipSuccess)
     own = std::move(former);
@@ -1022,6 +1074,8 @@ Graphs::Totals Graphs::totals() const noexcept {
     totals.saved_ns += saved_ns(*of);
   }
   totals.launches = launches_.load(std::memory_order_relaxed);
+  const char* why = nullptr;
+  totals.refused += captures_left_alone(0, &why) + captures_left_alone(1, &why);
   return totals;
 }
 
@@ -1044,9 +1098,8 @@ std::vector<Graphs::TemplateReport> Graphs::templates() const {
     report.staging_changes = of->stage_choice.changes();
     for (const MovedOperand& operand : of->moved.operands()) {
       const Signature& signature = of->operations[operand.operation].signature;
-      const void* const object = reinterpret_cast<const void*>(signature.object);
-      report.moved.push_back({operand, kind_name(signature.kind),
-                              signature.kind == OperationKind::kKernel ? functions().find(object).name : nullptr});
+      const bool named = operand.operation < of->kernels.size();
+      report.moved.push_back({operand, kind_name(signature.kind), named ? of->kernels[operand.operation] : nullptr});
     }
     for (const auto& variant : of->variants) {
       report.device_bytes += variant->device_bytes;
@@ -1069,8 +1122,22 @@ std::vector<Graphs::ExecMemory> Graphs::exec_memory_held() const {
 }
 
 Reasons Graphs::refusals() const {
+  Reasons all;
+  {
+    const std::scoped_lock guard(lock_);
+    all = refusals_;
+  }
+  for (const std::size_t reason : {0, 1}) {
+    const char* why = nullptr;
+    const std::uint64_t count = captures_left_alone(reason, &why);
+    if (count != 0) all.emplace_back(why, count);
+  }
+  return all;
+}
+
+Reasons Graphs::left_to_runtime() const {
   const std::scoped_lock guard(lock_);
-  return refusals_;
+  return left_to_runtime_;
 }
 
 }  // namespace graphpool

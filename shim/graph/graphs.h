@@ -57,13 +57,16 @@ class Graphs {
   void let_go(Template& of) noexcept;
   /// A real capture ended and its graph is what was recorded.
   void real_graph_captured(hipGraph_t graph, Recording recording);
-  hipGraph_t make_virtual_graph(Template& of, Binding binding);
+  /// The graph takes the hold over.
+  hipGraph_t make_virtual_graph(HeldTemplate of, Binding binding);
   /// A capture that was to be verified is what was expected of it; or it is not: the template is used no more.
   void capture_verified(Template& of) noexcept;
   void capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
                        const char* why);
   /// A capture or a graph that is no template, and why. A literal.
   void note_refused(const char* why) noexcept;
+  /// An exec, or an update of one, that is the runtime's, and why. A literal.
+  void note_left(const char* why) noexcept;
 
   // --- graphs ---
 
@@ -94,7 +97,7 @@ class Graphs {
   }
   /// The real exec for any other call: tainted from now on. `node` becomes the exec's own node where the program names
   /// one of the graph that the exec was made from.
-  hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node);
+  hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node, const char* why);
   /// What it was instantiated with; false: it is not one of ours.
   bool flags_of(hipGraphExec_t exec, unsigned long long* flags) const noexcept;
   /// The real exec for a call that only reads it.
@@ -146,9 +149,11 @@ class Graphs {
   };
   std::vector<ExecMemory> exec_memory_held() const;
   Reasons refusals() const;
+  Reasons left_to_runtime() const;
 
  private:
   bool wants_verification(TreeNode& begin);
+  void note_handed_out(Template& of) noexcept;
   Template* template_for(std::vector<Operation> operations, const KnownGraph& known);
   Template* template_of(KnownGraph* known, Binding* binding, bool* real, bool* outlived);
 
@@ -197,8 +202,8 @@ class Graphs {
   bool set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,
                  NativeExecNodeCall forward, hipError_t* result);
   hipError_t move_to(VirtualExec& exec, Template& of, const Binding& binding);
-  hipError_t update_natively(VirtualExec& exec, HeldTemplate of, hipGraph_t graph, hipGraphNode_t* error_node,
-                             hipGraphExecUpdateResult* result);
+  hipError_t update_natively(VirtualExec& exec, HeldTemplate of, bool plain, hipGraph_t graph,
+                             hipGraphNode_t* error_node, hipGraphExecUpdateResult* result);
   hipError_t taint(VirtualExec& exec);
   hipError_t bring_up_to_date(VirtualExec& exec, Variant& own);
 
@@ -216,7 +221,7 @@ class Graphs {
   HandleTable<VirtualExec> execs_;
   UnstagedExecs unstaged_;
   Totals totals_;
-  Reasons refusals_;
+  Reasons refusals_, left_to_runtime_;
   std::atomic<std::uint64_t> launches_{0};
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shim/capture/signature_bits.h"
+#include "shim/capture/step_costs.h"
 #include "shim/entry.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
@@ -77,6 +78,10 @@ bool same_but_payload(const Operation& operation, Describe describe, Binding* pa
 }
 
 KnownGraph::KnownGraph() : id(next_id()), memory_freed(graphpool::memory_freed()) {}
+
+void KnownGraph::give_up(const char* why) noexcept {
+  if (exact_.exchange(false, std::memory_order_acq_rel)) graphs().note_refused(why);
+}
 
 // --- graphs ---
 
@@ -183,7 +188,7 @@ hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, C
   if (known != nullptr && known != parent) {
     const std::scoped_lock guard(known->lock);
     if (known->build != nullptr) finish_build(*known);
-    const bool may_stay = known->exact && known->of != nullptr && known->of->node_count != 0 &&
+    const bool may_stay = known->exact() && known->of != nullptr && known->of->node_count != 0 &&
                           known->of->rebuildable.load(std::memory_order_acquire) &&
                           known->of->operations.front().signature.object == settings_epoch();
     if (may_stay && (known->real == nullptr || !Variants::outlived_memory(*known->of, known->memory_freed))) {
@@ -206,18 +211,20 @@ hipError_t KnownGraphs::read_child(const void** params, AnyNodeParams* storage) 
   return read(&storage->child, kUsedAsChild);
 }
 
-hipError_t KnownGraphs::expose(hipGraph_t* graph, const char* why) {
-  KnownGraph* const known = find(*graph);
+hipError_t KnownGraphs::expose(hipGraph_t* graph, const char* why) { return expose(graph, find(*graph), why); }
+
+hipError_t KnownGraphs::expose(hipGraph_t* graph, KnownGraph* known, const char* why) {
   if (known == nullptr) return graph_handles_.owns(*graph) ? hipErrorInvalidValue : hipSuccess;
   const std::scoped_lock guard(known->lock);
   const hipError_t result = make_real(*known, why);
   if (result != hipSuccess) return result;
   *graph = known->real;
-  known->exact = false;
+  known->give_up(why);
   return hipSuccess;
 }
 
 hipError_t KnownGraphs::destroy(hipGraph_t graph) {
+  const TimedCall timed;
   let_go_of_graphs(true);
   std::shared_ptr<KnownGraph> known;
   const bool ours = graph_handles_.owns(graph);
@@ -411,10 +418,11 @@ void KnownGraphs::end_builds(const char* why) {
 // --- nodes ---
 
 hipGraphNode_t KnownGraphs::add_handle(KnownGraph& known, std::uint32_t index) {
-  NodeRef& ref = known.refs.emplace_back(NodeRef{&known, index});
+  if (known.refs == nullptr) known.refs = std::make_unique<std::deque<NodeRef>>();
+  NodeRef& ref = known.refs->emplace_back(NodeRef{&known, index});
   auto* const handle = static_cast<hipGraphNode_t>(node_handles_.add(&ref));
   if (handle == nullptr) {
-    known.refs.pop_back();
+    known.refs->pop_back();
     return nullptr;
   }
   known.handles.resize(index + 1);
@@ -463,9 +471,9 @@ hipError_t KnownGraphs::read_nodes(const hipGraphNode_t** nodes, std::size_t cou
 hipError_t KnownGraphs::expose_node(hipGraphNode_t* node, const char* why) {
   if (const hipError_t result = read_node(node, why); result != hipSuccess) return result;
   const NodeRef ref = find_node(*node);
-  if (ref.graph == nullptr || !ref.graph->exact.load(std::memory_order_acquire)) return hipSuccess;
+  if (ref.graph == nullptr || !ref.graph->exact()) return hipSuccess;
   const std::scoped_lock guard(ref.graph->lock);
-  ref.graph->exact = false;
+  ref.graph->give_up(why);
   return hipSuccess;
 }
 
@@ -504,7 +512,7 @@ hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeN
   KnownGraph& known = *ref.graph;
   const std::scoped_lock guard(known.lock);
   Binding payload;
-  const bool same = known.exact && same_but_payload(known.operation(ref.index), describe, &payload);
+  const bool same = known.exact() && same_but_payload(known.operation(ref.index), describe, &payload);
   const auto bind = [&] {
     std::memcpy(known.binding.data() + known.operation(ref.index).payload_offset, payload.data(), payload.size());
     if (known.real != nullptr) return;
@@ -532,7 +540,7 @@ hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeN
   if (result == hipSuccess && same)
     bind();
   else
-    known.exact = false;
+    known.give_up(result == hipSuccess ? "a node was set to what it never was" : "the runtime refused to set a node");
   return result;
 }
 

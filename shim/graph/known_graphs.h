@@ -60,7 +60,7 @@ struct GraphPart {
   std::vector<hipGraphNode_t> nodes;  ///< its nodes, one an operation of the original; none: they are not known
 };
 
-/// A graph the program holds that is known. Everything but id and handle is under its lock; `exact` is changed there.
+/// A graph the program holds that is known. Everything but id and handle is under its lock.
 struct KnownGraph {
   KnownGraph();
   KnownGraph(const KnownGraph&) = delete;
@@ -75,26 +75,33 @@ struct KnownGraph {
     return build != nullptr ? build->path[index] : of->tree_node(index);
   }
 
+  /// False once the program may have changed it, for good.
+  bool exact() const noexcept { return exact_.load(std::memory_order_acquire); }
+  /// It is not known any more: left to the runtime, for this reason, a literal, which the report has. Under its lock.
+  void give_up(const char* why) noexcept;
+
   const std::uint64_t id;
   std::uint64_t memory_freed;  ///< memory_freed() before it had nodes
   RankedMutex<LockRank::kCapture> lock;
   Template* of = nullptr;  ///< null while it is being built
   std::unique_ptr<NodeBuild> build;
   Binding binding;
-  hipGraph_t handle = nullptr;          ///< the program's
-  hipGraph_t real = nullptr;            ///< null for a virtual graph nobody needed yet
-  std::vector<hipGraphNode_t> nodes;    ///< of the real graph, one an operation
-  std::vector<hipGraphNode_t> handles;  ///< built virtually: the program's handles, one an operation
-  std::deque<NodeRef> refs;             ///< what those handles stand for
-  std::uint64_t original = id;          ///< of the graph that it, or what it is a copy of, was copied from
-  std::vector<GraphPart> parts;         ///< its child graphs
-  std::atomic<bool> exact{true};        ///< false once the program may have changed it, for good
-  bool gone = false;                    ///< destroyed
-  std::uint32_t looks = 0;              ///< times it was looked at because memory was freed
+  hipGraph_t handle = nullptr;                ///< the program's
+  hipGraph_t real = nullptr;                  ///< null for a virtual graph nobody needed yet
+  std::vector<hipGraphNode_t> nodes;          ///< of the real graph, one an operation
+  std::vector<hipGraphNode_t> handles;        ///< built virtually: the program's handles, one an operation
+  std::unique_ptr<std::deque<NodeRef>> refs;  ///< what those handles stand for; null: there was none
+  std::uint64_t original = id;                ///< of the graph that it, or what it is a copy of, was copied from
+  std::vector<GraphPart> parts;               ///< its child graphs
+  bool gone = false;                          ///< destroyed
+  std::uint32_t looks = 0;                    ///< times it was looked at because memory was freed
   static constexpr std::size_t kNowhere = ~std::size_t{0};
   // Under the lock of Graphs:
   std::size_t place = kNowhere;  ///< among the virtual graphs
   std::uint64_t indexed = 0;     ///< its number in the index
+
+ private:
+  std::atomic<bool> exact_{true};
 };
 
 /// What a graph is that becomes a part of another one.
@@ -140,6 +147,8 @@ class KnownGraphs {
   hipError_t read_child(const void** params, AnyNodeParams* storage);
   /// The same for a call that may change the graph, or keep it: it is not known any more.
   hipError_t expose(hipGraph_t* graph, const char* why);
+  /// `known`: what find() says of it.
+  hipError_t expose(hipGraph_t* graph, KnownGraph* known, const char* why);
   hipError_t destroy(hipGraph_t graph);
   /// How many nodes a virtual graph has; false: HIP knows.
   bool count_nodes(hipGraph_t graph, std::size_t* count);

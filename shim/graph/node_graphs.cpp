@@ -88,7 +88,11 @@ void NodeBuild::leave_tree() noexcept {
 
 hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
   const GraphSettings& settings = graphs().settings();
-  if (!plain || graph == nullptr || !active() || !settings.reuse || captures_bypassed()) return forward();
+  if (graph == nullptr || !active() || !settings.reuse) return forward();
+  if (!plain || captures_bypassed()) {
+    graphs().note_refused(plain ? "the library does not see every call of this process" : "created with flags");
+    return forward();
+  }
   Signature begin;
   begin.kind = OperationKind::kCreate;
   begin.device = packed_devices(calling_device(), calling_device());
@@ -120,7 +124,7 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child) {
   ChildGraph inner;
   KnownGraphs& known = graphs().known();
   const KnownGraph* const parent = known.find(place.graph);
-  const bool followed = parent != nullptr && parent->exact.load(std::memory_order_acquire);
+  const bool followed = parent != nullptr && parent->exact();
   const hipError_t failed = followed ? known.read_part(&child, parent, &inner) : known.read(&child, kUsedAsChild);
   if (failed != hipSuccess) return failed;
   AddedChild added{inner, {}};
@@ -155,7 +159,7 @@ hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd fo
   KnownGraph* const found = graphs().known().find(place.graph);
   std::unique_lock<RankedMutex<LockRank::kCapture>> guard;
   if (found != nullptr) guard = std::unique_lock(found->lock);
-  if (found == nullptr || !found->exact || found->build == nullptr) {
+  if (found == nullptr || !found->exact() || found->build == nullptr) {
     if (found != nullptr) guard.unlock();
     hipGraph_t graph = place.graph;
     const hipError_t failed = graphs().known().expose(&graph, "a node was added after its first use");
@@ -188,7 +192,7 @@ hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd fo
   }
   if (!placed) {
     // What the runtime makes of such dependencies is its own affair. Nodes of other graphs are asked for without lock.
-    known.exact = false;
+    known.give_up("a node whose dependencies only the runtime can judge");
     const hipGraph_t real = known.real;
     guard.unlock();
     return add_natively(place, real, forward);
@@ -197,8 +201,7 @@ hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd fo
   if (result != hipSuccess) {
     known.binding.resize(offset);  // nothing was added
   } else if (!described) {
-    known.exact = false;
-    graphs().note_refused("a node that cannot be compared");
+    known.give_up("a node that cannot be compared");
   } else {
     note_judged_operands(signature, known.binding, offset);
     const std::uint32_t index = known.build->size();
@@ -213,7 +216,7 @@ hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd fo
 }
 
 void finish_build(KnownGraph& known) {
-  if (!known.exact) return;
+  if (!known.exact()) return;
   Signature signature;
   signature.kind = OperationKind::kEnd;
   if (known.build->walks()) {
@@ -240,8 +243,7 @@ void finish_build(KnownGraph& known) {
     graphs().learn(known, std::move(build.operations));
     if (build.verify && known.of->statistics.captures > 1) graphs().capture_verified(*known.of);
   } else {
-    known.exact = false;
-    graphs().note_refused(why);
+    known.give_up(why);
   }
   known.build.reset();
 }

@@ -96,7 +96,8 @@ class Template {
   std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any
 
   BindingHistory history;
-  MovedOperands moved;  ///< noted for a report only
+  MovedOperands moved;               ///< noted for a report only
+  std::vector<const char*> kernels;  ///< the same: their names, by operation; their modules may be unloaded since
   ExecCosts exec_costs;
   double spent_ns = 0;  ///< on patches for bindings seen before, since the last exec was made
   Way last_way = Way::kVariant;
@@ -146,6 +147,9 @@ class HeldTemplate {
     return *this;
   }
   ~HeldTemplate();  ///< takes kTemplates
+
+  /// The caller lets go of it instead.
+  Template* release() noexcept { return std::exchange(of_, nullptr); }
 
   explicit operator bool() const noexcept { return of_ != nullptr; }
   Template& operator*() const noexcept { return *of_; }

@@ -364,7 +364,7 @@ Variants::Candidate Variants::find_patchable(const VirtualExec& exec, const Bind
       return;
     }
     best.variant = &variant;
-    best.differing = differing;
+    best.differing.swap(differing);
   });
   return best;
 }
@@ -478,8 +478,10 @@ bool Variants::make_room_for_plans(Template& of) {
 
 /// The plans for the rules that this binding's buffers fall under. Null: none of them is staged, or there are too many.
 Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
+  std::vector<std::uint32_t> rules;
+  if (!staging_rules(of.operations, binding, &rules)) return nullptr;
   const auto made = std::make_shared<StagePlans>();
-  if (!staging_rules(of.operations, binding, &made->rules)) return nullptr;
+  made->rules = std::move(rules);
   const auto known = [&]() -> Plans {
     for (const auto& plans : of.stage_plans) {
       if (plans->rules != made->rules) continue;
@@ -757,12 +759,14 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
       candidate.variant->last_used = ++clock_;
     }
   }
-  const double exec_ns = costs().exec_ns(of.node_count, &of.exec_costs);
-  log_debug("graph %llu, %zu operations: a new binding is served by %s (an exec costs %.0f ns, %zu nodes patched %.0f)",
-            static_cast<unsigned long long>(of.number), of.node_count, way_name(served->way), exec_ns,
-            candidate.differing.size(),
-            costs().patch_ns(exec_ns, candidate.differing.size(), budget_of(of, settings_)));
-  if (open != nullptr)
+  const bool says_why = log_enabled(LogLevel::kDebug);
+  const double exec_ns = says_why ? costs().exec_ns(of.node_count, &of.exec_costs) : 0;
+  if (says_why)
+    log_debug(
+        "graph %llu, %zu operations: a new binding is served by %s (an exec costs %.0f ns, %zu nodes patched %.0f)",
+        static_cast<unsigned long long>(of.number), of.node_count, way_name(served->way), exec_ns,
+        candidate.differing.size(), costs().patch_ns(exec_ns, candidate.differing.size(), budget_of(of, settings_)));
+  if (says_why && open != nullptr)
     log_debug("graph %llu is %s: %.1f launches of a binding through slots, %llu bytes each, cost %.0f ns",
               static_cast<unsigned long long>(of.number), staged ? "staged" : "not staged", launches,
               static_cast<unsigned long long>(open->copied_bytes()), through_slots_ns);

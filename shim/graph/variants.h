@@ -41,6 +41,7 @@ namespace graphpool {
 struct GraphSettings {
   bool virtual_capture = true;
   bool reuse = true;
+  bool weigh = true;  ///< captures are left alone where comparing costs more than it saves (capture/step_costs.h)
   Strategy strategy = Strategy::kAuto;
   std::size_t most_templates = 256;
   std::size_t most_recording_bytes = 64 * kMiB;                      ///< host memory of all recordings

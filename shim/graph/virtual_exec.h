@@ -50,7 +50,10 @@ class VirtualExec {
   std::unique_ptr<Variant> own;  ///< a tainted variant; not up to date while there is a template
   HeldTemplate at;               ///< what the last update made of `own`; none: not known
   Updates updates;
-  bool touched = false;  ///< reached by more than updates that succeeded
+  /// Reached by more than updates that succeeded.
+  bool touched() const noexcept { return touched_; }
+  /// It is left to the runtime from now on, for this reason, a literal, which the report has.
+  void touch(const char* why) noexcept;
   /// Execs made because updates brought other child graphs. After so many the program's own updates are cheaper.
   static constexpr std::uint32_t kMostForChildren = 8;
   std::uint32_t made_for_children = 0;
@@ -69,6 +72,9 @@ class VirtualExec {
   Binding binding;              ///< the program's
   std::shared_ptr<const OutstandingUses::Bases> written;  ///< wholly_staged() of the binding; null: not asked yet
   std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
+
+ private:
+  bool touched_ = false;
 };
 
 }  // namespace graphpool

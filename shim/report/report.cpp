@@ -184,6 +184,7 @@ void write_graphs(JsonWriter& json) {
   json.close_object();
   write_costs(json);
   write_reasons(json, "refusals", graphs().refusals());
+  write_reasons(json, "left_to_runtime", graphs().left_to_runtime());
   write_materialisations(json);
   json.close_object();
   json.key("templates").open_array();

@@ -4,6 +4,9 @@
 // outside of it. "fork": an event of its own recorded in a capture, and another stream waiting for it, so often.
 // "exec beside": an exec made and destroyed while so many of the same graph are held.
 //
+// Each part begins with captures that are not measured, so many that the library has weighed the place
+// (shim/capture/step_costs.h): what it costs meanwhile is a matter of the first captures.
+//
 // "operation" is the time a captured call takes, "allocations" how often the thread asked for host memory meanwhile.
 #include <string>
 #include <utility>
@@ -33,10 +36,13 @@ class Steps {
 
   enum class Moves { kOn, kInTurn };
 
+  /// Captures before the first that is measured.
+  static constexpr int kWeighed = 320;
+
   /// One size of graph with so many kernels that move each step.
-  void measure(int kernels, int moved, bool update, Moves moves = Moves::kOn) {
+  [[gnu::noinline]] void measure(int kernels, int moved, bool update, Moves moves = Moves::kOn, bool printed = true) {
     const int first_place = ++place_;
-    const int steps = std::max(kWarmUp + 12, std::min(100, 20000 / kernels));
+    const int steps = printed ? std::max(kWarmUp + 12, std::min(kSteps, 20000 / kernels)) : kWeighed;
     std::vector<double> whole, per_operation;
     std::size_t allocations = 0, step_allocations = 0;
     hipGraphExec_t exec = nullptr;
@@ -76,6 +82,7 @@ class Steps {
       step_allocations += t_allocations - before;
     }
     if (exec != nullptr) bench::check(hipGraphExecDestroy(exec));
+    if (!printed) return;
     const int counted = steps - kWarmUp;
     const std::string name = std::to_string(kernels) + (update ? " updated, " : " remade, ") + std::to_string(moved) +
                              " moved" + (moves == Moves::kInTurn ? " in turn" : "");
@@ -86,14 +93,15 @@ class Steps {
   }
 
   /// To so many streams in turn.
-  void measure_forks(std::size_t forks, std::size_t streams) {
+  [[gnu::noinline]] void measure_forks(std::size_t forks, std::size_t streams, bool printed = true) {
     std::vector<hipStream_t> others(streams);
     std::vector<hipEvent_t> events(forks), joins(streams);
     for (hipStream_t& stream : others) bench::check(hipStreamCreate(&stream));
     for (std::vector<hipEvent_t>* const all : {&events, &joins})
       for (hipEvent_t& event : *all) bench::check(hipEventCreateWithFlags(&event, hipEventDisableTiming));
     std::vector<double> each;
-    for (std::size_t step = 0; step < std::max<std::size_t>(kWarmUp + 12, 2000 / forks); ++step) {
+    const std::size_t steps = printed ? std::max<std::size_t>(kWarmUp + 12, 2000 / forks) : kWeighed;
+    for (std::size_t step = 0; step < steps; ++step) {
       bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
       launch(0, false);
       const double first = bench::thread_ns();
@@ -114,13 +122,14 @@ class Steps {
     for (const std::vector<hipEvent_t>* const all : {&events, &joins})
       for (const hipEvent_t event : *all) bench::check(hipEventDestroy(event));
     for (const hipStream_t stream : others) bench::check(hipStreamDestroy(stream));
+    if (!printed) return;
     const std::string name = std::to_string(forks) + " forks to " + std::to_string(streams) + " streams";
     bench::print((name + ": fork").c_str(), bench::median(each), "ns");
   }
 
   void measure_beside(std::size_t held) {
     std::vector<hipGraphExec_t> execs(held);
-    const auto make = [&](std::size_t place) {
+    const auto make = [&](std::size_t place) __attribute__((noinline)) {
       hipGraph_t graph = nullptr;
       hipGraphExec_t exec = nullptr;
       bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
@@ -132,6 +141,7 @@ class Steps {
       bench::check(hipGraphDestroy(graph));
       return std::pair{exec, elapsed};
     };
+    for (std::size_t i = 0; i < kWeighed; ++i) bench::check(hipGraphExecDestroy(make(i).first));
     for (std::size_t i = 0; i < held; ++i) execs[i] = make(i).first;
     std::vector<double> each;
     for (std::size_t i = 0; i < 200; ++i) {
@@ -146,7 +156,7 @@ class Steps {
 
  private:
   static constexpr std::size_t kBytes = std::size_t{64} << 20;
-  static constexpr int kWarmUp = 8;
+  static constexpr int kWarmUp = 8, kSteps = 200;
 
   void launch(int index, bool moves) {
     auto* const base = static_cast<char*>(memory_);
@@ -166,9 +176,11 @@ class Steps {
 int main(int argc, char** argv) {
   Steps steps;
   const int most = argc > 1 ? std::atoi(argv[1]) : 4000;
+  steps.measure_forks(10, 2, false);
   for (const std::size_t forks : {10, 2000})
     for (const std::size_t streams : {std::size_t{2}, forks}) steps.measure_forks(forks, streams);
   for (const std::size_t held : {100, 2500}) steps.measure_beside(held);
+  steps.measure(1, 1, false, Steps::Moves::kOn, false);
   for (const int kernels : {1, 10, 100, 1000, 4000}) {
     if (kernels > most) break;
     for (const bool update : {false, true}) {

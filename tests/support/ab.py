@@ -1,4 +1,4 @@
-"""ab.py LIST [--quick] [--json FILE] [NAME...]: runs benchmarks and prints their figures.
+"""ab.py LIST [--quick] [--check] [--json FILE] [NAME...]: runs benchmarks and prints their figures.
 
 LIST is the JSON file that meson writes of all benchmarks (tests/bench/meson.build). Kinds of them:
   pair     a HIP program that prints one JSON object a figure; run natively and under the library alternately (A/B/A/B), in
@@ -12,6 +12,8 @@ LIST is the JSON file that meson writes of all benchmarks (tests/bench/meson.bui
            spread by way, which of those in `forced` is best, and the ratio of the first way, the chosen one, to that
 `against`: the first of the two runs is one under the library too, with these variables, in the place of a native run.
 A benchmark may say how many `runs` it needs, and with --quick `quick_runs`, and take `arguments` or `quick_arguments`.
+`limit`: what takes time shall take at most so many times as long as natively. --check: it ends with 1 where the medians of
+at least CHECK_RUNS runs of a benchmark that has a limit say otherwise, and names the figures. The machine must be left alone.
 --json: one JSON object a benchmark, one a line. --quick: few runs. What is being run is said on stderr.
 """
 import argparse
@@ -25,6 +27,8 @@ import time
 import runs
 
 RUNS = {'pair': 9, 'command': 201, 'counts': 1, 'alone': 1, 'ways': 5}
+CHECK_RUNS = 15
+TIMES = ('ns', 'us', 'ms')
 QUICK_RUNS = {'pair': 3, 'command': 21, 'counts': 1, 'alone': 1, 'ways': 1}
 
 
@@ -123,6 +127,16 @@ def measure(benchmark, library, count):
     return figures
 
 
+def over_limit(benchmark, figures):
+    """What is slower than its limit allows."""
+    limit = benchmark.get('limit')
+    if limit is None:
+        return []
+    return [f'{benchmark["name"]}: {figure} takes {values["ratio"]:.3f} times as long as natively; the limit is {limit}'
+            for figure, values in figures.items()
+            if values['unit'] in TIMES and values.get('ratio') is not None and values['ratio'] > limit]
+
+
 def show(name, figures):
     for figure, values in figures.items():
         if 'ways' in values:
@@ -141,6 +155,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('list')
     parser.add_argument('--quick', action='store_true')
+    parser.add_argument('--check', action='store_true')
     parser.add_argument('--json', metavar='FILE')
     parser.add_argument('names', nargs='*')
     options = parser.parse_intermixed_args()
@@ -152,18 +167,23 @@ def main():
     quick = 'quick_' if options.quick else ''
     default_runs = QUICK_RUNS if options.quick else RUNS
     print(f'{"benchmark":<14} {"figure":<44} {"native":>12} {"library":>12} {"difference":>12} {"":<3} {"ratio":>9}', flush=True)
-    results = []
+    results, slower = [], []
     for benchmark in listed['benchmarks']:
         if options.names and benchmark['name'] not in options.names:
             continue
         benchmark['command'] = benchmark['command'] + benchmark.get(quick + 'arguments', [])
         count = benchmark.get(quick + 'runs', default_runs[benchmark['kind']])
+        if options.check and 'limit' in benchmark:
+            count = max(count, CHECK_RUNS)
         figures = measure(benchmark, listed['library'], count)
+        slower += over_limit(benchmark, figures) if options.check else []
         progress('')
         show(benchmark['name'], figures)
         results.append({'name': benchmark['name'], 'about': benchmark['about'], 'runs': count, 'figures': figures})
         if options.json:  # after each, so that a run broken off leaves what it has measured
             pathlib.Path(options.json).write_text(''.join(json.dumps(result) + '\n' for result in results))
+    if slower:
+        sys.exit('\n'.join(slower))
 
 
 if __name__ == '__main__':

@@ -72,6 +72,7 @@ def main(arguments):
     failed = 0
     for index, (name, *settings) in enumerate(options.policy or [['default']]):
         environment = dict(setting.split('=', 1) for setting in settings)
+        environment.setdefault('GRAPHPOOL_GRAPH_WEIGH', 'false')  # what small captures cost would decide over counts
         pooled = runs.run(options.command, runtime=options.runtime, preload=[*options.before, options.library],
                           environment=environment)
         if (pooled.code, pooled.stdout) != (native.code, native.stdout):

@@ -1,6 +1,9 @@
 // A program whose report is known beforehand; report_test.py reads it. What moves, what differs and where: see there.
 #include "captures.h"
 
+// Newer than the oldest header.
+extern "C" hipError_t hipGraphNodeSetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned int enabled);
+
 namespace captures {
 namespace {
 
@@ -76,6 +79,93 @@ TEST(Report, stays) {
   OK(hipGraphDestroy(first));
   OK(hipGraphDestroy(second));
   OK(hipGraphExecDestroy(exec));
+}
+
+/// The module of what moved is gone when the report is written.
+TEST(Report, unloads) {
+  const Stream stream;
+  const Buffer buffers[2];
+  hipModule_t module = nullptr;
+  hipFunction_t function = nullptr;
+  const auto code = compiled_code(R"(extern "C" __global__ void leaving(int* p, int n) { if (n == 1) p[0] += 1; })");
+  OK(hipModuleLoadData(&module, code.data()));
+  OK(hipModuleGetFunction(&function, module, "leaving"));
+  for (int i = 0; i < 4; ++i)
+    step(stream, [&] {
+      int* p = buffers[i % 2].get();
+      int n = 1;
+      void* arguments[] = {&p, &n};
+      OK(hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
+    });
+  OK(hipModuleUnload(module));
+}
+
+/// Everything that is left to the runtime, each in one way.
+TEST(Report, left) {
+  const Stream stream;
+  const Buffer buffer;
+  const auto one = [&] { return capture(stream, [&] { OK(kernels().mix(stream, buffer.get(), kCount, 1)); }); };
+  int* p = buffer.get();
+  int count = kCount, add = 1;
+  void* arguments[] = {&p, &count, &add};
+  hipKernelNodeParams params{};
+  params.func = reinterpret_cast<void*>(kernels().mix_function());
+  params.gridDim = dim3(1);
+  params.blockDim = dim3(64);
+  params.kernelParams = arguments;
+  hipGraphExec_t exec = nullptr;
+  hipGraphNode_t node = nullptr, other = nullptr;
+  hipGraphExecUpdateResult result;
+
+  // Edges of a build; its exec; a node destroyed.
+  hipGraph_t built = nullptr;
+  OK(hipGraphCreate(&built, 0));
+  OK(hipGraphAddKernelNode(&node, built, nullptr, 0, &params));
+  OK(hipGraphAddEmptyNode(&other, built, nullptr, 0));
+  OK(hipGraphAddDependencies(built, &node, &other, 1));
+  OK(hipGraphInstantiate(&exec, built, nullptr, nullptr, 0));
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(built));
+  OK(hipGraphCreate(&built, 0));
+  OK(hipGraphAddEmptyNode(&node, built, nullptr, 0));
+  OK(hipGraphDestroyNode(node));
+  OK(hipGraphDestroy(built));
+
+  // A captured graph that the program adds to, and a copy of a real one.
+  hipGraph_t graph = one(), copy = nullptr;
+  OK(hipGraphClone(&copy, graph));
+  OK(hipGraphAddEmptyNode(&node, graph, nullptr, 0));
+  OK(hipGraphDestroy(copy));
+  OK(hipGraphDestroy(graph));
+
+  // An exec with flags, and one whose node the program switches on.
+  graph = one();
+  if (hipGraphInstantiateWithFlags(&exec, graph, 2) == hipSuccess) OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
+  graph = one();
+  std::size_t nodes = 1;
+  OK(hipGraphGetNodes(graph, &node, &nodes));
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  OK(hipGraphNodeSetEnabled(exec, node, 1));
+  OK(hipGraphExecUpdate(exec, graph, &other, &result));
+  OK(hipGraphExecDestroy(exec));
+
+  // Updates: by a changed graph, and by one that is refused.
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  const hipGraph_t two = capture(stream, [&] {
+    for (int i = 0; i < 2; ++i) OK(kernels().mix(stream, buffer.get(), kCount, 1));
+  });
+  EXPECT_NE(hipSuccess, hipGraphExecUpdate(exec, two, &other, &result));
+  static_cast<void>(hipGetLastError());
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(two));
+  OK(hipGraphDestroy(graph));
+
+  // A thread's own stream.
+  OK(hipStreamBeginCapture(hipStreamPerThread, hipStreamCaptureModeThreadLocal));
+  OK(kernels().mix(hipStreamPerThread, buffer.get(), kCount, 1));
+  OK(hipStreamEndCapture(hipStreamPerThread, &graph));
+  OK(hipGraphDestroy(graph));
 }
 
 }  // namespace

@@ -143,6 +143,29 @@ def main(host, library, runtime):
         execs[bool(moves)] = first['device_bytes'] - first['slot_bytes']
     expect('memory of execs while a buffer stays', 2 * execs[True], execs[False])
 
+    # Whose operands moved is known although its module is not loaded any more.
+    report = run(host, library, runtime, GTEST_FILTER='Report.unloads').report
+    expect('kernel of a module that is gone', [('leaving', 0, 3)],
+           [(each.get('kernel'), each['argument'], each['times']) for each in report['templates'][0]['operands_moved']])
+
+    # Whatever is left to the runtime has a reason.
+    graphs = run(host, library, runtime, GTEST_FILTER='Report.left').report['graphs']
+    for key, wanted in {
+            'refusals': {'hipGraphAddDependencies': 1, 'hipGraphDestroyNode': 1, 'a copy of a graph that is real': 1,
+                         'a node was added after its first use': 1},
+            'left_to_runtime': {'a graph that the program has changed was instantiated': 1,
+                                'instantiated with flags or parameters of its own': 1, 'hipGraphNodeSetEnabled': 1,
+                                'an update of an exec that the program has reached otherwise': 1,
+                                'an update by a graph of another recording, for the first time': 1,
+                                'an update that the runtime refused': 1},
+            'materialisations': {"captured on a null stream, or on a thread's own": 1}}.items():
+        found = {}
+        for told in graphs[key]:
+            found[told['reason']] = found.get(told['reason'], 0) + told['count']
+        for reason, count in wanted.items():
+            expect(f'{key}: {reason}', count, found.get(reason, 0))
+    expect('graphs refused', sum(told['count'] for told in graphs['refusals']), graphs['captures_refused'])
+
     # Patches, an exec that is worn out, verified captures.
     first = run(host, library, runtime, GRAPHPOOL_GRAPH_STRATEGY='patch').report['templates'][0]
     if first['patched_nodes'] <= 0 or first['launches']['patch'] <= 0:

@@ -1,0 +1,133 @@
+#include "shim/capture/step_costs.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "shim/log.h"
+
+namespace graphpool {
+
+constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec"))){};
+
+StepCosts::Entry& StepCosts::entry_of(const void* place) noexcept {
+  const auto hash = reinterpret_cast<std::uintptr_t>(place) * 0x9e3779b97f4a7c15u;
+  return entries_[(hash >> 40) % kPlaces];
+}
+
+std::uint64_t StepCosts::Arm::median() const noexcept {
+  std::array<std::uint64_t, kMeasured> sorted = ticks;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[kMeasured / 2];
+}
+
+/// Nothing is decided: captures are compared, and tried after so many that matched.
+void StepCosts::watch(Entry& entry, std::uint32_t captures) noexcept {
+  entry.phase = Phase::kWatch;
+  entry.follow = true;
+  entry.left = captures;
+  entry.stands = 0;
+  entry.operations = 0;
+  entry.dearer = 0;
+  entry.followed_ticks = 0;
+}
+
+void StepCosts::begin_trial(Entry& entry) noexcept {
+  entry.phase = Phase::kFollowed;
+  ++entry.trial;
+  entry.operations = 0;
+  entry.followed = entry.alone = {};
+}
+
+StepCosts::Step StepCosts::begins(const void* place) noexcept {
+  const std::scoped_lock guard(lock_);
+  Entry& entry = entry_of(place);
+  if (entry.phase == Phase::kWatch && entry.left == 0) begin_trial(entry);
+  if (entry.phase == Phase::kFollowed && entry.followed.begun == kArm) entry.phase = Phase::kAlone;
+  // A step of another thread may not have ended yet, or never will.
+  if (entry.phase == Phase::kAlone && entry.alone.begun == kArm) watch(entry, kFirstTrial);
+  const std::uint32_t most = 2 * entry.operations + 4;
+  switch (entry.phase) {
+    case Phase::kFollowed:
+      ++entry.followed.begun;
+      return {true, true, entry.trial, ~0u};
+    case Phase::kAlone:
+      ++entry.alone.begun;
+      return {false, true, entry.trial, most};
+    case Phase::kWatch:
+      break;
+  }
+  ++entry.since;
+  if (!entry.follow) {
+    --entry.left;
+    return {false, false, 0, most};
+  }
+  return {true, entry.followed_ticks != 0 && entry.since % kSample == 0, 0, ~0u};
+}
+
+void StepCosts::ended(const void* place, bool matched, std::uint32_t operations) noexcept {
+  const std::scoped_lock guard(lock_);
+  Entry& entry = entry_of(place);
+  if (entry.phase == Phase::kWatch) {
+    // A large one needs no trial, and says that the place's captures differ.
+    if (entry.follow && matched && operations > kMostOperations) entry.left = std::max(entry.left, kFirstTrial);
+    if (entry.follow && matched && operations <= kMostOperations && entry.left != 0) --entry.left;
+  } else if (!matched || operations > kMostOperations) {
+    watch(entry, kFirstTrial);
+  } else {
+    entry.operations = std::max(entry.operations, operations);
+  }
+}
+
+void StepCosts::larger_alone(const void* place) noexcept {
+  const std::scoped_lock guard(lock_);
+  watch(entry_of(place), kLeastBetween);
+}
+
+StepCosts::Verdict StepCosts::took(const void* place, const Step& step, std::uint64_t ticks) noexcept {
+  const std::scoped_lock guard(lock_);
+  Entry& entry = entry_of(place);
+  if (step.trial == 0) {
+    if (entry.phase != Phase::kWatch || !entry.follow || entry.followed_ticks == 0) return {};
+    const double limit = kDearer * static_cast<double>(entry.followed_ticks);
+    entry.dearer = static_cast<double>(ticks) > limit ? entry.dearer + 1 : 0;
+    if (entry.dearer >= 2 && entry.since >= kLeastBetween) entry.left = 0;
+    return {};
+  }
+  if (entry.phase == Phase::kWatch || step.trial != entry.trial) return {};
+  Arm& arm = step.follow ? entry.followed : entry.alone;
+  if (arm.taken++ >= kWarmUp && arm.taken <= kArm) arm.ticks[arm.taken - 1 - kWarmUp] = ticks;
+  return entry.followed.taken >= kArm && entry.alone.taken >= kArm ? decide(entry) : Verdict{};
+}
+
+StepCosts::Verdict StepCosts::decide(Entry& entry) noexcept {
+  const std::uint64_t followed = entry.followed.median(), alone = std::max<std::uint64_t>(entry.alone.median(), 1);
+  const double ratio = static_cast<double>(followed) / static_cast<double>(alone);
+  const bool follow = ratio <= kMargin;
+  const bool again = entry.stands != 0 && follow == entry.follow;
+  const std::uint32_t first = follow ? kFirstStay : kFirstPause, longest = follow ? kLongestStay : kLongestPause;
+  entry.phase = Phase::kWatch;
+  entry.follow = follow;
+  entry.stands = again ? std::min(2 * entry.stands, longest) : first;
+  entry.left = entry.stands;
+  entry.since = 0;
+  entry.dearer = 0;
+  entry.followed_ticks = followed;
+  return {true, follow, ratio};
+}
+
+StepCosts& step_costs() noexcept {
+  static constinit StepCosts instance;
+  return instance;
+}
+
+void end_step() noexcept {
+  ThreadStep ended = std::exchange(t_step, {});
+  if (!ended.timed || !ended.complete) return;
+  const StepCosts::Verdict verdict = step_costs().took(ended.place, ended.step, ended.ticks);
+  if (verdict.reached)
+    log_info("captures that begin at %p cost %.2f times as much compared as left alone: they are %s", ended.place,
+             verdict.ratio, verdict.follow ? "compared" : "left alone for a while");
+}
+
+}  // namespace graphpool

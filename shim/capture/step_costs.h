@@ -1,0 +1,135 @@
+// step_costs.h: whether captures that begin at a place of the program cost less when they are compared than when they
+// are left to the runtime: tried, not guessed.
+//
+// Why: a comparison costs nearly the same whatever the runtime's calls cost. Of a small graph, or one of more forks
+// than operations, so little is saved that comparing may cost more than it saves. Which it is depends on the runtime,
+// the machine and what the program does with the graph, so no figure of ours can tell.
+//
+// How: a place whose captures are small is tried once they have matched for a while: a few captures in a row are
+// compared, a few are left to the runtime, and of both it is measured how long the program's calls of HIP take, from a
+// capture's beginning to the thread's next one. Counted are capturing calls, instantiate and update, the first launch,
+// and what is destroyed; not what waits. The medians decide, with a margin, and what was decided stands for a number of
+// captures that doubles with each trial that says the same. It falls earlier when captures that are left alone become
+// larger than those tried, or comparing dearer than it was in the trial (a sample now and then tells).
+//
+// Exact either way: left alone is what every capture is that has no recording.
+// A place is the return address of the call that began the capture. Bounded: kPlaces are told apart; where two share an
+// entry they share the decision. Threads: any; one lock (kReport) for a few instructions. Units: ticks of the
+// processor's clock, which are only compared.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/lock_rank.h"
+#include "shim/short_lock.h"
+
+namespace graphpool {
+
+class StepCosts {
+ public:
+  static constexpr std::uint32_t kFirstTrial = 256;     ///< captures that matched before the first
+  static constexpr std::uint32_t kMostOperations = 32;  ///< of a capture that is tried; more always pay
+  static constexpr std::uint32_t kArm = 6;              ///< captures in a row of each way in a trial
+  static constexpr std::uint32_t kWarmUp = 3;           ///< of them, not measured: what was made before still serves
+  static constexpr std::uint32_t kFirstPause = 64, kLongestPause = 4096;    ///< captures left alone
+  static constexpr std::uint32_t kFirstStay = 512, kLongestStay = 1 << 14;  ///< captures compared, between two trials
+  static constexpr std::uint32_t kSample = 8;                               ///< of them one in so many is measured
+  static constexpr std::uint32_t kLeastBetween = 32;  ///< captures between two trials, whatever the samples say
+
+  /// What is to become of a capture.
+  struct Step {
+    bool follow = true;
+    bool timed = false;
+    std::uint32_t trial = 0;              ///< which trial it is part of; 0: none
+    std::uint32_t most_operations = ~0u;  ///< left alone: of more the decision says nothing
+  };
+  /// A trial has ended.
+  struct Verdict {
+    bool reached = false, follow = true;
+    double ratio = 1;  ///< compared, in what it takes left alone
+  };
+
+  constexpr StepCosts() = default;
+
+  /// A capture begins.
+  Step begins(const void* place) noexcept;
+  /// A capture that was followed has ended with so many operations.
+  void ended(const void* place, bool matched, std::uint32_t operations) noexcept;
+  /// One that was left alone has ended with more than most_operations.
+  void larger_alone(const void* place) noexcept;
+  /// What a timed step has taken.
+  Verdict took(const void* place, const Step& step, std::uint64_t ticks) noexcept;
+
+ private:
+  static constexpr std::size_t kPlaces = 64;
+  static constexpr double kMargin = 1.02;  ///< comparing may cost so much more before it is given up
+  static constexpr double kDearer = 1.05;  ///< than in the trial: it is time for another one
+  static constexpr std::size_t kMeasured = kArm - kWarmUp;
+
+  enum class Phase : std::uint8_t { kWatch, kFollowed, kAlone };
+  struct Arm {
+    std::array<std::uint64_t, kMeasured> ticks{};
+    std::uint32_t taken = 0, begun = 0;
+    std::uint64_t median() const noexcept;
+  };
+  struct Entry {
+    Phase phase = Phase::kWatch;
+    bool follow = true;                ///< what stands
+    std::uint32_t left = kFirstTrial;  ///< captures before the next trial
+    std::uint32_t stands = 0;          ///< captures that the decision was to stand for; 0: there was none
+    std::uint32_t since = 0;           ///< captures since the last trial
+    std::uint32_t trial = 0;           ///< its number
+    std::uint32_t operations = 0;      ///< the most of a capture compared in it
+    std::uint32_t dearer = 0;          ///< samples in a row
+    std::uint64_t followed_ticks = 0;  ///< what comparing took in it
+    Arm followed, alone;
+  };
+  Entry& entry_of(const void* place) noexcept;
+  static void watch(Entry& entry, std::uint32_t captures) noexcept;
+  static void begin_trial(Entry& entry) noexcept;
+  static Verdict decide(Entry& entry) noexcept;
+
+  ShortLock<LockRank::kReport> lock_;
+  std::array<Entry, kPlaces> entries_{};
+};
+
+/// The process's.
+StepCosts& step_costs() noexcept;
+
+inline std::uint64_t ticks_now() noexcept { return __builtin_ia32_rdtsc(); }
+
+/// The calling thread's step: from the beginning of a capture to that of its next.
+struct ThreadStep {
+  const void* place = nullptr;
+  std::uintptr_t stream = 0;  ///< StreamKey of the capture's
+  StepCosts::Step step;
+  bool timed = false;            ///< its calls are added up
+  bool launched = false;         ///< only the first launch counts
+  bool left_alone = false;       ///< its capture is, and is open
+  bool complete = false;         ///< its capture has ended
+  std::uint32_t operations = 0;  ///< of one that is left alone
+  std::uint64_t ticks = 0;
+};
+extern constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec")));
+
+/// Adds what it encloses to the thread's step, where that is timed.
+class TimedCall {
+ public:
+  explicit TimedCall(bool counts = true) noexcept : began_(counts && t_step.timed ? ticks_now() : 0) {}
+  ~TimedCall() {
+    if (began_ != 0) [[unlikely]]
+      t_step.ticks += ticks_now() - began_;
+  }
+  TimedCall(const TimedCall&) = delete;
+  TimedCall& operator=(const TimedCall&) = delete;
+
+ private:
+  const std::uint64_t began_;
+};
+
+/// The thread's step ends; where it was timed it is told, and what follows from it is said.
+void end_step() noexcept;
+
+}  // namespace graphpool

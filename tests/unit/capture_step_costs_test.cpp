@@ -1,0 +1,182 @@
+// Whether a place's captures are compared or left alone, by what either is seen to take.
+#include <gtest/gtest.h>
+
+#include "shim/capture/step_costs.h"
+
+namespace graphpool {
+namespace {
+
+const char g_places[2] = {};
+
+/// A program that captures at one place, and what that takes it.
+class Program {
+ public:
+  explicit Program(StepCosts& costs, const void* place = g_places) : costs_(costs), place_(place) {}
+  std::uint64_t compared = 100, alone = 100;
+  std::uint32_t operations = 1;
+  bool matches = true;
+
+  /// One step. Returns whether its capture was followed.
+  bool step() {
+    const StepCosts::Step step = costs_.begins(place_);
+    if (step.follow)
+      costs_.ended(place_, matches, operations);
+    else if (operations > step.most_operations)
+      costs_.larger_alone(place_);
+    if (step.timed) {
+      ++timed;
+      const StepCosts::Verdict verdict = costs_.took(place_, step, step.follow ? compared : alone);
+      if (verdict.reached) ++verdicts;
+    }
+    return step.follow;
+  }
+  /// Steps, of which so many were followed.
+  std::uint32_t steps(std::uint32_t count) {
+    std::uint32_t followed = 0;
+    for (std::uint32_t i = 0; i < count; ++i) followed += step() ? 1 : 0;
+    return followed;
+  }
+  /// Steps until the next verdict.
+  void to_verdict() {
+    const std::uint32_t before = verdicts;
+    for (int i = 0; i < 1 << 20 && verdicts == before; ++i) step();
+    ASSERT_EQ(before + 1, verdicts);
+  }
+
+  std::uint32_t timed = 0, verdicts = 0;
+
+ private:
+  StepCosts& costs_;
+  const void* place_;
+};
+
+constexpr std::uint32_t kTrial = 2 * StepCosts::kArm;
+
+TEST(StepCosts, nothing_is_tried_before_captures_have_matched) {
+  StepCosts costs;
+  Program program(costs);
+  program.matches = false;
+  EXPECT_EQ(4 * StepCosts::kFirstTrial, program.steps(4 * StepCosts::kFirstTrial));
+  EXPECT_EQ(0u, program.timed);
+  program.matches = true;
+  EXPECT_EQ(StepCosts::kFirstTrial, program.steps(StepCosts::kFirstTrial));
+  EXPECT_EQ(0u, program.timed);
+  EXPECT_EQ(StepCosts::kArm, program.steps(kTrial));
+  EXPECT_EQ(kTrial, program.timed);
+  EXPECT_EQ(1u, program.verdicts);
+}
+
+TEST(StepCosts, large_captures_are_always_compared) {
+  StepCosts costs;
+  Program program(costs);
+  program.operations = StepCosts::kMostOperations + 1;
+  program.compared = 1000;
+  EXPECT_EQ(10 * StepCosts::kFirstTrial, program.steps(10 * StepCosts::kFirstTrial));
+}
+
+TEST(StepCosts, rule_30_what_costs_more_than_it_saves_is_left_alone_longer_each_time) {
+  StepCosts costs;
+  Program program(costs);
+  program.compared = 110;
+  program.to_verdict();
+  for (std::uint32_t pause = StepCosts::kFirstPause; pause < StepCosts::kLongestPause; pause *= 2) {
+    EXPECT_EQ(0u, program.steps(pause)) << pause;
+    EXPECT_EQ(StepCosts::kArm, program.steps(kTrial));
+  }
+  EXPECT_EQ(0u, program.steps(StepCosts::kLongestPause));
+  EXPECT_EQ(StepCosts::kArm, program.steps(kTrial));
+  EXPECT_EQ(0u, program.steps(StepCosts::kLongestPause));
+}
+
+TEST(StepCosts, what_saves_is_compared_and_hardly_tried) {
+  StepCosts costs;
+  Program program(costs);
+  program.compared = 80;
+  program.to_verdict();
+  EXPECT_EQ(StepCosts::kFirstStay, program.steps(StepCosts::kFirstStay));
+  EXPECT_EQ(StepCosts::kArm, program.steps(kTrial));
+  EXPECT_EQ(2 * StepCosts::kFirstStay, program.steps(2 * StepCosts::kFirstStay));
+}
+
+TEST(StepCosts, a_little_more_is_no_reason) {
+  StepCosts costs;
+  Program program(costs);
+  program.compared = 102;
+  program.to_verdict();
+  EXPECT_EQ(StepCosts::kFirstStay, program.steps(StepCosts::kFirstStay));
+}
+
+TEST(StepCosts, it_is_tried_again_when_comparing_becomes_dearer) {
+  StepCosts costs;
+  Program program(costs);
+  program.compared = 80;
+  program.to_verdict();
+  program.compared = 130;
+  program.to_verdict();
+  EXPECT_LT(program.timed, 2 * kTrial + 8);
+  EXPECT_EQ(0u, program.steps(StepCosts::kFirstPause));
+}
+
+TEST(StepCosts, larger_captures_than_were_tried_are_compared_again) {
+  StepCosts costs;
+  Program program(costs);
+  program.compared = 120;
+  program.to_verdict();
+  EXPECT_EQ(0u, program.steps(10));
+  program.operations = 6;
+  EXPECT_EQ(0u, program.steps(10));  // as good as the same
+  program.operations = 7;
+  EXPECT_FALSE(program.step());
+  program.compared = 50;
+  EXPECT_EQ(StepCosts::kLeastBetween, program.steps(StepCosts::kLeastBetween));
+}
+
+TEST(StepCosts, a_trial_in_which_captures_do_not_match_says_nothing) {
+  StepCosts costs;
+  Program program(costs);
+  program.compared = 1000;
+  program.steps(StepCosts::kFirstTrial + 1);
+  program.matches = false;
+  EXPECT_TRUE(program.step());
+  program.matches = true;
+  EXPECT_EQ(StepCosts::kFirstTrial, program.steps(StepCosts::kFirstTrial));
+  EXPECT_EQ(0u, program.verdicts);
+}
+
+TEST(StepCosts, one_slow_step_decides_nothing) {
+  StepCosts costs;
+  Program program(costs);
+  program.compared = 80;
+  program.steps(StepCosts::kFirstTrial + StepCosts::kWarmUp);
+  program.compared = 100000;
+  program.step();
+  program.compared = 80;
+  program.to_verdict();
+  EXPECT_EQ(StepCosts::kFirstStay, program.steps(StepCosts::kFirstStay));
+}
+
+TEST(StepCosts, steps_that_never_end_end_the_trial) {
+  StepCosts costs;
+  for (std::uint32_t i = 0; i < StepCosts::kFirstTrial; ++i) {
+    EXPECT_TRUE(costs.begins(g_places).follow);
+    costs.ended(g_places, true, 1);
+  }
+  for (std::uint32_t i = 0; i < StepCosts::kArm; ++i) {
+    EXPECT_TRUE(costs.begins(g_places).follow);
+    costs.ended(g_places, true, 1);
+  }
+  for (std::uint32_t i = 0; i < StepCosts::kArm; ++i) EXPECT_FALSE(costs.begins(g_places).follow);
+  EXPECT_TRUE(costs.begins(g_places).follow);
+}
+
+TEST(StepCosts, places_are_judged_apart) {
+  StepCosts costs;
+  Program one(costs, &g_places[0]), other(costs, &g_places[1]);
+  one.compared = 200;
+  one.to_verdict();
+  EXPECT_FALSE(one.step());
+  EXPECT_TRUE(other.step());
+}
+
+}  // namespace
+}  // namespace graphpool
