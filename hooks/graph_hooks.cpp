@@ -88,7 +88,7 @@ hipError_t on_hipGraphExecChildGraphNodeSetParams(Entry&, hipGraphExec_t exec, h
   return graphs().set_in_exec(
       exec, node, [&](OperationWriter& to) { return inner.describe(to); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
-        return inner.give(child, [&](hipGraph_t part, const auto&) {
+        return inner.give_real(child, [&](hipGraph_t part, const auto&) {
           return next().hipGraphExecChildGraphNodeSetParams(real, its, part);
         });
       });

@@ -233,6 +233,25 @@ void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
   known_.add_real(known);
 }
 
+bool Graphs::with_first_graph(Template& of, const Binding& binding, GraphUse use, hipError_t* result) {
+  std::unique_ptr<Variant> first;
+  {
+    const std::scoped_lock guard(lock_);
+    if (of.first == nullptr || Variants::outlived_memory(of, *of.first) ||
+        !graph_is_settable(of.operations, of.first->baked, binding))
+      return false;
+    first = std::move(of.first);  // nobody else has it meanwhile
+  }
+  {
+    const PrivateCalls private_calls;
+    if (!set_graph(of.operations, binding, first->nodes, &first->baked)) return false;
+  }
+  *result = use(first->graph, first->nodes);
+  const std::scoped_lock guard(lock_);
+  of.first = std::move(first);
+  return true;
+}
+
 void Graphs::handed_out(Template& of) noexcept {
   const std::scoped_lock guard(lock_);
   ++of.users;

@@ -75,6 +75,9 @@ class Graphs {
   hipError_t clone(hipGraph_t* out, hipGraph_t original);
   /// The graph was built node by node and is what was recorded: it has a template from now on. Under its lock.
   void learn(KnownGraph& known, std::vector<Operation> operations);
+  /// Calls use() with the first graph of ours, set to this binding, where there is one and the runtime is known to set
+  /// all its differing nodes exactly; else false, and nothing was done.
+  bool with_first_graph(Template& of, const Binding& binding, GraphUse use, hipError_t* result);
   /// A graph refers to the template that is not real.
   void handed_out(Template& of) noexcept;
 

@@ -173,14 +173,30 @@ Status ChildGraph::describe(OperationWriter& to) const {
   return of ? to.node_child((*of).number, binding) : Status::kUnsupported;
 }
 
+/// The graph that proved the recording serves, once: a program that keeps its graph gives it again.
+bool ChildGraph::give_set(GraphUse use, hipError_t* result) const {
+  return known->given.fetch_add(1, std::memory_order_relaxed) == 0 &&
+         graphs().with_first_graph(*of, binding, use, result);
+}
+
 hipError_t ChildGraph::give(hipGraph_t graph, GraphUse use) const {
   if (!of) return use(graph, {});
   if (real != nullptr) return use(real, nodes);
+  hipError_t result = hipSuccess;
+  if (give_set(use, &result)) return result;
   Materialisation told;
   told.why = kUsedAsChild;
   told.graph = (*of).number;
   graphs().known().note_materialised(told);
   return with_graph((*of).operations, binding, use);
+}
+
+hipError_t ChildGraph::give_real(hipGraph_t graph, GraphUse use) const {
+  if (!of || real != nullptr) return give(graph, use);
+  hipError_t result = hipSuccess;
+  if (give_set(use, &result)) return result;
+  result = graphs().known().read(&graph, kUsedAsChild);
+  return result == hipSuccess ? use(graph, known->nodes) : result;
 }
 
 hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, ChildGraph* child) {
@@ -191,12 +207,16 @@ hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, C
     const bool may_stay = known->exact() && known->of != nullptr && known->of->node_count != 0 &&
                           known->of->rebuildable.load(std::memory_order_acquire) &&
                           known->of->operations.front().signature.object == settings_epoch();
+    // It is real from the second time on. Where that fails it is given as it was the first time.
+    if (may_stay && known->real == nullptr && known->given.load(std::memory_order_relaxed) != 0)
+      static_cast<void>(make_real(*known, kUsedAsChild));
     if (may_stay && (known->real == nullptr || !Variants::outlived_memory(*known->of, known->memory_freed))) {
       child->of = graphs().hold(*known->of);
       child->binding = known->binding;
       child->real = known->real;
       child->nodes = known->nodes;
       child->original = known->original;
+      child->known = known;
       return hipSuccess;
     }
   }

@@ -93,8 +93,10 @@ struct KnownGraph {
   std::unique_ptr<std::deque<NodeRef>> refs;  ///< what those handles stand for; null: there was none
   std::uint64_t original = id;                ///< of the graph that it, or what it is a copy of, was copied from
   std::vector<GraphPart> parts;               ///< its child graphs
+  std::atomic<bool> exact{true};              ///< false once the program may have changed it, for good
   bool gone = false;                          ///< destroyed
   std::uint32_t looks = 0;                    ///< times it was looked at because memory was freed
+  std::atomic<std::uint32_t> given{0};        ///< times the runtime was given a graph in its place, to be copied
   static constexpr std::size_t kNowhere = ~std::size_t{0};
   // Under the lock of Graphs:
   std::size_t place = kNowhere;  ///< among the virtual graphs
@@ -111,11 +113,17 @@ struct ChildGraph {
   hipGraph_t real = nullptr;          ///< null for a virtual graph
   std::vector<hipGraphNode_t> nodes;  ///< of the real one, one an operation
   std::uint64_t original = 0;         ///< KnownGraph::original
+  KnownGraph* known = nullptr;
 
   Status describe(OperationWriter& to) const;
   /// Calls use() with a graph that the runtime can copy: `graph` where it is real or not known. No nodes: they are not
-  /// known.
+  /// known. A virtual graph that is given a second time is real from then on (read_part()), so that it is built once.
   hipError_t give(hipGraph_t graph, GraphUse use) const;
+  /// The same where no graph's lock is held: it becomes real now where it must be built.
+  hipError_t give_real(hipGraph_t graph, GraphUse use) const;
+
+ private:
+  bool give_set(GraphUse use, hipError_t* result) const;
 };
 
 /// Compares what the program asks of a node with what the node was made by: true when nothing but the payload may

@@ -1,10 +1,13 @@
 #include "shim/graph/reissue.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 
 #include "shim/capture/signature_bits.h"
 #include "shim/graph/node_creation.h"
+#include "shim/graph/patch_table.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/quirks.h"
@@ -88,6 +91,11 @@ hipMemcpy3DParms copy_params(const Signature& signature, const CopyPayload& copy
   params.extent = {copy.width, copy.height, 1};
   params.kind = copy_kind(signature);
   return params;
+}
+
+bool same_payload(const Operation& operation, const Binding& a, const Binding& b) noexcept {
+  const std::uint32_t at = operation.payload_offset, bytes = operation.signature.payload_bytes;
+  return bytes == 0 || std::memcmp(a.begin() + at, b.begin() + at, bytes) == 0;
 }
 
 /// Graphs that have served and were not destroyed then: before HIP 7 that would have taken the program's error away.
@@ -231,6 +239,30 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
     nodes->clear();
   }
   return result;
+}
+
+bool graph_is_settable(const std::vector<Operation>& operations, const Binding& baked,
+                       const Binding& binding) noexcept {
+  return baked.size() == binding.size() &&
+         std::all_of(operations.begin(), operations.end(), [&](const Operation& operation) {
+           return same_payload(operation, baked, binding) ||
+                  (operation.signature.kind == OperationKind::kKernel && patch_is_exact(operation.signature));
+         });
+}
+
+bool set_graph(const std::vector<Operation>& operations, const Binding& binding,
+               const std::vector<hipGraphNode_t>& nodes, Binding* baked) {
+  const SavedDevice device;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation& operation = operations[i];
+    if (same_payload(operation, *baked, binding)) continue;
+    Launch launch(operation.signature, operation.payload_offset, operation.layout, binding);
+    const hipKernelNodeParams params = launch.node_params();
+    device.set(node_device_of(operation.signature));
+    if (next().hipGraphKernelNodeSetParams(nodes[i], &params) != hipSuccess) return false;
+  }
+  *baked = binding;
+  return true;
 }
 
 void let_go_of_graphs(bool destroy) noexcept {

@@ -34,6 +34,13 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
 /// A call with a graph and its nodes, one an operation.
 using GraphUse = FunctionRef<hipError_t(hipGraph_t graph, const std::vector<hipGraphNode_t>& nodes)>;
 
+/// Whether such a graph with the binding `baked` may be given another one: its nodes that differ are of a class that
+/// the runtime is known to update correctly, in graphs as in execs (patch_table.h).
+bool graph_is_settable(const std::vector<Operation>& operations, const Binding& baked, const Binding& binding) noexcept;
+/// Gives it that one. False: a node could not be set, and what the graph does is not known any more.
+bool set_graph(const std::vector<Operation>& operations, const Binding& binding,
+               const std::vector<hipGraphNode_t>& nodes, Binding* baked);
+
 /// Calls use() with such a graph, which is there for that long: what has a child graph has a copy of it.
 hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding, GraphUse use);
 

@@ -78,7 +78,7 @@ class Template {
 
   /// A graph of our own can be made of the recording: only then may captures of it be virtual, and execs staged.
   std::atomic<bool> rebuildable{false};
-  std::unique_ptr<Variant> first;     ///< that graph, with the first binding, until the first exec is made of it
+  std::unique_ptr<Variant> first;     ///< that graph, until the first exec is made of it; baked: its binding
   std::vector<Operation> operations;  ///< beginning and end included
   std::vector<Template*> children;    ///< of its child graphs; it is a user of each
   std::size_t node_count = 0;
