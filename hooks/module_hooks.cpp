@@ -1,7 +1,7 @@
 // module_hooks.cpp: where kernels come from: registered fat binaries and loaded modules.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/graph/graphs.h"
+#include "shim/graph/epochs.h"
 #include "shim/kernel/functions.h"
 #include "shim/memory/pool.h"
 #include "shim/restore.h"
@@ -57,10 +57,17 @@ hipError_t on_hipModuleLoadFatBinary(Entry&, hipModule_t* module, const void* im
   return result;
 }
 hipError_t on_hipModuleUnload(Entry&, hipModule_t module) {
-  materialise_open_captures("a module was unloaded during the capture");
-  graphs().memory_leaves(nullptr, 0, "a module was unloaded");
-  functions().on_module_unloaded(module);
+  module_leaves(module);
   return next().hipModuleUnload(module);
+}
+hipError_t on_hipLibraryUnload(Entry&, void* library) {
+  module_leaves(library);
+  return next().hipLibraryUnload(library);
+}
+hipError_t on_hipLibraryGetKernel(Entry&, void** kernel, void* library, const char* name) {
+  const hipError_t result = retry_with_room([&] { return next().hipLibraryGetKernel(kernel, library, name); });
+  if (result == hipSuccess) static_cast<void>(functions().on_function_found(library, name, *kernel));
+  return result;
 }
 hipError_t on_hipModuleGetFunction(Entry&, hipFunction_t* function, hipModule_t module, const char* name) {
   // Code objects may be loaded where a function is first asked for.

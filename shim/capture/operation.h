@@ -130,11 +130,14 @@ struct Operation {
                                      ///< in the program's order
 };
 
-/// Asked of operations with the binding that has their payloads.
-using OperationTest = FunctionRef<bool(const Operation& operation, const Binding& binding)>;
+using OperationTest = FunctionRef<bool(const Operation& operation)>;
 
 /// Whether it holds for the operation, or for one of the child graph that this is.
-inline bool holds(const Operation& operation, const Binding& binding, OperationTest test);
+inline bool holds(const Operation& operation, OperationTest test) {
+  if (operation.signature.kind != OperationKind::kChild) return test(operation);
+  return std::any_of(operation.child->begin(), operation.child->end(),
+                     [&](const Operation& each) { return holds(each, test); });
+}
 
 /// What a real capture gave: beginning and end included, with the node of each operation (null for those without).
 struct Recording {
@@ -173,13 +176,6 @@ const Payload& payload_at(const Binding& binding, std::uint32_t offset) noexcept
 inline Binding payload_of(const Operation& operation, const Binding& binding) {
   const std::byte* const from = binding.begin() + operation.payload_offset;
   return Binding(from, from + operation.signature.payload_bytes);
-}
-
-inline bool holds(const Operation& operation, const Binding& binding, OperationTest test) {
-  if (operation.signature.kind != OperationKind::kChild) return test(operation, binding);
-  const Binding inside = payload_of(operation, binding);
-  return std::any_of(operation.child->begin(), operation.child->end(),
-                     [&](const Operation& each) { return holds(each, inside, test); });
 }
 
 /// Whether a payload may name an address of this range: every pointer of an operation lies at a multiple of 8.

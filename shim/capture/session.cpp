@@ -260,7 +260,7 @@ TreeNode* CaptureSession::step(const Signature& signature) {
 
 bool CaptureSession::withholds(OperationTest test) const {
   for (const TreeNode* at = cursor_; at != nullptr; at = at->parent)
-    if (holds(at->operation, binding_, test)) return true;
+    if (holds(at->operation, test)) return true;
   return false;
 }
 

@@ -9,6 +9,7 @@
 #include "shim/kernel/functions.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/timeline.h"
+#include "shim/next.h"
 #include "shim/restore.h"
 #include "shim/settings.h"
 
@@ -33,13 +34,36 @@ void make_real_what_breaks(const void* handle, KernelSetting setting, std::uint6
   if (is_preference(setting)) return;
   const bool limit = setting.which == hipFuncAttributeMaxDynamicSharedMemorySize;
   const std::vector<const void*> handles = functions().handles_of_same_kernel(handle);
-  const auto breaks = [&](const Operation& operation, const Binding&) {
+  const auto breaks = [&](const Operation& operation) {
     const Signature& signature = operation.signature;
     return signature.kind == OperationKind::kKernel && (!limit || shared_bytes_of(signature) > value) &&
            std::find(handles.begin(), handles.end(), reinterpret_cast<const void*>(signature.object)) != handles.end();
   };
   materialise_captures_with(breaks, kFunctionSet);
   graphs().known().make_real_with(breaks, kFunctionSet);
+}
+
+/// Whether a copy or fill has memory of HIP that no allocation of the program's is known to be: a module's variable is
+/// such. Only these need it while they are made; to kernels it is an address.
+bool may_name_variable(const Operation& operation) {
+  const auto unknown = [](std::uint64_t operand_class) {
+    if (is_known_class(operand_class)) return false;
+    auto* const address = reinterpret_cast<void*>(operand_class);
+    if (pool().table().find(address) != nullptr) return false;
+    const PrivateCalls private_calls;
+    hipDeviceptr_t base = nullptr;
+    std::size_t bytes = 0;
+    return PrivateCalls::worked([&] { return next().hipMemGetAddressRange(&base, &bytes, address); });
+  };
+  switch (operation.signature.kind) {
+    case OperationKind::kCopy:
+    case OperationKind::kCopy2D:
+    case OperationKind::kCopy3D:
+    case OperationKind::kFill:
+      return unknown(operation.signature.dst_class) || unknown(operation.signature.src_class);
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -81,6 +105,19 @@ hipError_t change_kind(const void* address, std::size_t bytes, Forward forward) 
   if (judged && result == hipSuccess) next_settings_epoch();
   if (captures_open()) note_capture_doubt();
   return result;
+}
+
+void module_leaves(const void* module) {
+  const std::vector<const void*> handles = functions().handles_of_module(module);
+  const auto gone = [&](const Operation& operation) {
+    const auto* const function = reinterpret_cast<const void*>(operation.signature.object);
+    return operation.signature.kind == OperationKind::kKernel &&
+           std::find(handles.begin(), handles.end(), function) != handles.end();
+  };
+  const auto names = [&](const Operation& operation) { return gone(operation) || may_name_variable(operation); };
+  materialise_captures_with(names, "a module was unloaded during the capture");
+  graphs().module_leaves(names, gone, "a module was unloaded");
+  functions().on_module_unloaded(module);
 }
 
 void drop_device(int device) {

@@ -30,6 +30,10 @@ hipError_t change_function_setting(const void* handle, std::uint64_t which, std:
 /// but its address. 0 bytes: nobody knows how many.
 hipError_t change_kind(const void* address, std::size_t bytes, Forward forward);
 
+/// A module, or a library of kernels, is about to be unloaded: what names a function of it, or memory that may be its
+/// variable's, is made while it can be; recordings of it go, and its functions are forgotten.
+void module_leaves(const void* module);
+
 /// Rule 31: what was made on the device goes with it. Before the call is forwarded.
 void drop_device(int device);
 

@@ -306,29 +306,49 @@ bool Graphs::tree_over_limit() const noexcept {
   return left_ > settings_.most_templates || left_bytes_ > settings_.most_recording_bytes;
 }
 
+/// Whether a launch of it is being made.
+bool is_launching(const Template& of) noexcept {
+  return std::any_of(of.variants.begin(), of.variants.end(),
+                     [](const auto& variant) { return variant->under_way.load(std::memory_order_acquire) != 0; });
+}
+
 /// Too many recordings, or too large: the least recently used ones that nobody refers to go. Under lock_.
 void Graphs::trim_templates(Variants::Retired* retired) {
-  const auto launching = [](const auto& variant) { return variant->under_way.load(std::memory_order_acquire) != 0; };
+  drop_outdated(retired);
   while (templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes) {
-    auto oldest = templates_.end();
-    for (auto at = templates_.begin(); at != templates_.end(); ++at)
-      if ((*at)->users == 0 && std::none_of((*at)->variants.begin(), (*at)->variants.end(), launching) &&
-          (oldest == templates_.end() || (*at)->last_used < (*oldest)->last_used))
-        oldest = at;
-    if (oldest == templates_.end()) return;
-    Template& of = **oldest;
-    tree_.drop(of.end);
-    ++left_;
-    left_bytes_ += of.host_bytes;
-    if (walks_ == 0) prune_tree();
-    while (!of.variants.empty()) retired->push_back(variants_.remove(of, of.variants.back().get()));
-    retired->push_back(std::move(of.first));
-    ++totals_.templates_dropped;
-    totals_.saved_ns += saved_ns(of);
-    recording_bytes_ -= of.host_bytes;
-    for (Template* const child : of.children) --child->users;
-    templates_.erase(oldest);
+    std::size_t oldest = templates_.size();
+    for (std::size_t i = 0; i < templates_.size(); ++i)
+      if (templates_[i]->users == 0 && !is_launching(*templates_[i]) &&
+          (oldest == templates_.size() || templates_[i]->last_used < templates_[oldest]->last_used))
+        oldest = i;
+    if (oldest == templates_.size()) return;
+    drop_template(oldest, retired);
   }
+}
+
+/// Those that nobody refers to any more go. Under lock_.
+void Graphs::drop_outdated(Variants::Retired* retired) {
+  if (outdated_ == 0) return;
+  for (std::size_t i = templates_.size(); i-- > 0;)
+    if (templates_[i]->outdated && templates_[i]->users == 0 && !is_launching(*templates_[i]))
+      drop_template(i, retired);
+}
+
+/// Under lock_. Pre-condition: nobody refers to it.
+void Graphs::drop_template(std::size_t which, Variants::Retired* retired) {
+  Template& of = *templates_[which];
+  if (of.outdated) --outdated_;
+  tree_.drop(of.end);
+  ++left_;
+  left_bytes_ += of.host_bytes;
+  if (walks_ == 0) prune_tree();
+  while (!of.variants.empty()) retired->push_back(variants_.remove(of, of.variants.back().get()));
+  retired->push_back(std::move(of.first));
+  ++totals_.templates_dropped;
+  totals_.saved_ns += saved_ns(of);
+  recording_bytes_ -= of.host_bytes;
+  for (Template* const child : of.children) --child->users;
+  templates_.erase(templates_.begin() + static_cast<std::ptrdiff_t>(which));
 }
 
 // --- execs ---
@@ -1072,6 +1092,28 @@ hipError_t Graphs::taint(VirtualExec& exec) {
 void Graphs::memory_leaves(const void* address, std::size_t bytes, const char* why) {
   known_.memory_leaves(address, bytes, why);
   unstaged_.memory_leaves(address, bytes);
+}
+
+void Graphs::module_leaves(OperationTest names, OperationTest gone, const char* why) {
+  known_.make_real_with(names, why);
+  unstaged_.make_with(names);
+  Variants::Retired retired;  // destroyed before the functions are gone
+  const std::scoped_lock guard(lock_);
+  for (const auto& of : templates_) {
+    const auto& operations = of->operations;
+    if (of->outdated ||
+        std::none_of(operations.begin(), operations.end(), [&](const Operation& each) { return holds(each, gone); }))
+      continue;
+    of->outdated = true;
+    ++outdated_;
+    retired.push_back(std::move(of->first));
+    for (std::size_t i = of->variants.size(); i-- > 0;) {
+      Variant* const variant = of->variants[i].get();
+      if (variant->owner == nullptr && variant->under_way.load(std::memory_order_acquire) == 0)
+        retired.push_back(variants_.remove(*of, variant));
+    }
+  }
+  drop_outdated(&retired);
 }
 
 void Graphs::device_reset(int device) noexcept {

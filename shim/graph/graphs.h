@@ -109,9 +109,13 @@ class Graphs {
   /// Memory has run out on the device (all: -1): execs that nobody uses go. Returns whether there were any.
   bool reclaim(int device) noexcept;
 
-  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is, and modules):
+  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is):
   /// what can be made over it only while it is there is made.
   void memory_leaves(const void* address, std::size_t bytes, const char* why);
+
+  /// A module is about to go: graphs and execs with such an operation are made while they can be. Recordings with a
+  /// kernel for which `gone` holds are of no use any more.
+  void module_leaves(OperationTest names, OperationTest gone, const char* why);
 
   /// The device is being reset: everything made for it is gone with it.
   void device_reset(int device) noexcept;
@@ -190,6 +194,8 @@ class Graphs {
   hipError_t leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
   bool stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
   void trim_templates(Variants::Retired* retired);
+  void drop_outdated(Variants::Retired* retired);
+  void drop_template(std::size_t which, Variants::Retired* retired);
   void prune_tree() noexcept;
   static bool must_stay(VirtualExec& exec);
   void evict_due();
@@ -219,6 +225,7 @@ class Graphs {
   std::uint64_t clock_ = 0;
   std::uint64_t last_number_ = 0;
   std::size_t recording_bytes_ = 0;
+  std::size_t outdated_ = 0;  ///< recordings that are only kept because the program's graphs and execs refer to them
   std::vector<std::unique_ptr<Template>> templates_;
   KnownGraphs known_{lock_};
   HandleTable<VirtualExec> execs_;

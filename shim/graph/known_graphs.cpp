@@ -418,10 +418,10 @@ void KnownGraphs::memory_leaves(const void* address, std::size_t bytes, const ch
 void KnownGraphs::make_real_with(OperationTest test, const char* why) {
   for (const auto& known : all_virtual()) {
     const std::scoped_lock guard(known->lock);
-    if (known->gone || known->real != nullptr) continue;
+    if (known->gone || known->real != nullptr || (known->build == nullptr && known->of == nullptr)) continue;
     const auto count = known->build != nullptr ? known->build->size() : known->of->operations.size();
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (!holds(known->operation(i), known->binding, test)) continue;
+      if (!holds(known->operation(i), test)) continue;
       static_cast<void>(make_real(*known, why));
       break;
     }

@@ -167,7 +167,7 @@ class KnownGraphs {
   /// Under the graph's lock.
   hipError_t make_real(KnownGraph& known, const char* why);
 
-  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is, and modules):
+  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is):
   /// virtual graphs that name it are made real while they can be.
   void memory_leaves(const void* address, std::size_t bytes, const char* why);
   /// Virtual graphs that have such an operation are made real.

@@ -93,6 +93,7 @@ class Template {
   std::vector<std::unique_ptr<Variant>> variants;        ///< those that nobody owns first
   std::size_t free_variants = 0;                         ///< how many those are
   std::uint64_t last_used = 0;
+  bool outdated = false;  ///< a function of it is gone: it goes with its last user
   std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any
 
   BindingHistory history;

@@ -111,50 +111,65 @@ std::vector<UnstagedExecs::Entry> UnstagedExecs::that_may_name(const void* addre
 
 void UnstagedExecs::memory_leaves(const void* address, std::size_t bytes) {
   for (const Entry& entry : that_may_name(address, bytes)) {
-    const auto wanted = [&] { return !entry->gone && entry->made == nullptr; };
-    const auto named = [&] { return holds(entry->of.operations, entry->binding, address, bytes); };
+    const auto named = [&](const UnstagedExec& each) {
+      return holds(each.of.operations, each.binding, address, bytes);
+    };
     std::uint64_t bindings = 0;
     std::vector<std::uint64_t> pages;
     bool looked_enough = false;
     {
       const std::scoped_lock guard(entry->lock);
-      if (!wanted()) continue;
-      bindings = entry->bindings.load();
-      if (!named()) {
+      if (entry->gone || entry->made != nullptr) continue;
+      if (!named(*entry)) {
         if (++entry->looks != kLooks) continue;
+        bindings = entry->bindings.load();
         pages = pages_held(entry->of.operations, entry->binding);
         looked_enough = true;
       }
     }
-    if (looked_enough) {
+    if (looked_enough)
       stop_watching(*entry, bindings, pages);
-      continue;
-    }
-    const PrivateCalls private_calls;
-    auto made = std::make_unique<Variant>();
-    made->memory_freed = memory_freed();
-    {
-      const std::scoped_lock guard(entry->lock);
-      if (!wanted() || !named()) continue;
-      if (build_graph(entry->of.operations, entry->binding, &made->graph, &made->nodes) != hipSuccess) continue;
-      made->baked = entry->binding;
-      bindings = entry->bindings.load();
-    }
-    made->device = entry->device;
-    {
-      const SavedDevice device(entry->device);
-      if (next().hipGraphInstantiate(&made->exec, made->graph, nullptr, nullptr, 0) != hipSuccess) {
-        made->exec = nullptr;
-        continue;
-      }
-    }
-    {
-      const std::scoped_lock guard(entry->lock);
-      if (!wanted() || entry->bindings.load() != bindings) continue;
-      entry->made = std::move(made);
-    }
-    stop_watching(*entry, bindings, {});
+    else
+      make(entry, named);
   }
+}
+
+void UnstagedExecs::make_with(OperationTest test) {
+  const auto named = [&](const UnstagedExec& each) {
+    return std::any_of(each.of.operations.begin(), each.of.operations.end(),
+                       [&](const Operation& operation) { return graphpool::holds(operation, test); });
+  };
+  for (const Entry& entry : that_may_name(nullptr, 0)) make(entry, named);
+}
+
+/// Where what is named, by the binding that the exec has now, is about to go.
+void UnstagedExecs::make(const Entry& entry, Named named) {
+  const auto wanted = [&] { return !entry->gone && entry->made == nullptr; };
+  const PrivateCalls private_calls;
+  auto made = std::make_unique<Variant>();
+  made->memory_freed = memory_freed();
+  std::uint64_t bindings = 0;
+  {
+    const std::scoped_lock guard(entry->lock);
+    if (!wanted() || !named(*entry)) return;
+    if (build_graph(entry->of.operations, entry->binding, &made->graph, &made->nodes) != hipSuccess) return;
+    made->baked = entry->binding;
+    bindings = entry->bindings.load();
+  }
+  made->device = entry->device;
+  {
+    const SavedDevice device(entry->device);
+    if (next().hipGraphInstantiate(&made->exec, made->graph, nullptr, nullptr, 0) != hipSuccess) {
+      made->exec = nullptr;
+      return;
+    }
+  }
+  {
+    const std::scoped_lock guard(entry->lock);
+    if (!wanted() || entry->bindings.load() != bindings) return;
+    entry->made = std::move(made);
+  }
+  stop_watching(*entry, bindings, {});
 }
 
 }  // namespace graphpool

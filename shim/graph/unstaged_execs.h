@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "shim/capture/operation.h"
+#include "shim/function_ref.h"
 #include "shim/graph/memory_index.h"
 #include "shim/graph/template.h"
 #include "shim/lock_rank.h"
@@ -48,11 +49,15 @@ class UnstagedExecs {
   /// It is staged no more. What was made for its binding, or null. Nothing where *entry is null.
   std::unique_ptr<Variant> take(std::shared_ptr<UnstagedExec>* entry) noexcept;
 
-  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is, and modules).
+  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is).
   void memory_leaves(const void* address, std::size_t bytes);
+  /// What such an operation names is about to go.
+  void make_with(OperationTest test);
 
  private:
   using Entry = std::shared_ptr<UnstagedExec>;
+  using Named = FunctionRef<bool(const UnstagedExec& entry)>;
+  void make(const Entry& entry, Named named);
   /// Looks after which the index finds a binding.
   static constexpr std::uint32_t kLooks = 16;
 

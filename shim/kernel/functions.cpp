@@ -252,6 +252,17 @@ void Functions::on_module_unloaded(const void* module) noexcept {
   forget_module(module);
 }
 
+std::vector<const void*> Functions::handles_of_module(const void* module) {
+  const std::lock_guard lock(mutex_);
+  if (state_ == nullptr) return {};
+  const auto found = state_->modules.find(module);
+  if (found == state_->modules.end()) return {};
+  std::vector<const void*> all;
+  std::copy_if(found->second.functions.begin(), found->second.functions.end(), std::back_inserter(all),
+               [&](const void* each) { return state_->owner_of(each) == module; });
+  return all;
+}
+
 KernelInfo Functions::find(const void* key) noexcept {
   if (events_.load(std::memory_order_acquire) == nullptr) {
     PointerTable::Value value;

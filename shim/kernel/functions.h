@@ -61,6 +61,8 @@ class Functions {
   Status on_module_loaded(const void* module, const void* image, std::size_t image_bytes) noexcept;
   Status on_module_file_loaded(const void* module, const char* path) noexcept;
   void on_module_unloaded(const void* module) noexcept;
+  /// The handles of a module's functions that were found.
+  std::vector<const void*> handles_of_module(const void* module);
   /// Asking again for a function keeps its generation.
   Status on_function_found(const void* module, const char* name, const void* function) noexcept;
   /// hipGetFuncBySymbol: `function` stands for a stub's kernel.
