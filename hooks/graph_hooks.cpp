@@ -54,7 +54,8 @@ hipError_t on_hipGraphExecGetFlags(Entry&, hipGraphExec_t exec, unsigned long lo
     static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
     return hipSuccess;
   }
-  return next().hipGraphExecGetFlags(graphs().read_exec(exec), flags);
+  const hipError_t failed = graphs().read_exec(&exec);
+  return failed == hipSuccess ? next().hipGraphExecGetFlags(exec, flags) : failed;
 }
 
 hipError_t on_hipGraphClone(Entry&, hipGraph_t* clone, hipGraph_t original) { return graphs().clone(clone, original); }
@@ -70,7 +71,8 @@ hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t stream
                          [&](hipGraphExec_t real) { return next().hipGraphLaunch_spt(real, stream); });
 }
 hipError_t on_hipGraphUpload(Entry&, hipGraphExec_t exec, hipStream_t stream) {
-  const hipGraphExec_t real = graphs().read_exec(exec);
+  hipGraphExec_t real = exec;
+  if (const hipError_t failed = graphs().read_exec(&real); failed != hipSuccess) return failed;
   if (real != nullptr || exec == nullptr) return retry_with_room([&] { return next().hipGraphUpload(real, stream); });
   return judge_stream(stream);  // nothing to upload
 }

@@ -108,6 +108,12 @@ class PrivateCalls {
   bool changed_;
 };
 
+/// Refuses a call of the program by a handle of ours that it has destroyed: HIP's own error, as the thread's last one.
+inline hipError_t refuse() noexcept {
+  const hipError_t result = next().hipGraphDestroy(nullptr);
+  return result == hipSuccess ? hipErrorInvalidValue : result;
+}
+
 /// The calling thread's current device, asked twice where it fails, or -1.
 inline int current_device() noexcept {
   int device = -1;

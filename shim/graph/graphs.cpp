@@ -102,6 +102,15 @@ hipError_t judge_stream(hipStream_t stream) noexcept {
   return next().hipStreamGetFlags(stream, &flags);
 }
 
+bool stream_is_gone(hipStream_t stream) noexcept {
+  if (stream == nullptr || stream == kStreamLegacy || stream == hipStreamPerThread) return false;
+  unsigned flags = 0;
+  const hipError_t pending = pending_error();
+  const hipError_t result = next().hipStreamGetFlags(stream, &flags);
+  if (result != hipSuccess) clear_error(pending);
+  return result == hipErrorContextIsDestroyed;
+}
+
 // --- captures ---
 
 TreeNode* Graphs::walk_begins(const Signature& begin, bool* verify) {
@@ -479,19 +488,21 @@ bool Graphs::flags_of(hipGraphExec_t handle, unsigned long long* flags) const no
   return true;
 }
 
-hipGraphExec_t Graphs::read_exec(hipGraphExec_t handle) const noexcept {
-  const VirtualExec* const exec = execs_.find(handle);
-  if (exec == nullptr) return execs_.owns(handle) ? nullptr : handle;
-  return exec->variant == nullptr ? nullptr : exec->variant->exec;
+hipError_t Graphs::read_exec(hipGraphExec_t* handle) const noexcept {
+  const VirtualExec* const exec = execs_.find(*handle);
+  if (exec == nullptr) return execs_.owns(*handle) ? refuse() : hipSuccess;
+  *handle = exec->variant == nullptr ? nullptr : exec->variant->exec;
+  return hipSuccess;
 }
 
 hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
   const TimedCall timed(!std::exchange(t_step.launched, true));
   VirtualExec* const exec = execs_.find(handle);
-  if (exec == nullptr && execs_.owns(handle)) return hipErrorInvalidValue;
+  if (exec == nullptr && execs_.owns(handle)) return refuse();
   const hipError_t result = exec == nullptr ? launch_with_room(handle, in_open_capture(stream), native)
                                             : launch_virtual(*exec, stream, native);
-  stream_work().note_work(plain_handle(stream));
+  // In a stream that is gone there is nothing, and to ask about it would replace the error.
+  if (result != hipErrorContextIsDestroyed) stream_work().note_work(plain_handle(stream));
   if (exec == nullptr && result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
     outstanding_uses().used_unseen(stream);
   return result;
@@ -671,6 +682,7 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
 /// The exec serves its holder without staging from now on, on the program's own memory. The one place where a launch
 /// makes an exec. *ordered: the stream comes behind what the ring has launched.
 hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
+  if (stream_is_gone(stream)) return judge_stream(stream);
   Variants::Served own;
   hipError_t result = variants_.obtain_unstaged(exec, exec.binding, {}, &own);
   // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
@@ -980,7 +992,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
     return result;
   }
   std::unique_ptr<VirtualExec> exec(execs_.find(handle));
-  if (exec == nullptr) return hipErrorInvalidValue;
+  if (exec == nullptr) return refuse();
   static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
   execs_.remove(handle);
   {
@@ -1022,7 +1034,7 @@ void Graphs::release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retir
 hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node, const char* why) {
   VirtualExec* const exec = execs_.find(*handle);
   if (exec == nullptr) {
-    if (execs_.owns(*handle)) return hipErrorInvalidValue;
+    if (execs_.owns(*handle)) return refuse();
     return node == nullptr ? hipSuccess : known_.read_node(node, "an exec's node is named by it");
   }
   if (seeded_defect(Seeded::kTaintedServesOn) && node != nullptr && exec->of != nullptr && exec->variant != nullptr) {

@@ -103,8 +103,9 @@ class Graphs {
   hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node, const char* why);
   /// What it was instantiated with; false: it is not one of ours.
   bool flags_of(hipGraphExec_t exec, unsigned long long* flags) const noexcept;
-  /// The real exec for a call that only reads it.
-  hipGraphExec_t read_exec(hipGraphExec_t exec) const noexcept;
+  /// The real exec for a call that only reads it; null where there is none, because it has nothing to do or is staged.
+  /// HIP's error: the program has destroyed it.
+  hipError_t read_exec(hipGraphExec_t* exec) const noexcept;
 
   /// Memory has run out on the device (all: -1): execs that nobody uses go. Returns whether there were any.
   bool reclaim(int device) noexcept;
@@ -238,6 +239,10 @@ class Graphs {
 /// What HIP says of the stream where there is nothing to be put into it. The streams without a handle of their own are
 /// always good; hipStreamGetFlags does not take all of them.
 hipError_t judge_stream(hipStream_t stream) noexcept;
+
+/// Whether the program has destroyed the stream, so that the runtime must be left to refuse the launch before anything
+/// is made for it: the runtime's execs have streams of their own, and one of those may get the handle.
+bool stream_is_gone(hipStream_t stream) noexcept;
 
 /// The process's. Never destroyed.
 Graphs& graphs() noexcept;

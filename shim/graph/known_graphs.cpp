@@ -162,7 +162,7 @@ hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
 hipError_t KnownGraphs::read(hipGraph_t* graph, const char* why) {
   if (!graph_handles_.owns(*graph)) return hipSuccess;
   KnownGraph* const known = graph_handles_.find(*graph);
-  if (known == nullptr) return hipErrorInvalidValue;
+  if (known == nullptr) return refuse();
   const std::scoped_lock guard(known->lock);
   const hipError_t result = make_real(*known, why);
   if (result == hipSuccess) *graph = known->real;
@@ -234,7 +234,7 @@ hipError_t KnownGraphs::read_child(const void** params, AnyNodeParams* storage) 
 hipError_t KnownGraphs::expose(hipGraph_t* graph, const char* why) { return expose(graph, find(*graph), why); }
 
 hipError_t KnownGraphs::expose(hipGraph_t* graph, KnownGraph* known, const char* why) {
-  if (known == nullptr) return graph_handles_.owns(*graph) ? hipErrorInvalidValue : hipSuccess;
+  if (known == nullptr) return graph_handles_.owns(*graph) ? refuse() : hipSuccess;
   const std::scoped_lock guard(known->lock);
   const hipError_t result = make_real(*known, why);
   if (result != hipSuccess) return result;
@@ -249,7 +249,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   std::shared_ptr<KnownGraph> known;
   const bool ours = graph_handles_.owns(graph);
   KnownGraph* const virtual_one = ours ? graph_handles_.find(graph) : nullptr;
-  if (ours && virtual_one == nullptr) return hipErrorInvalidValue;
+  if (ours && virtual_one == nullptr) return next().hipGraphDestroy(graph);  // which looks it up
   {
     const std::scoped_lock guard(lock_);
     if (ours) {
@@ -470,7 +470,7 @@ NodeRef KnownGraphs::find_node(hipGraphNode_t node) {
 hipError_t KnownGraphs::read_node(hipGraphNode_t* node, const char* why) {
   if (!node_handles_.owns(*node)) return hipSuccess;
   const NodeRef* const ref = node_handles_.find(*node);
-  if (ref == nullptr) return hipErrorInvalidValue;
+  if (ref == nullptr) return refuse();
   const std::scoped_lock guard(ref->graph->lock);
   const hipError_t result = make_real(*ref->graph, why);
   if (result == hipSuccess) *node = ref->graph->nodes[ref->index];
@@ -528,7 +528,7 @@ hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {
 
 hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeNodeCall forward) {
   const NodeRef ref = find_node(node);
-  if (ref.graph == nullptr) return node_handles_.owns(node) ? hipErrorInvalidValue : forward(node);
+  if (ref.graph == nullptr) return node_handles_.owns(node) ? refuse() : forward(node);
   KnownGraph& known = *ref.graph;
   const std::scoped_lock guard(known.lock);
   Binding payload;

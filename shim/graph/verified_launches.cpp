@@ -76,7 +76,8 @@ void Graphs::say_not_compared(const Template& of, const char* why) {
 }
 
 hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
-  if (exec.of == nullptr || exec.variant == nullptr || captures_open()) return launch_selected(exec, stream, native);
+  if (exec.of == nullptr || exec.variant == nullptr || captures_open() || stream_is_gone(plain_handle(stream)))
+    return launch_selected(exec, stream, native);
   replace_distrusted(exec);
   std::unique_ptr<Variant> real_path;
   Way way;

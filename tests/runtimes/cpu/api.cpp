@@ -106,11 +106,13 @@ Reuse read_reuse() {
   fatal("CPUHIP_REUSE: '%s' is none of late, never, once, always, random", text);
 }
 
-bool read_refuses_gone() {
+Gone read_gone() {
   const char* text = std::getenv("CPUHIP_GONE");
   const std::string_view mode = text != nullptr ? text : "fatal";
-  if (mode != "fatal" && mode != "refused") fatal("CPUHIP_GONE: '%s' is none of fatal, refused", text);
-  return mode == "refused";
+  if (mode == "fatal") return Gone::Fatal;
+  if (mode == "refused") return Gone::Refused;
+  if (mode == "looked_up") return Gone::LookedUp;
+  fatal("CPUHIP_GONE: '%s' is none of fatal, refused, looked_up", text);
 }
 
 int open_journal() {
@@ -134,7 +136,7 @@ const Settings& settings() {
     read->config.memory_bytes =
         number_from_environment("CPUHIP_MEMORY", std::uint64_t{1} << 30, std::uint64_t{1} << 44);
     read->config.reuse = read_reuse();
-    read->config.refuses_gone = read_refuses_gone();
+    read->config.gone = read_gone();
     read->config.poison = number_from_environment("CPUHIP_POISON", 1, 1) != 0;
     read->config.vmm = number_from_environment("CPUHIP_VMM", 1, 1) != 0;
     read->config.queues = static_cast<int>(number_from_environment("CPUHIP_QUEUES", 0, 64));

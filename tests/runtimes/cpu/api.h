@@ -18,9 +18,9 @@
 //                              late (default: oldest first, after 64 others), never, once (at once; always is the
 //                              same) or random
 //   CPUHIP_GONE=mode           what a call with a graph, node or exec gets that was destroyed and is not handed out
-//   again:
-//                              fatal (default: the process ends with its name) or refused (hipErrorInvalidValue, as
-//                              AMD's runtime knows its own)
+//                              again: fatal (default: the process ends with its name), refused (hipErrorInvalidValue),
+//                              or looked_up: refused where AMD's runtime looks the handle up before it uses it
+//                              (destroyed.cpp), fatal where not, and a destroyed stream is refused
 //   CPUHIP_POISON=0            leaves fresh memory as the kernel gives it, zeroed (default 1: filled with 0xCD; that
 //                              costs a page fault each 4 KiB, so benchmarks of allocations switch it off)
 //   CPUHIP_VMM=0               virtual memory management answers hipErrorNotSupported (default 1)
@@ -42,13 +42,14 @@
 namespace cpuhip {
 
 enum class Reuse { Never, Late, Once, Random };
+enum class Gone { Fatal, Refused, LookedUp };
 
 struct Config {
   int devices = 1;
   int version = 50221153;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30;
   Reuse reuse = Reuse::Late;
-  bool refuses_gone = false;
+  Gone gone = Gone::Fatal;
   bool poison = true;
   bool vmm = true;
   int queues = 0;
@@ -122,6 +123,9 @@ inline void journal(const char* name) { Call call(name, Call::Effect::Query); }
 
 /// The exported function the calling thread is in; "" outside.
 const char* current_call();
+
+/// Whether that function refuses what is destroyed; `noun`: what a handle stands for.
+bool refuses_destroyed(const char* noun);
 
 /// Ends the process with a message: misuse of a destroyed object, a broken invariant of a test.
 [[noreturn]] void fatal(const char* format, ...) __attribute__((format(printf, 1, 2)));

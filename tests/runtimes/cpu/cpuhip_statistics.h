@@ -35,6 +35,10 @@ void cpuhip_statistics(struct cpuhip_statistics_t* out);
  * it. stream: a hipStream_t. */
 int cpuhip_held_up(void* stream);
 
+/* Whether a function refuses a destroyed handle with CPUHIP_GONE=looked_up. noun: "graph", "executable graph" or
+ * "graph node". */
+int cpuhip_looks_up(const char* function, const char* noun);
+
 /* The after-th call from now on, whatever its name and thread, returns code; 0 disarms it. As CPUHIP_FAIL, but for one
  * program of several in a process. */
 void cpuhip_fail(unsigned long long after, int code);

@@ -113,6 +113,7 @@ Quirks parse_quirks(std::string_view list) {
                              {"stale_packets", &Quirks::stale_packets},
                              {"lazy_peers", &Quirks::lazy_peers},
                              {"kept_arguments", &Quirks::kept_arguments},
+                             {"exec_streams", &Quirks::exec_streams},
                              {"event_keeps_nodes", &Quirks::event_keeps_nodes},
                              {"shared_limits", &Quirks::shared_limits},
                              {"module_launches_at_once", &Quirks::module_launches_at_once},
@@ -134,7 +135,7 @@ Quirks parse_quirks(std::string_view list) {
           "CPUHIP_QUIRKS: '%.*s' is none of external_waits, partial_update, fitting_calls, empty_graph, "
           "swallowed_errors, host_copy_at_patch, stuck_invalidation, stale_packets, lazy_peers, kept_arguments, "
           "event_keeps_nodes, shared_limits, module_launches_at_once, late_kernargs, shared_node_ids, "
-          "current_device_stubs, none",
+          "current_device_stubs, exec_streams, none",
           static_cast<int>(word.size()), word.data());
     }
   }

@@ -175,6 +175,7 @@ struct ExecState : std::enable_shared_from_this<ExecState> {
   std::vector<std::uint32_t> event_slots;  ///< in topological order
   bool has_memory = false;
   std::vector<UserObject*> user_objects;
+  Stream* stream = nullptr;  ///< quirk exec_streams
 };
 struct Exec {
   std::shared_ptr<ExecState> state;
@@ -241,6 +242,7 @@ struct Quirks {
   bool stuck_invalidation = false;
   bool stale_packets = false;
   bool current_device_stubs = false;
+  bool exec_streams = false;
   bool lazy_peers = false;
   bool kept_arguments = false;
   bool event_keeps_nodes = false;

@@ -376,6 +376,7 @@ hipError_t instantiate(hipGraph_t handle, unsigned long long flags, hipGraphExec
     if (quirks().shared_node_ids) leave_out_shared_ids(*graph, *state);
     state->user_objects = retain_user_objects(*graph);
   }
+  if (quirks().exec_streams) state->stream = &make_private_stream(device(state->device));
   graph_counters().exec_argument_bytes.fetch_add(state->argument_bytes, std::memory_order_relaxed);
   *out = cpuhip::handle(execs().create(Exec{std::move(state)}));
   return hipSuccess;
@@ -458,6 +459,7 @@ ExecState::~ExecState() {
   graph_counters().exec_argument_bytes.fetch_sub(argument_bytes, std::memory_order_relaxed);
   cpuhip::device(device).give_untold_memory(device_bytes);
   release_exec_user_objects(user_objects);
+  if (stream != nullptr) end_private_stream(*stream);
 }
 
 bool swallowed(hipError_t error) { return quirks().swallowed_errors && error != hipErrorInvalidValue; }

@@ -65,7 +65,7 @@ class HandlePool {
       case SlotState::Live:
         return static_cast<T*>(const_cast<void*>(handle));
       case SlotState::Dead:
-        if (config().refuses_gone) break;
+        if (refuses_destroyed(noun_)) return nullptr;
         fatal("use of destroyed %s %p (the %llu. one created)", noun_, handle,
               static_cast<unsigned long long>(find(handle)->number));
       case SlotState::Unknown:

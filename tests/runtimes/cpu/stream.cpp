@@ -302,6 +302,12 @@ Stream& per_thread_stream() {
   return *entry.stream;
 }
 
+Stream& make_private_stream(Device& device) { return *create_stream(device, hipStreamNonBlocking, 0); }
+
+void end_private_stream(Stream& stream) {
+  if (table().kill(&stream)) close_stream(stream);
+}
+
 hipError_t resolve(hipStream_t handle, bool per_thread, Stream** stream) {
   constexpr std::uintptr_t kLegacy = 1, kPerThread = 2;
   const auto number = reinterpret_cast<std::uintptr_t>(handle);
@@ -317,6 +323,7 @@ hipError_t resolve(hipStream_t handle, bool per_thread, Stream** stream) {
     case HandleState::Unknown:
       return hipErrorContextIsDestroyed;
     case HandleState::Dead:
+      if (config().gone == Gone::LookedUp) return hipErrorContextIsDestroyed;
       fatal("stream %p (generation %llu) was destroyed", static_cast<void*>(handle),
             static_cast<unsigned long long>(generation_of(handle)));
     case HandleState::Live:

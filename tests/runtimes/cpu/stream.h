@@ -158,6 +158,9 @@ Stream& per_thread_stream();
 void close_stream(Stream& stream);
 /// Ends a stream whose work is done: when it returns, the handle may be handed out again.
 void end_stream(Stream& stream);
+/// A stream that no program made, with a handle like any other.
+Stream& make_private_stream(Device& device);
+void end_private_stream(Stream& stream);
 /// Ends all streams of a device but the null stream (hipDeviceReset).
 void close_streams(Device& device);
 /// A stream handle's generation for the journal; 0 when it is none.
