@@ -44,10 +44,14 @@ hipError_t host(void** ptr, size_t bytes, unsigned int flags, Call&& call) {
   return result;
 }
 
-/// The size of an allocation; 0 where nobody knows it.
-size_t bytes_at(const void* ptr) noexcept {
+/// What a free of the address frees: the whole allocation that it is in. Without bytes where nobody knows it.
+struct Freed {
+  const void* base;
+  size_t bytes;
+};
+Freed freed_by(const void* ptr) noexcept {
   const Block* const block = pool().table().find(ptr);
-  return block == nullptr || block->pointer() != ptr ? 0 : block->bytes();
+  return block == nullptr ? Freed{ptr, 0} : Freed{block->pointer(), block->bytes()};
 }
 
 bool is_device_memory(const void* ptr) noexcept {
@@ -56,11 +60,21 @@ bool is_device_memory(const void* ptr) noexcept {
 }
 
 hipError_t free(void* ptr, Pool::Free forward) {
+  const Freed memory = freed_by(ptr);
   // A virtual capture that names the memory becomes real while its addresses are still the program's (rule 7).
-  if (captures_open() && ptr != nullptr) materialise_captures_naming(ptr, bytes_at(ptr), "memory was freed");
+  if (captures_open() && ptr != nullptr) materialise_captures_naming(memory.base, memory.bytes, "memory was freed");
   const auto freed = [&] { return pool().free(ptr, forward); };
   const bool any_kind = ptr != nullptr && !is_device_memory(ptr);
-  const hipError_t result = any_kind ? change_kind(ptr, bytes_at(ptr), freed) : freed();
+  const hipError_t result = any_kind ? change_kind(memory.base, memory.bytes, freed) : freed();
+  doubt_captures();
+  return result;
+}
+
+template <typename Call>
+hipError_t reset(int device, Call&& call) {
+  drop_device(device);
+  const hipError_t result = call();
+  pool().device_was_reset(device);
   doubt_captures();
   return result;
 }
@@ -160,7 +174,8 @@ hipError_t on_hipFreeHost(Entry&, void* ptr) { return free(ptr, next().hipFreeHo
 hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
   if (captures_open()) {
     expose_capture({stream, false}, "hipFreeAsync was captured");
-    if (ptr != nullptr) materialise_captures_naming(ptr, bytes_at(ptr), "memory was freed");
+    const Freed memory = freed_by(ptr);
+    if (ptr != nullptr) materialise_captures_naming(memory.base, memory.bytes, "memory was freed");
   }
   const hipError_t result = pool().free_async(ptr, stream);
   note_uncaptured(stream);
@@ -169,16 +184,10 @@ hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
 }
 
 hipError_t on_hipDeviceReset(Entry&) {
-  drop_device(current_device());
-  const hipError_t result = next().hipDeviceReset();
-  doubt_captures();
-  return result;
+  return reset(current_device(), [] { return next().hipDeviceReset(); });
 }
 hipError_t on_hipDevicePrimaryCtxReset(Entry&, hipDevice_t device) {
-  drop_device(device);
-  const hipError_t result = next().hipDevicePrimaryCtxReset(device);
-  doubt_captures();
-  return result;
+  return reset(device, [device] { return next().hipDevicePrimaryCtxReset(device); });
 }
 
 }  // namespace graphpool::hooks

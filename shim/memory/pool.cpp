@@ -58,22 +58,26 @@ bool later(const Block* a, const Block* b) noexcept { return a->address() > b->a
 /// While a capture is open nothing is mapped: runtimes do it by commands on the null stream.
 bool may_map(int device) noexcept { return !captures_open() && may_map_now(device); }
 
-/// What the runtime's function answers for a separate allocation of the device.
-hipError_t judge_free(int device, Pool::Free forward) noexcept {
+/// What the runtime answers where an allocation made on the device by `make` is freed by `free` at its base, or inside.
+template <typename Make, typename FreeIt>
+hipError_t judge_free(int device, bool inside, Make&& make, FreeIt&& free) noexcept {
   void* page = nullptr;
   {
     const PrivateCalls private_calls;
     const SavedDevice current(device);
-    if (!current.ok() || !PrivateCalls::worked([&] { return next().hipMalloc(&page, kPageBytes); })) page = nullptr;
+    if (!current.ok() || !PrivateCalls::worked([&] { return make(&page); })) page = nullptr;
   }
-  if (page == nullptr) return forward(never_allocated_address());
-  const hipError_t error = forward(page);
+  // Without memory nothing can be tried: an address inside an allocation frees it with all of AMD's runtimes.
+  if (page == nullptr) return free(inside ? nullptr : never_allocated_address());
+  const hipError_t error = free(static_cast<char*>(page) + (inside ? 1 : 0));
   if (error != hipSuccess) {
     const PrivateCalls private_calls;
     (void)PrivateCalls::gave_back([&] { return next().hipFree(page); });
   }
   return error;
 }
+
+hipError_t make_page(void** page) noexcept { return next().hipMalloc(page, kPageBytes); }
 
 }  // namespace
 
@@ -491,6 +495,8 @@ hipError_t Pool::free(void* ptr, Free forward) {
   if (ptr == nullptr) return forward(ptr);
   const Block* const known = table_.find(ptr);
   if (known == nullptr) {
+    // The runtime knows our chunks as one mapping each, and takes it apart whatever address of it is freed.
+    if (between_parts(ptr)) return forward(never_address());
     tell_leaving(ptr, 0);
     return forward(ptr);
   }
@@ -498,27 +504,23 @@ hipError_t Pool::free(void* ptr, Free forward) {
   if (is_hip_free && free_at_once(ptr)) return hipSuccess;
   if (is_hip_free && !captures_open() && stopped_.exchange(false, std::memory_order_relaxed)) disable();
   const bool refused = captures_refuse_memory_calls();
-  Named named{};
-  bool vmm = false, keepable = false;
-  {
-    std::lock_guard guard(lock_);
-    Block* block = table_.find(ptr);
-    if (block != nullptr) {
-      vmm = block->backing == BlockBacking::kVmm;
-      const bool interior = block->pointer() != ptr;
-      if (block->state.load() != BlockState::kLive || (vmm && interior)) {
-        // Freed before, or not what a separate allocation would let the program free.
-        ptr = never_address();
-      } else if (!interior) {
-        named = {block, block->generation, block->device, block->kind};
-        keepable = is_hip_free && block->list != nullptr && !block->exported.load() && enabled() && !refused;
-        block->state.store(BlockState::kLeaving, std::memory_order_release);
-      }
-    }
-  }
-  if (named.block == nullptr) return forward(ptr);
-  if (vmm) return free_vmm(named, forward);
+  const Named named = start_free(ptr);
+  if (named.block == nullptr) return forward(never_address());
+  const bool inside = named.block->pointer() != ptr;
+  if (named.block->backing == BlockBacking::kVmm) return free_vmm(named, inside, forward);
+  const bool keepable =
+      is_hip_free && !inside && named.block->list != nullptr && !named.block->exported.load() && enabled() && !refused;
+  // Whether an address inside an allocation frees it is the runtime's to say.
   return keepable ? free_kept(named, ptr, forward) : free_native(named, ptr, forward);
+}
+
+/// The live block that this address is in is being freed from now on; no block where there is none.
+Pool::Named Pool::start_free(const void* ptr) noexcept {
+  std::lock_guard guard(lock_);
+  Block* const block = table_.find(ptr);
+  if (block == nullptr || block->state.load() != BlockState::kLive) return {};
+  block->state.store(BlockState::kLeaving, std::memory_order_release);
+  return {block, block->generation, block->device, block->kind};
 }
 
 bool Pool::free_at_once(void* ptr) noexcept {
@@ -549,7 +551,7 @@ hipError_t Pool::free_native(Named named, void* ptr, Free forward) {
   StreamWork::Snapshot waited_for;
   if (named.kind == MemoryKind::kDevice && forward == next().hipFree)
     waited_for = work_.before_device_sync(named.device);
-  tell_leaving(ptr, named.block->bytes());
+  tell_leaving(named.block->pointer(), named.block->bytes());
   const hipError_t error = forward(ptr);
   if (error != hipSuccess) {
     back_to_live(named);
@@ -607,9 +609,9 @@ hipError_t Pool::free_kept(Named named, void* ptr, Free forward) {
   return hipSuccess;
 }
 
-/// A free of a part of a chunk: the runtime cannot do it, so its parts are done here: the error it gives in a capture
-/// or since the device is in error, the wait, the reuse.
-hipError_t Pool::free_vmm(Named named, Free forward) {
+/// A free of a part of a chunk, at its base or inside: the runtime cannot do it, so its parts are done here: the error
+/// it gives in a capture or since the device is in error, the wait, the reuse.
+hipError_t Pool::free_vmm(Named named, bool inside, Free forward) {
   const int device = named.device;
   const bool capturing = captures_open();
   hipError_t error = hipSuccess;
@@ -618,7 +620,8 @@ hipError_t Pool::free_vmm(Named named, Free forward) {
   } else {
     (void)current_device();
   }
-  if (error == hipSuccess && forward != next().hipFree) error = judge_free(device, forward);
+  if (error == hipSuccess && (inside || forward != next().hipFree))
+    error = judge_free(device, inside, make_page, forward);
   if (error != hipSuccess) {
     back_to_live(named);
     return error;
@@ -664,32 +667,32 @@ bool Pool::wait_like_free(int device) noexcept {
 
 hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
   if (ptr == nullptr || table_.find(ptr) == nullptr) {
+    if (ptr != nullptr && between_parts(ptr)) return next().hipFreeAsync(never_address(), stream);
     note_memory_freed();
     return next().hipFreeAsync(ptr, stream);
   }
   const bool capturing = captures_open();
-  Named named{};
-  bool vmm = false, keepable = false;
-  {
-    std::lock_guard guard(lock_);
-    Block* block = table_.find(ptr);
-    if (block != nullptr) {
-      vmm = block->backing == BlockBacking::kVmm;
-      const bool interior = block->pointer() != ptr;
-      if (block->state.load() != BlockState::kLive || (vmm && interior)) {
-        ptr = never_address();
-      } else if (!interior) {
-        named = {block, block->generation, block->device, block->kind};
-        keepable = !capturing && enabled() && block->list != nullptr && !block->exported.load() &&
-                   (vmm || block->function == AllocationFunction::kMallocAsync);
-        block->state.store(BlockState::kLeaving, std::memory_order_release);
-      }
-    }
-  }
-  if (named.block == nullptr) return next().hipFreeAsync(ptr, stream);
+  const Named named = start_free(ptr);
+  if (named.block == nullptr) return next().hipFreeAsync(never_address(), stream);
+  const bool vmm = named.block->backing == BlockBacking::kVmm;
+  const bool ordered = named.block->function == AllocationFunction::kMallocAsync;
+  const bool keepable =
+      !capturing && enabled() && named.block->list != nullptr && !named.block->exported.load() && (vmm || ordered);
   if (vmm && refuses_captured_free(stream)) {
     back_to_live(named);
     return next().hipFreeAsync(never_address(), stream);
+  }
+  if (named.block->pointer() != ptr && !capturing && (vmm || keepable)) {
+    const auto make = [&](void** page) {
+      return ordered ? next().hipMallocAsync(page, kPageBytes, stream) : make_page(page);
+    };
+    const auto free_it = [&](void* address) {
+      return address == nullptr ? next().hipFree(nullptr) : next().hipFreeAsync(address, stream);
+    };
+    if (const hipError_t error = judge_free(named.device, true, make, free_it); error != hipSuccess) {
+      back_to_live(named);
+      return error;
+    }
   }
   int waits_for = work_.device_of_stream(stream);
   if (!valid_device(waits_for)) waits_for = named.device;
@@ -710,7 +713,7 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
     excess_.fetch_or(std::uint64_t{1} << named.device, std::memory_order_relaxed);
     return hipSuccess;
   }
-  tell_leaving(ptr, named.block->bytes());
+  tell_leaving(named.block->pointer(), named.block->bytes());
   const hipError_t error = next().hipFreeAsync(ptr, stream);
   if (error != hipSuccess) {
     back_to_live(named);
@@ -897,11 +900,13 @@ void* Pool::checked(const void* ptr, std::size_t bytes) const noexcept {
 
 bool Pool::in_chunk(std::uintptr_t address) const noexcept {
   const std::lock_guard guard(lock_);
-  return std::any_of(devices_.begin(), devices_.end(), [&](const Device& device) {
-    return std::any_of(device.chunks.begin(), device.chunks.end(), [&](const std::unique_ptr<Chunk>& chunk) {
+  const auto in_any = [address](const std::vector<std::unique_ptr<Chunk>>& chunks) {
+    return std::any_of(chunks.begin(), chunks.end(), [address](const std::unique_ptr<Chunk>& chunk) {
       return address >= chunk->base() && address - chunk->base() < chunk->bytes();
     });
-  });
+  };
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [&](const Device& device) { return in_any(device.chunks) || in_any(device.dropped); });
 }
 
 void Pool::device_reset(int device) {
@@ -916,6 +921,8 @@ void Pool::device_reset(int device) {
     for (Block* block : gone) forget(block);
     Device& state = device_of(device);
     chunks.swap(state.chunks);
+    // A device in error unmaps nothing until it has been reset.
+    if (device_in_error_.load(std::memory_order_relaxed) && state.dropped.empty()) chunks.swap(state.dropped);
     state.parked = 0;
     state.preallocated = false;
     state.limit_bytes.store(kUnknown);
@@ -930,6 +937,16 @@ void Pool::device_reset(int device) {
   work_.device_reset(device);
   forget_vmm(device);
   device_in_error_.store(false, std::memory_order_relaxed);
+}
+
+void Pool::device_was_reset(int device) {
+  if (!valid_device(device)) return;
+  std::vector<std::unique_ptr<Chunk>> dropped;
+  {
+    const std::lock_guard guard(lock_);
+    dropped.swap(device_of(device).dropped);
+  }
+  dropped.clear();
 }
 
 // --- lists; all under the lock ---

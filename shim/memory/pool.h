@@ -17,6 +17,8 @@
 //     runtime's own, its error and its invalidation; the free of a part of a chunk ends as its would. Other captures
 //     make no difference, but that nothing is mapped while one is open;
 //   - freeing kept memory again, or using it in any query, gets the runtime's answer for an address it does not know;
+//   - an address inside an allocation frees it where the runtime does so; one in a chunk but in no block never reaches
+//     the runtime, which would take the chunk apart;
 //   - kept memory counts as free, is bounded by the limit (least recently freed goes first), and is given back before a
 //     call may fail for memory (retry_after_trim). Giving back waits as hipFree does.
 //
@@ -234,6 +236,8 @@ class Pool {
 
   /// The device is about to be reset: its memory is gone.
   void device_reset(int device);
+  /// The device was reset: chunks that could not go before, because the device was in error, go now.
+  void device_was_reset(int device);
 
   PoolCounters counters() const noexcept;
   /// The devices of which something is or was kept.
@@ -256,6 +260,7 @@ class Pool {
     bool preallocated = false;
     std::size_t parked = 0;  ///< chunks of which only the addresses are held
     std::vector<std::unique_ptr<Chunk>> chunks;
+    std::vector<std::unique_ptr<Chunk>> dropped;  ///< while the device is reset
   };
   /// A block and the allocation it was when we looked.
   struct Named {
@@ -298,9 +303,10 @@ class Pool {
     note_memory_freed();
     if (settings_.leaving != nullptr) settings_.leaving(address, bytes);
   }
+  Named start_free(const void* ptr) noexcept;
   hipError_t free_native(Named named, void* ptr, Free forward);
   hipError_t free_kept(Named named, void* ptr, Free forward);
-  hipError_t free_vmm(Named named, Free forward);
+  hipError_t free_vmm(Named named, bool inside, Free forward);
   bool wait_like_free(int device) noexcept;
   void keep(Named named, BlockState state, Fence* fence, int waits_for) noexcept;
   void back_to_live(Named named) noexcept;

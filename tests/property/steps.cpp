@@ -560,6 +560,10 @@ std::string Machine::bad_call(const Step& step) {
   std::size_t bytes = 0;
   hipGraphNode_t node = nullptr;
   hipGraphExecUpdateResult update{};
+  const Buffer& some = buffer(step.number[1] % kBuffers);
+  const bool device_memory = some.live && (some.memory == Memory::Malloc || some.memory == Memory::ExtMalloc);
+  char* const end = reinterpret_cast<char*>(some.base) + some.bytes();
+  const bool padded = some.bytes() % 4096 != 0;  // else something else may begin there
   hipGraph_t graph = nullptr;
   hipGraphExec_t exec = nullptr;
   const Stream& on = streams_[static_cast<std::size_t>(step.number[1] % kStreams)];
@@ -599,9 +603,10 @@ std::string Machine::bad_call(const Step& step) {
       return code(hipMalloc(&pointer, std::size_t{1} << 45)) + (pointer == nullptr ? "" : " pointer");
     case 3:
       return code(hipFree(nullptr));
-    case 4:  // were frees by an address inside the memory: release_inside
+    case 4:
+      return device_memory && padded ? code(hipFree(end)) : "none";
     case 5:
-      return "none";
+      return device_memory && padded ? code(hipHostFree(end)) : "none";
     case 6:
       return code(hipGraphLaunch(nullptr, nullptr));
     case 7:

@@ -58,6 +58,8 @@ struct Hip {
   std::map<std::uintptr_t, Allocation> allocations;
   std::uintptr_t next_address = 0x7000'0000'0000;
   bool reuse_addresses = false;
+  void* last_freed = nullptr;  ///< what a free was told
+  bool frees_inside = true;    ///< any address of an allocation frees it, as with AMD's runtimes
   std::map<std::size_t, std::vector<std::uintptr_t>> freed;
   std::map<std::uintptr_t, Stream> streams;  // null streams: 0x10 + device; per-thread ones are the caller's
   std::map<std::uintptr_t, Event> events;
@@ -214,10 +216,21 @@ inline hipError_t allocate(Hip& hip, void** ptr, std::size_t bytes) {
   return hipSuccess;
 }
 
+/// The allocation that freeing the address frees.
+inline std::map<std::uintptr_t, Allocation>::iterator freed_by(Hip& hip, void* ptr) {
+  hip.last_freed = ptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+  auto found = hip.allocations.upper_bound(address);
+  if (found == hip.allocations.begin()) return hip.allocations.end();
+  --found;
+  const bool its = address == found->first || (hip.frees_inside && address - found->first < found->second.bytes);
+  return its ? found : hip.allocations.end();
+}
+
 inline hipError_t release(Hip& hip, void* ptr) {
   if (const hipError_t error = check_capture(hip); error != hipSuccess) return error;
   if (ptr == nullptr) return hipSuccess;
-  const auto found = hip.allocations.find(reinterpret_cast<std::uintptr_t>(ptr));
+  const auto found = freed_by(hip, ptr);
   if (found == hip.allocations.end()) return hipErrorInvalidValue;
   const Allocation allocation = found->second;
   for (auto& [key, stream] : hip.streams) {
@@ -324,7 +337,7 @@ class Install {
     next.hipHostFree = [](void* ptr) { return call("hipHostFree", [&](Hip& hip) { return release(hip, ptr); }); };
     next.hipFreeAsync = [](void* ptr, hipStream_t) {
       return call("hipFreeAsync", [&](Hip& hip) {
-        const auto found = hip.allocations.find(reinterpret_cast<std::uintptr_t>(ptr));
+        const auto found = freed_by(hip, ptr);
         if (found == hip.allocations.end()) return hipErrorInvalidValue;
         hip.used_bytes[found->second.device] -= round_up(found->second.bytes, kPageBytes);
         hip.allocations.erase(found);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -213,9 +214,9 @@ TEST_F(PoolTest, rule_25_LargeAllocationsAreReallyFreed) {
 
 // --- errors ---
 
-TEST_F(PoolTest, rule_24_DoubleAndInteriorFreesGetHipsError) {
+TEST_F(PoolTest, rule_24_FreesOfWhatIsNoAllocationGetHipsError) {
   char* ptr = get(10'000);
-  EXPECT_EQ(free(ptr + 16), hipErrorInvalidValue);
+  EXPECT_EQ(free(ptr + 10'000), hipErrorInvalidValue);
   EXPECT_TRUE(table.find(ptr)->live());
   EXPECT_EQ(free(ptr), hipSuccess);
   EXPECT_EQ(free(ptr), hipErrorInvalidValue);
@@ -732,7 +733,7 @@ TEST_F(PoolTest, rule_22_PartsOfChunksAreWholePages) {
 TEST_F(PoolTest, VmmBlocksAreKeptAndFreedLikeOthers) {
   use_vmm();
   char* ptr = get(100);
-  EXPECT_EQ(free(ptr + 1), hipErrorInvalidValue);
+  EXPECT_EQ(free(ptr + 100), hipErrorInvalidValue);
   hipStream_t stream = busy_stream();
   EXPECT_EQ(free(ptr), hipSuccess);
   EXPECT_TRUE(fake::idle(stream));
@@ -743,6 +744,40 @@ TEST_F(PoolTest, VmmBlocksAreKeptAndFreedLikeOthers) {
   EXPECT_EQ(pool.free(ptr, next().hipHostFree), hipSuccess) << "as that of a separate allocation";
   EXPECT_TRUE(fake::idle(stream));
   EXPECT_EQ(pool.free(ptr, next().hipHostFree), hipErrorInvalidValue);
+}
+
+TEST_F(PoolTest, WhetherAnAddressInsideFreesABlockIsTheRuntimesToSay) {
+  for (const auto backing : {BlockBacking::kClassic, BlockBacking::kVmm}) {
+    g_decision.backing = backing;
+    for (const bool frees_inside : {true, false}) {
+      fake.hip->frees_inside = frees_inside;
+      const hipError_t expected = frees_inside ? hipSuccess : hipErrorInvalidValue;
+      const hipError_t again = frees_inside ? hipErrorInvalidValue : hipSuccess;
+      const auto free_in_order = [&](void* ptr) { return pool.free_async(ptr, nullptr); };
+      const auto free_as_host = [&](void* ptr) { return pool.free(ptr, next().hipHostFree); };
+      const auto free_it = [&](void* ptr) { return free(ptr); };
+      for (const std::function<hipError_t(void*)>& way :
+           {std::function<hipError_t(void*)>(free_it), std::function<hipError_t(void*)>(free_as_host),
+            std::function<hipError_t(void*)>(free_in_order)}) {
+        char* const ptr = get(5000);
+        EXPECT_EQ(way(ptr + 4999), expected);
+        EXPECT_EQ(way(ptr), again);
+        EXPECT_EQ(way(ptr + 1), hipErrorInvalidValue);
+        EXPECT_TRUE(pool.is_valid());
+      }
+    }
+  }
+}
+
+TEST_F(PoolTest, WhatIsInAChunkButInNoBlockNeverReachesTheRuntime) {
+  use_vmm();
+  char* const ptr = get(5000);
+  for (char* const nobodys : {ptr + 5000, ptr + 8191, ptr + 8192, ptr + kMiB}) {
+    EXPECT_EQ(free(nobodys), hipErrorInvalidValue);
+    EXPECT_EQ(pool.free_async(nobodys, nullptr), hipErrorInvalidValue);
+    EXPECT_EQ(fake.hip->last_freed, never_allocated_address());
+  }
+  drop(ptr);
 }
 
 TEST_F(PoolTest, VmmMemInfoIsThatOfSeparateAllocations) {

@@ -47,6 +47,12 @@ std::size_t free_bytes() {
   return free;
 }
 
+int first_byte(const char* memory) {
+  char value = -1;
+  EXPECT_EQ(hipSuccess, hipMemcpy(&value, memory, 1, hipMemcpyDeviceToHost));
+  return value;
+}
+
 /// A kernel that keeps a stream busy until it is let go; after kPatience somebody else lets go, and says so.
 class Busy {
  public:
@@ -865,11 +871,121 @@ TEST_F(MemoryRules, rule_24_kept_memory_is_unknown_to_every_question) {
   EXPECT_EQ(hipErrorInvalidValue, hipHostFree(memory));
 }
 
-TEST_F(MemoryRules, rule_24_interior_pointers_are_no_allocations) {
+/// What frees by address, each with the memory it is for: `kind` of made().
+struct Way {
+  const char* name;
+  std::function<hipError_t(void*, hipStream_t)> free;
+  std::vector<int> kinds;
+};
+enum Made { kPlain, kPinned, kInOrder };
+/// A free that newer headers call deprecated.
+auto by_name(const char* name) { return reinterpret_cast<hipError_t (*)(void*)>(dlsym(RTLD_DEFAULT, name)); }
+const std::vector<Way>& ways_to_free() {
+  static const std::vector<Way> all = {
+      {"hipFree", [](void* p, hipStream_t) { return hipFree(p); }, {kPlain, kPinned, kInOrder}},
+      {"hipHostFree", [](void* p, hipStream_t) { return hipHostFree(p); }, {kPlain, kPinned}},
+      {"hipFreeHost", [](void* p, hipStream_t) { return by_name("hipFreeHost")(p); }, {kPlain, kPinned}},
+      {"hipFreeAsync", [](void* p, hipStream_t s) { return hipFreeAsync(p, s); }, {kPlain, kInOrder}}};
+  return all;
+}
+char* made(int kind, std::size_t bytes, hipStream_t stream) {
+  void* memory = nullptr;
+  if (kind == kPinned) {
+    EXPECT_EQ(hipSuccess, hipHostMalloc(&memory, bytes, 0));
+  } else {
+    EXPECT_EQ(hipSuccess, kind == kInOrder ? hipMallocAsync(&memory, bytes, stream) : hipMalloc(&memory, bytes));
+  }
+  return static_cast<char*>(memory);
+}
+
+TEST_F(MemoryRules, rule_24_any_address_of_an_allocation_frees_all_of_it) {
+  constexpr std::size_t kBytes = 64 * kKiB + 100;
+  const Stream stream;
+  const std::size_t before = free_bytes();
+  for (const Way& way : ways_to_free()) {
+    for (const int kind : way.kinds) {
+      for (const std::size_t inside : {std::size_t{1}, std::size_t{256}, kBytes / 2, kBytes - 1}) {
+        SCOPED_TRACE(testing::Message() << way.name << " of kind " << kind << ", " << inside << " bytes inside");
+        char* const left = made(kind, kBytes, stream);
+        char* const memory = made(kind, kBytes, stream);
+        char* const right = made(kind, kBytes, stream);
+        for (char* const each : {left, memory, right}) OK(hipMemsetAsync(each, 3, kBytes, stream));
+        OK(hipStreamSynchronize(stream));
+        EXPECT_EQ(hipSuccess, way.free(memory + inside, stream));
+        OK(hipStreamSynchronize(stream));
+        hipPointerAttribute_t attributes{};
+        for (char* const gone : {memory, memory + inside}) {
+          EXPECT_EQ(hipErrorInvalidValue, hipPointerGetAttributes(&attributes, gone));
+          for (const Way& again : ways_to_free())
+            EXPECT_EQ(hipErrorInvalidValue, again.free(gone, stream)) << again.name;
+        }
+        // Memory that is handed out now is the program's alone.
+        char* const next = made(kind, kBytes, stream);
+        EXPECT_EQ(hipSuccess, hipMemset(next, 5, kBytes));
+        for (char* const each : {left, right}) EXPECT_EQ(3, first_byte(each));
+        EXPECT_EQ(5, first_byte(next));
+        for (char* const each : {left, next, right}) OK(way.free(each, stream));
+        OK(hipStreamSynchronize(stream));
+        OK(hipDeviceSynchronize());
+        EXPECT_EQ(before, free_bytes());
+      }
+    }
+  }
+  static_cast<void>(hipGetLastError());
+}
+
+TEST_F(MemoryRules, rule_24_what_is_in_no_allocation_frees_nothing) {
+  const Stream stream;
+  const std::size_t before = free_bytes();
+  for (const std::size_t bytes : {64 * kKiB, 64 * kKiB + 100, 3 * kMiB}) {
+    char* const memory = allocate(bytes);
+    char* const end = memory + bytes;
+    char* const end_of_page = memory + (bytes + 4 * kKiB - 1) / (4 * kKiB) * (4 * kKiB) - 1;
+    for (const Way& way : ways_to_free()) {
+      EXPECT_EQ(hipErrorInvalidValue, way.free(end, stream)) << way.name;
+      EXPECT_EQ(hipErrorInvalidValue, hipGetLastError()) << way.name;
+      if (end_of_page <= end) continue;
+      EXPECT_EQ(hipErrorInvalidValue, way.free(end_of_page, stream)) << way.name;
+    }
+    OK(hipMemset(memory, 7, bytes));
+    EXPECT_EQ(7, first_byte(end - 1));
+    OK(hipFree(memory));
+    for (const Way& way : ways_to_free()) EXPECT_EQ(hipErrorInvalidValue, way.free(end, stream)) << way.name;
+  }
+  EXPECT_EQ(before, free_bytes());
+  // All of it goes back and comes again: nothing of ours was taken apart.
+  OK(hipFree(allocate(before / kMiB * kMiB)));
+  char* const again = allocate(64 * kKiB);
+  OK(hipMemset(again, 9, 64 * kKiB));
+  OK(hipFree(again));
+  EXPECT_EQ(before, free_bytes());
+  static_cast<void>(hipGetLastError());
+}
+
+TEST_F(MemoryRules, rule_16_a_free_by_an_address_inside_waits_and_one_in_stream_order_does_not) {
+  const Stream stream;
   char* const memory = allocate(64 * kKiB);
-  EXPECT_EQ(hipErrorInvalidValue, hipFree(memory + 256));
-  EXPECT_EQ(hipErrorInvalidValue, hipFreeAsync(memory + 256, nullptr));
-  EXPECT_EQ(hipErrorInvalidValue, hipFree(memory + 64 * kKiB));
+  char* const in_order = made(kInOrder, 64 * kKiB, stream);
+  char* const plain = allocate(64 * kKiB);
+  Busy busy(stream);
+  OK(hipFreeAsync(in_order + 300, stream));
+  OK(hipFreeAsync(plain + 300, stream));
+  EXPECT_FALSE(busy.stuck()) << "a free in stream order waited";
+  std::atomic<bool> freed{false};
+  std::thread other([&] {
+    call_waits(freed);
+    busy.let_go();
+  });
+  OK(hipFree(memory + 300));
+  EXPECT_FALSE(busy.busy()) << "hipFree returned while a kernel of the device was running";
+  freed = true;
+  other.join();
+  OK(hipStreamSynchronize(stream));
+  for (char* const each : {memory, in_order, plain}) EXPECT_EQ(hipErrorInvalidValue, hipFree(each));
+}
+
+TEST_F(MemoryRules, rule_24_an_address_inside_is_asked_about_as_its_allocation) {
+  char* const memory = allocate(64 * kKiB);
   hipDeviceptr_t base = nullptr;
   std::size_t bytes = 0;
   OK(hipMemGetAddressRange(&base, &bytes, memory + 5000));
@@ -894,7 +1010,7 @@ TEST_F(MemoryRules, rule_24_what_is_set_for_memory_goes_with_it) {
 
 TEST_F(MemoryRules, rule_24_hip_host_free_frees_device_memory_too) {
   char* const pointer = allocate(5000);
-  EXPECT_EQ(hipErrorInvalidValue, hipHostFree(pointer + 100));
+  EXPECT_EQ(hipErrorInvalidValue, hipHostFree(pointer + 5000));
   OK(hipHostFree(pointer));
   EXPECT_EQ(hipErrorInvalidValue, hipHostFree(pointer));
   EXPECT_EQ(hipErrorInvalidValue, hipFree(pointer));
@@ -902,6 +1018,8 @@ TEST_F(MemoryRules, rule_24_hip_host_free_frees_device_memory_too) {
 
 TEST_F(MemoryRules, rule_24_since_a_device_is_in_error_frees_return_it) {
   OK(hipSetDevice(1));
+  OK(hipDeviceReset());
+  const std::size_t free = free_bytes();
   hipStream_t stream = nullptr;
   OK(hipStreamCreate(&stream));
   char* const pointers[] = {allocate(5000), allocate(6000), allocate(7000), allocate(7000)};
@@ -920,6 +1038,7 @@ TEST_F(MemoryRules, rule_24_since_a_device_is_in_error_frees_return_it) {
   EXPECT_EQ(hipErrorIllegalAddress, hipHostFree(pointers[3]));
   OK(hipDeviceReset());
   for (char* const pointer : pointers) EXPECT_EQ(hipErrorInvalidValue, hipFree(pointer));
+  EXPECT_EQ(free, free_bytes());
 }
 
 // --- 25: large allocations, the cap, and what is given back ---
@@ -1129,12 +1248,6 @@ TEST_F(MemoryRules, rule_31_a_reset_drops_what_the_device_held) {
     OK(hipFree(again));
   }
   OK(hipSetDevice(0));
-}
-
-int first_byte(const char* memory) {
-  char value = -1;
-  EXPECT_EQ(hipSuccess, hipMemcpy(&value, memory, 1, hipMemcpyDeviceToHost));
-  return value;
 }
 
 TEST_F(MemoryRules, rule_31_a_reset_drops_the_graphs_of_the_device) {

@@ -32,7 +32,8 @@ bool MemoryTable::insert(const Allocation& allocation) {
   const auto next = ranges_.lower_bound(base);
   if (at(allocation.info.base) != nullptr) return false;
   if (next != ranges_.end() && next->first - base < allocation.info.bytes) return false;
-  ranges_.emplace_hint(next, base, allocation);
+  Allocation& entered = ranges_.emplace_hint(next, base, allocation)->second;
+  if (entered.info.id == 0) entered.info.id = ++last_id_;
   return true;
 }
 
@@ -213,24 +214,27 @@ bool freeable(const Allocation& allocation) {
     case MemoryKind::Host:
       return !allocation.registered && !allocation.imported;
     case MemoryKind::Pool:
-      return true;
     case MemoryKind::Mapped:
+      return true;
     case MemoryKind::Global:
       return false;
   }
   return false;
 }
 
+/// Any address of an allocation frees all of it. A mapping too: only its address range is left, which cannot be
+/// unmapped any more (vmm.cpp).
 hipError_t release(void* pointer) {
   if (const hipError_t result = check_capture_unsafe_call(); result != hipSuccess) return result;
   if (pointer == nullptr) return hipSuccess;
   const std::optional<Allocation> found = memory_table().find(pointer);
-  if (!found || found->info.base != pointer || !freeable(*found)) return hipErrorInvalidValue;
+  if (!found || !freeable(*found)) return hipErrorInvalidValue;
+  void* const base = found->info.base;
   const bool pooled = found->info.kind == MemoryKind::Pool;
   if (!pooled || config().version < 70000000) synchronize_users(found->info);
-  if (free_graph_memory(pointer)) return hipSuccess;
-  if (pooled) return pool_free(pointer);
-  const auto removed = memory_table().remove(pointer, freeable);
+  if (free_graph_memory(base)) return hipSuccess;
+  if (pooled) return pool_free(base);
+  const auto removed = memory_table().remove(base, freeable);
   if (!removed) return hipErrorInvalidValue;  // another thread was faster
   give_back(*removed);
   return hipSuccess;
@@ -287,14 +291,17 @@ hipError_t attributes(hipPointerAttribute_t* place, const void* pointer) {
 }
 
 hipError_t attribute(void* data, hipPointer_attribute wanted, void* pointer) {
-  if (data == nullptr) return hipErrorInvalidValue;
-  AllocationInfo info;
-  if (!find_allocation(pointer, &info)) return hipErrorInvalidValue;
-  const bool host = info.kind == MemoryKind::Host || info.kind == MemoryKind::Managed;
+  if (data == nullptr || pointer == nullptr) return hipErrorInvalidValue;
   const auto put = [&](auto value) {
     std::memcpy(data, &value, sizeof value);
     return hipSuccess;
   };
+  AllocationInfo info;
+  if (!find_allocation(pointer, &info)) {
+    if (wanted == HIP_POINTER_ATTRIBUTE_BUFFER_ID || wanted == HIP_POINTER_ATTRIBUTE_RANGE_SIZE) (void)put(0u);
+    return hipErrorInvalidValue;
+  }
+  const bool host = info.kind == MemoryKind::Host || info.kind == MemoryKind::Managed;
   switch (wanted) {
     case HIP_POINTER_ATTRIBUTE_CONTEXT:
       return put(static_cast<void*>(&device(info.device)));
@@ -315,7 +322,7 @@ hipError_t attribute(void* data, hipPointer_attribute wanted, void* pointer) {
     case HIP_POINTER_ATTRIBUTE_MAPPED:
       return put(true);
     case HIP_POINTER_ATTRIBUTE_BUFFER_ID:
-      return put(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(info.base) >> 12));
+      return put(info.id);
     default:
       return hipErrorNotSupported;
   }
@@ -454,11 +461,9 @@ CPUHIP_EXPORT hipError_t hipPointerGetAttribute(void* data, hipPointer_attribute
 CPUHIP_EXPORT hipError_t hipDrvPointerGetAttributes(unsigned count, hipPointer_attribute* wanted, void** data,
                                                     hipDeviceptr_t pointer) {
   return api("hipDrvPointerGetAttributes", [&](Call&) {
-    if (wanted == nullptr || data == nullptr) return hipErrorInvalidValue;
-    for (unsigned index = 0; index < count; ++index) {
-      const hipError_t result = attribute(data[index], wanted[index], pointer);
-      if (result != hipSuccess) return result;
-    }
+    if (count == 0 || wanted == nullptr || data == nullptr || pointer == nullptr) return hipErrorInvalidValue;
+    // AMD's answers success, whatever the single attributes do.
+    for (unsigned index = 0; index < count; ++index) (void)attribute(data[index], wanted[index], pointer);
     return hipSuccess;
   });
 }

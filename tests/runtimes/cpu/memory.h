@@ -26,6 +26,7 @@ struct AllocationInfo {
   MemoryKind kind = MemoryKind::Device;
   int device = 0;
   unsigned flags = 0;
+  std::uint32_t id = 0;  ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0 until the memory table has entered it
 };
 
 /// The live allocation that contains the address. False for host memory the runtime does not know and freed memory.

@@ -33,7 +33,8 @@ struct Allocation {
 
 class MemoryTable {
  public:
-  /// False when it overlaps a known range.
+  /// False when it overlaps a known range. What has no id gets one that nothing had before; memory of a pool keeps its
+  /// own, as AMD's does.
   bool insert(const Allocation& allocation);
   std::optional<Allocation> find(const void* address) const;
   /// Marks the range that begins at `base` freed, if `wanted` agrees and it is not; false otherwise.
@@ -84,6 +85,7 @@ class MemoryTable {
 
   mutable std::shared_mutex mutex_;
   std::map<std::uintptr_t, Allocation> ranges_;  ///< by base
+  std::uint32_t last_id_ = 0;
 };
 
 MemoryTable& memory_table();

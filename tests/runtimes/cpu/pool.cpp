@@ -126,6 +126,8 @@ hipError_t free_async(Call& call, void* pointer, hipStream_t handle) {
   if (const hipError_t result = resolve(call, handle, false, &stream); result != hipSuccess) return result;
   if (pointer == nullptr) return hipErrorInvalidValue;
   if (stream->capture.load() != nullptr) return capture_free(*stream, pointer);
+  // Any address of an allocation frees all of it.
+  memory_table().look(pointer, [&](const Allocation& allocation) { pointer = allocation.info.base; });
   if (std::shared_ptr<GraphMemory> of_graph = find_graph_memory(pointer)) {
     of_graph->set_live(false);
     stream->enqueue([of_graph = std::move(of_graph)] { return hipSuccess; });

@@ -277,7 +277,8 @@ hipError_t unmap(void* pointer, std::size_t bytes) {
   if (reservation == nullptr) return hipErrorInvalidValue;
   const bool whole = for_mappings(*reservation, place, bytes, [&](auto mapping) {
     const auto [base, found] = *mapping;
-    memory_table().remove(base, [](const Allocation&) { return true; });
+    if (!memory_table().remove(base, [](const Allocation&) { return true; }))
+      fatal("hipMemUnmap of a mapping that hipFree has taken apart");
     const off_t offset = reservation->range.offset + (base - static_cast<char*>(reservation->range.address));
     arena_restore({base, found.bytes, reservation->range.file, offset});
     reservation->mappings.erase(mapping);

@@ -13,11 +13,84 @@ TEST(Memory, AllocatesAndFrees) {
   HIP_OK(hipFree(nullptr));
   EXPECT_EQ(hipMalloc(nullptr, 1), hipErrorInvalidValue);
   char* bytes = device_bytes(100);
-  EXPECT_EQ(hipFree(bytes + 8), hipErrorInvalidValue);
+  EXPECT_EQ(hipFree(bytes + 100), hipErrorInvalidValue);
   HIP_OK(hipFree(bytes));
   EXPECT_EQ(hipFree(bytes), hipErrorInvalidValue);
   int local = 0;
   EXPECT_EQ(hipFree(&local), hipErrorInvalidValue);
+}
+
+TEST(Memory, AnyAddressOfAnAllocationFreesIt) {
+  constexpr std::size_t kBytes = 3 * 4096 - 100;
+  hipStream_t stream;
+  HIP_OK(hipStreamCreate(&stream));
+  std::size_t before = 0, now = 0, total = 0;
+  HIP_OK(hipMemGetInfo(&before, &total));
+  const auto is_gone = [&](void* memory) {
+    char byte = 0;
+    HIP_OK(hipStreamSynchronize(stream));
+    HIP_OK(hipMemGetInfo(&now, &total));
+    EXPECT_EQ(now, before);
+    EXPECT_EQ(hipFree(memory), hipErrorInvalidValue);
+    EXPECT_EQ(hipMemcpy(&byte, memory, 1, hipMemcpyDeviceToHost), hipErrorInvalidValue);
+  };
+  for (const std::size_t inside : {std::size_t{1}, std::size_t{4096}, kBytes - 1}) {
+    for (hipError_t (*free)(void*) : {hipFree, hipHostFree, hipFreeHost}) {
+      char* const bytes = device_bytes(kBytes);
+      EXPECT_EQ(free(bytes + kBytes), hipErrorInvalidValue) << "one past its end";
+      HIP_OK(free(bytes + inside));
+      is_gone(bytes);
+      void* host = nullptr;
+      HIP_OK(hipHostMalloc(&host, kBytes, 0));
+      HIP_OK(free(static_cast<char*>(host) + inside));
+      EXPECT_EQ(hipHostFree(host), hipErrorInvalidValue);
+      void* ordered = nullptr;
+      HIP_OK(hipMallocAsync(&ordered, kBytes, stream));
+      HIP_OK(free(static_cast<char*>(ordered) + inside));
+      is_gone(ordered);
+    }
+    for (const bool pooled : {false, true}) {
+      void* memory = nullptr;
+      HIP_OK(pooled ? hipMallocAsync(&memory, kBytes, stream) : hipMalloc(&memory, kBytes));
+      EXPECT_EQ(hipFreeAsync(static_cast<char*>(memory) + kBytes, stream), hipErrorInvalidValue);
+      HIP_OK(hipFreeAsync(static_cast<char*>(memory) + inside, stream));
+      EXPECT_EQ(hipFreeAsync(memory, stream), hipErrorInvalidValue);
+      is_gone(memory);
+    }
+  }
+  HIP_OK(hipStreamDestroy(stream));
+}
+
+TEST(Memory, EachAllocationHasABufferIdOfItsOwn) {
+  const auto id_of = [](void* pointer) {
+    unsigned id = 0, same = 0;
+    EXPECT_EQ(hipPointerGetAttribute(&id, HIP_POINTER_ATTRIBUTE_BUFFER_ID, pointer), hipSuccess);
+    hipPointer_attribute wanted = HIP_POINTER_ATTRIBUTE_BUFFER_ID;
+    void* places[] = {&same};
+    EXPECT_EQ(hipDrvPointerGetAttributes(1, &wanted, places, pointer), hipSuccess);
+    EXPECT_EQ(id, same);
+    EXPECT_NE(id, 0u);
+    return id;
+  };
+  std::set<unsigned> ids;
+  for (int round = 0; round < 4; ++round) {
+    char* const bytes = device_bytes(100);
+    void* host = nullptr;
+    HIP_OK(hipHostMalloc(&host, 100, 0));
+    EXPECT_TRUE(ids.insert(id_of(bytes)).second);
+    EXPECT_FALSE(ids.insert(id_of(bytes + 99)).second);
+    EXPECT_TRUE(ids.insert(id_of(host)).second);
+    HIP_OK(hipFree(bytes));
+    HIP_OK(hipHostFree(host));
+    unsigned id = 1;
+    EXPECT_EQ(hipPointerGetAttribute(&id, HIP_POINTER_ATTRIBUTE_BUFFER_ID, bytes), hipErrorInvalidValue);
+    EXPECT_EQ(id, 0u);
+    hipPointer_attribute wanted = HIP_POINTER_ATTRIBUTE_BUFFER_ID;
+    void* places[] = {&id};
+    id = 1;
+    HIP_OK(hipDrvPointerGetAttributes(1, &wanted, places, bytes));
+    EXPECT_EQ(id, 0u);
+  }
 }
 
 TEST(Memory, FreshMemoryIsPoisonedAndFreedMemoryFaults) {

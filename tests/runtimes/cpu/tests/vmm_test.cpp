@@ -1,4 +1,5 @@
 // Virtual memory management: aliases, access, HIP's error codes and its rules by version.
+#include <csignal>
 #include <cstring>
 
 #include "support.h"
@@ -46,6 +47,18 @@ hipError_t give_access(void* pointer, int device, std::size_t bytes = kBytes,
                        hipMemAccessFlags flags = hipMemAccessFlagsProtReadWrite) {
   const hipMemAccessDesc access{{hipMemLocationTypeDevice, device}, flags};
   return hipMemSetAccess(pointer, bytes, &access, 1);
+}
+
+TEST(DISABLED_Vmm, UnmapsWhatHipFreeHasTakenApart) {
+  char* const place = reserve();
+  HIP_OK(hipMemMap(place, kBytes, 0, create(0), 0));
+  HIP_OK(hipFree(place + 100));
+  EXPECT_EQ(hipFree(place), hipErrorInvalidValue);
+  (void)hipMemUnmap(place, kBytes);
+}
+
+TEST(Vmm, HipFreeTakesAMappingApart) {
+  EXPECT_EQ(run_child("DISABLED_Vmm.UnmapsWhatHipFreeHasTakenApart", {}), 128 + SIGABRT);
 }
 
 TEST(Vmm, OneHandleAtTwoAddresses) {
@@ -99,7 +112,6 @@ TEST(Vmm, CodesAreHips) {
   HIP_OK(hipMemMap(place, kBytes, 0, handle, 0));
   EXPECT_EQ(hipMemMap(place, kBytes, 0, handle, 0), hipErrorInvalidValue);
   EXPECT_EQ(give_access(place, 99), hipErrorInvalidValue);
-  EXPECT_EQ(hipFree(place), hipErrorInvalidValue);
   hipIpcMemHandle_t ipc;
   EXPECT_EQ(hipIpcGetMemHandle(&ipc, place), hipErrorInvalidValue);
   hipMemGenericAllocationHandle_t same = nullptr;
