@@ -31,12 +31,24 @@ Stream operands(Stream stream, Dst*& dst, size_t dst_bytes, Src*& src, size_t sr
   src = pool().operand(src, src_bytes);
   return stream;
 }
+template <typename Stream, typename Value>
+Stream operands(Stream stream, Value*& value, ValueBytes bytes) noexcept {
+  value = pool().value_operand(value, bytes.bytes);
+  return stream;
+}
 template <typename Stream, typename Params>
 Stream operands(Stream stream, const Params*& params, ParamsCopy& copy) noexcept {
   params = checked_params(params, &copy);
   return stream;
 }
 hipStream_t operands(hipStream_t stream) noexcept { return stream; }
+
+/// A question about so much memory, in the form the runtime shall see.
+template <typename Pointer>
+const void* name_range(Pointer*& memory, size_t bytes) noexcept {
+  Pointer* const seen = pool().seen_by_hip(memory);
+  return memory = seen == memory ? pool().operand(memory, bytes) : seen;
+}
 StreamArgument batch_operands(hipStream_t stream, MemoryOperation*& operations, unsigned count,
                               std::vector<MemoryOperation>& checked) {
   operations = checked_batch(operations, count, &checked);
@@ -157,6 +169,7 @@ hipError_t enable_peer(int peer, Forward&& forward) {
 #define GP_EFFECT_Memory (MEMORY, )
 #define GP_EFFECT_QuietMemory (QUIET_MEMORY, )
 #define GP_EFFECT_Names(pointer) (NAMES, pointer)
+#define GP_EFFECT_NamesRange(pointer, bytes) (NAMES_RANGE, (pointer, bytes))
 #define GP_EFFECT_NullWork (TRANSFER, (nullptr))
 #define GP_EFFECT_NullWorkSpt (TRANSFER, (hipStreamPerThread))
 #define GP_EFFECT_Copy(dst, src, bytes) (TRANSFER, (nullptr, dst, bytes, src, bytes))
@@ -229,6 +242,14 @@ hipError_t enable_peer(int peer, Forward&& forward) {
     const hipError_t result = next().name args;                  \
     if (captures_open()) note_capture_doubt();                   \
     if (result == hipSuccess) mark<EntryId::name>(pointer);      \
+    return result;                                               \
+  }
+#define GP_BODY_NAMES_RANGE(about, name, params, args)           \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
+    const void* const memory = name_range about;                 \
+    const hipError_t result = next().name args;                  \
+    if (captures_open()) note_capture_doubt();                   \
+    if (result == hipSuccess) mark<EntryId::name>(memory);       \
     return result;                                               \
   }
 #define GP_BODY_TRANSFER(about, name, params, args)                     \

@@ -22,8 +22,14 @@ const Block* part_of_chunk(const void* ptr) noexcept {
   return block != nullptr && block->live() && block->backing == BlockBacking::kVmm ? block : nullptr;
 }
 
-void correct(const Block* block, hipPointer_attribute attribute, void* answer) noexcept {
-  if (block == nullptr || answer == nullptr) return;
+/// `block`: the part of a chunk that the address is in, if it is in one.
+void correct(const Block* block, hipPointer_attribute attribute, void* answer, const void* ptr) noexcept {
+  if (answer == nullptr) return;
+  if (attribute == HIP_POINTER_ATTRIBUTE_BUFFER_ID) {
+    const std::uint32_t id = pool().buffer_id(ptr);  // as wide as AMD's runtime writes it
+    if (id != 0) std::memcpy(answer, &id, sizeof id);
+  }
+  if (block == nullptr) return;
   if (attribute == HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR) {
     void* const base = block->pointer();
     std::memcpy(answer, &base, sizeof base);
@@ -64,7 +70,7 @@ hipError_t on_hipMemPtrGetInfo(Entry&, void* ptr, size_t* bytes) {
 hipError_t on_hipPointerGetAttribute(Entry&, void* data, hipPointer_attribute attribute, hipDeviceptr_t ptr) {
   const Block* block = part_of_chunk(ptr);
   const hipError_t result = next().hipPointerGetAttribute(data, attribute, pool().seen_by_hip(ptr));
-  if (result == hipSuccess) correct(block, attribute, data);
+  if (result == hipSuccess) correct(block, attribute, data, ptr);
   return result;
 }
 
@@ -72,8 +78,8 @@ hipError_t on_hipDrvPointerGetAttributes(Entry&, unsigned int count, hipPointer_
                                          hipDeviceptr_t ptr) {
   const Block* block = part_of_chunk(ptr);
   const hipError_t result = next().hipDrvPointerGetAttributes(count, attributes, data, pool().seen_by_hip(ptr));
-  if (result == hipSuccess && block != nullptr)
-    for (unsigned int i = 0; i < count; ++i) correct(block, attributes[i], data[i]);
+  if (result == hipSuccess)
+    for (unsigned int i = 0; i < count; ++i) correct(block, attributes[i], data[i], ptr);
   return result;
 }
 
@@ -101,7 +107,9 @@ hipError_t on_hipIpcCloseMemHandle(Entry&, void* ptr) {
 
 hipError_t on_hipMemGetHandleForAddressRange(Entry&, void* handle, hipDeviceptr_t ptr, size_t bytes, int type,
                                              unsigned long long flags) {
-  const hipError_t result = next().hipMemGetHandleForAddressRange(handle, pool().seen_by_hip(ptr), bytes, type, flags);
+  void* const seen = pool().seen_by_hip(ptr);
+  void* const range = seen == ptr ? pool().operand(seen, bytes) : seen;
+  const hipError_t result = next().hipMemGetHandleForAddressRange(handle, range, bytes, type, flags);
   if (result == hipSuccess) (void)pool().mark_exported(ptr);
   return result;
 }

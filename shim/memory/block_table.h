@@ -97,10 +97,11 @@ struct alignas(64) Block {
   std::atomic<bool> exported{false};  ///< its handle left the process: really freed, never handed out again
 
   // The pool's, under its lock.
-  bool linked = false;         ///< in the order of frees
-  std::uint8_t waits_for = 0;  ///< while pending: the device whose work it waits for
-  FreeList* list = nullptr;    ///< where it goes when freed; null: not pooled
-  Block* older = nullptr;      ///< neighbours in the order of frees, while kept or pending
+  bool linked = false;          ///< in the order of frees
+  std::uint8_t waits_for = 0;   ///< while pending: the device whose work it waits for
+  std::uint32_t buffer_id = 0;  ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0: the runtime's, 1: one of ours, not given yet
+  FreeList* list = nullptr;     ///< where it goes when freed; null: not pooled
+  Block* older = nullptr;       ///< neighbours in the order of frees, while kept or pending
   Block* newer = nullptr;
   Chunk* chunk = nullptr;      ///< the VMM chunk it is part of
   Fence* fence = nullptr;      ///< while pending

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 #include "shim/memory/pool.h"
@@ -32,23 +33,36 @@ std::size_t reach(const Side& side, const Extent& extent) noexcept {
   return last.begin() + extent.width_bytes;
 }
 
-/// True when the memory was replaced, so that the side begins at an address the runtime refuses. Nothing else of the
-/// parameters changes: a pointer that the copy does not use may hold anything.
+/// True when the memory was replaced by some that the runtime refuses: then the side must begin at its base, and the
+/// copy be of more than one byte. A pointer that the copy does not use may hold anything.
 template <typename Pointer>
 bool refuse(Pointer& memory, const Side& side, const Extent& extent) noexcept {
   const auto checked = pool().operand(memory, reach(side, extent));
-  if (checked == memory) return false;
-  memory = reinterpret_cast<Pointer>(reinterpret_cast<std::uintptr_t>(checked) - side.begin());
-  return true;
+  return std::exchange(memory, checked) != checked;
 }
 
-template <typename Params, typename Src, typename Dst>
-const Params* check(const Params* params, Params* copy, Src Params::*src, const Side& src_side, Dst Params::*dst,
-                    const Side& dst_side, const Extent& extent) noexcept {
+/// A row of one byte may fit into anything.
+template <typename Size>
+void widen(Size& width_bytes) noexcept {
+  if (width_bytes < 2) width_bytes = 2;
+}
+
+/// Driver-style parameters as the runtime shall see them. `src_begins`, `dst_begins`: where a side begins in its
+/// memory.
+template <typename Params, typename Src, typename Dst, typename Begin>
+const Params* check(const Params* params, Params* copy, Src Params::*src, const Side& src_side,
+                    std::initializer_list<Begin> src_begins, Dst Params::*dst, const Side& dst_side,
+                    std::initializer_list<Begin> dst_begins, Begin width, const Extent& extent) noexcept {
   *copy = *params;
   const bool src_refused = refuse(copy->*src, src_side, extent);
   const bool dst_refused = refuse(copy->*dst, dst_side, extent);
-  return src_refused || dst_refused ? copy : params;
+  if (!src_refused && !dst_refused) return params;
+  if (src_refused)
+    for (const Begin each : src_begins) copy->*each = 0;
+  if (dst_refused)
+    for (const Begin each : dst_begins) copy->*each = 0;
+  widen(copy->*width);
+  return copy;
 }
 
 /// True when the memory was replaced.
@@ -57,7 +71,9 @@ bool refuse(Fill& fill, std::size_t element_bytes) noexcept {
   const std::size_t row = fill.width * element_bytes;
   const std::size_t last_row = fill.height > 1 ? fill.pitch * (fill.height - 1) + row : row;
   const auto checked = pool().operand(fill.dst, std::max(last_row, fill.pitch * fill.height));
-  return std::exchange(fill.dst, checked) != checked;
+  if (std::exchange(fill.dst, checked) == checked) return false;
+  if (row < 2) widen(fill.width);
+  return true;
 }
 
 }  // namespace
@@ -72,30 +88,41 @@ const hipMemcpy3DParms* checked_params(const hipMemcpy3DParms* params, ParamsCop
   copy->box = *params;
   const bool src_refused = refuse(copy->box.srcPtr.ptr, side(params->srcPos, params->srcPtr), extent);
   const bool dst_refused = refuse(copy->box.dstPtr.ptr, side(params->dstPos, params->dstPtr), extent);
-  return src_refused || dst_refused ? &copy->box : params;
+  if (!src_refused && !dst_refused) return params;
+  if (src_refused) copy->box.srcPos = {};
+  if (dst_refused) copy->box.dstPos = {};
+  if (!arrays) widen(copy->box.extent.width);
+  return &copy->box;
 }
 
 const hip_Memcpy2D* checked_params(const hip_Memcpy2D* params, ParamsCopy* copy) noexcept {
   if (params == nullptr) return nullptr;
-  return check(params, &copy->plane, &hip_Memcpy2D::srcDevice,
-               {params->srcXInBytes, params->srcY, 0, params->srcPitch, 0}, &hip_Memcpy2D::dstDevice,
-               {params->dstXInBytes, params->dstY, 0, params->dstPitch, 0}, {params->WidthInBytes, params->Height, 1});
+  using Box = hip_Memcpy2D;
+  return check(params, &copy->plane, &Box::srcDevice, {params->srcXInBytes, params->srcY, 0, params->srcPitch, 0},
+               {&Box::srcXInBytes, &Box::srcY}, &Box::dstDevice,
+               {params->dstXInBytes, params->dstY, 0, params->dstPitch, 0}, {&Box::dstXInBytes, &Box::dstY},
+               &Box::WidthInBytes, {params->WidthInBytes, params->Height, 1});
 }
 
 const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy) noexcept {
   if (params == nullptr) return nullptr;
-  if (runtime_version() < kWideSince)
-    return check(params, &copy->driver_box, &HIP_MEMCPY3D::srcDevice,
+  if (runtime_version() < kWideSince) {
+    using Box = HIP_MEMCPY3D;
+    return check(params, &copy->driver_box, &Box::srcDevice,
                  {params->srcXInBytes, params->srcY, params->srcZ, params->srcPitch, params->srcHeight},
-                 &HIP_MEMCPY3D::dstDevice,
+                 {&Box::srcXInBytes, &Box::srcY, &Box::srcZ}, &Box::dstDevice,
                  {params->dstXInBytes, params->dstY, params->dstZ, params->dstPitch, params->dstHeight},
+                 {&Box::dstXInBytes, &Box::dstY, &Box::dstZ}, &Box::WidthInBytes,
                  {params->WidthInBytes, params->Height, params->Depth});
-  const auto* const wide = reinterpret_cast<const WideMemcpy3D*>(params);
-  const WideMemcpy3D* const checked =
-      check(wide, &copy->wide_driver_box, &WideMemcpy3D::src_device,
-            {wide->src_x_bytes, wide->src_y, wide->src_z, wide->src_pitch, wide->src_height}, &WideMemcpy3D::dst_device,
-            {wide->dst_x_bytes, wide->dst_y, wide->dst_z, wide->dst_pitch, wide->dst_height},
-            {wide->width_bytes, wide->height, wide->depth});
+  }
+  using Box = WideMemcpy3D;
+  const auto* const wide = reinterpret_cast<const Box*>(params);
+  const Box* const checked = check(wide, &copy->wide_driver_box, &Box::src_device,
+                                   {wide->src_x_bytes, wide->src_y, wide->src_z, wide->src_pitch, wide->src_height},
+                                   {&Box::src_x_bytes, &Box::src_y, &Box::src_z}, &Box::dst_device,
+                                   {wide->dst_x_bytes, wide->dst_y, wide->dst_z, wide->dst_pitch, wide->dst_height},
+                                   {&Box::dst_x_bytes, &Box::dst_y, &Box::dst_z}, &Box::width_bytes,
+                                   {wide->width_bytes, wide->height, wide->depth});
   return reinterpret_cast<const HIP_MEMCPY3D*>(checked);
 }
 
@@ -235,7 +262,8 @@ MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, s
     const int kind = operations[i].kind;
     const bool wide = kind == MemoryOperation::kWait64 || kind == MemoryOperation::kWrite64;
     if (!wide && kind != MemoryOperation::kWait32 && kind != MemoryOperation::kWrite32) continue;
-    void* const checked = pool().operand(operations[i].address, value_bytes(operations[i].address, wide ? 8 : 4));
+    const std::size_t bytes = value_bytes(operations[i].address, wide ? 8 : 4).bytes;
+    void* const checked = pool().value_operand(operations[i].address, bytes);
     if (checked == operations[i].address) continue;
     if (copy->empty()) copy->assign(operations, operations + count);
     (*copy)[i].address = checked;

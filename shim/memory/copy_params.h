@@ -25,8 +25,11 @@ constexpr std::size_t pitched_bytes(std::size_t pitch, std::size_t width, std::s
 
 /// Bytes that must be in the memory where a stream writes a value of so many, or waits for it, as the runtime judges
 /// it: the first, from which on an aligned one ends within what an allocation takes.
-inline std::size_t value_bytes(const void* at, std::size_t bytes) noexcept {
-  return reinterpret_cast<std::uintptr_t>(at) % bytes == 0 ? 1 : bytes;
+struct ValueBytes {
+  std::size_t bytes;
+};
+inline ValueBytes value_bytes(const void* at, std::size_t bytes) noexcept {
+  return {reinterpret_cast<std::uintptr_t>(at) % bytes == 0 ? 1 : bytes};
 }
 
 /// Room for any of the structures; only as much is written as a check needs.

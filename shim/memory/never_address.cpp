@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "shim/memory/stream_work.h"
 #include "shim/restore.h"
 #include "shim/units.h"
 
@@ -19,6 +20,10 @@ void* keep_first(std::atomic<void*>& known, void* address) noexcept {
   void* expected = nullptr;
   return known.compare_exchange_strong(expected, address) ? address : expected;
 }
+
+constinit std::atomic<void*> g_too_small[kMaxDevices] = {};
+
+bool valid_device(int device) noexcept { return device >= 0 && device < kMaxDevices; }
 
 }  // namespace
 
@@ -41,6 +46,39 @@ void* never_mapped_address() noexcept {
   if (!PrivateCalls::worked([&] { return next().hipMemAddressReserve(&address, kLargestGranularity, 0, nullptr, 0); }))
     address = never_allocated_address();
   return keep_first(known, address);
+}
+
+void* too_small_memory(int device) noexcept {
+  if (!valid_device(device)) return never_mapped_address();
+  if (void* address = g_too_small[device].load(std::memory_order_acquire)) return address;
+  void* made = nullptr;
+  {
+    const PrivateCalls private_calls;
+    const SavedDevice current(device);
+    if (!current.ok() || !PrivateCalls::worked([&] { return next().hipMalloc(&made, 1); })) made = nullptr;
+  }
+  if (made == nullptr) return never_mapped_address();
+  void* const kept = keep_first(g_too_small[device], made);
+  if (kept != made) {
+    const PrivateCalls private_calls;
+    (void)PrivateCalls::gave_back([&] { return next().hipFree(made); });
+  }
+  return kept;
+}
+
+std::size_t too_small_bytes(int device) noexcept {
+  return valid_device(device) && g_too_small[device].load(std::memory_order_relaxed) != nullptr ? kPageBytes : 0;
+}
+
+bool free_too_small_memory(int device) noexcept {
+  void* const address = valid_device(device) ? g_too_small[device].exchange(nullptr) : nullptr;
+  if (address == nullptr) return false;
+  const PrivateCalls private_calls;
+  return PrivateCalls::gave_back([&] { return next().hipFree(address); });
+}
+
+void forget_too_small_memory(int device) noexcept {
+  if (valid_device(device)) g_too_small[device].store(nullptr, std::memory_order_release);
 }
 
 }  // namespace graphpool

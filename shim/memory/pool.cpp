@@ -77,6 +77,11 @@ hipError_t judge_free(int device, bool inside, Make&& make, FreeIt&& free) noexc
   return error;
 }
 
+/// One byte fits into the smallest memory.
+void* refused_operand(int device, std::size_t bytes) noexcept {
+  return bytes > 1 ? too_small_memory(device) : never_mapped_address();
+}
+
 hipError_t make_page(void** page) noexcept { return next().hipMalloc(page, kPageBytes); }
 
 }  // namespace
@@ -233,6 +238,7 @@ Block* Pool::enter(void* ptr, const PoolKey& key, Returns returns, MemoryKind ki
   block->backing = key.backing;
   block->list = list;
   hand_out(block, decision);
+  if (key.backing == BlockBacking::kClassic) block->buffer_id = kRuntimesId;
   return block;
 }
 
@@ -241,7 +247,16 @@ void Pool::hand_out(Block* block, const Decision& decision) noexcept {
   block->call_site = decision.call_site;
   block->order = ++last_order_;
   block->generation = ++last_generation_;
+  block->buffer_id = kOwnId;
   block->state.store(BlockState::kLive, std::memory_order_release);
+}
+
+std::uint32_t Pool::buffer_id(const void* ptr) noexcept {
+  const std::lock_guard guard(lock_);
+  Block* const block = table_.find(ptr);
+  if (block == nullptr || !block->live()) return kRuntimesId;
+  if (block->buffer_id == kOwnId) block->buffer_id = --last_buffer_id_;
+  return block->buffer_id;
 }
 
 void Pool::note_native(void* ptr, std::size_t bytes, int device, unsigned flags, MemoryKind kind,
@@ -863,6 +878,7 @@ bool Pool::give_back(int device) noexcept {
   any = free_retired_slots(device) || any;
   const int first = device < 0 ? 0 : device, last = device < 0 ? kMaxDevices - 1 : device;
   for (int each = first; each <= last; ++each) {
+    any = free_too_small_memory(each) || any;
     settle_pending(each);
     while (give_back_oldest(each) > 0) {
       any = true;
@@ -880,7 +896,7 @@ bool Pool::give_back(int device) noexcept {
 
 std::size_t Pool::hidden_free_bytes(int device) noexcept {
   if (!valid_device(device) || seeded_defect(Seeded::kKeptNotCounted)) return 0;
-  std::size_t bytes = retired_slot_bytes(device);
+  std::size_t bytes = retired_slot_bytes(device) + too_small_bytes(device);
   std::lock_guard guard(lock_);
   const Device& state = device_of(device);
   bytes += state.classic_bytes;
@@ -892,11 +908,14 @@ std::size_t Pool::hidden_free_bytes(int device) noexcept {
 void* Pool::checked(const void* ptr, std::size_t bytes) const noexcept {
   void* same = const_cast<void*>(ptr);
   const Block* block = table_.find(ptr);
-  if (block == nullptr) return bytes != 0 && between_parts(ptr) ? never_mapped_address() : same;
-  if (!block->live()) return never_mapped_address();
+  if (block == nullptr) return bytes != 0 && between_parts(ptr) ? refused_operand(calling_device(), bytes) : same;
+  if (!block->live()) return refused_operand(block->device, bytes);
   const auto offset = reinterpret_cast<std::uintptr_t>(ptr) - block->address();
-  return block->backing == BlockBacking::kVmm && bytes > block->bytes() - offset ? never_mapped_address() : same;
+  const bool leaves = block->backing == BlockBacking::kVmm && bytes > block->bytes() - offset;
+  return leaves ? refused_operand(block->device, bytes) : same;
 }
+
+void* Pool::refused_value() noexcept { return never_mapped_address(); }
 
 bool Pool::in_chunk(std::uintptr_t address) const noexcept {
   const std::lock_guard guard(lock_);
@@ -936,6 +955,7 @@ void Pool::device_reset(int device) {
   (void)free_retired_slots(device);
   work_.device_reset(device);
   forget_vmm(device);
+  forget_too_small_memory(device);
   device_in_error_.store(false, std::memory_order_relaxed);
 }
 

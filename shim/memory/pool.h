@@ -175,11 +175,17 @@ class Pool {
   }
 
   /// The same for an operand of a copy or fill, of which so many bytes are touched: also refused is what leaves a VMM
-  /// block, for the runtime sees no bounds inside a chunk.
+  /// block, for the runtime sees no bounds inside a chunk. What comes back instead begins at its base: offsets from it
+  /// count no more.
   template <typename T>
   T* operand(T* ptr, std::size_t bytes) const noexcept {
     return kept_blocks_.load(std::memory_order_relaxed) != 0 || vmm_blocks() ? static_cast<T*>(checked(ptr, bytes))
                                                                              : ptr;
+  }
+  /// The same for a value that a stream writes or waits for: the runtime refuses an address it does not know.
+  template <typename T>
+  T* value_operand(T* ptr, std::size_t bytes) const noexcept {
+    return operand(ptr, bytes) == ptr ? ptr : static_cast<T*>(refused_value());
   }
 
   /// The same for calls that work on mappings: no block of ours is one to the program.
@@ -198,6 +204,10 @@ class Pool {
 
   /// The block's handle leaves the process. False: no live block of ours there.
   bool mark_exported(const void* ptr) noexcept;
+
+  /// What tells the allocation at the address from every other there was (HIP_POINTER_ATTRIBUTE_BUFFER_ID) where the
+  /// runtime's answer does not: memory that was handed out again, and parts of chunks. 0: the runtime's does.
+  std::uint32_t buffer_id(const void* ptr) noexcept;
 
   /// What the program does not use although the runtime counts it as used: to be added to free memory.
   std::size_t hidden_free_bytes(int device) noexcept;
@@ -271,6 +281,7 @@ class Pool {
   };
 
   static void* never_address() noexcept;
+  static void* refused_value() noexcept;
   void* checked(const void* ptr, std::size_t bytes) const noexcept;
   /// Whether an address that no block has lies in a chunk. Takes the lock only near chunks.
   bool between_parts(const void* ptr) const noexcept {
@@ -298,6 +309,7 @@ class Pool {
   enum class Returns : bool { kToTheRuntime, kToItsList };
   Block* enter(void* ptr, const PoolKey& key, Returns returns, MemoryKind kind, const Decision& decision);
   void hand_out(Block* block, const Decision& decision) noexcept;
+  static constexpr std::uint32_t kRuntimesId = 0, kOwnId = 1;
 
   void tell_leaving(const void* address, std::size_t bytes) const noexcept {
     note_memory_freed();
@@ -364,6 +376,7 @@ class Pool {
   std::uint32_t outdated_lists_ = 0;
   std::uint64_t last_order_ = 0;
   std::uint64_t last_generation_ = 0;
+  std::uint32_t last_buffer_id_ = 0;  ///< ours count down, AMD's runtimes count up
   PoolCounters counters_;
 };
 

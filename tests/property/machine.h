@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -242,6 +243,7 @@ class Machine {
   void on(const Step& step, const std::function<void()>& body);
   std::string perform(const Step& step);
   std::string bad_call(const Step& step);
+  std::string buffer_id(const Buffer& of, std::int64_t offset);
   std::string do_work(const Step& step);
   std::string do_allocate(const Step& step);
   std::string do_release(const Step& step);
@@ -281,6 +283,7 @@ class Machine {
   std::vector<Clock> clocks_;  ///< by agent
   Clock host_;
   std::vector<Stamp> stream_frees_;
+  std::map<unsigned, std::uint64_t> buffer_ids_;  ///< generations of allocations by what the runtime tells them by
   std::uint64_t generations_ = 0, captures_ = 0;
   int open_captures_ = 0;
   int acting_device_ = 0;    ///< the current one of the thread whose step it is

@@ -649,6 +649,17 @@ std::string Machine::bad_call(const Step& step) {
   }
 }
 
+/// Whether the allocation is told from every other there was. A pool's memory may come back as what it was.
+std::string Machine::buffer_id(const Buffer& of, std::int64_t offset) {
+  if (of.memory == Memory::Async) return "";
+  unsigned id = 0;
+  const hipError_t result =
+      hipPointerGetAttribute(&id, HIP_POINTER_ATTRIBUTE_BUFFER_ID, reinterpret_cast<char*>(of.base) + offset);
+  if (result != hipSuccess) return ' ' + code(result);
+  const auto [known, added] = buffer_ids_.try_emplace(id, of.generation);
+  return added || known->second == of.generation ? " told" : " not told";
+}
+
 std::string Machine::perform(const Step& step) {
   const auto& n = step.number;
   Thread& self = thread_state_[static_cast<std::size_t>(step.thread)];
@@ -1151,7 +1162,7 @@ std::string Machine::perform(const Step& step) {
       };
       return code(result) + ' ' + std::to_string(static_cast<int>(attributes.memoryType)) + ' ' +
              std::to_string(attributes.device) + ' ' + relative(attributes.devicePointer) + ' ' +
-             relative(attributes.hostPointer);
+             relative(attributes.hostPointer) + buffer_id(of, n[1]);
     }
     case Kind::last_error:
       return code(hipGetLastError());

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "shim/memory/copy_params.h"
+#include "shim/memory/never_address.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
 #include "tests/unit/fake_hip.h"
@@ -20,8 +21,8 @@ constexpr std::size_t kBegin = (kRows + 1) * kPitch;
 
 void* const kHost = reinterpret_cast<void*>(0x5500'0000'0000);
 
-/// The address that stands for memory whose side begins so many bytes behind it.
-void* refused(std::size_t begin) { return static_cast<char*>(Pool::refused()) - begin; }
+/// What stands for memory that the runtime must refuse.
+void* refused() { return too_small_memory(0); }
 
 class CopyParamsTest : public ::testing::Test {
  protected:
@@ -68,7 +69,9 @@ TEST_F(CopyParamsTest, rule_22_boxes_end_where_the_memory_does) {
   params.srcPos.x = 1;
   const hipMemcpy3DParms* checked = checked_params(&params, &copy);
   ASSERT_NE(&params, checked);
-  EXPECT_EQ(refused(kBegin + 1), checked->srcPtr.ptr) << "so that the side begins at what is refused";
+  EXPECT_EQ(refused(), checked->srcPtr.ptr);
+  EXPECT_EQ(0u, checked->srcPos.x + checked->srcPos.y + checked->srcPos.z) << "the side begins at its base";
+  EXPECT_EQ(1u, checked->dstPos.y);
   EXPECT_EQ(memory, checked->dstPtr.ptr);
   EXPECT_EQ(memory, params.srcPtr.ptr) << "the program's own is left as it is";
   params.srcPos.x = 0;
@@ -76,7 +79,7 @@ TEST_F(CopyParamsTest, rule_22_boxes_end_where_the_memory_does) {
   checked = checked_params(&params, &copy);
   ASSERT_NE(&params, checked);
   EXPECT_EQ(memory, checked->srcPtr.ptr);
-  EXPECT_EQ(refused(kBegin + kRows * kPitch), checked->dstPtr.ptr);
+  EXPECT_EQ(refused(), checked->dstPtr.ptr);
   params.extent.depth = 0;
   EXPECT_EQ(&params, checked_params(&params, &copy)) << "nothing is touched";
 }
@@ -94,9 +97,9 @@ TEST_F(CopyParamsTest, rule_24_freed_memory_is_refused) {
   const hipMemcpy3DParms to = box(memory, kHost), from = box(kHost, memory);
   EXPECT_EQ(&to, checked_params(&to, &copy));
   free();
-  EXPECT_EQ(refused(kBegin), checked_params(&to, &copy)->dstPtr.ptr);
+  EXPECT_EQ(refused(), checked_params(&to, &copy)->dstPtr.ptr);
   EXPECT_EQ(kHost, checked_params(&to, &copy)->srcPtr.ptr);
-  EXPECT_EQ(refused(kBegin), checked_params(&from, &copy)->srcPtr.ptr);
+  EXPECT_EQ(refused(), checked_params(&from, &copy)->srcPtr.ptr);
 }
 
 TEST_F(CopyParamsTest, rule_22_planes_end_where_the_memory_does) {
@@ -107,11 +110,11 @@ TEST_F(CopyParamsTest, rule_22_planes_end_where_the_memory_does) {
   params.Height = kBytes / kPitch + 1;
   EXPECT_EQ(&params, checked_params(&params, &copy));
   params.srcXInBytes = 1;
-  EXPECT_EQ(refused(1), checked_params(&params, &copy)->srcDevice);
+  EXPECT_EQ(refused(), checked_params(&params, &copy)->srcDevice);
   EXPECT_EQ(memory, checked_params(&params, &copy)->dstDevice);
   params.srcXInBytes = 0;
   params.dstY = 1;
-  EXPECT_EQ(refused(kPitch), checked_params(&params, &copy)->dstDevice);
+  EXPECT_EQ(refused(), checked_params(&params, &copy)->dstDevice);
   EXPECT_EQ(memory, checked_params(&params, &copy)->srcDevice);
 }
 
@@ -125,7 +128,7 @@ TEST_F(CopyParamsTest, rule_22_driver_boxes_have_the_layout_of_the_version) {
   test_set_runtime_version(50221153);
   EXPECT_EQ(&narrow, checked_params(&narrow, &copy));
   narrow.dstXInBytes = 1;
-  EXPECT_EQ(refused(kBegin + 1), checked_params(&narrow, &copy)->dstDevice);
+  EXPECT_EQ(refused(), checked_params(&narrow, &copy)->dstDevice);
   EXPECT_EQ(memory, checked_params(&narrow, &copy)->srcDevice);
 
   WideMemcpy3D wide{};
@@ -139,7 +142,7 @@ TEST_F(CopyParamsTest, rule_22_driver_boxes_have_the_layout_of_the_version) {
   EXPECT_EQ(given, checked_params(given, &copy));
   wide.src_x_bytes = 1;
   const auto* const checked = reinterpret_cast<const WideMemcpy3D*>(checked_params(given, &copy));
-  EXPECT_EQ(refused(kBegin + 1), checked->src_device);
+  EXPECT_EQ(refused(), checked->src_device);
   EXPECT_EQ(memory, checked->dst_device);
 }
 
@@ -151,13 +154,13 @@ TEST_F(CopyParamsTest, rule_22_fills_reach_as_far_as_their_pitch) {
   params.height = 1;
   EXPECT_EQ(&params, checked_params(&params, &copy));
   ++params.width;
-  EXPECT_EQ(Pool::refused(), checked_params(&params, &copy)->dst);
+  EXPECT_EQ(refused(), checked_params(&params, &copy)->dst);
   params.width = 1;
   params.pitch = kPitch;
   params.height = kBytes / kPitch;
   EXPECT_EQ(&params, checked_params(&params, &copy));
   ++params.height;
-  EXPECT_EQ(Pool::refused(), checked_params(&params, &copy)->dst);
+  EXPECT_EQ(refused(), checked_params(&params, &copy)->dst);
 }
 
 TEST_F(CopyParamsTest, rule_22_driver_fills_have_the_layout_of_the_version) {
@@ -166,7 +169,7 @@ TEST_F(CopyParamsTest, rule_22_driver_fills_have_the_layout_of_the_version) {
   test_set_runtime_version(60342134);
   EXPECT_EQ(given, checked_driver_fill(given, &copy));
   ++narrow.width;
-  EXPECT_EQ(Pool::refused(), reinterpret_cast<const DriverFill*>(checked_driver_fill(given, &copy))->dst);
+  EXPECT_EQ(refused(), reinterpret_cast<const DriverFill*>(checked_driver_fill(given, &copy))->dst);
   hipMemsetParams params{};
   params.dst = memory;
   params.elementSize = 4;
@@ -175,7 +178,7 @@ TEST_F(CopyParamsTest, rule_22_driver_fills_have_the_layout_of_the_version) {
   test_set_runtime_version(70000000);
   EXPECT_EQ(&params, checked_driver_fill(&params, &copy));
   ++params.width;
-  EXPECT_EQ(Pool::refused(), checked_driver_fill(&params, &copy)->dst);
+  EXPECT_EQ(refused(), checked_driver_fill(&params, &copy)->dst);
 }
 
 TEST_F(CopyParamsTest, of_nodes_copies_and_fills_are_looked_at) {
@@ -187,7 +190,7 @@ TEST_F(CopyParamsTest, of_nodes_copies_and_fills_are_looked_at) {
   const auto* checked = static_cast<const AnyNodeParams*>(checked_node(&node, &copy));
   ASSERT_NE(&node, checked);
   EXPECT_EQ(AnyNodeParams::kCopy, checked->type);
-  EXPECT_EQ(refused(kBegin + 1), checked->copy.params.dstPtr.ptr);
+  EXPECT_EQ(refused(), checked->copy.params.dstPtr.ptr);
 
   AnyNodeParams fill{};
   fill.type = AnyNodeParams::kFill;
@@ -199,7 +202,7 @@ TEST_F(CopyParamsTest, of_nodes_copies_and_fills_are_looked_at) {
   ++fill.fill.width;
   checked = static_cast<const AnyNodeParams*>(checked_node(&fill, &copy));
   ASSERT_NE(&fill, checked);
-  EXPECT_EQ(Pool::refused(), checked->fill.dst);
+  EXPECT_EQ(refused(), checked->fill.dst);
   fill.type = AnyNodeParams::kKernel;
   EXPECT_EQ(&fill, checked_node(&fill, &copy));
 }
@@ -247,7 +250,7 @@ TEST_F(CopyParamsTest, of_batches_each_value_is_looked_at) {
   const MemoryOperation* const checked = checked_batch(batch.data(), batch.size(), &copied);
   ASSERT_NE(batch.data(), checked);
   EXPECT_EQ(at(kBytes - 4), checked[0].address);
-  EXPECT_EQ(Pool::refused(), checked[1].address);
+  EXPECT_EQ(never_mapped_address(), checked[1].address);
   EXPECT_EQ(2u, checked[1].value);
   EXPECT_EQ(at(kBytes - 4), batch[1].address);
   EXPECT_EQ(nullptr, checked_batch(nullptr, 2, &copied));
@@ -266,7 +269,7 @@ TEST_F(CopyParamsTest, of_nodes_of_memory_operations_each_value_is_looked_at) {
   EXPECT_EQ(2u, checked->count);
   EXPECT_EQ(3u, checked->flags);
   EXPECT_EQ(last, checked->operations[0].address);
-  EXPECT_EQ(Pool::refused(), checked->operations[1].address);
+  EXPECT_EQ(never_mapped_address(), checked->operations[1].address);
   EXPECT_EQ(last, batch[1].address);
   EXPECT_EQ(nullptr, checked_operations(nullptr, &copy, &copied));
 }

@@ -27,6 +27,8 @@ class PoolTest : public testing::Test {
  protected:
   PoolTest() {
     g_decision = {};
+    forget_too_small_memory(0);
+    forget_too_small_memory(1);
     forget_vmm(0);
     forget_vmm(1);
     stream_work().device_reset(0);
@@ -723,8 +725,13 @@ TEST_F(PoolTest, rule_22_PartsOfChunksAreWholePages) {
   EXPECT_TRUE(pool.vmm_blocks());
   EXPECT_EQ(pool.operand(b, 5000), b);
   EXPECT_EQ(pool.operand(b + 4000, 1000), b + 4000);
-  EXPECT_EQ(pool.operand(b, 5001), never_mapped_address());
-  EXPECT_EQ(pool.operand(b + 4999, 2), never_mapped_address());
+  const auto visible = [&] { return fake.hip->total_bytes - fake.hip->used_bytes[0] + pool.hidden_free_bytes(0); };
+  const std::size_t before = visible();
+  EXPECT_EQ(pool.operand(b, 5001), too_small_memory(0));
+  EXPECT_EQ(pool.operand(b + 4999, 2), too_small_memory(0));
+  EXPECT_EQ(fake.hip->allocations.at(reinterpret_cast<std::uintptr_t>(too_small_memory(0))).bytes, 1u);
+  EXPECT_EQ(visible(), before) << "it counts as free";
+  EXPECT_EQ(pool.value_operand(b, 5001), never_mapped_address());
   EXPECT_EQ(pool.operand(&pool, kGiB), &pool);
   EXPECT_EQ(pool.outside_chunks(b + 7), never_allocated_address());
   EXPECT_EQ(pool.outside_chunks(&pool), &pool);

@@ -12,6 +12,8 @@ extern "C" {
 void** __hipRegisterFatBinary(const void* data);
 void __hipRegisterFunction(void** modules, const void* host_function, char* device_function, const char* device_name,
                            unsigned thread_limit, void* tid, void* bid, void* block, void* grid, int* warp);
+void __hipRegisterVar(void** modules, void* variable, char* host_name, char* device_name, int ext, std::size_t size,
+                      int constant, int global);
 void __hipUnregisterFatBinary(void** modules);
 }
 
@@ -37,6 +39,11 @@ class Registered {
     __hipRegisterFunction(handle_, stub, device_name.data(), name, ~0u, nullptr, nullptr, nullptr, nullptr, nullptr);
   }
   ~Registered() { __hipUnregisterFatBinary(handle_); }
+  /// A variable of the code; the shadow is the caller's.
+  void add_variable(const char* name, void* shadow, std::size_t bytes) {
+    std::string device_name = name;
+    __hipRegisterVar(handle_, shadow, device_name.data(), device_name.data(), 0, bytes, 0, 0);
+  }
   Registered(const Registered&) = delete;
   Registered& operator=(const Registered&) = delete;
 

@@ -1,5 +1,5 @@
 // bounds.h: every entry that takes an operand of a size, called so that it touches exactly `bytes` from `p` on. Copies
-// have `other` for their second operand, which is large enough.
+// have `other` for their second operand, which is large enough. bounds_test.cpp sees to it that none is missing.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -8,6 +8,8 @@
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "tests/preload/graphs/registered.h"
 
 // Not in every header the tests are built with.
 extern "C" {
@@ -37,6 +39,12 @@ hipError_t hipDrvGraphExecMemcpyNodeSetParams(hipGraphExec_t, hipGraphNode_t, co
 hipError_t hipDrvGraphAddMemsetNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, std::size_t, const void*,
                                     hipCtx_t);
 hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t, hipGraphNode_t, const void*, hipCtx_t);
+hipError_t hipMemcpyFromSymbol_spt(void*, const void*, std::size_t, std::size_t, hipMemcpyKind);
+hipError_t hipMemcpyFromSymbolAsync_spt(void*, const void*, std::size_t, std::size_t, hipMemcpyKind, hipStream_t);
+hipError_t hipMemcpyToSymbol_spt(const void*, const void*, std::size_t, std::size_t, hipMemcpyKind);
+hipError_t hipMemcpyToSymbolAsync_spt(const void*, const void*, std::size_t, std::size_t, hipMemcpyKind, hipStream_t);
+hipError_t hipMemAdvise_v2(const void*, std::size_t, hipMemoryAdvise, hipMemLocation);
+hipError_t hipMemPrefetchAsync_v2(const void*, std::size_t, hipMemLocation, unsigned, hipStream_t);
 hipError_t hipGraphAddNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, std::size_t, void*);
 hipError_t hipGraphNodeSetParams(hipGraphNode_t, const void*);
 hipError_t hipGraphExecNodeSetParams(hipGraphExec_t, hipGraphNode_t, const void*);
@@ -45,10 +53,25 @@ hipError_t hipGraphExecNodeSetParams(hipGraphExec_t, hipGraphNode_t, const void*
 namespace memory_rules {
 
 struct Touch {
-  std::string name;
+  std::string name;  ///< begins with the row's
   /// p and other are device memory, host is plain memory; bytes: a multiple of 256.
   std::function<hipError_t(char* p, char* other, char* host, std::size_t bytes, hipStream_t stream)> call;
+  bool refuses_mappings = false;  ///< of mapped memory the runtime takes none
+
+  std::string row() const { return name.substr(0, name.find_first_of("( ")); }
 };
+
+/// A variable of a module, as large as any operand here.
+inline const void* symbol() {
+  static char shadow = 0, stub = 0;
+  static captures::Registered* const code = [] {
+    auto* const made = new captures::Registered(
+        "__device__ char bounded[1 << 18]; extern \"C\" __global__ void fill() { bounded[0] = 1; }", "fill", &stub);
+    made->add_variable("bounded", &shadow, 1 << 18);
+    return made;
+  }();
+  return code == nullptr ? nullptr : &shadow;
+}
 
 inline hipMemcpy3DParms box_params(char* dst, char* src, std::size_t bytes, hipMemcpyKind kind) {
   hipMemcpy3DParms params{};
@@ -188,6 +211,74 @@ inline hipCtx_t context() {
   return made;
 }
 
+inline constexpr hipMemcpyKind kIn = hipMemcpyHostToDevice, kOut = hipMemcpyDeviceToHost, kOn = hipMemcpyDeviceToDevice;
+
+/// Sets `set` in a node that `add` has made with operands that fit.
+template <typename Add, typename Set>
+hipError_t in_node(Add&& add, Set&& set) {
+  return in_graph([&](hipGraph_t graph, hipGraphNode_t* node) {
+    const hipError_t added = add(graph, node);
+    return added == hipSuccess ? set(*node) : added;
+  });
+}
+inline hipError_t add_row(hipGraph_t graph, hipGraphNode_t* node, char* dst, const char* src, std::size_t n) {
+  return hipGraphAddMemcpyNode1D(node, graph, nullptr, 0, dst, src, n, kOn);
+}
+inline hipError_t set_row(char* dst, const char* src, char* other, std::size_t n, bool in_an_exec) {
+  const auto add = [&](hipGraph_t graph, hipGraphNode_t* node) {
+    return add_row(graph, node, other, other + 512, 512);
+  };
+  if (in_an_exec)
+    return in_exec(add, [&](hipGraphExec_t exec, hipGraphNode_t node) {
+      return hipGraphExecMemcpyNodeSetParams1D(exec, node, dst, src, n, kOn);
+    });
+  return in_node(add, [&](hipGraphNode_t node) { return hipGraphMemcpyNodeSetParams1D(node, dst, src, n, kOn); });
+}
+inline hipError_t add_box(hipGraph_t graph, hipGraphNode_t* node, char* dst, char* src, std::size_t n) {
+  const hipMemcpy3DParms params = box_params(dst, src, n, kOn);
+  return hipGraphAddMemcpyNode(node, graph, nullptr, 0, &params);
+}
+inline hipError_t set_box(char* dst, char* src, char* other, std::size_t n, bool in_an_exec) {
+  const auto add = [&](hipGraph_t graph, hipGraphNode_t* node) {
+    return add_box(graph, node, other, other + 512, 512);
+  };
+  hipMemcpy3DParms params = box_params(dst, src, n, kOn);
+  if (in_an_exec)
+    return in_exec(add, [&](hipGraphExec_t exec, hipGraphNode_t node) {
+      return hipGraphExecMemcpyNodeSetParams(exec, node, &params);
+    });
+  return in_node(add, [&](hipGraphNode_t node) { return hipGraphMemcpyNodeSetParams(node, &params); });
+}
+inline hipError_t add_fill(hipGraph_t graph, hipGraphNode_t* node, char* dst, std::size_t n) {
+  const hipMemsetParams params = fill_params(dst, n);
+  return hipGraphAddMemsetNode(node, graph, nullptr, 0, &params);
+}
+inline hipError_t set_fill(char* dst, char* other, std::size_t n, bool in_an_exec) {
+  const auto add = [&](hipGraph_t graph, hipGraphNode_t* node) { return add_fill(graph, node, other, 512); };
+  const hipMemsetParams params = fill_params(dst, n);
+  if (in_an_exec)
+    return in_exec(add, [&](hipGraphExec_t exec, hipGraphNode_t node) {
+      return hipGraphExecMemsetNodeSetParams(exec, node, &params);
+    });
+  return in_node(add, [&](hipGraphNode_t node) { return hipGraphMemsetNodeSetParams(node, &params); });
+}
+inline hipError_t add_symbol(hipGraph_t graph, hipGraphNode_t* node, char* memory, std::size_t n, bool to) {
+  return to ? hipGraphAddMemcpyNodeToSymbol(node, graph, nullptr, 0, symbol(), memory, n, 0, kOn)
+            : hipGraphAddMemcpyNodeFromSymbol(node, graph, nullptr, 0, memory, symbol(), n, 0, kOn);
+}
+inline hipError_t set_symbol(char* memory, char* other, std::size_t n, bool to, bool in_an_exec) {
+  const auto add = [&](hipGraph_t graph, hipGraphNode_t* node) { return add_symbol(graph, node, other, 512, to); };
+  if (in_an_exec)
+    return in_exec(add, [&](hipGraphExec_t exec, hipGraphNode_t node) {
+      return to ? hipGraphExecMemcpyNodeSetParamsToSymbol(exec, node, symbol(), memory, n, 0, kOn)
+                : hipGraphExecMemcpyNodeSetParamsFromSymbol(exec, node, memory, symbol(), n, 0, kOn);
+    });
+  return in_node(add, [&](hipGraphNode_t node) {
+    return to ? hipGraphMemcpyNodeSetParamsToSymbol(node, symbol(), memory, n, 0, kOn)
+              : hipGraphMemcpyNodeSetParamsFromSymbol(node, memory, symbol(), n, 0, kOn);
+  });
+}
+
 inline hipError_t add_driver_box(hipGraph_t graph, hipGraphNode_t* node, char* dst, char* src, std::size_t n) {
   return driver_box(dst, src, n, [&](const HIP_MEMCPY3D* params) {
     return hipDrvGraphAddMemcpyNode(node, graph, nullptr, 0, params, context());
@@ -235,7 +326,16 @@ inline hipError_t set_driver_fill(char* dst, char* other, std::size_t n) {
       return __VA_ARGS__;                                                                               \
     } \
   }
-inline constexpr hipMemcpyKind kIn = hipMemcpyHostToDevice, kOut = hipMemcpyDeviceToHost, kOn = hipMemcpyDeviceToDevice;
+/// The same of a row that the expression does not begin with.
+#define TOUCH_BY(row, ...)                                                                            \
+  Touch {                                                                                             \
+#row " by " #__VA_ARGS__, [](char* p, char* other, char* host, std::size_t n, hipStream_t s) {      \
+      (void)p, (void)other, (void)host, (void)n, (void)s;                                               \
+      return __VA_ARGS__;                                                                               \
+    } \
+  }
+#define TOUCH_IN_GRAPH(row, ...) \
+  TOUCH_BY(row, in_graph([&](hipGraph_t graph, hipGraphNode_t* node) { return __VA_ARGS__; }))
 
 inline std::vector<Touch> touches() {
   return {
@@ -352,22 +452,76 @@ inline std::vector<Touch> touches() {
       TOUCH(hipMemsetD2D8Async(p, 128, 1, 128, n / 128, s)),
       TOUCH(hipMemsetD2D16Async(p, 128, 1, 64, n / 128, s)),
       TOUCH(hipMemsetD2D32Async(p, 128, 1, 32, n / 128, s)),
-      TOUCH(in_graph([&](hipGraph_t graph, hipGraphNode_t* node) { return add_driver_box(graph, node, p, other, n); })),
-      TOUCH(in_graph([&](hipGraph_t graph, hipGraphNode_t* node) { return add_driver_box(graph, node, other, p, n); })),
-      TOUCH(in_graph([&](hipGraph_t graph, hipGraphNode_t* node) { return add_driver_fill(graph, node, p, n); })),
-      TOUCH(in_graph(
-          [&](hipGraph_t graph, hipGraphNode_t* node) { return add_any(graph, node, any_copy(p, other, n)); })),
-      TOUCH(in_graph(
-          [&](hipGraph_t graph, hipGraphNode_t* node) { return add_any(graph, node, any_copy(other, p, n)); })),
-      TOUCH(in_graph([&](hipGraph_t graph, hipGraphNode_t* node) { return add_any(graph, node, any_fill(p, n)); })),
-      TOUCH(set_any(any_copy(p, other, n), other, false)),
-      TOUCH(set_any(any_copy(other, p, n), other, true)),
-      TOUCH(set_any(any_fill(p, n), other, false)),
-      TOUCH(set_any(any_fill(p, n), other, true)),
-      TOUCH(set_driver_box(p, other, other, n, false)),
-      TOUCH(set_driver_box(other, p, other, n, true)),
-      TOUCH(set_driver_fill(p, other, n)),
+      TOUCH(hipMemcpyToSymbol(symbol(), p, n, 0, kOn)),
+      TOUCH(hipMemcpyToSymbol_spt(symbol(), p, n, 0, kOn)),
+      TOUCH(hipMemcpyToSymbolAsync(symbol(), p, n, 0, kOn, s)),
+      TOUCH(hipMemcpyToSymbolAsync_spt(symbol(), p, n, 0, kOn, s)),
+      TOUCH(hipMemcpyFromSymbol(p, symbol(), n, 0, kOn)),
+      TOUCH(hipMemcpyFromSymbol_spt(p, symbol(), n, 0, kOn)),
+      TOUCH(hipMemcpyFromSymbolAsync(p, symbol(), n, 0, kOn, s)),
+      TOUCH(hipMemcpyFromSymbolAsync_spt(p, symbol(), n, 0, kOn, s)),
+      TOUCH_IN_GRAPH(hipDrvGraphAddMemcpyNode, add_driver_box(graph, node, p, other, n)),
+      TOUCH_IN_GRAPH(hipDrvGraphAddMemcpyNode, add_driver_box(graph, node, other, p, n)),
+      TOUCH_IN_GRAPH(hipDrvGraphAddMemsetNode, add_driver_fill(graph, node, p, n)),
+      TOUCH_IN_GRAPH(hipGraphAddNode, add_any(graph, node, any_copy(p, other, n))),
+      TOUCH_IN_GRAPH(hipGraphAddNode, add_any(graph, node, any_copy(other, p, n))),
+      TOUCH_IN_GRAPH(hipGraphAddNode, add_any(graph, node, any_fill(p, n))),
+      TOUCH_IN_GRAPH(hipGraphAddMemcpyNode1D, add_row(graph, node, p, other, n)),
+      TOUCH_IN_GRAPH(hipGraphAddMemcpyNode1D, add_row(graph, node, other, p, n)),
+      TOUCH_IN_GRAPH(hipGraphAddMemcpyNode1D, hipGraphAddMemcpyNode1D(node, graph, nullptr, 0, host, p, n, kOut)),
+      TOUCH_IN_GRAPH(hipGraphAddMemcpyNode1D, hipGraphAddMemcpyNode1D(node, graph, nullptr, 0, p, host, n, kIn)),
+      TOUCH_IN_GRAPH(hipGraphAddMemcpyNode, add_box(graph, node, p, other, n)),
+      TOUCH_IN_GRAPH(hipGraphAddMemcpyNode, add_box(graph, node, other, p, n)),
+      TOUCH_IN_GRAPH(hipGraphAddMemsetNode, add_fill(graph, node, p, n)),
+      TOUCH_IN_GRAPH(hipGraphAddMemcpyNodeToSymbol, add_symbol(graph, node, p, n, true)),
+      TOUCH_IN_GRAPH(hipGraphAddMemcpyNodeFromSymbol, add_symbol(graph, node, p, n, false)),
+      TOUCH_BY(hipGraphMemcpyNodeSetParams1D, set_row(p, other, other, n, false)),
+      TOUCH_BY(hipGraphMemcpyNodeSetParams1D, set_row(other, p, other, n, false)),
+      TOUCH_BY(hipGraphExecMemcpyNodeSetParams1D, set_row(p, other, other, n, true)),
+      TOUCH_BY(hipGraphExecMemcpyNodeSetParams1D, set_row(other, p, other, n, true)),
+      TOUCH_BY(hipGraphMemcpyNodeSetParams, set_box(p, other, other, n, false)),
+      TOUCH_BY(hipGraphMemcpyNodeSetParams, set_box(other, p, other, n, false)),
+      TOUCH_BY(hipGraphExecMemcpyNodeSetParams, set_box(p, other, other, n, true)),
+      TOUCH_BY(hipGraphExecMemcpyNodeSetParams, set_box(other, p, other, n, true)),
+      TOUCH_BY(hipGraphMemsetNodeSetParams, set_fill(p, other, n, false)),
+      TOUCH_BY(hipGraphExecMemsetNodeSetParams, set_fill(p, other, n, true)),
+      TOUCH_BY(hipGraphMemcpyNodeSetParamsToSymbol, set_symbol(p, other, n, true, false)),
+      TOUCH_BY(hipGraphExecMemcpyNodeSetParamsToSymbol, set_symbol(p, other, n, true, true)),
+      TOUCH_BY(hipGraphMemcpyNodeSetParamsFromSymbol, set_symbol(p, other, n, false, false)),
+      TOUCH_BY(hipGraphExecMemcpyNodeSetParamsFromSymbol, set_symbol(p, other, n, false, true)),
+      TOUCH_BY(hipGraphNodeSetParams, set_any(any_copy(p, other, n), other, false)),
+      TOUCH_BY(hipGraphExecNodeSetParams, set_any(any_copy(other, p, n), other, true)),
+      TOUCH_BY(hipGraphNodeSetParams, set_any(any_fill(p, n), other, false)),
+      TOUCH_BY(hipGraphExecNodeSetParams, set_any(any_fill(p, n), other, true)),
+      TOUCH_BY(hipDrvGraphMemcpyNodeSetParams, set_driver_box(p, other, other, n, false)),
+      TOUCH_BY(hipDrvGraphExecMemcpyNodeSetParams, set_driver_box(other, p, other, n, true)),
+      TOUCH_BY(hipDrvGraphExecMemsetNodeSetParams, set_driver_fill(p, other, n)),
   };
+}
+
+/// Of mapped memory the CPU runtime takes no advice, as AMD's.
+inline std::vector<Touch> advice() {
+  std::vector<Touch> all = {
+      TOUCH(hipMemAdvise(p, n, hipMemAdviseSetReadMostly, 0)),
+      TOUCH(hipMemAdvise_v2(p, n, hipMemAdviseSetReadMostly, {hipMemLocationTypeDevice, 0})),
+      TOUCH(hipMemPrefetchAsync(p, n, 0, s)),
+      TOUCH(hipMemPrefetchAsync_v2(p, n, {hipMemLocationTypeDevice, 0}, 0, s)),
+      {"hipMemRangeGetAttribute",
+       [](char* p, char*, char*, std::size_t n, hipStream_t) {
+         int value = 0;
+         return hipMemRangeGetAttribute(&value, sizeof value, hipMemRangeAttributeReadMostly, p, n);
+       }},
+      {"hipMemRangeGetAttributes",
+       [](char* p, char*, char*, std::size_t n, hipStream_t) {
+         int value = 0;
+         void* places[] = {&value};
+         std::size_t sizes[] = {sizeof value};
+         hipMemRangeAttribute wanted[] = {hipMemRangeAttributeReadMostly};
+         return hipMemRangeGetAttributes(places, sizes, wanted, 1, p, n);
+       }},
+  };
+  for (Touch& touch : all) touch.refuses_mappings = true;
+  return all;
 }
 
 }  // namespace memory_rules

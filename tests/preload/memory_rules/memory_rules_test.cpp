@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <thread>
 
 #include "bounds.h"
@@ -994,6 +995,45 @@ TEST_F(MemoryRules, rule_24_an_address_inside_is_asked_about_as_its_allocation) 
   OK(hipMemPtrGetInfo(memory, &bytes));
   EXPECT_EQ(64 * kKiB, bytes);
   OK(hipFree(memory));
+}
+
+/// HIP_POINTER_ATTRIBUTE_BUFFER_ID, which both functions answer alike.
+unsigned buffer_id(void* pointer) {
+  unsigned id = 0, same = 0;
+  EXPECT_EQ(hipSuccess, hipPointerGetAttribute(&id, HIP_POINTER_ATTRIBUTE_BUFFER_ID, pointer));
+  std::size_t bytes = 0;
+  hipPointer_attribute wanted[] = {HIP_POINTER_ATTRIBUTE_RANGE_SIZE, HIP_POINTER_ATTRIBUTE_BUFFER_ID};
+  void* answers[] = {&bytes, &same};
+  EXPECT_EQ(hipSuccess, hipDrvPointerGetAttributes(2, wanted, answers, pointer));
+  EXPECT_EQ(id, same);
+  EXPECT_NE(0u, id);
+  return id;
+}
+
+TEST_F(MemoryRules, rule_24_each_allocation_has_a_buffer_id_of_its_own) {
+  constexpr std::size_t kBytes = 24 * kKiB;
+  const Stream stream;
+  std::set<unsigned> known;
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::pair<char*, unsigned>> live;
+    for (const int kind : {kPlain, kPlain, kPinned, kPlain}) {
+      char* const memory = made(kind, kBytes, stream);
+      live.emplace_back(memory, buffer_id(memory));
+      EXPECT_TRUE(known.insert(live.back().second).second) << "it names another allocation too";
+    }
+    // Asked about last of all, or never, it is another one all the same.
+    char* const late = allocate(kBytes);
+    for (const auto& [memory, id] : live) {
+      for (const std::size_t inside : {std::size_t{0}, std::size_t{1}, kBytes - 1})
+        EXPECT_EQ(id, buffer_id(memory + inside)) << "the same as long as it lives, wherever it is asked about";
+      OK(memory == live[2].first ? hipHostFree(memory) : hipFree(memory));
+      unsigned gone = 0;
+      EXPECT_EQ(hipErrorInvalidValue, hipPointerGetAttribute(&gone, HIP_POINTER_ATTRIBUTE_BUFFER_ID, memory));
+    }
+    EXPECT_TRUE(known.insert(buffer_id(late)).second);
+    OK(hipFree(late));
+  }
+  static_cast<void>(hipGetLastError());
 }
 
 TEST_F(MemoryRules, rule_24_what_is_set_for_memory_goes_with_it) {
