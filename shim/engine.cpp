@@ -68,6 +68,7 @@ void configure_pool(const Policy& policy) {
     settings.limit_percent = 0;
   }
   settings.large_bytes = policy.pool.large.bytes;
+  settings.idle = policy.pool.idle;
   settings.deferred_free = policy.pool.free == FreeMode::kDeferred;
   settings.chunk_bytes = policy.pool.chunk.bytes;
   settings.preallocate_bytes = policy.pool.preallocate.bytes;

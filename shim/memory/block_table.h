@@ -99,6 +99,7 @@ struct alignas(64) Block {
   // The pool's, under its lock.
   bool linked = false;          ///< in the order of frees
   std::uint8_t waits_for = 0;   ///< while pending: the device whose work it waits for
+  std::uint32_t freed_ms = 0;   ///< while kept or pending: when it was freed, by the pool's clock
   std::uint32_t buffer_id = 0;  ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0: the runtime's, 1: one of ours, not given yet
   FreeList* list = nullptr;     ///< where it goes when freed; null: not pooled
   Block* older = nullptr;       ///< neighbours in the order of frees, while kept or pending

@@ -1,7 +1,10 @@
 #include "shim/memory/pool.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <mutex>
 
 #include "shim/capture/open_captures.h"
@@ -46,6 +49,20 @@ bool refuses_captured_free(hipStream_t stream) noexcept {
   if (!PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); })) return false;
   return status == hipStreamCaptureStatusInvalidated ||
          (status == hipStreamCaptureStatusActive && runtime_version() < kGraphsFree);
+}
+
+/// Wraps after 49 days: only differences are looked at.
+std::uint32_t clock_of_machine_ms() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(now.tv_sec) * 1000 +
+                                    static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000);
+}
+
+/// In milliseconds; what the clock cannot tell is never over.
+std::uint32_t idle_ms(std::chrono::nanoseconds idle) noexcept {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(idle).count();
+  return ms > std::numeric_limits<std::int32_t>::max() ? 0 : static_cast<std::uint32_t>(ms);
 }
 
 /// Without a barrier: other threads only read it.
@@ -100,6 +117,11 @@ void Pool::configure(const PoolSettings& settings, Decider decide) noexcept {
   std::lock_guard guard(lock_);
   settings_ = settings;
   decide_ = decide;
+  if (settings_.clock_ms == nullptr) settings_.clock_ms = clock_of_machine_ms;
+  looks_always_ = settings.clock_ms != nullptr || settings.idle < std::chrono::seconds(1);
+  idle_ms_.store(idle_ms(settings.idle), std::memory_order_relaxed);
+  if (idle_ms_.load(std::memory_order_relaxed) == 0) looks_always_ = false;
+  moment_.store(moment() - 1, std::memory_order_relaxed);
   for (Device& device : devices_) device.limit_bytes.store(kUnknown);
   enabled_.store(settings.enabled, std::memory_order_relaxed);
   device_in_error_.store(false, std::memory_order_relaxed);
@@ -171,10 +193,14 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
   if (decision.pool && served) [[likely]] {
     if (const Block* const block = take_ready(key, decision)) {
       *ptr = block->pointer();
+      if (moment_passed()) [[unlikely]]
+        look_at_clock();
       return hipSuccess;
     }
   }
-  return allocate_other(request, ptr, decision, key, capturing);
+  const hipError_t error = allocate_other(request, ptr, decision, key, capturing);
+  if (moment_passed()) look_at_clock();
+  return error;
 }
 
 /// What no kept block that is ready serves. `capturing`: a capture forbids the call.
@@ -515,6 +541,7 @@ hipError_t Pool::free(void* ptr, Free forward) {
     tell_leaving(ptr, 0);
     return forward(ptr);
   }
+  if (moment_passed()) look_at_clock();
   const bool is_hip_free = forward == next().hipFree;
   if (is_hip_free && free_at_once(ptr)) return hipSuccess;
   if (is_hip_free && !captures_open() && stopped_.exchange(false, std::memory_order_relaxed)) disable();
@@ -522,11 +549,14 @@ hipError_t Pool::free(void* ptr, Free forward) {
   const Named named = start_free(ptr);
   if (named.block == nullptr) return forward(never_address());
   const bool inside = named.block->pointer() != ptr;
-  if (named.block->backing == BlockBacking::kVmm) return free_vmm(named, inside, forward);
   const bool keepable =
       is_hip_free && !inside && named.block->list != nullptr && !named.block->exported.load() && enabled() && !refused;
   // Whether an address inside an allocation frees it is the runtime's to say.
-  return keepable ? free_kept(named, ptr, forward) : free_native(named, ptr, forward);
+  const hipError_t error = named.block->backing == BlockBacking::kVmm ? free_vmm(named, inside, forward)
+                           : keepable                                ? free_kept(named, ptr, forward)
+                                                                      : free_native(named, ptr, forward);
+  waited();
+  return error;
 }
 
 /// The live block that this address is in is being freed from now on; no block where there is none.
@@ -540,7 +570,7 @@ Pool::Named Pool::start_free(const void* ptr) noexcept {
 
 bool Pool::free_at_once(void* ptr) noexcept {
   Block* const block = table_.find(ptr);
-  if (block == nullptr || captures_open() || !enabled()) return false;
+  if (block == nullptr || moment_passed() || captures_open() || !enabled()) return false;
   const int device = block->device;
   if (!valid_device(device) || !work_.is_idle(device)) return false;
   // HIP before 7 makes every call's result the last error; so does this one.
@@ -686,6 +716,7 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
     note_memory_freed();
     return next().hipFreeAsync(ptr, stream);
   }
+  if (moment_passed()) look_at_clock();
   const bool capturing = captures_open();
   const Named named = start_free(ptr);
   if (named.block == nullptr) return next().hipFreeAsync(never_address(), stream);
@@ -803,17 +834,57 @@ void Pool::evict_over_limit(int device) noexcept {
 }
 
 void Pool::evict_excess() noexcept {
+  if (captures_open()) return;
   for (std::uint64_t left = excess_.load(std::memory_order_relaxed); left != 0; left &= left - 1) {
     const int device = std::countr_zero(left);
     if (!work_.is_idle(device)) continue;
     excess_.fetch_and(~(std::uint64_t{1} << device), std::memory_order_relaxed);
     (void)collect_pending(device);
     evict_over_limit(device);
+    give_back_idle(device);
   }
 }
 
+/// The time is what frees from now on are stamped with. Where something was kept too long, it goes back as soon as the
+/// device has nothing left to do.
+[[gnu::cold, gnu::noinline]] void Pool::look_at_clock() noexcept {
+  moment_.store(looks_always_ ? moment() - 1 : moment(), std::memory_order_relaxed);
+  if (idle_ms_.load(std::memory_order_relaxed) == 0) return;
+  now_ms_.store(settings_.clock_ms(), std::memory_order_relaxed);
+  std::uint64_t idle = 0;
+  {
+    std::lock_guard guard(lock_);
+    for (int device = 0; device < kMaxDevices; ++device) {
+      const Block* const oldest = device_of(device).oldest;
+      if (oldest != nullptr && is_old(oldest->freed_ms)) idle |= std::uint64_t{1} << device;
+    }
+  }
+  if (idle != 0) excess_.fetch_or(idle, std::memory_order_relaxed);
+  if (excess_.load(std::memory_order_relaxed) != 0) evict_excess();
+}
+
+void Pool::give_back_idle(int device) noexcept {
+  if (idle_ms_.load(std::memory_order_relaxed) == 0) return;
+  while (!captures_open() && give_back_oldest(device, true) != 0) {
+    std::lock_guard guard(lock_);
+    ++counters_.idle;
+  }
+}
+
+/// The block that was freed first of those that may go now. A chunk goes by itself, once nothing of it is in use.
+Block* Pool::next_to_go(const Device& device, bool only_idle) const noexcept {
+  for (Block* block = device.oldest; block != nullptr; block = block->newer) {
+    if (only_idle && !is_old(block->freed_ms)) break;
+    const Chunk* const chunk = block->chunk;
+    if (chunk == nullptr) return block;
+    if (block->state.load() == BlockState::kPending || chunk->changing) continue;
+    if (!only_idle || (chunk->busy_parts == 0 && is_old(chunk->freed_ms))) return block;
+  }
+  return nullptr;
+}
+
 /// Gives the block back that was freed first. Returns by how much kept memory shrank; 0: there is none to give.
-std::size_t Pool::give_back_oldest(int device) noexcept {
+std::size_t Pool::give_back_oldest(int device, bool only_idle) noexcept {
   void* classic = nullptr;
   Chunk* parked = nullptr;
   std::unique_ptr<Chunk> dead;
@@ -821,10 +892,7 @@ std::size_t Pool::give_back_oldest(int device) noexcept {
   {
     std::lock_guard guard(lock_);
     Device& state = device_of(device);
-    Block* block = state.oldest;
-    while (block != nullptr && block->chunk != nullptr &&
-           (block->state.load() == BlockState::kPending || block->chunk->changing))
-      block = block->newer;
+    Block* const block = next_to_go(state, only_idle);
     if (block == nullptr) return 0;
     const std::size_t before = state.kept_bytes;
     if (block->chunk == nullptr) {
@@ -978,6 +1046,7 @@ void Pool::link_newest(Block* block) noexcept {
   (device.newest == nullptr ? device.oldest : device.newest->newer) = block;
   device.newest = block;
   block->linked = true;
+  block->freed_ms = now_ms_.load(std::memory_order_relaxed);
   device.kept_bytes += pages(block->bytes());
   if (device.peak_bytes < device.kept_bytes) device.peak_bytes = device.kept_bytes;
   if (block->chunk == nullptr) device.classic_bytes += pages(block->bytes());
@@ -994,6 +1063,12 @@ void Pool::unlink(Block* block) noexcept {
   if (block->chunk == nullptr) device.classic_bytes -= pages(block->bytes());
 }
 
+/// The program has freed so much of the chunk.
+void Pool::take_back(Chunk& chunk, std::size_t bytes) noexcept {
+  chunk.used_bytes -= bytes;
+  chunk.freed_ms = now_ms_.load(std::memory_order_relaxed);
+}
+
 void Pool::add_kept(Block* block) noexcept {
   if (block->chunk != nullptr) --block->chunk->busy_parts;
   block->state.store(BlockState::kKept, std::memory_order_release);
@@ -1001,7 +1076,7 @@ void Pool::add_kept(Block* block) noexcept {
 }
 
 void Pool::to_kept(Block* block, bool linked) noexcept {
-  if (block->chunk != nullptr) block->chunk->used_bytes -= pages(block->bytes());
+  if (block->chunk != nullptr) take_back(*block->chunk, pages(block->bytes()));
   add_under_lock(kept_blocks_, 1);
   add_kept(block);
   if (linked) link_newest(block);
@@ -1019,7 +1094,7 @@ void Pool::from_kept(Block* block) noexcept {
 }
 
 void Pool::to_pending(Block* block, Fence* fence, int waits_for) noexcept {
-  if (block->chunk != nullptr) block->chunk->used_bytes -= pages(block->bytes());
+  if (block->chunk != nullptr) take_back(*block->chunk, pages(block->bytes()));
   add_under_lock(kept_blocks_, 1);
   block->fence = fence;
   block->waits_for = static_cast<std::uint8_t>(waits_for);

@@ -20,7 +20,10 @@
 //   - an address inside an allocation frees it where the runtime does so; one in a chunk but in no block never reaches
 //     the runtime, which would take the chunk apart;
 //   - kept memory counts as free, is bounded by the limit (least recently freed goes first), and is given back before a
-//     call may fail for memory (retry_after_trim). Giving back waits as hipFree does.
+//     call may fail for memory (retry_after_trim). Giving back waits as hipFree does;
+//   - what was not handed out again for some time (PoolSettings::idle) goes back in a later malloc, free or wait of the
+//     program, where nothing is known to run on the device, so that nothing is waited for, and no capture is open. Of a
+//     chunk the physical memory goes, once that is so for all its parts; the addresses stay.
 //
 // Threads: any. One lock (rank kBlocks), never held over a HIP call that can wait. Lookups take none.
 // Units: bytes. Not here: which memory is pooled (the Decider's answer), waiting (stream_work.h), VMM calls (vmm.h).
@@ -28,6 +31,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,9 +54,13 @@ namespace graphpool {
 /// What the policy says about the pool as a whole.
 struct PoolSettings {
   bool enabled = true;
-  std::size_t limit_bytes = 0;     ///< kept per device at most; 0: limit_percent decides
-  unsigned limit_percent = 25;     ///< of the device's memory
-  std::size_t large_bytes = kGiB;  ///< from this size up: exact and really freed
+  std::size_t limit_bytes = 0;       ///< kept per device at most; 0: limit_percent decides
+  unsigned limit_percent = 25;       ///< of the device's memory
+  std::size_t large_bytes = kGiB;    ///< from this size up: exact and really freed
+  std::chrono::nanoseconds idle{0};  ///< what is kept so long and not handed out again goes back; 0: stays
+  /// The time in milliseconds; null: the machine's. Where it is given, and where `idle` is less than a second, it is
+  /// asked for in every call; else once in a moment (moment_passed).
+  std::uint32_t (*clock_ms)() noexcept = nullptr;
   bool deferred_free = false;
   std::size_t chunk_bytes = 64 * kMiB;
   std::size_t preallocate_bytes = 0;  ///< VMM chunks made per device at its first allocation with VMM backing
@@ -114,6 +122,7 @@ struct PoolCounters {
   std::uint64_t real = 0;     ///< frees the runtime did
   std::uint64_t evicted = 0;  ///< kept blocks given back for the limit
   std::uint64_t trimmed = 0;  ///< kept blocks given back because a call failed for memory
+  std::uint64_t idle = 0;     ///< kept blocks, or whole chunks of them, given back because nobody reused them
 };
 
 /// What is kept on a device, parts of chunks included.
@@ -235,9 +244,12 @@ class Pool {
   void make_room() noexcept;
 
   /// The program has waited for a stream or the device. Frees in stream order give nothing back, as they must not wait:
-  /// what they have kept past the limit goes once the device has nothing left to do.
+  /// what they have kept past the limit goes once the device has nothing left to do; so does what nobody reuses.
   void waited() noexcept {
-    if (excess_.load(std::memory_order_relaxed) != 0) evict_excess();
+    if (moment_passed()) [[unlikely]]
+      look_at_clock();
+    else if (excess_.load(std::memory_order_relaxed) != 0)
+      evict_excess();
   }
 
   /// Others may access the device's memory from now on, or all devices' (-1). With some runtimes that is memory
@@ -322,16 +334,31 @@ class Pool {
   bool wait_like_free(int device) noexcept;
   void keep(Named named, BlockState state, Fence* fence, int waits_for) noexcept;
   void back_to_live(Named named) noexcept;
+  /// What the processor counts, in steps of 2^28: some tenths of a second at most. In two instructions.
+  static std::uint32_t moment() noexcept {
+    std::uint32_t moment;
+    asm volatile("rdtsc\n\tshldl $4, %%eax, %%edx" : "=d"(moment) : : "eax", "cc");
+    return moment;
+  }
+  /// Whether the clock is worth a look.
+  bool moment_passed() const noexcept { return moment() != moment_.load(std::memory_order_relaxed); }
+  void look_at_clock() noexcept;
+  bool is_old(std::uint32_t freed_ms) const noexcept {
+    return now_ms_.load(std::memory_order_relaxed) - freed_ms >= idle_ms_;
+  }
+  Block* next_to_go(const Device& device, bool only_idle) const noexcept;
+  void give_back_idle(int device) noexcept;
   void evict_over_limit(int device) noexcept;
   void evict_excess() noexcept;
   bool give_back(int device) noexcept;
-  std::size_t give_back_oldest(int device) noexcept;
+  std::size_t give_back_oldest(int device, bool only_idle = false) noexcept;
   std::size_t limit_of(int device) noexcept;
   template <typename Visit>
   void for_each_kept(const Chunk* chunk, Visit visit);
 
   void link_newest(Block* block) noexcept;
   void unlink(Block* block) noexcept;
+  void take_back(Chunk& chunk, std::size_t bytes) noexcept;
   void add_kept(Block* block) noexcept;
   void to_kept(Block* block, bool linked) noexcept;
   void from_kept(Block* block) noexcept;
@@ -358,7 +385,11 @@ class Pool {
   std::atomic<bool> enabled_{false};
   std::atomic<bool> stopped_{false};  ///< what is kept is still to be given back
   std::atomic<bool> device_in_error_{false};
-  std::atomic<std::uint64_t> excess_{0};     ///< one bit a device: frees in stream order may have kept past the limit
+  std::atomic<std::uint32_t> moment_{0};   ///< when the clock was last looked at
+  std::atomic<std::uint32_t> now_ms_{0};   ///< what it showed
+  std::atomic<std::uint32_t> idle_ms_{0};  ///< 0: what is kept stays
+  bool looks_always_ = false;
+  std::atomic<std::uint64_t> excess_{0};     ///< one bit a device: something is to go back once it has nothing to do
   std::atomic<std::size_t> kept_blocks_{0};  ///< changed under the lock only, as the next one is
   std::atomic<std::size_t> vmm_blocks_{0};
   std::atomic<std::uintptr_t> chunks_begin_{~std::uintptr_t{0}};  ///< all chunks there ever were lie between these
@@ -372,7 +403,7 @@ class Pool {
   std::array<FreeList*, kNearLists> near_lists_{};  ///< by hash: the list asked for last, or null
   std::array<Device, kMaxDevices> devices_{};
   std::atomic<Fence*> dropped_fences_{nullptr};  ///< to be recycled when the lock has been left
-  static constexpr std::size_t kMaxParked = 64;
+  static constexpr std::size_t kMaxParked = 1024;
   std::uint32_t outdated_lists_ = 0;
   std::uint64_t last_order_ = 0;
   std::uint64_t last_generation_ = 0;

@@ -63,6 +63,7 @@ class Chunk {
   Ranges free_ranges;          ///< offsets not handed out
   std::size_t used_bytes = 0;  ///< the program's parts, rounded to pages
   std::size_t busy_parts = 0;  ///< parts that the program or the device may still touch
+  std::uint32_t freed_ms = 0;  ///< when a part of it was last freed
   bool changing = false;       ///< load() or unload() is under way: resident() must not be asked
 
  private:

@@ -233,6 +233,7 @@ void write_pool(JsonWriter& json) {
   json.key("frees_by_runtime").value(counters.real);
   json.key("evicted").value(counters.evicted);
   json.key("given_back").value(counters.trimmed);
+  json.key("given_back_idle").value(counters.idle);
   json.close_object();
 }
 

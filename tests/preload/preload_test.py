@@ -254,6 +254,22 @@ def fork_before_hip_child_is_served():
 
 
 @case
+def memory_that_nobody_reuses_is_for_another_process():
+    keeps_all = {'CPUHIP_MEMORY': str(64 << 20), 'GRAPHPOOL_POOL_LIMIT': '100%'}
+    for call in ('malloc', 'free', 'wait'):
+        for settings in ({}, {'GRAPHPOOL_POOL_BACKING': 'vmm', 'GRAPHPOOL_POOL_CHUNK': '2MiB'},
+                         {'GRAPHPOOL_POOL_FREE': 'deferred'}):
+            # A clock that is looked at in every call: how long the runs take does not matter.
+            settings = {**keeps_all, **settings, 'GRAPHPOOL_POOL_IDLE': '999ms'}
+            with tempfile.TemporaryDirectory() as shared:
+                same('two_processes', call, environment={**settings, 'CPUHIP_SHARED': f'{shared}/memory'})
+    with tempfile.TemporaryDirectory() as shared:
+        run = under('two_processes', environment={**keeps_all, 'GRAPHPOOL_POOL_IDLE': '0s',
+                                                  'CPUHIP_SHARED': f'{shared}/memory'})
+    check(b'second has much, malloc 2' in run.stdout, 'the first process was to keep its memory', run)
+
+
+@case
 def fork_while_functions_are_found():
     not_under_sanitizers('the host stands before a function of theirs')
     same('fork_resolving')

@@ -116,6 +116,8 @@ def random_settings(number, rely_on_order=False):
         key('GRAPH_SLOTS', 0.7, *RING_SIZES)
         key('GRAPH_RING_TIMEOUT', 1, '200ms', '200ms', '1s')
         features += STAGED_FEATURES
+    if random.Random(f'idle {number}').random() < 0.3:
+        library['GRAPHPOOL_POOL_IDLE'] = '1ms'
     if library.get('GRAPHPOOL_POOL_FREE') != 'deferred' and pick.random() < 0.5:
         features.append('free_waits')
     if pick.random() < 0.1:

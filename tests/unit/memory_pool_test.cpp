@@ -624,6 +624,153 @@ TEST_F(PoolTest, others_give_memory_back_before_a_call_fails_for_it) {
   EXPECT_EQ(asked_for, 1);
 }
 
+// --- what nobody reuses ---
+
+constinit std::uint32_t g_now_ms = 0;
+
+class IdleTest : public PoolTest {
+ protected:
+  IdleTest() {
+    g_now_ms = 0xffffff00;  // the clock wraps
+    settings.idle = std::chrono::seconds(10);
+    settings.clock_ms = []() noexcept { return g_now_ms; };
+    configure();
+  }
+  static void pass(std::uint32_t ms) { g_now_ms += ms; }
+};
+
+TEST_F(IdleTest, rule_25_WhatNobodyReusedForSoLongGoesBackInTheNextCall) {
+  for (const char* const call : {"malloc", "free", "wait"}) {
+    SCOPED_TRACE(call);
+    ASSERT_TRUE(pool.release_all(0) || call[0] == 'm');
+    const int freed = count("hipFree");
+    const std::uint64_t idle = pool.counters().idle;
+    char *used = get(100), *unused = get(200), *live = get(300);
+    drop(unused);
+    pass(9'999);
+    drop(used);
+    EXPECT_EQ(get(100), used);
+    drop(used);
+    pool.waited();
+    EXPECT_EQ(count("hipFree"), freed);
+    pass(1);
+    switch (call[0]) {
+      case 'm':
+        static_cast<void>(get(400));
+        break;
+      case 'f':
+        drop(live);
+        break;
+      default:
+        pool.waited();
+    }
+    EXPECT_EQ(count("hipFree"), freed + 1);
+    EXPECT_EQ(table.find(unused), nullptr);
+    EXPECT_EQ(pool.counters().idle, idle + 1);
+    EXPECT_EQ(get(100), used);
+    drop(used);
+  }
+}
+
+TEST_F(IdleTest, AMallocIsServedBeforeTheRestGoes) {
+  char *first = get(100), *second = get(100);
+  drop(first);
+  drop(second);
+  pass(60'000);
+  EXPECT_EQ(get(100), std::min(first, second));
+  EXPECT_EQ(count("hipFree"), 1);
+}
+
+TEST_F(IdleTest, ALongSilenceBeforeAFreeIsNotCounted) {
+  char* ptr = get(100);
+  pass(60'000);
+  drop(ptr);
+  pass(9'999);
+  pool.waited();
+  EXPECT_EQ(get(100), ptr);
+}
+
+TEST_F(IdleTest, NothingGoesBackWithoutALimitOfTime) {
+  settings.idle = std::chrono::seconds(0);
+  configure();
+  char* ptr = get(100);
+  drop(ptr);
+  pass(0x7fffffff);
+  pool.waited();
+  EXPECT_EQ(pool.free_async(get(200), nullptr), hipSuccess);
+  pool.waited();
+  EXPECT_EQ(count("hipFree"), 0);
+  EXPECT_EQ(get(100), ptr);
+}
+
+TEST_F(IdleTest, rule_16_NothingIsWaitedFor) {
+  char* ptr = get(100);
+  drop(ptr);
+  hipStream_t stream = busy_stream();
+  fake.hip->finish_when_waited = false;
+  pass(60'000);
+  static_cast<void>(get(200));
+  EXPECT_FALSE(fake::idle(stream));
+  EXPECT_EQ(count("hipFree"), 0);
+  // The program waits: what was found too old before goes now.
+  const StreamWork::Snapshot work = stream_work().before_stream_sync(stream);
+  fake::finish(stream);
+  stream_work().idle(work);
+  pool.waited();
+  EXPECT_EQ(count("hipFree"), 1);
+  EXPECT_EQ(table.find(ptr), nullptr);
+}
+
+TEST_F(IdleTest, rule_17_NothingGoesBackInACapture) {
+  char* ptr = get(100);
+  drop(ptr);
+  fake::t_mode = hipStreamCaptureModeRelaxed;
+  capture_opened(hipStreamCaptureModeRelaxed);
+  pass(60'000);
+  pool.waited();
+  static_cast<void>(get(200));
+  EXPECT_EQ(count("hipFree"), 0);
+  capture_closed(hipStreamCaptureModeRelaxed);
+  pool.waited();
+  EXPECT_EQ(count("hipFree"), 1);
+  EXPECT_EQ(table.find(ptr), nullptr);
+}
+
+TEST_F(IdleTest, AChunkGoesOnceNothingOfItIsUsedAndComesBackAtItsAddresses) {
+  use_vmm();
+  char *first = get(100), *second = get(200);
+  drop(first);
+  const std::size_t whole = fake.hip->used_bytes[0];
+  pass(60'000);
+  pool.waited();
+  EXPECT_EQ(fake.hip->used_bytes[0], whole);
+  drop(second);
+  pass(9'999);
+  pool.waited();
+  EXPECT_EQ(fake.hip->used_bytes[0], whole);
+  pass(1);
+  pool.waited();
+  EXPECT_EQ(fake.hip->used_bytes[0], 0u);
+  EXPECT_EQ(get(200), second);
+  EXPECT_EQ(get(100), first);
+  EXPECT_EQ(fake.hip->used_bytes[0], whole);
+  EXPECT_EQ(pool.counters().reused, 2u);
+}
+
+TEST_F(IdleTest, TheMachinesClockIsLookedAtOnceInAMoment) {
+  settings.clock_ms = nullptr;
+  configure();
+  char* ptr = get(100);
+  for (int i = 0; i < 1000; ++i) {
+    drop(ptr);
+    EXPECT_EQ(get(100), ptr);
+  }
+  drop(ptr);
+  EXPECT_EQ(get(100), ptr) << "ten seconds have not passed";
+}
+
+// --- limits ---
+
 TEST_F(PoolTest, TrimByBytes) {
   char* a = get(kMiB);
   char* b = get(2 * kMiB);
@@ -875,12 +1022,12 @@ TEST_F(PoolTest, AddressesAreNotHeldWithoutEnd) {
   settings.chunk_bytes = kPageBytes;
   settings.limit_percent = 100;
   configure();
-  std::vector<char*> blocks;
-  for (std::size_t i = 0; i < 100; ++i) blocks.push_back(get(kMiB + i * kPageBytes));
-  for (char* ptr : blocks) drop(ptr);
-  pool.release_all(0);
+  for (std::size_t i = 0; i < 1100; ++i) {
+    drop(get(kMiB + i * kPageBytes));
+    pool.release_all(0);
+  }
   EXPECT_EQ(fake.hip->used_bytes[0], 0u);
-  EXPECT_EQ(fake.hip->reservations.size(), 64u);
+  EXPECT_EQ(fake.hip->reservations.size(), 1024u);
 }
 
 TEST_F(PoolTest, VmmFreeInACapture) {

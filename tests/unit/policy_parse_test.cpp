@@ -67,6 +67,7 @@ std::vector<KeyCase> key_cases() {
        "'101%'", "bad value \"101%\"", kShares},
       {"pool", "large", "4096", [](const Policy& p) { return p.pool.large.bytes == 4096; }, "-1", "bad value \"-1\"",
        kSizes},
+      {"pool", "idle", "'2min'", [](const Policy& p) { return p.pool.idle == 2min; }, "10", "an integer", kDurations},
       {"pool", "free", "'deferred'", [](const Policy& p) { return p.pool.free == FreeMode::kDeferred; }, "'async'",
        "bad value \"async\"", "sync, deferred"},
       {"pool", "preallocate", "'1G'", [](const Policy& p) { return p.pool.preallocate.bytes == 1u << 30; }, "1.5",

@@ -135,6 +135,8 @@ const Settings& settings() {
         "CPUHIP_VERSION", static_cast<std::uint64_t>(cpuhip_default_version), std::numeric_limits<int>::max()));
     read->config.memory_bytes =
         number_from_environment("CPUHIP_MEMORY", std::uint64_t{1} << 30, std::uint64_t{1} << 44);
+    if (const char* const shared = std::getenv("CPUHIP_SHARED"); shared != nullptr && *shared != 0)
+      read->config.shared = shared;
     read->config.reuse = read_reuse();
     read->config.gone = read_gone();
     read->config.poison = number_from_environment("CPUHIP_POISON", 1, 1) != 0;

@@ -13,6 +13,9 @@
 //   CPUHIP_VERSION=50221153    what hipRuntimeGetVersion answers; layouts and enumerators follow it (default: by the
 //                              library's SONAME)
 //   CPUHIP_MEMORY=bytes        memory of each device (default 1 GiB)
+//   CPUHIP_SHARED=file         all processes that name this file share the devices' memory: what one has, others have
+//   not.
+//                              A process that ends by exit gives back what it had
 //   CPUHIP_REUSE=mode          when a freed address or a handle of what is gone (streams, events, functions, graphs
 //                              and what belongs to them) is handed out again:
 //                              late (default: oldest first, after 64 others), never, once (at once; always is the
@@ -48,6 +51,7 @@ struct Config {
   int devices = 1;
   int version = 50221153;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30;
+  const char* shared = nullptr;  ///< CPUHIP_SHARED; null: the memory is this process's alone
   Reuse reuse = Reuse::Late;
   Gone gone = Gone::Fatal;
   bool poison = true;

@@ -2,10 +2,14 @@
 // Contexts are what HIP makes of them: one a device, whatever is created; a context's handle is its device.
 #include "device.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -63,12 +67,59 @@ void Device::note(hipError_t result) {
   if (is_sticky(result)) sticky.compare_exchange_strong(none, result);
 }
 
+namespace {
+
+/// What all processes have of each device's memory: in the file of CPUHIP_SHARED, else in memory of this process.
+class AllUsed {
+ public:
+  static AllUsed& instance() {
+    static auto& made = *new AllUsed;
+    return made;
+  }
+  std::atomic<std::size_t>& of(int ordinal) { return used_[ordinal]; }
+
+ private:
+  AllUsed() {
+    constexpr std::size_t kBytes = sizeof(std::atomic<std::size_t>) * kMaxDevices;
+    const char* const name = config().shared;
+    const int file = name == nullptr ? -1 : open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (name != nullptr && (file < 0 || ftruncate(file, kBytes) != 0)) fatal("CPUHIP_SHARED: cannot open '%s'", name);
+    void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                              name == nullptr ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) fatal("cannot map what the devices' memory is counted in");
+    if (file >= 0) close(file);
+    used_ = static_cast<std::atomic<std::size_t>*>(memory);
+    if (name != nullptr) std::atexit([] { instance().process_ends(); });
+  }
+  void process_ends() {
+    if (forked()) return;  // what a child has is its parent's
+    for (int ordinal = 0; ordinal < device_count(); ++ordinal)
+      of(ordinal).fetch_sub(device(ordinal).held_bytes(), std::memory_order_relaxed);
+  }
+
+  std::atomic<std::size_t>* used_ = nullptr;
+};
+
+}  // namespace
+
 bool Device::take_memory(std::size_t bytes) {
-  std::size_t used = used_.load(std::memory_order_relaxed);
+  std::atomic<std::size_t>& all = AllUsed::instance().of(ordinal_);
+  std::size_t used = all.load(std::memory_order_relaxed);
   do {
     if (bytes > config().memory_bytes - used) return false;
-  } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  } while (!all.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  used_.fetch_add(bytes, std::memory_order_relaxed);
   return true;
+}
+
+void Device::give_memory(std::size_t bytes) {
+  used_.fetch_sub(bytes, std::memory_order_relaxed);
+  AllUsed::instance().of(ordinal_).fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+std::size_t Device::free_bytes() const {
+  return config().memory_bytes - AllUsed::instance().of(ordinal_).load(std::memory_order_relaxed) +
+         untold_.load(std::memory_order_relaxed);
 }
 
 namespace {

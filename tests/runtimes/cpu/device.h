@@ -33,9 +33,9 @@ class Device {
   std::atomic<std::uint32_t> peers{0};
   bool reaches(int other) const { return other == ordinal_ || ((peers.load(std::memory_order_relaxed) >> other) & 1u); }
 
-  /// Bytes of device memory in use; grows only within config().memory_bytes.
+  /// False where the device has not so much left: config().memory_bytes, for all processes that share it.
   bool take_memory(std::size_t bytes);
-  void give_memory(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void give_memory(std::size_t bytes);
   /// The same of what hipMemGetInfo does not tell, so that what programs read of it is theirs alone.
   bool take_untold_memory(std::size_t bytes) {
     if (!take_memory(bytes)) return false;
@@ -46,9 +46,11 @@ class Device {
     untold_.fetch_sub(bytes, std::memory_order_relaxed);
     give_memory(bytes);
   }
-  std::size_t used_bytes() const {
-    return used_.load(std::memory_order_relaxed) - untold_.load(std::memory_order_relaxed);
-  }
+  std::size_t used_bytes() const { return held_bytes() - untold_.load(std::memory_order_relaxed); }
+  /// What this process has of the device's memory, told or not.
+  std::size_t held_bytes() const { return used_.load(std::memory_order_relaxed); }
+  /// What hipMemGetInfo tells is free: nobody's, and what it does not tell of this process.
+  std::size_t free_bytes() const;
 
   /// Orders the enqueueing of work on the device's streams; guards `streams` and what each stream did last.
   std::mutex order_mutex;

@@ -426,7 +426,7 @@ CPUHIP_EXPORT hipError_t hipMemGetInfo(std::size_t* free_bytes, std::size_t* tot
   return api("hipMemGetInfo", [&](Call&) {
     if (free_bytes == nullptr || total_bytes == nullptr) return hipErrorInvalidValue;
     *total_bytes = config().memory_bytes;
-    *free_bytes = *total_bytes - current_device().used_bytes();
+    *free_bytes = current_device().free_bytes();
     return hipSuccess;
   });
 }

@@ -229,6 +229,34 @@ TEST(DISABLED_Budget, IsKept) {
 
 TEST(Memory, TheDeviceHasABudget) { EXPECT_EQ(run_child("DISABLED_Budget.IsKept", {{"CPUHIP_MEMORY", "1048576"}}), 0); }
 
+TEST(DISABLED_SharedBudget, Second) {
+  std::size_t free_bytes = 0, total = 0;
+  HIP_OK(hipMemGetInfo(&free_bytes, &total));
+  EXPECT_EQ(total, 1u << 20);
+  EXPECT_EQ(free_bytes, 256u << 10) << "the other process has the rest";
+  void* pointer = nullptr;
+  EXPECT_EQ(hipMalloc(&pointer, 512 << 10), hipErrorOutOfMemory);
+  HIP_OK(hipMalloc(&pointer, 256 << 10));
+}
+
+TEST(DISABLED_SharedBudget, First) {
+  void *kept = nullptr, *freed = nullptr;
+  HIP_OK(hipMalloc(&kept, 768 << 10));
+  HIP_OK(hipMalloc(&freed, 256 << 10));
+  HIP_OK(hipFree(freed));
+  EXPECT_EQ(run_child("DISABLED_SharedBudget.Second", {}), 0);
+  std::size_t free_bytes = 0, total = 0;
+  HIP_OK(hipMemGetInfo(&free_bytes, &total));
+  EXPECT_EQ(free_bytes, 256u << 10) << "what the other process had came back when it ended";
+}
+
+TEST(Memory, ProcessesMayShareTheBudget) {
+  const TemporaryFile shared("shared_budget");
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(
+        run_child("DISABLED_SharedBudget.First", {{"CPUHIP_MEMORY", "1048576"}, {"CPUHIP_SHARED", shared.path()}}), 0);
+}
+
 TEST(DISABLED_Six, PointerTypes) {
   char* bytes = device_bytes(16);
   hipPointerAttribute_t attributes;
