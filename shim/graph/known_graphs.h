@@ -93,7 +93,6 @@ struct KnownGraph {
   std::unique_ptr<std::deque<NodeRef>> refs;  ///< what those handles stand for; null: there was none
   std::uint64_t original = id;                ///< of the graph that it, or what it is a copy of, was copied from
   std::vector<GraphPart> parts;               ///< its child graphs
-  std::atomic<bool> exact{true};              ///< false once the program may have changed it, for good
   bool gone = false;                          ///< destroyed
   std::uint32_t looks = 0;                    ///< times it was looked at because memory was freed
   std::atomic<std::uint32_t> given{0};        ///< times the runtime was given a graph in its place, to be copied

@@ -553,7 +553,7 @@ hipError_t Pool::free(void* ptr, Free forward) {
       is_hip_free && !inside && named.block->list != nullptr && !named.block->exported.load() && enabled() && !refused;
   // Whether an address inside an allocation frees it is the runtime's to say.
   const hipError_t error = named.block->backing == BlockBacking::kVmm ? free_vmm(named, inside, forward)
-                           : keepable                                ? free_kept(named, ptr, forward)
+                           : keepable                                 ? free_kept(named, ptr, forward)
                                                                       : free_native(named, ptr, forward);
   waited();
   return error;
