@@ -10,10 +10,15 @@
 #include "shim/graph/epochs.h"
 #include "shim/log.h"
 #include "shim/memory/pool.h"
+#include "shim/memory/shared_memory.h"
 #include "shim/restore.h"
 
 namespace graphpool::hooks {
 namespace {
+
+SharedMemory::Handle number(hipMemGenericAllocationHandle_t handle) noexcept {
+  return reinterpret_cast<SharedMemory::Handle>(handle);
+}
 
 /// The live VMM block the address lies in, when the runtime's answer would be the whole chunk's.
 const Block* part_of_chunk(const void* ptr) noexcept {
@@ -94,13 +99,21 @@ hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
     return hipErrorInvalidValue;
   }
   const hipError_t result = next().hipIpcGetMemHandle(handle, pool().seen_by_hip(ptr));
-  if (result == hipSuccess) (void)pool().mark_exported(ptr);
+  if (result == hipSuccess) memory_exported(ptr, 0);
+  return result;
+}
+
+hipError_t on_hipIpcOpenMemHandle(Entry&, void** ptr, hipIpcMemHandle_t handle, unsigned int flags) {
+  const hipError_t result = next().hipIpcOpenMemHandle(ptr, handle, flags);
+  if (result == hipSuccess) memory_opened(*ptr);
+  if (captures_open()) note_capture_doubt();
   return result;
 }
 
 hipError_t on_hipIpcCloseMemHandle(Entry&, void* ptr) {
   memory_goes(ptr, 0, "memory of another process was closed");
   const hipError_t result = next().hipIpcCloseMemHandle(pool().seen_by_hip(ptr));
+  if (result == hipSuccess) shared_memory().remove(ptr);
   if (captures_open()) note_capture_doubt();
   return result;
 }
@@ -110,7 +123,21 @@ hipError_t on_hipMemGetHandleForAddressRange(Entry&, void* handle, hipDeviceptr_
   void* const seen = pool().seen_by_hip(ptr);
   void* const range = seen == ptr ? pool().operand(seen, bytes) : seen;
   const hipError_t result = next().hipMemGetHandleForAddressRange(handle, range, bytes, type, flags);
-  if (result == hipSuccess) (void)pool().mark_exported(ptr);
+  if (result == hipSuccess) memory_exported(ptr, bytes);
+  return result;
+}
+
+hipError_t on_hipMemPoolExportPointer(Entry&, hipMemPoolPtrExportData* data, void* ptr) {
+  const hipError_t result = next().hipMemPoolExportPointer(data, pool().seen_by_hip(ptr));
+  if (result == hipSuccess) memory_exported(ptr, 0);
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+
+hipError_t on_hipMemPoolImportPointer(Entry&, void** ptr, hipMemPool_t from, hipMemPoolPtrExportData* data) {
+  const hipError_t result = next().hipMemPoolImportPointer(ptr, from, data);
+  if (result == hipSuccess) memory_opened(*ptr);
+  if (captures_open()) note_capture_doubt();
   return result;
 }
 
@@ -118,14 +145,40 @@ hipError_t on_hipGetLastError(Entry&) { return last_error_of_program(next().hipG
 hipError_t on_hipPeekAtLastError(Entry&) { return last_error_of_program(next().hipPeekAtLastError(), false); }
 
 // Calls about mappings: memory of hipMalloc is none, whatever we made it of.
+hipError_t on_hipMemCreate(Entry&, hipMemGenericAllocationHandle_t* handle, size_t bytes,
+                           const hipMemAllocationProp* properties, unsigned long long flags) {
+  const hipError_t result =
+      pool().retry_after_trim(current_device(), [&] { return next().hipMemCreate(handle, bytes, properties, flags); });
+  if (result == hipSuccess) shared_memory().made(number(*handle));
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+hipError_t on_hipMemExportToShareableHandle(Entry&, void* shareable, hipMemGenericAllocationHandle_t handle,
+                                            hipMemAllocationHandleType type, unsigned long long flags) {
+  const hipError_t result = next().hipMemExportToShareableHandle(shareable, handle, type, flags);
+  if (result == hipSuccess) shared_memory().share(number(handle));
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+hipError_t on_hipMemImportFromShareableHandle(Entry&, hipMemGenericAllocationHandle_t* handle, void* os_handle,
+                                              hipMemAllocationHandleType type) {
+  const hipError_t result = next().hipMemImportFromShareableHandle(handle, os_handle, type);
+  if (result == hipSuccess) shared_memory().share(number(*handle));
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
 hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGenericAllocationHandle_t handle,
                         unsigned long long flags) {
-  return change_kind(ptr, bytes,
-                     [&] { return next().hipMemMap(pool().outside_chunks(ptr), bytes, offset, handle, flags); });
+  const hipError_t result = change_kind(
+      ptr, bytes, [&] { return next().hipMemMap(pool().outside_chunks(ptr), bytes, offset, handle, flags); });
+  if (result == hipSuccess) shared_memory().map(ptr, bytes, number(handle));
+  return result;
 }
 hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
   memory_goes(ptr, bytes, "memory was unmapped");
-  return next().hipMemUnmap(pool().outside_chunks(ptr), bytes);
+  const hipError_t result = next().hipMemUnmap(pool().outside_chunks(ptr), bytes);
+  if (result == hipSuccess) shared_memory().unmap(ptr, bytes);
+  return result;
 }
 hipError_t on_hipMemAddressFree(Entry&, void* ptr, size_t bytes) {
   return next().hipMemAddressFree(pool().outside_chunks(ptr), bytes);
@@ -137,7 +190,9 @@ hipError_t on_hipMemGetAccess(Entry&, unsigned long long* flags, const hipMemLoc
   return next().hipMemGetAccess(flags, location, pool().outside_chunks(ptr));
 }
 hipError_t on_hipMemRetainAllocationHandle(Entry&, hipMemGenericAllocationHandle_t* handle, void* ptr) {
-  return next().hipMemRetainAllocationHandle(handle, pool().outside_chunks(ptr));
+  const hipError_t result = next().hipMemRetainAllocationHandle(handle, pool().outside_chunks(ptr));
+  if (result == hipSuccess) shared_memory().also(number(*handle), ptr);
+  return result;
 }
 
 }  // namespace graphpool::hooks

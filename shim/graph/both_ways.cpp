@@ -7,6 +7,7 @@
 #include "shim/kernel/argument_layout.h"
 #include "shim/lock_rank.h"
 #include "shim/memory/pool.h"
+#include "shim/memory/shared_memory.h"
 #include "shim/next.h"
 #include "shim/restore.h"
 
@@ -22,7 +23,9 @@ Left& left() noexcept {
   return *instance;
 }
 
-bool may_be_address(std::uint64_t word) { return pool().table().find(reinterpret_cast<const void*>(word)) != nullptr; }
+bool may_be_address(std::uint64_t word) {
+  return pool().table().find(reinterpret_cast<const void*>(word)) != nullptr || shared_memory().knows(word);
+}
 
 /// Calls visit(place, word) for every word that may be an address.
 template <typename Visit>

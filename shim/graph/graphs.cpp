@@ -24,6 +24,7 @@
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
+#include "shim/memory/shared_memory.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -510,9 +511,32 @@ hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeEx
 
 hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   launches_.fetch_add(1, std::memory_order_relaxed);
+  if (exec.shared_seen.load(std::memory_order_relaxed) != shared_memory().version()) [[unlikely]]
+    if (const hipError_t result = leave_shared_memory(exec, stream); result != hipSuccess) return result;
   if (settings_.verify.mode != Verify::Mode::kOff) [[unlikely]]
     return launch_verified(exec, stream, native);
   return launch_selected(exec, stream, native);
+}
+
+/// Memory was exported or opened since the exec was last launched. Where it is staged and names such memory, it works
+/// on the program's own from here on. What was launched before still ends on its slots: nothing can be waited for here,
+/// for its kernels may themselves wait for the process that has the handle now.
+hipError_t Graphs::leave_shared_memory(VirtualExec& exec, StreamArgument stream) {
+  const std::uint64_t version = shared_memory().version();
+  bool leave = false;
+  {
+    const std::scoped_lock guard(exec.lock);
+    leave = exec.of != nullptr && exec.variant != nullptr && exec.variant->ring != nullptr &&
+            reaches_shared_memory(exec.of->operations, exec.binding);
+    if (leave) {
+      const std::scoped_lock templates(lock_);
+      exec.of->not_staged = kSharedMemory;
+    }
+  }
+  bool ordered = false;
+  const hipError_t result = leave ? leave_ring(exec, stream_key(stream), plain_handle(stream), &ordered) : hipSuccess;
+  if (result == hipSuccess) exec.shared_seen.store(version, std::memory_order_relaxed);
+  return result;
 }
 
 hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
@@ -1166,6 +1190,7 @@ std::vector<Graphs::TemplateReport> Graphs::templates() const {
     for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of->launches[i].load(std::memory_order_relaxed);
     report.other_moves = of->moved.others();
     report.saved_ns = saved_ns(*of);
+    report.not_staged = of->not_staged;
     report.staging_open = of->staging_open();
     report.staging_chosen = of->stage_choice.staged();
     report.staging_changes = of->stage_choice.changes();

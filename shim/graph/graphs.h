@@ -145,7 +145,8 @@ class Graphs {
     std::array<std::uint64_t, kWays> launches;
     std::vector<MovedReport> moved;
     std::uint64_t other_moves;
-    double saved_ns;  ///< estimated from the costs
+    double saved_ns;         ///< estimated from the costs
+    const char* not_staged;  ///< why; null: it is, or no rule says so
     bool staging_open, staging_chosen;
     std::uint64_t staging_changes;
   };
@@ -166,6 +167,7 @@ class Graphs {
   Template* template_of(KnownGraph* known, Binding* binding, bool* real, bool* outlived);
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
+  hipError_t leave_shared_memory(VirtualExec& exec, StreamArgument stream);
   /// hipErrorNotReady: on shadows, and no slot set serves it; nothing was enqueued.
   hipError_t launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_verified(VirtualExec& exec, StreamArgument stream, NativeExecCall native);

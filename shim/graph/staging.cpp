@@ -9,6 +9,7 @@
 #include "shim/engine.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/pool.h"
+#include "shim/memory/shared_memory.h"
 #include "shim/next.h"
 
 namespace graphpool {
@@ -60,18 +61,22 @@ void for_each_address(const std::vector<Operation>& operations, const Binding& b
   }
 }
 
-/// Whether a graph of these operations may work on other memory than the program's (rule 4).
-bool may_move(const std::vector<Operation>& operations) {
+/// Why a graph of these operations may not work on other memory than the program's (rule 4); null: it may.
+const char* why_not_moved(const std::vector<Operation>& operations) {
   const int device = node_device_of(operations.front().signature);
-  return std::none_of(operations.begin(), operations.end(), [device](const Operation& operation) {
+  for (const Operation& operation : operations) {
     const Signature& signature = operation.signature;
-    return signature.kind == OperationKind::kHost || signature.kind == OperationKind::kChild ||
-           (signature.kind == OperationKind::kWait && signature.object == kExternalEvent) ||
-           (makes_node(signature.kind) && node_device_of(signature) != device);
-  });
+    if (signature.kind == OperationKind::kHost) return "it has host operations";
+    if (signature.kind == OperationKind::kChild) return "it has child graphs";
+    if (signature.kind == OperationKind::kWait && signature.object == kExternalEvent)
+      return "it waits for an event from outside of it";
+    if (makes_node(signature.kind) && node_device_of(signature) != device) return "it works on several devices";
+  }
+  return nullptr;
 }
 
-/// The live block an address lies in, when its rule stages it, or leaves that open and `with_open`.
+/// The live block an address lies in, when its rule stages it, or leaves that open and `with_open`. (Of a graph that
+/// names memory of other processes nothing is: why_not_staged().)
 const Block* staged_block(std::uint64_t address, bool with_open) {
   const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
   if (block == nullptr || !block->live() || block->kind != MemoryKind::kDevice) return nullptr;
@@ -130,9 +135,21 @@ bool staging_rules(const std::vector<Operation>& operations, const Binding& bind
   return any;
 }
 
+const char* why_not_staged(const std::vector<Operation>& operations, const Binding& binding) {
+  if (const char* const why = why_not_moved(operations)) return why;
+  return reaches_shared_memory(operations, binding) ? kSharedMemory : nullptr;
+}
+
+bool reaches_shared_memory(const std::vector<Operation>& operations, const Binding& binding) {
+  bool shared = false;
+  for_each_address(operations, binding,
+                   [&](std::uint32_t, std::uint64_t address, bool) { shared = shared || is_shared(address); });
+  return shared || any_hidden_word(operations, binding, [](std::uint64_t word) { return is_shared(word); });
+}
+
 std::unique_ptr<StagePlan> StagePlan::make(const std::vector<Operation>& operations, const Binding& binding,
                                            bool with_open) {
-  if (!may_move(operations)) return nullptr;
+  if (why_not_moved(operations) != nullptr) return nullptr;
   const int device = node_device_of(operations.front().signature);
   auto plan = std::make_unique<StagePlan>();
   plan->device_ = device;
@@ -173,7 +190,7 @@ void add_addresses(const std::vector<Operation>& operations, const Binding& bind
 std::unique_ptr<StagePlan> StagePlan::of_all_memory(const std::vector<Operation>& operations, const Binding& binding,
                                                     const std::vector<std::uint64_t>& more, std::vector<char*>* bases) {
   bases->clear();
-  if (!may_move(operations)) return nullptr;
+  if (why_not_moved(operations) != nullptr) return nullptr;
   auto plan = std::make_unique<StagePlan>();
   plan->device_ = node_device_of(operations.front().signature);
   BufferRule whole;

@@ -5,10 +5,11 @@
 // graph writes. Offsets inside a buffer and operands that overlap keep their relation, because a buffer is staged as a
 // whole. A recording has a plan for each choice of rules that its operands' buffers fall under. Where the rule says
 // `auto`, the graph has a second plan with that buffer, used while it pays (stage_choice.h). A copy never leaves its
-// buffer. Not staged: graphs with host operations or work on several devices (rule 4), and bindings whose buffers do
-// not have the recorded sizes, or overlap otherwise than recorded, or where a structure argument has a word that may be
-// an address in one of them: such words cannot be moved. What a kernel finds by addresses in memory cannot be seen: the
-// rule promises that every access goes through an argument.
+// buffer. Not staged: graphs with host operations or work on several devices (rule 4), with kernels of a communication
+// library, or with any operand that other processes can reach (rule 21), and bindings whose buffers do not have the
+// recorded sizes, or overlap otherwise than recorded, or where a structure argument has a word that may be an address
+// in one of them: such words cannot be moved. What a kernel finds by addresses in memory cannot be seen: the rule
+// promises that every access goes through an argument.
 //
 // Threads: plans are immutable. Units: bytes.
 #pragma once
@@ -41,6 +42,15 @@ void wholly_staged(const std::vector<Operation>& operations, const Binding& bind
 /// By which rules a binding's buffers may be staged: the rule's number (Block::rule) for each address among the
 /// operands, in order; 0: none. False: all are 0. Bindings with the same rules share a plan.
 bool staging_rules(const std::vector<Operation>& operations, const Binding& binding, std::vector<std::uint32_t>* rules);
+
+inline constexpr const char* kSharedMemory = "memory that it names can be reached by other processes";
+inline constexpr const char* kCommunicates = "it has kernels of a communication library";
+
+/// Why a graph with this binding works on the program's own memory, whatever rules say; a literal. Null: it need not.
+/// (That it communicates is a matter of the recording alone: Template::communicates().)
+const char* why_not_staged(const std::vector<Operation>& operations, const Binding& binding);
+/// Whether an operand, or a word of a structure argument, lies in memory that other processes can reach.
+bool reaches_shared_memory(const std::vector<Operation>& operations, const Binding& binding);
 
 /// Adds every address among the operands to a rising list, once.
 void add_addresses(const std::vector<Operation>& operations, const Binding& binding,

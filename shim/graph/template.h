@@ -102,6 +102,7 @@ class Template {
   ExecCosts exec_costs;
   double spent_ns = 0;  ///< on patches for bindings seen before, since the last exec was made
   Way last_way = Way::kVariant;
+  const char* not_staged = nullptr;         ///< why its last binding was not, where rules stage it; a literal
   std::uint32_t passed_over = 0;            ///< bindings in a row that could have been patched and were not
   bool may_patch = true, may_stage = true;  ///< false once verification has found a difference
   std::atomic<bool> may_be_at_home{true};   ///< the same of launches without copies (slot_ring.h), without lock
@@ -120,6 +121,9 @@ class Template {
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   } statistics;
 
+  /// Whether it has kernels of a communication library. Under no lock.
+  bool communicates() const;
+
   /// Whether some binding had buffers whose staging is open.
   bool staging_open() const noexcept {
     return std::any_of(stage_plans.begin(), stage_plans.end(),
@@ -135,6 +139,9 @@ class Template {
 
   /// The bytes a binding has here.
   std::size_t binding_bytes() const noexcept { return operations.back().payload_offset; }
+
+ private:
+  mutable std::atomic<std::int8_t> communicates_{-1};  ///< not asked yet
 };
 
 /// A template that stays while this does (Graphs::hold); or none.

@@ -8,6 +8,7 @@
 #include "shim/graph/exec_size.h"
 #include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
+#include "shim/kernel/communication.h"
 #include "shim/log.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
@@ -71,6 +72,19 @@ Variant::~Variant() {
     stream_work().exec_destroyed(device);
   }
   if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
+}
+
+bool Template::communicates() const {
+  std::int8_t known = communicates_.load(std::memory_order_relaxed);
+  if (known < 0) {
+    const auto communicates = [](const Operation& operation) {
+      return operation.signature.kind == OperationKind::kKernel &&
+             is_communication_kernel(reinterpret_cast<const void*>(operation.signature.object));
+    };
+    known = std::any_of(operations.begin(), operations.end(), communicates) ? 1 : 0;
+    communicates_.store(known, std::memory_order_relaxed);
+  }
+  return known != 0;
 }
 
 // --- what is kept ---
@@ -449,6 +463,12 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
 
 // --- by which rules it is staged ---
 
+/// Null: it is.
+void Variants::note_not_staged(Template& of, const char* why) noexcept {
+  const std::scoped_lock guard(lock_);
+  of.not_staged = why;
+}
+
 /// Under the lock. False: all plans are in use.
 bool Variants::make_room_for_plans(Template& of) {
   if (of.stage_plans.size() < Template::kMostStagePlans) return true;
@@ -476,12 +496,18 @@ bool Variants::make_room_for_plans(Template& of) {
   return true;
 }
 
-/// The plans for the rules that this binding's buffers fall under. Null: none of them is staged, or there are too many.
+/// The plans for the rules that this binding's buffers fall under. Null: nothing is staged, or there are too many.
 Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
   std::vector<std::uint32_t> rules;
   if (!staging_rules(of.operations, binding, &rules)) return nullptr;
   const auto made = std::make_shared<StagePlans>();
   made->rules = std::move(rules);
+  const char* why = why_not_staged(of.operations, binding);
+  if (why == nullptr && of.communicates()) why = kCommunicates;
+  if (why != nullptr) {
+    note_not_staged(of, why);
+    return nullptr;
+  }
   const auto known = [&]() -> Plans {
     for (const auto& plans : of.stage_plans) {
       if (plans->rules != made->rules) continue;
@@ -499,7 +525,10 @@ Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
   if (made->open != nullptr && !made->open->open()) made->open.reset();
   const std::scoped_lock guard(lock_);
   if (Plans found = known()) return found;
-  if (!make_room_for_plans(of)) return nullptr;
+  if (!make_room_for_plans(of)) {
+    of.not_staged = "other rules have all its slots";
+    return nullptr;
+  }
   made->last_used = ++clock_;
   of.stage_plans.push_back(made);
   return made;
@@ -720,6 +749,10 @@ hipError_t Variants::obtain(VirtualExec& exec, const Binding& binding, const Oth
   const Plans plans = plans_for(of, binding);
   if (plans == nullptr) return obtain_unstaged(exec, binding, others, served);
   const Plan always(plans, plans->always.get()), open(plans, plans->open.get());
+  const char* why = nullptr;
+  if (always == nullptr && open == nullptr) why = "buffers of it are of another device";
+  if (!may_be_staged(of)) why = "verification has found a difference, or it cannot be built";
+  note_not_staged(of, why);
   if (always == nullptr) return obtain_by_cost(exec, binding, others, open, served);
   served->way = Way::kStage;
   if (may_be_staged(of) &&
@@ -808,7 +841,10 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
   Template& of = *exec.of;
   const StagePlan& plan = *staged;
   std::vector<char*> bases;
-  if (exec.device != plan.device() || !plan.locate(of.operations, binding, &bases)) return hipErrorInvalidValue;
+  if (exec.device != plan.device() || !plan.locate(of.operations, binding, &bases)) {
+    note_not_staged(of, "its buffers have other sizes or overlaps, or a structure argument may name one");
+    return hipErrorInvalidValue;
+  }
   Binding canonical = plan.canonical(binding);
   Variant* chosen = nullptr;
   {
@@ -859,9 +895,11 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
     }
   }
   if (result != hipSuccess) {
+    note_not_staged(of, "there were no slots");
     log_warn("a staged graph is served without staging: no slots (%s)", next().hipGetErrorName(result));
     return result;
   }
+  note_not_staged(of, nullptr);
   served->variant = chosen;
   return hipSuccess;
 }

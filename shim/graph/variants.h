@@ -142,6 +142,7 @@ class Variants {
   using Plan = std::shared_ptr<const StagePlan>;
   using Plans = std::shared_ptr<const StagePlans>;
   Plans plans_for(Template& of, const Binding& binding);
+  void note_not_staged(Template& of, const char* why) noexcept;
   bool make_room_for_plans(Template& of);
   hipError_t obtain_staged(VirtualExec& exec, const Binding& binding, const Plan& plan, Served* served);
   hipError_t obtain_by_cost(VirtualExec& exec, const Binding& binding, const Others& others, const Plan& open,

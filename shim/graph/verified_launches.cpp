@@ -95,8 +95,9 @@ hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, Nat
     const std::scoped_lock guard(lock_);
     launches = exec.of->statistics.staged.without_copies;
   }
-  // Where nothing can be made of the recording, or not to be trusted, there is nothing to compare with.
-  comparable = comparable && exec.of->rebuildable.load(std::memory_order_acquire);
+  // Where nothing can be made of the recording, or not to be trusted, there is nothing to compare with. Its peers do
+  // not take part in a second run (rule 12).
+  comparable = comparable && exec.of->rebuildable.load(std::memory_order_acquire) && !exec.of->communicates();
   if (!comparable || !settings_.verify.wants(launches)) return launch_selected(exec, stream, native);
   if (at_home) real_path.reset();  // the launch itself is to be repeated
   return way == Way::kStage && !at_home ? launch_both_ways(exec, stream, native, std::move(real_path))

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -63,6 +64,7 @@ class VirtualExec {
   unsigned long long flags = 0;  ///< as the program instantiated it
   std::uint64_t source = 0;      ///< id of the graph it was made from: the program names its nodes by that graph's
   /// Of the fields below. The variant is changed under this and the templates' lock, and read under either.
+  std::atomic<std::uint64_t> shared_seen{0};  ///< SharedMemory::version() when a launch last asked what is shared
   RankedMutex<LockRank::kExecs> lock;
   std::uint32_t launching = 0;  ///< launches handed to the runtime that have not returned
   bool destroyed = false;       ///< by the program meanwhile: it goes with the last of them

@@ -87,6 +87,7 @@ struct Functions::State {
   struct Module {
     std::unordered_map<std::string, const ArgumentLayout*> layouts;
     std::vector<const void*> functions;
+    const char* file = nullptr;  ///< it was loaded from; null: none
   };
 
   /// A kernel of which something was set: what a binary or a module has by this name.
@@ -298,11 +299,12 @@ KernelInfo Functions::find_slowly(const void* key) {
 }
 
 /// Also when the module could not be read: its functions are known, their layouts are not.
-Status Functions::add_module(const void* module, Status read, const KernelSet& kernels) noexcept {
+Status Functions::add_module(const void* module, Status read, const KernelSet& kernels, const char* file) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     forget_module(module);  // an unload nobody saw: the handle has been used again
     State::Module& added = state().modules[module];
+    if (file != nullptr) added.file = state_->keep_name(file);
     if (read != Status::kOk) return read;
     for (const auto& [name, kernel] : kernels.kernels()) added.layouts.emplace(name, state_->layout_of(&kernel));
     return Status::kOk;
@@ -339,7 +341,16 @@ Status Functions::on_module_file_loaded(const void* module, const char* path) no
     }
     close(file);
   }
-  return add_module(module, read, kernels);
+  return add_module(module, read, kernels, path);
+}
+
+const char* Functions::file_of(const void* function) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (state_ == nullptr) return nullptr;
+  const auto owner = state_->owner_of_function.find(function);
+  if (owner == state_->owner_of_function.end()) return nullptr;
+  const auto module = state_->modules.find(owner->second);
+  return module == state_->modules.end() ? nullptr : module->second.file;
 }
 
 /// Under the lock. A function its owner already has, of the same kernel, keeps its generation.

@@ -83,6 +83,8 @@ class Functions {
 
   /// By a host stub or a function handle. Reads a fat binary's metadata at its first use; after that a few ns.
   KernelInfo find(const void* stub_or_function) noexcept;
+  /// The file that the function's module was loaded from, good for ever; null: none, or not known.
+  const char* file_of(const void* function) noexcept;
 
   /// What find() answered when version() was the same it answers now. kChanging: ask again.
   static constexpr std::uint64_t kChanging = 0;
@@ -107,7 +109,7 @@ class Functions {
   std::vector<const void*> handles_of(const void* owner, const char* name) const;
   void put_settings_number(const void* handle, std::uint64_t number) noexcept;
   KernelInfo find_slowly(const void* key);
-  Status add_module(const void* module, Status read, const KernelSet& kernels) noexcept;
+  Status add_module(const void* module, Status read, const KernelSet& kernels, const char* file = nullptr) noexcept;
   Status add_function(const void* owner, std::vector<const void*>* functions, const void* function, KernelInfo info);
 
   RankedMutex<LockRank::kKernels> mutex_;

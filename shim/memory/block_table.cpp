@@ -309,6 +309,7 @@ void BlockTable::recycle(Block* block) noexcept {
   block->order = 0;
   block->generation = 0;
   block->exported.store(false, std::memory_order_relaxed);
+  block->shared.store(false, std::memory_order_relaxed);
   block->list = nullptr;
   block->older = nullptr;
   block->newer = nullptr;

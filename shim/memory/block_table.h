@@ -94,7 +94,8 @@ struct alignas(64) Block {
   Relaxed<std::uint64_t> order{0};      ///< its number among the process's allocations
   /// Changes with every hand-out of the address: (base, generation) names one allocation.
   Relaxed<std::uint64_t> generation{0};
-  std::atomic<bool> exported{false};  ///< its handle left the process: really freed, never handed out again
+  std::atomic<bool> exported{false};  ///< not as it was made any more: really freed, never handed out again
+  std::atomic<bool> shared{false};    ///< and other processes can reach it (shared_memory.h)
 
   // The pool's, under its lock.
   bool linked = false;          ///< in the order of frees

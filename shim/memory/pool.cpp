@@ -805,6 +805,23 @@ bool Pool::mark_exported(const void* ptr) noexcept {
   return true;
 }
 
+bool Pool::mark_shared(const void* ptr, std::size_t bytes) noexcept {
+  std::lock_guard guard(lock_);
+  Block* const named = table_.find(ptr);
+  std::vector<Block*> found;
+  try {
+    found.push_back(named);
+    table_.overlaps(reinterpret_cast<std::uintptr_t>(ptr), std::max<std::size_t>(bytes, 1), &found);
+  } catch (const std::bad_alloc&) {
+  }
+  for (Block* const block : found) {
+    if (block == nullptr || !block->live()) continue;
+    block->exported.store(true);
+    block->shared.store(true);
+  }
+  return named != nullptr && named->live();
+}
+
 // --- giving back ---
 
 std::size_t Pool::limit_of(int device) noexcept {

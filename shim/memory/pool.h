@@ -211,8 +211,10 @@ class Pool {
   /// Whether any block is a part of a chunk.
   bool vmm_blocks() const noexcept { return vmm_blocks_.load(std::memory_order_relaxed) != 0; }
 
-  /// The block's handle leaves the process. False: no live block of ours there.
+  /// The block has become what its next owner must not find. False: no live block of ours there.
   bool mark_exported(const void* ptr) noexcept;
+  /// The same, because a handle of it leaves the process, or of so many bytes from there (0: of the block).
+  bool mark_shared(const void* ptr, std::size_t bytes) noexcept;
 
   /// What tells the allocation at the address from every other there was (HIP_POINTER_ATTRIBUTE_BUFFER_ID) where the
   /// runtime's answer does not: memory that was handed out again, and parts of chunks. 0: the runtime's does.

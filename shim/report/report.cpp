@@ -135,6 +135,7 @@ void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
   json.key("execs_replaced").value(of.statistics.replaced);
   json.key("execs_evicted").value(of.statistics.evicted);
   json.key("bytes_staged").value(of.statistics.staged.bytes);
+  if (of.not_staged != nullptr) json.key("not_staged").value(of.not_staged);
   if (of.staging_open) {
     json.key("staging_chosen").value(of.staging_chosen);
     json.key("staging_changes").value(of.staging_changes);

@@ -168,5 +168,41 @@ TEST(Report, left) {
   OK(hipGraphDestroy(graph));
 }
 
+/// Graphs over memory that a rule stages: four that are not, for a reason each, and two that are.
+TEST(Report, not_staged) {
+  const Stream stream;
+  const Buffer buffer, exported, exported_late;
+  hipIpcMemHandle_t handle;
+  OK(hipIpcGetMemHandle(&handle, exported.get()));
+  step(stream, [&] {
+    OK(kernels().mix(stream, buffer.get(), kCount, 1));
+    OK(hipLaunchHostFunc(
+        stream, [](void*) {}, nullptr));
+  });
+  step(stream, [&] {
+    for (int i = 0; i < 2; ++i) OK(kernels().mix(stream, exported.get(), kCount, i));
+  });
+  const hipFunction_t collective =
+      compiled("extern \"C\" __global__ void ncclDevKernel_Sum(int* p) { *p += 1; }", "ncclDevKernel_Sum");
+  step(stream, [&] {
+    int* at = buffer.get();
+    void* arguments[] = {&at};
+    OK(hipModuleLaunchKernel(collective, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
+  });
+  const hipGraph_t graph = capture(stream, [&] { OK(kernels().mix(stream, exported_late.get(), kCount, 1)); });
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(exec, stream));
+  OK(hipIpcGetMemHandle(&handle, exported_late.get()));
+  OK(hipGraphLaunch(exec, stream));
+  OK(hipStreamSynchronize(stream));
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
+  for (int operations = 3; operations <= 4; ++operations)
+    step(stream, [&] {
+      for (int i = 0; i < operations; ++i) OK(kernels().mix(stream, buffer.get(), kCount, i));
+    });
+}
+
 }  // namespace
 }  // namespace captures

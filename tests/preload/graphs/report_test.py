@@ -166,6 +166,15 @@ def main(host, library, runtime):
             expect(f'{key}: {reason}', count, found.get(reason, 0))
     expect('graphs refused', sum(told['count'] for told in graphs['refusals']), graphs['captures_refused'])
 
+    # Why graphs are not staged where a rule says that they should be.
+    report = run(host, library, runtime, GRAPHPOOL_BUFFERS='[[buffer]]\nstage = "always"\n',
+                 GTEST_FILTER='Report.not_staged').report
+    shared = 'memory that it names can be reached by other processes'
+    expect('why graphs are not staged',
+           ['it has host operations', shared, 'it has kernels of a communication library', shared, None, None],
+           [each.get('not_staged') for each in report['templates']])
+    expect('staged launches', [0, 0, 0, 1, 1, 1], [each['launches']['stage'] for each in report['templates']])
+
     # Patches, an exec that is worn out, verified captures.
     first = run(host, library, runtime, GRAPHPOOL_GRAPH_STRATEGY='patch').report['templates'][0]
     if first['patched_nodes'] <= 0 or first['launches']['patch'] <= 0:

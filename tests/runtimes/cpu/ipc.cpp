@@ -77,6 +77,21 @@ hipError_t open_handle(void** pointer, const hipIpcMemHandle_t& bytes, unsigned 
   return hipSuccess;
 }
 
+/// A range of one allocation as a descriptor: of the file that the allocation is a part of.
+hipError_t handle_for_range(void* place, void* pointer, std::size_t bytes, int type, unsigned long long flags) {
+  constexpr int kDmaBuf = 1;
+  if (place == nullptr || pointer == nullptr || bytes == 0 || type != kDmaBuf || flags != 0)
+    return hipErrorInvalidValue;
+  const std::optional<Allocation> found = memory_table().find(pointer);
+  if (!found || found->imported || found->info.kind != MemoryKind::Device) return hipErrorInvalidValue;
+  const auto inside = static_cast<std::size_t>(static_cast<char*>(pointer) - static_cast<char*>(found->info.base));
+  if (bytes > found->info.bytes - inside) return hipErrorInvalidValue;
+  const int descriptor = fcntl(found->range.file, F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0) return hipErrorOperatingSystem;
+  std::memcpy(place, &descriptor, sizeof descriptor);
+  return hipSuccess;
+}
+
 hipError_t close_handle(void* pointer) {
   const std::optional<Allocation> found = memory_table().find(pointer);
   if (pointer == nullptr || !found || !found->imported) return hipErrorInvalidValue;
@@ -103,4 +118,10 @@ CPUHIP_EXPORT hipError_t hipIpcOpenMemHandle(void** pointer, hipIpcMemHandle_t h
 
 CPUHIP_EXPORT hipError_t hipIpcCloseMemHandle(void* pointer) {
   return api("hipIpcCloseMemHandle", [&](Call&) { return close_handle(pointer); });
+}
+
+CPUHIP_EXPORT hipError_t hipMemGetHandleForAddressRange(void* handle, hipDeviceptr_t pointer, std::size_t bytes,
+                                                        int type, unsigned long long flags) {
+  return api("hipMemGetHandleForAddressRange",
+             [&](Call&) { return handle_for_range(handle, pointer, bytes, type, flags); });
 }

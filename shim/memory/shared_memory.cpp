@@ -1,0 +1,142 @@
+#include "shim/memory/shared_memory.h"
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <new>
+
+#include "shim/memory/pool.h"
+#include "shim/next.h"
+#include "shim/restore.h"
+
+namespace graphpool {
+namespace {
+
+std::uint64_t number(const void* address) noexcept { return reinterpret_cast<std::uint64_t>(address); }
+
+/// The allocation of the runtime's that an address lies in, or the address alone.
+void add_whole(const void* address) noexcept {
+  hipDeviceptr_t base = nullptr;
+  std::size_t bytes = 0;
+  const auto asked = const_cast<void*>(address);
+  const bool known =
+      PrivateCalls::answered([&] { return next().hipMemGetAddressRange(&base, &bytes, asked); }) && bytes != 0;
+  shared_memory().add(known ? base : address, known ? bytes : 1);
+}
+
+}  // namespace
+
+SharedMemory& shared_memory() noexcept {
+  static SharedMemory* const instance = new SharedMemory;
+  return *instance;
+}
+
+/// `body` under the lock: it returns whether something may have become shared.
+template <typename Change>
+void SharedMemory::change(Change&& body) noexcept {
+  const std::scoped_lock guard(lock_);
+  ranges_held_.store(true, std::memory_order_release);
+  bool shared = true;
+  try {
+    shared = body();
+  } catch (const std::bad_alloc&) {
+    all_ = true;
+  }
+  if (!shared) return;
+  any_.store(true, std::memory_order_release);
+  note();
+}
+
+/// Under the lock.
+std::map<std::uint64_t, SharedMemory::Range>::iterator SharedMemory::range_of(std::uint64_t address) {
+  auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return ranges_.end();
+  return address < (--after)->second.end ? after : ranges_.end();
+}
+
+void SharedMemory::add(const void* base, std::size_t bytes) noexcept {
+  change([&] {
+    Range& range = ranges_[number(base)];
+    range = {std::max(range.end, number(base) + bytes), kNone, true};
+    return true;
+  });
+}
+
+void SharedMemory::remove(const void* address) noexcept {
+  if (!any_.load(std::memory_order_acquire)) return;
+  const std::scoped_lock guard(lock_);
+  const auto found = range_of(number(address));
+  if (found != ranges_.end() && found->second.handle == kNone) ranges_.erase(found);
+}
+
+void SharedMemory::made(Handle handle) noexcept {
+  if (!any_.load(std::memory_order_acquire)) return;
+  const std::scoped_lock guard(lock_);
+  if (handles_.erase(handle) == 0) return;
+  // Mappings of what had the value before stay what they are.
+  for (auto& [base, range] : ranges_)
+    if (range.handle == handle && range.shared) range.handle = kNone;
+}
+
+void SharedMemory::share(Handle handle) noexcept {
+  change([&] {
+    handles_.insert(handle);
+    for (auto& [base, range] : ranges_) range.shared = range.shared || range.handle == handle;
+    return true;
+  });
+}
+
+void SharedMemory::also(Handle handle, const void* mapped) noexcept {
+  change([&] {
+    const auto found = range_of(number(mapped));
+    if (found == ranges_.end() || found->second.handle == handle) return false;
+    if (found->second.shared) handles_.insert(handle);
+    found->second.handle = handle;
+    return found->second.shared;
+  });
+}
+
+void SharedMemory::map(const void* base, std::size_t bytes, Handle handle) noexcept {
+  change([&] {
+    const bool shared = handles_.contains(handle);
+    ranges_[number(base)] = {number(base) + bytes, handle, shared};
+    return shared;
+  });
+}
+
+void SharedMemory::unmap(const void* base, std::size_t bytes) noexcept {
+  const std::scoped_lock guard(lock_);
+  auto at = ranges_.lower_bound(number(base));
+  while (at != ranges_.end() && at->first < number(base) + bytes) at = ranges_.erase(at);
+}
+
+bool SharedMemory::holds(std::uint64_t address) noexcept {
+  if (!any_.load(std::memory_order_acquire)) return false;
+  const std::scoped_lock guard(lock_);
+  const auto found = range_of(address);
+  return all_ || (found != ranges_.end() && found->second.shared);
+}
+
+bool SharedMemory::knows(std::uint64_t address) noexcept {
+  if (!ranges_held_.load(std::memory_order_acquire)) return false;
+  const std::scoped_lock guard(lock_);
+  return all_ || range_of(address) != ranges_.end();
+}
+
+void memory_exported(const void* address, std::size_t bytes) noexcept {
+  if (pool().mark_shared(address, bytes))
+    shared_memory().note();
+  else
+    add_whole(address);
+}
+
+void memory_opened(const void* address) noexcept { add_whole(address); }
+
+bool is_shared(std::uint64_t address) noexcept {
+  if (address == 0) return false;
+  const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+  if (block != nullptr && block->shared.load(std::memory_order_acquire)) return true;
+  return shared_memory().holds(address);
+}
+
+}  // namespace graphpool

@@ -1,0 +1,83 @@
+// shared_memory.h: memory that other processes can reach: what the program has exported, and what it has opened or
+// imported of others.
+//
+// Why: another process may read or write such memory while a graph of this one runs (custom all-reduces do), so the
+// graph must work on that memory itself and never on slots (rule 21).
+//
+// Allocations of ours say it themselves (Block::shared). What the pool does not know is held here by its range: memory
+// opened or exported by address, and every mapping of a handle, because a handle may be exported after it was mapped.
+// Where there is no host memory to hold something, everything counts as shared. A range that was exported by address
+// and freed goes on counting: that costs staging and nothing else.
+//
+// Not seen: exports below HIP (hsa_amd_portable_export_dmabuf, hsa_amd_ipc_memory_create). Threads: any. Lock: kBlocks.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <unordered_set>
+
+#include "shim/lock_rank.h"
+
+namespace graphpool {
+
+class SharedMemory {
+ public:
+  using Handle = std::uint64_t;
+
+  /// Changes whenever memory becomes shared that was not.
+  std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
+  /// Memory that says it itself has become shared.
+  void note() noexcept { version_.fetch_add(1, std::memory_order_acq_rel); }
+
+  void add(const void* base, std::size_t bytes) noexcept;
+  /// What was opened is closed: the range the address lies in.
+  void remove(const void* address) noexcept;
+
+  /// A handle is new, whatever one of its value was before.
+  void made(Handle handle) noexcept;
+  /// It was exported or imported.
+  void share(Handle handle) noexcept;
+  /// Another value for what is mapped there.
+  void also(Handle handle, const void* mapped) noexcept;
+  void map(const void* base, std::size_t bytes, Handle handle) noexcept;
+  void unmap(const void* base, std::size_t bytes) noexcept;
+
+  bool holds(std::uint64_t address) noexcept;
+  /// Whether it lies in anything that is held here, shared or not: memory of the program that the pool does not know.
+  bool knows(std::uint64_t address) noexcept;
+
+ private:
+  struct Range {
+    std::uint64_t end;
+    Handle handle;  ///< kNone: it was opened or exported by address
+    bool shared;
+  };
+  static constexpr Handle kNone = 0;
+
+  template <typename Change>
+  void change(Change&& body) noexcept;
+  std::map<std::uint64_t, Range>::iterator range_of(std::uint64_t address);
+
+  std::atomic<std::uint64_t> version_{0};
+  std::atomic<bool> any_{false};          ///< something is, or was, shared by range
+  std::atomic<bool> ranges_held_{false};  ///< there is, or was, a range
+  RankedMutex<LockRank::kBlocks> lock_;
+  std::map<std::uint64_t, Range> ranges_;  ///< by their beginnings
+  std::unordered_set<Handle> handles_;     ///< shared ones
+  bool all_ = false;                       ///< there was no memory to hold something
+};
+
+/// The process's. Never destroyed.
+SharedMemory& shared_memory() noexcept;
+
+/// Memory has left the process, or its handle: `bytes` from there, 0: the allocation.
+void memory_exported(const void* address, std::size_t bytes) noexcept;
+/// Memory of another process is reachable from here on.
+void memory_opened(const void* address) noexcept;
+
+/// Whether other processes can reach it.
+bool is_shared(std::uint64_t address) noexcept;
+
+}  // namespace graphpool
