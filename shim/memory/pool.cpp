@@ -199,7 +199,8 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
     }
   }
   const hipError_t error = allocate_other(request, ptr, decision, key, capturing);
-  if (moment_passed()) look_at_clock();
+  // Behind a call that failed nothing is done that could take its error's place.
+  if (error == hipSuccess && moment_passed()) look_at_clock();
   return error;
 }
 
@@ -555,7 +556,7 @@ hipError_t Pool::free(void* ptr, Free forward) {
   const hipError_t error = named.block->backing == BlockBacking::kVmm ? free_vmm(named, inside, forward)
                            : keepable                                 ? free_kept(named, ptr, forward)
                                                                       : free_native(named, ptr, forward);
-  waited();
+  if (error == hipSuccess) waited();
   return error;
 }
 

@@ -736,6 +736,22 @@ TEST_F(IdleTest, rule_17_NothingGoesBackInACapture) {
   EXPECT_EQ(table.find(ptr), nullptr);
 }
 
+TEST_F(IdleTest, NothingGoesBackBehindACallThatFailed) {
+  char *kept = get(100), *live = get(200);
+  drop(kept);
+  pass(60'000);
+  fake.hip->fail["hipMalloc"] = hipErrorInvalidValue;
+  void* out = nullptr;
+  EXPECT_EQ(malloc(&out, 300), hipErrorInvalidValue);
+  EXPECT_EQ(fake::t_last_error, hipErrorInvalidValue);
+  EXPECT_EQ(count("hipFree"), 0);
+  fake.hip->fail.clear();
+  fake::t_last_error = hipSuccess;
+  drop(live);
+  EXPECT_EQ(count("hipFree"), 1);
+  EXPECT_EQ(table.find(kept), nullptr);
+}
+
 TEST_F(IdleTest, AChunkGoesOnceNothingOfItIsUsedAndComesBackAtItsAddresses) {
   use_vmm();
   char *first = get(100), *second = get(200);
