@@ -573,7 +573,7 @@ bool Pool::free_at_once(void* ptr) noexcept {
   Block* const block = table_.find(ptr);
   if (block == nullptr || moment_passed() || captures_open() || !enabled()) return false;
   const int device = block->device;
-  if (!valid_device(device) || !work_.is_idle(device)) return false;
+  if (!valid_device(device) || !work_.is_idle(device) || work_.execs_end(device)) return false;
   // HIP before 7 makes every call's result the last error; so does this one.
   if (current_device() < 0) return false;
   const std::size_t limit = limit_of(device);
@@ -628,9 +628,10 @@ hipError_t Pool::free_kept(Named named, void* ptr, Free forward) {
   Fence* fence = nullptr;
   const bool faulty =
       seeded_defect(Seeded::kFreeDoesNotWait) || (seeded_defect(Seeded::kCapturedFreeDoesNotWait) && captures_open());
-  if (!work_.is_idle(device) && !faulty) {
+  const bool execs_end = work_.execs_end(device) && !settings_.deferred_free;
+  if ((!work_.is_idle(device) || execs_end) && !faulty) {
     PrivateCalls private_calls;
-    fence = work_.make_fence(device);
+    fence = execs_end ? nullptr : work_.make_fence(device);
     bool known = fence != nullptr;
     if (known && settings_.deferred_free) {
       if (!work_.passed(fence)) state = BlockState::kPending;
@@ -674,9 +675,10 @@ hipError_t Pool::free_vmm(Named named, bool inside, Free forward) {
   }
   BlockState state = BlockState::kKept;
   Fence* fence = nullptr;
-  if (capturing || !work_.is_idle(device)) {
+  const bool execs_end = work_.execs_end(device) && !settings_.deferred_free;
+  if (capturing || execs_end || !work_.is_idle(device)) {
     PrivateCalls private_calls;
-    fence = work_.make_fence(device);
+    fence = execs_end ? nullptr : work_.make_fence(device);
     bool waited = false;
     if (fence != nullptr) {
       waited = settings_.deferred_free ? work_.passed(fence) : work_.wait(fence);

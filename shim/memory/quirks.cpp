@@ -39,7 +39,7 @@ constexpr std::array kQuirks{
     Quirk{Defect::kExecsEndLate, version(7, 0), kAlways,
           "an exec destroyed after its launch may end on the thread that runs host functions, where it waits for its "
           "streams, and so for host functions of later launches",
-          "the next free on its device is the runtime's own, which waits for all streams as natively"},
+          "the next free on its device waits by a free of the runtime's own, for all streams as natively"},
 };
 
 constinit std::atomic<int> g_version{-1};

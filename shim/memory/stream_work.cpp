@@ -143,7 +143,7 @@ void StreamWork::before_destroy(hipStream_t stream) noexcept {
 }
 
 void StreamWork::exec_destroyed(int device) noexcept {
-  if (valid_device(device) && has_defect(Defect::kExecsEndLate)) device_of(device).lost.submitted.add();
+  if (valid_device(device) && has_defect(Defect::kExecsEndLate)) device_of(device).ending.submitted.add();
 }
 
 StreamWork::Snapshot StreamWork::before_stream_sync(hipStream_t stream) {
@@ -169,7 +169,8 @@ StreamWork::Snapshot StreamWork::before_device_sync(int device) {
   Device& state = device_of(device);
   for (StreamEntry* entry : state.busy) marks.push_back({&entry->work.completed, entry->work.submitted.load()});
   for (CommonCount* count : {&null_, &per_thread_, &anywhere_}) marks.push_back(count->mark(device));
-  for (WorkCount* count : {&state.left, &state.lost}) marks.push_back({&count->completed, count->submitted.load()});
+  for (WorkCount* count : {&state.left, &state.lost, &state.ending})
+    marks.push_back({&count->completed, count->submitted.load()});
   return marks;
 }
 
@@ -439,7 +440,8 @@ void StreamWork::device_reset(int device) noexcept {
   state.busy.clear();
   state.busy_count.store(0);
   for (CommonCount* count : {&null_, &per_thread_, &anywhere_}) complete({count->mark(device)});
-  for (WorkCount* count : {&state.left, &state.lost}) complete({{&count->completed, count->submitted.load()}});
+  for (WorkCount* count : {&state.left, &state.lost, &state.ending})
+    complete({{&count->completed, count->submitted.load()}});
 }
 
 }  // namespace graphpool

@@ -143,9 +143,10 @@ class StreamWork {
   void created(hipStream_t stream, int device) noexcept;
   /// Before the stream's destruction is forwarded: its outstanding work stays known.
   void before_destroy(hipStream_t stream) noexcept;
-  /// An exec of the device was destroyed by the runtime. Where it may end late (Defect::kExecsEndLate), the device is
-  /// not idle until the runtime itself has waited for it.
+  /// An exec of the device was destroyed by the runtime. Where it may end late (Defect::kExecsEndLate), the next free
+  /// is to wait by a free of the runtime's own, even on an idle device.
   void exec_destroyed(int device) noexcept;
+  bool execs_end(int device) const noexcept { return device_of(device).ending.busy(); }
 
   /// What the program's own synchronisation is about to establish: take it before the call, give it to idle() when the
   /// call has succeeded. hipFree counts as one of its memory's device.
@@ -226,7 +227,8 @@ class StreamWork {
     std::vector<StreamEntry*> busy;    ///< every stream whose count has moved since it was last known idle, and others
     std::atomic<std::size_t> busy_count{0};
     WorkCount left;                       ///< work of destroyed streams that `waiter` waits for
-    WorkCount lost;                       ///< work of destroyed streams and execs that nothing waits for
+    WorkCount lost;                       ///< work of destroyed streams that nothing waits for
+    WorkCount ending;                     ///< execs that were destroyed and may end late
     std::atomic<std::uint64_t> epoch{0};  ///< resets so far
     Fence* latest = nullptr;
   };

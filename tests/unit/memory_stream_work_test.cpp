@@ -218,14 +218,14 @@ TEST_F(StreamWorkTest, DestroyedWithWorkOutstanding) {
 TEST_F(StreamWorkTest, WhereExecsEndLateTheRuntimeWaitsForTheDevice) {
   test_set_runtime_version(60443483);
   work.exec_destroyed(0);
-  EXPECT_TRUE(work.is_idle(0));
+  EXPECT_FALSE(work.execs_end(0));
   test_set_runtime_version(70253211);
   work.exec_destroyed(0);
-  EXPECT_TRUE(work.make_fence(0) == nullptr);
-  EXPECT_FALSE(work.is_idle(0));
-  EXPECT_TRUE(work.is_idle(1));
-  work.idle(work.before_device_sync(0));
+  EXPECT_TRUE(work.execs_end(0));
+  EXPECT_FALSE(work.execs_end(1));
   EXPECT_TRUE(work.is_idle(0));
+  work.idle(work.before_device_sync(0));
+  EXPECT_FALSE(work.execs_end(0));
 }
 
 TEST_F(StreamWorkTest, AskingOfADestroyedStreamDoesNotUseItsHandle) {
