@@ -502,12 +502,6 @@ Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
   if (!staging_rules(of.operations, binding, &rules)) return nullptr;
   const auto made = std::make_shared<StagePlans>();
   made->rules = std::move(rules);
-  const char* why = why_not_staged(of.operations, binding);
-  if (why == nullptr && of.communicates()) why = kCommunicates;
-  if (why != nullptr) {
-    note_not_staged(of, why);
-    return nullptr;
-  }
   const auto known = [&]() -> Plans {
     for (const auto& plans : of.stage_plans) {
       if (plans->rules != made->rules) continue;
