@@ -25,6 +25,7 @@ enum class Seeded : int {
   kSetShort,                 ///< a node set in an exec whose last four bytes differ is taken for what is there
   kBusyVariantPatched,       ///< an exec is patched while it may run
   kThreadLeavesCaptures,     ///< captures of a thread's own stream outlive the thread
+  kExportedStaged,           ///< staging: memory that other processes can reach is staged as any other
   // Found by `verify` (tests/preload):
   kHomeNotFollowed = 100,  ///< staging: launches without copies go on with the buffers there were
 };

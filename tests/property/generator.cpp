@@ -764,6 +764,7 @@ void Generator::ending_thread(std::deque<Step>* plan, int thread) {
 }
 
 void Generator::special(std::deque<Step>* plan, int thread) {
+  if (machine_.features().exports && special_.chance(35)) return exported_memory(plan, thread);
   switch (special_.below(9)) {
     case 5:
       return ending_thread(plan, thread);
@@ -929,7 +930,7 @@ void Generator::scene(std::deque<Step>* plan, int thread) {
   const int kind = random_.below(100);
   if (machine_.devices() > 1 && random_.chance(10))
     plan->push_back(make(Kind::set_device, thread, {random_.below(machine_.devices())}));
-  if (special_.chance(10)) return special(plan, thread);
+  if (special_.chance(machine_.features().exports ? 15 : 10)) return special(plan, thread);
   if (kind < 55) {
     capture(plan, thread);
   } else if (kind < 67) {

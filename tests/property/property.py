@@ -128,7 +128,7 @@ def random_settings(number, rely_on_order=False):
     return Settings(runtime, library, sorted(set(features)))
 
 
-EXPORTS = GONE = False
+GONE = False
 
 
 def use_more(runtime, library, features, pick):
@@ -139,7 +139,7 @@ def use_more(runtime, library, features, pick):
         runtime['CPUHIP_GONE'] = 'refused'
         features.append('gone')
     # Of memory that is a part of a chunk no handle can be had.
-    if EXPORTS and library.get('GRAPHPOOL_POOL_BACKING') != 'vmm' and pick.random() < 0.5:
+    if library.get('GRAPHPOOL_POOL_BACKING') != 'vmm' and pick.random() < 0.5:
         features.append('exports')
 
 
