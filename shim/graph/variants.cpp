@@ -500,6 +500,12 @@ bool Variants::make_room_for_plans(Template& of) {
 Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
   std::vector<std::uint32_t> rules;
   if (!staging_rules(of.operations, binding, &rules)) return nullptr;
+  const char* why = why_not_staged(of.operations, binding);
+  if (why == nullptr && of.communicates()) why = kCommunicates;
+  if (why != nullptr) {
+    note_not_staged(of, why);
+    return nullptr;
+  }
   const auto made = std::make_shared<StagePlans>();
   made->rules = std::move(rules);
   const auto known = [&]() -> Plans {
