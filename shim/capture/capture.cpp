@@ -581,6 +581,7 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   const StreamKey key = stream_key(stream);
   if (t_step.left_alone && t_step.stream == key) {
     ++t_step.operations;
+    const NodeCreation making;
     return forward();
   }
   if (t_fed.stream == key) {
@@ -598,7 +599,10 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   const auto session = open_captures().find(key);
   if (session == nullptr) {
     note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
-    if (open_captures().left_alone(key) || takes_part_unseen(stream)) return forward();
+    if (open_captures().left_alone(key) || takes_part_unseen(stream)) {
+      const NodeCreation making;
+      return forward();
+    }
     const hipError_t result = retry_with_room(forward);
     stream_work().note_work(plain_handle(stream));
     if (uses_tracked()) note_use(stream, describe);
@@ -732,6 +736,7 @@ hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mod
 
 /// The end of a capture that nobody looked into.
 static hipError_t end_left_alone(StreamKey key, Forward forward) {
+  // The program may know the graph, whose end may call it back: nodes are not made in line here (node_creation.h).
   const hipError_t result = forward();
   const bool over = result == hipSuccess || result == hipErrorStreamCaptureInvalidated;
   if (!over || !close_left_alone(key)) return result;
