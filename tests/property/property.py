@@ -128,14 +128,11 @@ def random_settings(number, rely_on_order=False):
     return Settings(runtime, library, sorted(set(features)))
 
 
-GONE = True
-
-
 def use_more(runtime, library, features, pick):
     """What some programs do that others leave."""
     if pick.random() < 0.5:
         features.append('inner_frees')
-    if GONE and runtime['CPUHIP_REUSE'] == 'never' and pick.random() < 0.7:
+    if runtime['CPUHIP_REUSE'] == 'never' and pick.random() < 0.7:
         runtime['CPUHIP_GONE'] = 'refused'
         features.append('gone')
     # Of memory that is a part of a chunk no handle can be had.
