@@ -245,8 +245,8 @@ bool graph_is_settable(const std::vector<Operation>& operations, const Binding& 
                        const Binding& binding) noexcept {
   return baked.size() == binding.size() &&
          std::all_of(operations.begin(), operations.end(), [&](const Operation& operation) {
-           return same_payload(operation, baked, binding) ||
-                  (operation.signature.kind == OperationKind::kKernel && patch_is_exact(operation.signature));
+           return same_payload(operation, baked, binding) || (operation.signature.kind == OperationKind::kKernel &&
+                                                              patch_is_exact(NodeClass::kKernel, runtime_version()));
          });
 }
 

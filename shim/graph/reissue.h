@@ -35,7 +35,8 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
 using GraphUse = FunctionRef<hipError_t(hipGraph_t graph, const std::vector<hipGraphNode_t>& nodes)>;
 
 /// Whether such a graph with the binding `baked` may be given another one: its nodes that differ are of a class that
-/// the runtime is known to update correctly, in graphs as in execs (patch_table.h).
+/// the runtime is known to update correctly, in graphs as in execs (patch_table.h). No device has a
+/// graph's arguments yet.
 bool graph_is_settable(const std::vector<Operation>& operations, const Binding& baked, const Binding& binding) noexcept;
 /// Gives it that one. False: a node could not be set, and what the graph does is not known any more.
 bool set_graph(const std::vector<Operation>& operations, const Binding& binding,
