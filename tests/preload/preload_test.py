@@ -545,7 +545,7 @@ NOT_DEVICE_MEMORY = {
     'host memory': 'hstPtr hostPtr srcHost dstHost init_value arg',
     'a variable, function or image': 'symbol symbolPtr var f fPtr fun func function_address hostFunction image fatbin',
     'handed to a callback': 'userData',
-    'a handle': 'object hip_link_state handle shared_handle shareableHandle osHandle hipModule kernel ctx',
+    'a handle': 'object library hip_link_state handle shared_handle shareableHandle osHandle hipModule kernel ctx',
     'a value in or out': 'value data edges',
     'a wish': 'addr',
     'a structure that newer headers declare': 'params opList attrs paramArray launchParamsList p',
@@ -616,7 +616,7 @@ def rule_16_every_row_that_enqueues_work_counts_it():
         if not verb or re.search(r'Graph|Node|HostFunc_t|LaunchParams', name) or (asks.search(name) and not streams):
             continue
         # Generic effects count by themselves; other bodies do it themselves, directly or by what records operations.
-        by_body = re.search(r'note_work|captured_(operation|call)|copy\(|fill\(|launch\(|allocate\(', body_of(name))
+        by_body = re.search(r'note_work|note_uncaptured|wait_event|captured_(operation|call)|copy\(|fill\(|launch\(|allocate\(', body_of(name))
         if re.match(r'StreamWork|StreamCopy|StreamFill|StreamBatch|WorkAnywhere|NullWork|Copy|Fill', effect) or \
                 (kind == 'HOOK' and by_body):
             counted += 1

@@ -56,6 +56,7 @@ std::vector<KeyCase> key_cases() {
       {"pool", "enabled", "false", [](const Policy& p) { return !p.pool.enabled; }, "'true'", "a string", kFlags},
       {"pool", "backing", "'vmm'", [](const Policy& p) { return p.pool.backing == Backing::kVmm; }, "'vm'",
        "bad value \"vm\"", "auto, classic, vmm"},
+      {"pool", "idle", "'500ms'", [](const Policy& p) { return p.pool.idle == 500ms; }, "30", "an integer", kDurations},
       {"pool", "chunk", "'128MiB'", [](const Policy& p) { return p.pool.chunk.bytes == 128u << 20; }, "'1MiB'",
        "bad value \"1MiB\"",
        "a size: bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB; at least 2097152 bytes; at most "
@@ -75,6 +76,7 @@ std::vector<KeyCase> key_cases() {
       {"graph", "virtual_capture", "false", [](const Policy& p) { return !p.graph.virtual_capture; }, "0", "an integer",
        kFlags},
       {"graph", "reuse", "false", [](const Policy& p) { return !p.graph.reuse; }, "[]", "a list", kFlags},
+      {"graph", "weigh", "false", [](const Policy& p) { return !p.graph.weigh; }, "[]", "a list", kFlags},
       {"graph", "stage", "'auto'", [](const Policy& p) { return p.graph.stage == Stage::kAuto; }, "'yes'",
        "bad value \"yes\"", "never, auto, always"},
       {"graph", "slots", "2", [](const Policy& p) { return p.graph.slots == 2; }, "0", "bad value \"0\"",

@@ -132,6 +132,7 @@ TEST_F(Unloads, rule_07_make_real_what_copies_a_variable_of_the_module) {
 }
 
 TEST_F(Unloads, take_the_execs_of_the_module_with_them) {
+  if (under_library() && !compares_captures()) GTEST_SKIP() << "no exec is kept";
   const Module module;
   run(stream_, capture(stream_, [&] { OK(module.thrice(stream_, buffer_.get())); }));
   const Since since({"hipGraphExecDestroy"});

