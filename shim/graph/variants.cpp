@@ -594,11 +594,14 @@ bool Variants::stays_staged(const VirtualExec& exec, const Binding& binding, con
 bool Variants::becomes_staged(const VirtualExec& exec, const Binding& binding, const StagePlan& open,
                               const CostModel::Question& question, Way way, bool other_ring) {
   Template& of = *exec.of;
-  const bool patch = way == Way::kPatch;
+  const bool patch = way == Way::kPatch, update = way == Way::kUpdate;
   // The first few bindings get an exec each: they often come in turn.
-  if (!patch && question.kept < std::min(CostModel::kExecsBeforePatching, settings_.most_variants)) return false;
-  const double patch_ns = costs().patch_ns(question.exec_ns, question.differing, question.budget);
-  const double present = patch ? std::min(patch_ns, question.exec_ns) : question.exec_ns;
+  if (!patch && !update && question.kept < std::min(CostModel::kExecsBeforePatching, settings_.most_variants))
+    return false;
+  // An update by the program's call sets every node.
+  const std::size_t set = update ? of.node_count : question.differing;
+  const double set_ns = costs().patch_ns(question.exec_ns, set, question.budget);
+  const double present = patch || update ? std::min(set_ns, question.exec_ns) : question.exec_ns;
   const double ring = ring_ns(of, open);
   const double lost = of.stage_choice.note(present, staged_ns(of, open) + (other_ring ? ring : 0));
   // One binding alone, which never costs more than an exec, changes nothing.
