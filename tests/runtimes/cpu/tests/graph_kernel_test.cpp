@@ -452,7 +452,9 @@ TEST_F(KernelNodeTest, NothingGrows) {
   for (int i = 0; i < 1000; ++i) {
     cycle();
     // Execs that still run hold memory of the device.
-    if (i % 50 == 0) EXPECT_HIP(hipStreamSynchronize(stream_));
+    if (i % 50 == 0) {
+      EXPECT_HIP(hipStreamSynchronize(stream_));
+    }
   }
   EXPECT_HIP(hipStreamSynchronize(stream_));
   EXPECT_EQ(7, at(0));
