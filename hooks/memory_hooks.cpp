@@ -44,7 +44,7 @@ hipError_t host(void** ptr, size_t bytes, unsigned int flags, Call&& call) {
   return result;
 }
 
-/// What a free of the address frees: the whole allocation that it is in. Without bytes where nobody knows it.
+/// The allocation that a free of the address frees. `bytes` is 0 where neither the pool nor the runtime knows it.
 struct Freed {
   const void* base;
   size_t bytes;

@@ -75,7 +75,7 @@ class OpenCaptures {
     g_followed_captures.store(sessions_.size(), std::memory_order_release);
   }
 
-  /// A capture that nobody looks into, by its origin.
+  /// Notes a capture that the library leaves to the runtime. `key`: the stream it began on.
   void add_left_alone(StreamKey key, hipStreamCaptureMode mode) {
     const std::scoped_lock guard(lock_);
     left_alone_.push_back({key, mode, &t_thread_token});
@@ -86,7 +86,7 @@ class OpenCaptures {
     const std::scoped_lock guard(lock_);
     return find_left_alone(key) != left_alone_.end();
   }
-  /// It is over. False: there is none.
+  /// Forgets the capture that was left to the runtime on this stream. Returns false where there is none.
   bool remove_left_alone(StreamKey key, hipStreamCaptureMode* mode, const void** thread) noexcept {
     if (g_captures_left_alone.load(std::memory_order_acquire) == 0) return false;
     const std::scoped_lock guard(lock_);
@@ -287,7 +287,7 @@ void watch_thread() noexcept {
   if (made) static_cast<void>(pthread_setspecific(key, &t_thread_token));
 }
 
-/// A capture that nobody looks into is over.
+/// Closes the capture that was left to the runtime on this stream. Returns false where there is none.
 bool close_left_alone(StreamKey key) noexcept {
   hipStreamCaptureMode mode = hipStreamCaptureModeGlobal;
   const void* thread = nullptr;
@@ -322,7 +322,7 @@ void leave_stream(StreamKey key) noexcept {
 /// No open capture is looked into, nor is what streams use.
 bool nobody_looks() noexcept { return g_followed_captures.load(std::memory_order_acquire) == 0 && !uses_tracked(); }
 
-/// Whether a stream that is none of ours takes part in a capture that nobody looks into.
+/// Asks the runtime whether a stream takes part in a capture that the library left to it.
 bool takes_part_unseen(StreamArgument stream) noexcept {
   if (g_captures_left_alone.load(std::memory_order_acquire) == 0) return false;
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
@@ -734,7 +734,7 @@ hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mod
   return result;
 }
 
-/// The end of a capture that nobody looked into.
+/// Ends a capture that the library left to the runtime.
 static hipError_t end_left_alone(StreamKey key, Forward forward) {
   // The program may know the graph, whose end may call it back: nodes are not made in line here (node_creation.h).
   const hipError_t result = forward();

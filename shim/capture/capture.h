@@ -198,7 +198,7 @@ void materialise_open_captures(const char* why);
 /// The same for those that name memory of this range; no bytes: nobody knows how much.
 void materialise_captures_naming(const void* address, std::size_t bytes, const char* why);
 
-/// The same for those that have withheld such an operation.
+/// Makes every open virtual capture real that has withheld an operation for which the test is true.
 void materialise_captures_with(OperationTest test, const char* why);
 
 /// No open capture holds the tree of recordings any more: the virtual ones are made real.

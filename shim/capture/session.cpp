@@ -68,7 +68,7 @@ Dependencies dependencies_of(hipStream_t stream) noexcept {
   return found;
 }
 
-/// A copy of these. False: they are not known.
+/// Copies the nodes that the stream's next operation depends on. Returns false where the runtime does not tell them.
 bool nodes_before(hipStream_t stream, std::vector<hipGraphNode_t>* nodes) {
   const LastErrorScope last_error;
   const Dependencies found = dependencies_of(stream);
@@ -515,8 +515,8 @@ bool CaptureSession::set_dependencies(hipStream_t stream, const std::vector<std:
   return replace_dependencies(stream, nodes);
 }
 
-/// After a forwarded wait for an event that the runtime takes for something else: the stream comes behind what it did
-/// `before` and behind these operations. Null: the runtime does not tell what it came behind.
+/// Sets what the stream comes behind, after a forwarded wait for an event that stands for other nodes in the runtime:
+/// the nodes of `before` and these operations. `before` is null where the runtime did not tell its nodes.
 bool CaptureSession::set_after_wait(hipStream_t stream, const std::vector<hipGraphNode_t>* before,
                                     const std::vector<std::uint32_t>& operations) {
   if (before == nullptr) return add_dependencies(stream, operations);

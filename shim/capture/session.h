@@ -127,7 +127,7 @@ class CaptureSession {
   void leave_shell() noexcept { cursor_ = nullptr; }
   /// Why this capture cannot become a template; null while it can.
   const char* spoilt() const noexcept { return spoilt_; }
-  /// Whether somebody else may know its graph, and so what it holds.
+  /// True once the program may know the graph of this capture.
   bool exposed() const noexcept { return exposed_ || into_ != nullptr; }
   /// Why it was made real; `why` is null when it never was a shell or still is.
   const Materialisation& materialised() const noexcept { return materialised_; }

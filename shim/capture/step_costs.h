@@ -2,8 +2,8 @@
 // are left to the runtime: tried, not guessed.
 //
 // Why: a comparison costs nearly the same whatever the runtime's calls cost. Of a small graph, or one of more forks
-// than operations, so little is saved that comparing may cost more than it saves. Which it is depends on the runtime,
-// the machine and what the program does with the graph, so no figure of ours can tell.
+// than operations, so little is saved that comparing may cost more than it saves. The runtime, the machine and the
+// program's use of the graph decide which is cheaper, so the library measures it.
 //
 // How: a place whose captures are small is tried once they have matched for a while: a few captures in a row are
 // compared, a few are left to the runtime, and of both it is measured how long the program's calls of HIP take, from a
@@ -38,7 +38,7 @@ class StepCosts {
   static constexpr std::uint32_t kSample = 8;                               ///< of them one in so many is measured
   static constexpr std::uint32_t kLeastBetween = 32;  ///< captures between two trials, whatever the samples say
 
-  /// What is to become of a capture.
+  /// The decision about one capture: compare it or leave it to the runtime, and whether to measure it.
   struct Step {
     bool follow = true;
     bool timed = false;

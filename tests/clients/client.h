@@ -42,4 +42,16 @@ inline void print_step(int step, const float* out, int count) {
   std::printf("step %d sum %016" PRIx64 "\n", step, checksum(download(out, static_cast<std::size_t>(count))));
 }
 
+/// The thread may make calls that a capture forbids while one of these lives.
+class Relaxed {
+ public:
+  Relaxed() { CHECK(hipThreadExchangeStreamCaptureMode(&mode_)); }
+  ~Relaxed() { CHECK(hipThreadExchangeStreamCaptureMode(&mode_)); }
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
+
+ private:
+  hipStreamCaptureMode mode_ = hipStreamCaptureModeRelaxed;
+};
+
 }  // namespace program

@@ -35,18 +35,6 @@ std::deque<Plan*> ended;
 using CreateUserObject = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
 using RetainUserObject = hipError_t (*)(hipGraph_t, void*, unsigned, unsigned);
 
-/// The thread may make calls that a capture forbids.
-class Relaxed {
- public:
-  Relaxed() { CHECK(hipThreadExchangeStreamCaptureMode(&mode_)); }
-  ~Relaxed() { CHECK(hipThreadExchangeStreamCaptureMode(&mode_)); }
-  Relaxed(const Relaxed&) = delete;
-  Relaxed& operator=(const Relaxed&) = delete;
-
- private:
-  hipStreamCaptureMode mode_ = hipStreamCaptureModeRelaxed;
-};
-
 class Communicator {
  public:
   Communicator(bool newer, bool proxy, hipFunction_t kernel) : newer_(newer), proxy_(proxy), kernel_(kernel) {

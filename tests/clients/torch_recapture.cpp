@@ -3,7 +3,7 @@
 // before the next capture begins.
 #include <set>
 
-#include "program.h"
+#include "client.h"
 
 using namespace program;
 
@@ -17,18 +17,6 @@ extern "C" __global__ void add(float* out, const float* in, int count) {
   if (i < count) out[i] += in[i];
 }
 )";
-
-/// The thread is in relaxed mode while one lives.
-class Relaxed {
- public:
-  Relaxed() { CHECK(hipThreadExchangeStreamCaptureMode(&mode_)); }
-  ~Relaxed() { CHECK(hipThreadExchangeStreamCaptureMode(&mode_)); }
-  Relaxed(const Relaxed&) = delete;
-  Relaxed& operator=(const Relaxed&) = delete;
-
- private:
-  hipStreamCaptureMode mode_ = hipStreamCaptureModeRelaxed;
-};
 
 /// The segments of one graph's private pool.
 class PrivatePool {
