@@ -158,10 +158,11 @@ Handlers& handlers() {
   return *all;
 }
 
+// Value, waiters and handlers are read and written in one order of all threads (seq_cst): who counted itself before it
+// read the old value is seen here.
 void wake(amd_signal_t* signal) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (waiters_of(signal).load(std::memory_order_relaxed) != 0) wake_all(const_cast<std::int64_t*>(&signal->value));
-  if (handlers_of(signal).load(std::memory_order_relaxed) != 0) handlers().changed(signal);
+  if (waiters_of(signal).load() != 0) wake_all(const_cast<std::int64_t*>(&signal->value));
+  if (handlers_of(signal).load() != 0) handlers().changed(signal);
   change_count.fetch_add(1);
   if (change_waiters.load() != 0) wake_all(&change_count);
 }
