@@ -444,7 +444,7 @@ Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* sr
     return Status::kUnsupported;
   signature_.kind = OperationKind::kCopy2D;
   signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | zero_size(width * height) |
-                        (dst == src ? kSameOperands : 0) | (dst_pitch < width || src_pitch < width ? kPitched : 0);
+                        (dst == src ? kSameOperands : 0) | (dst_pitch < width || src_pitch < width ? kPitchTooSmall : 0);
   signature_.dst_class = operand_class(dst, dst_pitch * height);
   signature_.src_class = operand_class(src, src_pitch * height);
   judge_sizes(signature_, dst_pitch * height, width);
@@ -459,7 +459,10 @@ Status OperationWriter::fill(void* dst, std::uint32_t value, std::uint32_t eleme
   if (overflows(width, height) || overflows(width, element_bytes) || overflows(pitch, height))
     return Status::kUnsupported;
   signature_.kind = OperationKind::kFill;
-  signature_.validity = element_bytes | zero_size(width * height) | (height == 1 ? 0 : kPitched);
+  signature_.validity = element_bytes | zero_size(width * height) |
+                        (height == 1                     ? 0
+                         : pitch < width * element_bytes ? kPitched | kPitchTooSmall
+                                                         : kPitched);
   signature_.dst_class = operand_class(dst, height == 1 ? width * element_bytes : pitch * height);
   signature_.src_class = signature_.dst_class;
   judge_sizes(signature_, pitch * height, width);

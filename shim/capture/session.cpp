@@ -443,11 +443,12 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
     return result;
   }
   Stream& where = *streams_.find(key);
+  Event* known = events_.find(event);
   if (where.left) {
-    event_destroyed(event);  // recorded outside of the capture
+    // Recorded outside of the capture. What the runtime has noted on this stream it finds there still.
+    if (known != nullptr && known->stream != key) event_destroyed(event);
     return result;
   }
-  Event* known = events_.find(event);
   if (known == nullptr) known = &events_.add({event, key, {}, false});
   known->stream = key;
   known->tail = where.tail;

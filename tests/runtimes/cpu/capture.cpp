@@ -455,8 +455,7 @@ bool unjoined(const Stream& stream) {
     ++leaves;
     if (node->manual) continue;
     ++counted;
-    const std::vector<const GraphNode*>& removed = stream.capture_removed;
-    was_removed = was_removed || std::find(removed.begin(), removed.end(), node) != removed.end();
+    was_removed = was_removed || stream.capture_removed.contains(node->serial);
   }
   // the stream's own end is one more leaf, joining its last nodes
   return leaves + 1 > 1 && counted + 1 > 1 && !was_removed;
@@ -552,7 +551,7 @@ hipError_t update_dependencies(Stream& stream, const hipGraphNode_t* dependencie
     wanted.push_back(node);
   }
   if (flags == hipStreamSetCaptureDependencies) {
-    stream.capture_removed.insert(stream.capture_removed.end(), stream.capture_tail.begin(), stream.capture_tail.end());
+    for (const GraphNode* node : stream.capture_tail) stream.capture_removed.insert(node->serial);
     stream.capture_tail.clear();
   }
   depend_on(stream, wanted);

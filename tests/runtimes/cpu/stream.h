@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -106,9 +107,10 @@ class Stream {
   std::atomic<Capture*> capture{nullptr};
   /// Its last nodes in that capture: what the next captured operation depends on. Guarded by the capture lock.
   std::vector<GraphNode*> capture_tail;
-  /// Nodes that hipStreamUpdateCaptureDependencies has taken from there in any capture: as AMD's, it is never emptied,
-  /// and another node may have such an address by now. Guarded by the capture lock.
-  std::vector<const GraphNode*> capture_removed;
+  /// Serials of nodes that hipStreamUpdateCaptureDependencies has taken from there in any capture. AMD's is never emptied
+  /// either, but holds addresses, which other nodes have later: chance, which tests cannot compare. Guarded by the
+  /// capture lock.
+  std::unordered_set<std::uint64_t> capture_removed;
 
  private:
   friend void close_stream(Stream& stream);
