@@ -442,6 +442,7 @@ bool Machine::allowed(const Step& step) {
   };
   switch (step.kind) {
     case Kind::set_device:
+    case Kind::end_own:
       return n[0] >= 0 && n[0] < devices();
     case Kind::stream_create:
       return slot_free(streams_, n[0]);

@@ -253,6 +253,7 @@ class Machine {
   std::string do_use_gone(const Step& step);
   std::string do_wait(const Step& step);
   std::string do_end(const Step& step);
+  std::string end_own(int thread, std::int64_t device);
   std::string do_list(const Step& step);
   std::string do_values(const Step& step);
   std::string do_child(const Step& step);
@@ -279,6 +280,8 @@ class Machine {
   std::vector<hipGraphExec_t> gone_execs_;
   std::vector<hipGraphNode_t> gone_nodes_;
   std::array<bool, Work::kCount> limited_{};  ///< whether an attribute of the kernel was set
+  std::array<bool, kThreads> own_captured_{};  ///< the thread's own stream may have taken part in a capture
+  std::array<bool, kThreads> own_stuck_{};     ///< it does still, and nobody can end that
   std::vector<Agent> agents_;
   std::vector<Clock> clocks_;  ///< by agent
   Clock host_;

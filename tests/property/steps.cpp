@@ -51,6 +51,8 @@ std::string last() {
 
 void Machine::run(const Step& step) {
   std::string result;
+  if ((step.kind == Kind::begin || step.kind == Kind::event_wait) && step.number[0] == kPerThread)
+    own_captured_[static_cast<std::size_t>(step.thread)] = true;
   const bool in_place = step.kind == Kind::end_thread;
   const auto body = [&] {
     const bool starts_work = step.kind == Kind::work || step.kind == Kind::launch || step.kind == Kind::event_record ||
@@ -1190,6 +1192,8 @@ std::string Machine::perform(const Step& step) {
       suspicious_ = suspicious_ || captured;
       return captured ? "captured" + refresh_captures() : "";
     }
+    case Kind::end_own:
+      return end_own(step.thread, n[0]);
     case Kind::fail: {
       using Fail = void (*)(unsigned long long, int);
       static const auto fail = reinterpret_cast<Fail>(dlsym(RTLD_DEFAULT, "cpuhip_fail"));
@@ -1198,6 +1202,32 @@ std::string Machine::perform(const Step& step) {
     }
   }
   return "?";
+}
+
+/// Ends what the thread's own stream still captures, joined or not.
+std::string Machine::end_own(int thread, std::int64_t device) {
+  std::string text = code(hipSetDevice(static_cast<int>(device)));
+  hipStreamCaptureStatus status{};
+  unsigned long long id = 0;
+  hipGraph_t graph = nullptr;
+  const hipError_t asked =
+      hipStreamGetCaptureInfo_v2(hipStreamPerThread, &status, &id, &graph, nullptr, nullptr);
+  text += ' ' + code(asked) + ' ' + std::to_string(static_cast<int>(status));
+  if (asked != hipSuccess || status == hipStreamCaptureStatusNone) return text;
+  if (status == hipStreamCaptureStatusActive) {
+    std::size_t count = 0;
+    text += ' ' + code(hipGraphGetNodes(graph, nullptr, &count));
+    std::vector<hipGraphNode_t> nodes(count);
+    if (count > 0) text += ' ' + code(hipGraphGetNodes(graph, nodes.data(), &count));
+    text += ' ' + code(hipStreamUpdateCaptureDependencies(hipStreamPerThread, nodes.data(), count,
+                                                          hipStreamSetCaptureDependencies));
+  }
+  hipGraph_t ended = nullptr;
+  text += ' ' + code(hipStreamEndCapture(hipStreamPerThread, &ended));
+  if (ended != nullptr) text += ' ' + code(hipGraphDestroy(ended));
+  own_stuck_[static_cast<std::size_t>(thread)] =
+      hipStreamIsCapturing(hipStreamPerThread, &status) != hipSuccess || status != hipStreamCaptureStatusNone;
+  return text;
 }
 
 void Machine::finish() {
@@ -1219,6 +1249,11 @@ void Machine::finish() {
       }
       run(make(Kind::end_thread, thread, {}));
     }
+    // Whatever is known here: what nothing ended would be captured by the next program.
+    const auto number = static_cast<std::size_t>(thread);
+    for (int device = 0; own_captured_[number] && device < devices(); ++device)
+      run(make(Kind::end_own, thread, {device}));
+    if (own_stuck_[number] && thread != 0) run(make(Kind::end_thread, thread, {}));
   }
   for (int device = 0; device < devices(); ++device) {
     step(Kind::set_device, 0, {device});
