@@ -26,6 +26,10 @@ enum class Seeded : int {
   kBusyVariantPatched,       ///< an exec is patched while it may run
   kThreadLeavesCaptures,     ///< captures of a thread's own stream outlive the thread
   kExportedStaged,           ///< staging: memory that other processes can reach is staged as any other
+  kSettingsIgnored,          ///< attributes set of a kernel make no new kernel of it
+  kInnerFreeKeeps,           ///< a free by an address inside an allocation frees nothing
+  kSameBufferId,             ///< memory handed out again keeps the id of the allocation it was
+  kDestroyedExecServes,      ///< a destroyed exec is launched as before
   // Found by `verify` (tests/preload):
   kHomeNotFollowed = 100,  ///< staging: launches without copies go on with the buffers there were
 };

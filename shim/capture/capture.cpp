@@ -444,7 +444,8 @@ Status OperationWriter::copy_2d(void* dst, std::size_t dst_pitch, const void* sr
     return Status::kUnsupported;
   signature_.kind = OperationKind::kCopy2D;
   signature_.validity = (static_cast<std::uint32_t>(kind) & 0xff) | zero_size(width * height) |
-                        (dst == src ? kSameOperands : 0) | (dst_pitch < width || src_pitch < width ? kPitchTooSmall : 0);
+                        (dst == src ? kSameOperands : 0) |
+                        (dst_pitch < width || src_pitch < width ? kPitchTooSmall : 0);
   signature_.dst_class = operand_class(dst, dst_pitch * height);
   signature_.src_class = operand_class(src, src_pitch * height);
   judge_sizes(signature_, dst_pitch * height, width);

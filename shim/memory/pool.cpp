@@ -274,7 +274,7 @@ void Pool::hand_out(Block* block, const Decision& decision) noexcept {
   block->call_site = decision.call_site;
   block->order = ++last_order_;
   block->generation = ++last_generation_;
-  block->buffer_id = kOwnId;
+  if (!seeded_defect(Seeded::kSameBufferId) || block->buffer_id == kRuntimesId) block->buffer_id = kOwnId;
   block->state.store(BlockState::kLive, std::memory_order_release);
 }
 
@@ -550,6 +550,10 @@ hipError_t Pool::free(void* ptr, Free forward) {
   const Named named = start_free(ptr);
   if (named.block == nullptr) return forward(never_address());
   const bool inside = named.block->pointer() != ptr;
+  if (inside && seeded_defect(Seeded::kInnerFreeKeeps)) {
+    back_to_live(named);
+    return hipSuccess;
+  }
   const bool keepable =
       is_hip_free && !inside && named.block->list != nullptr && !named.block->exported.load() && enabled() && !refused;
   // Whether an address inside an allocation frees it is the runtime's to say.

@@ -791,6 +791,8 @@ void Generator::churn(std::deque<Step>* plan, int thread) {
   const int count = 1 + random_.below(3);
   for (int i = 0; i < count; ++i) {
     const int slot = random_.below(kBuffers);
+    const bool asked = special_.chance(25);
+    if (asked && machine_.buffer(slot).live) plan->push_back(make(Kind::attributes, thread, {slot, 0}));
     if (machine_.buffer(slot).live && machine_.features().inner_frees && special_.chance(20))
       plan->push_back(make(Kind::release_inside, thread, {slot, 4 + special_.below(200), special_.chance(30)}));
     if (machine_.buffer(slot).live)
@@ -799,6 +801,7 @@ void Generator::churn(std::deque<Step>* plan, int thread) {
     const int kind = random_.chance(70) ? 0 : random_.below(static_cast<int>(Memory::kCount));
     const std::int64_t ints = random_.chance(85) ? part_ints_ : random_.chance(20) ? 40000 : kSizes[random_.below(4)];
     plan->push_back(make(Kind::allocate, thread, {slot, kind, ints, any_stream(thread)}));
+    if (asked) plan->push_back(make(Kind::attributes, thread, {slot, 0}));
     if (random_.chance(30)) plan->push_back(make(Kind::mem_info, thread, {}));
   }
 }

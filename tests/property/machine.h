@@ -279,7 +279,7 @@ class Machine {
   std::vector<hipGraph_t> gone_graphs_;  ///< destroyed by the program
   std::vector<hipGraphExec_t> gone_execs_;
   std::vector<hipGraphNode_t> gone_nodes_;
-  std::array<bool, Work::kCount> limited_{};  ///< whether an attribute of the kernel was set
+  std::array<bool, Work::kCount> limited_{};   ///< whether an attribute of the kernel was set
   std::array<bool, kThreads> own_captured_{};  ///< the thread's own stream may have taken part in a capture
   std::array<bool, kThreads> own_stuck_{};     ///< it does still, and nobody can end that
   std::vector<Agent> agents_;

@@ -1197,6 +1197,7 @@ std::string Machine::perform(const Step& step) {
     case Kind::fail: {
       using Fail = void (*)(unsigned long long, int);
       static const auto fail = reinterpret_cast<Fail>(dlsym(RTLD_DEFAULT, "cpuhip_fail"));
+      for (std::int64_t variant = 0; n[0] != 0 && variant < 2; ++variant) Kernels::module_code(variant);  // not by then
       if (features_.armed && fail != nullptr) fail(static_cast<unsigned long long>(n[0]), 999);
       return "";
     }
@@ -1210,8 +1211,7 @@ std::string Machine::end_own(int thread, std::int64_t device) {
   hipStreamCaptureStatus status{};
   unsigned long long id = 0;
   hipGraph_t graph = nullptr;
-  const hipError_t asked =
-      hipStreamGetCaptureInfo_v2(hipStreamPerThread, &status, &id, &graph, nullptr, nullptr);
+  const hipError_t asked = hipStreamGetCaptureInfo_v2(hipStreamPerThread, &status, &id, &graph, nullptr, nullptr);
   text += ' ' + code(asked) + ' ' + std::to_string(static_cast<int>(status));
   if (asked != hipSuccess || status == hipStreamCaptureStatusNone) return text;
   if (status == hipStreamCaptureStatusActive) {

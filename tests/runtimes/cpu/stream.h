@@ -107,9 +107,9 @@ class Stream {
   std::atomic<Capture*> capture{nullptr};
   /// Its last nodes in that capture: what the next captured operation depends on. Guarded by the capture lock.
   std::vector<GraphNode*> capture_tail;
-  /// Serials of nodes that hipStreamUpdateCaptureDependencies has taken from there in any capture. AMD's is never emptied
-  /// either, but holds addresses, which other nodes have later: chance, which tests cannot compare. Guarded by the
-  /// capture lock.
+  /// Serials of nodes that hipStreamUpdateCaptureDependencies has taken from there in any capture. AMD's is never
+  /// emptied either, but holds addresses, which other nodes have later: chance, which tests cannot compare. Guarded by
+  /// the capture lock.
   std::unordered_set<std::uint64_t> capture_removed;
 
  private:
