@@ -1086,6 +1086,11 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node, con
   return known_.read_node(node, "an exec's node is named by it");
 }
 
+bool Graphs::is_outdated(const Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  return of.outdated;
+}
+
 /// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known,
 /// unless it must stay what it is.
 hipError_t Graphs::taint(VirtualExec& exec) {
@@ -1096,17 +1101,18 @@ hipError_t Graphs::taint(VirtualExec& exec) {
     own = std::move(former);
   else if (former != nullptr)
     exec.source = 0;  // nobody has the program's nodes any more
+  const bool unfit = exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken;
   if (own != nullptr) {
     // It has been the program's own before.
-  } else if (exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken ||
-             (exec.variant->graph == nullptr && exec.variant->source != exec.source && !stays)) {
+  } else if (unstaged != nullptr && equal(unstaged->baked, exec.binding)) {
+    own = std::move(unstaged);  // made while what it names was there
+  } else if (unfit || (exec.variant->graph == nullptr && exec.variant->source != exec.source && !stays)) {
     const LastErrorScope last_error;
-    const hipError_t result = variants_.build(*exec.of, exec.binding, exec.device, &own);
-    // What it was made over may be freed by now, so that it cannot be built again. Then it goes out as it is: its nodes
-    // are the program's own. One that is staged has another, made before.
-    if (result != hipSuccess && unstaged != nullptr && equal(unstaged->baked, exec.binding)) own = std::move(unstaged);
-    if (own == nullptr && result != hipSuccess &&
-        (exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken)) {
+    // What it was made over, or its functions, may be gone by now, so that it cannot be built again. Then it goes out
+    // as it is: its nodes are the program's own.
+    const hipError_t result =
+        is_outdated(*exec.of) ? hipErrorNotSupported : variants_.build(*exec.of, exec.binding, exec.device, &own);
+    if (own == nullptr && result != hipSuccess && unfit) {
       note_binding(exec);
       return result;
     }

@@ -216,6 +216,7 @@ class Graphs {
   hipError_t move_to(VirtualExec& exec, Template& of, const Binding& binding);
   hipError_t update_natively(VirtualExec& exec, HeldTemplate of, bool plain, hipGraph_t graph,
                              hipGraphNode_t* error_node, hipGraphExecUpdateResult* result);
+  bool is_outdated(const Template& of) noexcept;
   hipError_t taint(VirtualExec& exec);
   hipError_t bring_up_to_date(VirtualExec& exec, Variant& own);
 

@@ -1,6 +1,7 @@
 """property.py: random programs, natively and under the library: every byte they can see must be the same.
 
-property.py [--first N] [--programs N] [--batch N] [--seconds S] [--ways all|some] [--cases DIR] [--keep DIR] CONFIG
+property.py [--first N] [--programs N] [--batch N] [--seconds S] [--ways all|some] [--jitter] [--cases DIR] [--keep DIR]
+            CONFIG
 property.py --replay FILE [--verbose] CONFIG
 
 CONFIG (JSON) says where interpreter, runtime and libraries are; the build writes it: build/tests/property/config.json.
@@ -417,6 +418,8 @@ def run_batches(runner, options):
         if options.seconds and time.monotonic() - started > options.seconds:
             break
         settings = random_settings(batch, options.rely_on_order)
+        if options.jitter:
+            settings.runtime['CPUHIP_JITTER'] = '100'
         count = min(options.batch, options.first + options.programs - batch)
         variations = list(every_way(settings, batch)) if options.ways == 'all' else [settings]
         done += count
@@ -481,6 +484,7 @@ def main():
     parser.add_argument('--replay')
     parser.add_argument('--rely-on-order', action='store_true',
                         help='launches of one exec are not ordered by programs where the runtime orders them')
+    parser.add_argument('--jitter', action='store_true', help='every worker of the CPU runtime waits at random')
     parser.add_argument('--cases', help='a folder of files as --replay takes them, run first')
     parser.add_argument('--verbose', action='store_true')
     options = parser.parse_args()
