@@ -1,5 +1,6 @@
 #include "kernels.h"
 
+#include <elf.h>
 #include <hip/hiprtc.h>
 
 #include <cstdio>
@@ -137,9 +138,26 @@ const void* Kernels::stub(std::int64_t what) {
   return stubs + place(what);
 }
 
+namespace {
+
+/// What a bundle calls code for such devices. For AMD's the low byte of the ELF header's flags says for which.
+std::string target_of(const std::vector<char>& code) {
+  Elf64_Ehdr header;
+  must(code.size() >= sizeof header, "a code object");
+  std::memcpy(&header, code.data(), sizeof header);
+  if (header.e_machine == EM_X86_64) return "hipv4-x86_64-unknown-linux-gnu--cpu";
+  static const std::map<unsigned, std::string> kNames{{0x2c, "gfx900"}, {0x2f, "gfx906"}, {0x30, "gfx908"},
+                                                      {0x3f, "gfx90a"}, {0x4c, "gfx942"}, {0x4f, "gfx950"}};
+  const auto name = kNames.find(header.e_flags & 0xff);
+  must(name != kNames.end(), "the name of such a device");
+  return "hipv4-amdgcn-amd-amdhsa--" + name->second;
+}
+
+}  // namespace
+
 /// Never unregistered, as in a program that ends by exit.
 void Kernels::register_stubs(const std::vector<char>& code) {
-  const std::string target = "hipv4-x86_64-unknown-linux-gnu--cpu", magic = "__CLANG_OFFLOAD_BUNDLE__";
+  const std::string target = target_of(code), magic = "__CLANG_OFFLOAD_BUNDLE__";
   constexpr std::uint64_t kAt = 4096;
   const std::uint64_t header[] = {1, kAt, code.size(), target.size()};
   const auto* const words = reinterpret_cast<const char*>(header);

@@ -17,9 +17,8 @@
 //                                                                          one given by ...ToGraph too; all streams
 //                                                                          leave
 //                             more than one leaf, none of which was added  StreamCaptureUnjoined; the streams stay
-//                             by handle, or has the address of a node that active, but the capture is in no list any
-//                             was ever taken from the stream's             more
-//                             dependencies
+//                             by handle, or was ever taken from the        active, but the capture is in no list any
+//                             stream's dependencies                        more
 //   UpdateCaptureDependencies idle stream                                  IllegalState
 //                             more nodes than the graph has, foreign ones  InvalidValue
 //   IsCapturing, GetInfo      null stream, a blocking stream captures      StreamCaptureImplicit, nothing invalidated
