@@ -18,7 +18,8 @@
 //                                                                          leave
 //                             more than one leaf, none of which was added  StreamCaptureUnjoined; the streams stay
 //                             by handle, or was ever taken from the        active, but the capture is in no list any
-//                             stream's dependencies                        more
+//                             stream's dependencies                        more; with the quirk unjoined_ends as an
+//                                                                          invalidated one
 //   UpdateCaptureDependencies idle stream                                  IllegalState
 //                             more nodes than the graph has, foreign ones  InvalidValue
 //   IsCapturing, GetInfo      null stream, a blocking stream captures      StreamCaptureImplicit, nothing invalidated
@@ -466,6 +467,7 @@ hipError_t end_capture(Call& call, hipStream_t handle, hipGraph_t* out, bool per
   const hipError_t result = resolve(call, handle, per_thread, &stream);
   if (result != hipSuccess) return result;
   Graph* invalid = nullptr;
+  bool active = false;
   {
     const std::lock_guard lock(graph_mutex());
     Capture* capture = part(*stream);
@@ -475,9 +477,11 @@ hipError_t end_capture(Call& call, hipStream_t handle, hipGraph_t* out, bool per
       return hipErrorStreamCaptureWrongThread;
     }
     capture->listed = false;
-    if (capture->status == hipStreamCaptureStatusActive) {
-      graphs().check(capture->graph);
-      if (unjoined(*stream)) return hipErrorStreamCaptureUnjoined;
+    active = capture->status == hipStreamCaptureStatusActive;
+    if (active) graphs().check(capture->graph);
+    const bool branches = active && unjoined(*stream);
+    if (branches && !quirks().unjoined_ends) return hipErrorStreamCaptureUnjoined;
+    if (active && !branches) {
       for (GraphNode* node : capture->graph->nodes) {
         if (node != nullptr) node->manual = false;
       }
@@ -487,7 +491,7 @@ hipError_t end_capture(Call& call, hipStream_t handle, hipGraph_t* out, bool per
     }
     *out = nullptr;
     invalid = capture->graph;
-    if (!quirks().stuck_invalidation) {
+    if (active || !quirks().stuck_invalidation) {
       leave(*stream);
     } else {
       capture->graph = nullptr;
@@ -497,7 +501,7 @@ hipError_t end_capture(Call& call, hipStream_t handle, hipGraph_t* out, bool per
     }
   }
   if (invalid != nullptr) release_user_objects(destroy_graph(*invalid, true));
-  return hipErrorStreamCaptureInvalidated;
+  return active ? hipErrorStreamCaptureUnjoined : hipErrorStreamCaptureInvalidated;
 }
 
 bool blocking_stream_captures() {

@@ -4,6 +4,7 @@
 #include "api.h"
 #include "capture.h"
 #include "device.h"
+#include "graph.h"
 #include "handles.h"
 #include "stream.h"
 
@@ -94,6 +95,14 @@ hipError_t resolve(hipEvent_t handle, ihipEvent_t** event) {
   return hipSuccess;
 }
 
+void look_at_stream_of(const ihipEvent_t& event) {
+  if (!quirks().destroyed_streams_events) return;
+  const Stream* const last = event.last_stream;
+  if (last == nullptr || (last->generation() == event.last_stream_generation && !last->gone)) return;
+  fatal("the stream that event %p (generation %llu) was last recorded on was destroyed",
+        static_cast<const void*>(&event), static_cast<unsigned long long>(event.generation));
+}
+
 }  // namespace cpuhip
 
 using namespace cpuhip;
@@ -134,6 +143,7 @@ CPUHIP_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t s
 
 CPUHIP_EXPORT hipError_t hipEventQuery(hipEvent_t handle) {
   return with_event("hipEventQuery", handle, [](ihipEvent_t& event) {
+    look_at_stream_of(event);
     const hipError_t result = check_capture_event_query(event);
     if (result != hipSuccess) return result;
     const Token token = recorded(event);
@@ -143,6 +153,7 @@ CPUHIP_EXPORT hipError_t hipEventQuery(hipEvent_t handle) {
 
 CPUHIP_EXPORT hipError_t hipEventSynchronize(hipEvent_t handle) {
   return with_event("hipEventSynchronize", handle, [](ihipEvent_t& event) {
+    look_at_stream_of(event);
     const hipError_t result = check_capture_event_synchronize(event);
     if (result != hipSuccess) return result;
     const Token token = recorded(event);

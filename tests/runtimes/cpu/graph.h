@@ -246,6 +246,8 @@ struct Quirks {
   bool lazy_peers = false;
   bool kept_arguments = false;
   bool event_keeps_nodes = false;
+  bool destroyed_streams_events = false;
+  bool unjoined_ends = false;
   bool shared_limits = false;
   bool module_launches_at_once = false;
   bool late_kernargs = false;

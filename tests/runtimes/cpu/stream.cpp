@@ -54,7 +54,9 @@ struct ThreadStreams {
     for (const Entry& entry : entries) {
       if (!entry.live()) continue;
       capture_stream_destroyed(*entry.stream);
-      if (table().kill(entry.stream)) close_stream(*entry.stream);
+      if (!table().kill(entry.stream)) continue;
+      entry.stream->gone = true;
+      close_stream(*entry.stream);
     }
   }
 };
@@ -371,7 +373,9 @@ void close_streams(Device& device) {
   }
   for (Stream* stream : streams) {
     capture_stream_destroyed(*stream);
-    if (table().kill(stream)) close_stream(*stream);
+    if (!table().kill(stream)) continue;
+    stream->gone = true;
+    close_stream(*stream);
   }
 }
 
@@ -396,6 +400,7 @@ hipError_t with_stream(const char* name, hipStream_t handle, bool per_thread, Bo
 hipError_t destroy(Stream& stream) {
   if (stream.capture.load() != nullptr) capture_stream_destroyed(stream);
   if (!table().kill(&stream)) return hipErrorContextIsDestroyed;
+  stream.gone = true;
   (void)stream.marker()->wait_in_call();  // HIP finishes a stream before it destroys it
   end_stream(stream);
   return hipSuccess;
@@ -418,6 +423,7 @@ hipError_t wait_event(Stream& stream, hipEvent_t handle, unsigned flags) {
   if (flags != 0) return hipErrorInvalidValue;
   ihipEvent_t* event = nullptr;
   if (const hipError_t result = resolve(handle, &event); result != hipSuccess) return result;
+  look_at_stream_of(*event);
   bool captured = false;
   const hipError_t result = capture_wait_event(stream, *event, &captured);
   if (result != hipSuccess || captured) return result;

@@ -85,6 +85,8 @@ class Stream {
   bool blocking() const { return (flags_ & hipStreamNonBlocking) == 0; }
   /// Counts all streams of the process from 1.
   std::uint64_t generation() const { return generation_; }
+  /// Set when its handle is dead.
+  std::atomic<bool> gone{false};
   hipStream_t handle() const;
 
   /// Appends work: it runs on the stream's worker after everything before it, after `also_after`, and by the rules of
@@ -143,6 +145,8 @@ inline hipError_t resolve(Call& call, hipStream_t handle, bool per_thread, Strea
 }
 /// Null or a handle never created: hipErrorInvalidHandle; a destroyed one ends the process with its name.
 hipError_t resolve(hipEvent_t handle, ihipEvent_t** event);
+/// The quirk destroyed_streams_events: ends the process where the stream of the event's last record is destroyed.
+void look_at_stream_of(const ihipEvent_t& event);
 
 /// The way of all device work: validates; on a capturing stream adds a node to the capture (capture.h), else enqueues.
 /// `token`: what was enqueued; null when it was captured or nothing is to be done.

@@ -2,6 +2,8 @@
 #include <time.h>
 
 #include <cstdlib>
+#include <string>
+#include <thread>
 
 #include "graph_support.h"
 
@@ -432,6 +434,59 @@ TEST_F(CaptureTest, UnjoinedBranchesLeaveTheStreamsCapturing) {
   EXPECT_HIP(hipDeviceSynchronize());  // in no list any more
   EXPECT_HIP(hipStreamDestroy(first));
   EXPECT_EQ(hipStreamCaptureStatusNone, status(second));
+}
+
+/// With the quirk unjoined_ends.
+TEST_F(CaptureTest, QuirkUnjoinedEnds) {
+  TestStream first, second;
+  TestEvent fork;
+  ASSERT_HIP(hipStreamBeginCapture(first, hipStreamCaptureModeGlobal));
+  EXPECT_HIP(fill(first));
+  EXPECT_HIP(hipEventRecord(fork, first));
+  EXPECT_HIP(hipStreamWaitEvent(second, fork, 0));
+  EXPECT_HIP(fill(second, 64));
+  hipGraph_t graph = nullptr;
+  EXPECT_EQ(hipErrorStreamCaptureUnjoined, hipStreamEndCapture(first, &graph));
+  EXPECT_EQ(nullptr, graph);
+  EXPECT_EQ(hipStreamCaptureStatusNone, status(first));
+  EXPECT_EQ(hipStreamCaptureStatusNone, status(second));
+  EXPECT_EQ(hipErrorIllegalState, hipStreamEndCapture(first, &graph));
+}
+
+/// With the quirk destroyed_streams_events.
+TEST_F(CaptureTest, QuirkDestroyedStreamsEvents) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto use = [](const char* function, auto call) {
+    EXPECT_DEATH(
+        {
+          const TestEvent event;
+          hipStream_t stream = nullptr;
+          (void)hipStreamCreate(&stream);
+          (void)hipEventRecord(event, stream);
+          (void)hipStreamDestroy(stream);
+          (void)call(event);
+        },
+        std::string(function) + ": the stream that event 0x.* was last recorded on was destroyed");
+  };
+  use("hipEventQuery", [](hipEvent_t event) { return hipEventQuery(event); });
+  use("hipEventSynchronize", [](hipEvent_t event) { return hipEventSynchronize(event); });
+  use("hipStreamWaitEvent", [](hipEvent_t event) { return hipStreamWaitEvent(nullptr, event, 0); });
+  EXPECT_DEATH(
+      {
+        const TestEvent event;
+        std::thread([&] { (void)hipEventRecord(event, hipStreamPerThread); }).join();
+        (void)hipEventQuery(event);
+      },
+      "hipEventQuery: the stream that");
+
+  TestEvent event;
+  TestStream stays;
+  {
+    TestStream goes;
+    EXPECT_HIP(hipEventRecord(event, goes));
+  }
+  EXPECT_HIP(hipEventRecord(event, stays));
+  EXPECT_HIP(hipEventSynchronize(event));
 }
 
 /// With the quirk event_keeps_nodes, an event recorded before its stream has a node stands for its last nodes.
