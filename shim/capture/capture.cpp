@@ -36,6 +36,10 @@
 #include "shim/short_lock.h"
 #include "shim/units.h"
 
+/// The C library's: calls the function when the calling thread ends, the last one registered first. `object`: one of
+/// ours, which is not unloaded before.
+extern "C" int __cxa_thread_atexit_impl(void (*function)(void*), void* argument, void* object) noexcept;
+
 namespace graphpool {
 namespace {
 
@@ -287,6 +291,15 @@ void watch_thread() noexcept {
   if (made) static_cast<void>(pthread_setspecific(key, &t_thread_token));
 }
 
+/// A thread's own streams go with it; the runtime still has them.
+void own_streams_end(void*) noexcept {
+  const GuestScope guest;
+  const InsideScope inside;
+  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return;  // a forked child
+  rings_before_destroy(own_streams(), kDevices);
+  launches_own_streams_end(own_streams(), kDevices);
+}
+
 /// Closes the capture that was left to the runtime on this stream. Returns false where there is none.
 bool close_left_alone(StreamKey key) noexcept {
   hipStreamCaptureMode mode = hipStreamCaptureModeGlobal;
@@ -371,6 +384,15 @@ StreamKey unnamed_stream_key(StreamArgument stream) noexcept {
   const bool null = stream.handle == nullptr;
   if (stream.handle != hipStreamPerThread && !(null && stream.per_thread)) return 0x100 + device();
   return own_streams() + device();
+}
+
+// The runtime's own destructor of what it keeps for the thread was registered when it made the stream: one that is
+// registered later is called before it.
+bool watch_own_streams() noexcept {
+  static constinit thread_local bool watched = false;
+  static char ours;
+  if (!watched) watched = __cxa_thread_atexit_impl(own_streams_end, nullptr, &ours) == 0;
+  return watched;
 }
 
 bool is_other_threads_own(StreamKey key) noexcept { return is_own(key) && !of_one_thread(key, own_streams()); }
@@ -918,6 +940,13 @@ void expose_capture(StreamArgument stream, const char* why) {
   const std::scoped_lock guard(session->lock());
   session->expose(why);
   session->follow_on(stream_key(stream));
+}
+
+void events_leave_destroyed(hipStream_t stream) noexcept {
+  if (!StreamWork::is_handle(stream)) return;
+  const StreamKey key = stream_key({stream, false});
+  rings_before_destroy(key, 1);
+  launches_stream_destroyed(key);
 }
 
 void capture_stream_destroyed(hipStream_t stream) noexcept {

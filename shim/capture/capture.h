@@ -51,6 +51,10 @@ inline StreamKey stream_key(StreamArgument stream) noexcept {
   return handle > reinterpret_cast<StreamKey>(hipStreamPerThread) ? handle : unnamed_stream_key(stream);
 }
 
+/// An event of ours is recorded on a stream of the calling thread's own, which the runtime has made: it is passed on
+/// before the thread ends. False: it cannot be, and must not be asked later.
+[[nodiscard]] bool watch_own_streams() noexcept;
+
 /// Whether that is another thread's own stream: the handle by which that thread names it names the caller's own here.
 bool is_other_threads_own(StreamKey key) noexcept;
 
@@ -191,6 +195,8 @@ void expose_capture(StreamArgument stream, const char* why);
 
 /// Ends the stream's part in a capture. Call before forwarding the destruction.
 void capture_stream_destroyed(hipStream_t stream) noexcept;
+/// Events of ours leave the stream, which takes part in its capture still. Call before the above.
+void events_leave_destroyed(hipStream_t stream) noexcept;
 void capture_event_destroyed(hipEvent_t event) noexcept;
 
 /// Makes every open virtual capture real (rule 7: a module unloaded, a device reset while one may name what goes).

@@ -19,6 +19,10 @@ struct StreamState {
   std::atomic<std::uint64_t> waited{0};  ///< launches up to this number are complete
   std::atomic<bool> destroyed{false};    ///< its handle must not be used any more
   std::atomic<int> device{-1};           ///< -1: not asked yet
+  /// Recorded there, maybe gone or elsewhere by now. Under the lock of Waits.
+  std::vector<std::weak_ptr<LaunchMarks::Event>> events;
+  std::size_t most_events = kFewEvents;  ///< before those that are gone are forgotten
+  static constexpr std::size_t kFewEvents = 16;
 };
 
 namespace {
@@ -97,15 +101,6 @@ void device_waited(int device, std::uint64_t clock) noexcept {
   const std::scoped_lock guard(all.lock);
   std::uint64_t& waited = all.devices[device];
   if (waited < clock) waited = clock;
-}
-
-void launches_stream_destroyed(StreamKey stream) noexcept {
-  Waits& all = waits();
-  const std::scoped_lock guard(all.lock);
-  const auto found = all.streams.find(stream);
-  if (found == all.streams.end()) return;
-  found->second->destroyed.store(true, std::memory_order_release);
-  all.streams.erase(found);
 }
 
 std::size_t streams_known() noexcept {
@@ -219,7 +214,7 @@ class LaunchMarks::Event {
     if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(event_); }));
   }
 
-  /// Null: the launch is complete.
+  /// Null: the launch is complete, or nobody knows (lost()).
   hipEvent_t get() const noexcept {
     switch (place_.load(std::memory_order_acquire)) {
       case Place::kStream:
@@ -232,6 +227,23 @@ class LaunchMarks::Event {
   }
   /// It may be asked although captures are open.
   bool off_stream() const noexcept { return place_.load(std::memory_order_acquire) != Place::kStream; }
+  /// Its stream went before the launch was known to be complete: only who waits for the device can tell.
+  bool lost() const noexcept { return place_.load(std::memory_order_acquire) == Place::kLost; }
+  /// Whether the device has passed it, once it is off its stream. Captures may be open.
+  bool passed() const noexcept {
+    const Place place = place_.load(std::memory_order_acquire);
+    return place == Place::kPassed || (place == Place::kOwnStream && own_->complete());
+  }
+
+  /// The stream it was recorded on is about to go. `may_ask`: it does not capture.
+  void leave_for_good(int device, bool may_ask) noexcept {
+    try {
+      if (may_ask) leave_stream(device);
+    } catch (const std::bad_alloc&) {
+    }
+    Place place = Place::kStream;
+    place_.compare_exchange_strong(place, Place::kLost, std::memory_order_acq_rel);
+  }
 
   /// The stream it was recorded on begins to capture, and does not yet.
   void leave_stream(int device) {
@@ -246,7 +258,7 @@ class LaunchMarks::Event {
   }
 
  private:
-  enum class Place { kStream, kOwnStream, kPassed };
+  enum class Place { kStream, kOwnStream, kPassed, kLost };
   hipEvent_t event_ = nullptr;
   std::shared_ptr<PassedEvent> own_;
   std::atomic<Place> place_{Place::kStream};
@@ -276,6 +288,52 @@ struct LaunchMarks::Waiting {
 LaunchMarks::Waiting& LaunchMarks::waiting() {
   static Waiting* const instance = new Waiting;
   return *instance;
+}
+
+namespace {
+
+/// Returns when whoever records or asks an event has seen what the caller has changed.
+void pass_capture_gate() noexcept { const CaptureGate gate; }
+
+/// The state of a stream that goes; null where nobody has one.
+std::shared_ptr<StreamState> take_state(StreamKey key) noexcept {
+  Waits& all = waits();
+  const std::scoped_lock guard(all.lock);
+  const auto found = all.streams.find(key);
+  if (found == all.streams.end()) return nullptr;
+  std::shared_ptr<StreamState> state = std::move(found->second);
+  all.streams.erase(found);
+  state->destroyed.store(true, std::memory_order_release);
+  return state;
+}
+
+}  // namespace
+
+/// What was recorded on the stream leaves it. Its state is that of no living stream any more.
+void LaunchMarks::leave_for_good(StreamState& state, hipStream_t stream) noexcept {
+  pass_capture_gate();
+  std::vector<std::weak_ptr<Event>> events;
+  {
+    const std::scoped_lock guard(waits().lock);
+    events.swap(state.events);
+  }
+  if (events.empty()) return;
+  const SavedDevice current;
+  const int device = state.device.load(std::memory_order_relaxed);
+  // The handle of a thread's own stream names that of the current device.
+  const bool may_ask = device >= 0 && current.set(device) && !may_be_capturing(stream);
+  for (const auto& each : events)
+    if (const auto event = each.lock()) event->leave_for_good(device, may_ask);
+  pass_capture_gate();
+}
+
+void launches_stream_destroyed(StreamKey stream) noexcept {
+  if (const auto state = take_state(stream)) LaunchMarks::leave_for_good(*state, reinterpret_cast<hipStream_t>(stream));
+}
+
+void launches_own_streams_end(StreamKey first, StreamKey count) noexcept {
+  for (StreamKey key = first; key != first + count; ++key)
+    if (const auto state = take_state(key)) LaunchMarks::leave_for_good(*state, hipStreamPerThread);
 }
 
 void launches_before_capture(StreamKey stream) noexcept {
@@ -321,10 +379,28 @@ void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
   if (stream != hipStreamPerThread) return;
   // In another thread the handle is another stream: only now can an event come behind the launch.
   const LastErrorScope last_error;
+  if (!watch_own_streams()) return;
   const CaptureGate gate;
   if (may_be_capturing(stream)) return;
   const bool alone = before != nullptr && before.use_count() == 1;
-  mark->event = alone && before->record_again(stream) ? before : Event::record(stream);
+  if (alone && before->record_again(stream))
+    mark->event = before;
+  else
+    record(*mark);
+}
+
+/// An event behind the launch. Its stream lives, and no capture begins.
+void LaunchMarks::record(Mark& mark) {
+  std::shared_ptr<Event> event = Event::record(mark.stream);
+  if (event == nullptr) return;
+  const std::scoped_lock guard(waits().lock);
+  auto& events = mark.state->events;
+  if (events.size() >= mark.state->most_events) {
+    std::erase_if(events, [](const auto& each) { return each.expired(); });
+    mark.state->most_events = std::max(2 * events.size(), StreamState::kFewEvents);
+  }
+  events.push_back(event);
+  mark.event = std::move(event);
 }
 
 /// Programs launch an exec on one stream after another that they destroy.
@@ -334,7 +410,8 @@ void LaunchMarks::forget_complete() {
   std::vector<Mark> gone;
   gone.reserve(marks_.size());
   std::erase_if(marks_, [&](const Mark& mark) {
-    if (mark.event != nullptr || !mark.state->destroyed.load(std::memory_order_acquire)) return false;
+    if ((mark.event != nullptr && !mark.event->lost()) || !mark.state->destroyed.load(std::memory_order_acquire))
+      return false;
     const auto same =
         std::find_if(gone.begin(), gone.end(), [&](const Mark& each) { return each.device == mark.device; });
     if (same == gone.end())
@@ -354,17 +431,16 @@ void LaunchMarks::add_failed(StreamKey key, std::uint64_t number) noexcept {
 bool LaunchMarks::complete(const Mark& mark) noexcept {
   if (launch_waited_for(*mark.state, mark.device, mark.number)) return true;
   if (mark.event == nullptr) return false;
-  const hipEvent_t event = mark.event->get();
-  if (event == nullptr) return true;
-  if (mark.event->off_stream()) {
-    const PrivateCalls private_calls;
-    return next().hipEventQuery(event) == hipSuccess;
+  if (!mark.event->off_stream()) {
+    // Asking for an event whose stream is capturing would invalidate the capture.
+    const CaptureGate gate;
+    if (captures_open()) return false;
+    if (!mark.event->off_stream()) {
+      const LastErrorScope last_error;
+      return next().hipEventQuery(mark.event->get()) == hipSuccess;
+    }
   }
-  // Asking for an event whose stream is capturing would invalidate the capture.
-  const CaptureGate gate;
-  if (captures_open()) return false;
-  const LastErrorScope last_error;
-  return next().hipEventQuery(event) == hipSuccess;
+  return mark.event->passed();
 }
 
 bool LaunchMarks::complete() noexcept {
@@ -387,7 +463,7 @@ bool LaunchMarks::seal() {
     device.set(mark.device);
     const CaptureGate gate;
     const bool capturing = own ? captures_open() : may_be_capturing(mark.stream);
-    if (!capturing && mark.event == nullptr && !own) mark.event = Event::record(mark.stream);
+    if (!capturing && mark.event == nullptr && !own && stream_lives(*mark.state)) record(mark);
     all = all && (!capturing || (mark.event != nullptr && mark.event->off_stream()));
   }
   return all;
@@ -411,6 +487,7 @@ bool LaunchMarks::order_before(StreamKey key, hipStream_t stream) {
   bool ordered = true;
   for (const Mark& mark : marks_) {
     if ((mark.key == key && stream_lives(*mark.state)) || complete(mark)) continue;
+    const CaptureGate gate;  // no stream goes meanwhile
     const hipEvent_t event = mark.event == nullptr ? nullptr : mark.event->get();
     if (event != nullptr)
       ordered &= next().hipStreamWaitEvent(stream, event, 0) == hipSuccess;

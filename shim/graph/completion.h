@@ -79,6 +79,9 @@ class LaunchMarks {
   LaunchMarks& operator=(const LaunchMarks&) = delete;
 
  private:
+  friend struct StreamState;
+  friend void launches_stream_destroyed(StreamKey stream) noexcept;
+  friend void launches_own_streams_end(StreamKey first, StreamKey count) noexcept;
   friend void launches_before_capture(StreamKey stream) noexcept;
   friend void launches_device_reset(int device) noexcept;
   friend class PassedEvent;
@@ -99,6 +102,8 @@ class LaunchMarks {
     std::shared_ptr<Awaited> order;  ///< of a copy: keeps the event fit to be waited for
   };
   static bool complete(const Mark& mark) noexcept;
+  static void record(Mark& mark);
+  static void leave_for_good(StreamState& state, hipStream_t stream) noexcept;
   std::vector<Mark>::iterator find(StreamKey key) noexcept;
   void forget_complete();
 
@@ -107,8 +112,11 @@ class LaunchMarks {
   std::size_t most_ = kFew;  ///< marks before those that are complete are forgotten
 };
 
-/// The stream is about to be destroyed: its handle must not be used any more.
+/// The stream is about to be destroyed: its handle must not be used any more. Nor may events be asked that were
+/// recorded there, for AMD's runtime looks at the stream then: they pass to streams of ours.
 void launches_stream_destroyed(StreamKey stream) noexcept;
+/// The same of so many streams of the calling thread's own, which is about to end.
+void launches_own_streams_end(StreamKey first, StreamKey count) noexcept;
 
 /// The stream is about to take part in a capture. As long as it does, the runtime lets nobody wait for an event that
 /// was recorded there: those that are still to be waited for pass to streams of ours.

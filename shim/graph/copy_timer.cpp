@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 
 #include "shim/capture/open_captures.h"
+#include "shim/graph/completion.h"
 #include "shim/graph/cost_model.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -38,6 +40,12 @@ void CopyTimer::forget() noexcept {
 
 bool CopyTimer::begin(hipStream_t stream) noexcept {
   if (state_ != State::kUnused) return false;
+  try {
+    stream_ = stream_state(stream_key({stream, false}));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (stream == hipStreamPerThread && !watch_own_streams()) return false;
   state_ = PrivateCalls::worked([&] { return next().hipEventRecord(first_, stream); }) ? State::kBegun : State::kDone;
   return state_ == State::kBegun;
 }
@@ -52,6 +60,10 @@ bool CopyTimer::collect() noexcept {
   // Asking for an event whose stream is capturing would invalidate the capture.
   const CaptureGate gate;
   if (captures_open()) return false;
+  if (!stream_lives(*stream_)) {
+    state_ = State::kDone;  // AMD's runtime would look at the stream
+    return true;
+  }
   if (!PrivateCalls::worked([&] { return next().hipEventQuery(last_); })) return false;
   state_ = State::kDone;
   float ms = 0;

@@ -19,6 +19,8 @@
 
 namespace graphpool {
 
+struct StreamState;
+
 class CopyTimer {
  public:
   static constexpr std::uint64_t kLeastBytes = 8 * kMiB;
@@ -51,6 +53,7 @@ class CopyTimer {
 
   const std::uint64_t bytes_;
   hipEvent_t first_ = nullptr, last_ = nullptr;
+  std::shared_ptr<StreamState> stream_;  ///< where they are recorded: not asked when that is gone
   State state_ = State::kUnused;
 };
 

@@ -424,6 +424,35 @@ void SlotRing::pass_on(Server& server) noexcept {
   }
 }
 
+/// The same before the stream of the last launch goes: `done` is not asked any more until it is recorded again. Where
+/// it cannot be passed on, only who waits for the device can tell.
+void SlotRing::leave_stream(Server& server) noexcept {
+  const SavedDevice current(plan_.device());
+  if (complete_locked(server)) {
+    server.last_on = 0;
+    return;
+  }
+  if (current.ok() && !may_be_capturing(server.last_stream)) pass_on(server);
+  server.recorded = false;
+}
+
+void SlotRing::before_destroy(StreamKey first, StreamKey count) noexcept {
+  const auto on_it = [&](const Server& server) {
+    return server.last_on - first < count && stream_lives(*server.state);
+  };
+  const std::scoped_lock guard(order_lock_);
+  for (Set& set : sets_)
+    if (on_it(set)) leave_stream(set);
+  if (on_it(home_)) leave_stream(home_);
+}
+
+void rings_before_destroy(StreamKey first, StreamKey count) noexcept {
+  Rings& all = rings();
+  if (all.count.load(std::memory_order_acquire) == 0) return;
+  const std::scoped_lock guard(all.lock);
+  for (SlotRing* const ring : all.all) ring->before_destroy(first, count);
+}
+
 void SlotRing::before_capture(StreamKey stream) noexcept {
   const std::scoped_lock guard(order_lock_);
   for (Set& set : sets_)
@@ -573,6 +602,7 @@ void SlotRing::launched(Server& server, StreamKey key, hipStream_t stream, bool 
   if (server.last_on != key || !stream_lives(*server.state)) server.state = stream_state(key);
   server.last_on = key;
   server.last_stream = stream;
+  if (stream == hipStreamPerThread) static_cast<void>(watch_own_streams());
   server.number = next_launch();  // all of it is enqueued: who has waited before has not waited for it
   last_ = &server;
 }

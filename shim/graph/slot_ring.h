@@ -28,7 +28,8 @@
 //     other. launch() says busy, and its caller waits with back-off, up to the policy's time-out.
 //
 // An event of a stream that is being captured can be neither waited for nor asked. So before a stream takes part in a
-// capture, what its events stand for is passed on to a stream of ours (rings_before_capture()).
+// capture, what its events stand for is passed on to a stream of ours (rings_before_capture()); and before it is
+// destroyed, for then AMD's runtime must not be asked for them (rings_before_destroy()).
 //
 // What is enqueued for a launch (rule 19: events and values included) is enqueued before launch() returns, so before
 // any wait of the program. Copies are enqueued in the program's stream, never earlier elsewhere (rule 3).
@@ -115,6 +116,8 @@ class SlotRing {
   std::size_t slot_bytes() const noexcept;
   /// The stream is about to take part in a capture. Any thread.
   void before_capture(StreamKey stream) noexcept;
+  /// So many streams are about to go. Any thread.
+  void before_destroy(StreamKey first, StreamKey count) noexcept;
   /// Execs there are, of all sets and beside them.
   std::size_t execs() const noexcept;
   /// Whether launches work on the program's own memory now, and copy nothing.
@@ -176,6 +179,7 @@ class SlotRing {
                           bool* busy);
   static bool record(Server& server) noexcept;
   void pass_on(Server& server) noexcept;
+  void leave_stream(Server& server) noexcept;
   hipError_t launch_fused(Server& server, StreamKey key, hipStream_t stream, NativeLaunch native, RingCounts* counts,
                           bool* replayed);
   void launched(Server& server, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts);
@@ -207,5 +211,7 @@ class SlotRing {
 
 /// A stream is about to take part in a capture. Where there are no rings, one load.
 void rings_before_capture(StreamKey stream) noexcept;
+/// So many streams, from this key on, are about to be destroyed, or to end with the calling thread.
+void rings_before_destroy(StreamKey first, StreamKey count) noexcept;
 
 }  // namespace graphpool

@@ -23,7 +23,10 @@ struct Fake {
   std::vector<std::pair<hipStream_t, std::size_t>> waits;  // stream, event
   int live = 0, queries = 0, device = 0;
   std::vector<int> devices_of_records;
-  hipError_t create_result = hipSuccess, last_error = hipSuccess;
+  hipError_t create_result = hipSuccess, stream_result = hipErrorOutOfMemory, last_error = hipSuccess;
+  std::size_t streams = 0;  ///< of the library's own
+
+  hipStream_t own_stream(std::size_t number) const { return reinterpret_cast<hipStream_t>(0x100000 + 16 * number); }
 };
 Fake* g_fake = nullptr;
 
@@ -76,10 +79,16 @@ class Completion : public ::testing::Test {
       g_fake->device = device;
       return hipSuccess;
     };
+    next.hipStreamCreateWithFlags = [](hipStream_t* made, unsigned) {
+      if (g_fake->stream_result != hipSuccess) return g_fake->last_error = g_fake->stream_result;
+      *made = g_fake->own_stream(g_fake->streams++);
+      return hipSuccess;
+    };
     next.hipPeekAtLastError = [] { return g_fake->last_error; };
     next.hipGetLastError = [] { return std::exchange(g_fake->last_error, hipSuccess); };
   }
   ~Completion() override {
+    launches_device_reset(device());  // streams of ours would be kept
     test_next() = saved_;
     g_fake = nullptr;
   }
@@ -364,13 +373,84 @@ TEST_F(Completion, rule_03_other_streams_wait_and_the_same_does_not) {
 }
 
 TEST_F(Completion, rule_03_a_new_stream_with_an_old_handle_waits) {
+  fake_.stream_result = hipSuccess;
   LaunchMarks marks;
   const hipStream_t here = stream();
   launch(marks, here);
   marks.seal();
   launches_stream_destroyed(key(here));
   EXPECT_TRUE(marks.order_before(key(here), here));
-  EXPECT_EQ(fake_.waits.size(), 1u);
+  ASSERT_EQ(fake_.waits.size(), 2u);
+  EXPECT_EQ(fake_.waits[0], (std::pair{fake_.own_stream(0), std::size_t{0}})) << "before the stream was destroyed";
+  EXPECT_EQ(fake_.waits[1].first, here);
+  EXPECT_EQ(fake_.events[fake_.waits[1].second].stream, fake_.own_stream(0));
+}
+
+TEST_F(Completion, an_event_is_passed_on_before_its_stream_is_destroyed) {
+  fake_.stream_result = hipSuccess;
+  LaunchMarks marks;
+  const hipStream_t here = stream();
+  launch(marks, here);
+  marks.seal();
+  EXPECT_FALSE(marks.complete());
+  launches_stream_destroyed(key(here));
+  ASSERT_EQ(fake_.events.size(), 2u);
+  fake_.events[0].complete = true;
+  EXPECT_FALSE(marks.complete()) << "it is the other that is asked";
+  fake_.events[1].complete = true;
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, an_event_that_its_stream_had_passed_is_not_asked_again) {
+  LaunchMarks marks;
+  const hipStream_t here = stream();
+  launch(marks, here);
+  marks.seal();
+  fake_.events[0].complete = true;
+  launches_stream_destroyed(key(here));
+  const int before = fake_.queries;
+  EXPECT_TRUE(marks.complete());
+  EXPECT_EQ(before, fake_.queries);
+}
+
+TEST_F(Completion, an_event_that_cannot_be_passed_on_is_not_asked_again) {
+  LaunchMarks marks;
+  const hipStream_t here = stream(), there = stream();
+  launch(marks, here);
+  marks.seal();
+  launches_stream_destroyed(key(here));
+  EXPECT_EQ(hipSuccess, fake_.last_error);
+  const int before = fake_.queries;
+  EXPECT_FALSE(marks.complete());
+  EXPECT_TRUE(marks.order_before(key(there), there)) << "HIP finishes what it destroys";
+  EXPECT_EQ(before, fake_.queries);
+  EXPECT_TRUE(fake_.waits.empty());
+  device_waited(device(), launch_clock());
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, events_of_a_threads_own_stream_are_passed_on_before_it_ends) {
+  fake_.stream_result = hipSuccess;
+  LaunchMarks marks;
+  std::thread([&] { marks.add(stream_key({hipStreamPerThread, false}), hipStreamPerThread, next_launch()); }).join();
+  ASSERT_EQ(fake_.events.size(), 2u);
+  EXPECT_EQ(fake_.events[0].stream, hipStreamPerThread);
+  fake_.events[0].complete = true;
+  EXPECT_FALSE(marks.complete()) << "it is the other that is asked";
+  fake_.events[1].complete = true;
+  EXPECT_TRUE(marks.complete());
+}
+
+TEST_F(Completion, rule_30_events_that_are_gone_are_forgotten) {
+  const hipStream_t here = stream();
+  for (int i = 0; i < 1000; ++i) {
+    LaunchMarks marks;
+    launch(marks, here);
+    marks.seal();
+  }
+  const int before = fake_.queries;
+  launches_stream_destroyed(key(here));
+  EXPECT_EQ(before, fake_.queries);
 }
 
 TEST_F(Completion, rule_30_threads_own_streams_that_nobody_destroys_are_few) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "shim/capture/open_captures.h"
+#include "shim/graph/completion.h"
 #include "shim/graph/copy_timer.h"
 #include "shim/graph/cost_model.h"
 #include "shim/next.h"
@@ -120,6 +121,18 @@ TEST_F(CopyTimers, events_are_asked_about_outside_captures_only_and_not_waited_f
   fake_.elapsed_result = hipErrorUnknown;
   EXPECT_TRUE(timer->collect());
   EXPECT_FALSE(costs().measured(Cost::kCopyKiB));
+}
+
+TEST_F(CopyTimers, events_are_not_asked_about_when_their_stream_is_gone) {
+  const auto timer = CopyTimer::make(kBytes);
+  const auto stream = reinterpret_cast<hipStream_t>(std::uintptr_t{0x1000});
+  ASSERT_TRUE(timer->begin(stream));
+  timer->end(stream);
+  fake_.query_result = hipErrorNotReady;
+  EXPECT_FALSE(timer->collect());
+  launches_stream_destroyed(stream_key({stream, false}));
+  EXPECT_TRUE(timer->collect());
+  EXPECT_EQ(1, fake_.queries);
 }
 
 TEST_F(CopyTimers, after_a_device_reset_nothing_is_destroyed) {

@@ -77,6 +77,63 @@ TEST(CaptureState, a_branch_that_nothing_joins_is_told_of_after_captures_were_ma
   OK(hipStreamDestroy(s));
 }
 
+/// An exec of one kernel, or of two of which the first waits until `gate` is set, launched once and destroyed.
+void launch_once(const Stream& origin, hipStream_t on, const Buffer& buffer, int constant, int* gate) {
+  const hipGraph_t graph = capture(origin, [&] {
+    if (gate != nullptr) OK(kernels().spin(origin, gate));
+    OK(kernels().mix(origin, buffer.get(), kCount, constant));
+  });
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  OK(hipGraphLaunch(exec, on));
+  OK(hipGraphExecDestroy(exec));
+  OK(hipGraphDestroy(graph));
+}
+
+// Each exec is asked whether it is idle when the next of its graph is made.
+TEST(DestroyedStream, its_events_are_not_asked) {
+  const Stream s;
+  const Buffer buffers[] = {Buffer{}, Buffer{}};
+  int values[] = {0, 0};
+  int* gate = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&gate), sizeof(int), 0));
+  for (int i = 0; i < 20; ++i) {
+    hipStream_t stream = nullptr;
+    OK(hipStreamCreate(&stream));
+    *gate = 0;
+    launch_once(s, stream, buffers[i % 2], i, i < 10 ? gate : nullptr);
+    values[i % 2] = mixed(values[i % 2], i);
+    std::atomic<bool> destroyed{false};
+    std::thread opener([&] {
+      static_cast<void>(call_waits(destroyed));
+      *reinterpret_cast<volatile int*>(gate) = 1;
+    });
+    OK(hipStreamDestroy(stream));
+    destroyed = true;
+    opener.join();
+  }
+  OK(hipDeviceSynchronize());
+  for (int i : {0, 1}) EXPECT_EQ(values[i], buffers[i].value());
+  OK(hipHostFree(gate));
+}
+
+TEST(DestroyedStream, events_of_a_threads_own_are_not_asked_when_it_has_ended) {
+  const Stream s;
+  const Buffer buffers[] = {Buffer{}, Buffer{}};
+  int values[] = {0, 0};
+  for (int i = 0; i < 20; ++i) {
+    std::thread([&] {
+      const Event done;
+      launch_once(s, hipStreamPerThread, buffers[i % 2], i, nullptr);
+      OK(hipEventRecord(done, hipStreamPerThread));
+      OK(hipEventSynchronize(done));
+    }).join();
+    values[i % 2] = mixed(values[i % 2], i);
+  }
+  OK(hipDeviceSynchronize());
+  for (int i : {0, 1}) EXPECT_EQ(values[i], buffers[i].value());
+}
+
 TEST(LaunchedAtOnce, a_kernel_that_the_runtime_does_not_capture_runs_once_a_capture) {
   // Nothing is compared with what was captured, nor is memory kept for it, where the runtime does so.
   const Stream s;
