@@ -22,6 +22,7 @@ void note_uncaptured(hipStream_t stream) noexcept {
 }
 
 hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsigned int flags, hipStream_t stream) {
+  settle_failed_end();
   const hipError_t result = pool().allocate({function, bytes, current_device(), flags, stream}, ptr);
   doubt_captures();
   if (result == hipSuccess) graphs().make_room_for_execs();  // else it would take the error's place
@@ -168,7 +169,10 @@ hipError_t on_hipHostUnregister(Entry&, void* ptr) {
   return result;
 }
 
-hipError_t free_slowly(void* ptr) { return free(ptr, next().hipFree); }
+hipError_t free_slowly(void* ptr) {
+  settle_failed_end();
+  return free(ptr, next().hipFree);
+}
 hipError_t on_hipHostFree(Entry&, void* ptr) { return free(ptr, next().hipHostFree); }
 hipError_t on_hipFreeHost(Entry&, void* ptr) { return free(ptr, next().hipFreeHost); }
 hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {

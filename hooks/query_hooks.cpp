@@ -141,7 +141,11 @@ hipError_t on_hipMemPoolImportPointer(Entry&, void** ptr, hipMemPool_t from, hip
   return result;
 }
 
-hipError_t on_hipGetLastError(Entry&) { return last_error_of_program(next().hipGetLastError(), true); }
+hipError_t on_hipGetLastError(Entry&) {
+  const hipError_t result = last_error_of_program(next().hipGetLastError(), true);
+  settle_failed_end();  // which finds none
+  return result;
+}
 hipError_t on_hipPeekAtLastError(Entry&) { return last_error_of_program(next().hipPeekAtLastError(), false); }
 
 // Calls about mappings: memory of hipMalloc is none, whatever we made it of.

@@ -13,6 +13,7 @@ namespace {
 
 template <typename Forward>
 hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
+  settle_failed_end();
   const std::uint64_t clock = launch_clock();
   const StreamWork::Snapshot work = stream_work().before_stream_sync(plain_handle(stream));
   const hipError_t result = forward();
@@ -70,6 +71,7 @@ hipError_t on_hipStreamQuery_spt(Entry&, hipStream_t stream) {
   return wait_for_stream({stream, true}, [&] { return next().hipStreamQuery_spt(stream); });
 }
 hipError_t on_hipDeviceSynchronize(Entry&) {
+  settle_failed_end();
   const std::uint64_t clock = launch_clock();
   const int device = calling_device();
   const StreamWork::Snapshot work = stream_work().before_device_sync(device);

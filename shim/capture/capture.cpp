@@ -346,6 +346,7 @@ bool takes_part_unseen(StreamArgument stream) noexcept {
 
 /// A capture counts as open before the runtime begins it, so that no event of ours gets into it.
 hipError_t counted_begin(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
+  settle_failed_end();
   leave_stream(stream_key(stream));
   capture_opened(mode);
   const hipError_t result = forward();
@@ -760,12 +761,61 @@ hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mod
   return result;
 }
 
+constinit thread_local bool t_end_failed = false;
+/// The stream it was to end on.
+static constinit thread_local StreamArgument t_end_failed_on{};
+
+/// Whether the runtime says by an end's result that the stream captures nothing now.
+static bool is_over(hipError_t result) noexcept {
+  return result == hipSuccess || result == hipErrorStreamCaptureInvalidated || result == hipErrorIllegalState;
+}
+
+/// An end failed in a way that some runtimes take for the capture's end, and others do not.
+static void note_failed_end(StreamArgument stream) noexcept {
+  t_end_failed_on = stream;
+  t_end_failed = true;
+  if (runtime_version() >= kKeepsErrors) settle_failed_end_now();
+}
+
+/// The capture is over, but its stream is there.
+static void close_failed(const std::shared_ptr<CaptureSession>& session) {
+  if (session->into() != nullptr) graphs().known().nodes_gone(session->into());
+  close(session);
+}
+
+// Where it is not over, nothing is known that will end it but the next beginning on its stream, which takes its place.
+void settle_failed_end_now() noexcept {
+  t_end_failed = false;
+  const StreamKey key = stream_key(t_end_failed_on);
+  const auto session = open_captures().find(key);
+  if (session == nullptr && !open_captures().left_alone(key)) return;
+  const auto over = [] {
+    const PrivateCalls private_calls;
+    hipStreamCaptureStatus status = hipStreamCaptureStatusActive;
+    const hipStream_t stream = plain_handle(t_end_failed_on);
+    return PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); }) &&
+           status == hipStreamCaptureStatusNone;
+  };
+  if (session == nullptr) {
+    if (!over()) return;
+    close_left_alone(key);
+    if (t_step.stream == key) t_step.left_alone = false;
+    return;
+  }
+  {
+    const std::scoped_lock guard(session->lock());  // its stream is not destroyed meanwhile
+    if (!session->has_stream(key) || !session->is_origin(key) || !over()) return;
+  }
+  close_failed(session);
+}
+
 /// Ends a capture that the library left to the runtime.
-static hipError_t end_left_alone(StreamKey key, Forward forward) {
+static hipError_t end_left_alone(StreamArgument stream, Forward forward) {
+  const StreamKey key = stream_key(stream);
   // The program may know the graph, whose end may call it back: nodes are not made in line here (node_creation.h).
   const hipError_t result = forward();
-  const bool over = result == hipSuccess || result == hipErrorStreamCaptureInvalidated;
-  if (!over || !close_left_alone(key)) return result;
+  if (!is_over(result)) note_failed_end(stream);
+  if (!is_over(result) || !close_left_alone(key)) return result;
   const bool own = t_step.left_alone && t_step.stream == key;
   if (own) {
     t_step.left_alone = false;
@@ -785,11 +835,11 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   const TimedCall timed;
   const StreamKey key = stream_key(stream);
   if ((t_step.left_alone && t_step.stream == key) || open_captures().left_alone(key))
-    return end_left_alone(key, forward);
+    return end_left_alone(stream, forward);
   const auto session = open_captures().find(key);
   if (session == nullptr) return forward();
   HeldTemplate end, expected;
-  bool was_shell = false;
+  bool was_shell = false, over = false;
   hipError_t result;
   {
     const std::scoped_lock guard(session->lock());
@@ -806,18 +856,17 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
       const NodeCreation making(!session->exposed());
       result = forward();
     }
+    over = is_over(result) && (result != hipErrorIllegalState || session->is_origin(key));
     if (result == hipSuccess) {
       session->leave_shell();
       expected = session->expected_template();
     }
   }
   if (result != hipSuccess) {
-    // Asking the runtime would replace the error the program may look for. Where a capture ended although we keep it,
-    // the next beginning on its stream takes its place.
-    if (result == hipErrorStreamCaptureInvalidated) {
-      if (session->into() != nullptr) graphs().known().nodes_gone(session->into());
-      close(session);
-    }
+    if (over)
+      close_failed(session);
+    else
+      note_failed_end(stream);
     return result;
   }
   if (session->into() != nullptr) *graph = session->into();

@@ -183,6 +183,15 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
 hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mode, hipGraph_t into, Forward forward);
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward);
 
+/// The calling thread has failed to end a capture, and the runtime has not been asked yet whether it is over all the
+/// same. Up to HIP 6 the question replaces the last error: call this where the program's call does so, too.
+extern constinit thread_local bool t_end_failed __attribute__((tls_model("initial-exec")));
+void settle_failed_end_now() noexcept;
+inline void settle_failed_end() noexcept {
+  if (t_end_failed) [[unlikely]]
+    settle_failed_end_now();
+}
+
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
 /// A wait that the runtime performs is noted as work of the stream; one that it captures is an edge, and none.
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward);

@@ -77,6 +77,90 @@ TEST(CaptureState, a_branch_that_nothing_joins_is_told_of_after_captures_were_ma
   OK(hipStreamDestroy(s));
 }
 
+/// A capture with two ends, begun at one place, and what the program does after its end has failed.
+class FailedEnd : public ::testing::Test {
+ protected:
+  [[gnu::noinline]] void begin() const { OK(hipStreamBeginCapture(s_, hipStreamCaptureModeGlobal)); }
+
+  void end_unjoined() const {
+    begin();
+    OK(kernels().mix(s_, a_.get(), kCount, 1));
+    OK(hipEventRecord(fork_, s_));
+    OK(hipStreamWaitEvent(t_, fork_, 0));
+    OK(kernels().mix(t_, b_.get(), kCount, 2));
+    OK(kernels().mix(s_, a_.get(), kCount, 3));
+    hipGraph_t graph = nullptr;
+    EXPECT_EQ(hipErrorStreamCaptureUnjoined, hipStreamEndCapture(s_, &graph));
+    EXPECT_EQ(hipErrorStreamCaptureUnjoined, hipPeekAtLastError());
+  }
+
+  /// No capture is open: what is freed is kept, and what is kept is handed out.
+  static void expect_memory_kept() {
+    void* memory = nullptr;
+    OK(hipMalloc(&memory, 4096));
+    OK(hipFree(memory));
+    const Since since({"hipMalloc", "hipFree"});
+    OK(hipMalloc(&memory, 4096));
+    OK(hipFree(memory));
+    EXPECT_EQ(under_library() ? 0 : 1, since["hipMalloc"]);
+    EXPECT_EQ(under_library() ? 0 : 1, since["hipFree"]);
+  }
+
+  const Stream s_, t_;
+  const Event fork_;
+  const Buffer a_, b_;
+};
+
+TEST_F(FailedEnd, a_capture_that_ended_unjoined_is_over_when_the_runtime_says_so) {
+  for (int i = 0; i < 3; ++i) {
+    end_unjoined();
+    EXPECT_EQ(hipErrorStreamCaptureUnjoined, hipGetLastError());
+    expect_memory_kept();
+    end_unjoined();
+    OK(hipStreamSynchronize(t_));
+    expect_memory_kept();
+    end_unjoined();
+    OK(hipDeviceSynchronize());
+    expect_memory_kept();
+    end_unjoined();
+    expect_memory_kept();
+  }
+}
+
+TEST_F(FailedEnd, so_is_one_that_was_left_alone) {
+  for (int i = 0; i < 100; ++i) {  // none comes back
+    begin();
+    for (int bit = 0; bit < 7; ++bit)
+      OK((i >> bit & 1) != 0 ? kernels().mix(s_, a_.get(), kCount, 1) : kernels().join(s_, a_.get(), b_.get(), kCount));
+    hipGraph_t graph = nullptr;
+    OK(hipStreamEndCapture(s_, &graph));
+    OK(hipGraphDestroy(graph));
+  }
+  end_unjoined();
+  expect_memory_kept();
+}
+
+TEST_F(FailedEnd, what_has_not_ended_goes_on) {
+  hipGraph_t graph = nullptr;
+  for (int i = 0; i < 3; ++i) {
+    const Event fork, join;
+    begin();
+    OK(kernels().mix(s_, a_.get(), kCount, 1));
+    OK(hipEventRecord(fork, s_));
+    OK(hipStreamWaitEvent(t_, fork, 0));
+    EXPECT_EQ(hipErrorStreamCaptureUnmatched, hipStreamEndCapture(t_, &graph));
+    EXPECT_EQ(hipErrorStreamCaptureUnmatched, hipGetLastError());
+    OK(kernels().mix(t_, b_.get(), kCount, 2));
+    OK(hipEventRecord(join, t_));
+    OK(hipStreamWaitEvent(s_, join, 0));
+    OK(hipStreamEndCapture(s_, &graph));
+    std::size_t nodes = 0;
+    OK(hipGraphGetNodes(graph, nullptr, &nodes));
+    EXPECT_EQ(2u, nodes);
+    OK(hipGraphDestroy(graph));
+  }
+}
+
 /// An exec of one kernel, or of two of which the first waits until `gate` is set, launched once and destroyed.
 void launch_once(const Stream& origin, hipStream_t on, const Buffer& buffer, int constant, int* gate) {
   const hipGraph_t graph = capture(origin, [&] {
