@@ -62,6 +62,19 @@ void for_each_address(const std::vector<Operation>& operations, const Binding& b
   }
 }
 
+/// Calls visit(word) for every word of a kernel's arguments that may be an address, or not.
+template <typename Visit>
+void for_each_hidden_word(const std::vector<Operation>& operations, const Binding& binding, const Visit& visit,
+                          std::uint32_t base = 0) {
+  for (const Operation& operation : operations) {
+    const std::uint32_t at = base + operation.payload_offset;
+    if (operation.signature.kind == OperationKind::kChild) for_each_hidden_word(*operation.child, binding, visit, at);
+    if (operation.signature.kind != OperationKind::kKernel) continue;
+    operation.layout->for_each_value_word(binding.data() + at + sizeof(KernelPayload),
+                                          [&](std::size_t, std::size_t, std::uint64_t word) { visit(word); });
+  }
+}
+
 /// Why a graph of these operations may not work on other memory than the program's (rule 4); null: it may.
 const char* why_not_moved(const std::vector<Operation>& operations) {
   const int device = node_device_of(operations.front().signature);
@@ -99,12 +112,7 @@ bool may_be_written(std::uint64_t address) {
 bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding,
                      FunctionRef<bool(std::uint64_t word)> holds) {
   bool any = false;
-  for (const Operation& operation : operations) {
-    if (operation.signature.kind != OperationKind::kKernel) continue;
-    operation.layout->for_each_value_word(
-        binding.data() + operation.payload_offset + sizeof(KernelPayload),
-        [&](std::size_t, std::size_t, std::uint64_t word) { any = any || (word != 0 && holds(word)); });
-  }
+  for_each_hidden_word(operations, binding, [&](std::uint64_t word) { any = any || (word != 0 && holds(word)); });
   return any;
 }
 
@@ -114,12 +122,16 @@ bool copies_out_whole(const BufferRule& rule) noexcept {
 }
 
 void wholly_staged(const std::vector<Operation>& operations, const Binding& binding, std::vector<const char*>* bases) {
-  for_each_address(operations, binding, [&](std::uint32_t, std::uint64_t address, bool writes) {
-    const Block* const block = writes && address != 0 ? staged_block(address, true) : nullptr;
+  const auto note = [bases](std::uint64_t address) {
+    const Block* const block = address != 0 ? staged_block(address, true) : nullptr;
     if (block == nullptr || !copies_out_whole(*rule_of(*block))) return;
     const auto* const base = static_cast<const char*>(block->pointer());
     if (std::find(bases->begin(), bases->end(), base) == bases->end()) bases->push_back(base);
+  };
+  for_each_address(operations, binding, [&](std::uint32_t, std::uint64_t address, bool writes) {
+    if (writes) note(address);
   });
+  for_each_hidden_word(operations, binding, note);
 }
 
 bool staging_rules(const std::vector<Operation>& operations, const Binding& binding,

@@ -29,7 +29,8 @@ namespace graphpool {
 
 struct BufferRule;
 
-/// Whether some structure argument of a kernel has a word, other than 0, for which `holds` is true.
+/// Whether some argument of a kernel that is a structure, or of unknown kind, has a word, other than 0, for which
+/// `holds` is true.
 bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding,
                      FunctionRef<bool(std::uint64_t word)> holds);
 

@@ -606,6 +606,29 @@ TEST(Rings, rule_04_what_another_stream_writes_meanwhile_survives_where_no_range
   EXPECT_EQ(under_library() ? 0 : 1, staged);
 }
 
+TEST(Rings, rule_04_a_kernel_in_another_stream_that_has_the_address_in_a_structure_is_seen) {
+  struct View {
+    int n;
+    int* p;
+  };
+  const hipFunction_t mix = compiled(
+      R"(struct View { int n; int* p; };
+      extern "C" __global__ void mix(View view, int a) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < view.n) view.p[i] = (int)((unsigned)view.p[i] * 31 + (unsigned)a);
+      })",
+      "mix");
+  const int staged =
+      launched_while_written(kInOut, 9, [mix](hipStream_t, hipStream_t t, const Memory& memory, Gate& first) {
+        first.close(t);
+        View view{40, memory.get() + 60};
+        int a = 8;
+        void* args[] = {&view, &a};
+        OK(hipModuleLaunchKernel(mix, 1, 1, 1, 64, 1, 1, 0, t, args, nullptr));
+      });
+  EXPECT_EQ(under_library() ? 0 : 1, staged);
+}
+
 TEST(Rings, rule_04_a_launch_of_a_graph_in_another_stream_is_seen) {
   std::unique_ptr<Exec> other;
   const int staged =
