@@ -24,6 +24,7 @@
 #include "shim/graph/staging.h"
 #include "shim/guest_scope.h"
 #include "shim/kernel/argument_layout.h"
+#include "shim/kernel/asked_kernels.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
 #include "shim/memory/copy_params.h"
@@ -419,7 +420,8 @@ static KernelInfo kernel_info(const void* stub_or_function, TreeNode* likely) no
 
 Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, dim3 grid, dim3 block,
                                std::size_t shared_bytes, void** params, void** extra) {
-  const KernelInfo info = kernel_info(stub_or_function, likely_);
+  KernelInfo info = kernel_info(stub_or_function, likely_);
+  if (info.layout == nullptr && info.may_be_asked) info = ask_kernel(stub_or_function, info);
   if (info.layout == nullptr || shared_bytes > UINT32_MAX) return Status::kUnsupported;
   const KernelPayload shape{{grid.x, grid.y, grid.z},
                             {block.x, block.y, block.z},

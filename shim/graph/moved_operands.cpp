@@ -22,12 +22,18 @@ void MovedOperands::note(const std::vector<Operation>& operations, const Binding
     switch (operation.signature.kind) {
       case OperationKind::kKernel: {
         const std::size_t segment = at + sizeof(KernelPayload);
-        operation.layout->for_each_pointer(binding.data() + segment,
-                                           [&](std::size_t argument, std::size_t offset, std::uint64_t now) {
-                                             std::uint64_t before;
-                                             std::memcpy(&before, last_.data() + segment + offset, sizeof before);
-                                             compare(static_cast<std::uint32_t>(argument), before, now);
-                                           });
+        const auto compare_at = [&](std::size_t argument, std::size_t offset, std::uint64_t now) {
+          std::uint64_t before;
+          std::memcpy(&before, last_.data() + segment + offset, sizeof before);
+          compare(static_cast<std::uint32_t>(argument), before, now);
+        };
+        operation.layout->for_each_pointer(binding.data() + segment, compare_at);
+        operation.layout->for_each_value_word(
+            binding.data() + segment, [&](std::size_t argument, std::size_t offset, std::uint64_t now) {
+              const bool address = operation.layout->arguments()[argument].kind == ArgumentKind::kUnknown &&
+                                   pool().table().find(reinterpret_cast<const void*>(now)) != nullptr;
+              if (address) compare_at(argument, offset, now);
+            });
         break;
       }
       case OperationKind::kCopy:

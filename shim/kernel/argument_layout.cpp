@@ -34,7 +34,7 @@ ArgumentLayout::ArgumentLayout(std::vector<Argument> arguments, bool self_contai
       ++groups_.back().count;
     else
       groups_.push_back({argument.offset, argument.bytes, 1});
-    plain_ = plain_ && (argument.kind == ArgumentKind::kByValue || argument.kind == ArgumentKind::kGlobalBuffer);
+    plain_ = plain_ && argument.kind != ArgumentKind::kDynamicShared && argument.kind != ArgumentKind::kOther;
   }
   if (!arguments_.empty()) bytes_ = std::size_t{arguments_.back().offset} + arguments_.back().bytes;
 }

@@ -25,6 +25,7 @@ enum class ArgumentKind : std::uint8_t {
   kGlobalBuffer,   ///< a device pointer
   kDynamicShared,  ///< OpenCL's local memory argument; HIP has none
   kOther,          ///< image, sampler, pipe, queue
+  kUnknown,        ///< bytes, or a pointer: the runtime tells no kinds
 };
 
 struct Argument {
@@ -108,12 +109,12 @@ class ArgumentLayout {
     }
   }
 
-  /// Calls visit(argument_index, offset, word) for every 8-byte word at a multiple of 8 inside a by-value argument: the
-  /// places where a structure may hide a pointer. A word may be anything.
+  /// Calls visit(argument_index, offset, word) for every 8-byte word at a multiple of 8 inside an argument that is by
+  /// value or of unknown kind: the places where a pointer may hide. A word may be anything.
   template <typename Visit>
   void for_each_value_word(const std::byte* segment, Visit&& visit) const {
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
-      if (arguments_[i].kind != ArgumentKind::kByValue) continue;
+      if (arguments_[i].kind != ArgumentKind::kByValue && arguments_[i].kind != ArgumentKind::kUnknown) continue;
       const std::size_t end = std::size_t{arguments_[i].offset} + arguments_[i].bytes;
       for (std::size_t at = (std::size_t{arguments_[i].offset} + 7) / 8 * 8; at + 8 <= end; at += 8) {
         visit(i, at, load_word(segment + at));

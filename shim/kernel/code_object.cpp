@@ -196,6 +196,60 @@ bool has_feature(std::string_view features, std::string_view wanted) noexcept {
   return false;
 }
 
+bool serves_any(std::string_view id, Architectures devices) noexcept {
+  return std::any_of(devices.begin(), devices.end(),
+                     [id](const std::string& device) { return entry_serves(id, device); });
+}
+
+/// Leaves out what no device has use for, but nothing where one has none of its own: its code may be generic.
+void keep_what_serves(Architectures devices, std::vector<BundleEntry>* entries) noexcept {
+  const auto has_own = [&](const std::string& device) {
+    return std::any_of(entries->begin(), entries->end(),
+                       [&](const BundleEntry& entry) { return entry_serves(entry.id, device); });
+  };
+  if (devices.empty() || !std::all_of(devices.begin(), devices.end(), has_own)) return;
+  std::erase_if(*entries, [devices](const BundleEntry& entry) {
+    return entry.id != kCpuEntryId && !serves_any(entry.id, devices);
+  });
+}
+
+Status read_entries(const std::vector<BundleEntry>& entries, KernelSet* kernels) noexcept {
+  Outcome outcome;
+  for (const BundleEntry& entry : entries) outcome.add(read_elf(entry.code, kernels));
+  return outcome.status();
+}
+
+/// Unpacks the headers of a bundle's entries.
+Status reach_entries(BundleUnpacker* bundle) noexcept {
+  std::uint64_t at = kBundleMagic.size(), count;
+  if (const Status status = bundle->reach(at + sizeof count); status != Status::kOk) return status;
+  const ImageReader reader(bundle->bytes());
+  if (!reader.has_text(0, kBundleMagic)) return Status::kUnsupported;
+  if (!reader.read(at, &count) || count > kMaxEntries) return Status::kMalformed;
+  at += sizeof count;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::uint64_t entry[3];  // offset, size, length of the id that follows
+    if (const Status status = bundle->reach(at + sizeof entry); status != Status::kOk) return status;
+    if (!reader.read(at, &entry) || entry[2] > kMaxIdBytes) return Status::kMalformed;
+    at += sizeof entry + entry[2];
+    if (const Status status = bundle->reach(at); status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
+
+/// Unpacks as far as the entries reach that are read.
+Status read_packed(BundleUnpacker* bundle, KernelSet* kernels, Architectures devices) noexcept {
+  std::vector<BundleEntry> entries;
+  if (const Status status = reach_entries(bundle); status != Status::kOk) return status;
+  if (const Status status = bundle_entries(bundle->bytes(), &entries); status != Status::kOk) return status;
+  keep_what_serves(devices, &entries);
+  std::size_t end = 0;
+  for (const BundleEntry& entry : entries)
+    end = std::max(end, static_cast<std::size_t>(entry.code.data() - bundle->bytes().data()) + entry.code.size());
+  if (const Status status = bundle->reach(end); status != Status::kOk) return status;
+  return read_entries(entries, kernels);
+}
+
 }  // namespace
 
 Status read_elf(std::span<const std::byte> image, KernelSet* kernels) noexcept {
@@ -229,25 +283,24 @@ Status bundle_entries(std::span<const std::byte> image, std::vector<BundleEntry>
   return Status::kOk;
 }
 
-Status read_bundle(std::span<const std::byte> image, KernelSet* kernels) noexcept {
+Status read_bundle(std::span<const std::byte> image, KernelSet* kernels, Architectures devices) noexcept {
   std::vector<BundleEntry> entries;
   if (const Status status = bundle_entries(image, &entries); status != Status::kOk) return status;
-  Outcome outcome;
-  for (const BundleEntry& entry : entries) outcome.add(read_elf(entry.code, kernels));
-  return outcome.status();
+  keep_what_serves(devices, &entries);
+  return read_entries(entries, kernels);
 }
 
-Status read_image(std::span<const std::byte> image, KernelSet* kernels) noexcept {
+Status read_image(std::span<const std::byte> image, KernelSet* kernels, Architectures devices) noexcept {
   const ImageReader reader(image);
   if (is_elf(reader)) return read_elf(image, kernels);
-  if (reader.has_text(0, kBundleMagic)) return read_bundle(image, kernels);
+  if (reader.has_text(0, kBundleMagic)) return read_bundle(image, kernels, devices);
   if (!is_compressed_bundle(image)) return Status::kUnsupported;
-  HostBuffer bundle;
-  if (const Status status = unpack_bundle(image, &bundle); status != Status::kOk) return status;
-  return read_bundle(bundle.bytes(), kernels);
+  BundleUnpacker bundle;
+  const Status opened = bundle.open(image);
+  return opened == Status::kOk ? read_packed(&bundle, kernels, devices) : opened;
 }
 
-Status read_image(const void* image, KernelSet* kernels) noexcept {
+Status read_image(const void* image, KernelSet* kernels, Architectures devices) noexcept {
   if (image == nullptr) return Status::kUnsupported;
   const auto* begin = static_cast<const std::byte*>(image);
   // Every form begins with four bytes at least; only a bundle's magic begins with an underscore and is longer.
@@ -256,9 +309,9 @@ Status read_image(const void* image, KernelSet* kernels) noexcept {
   if (is_elf(magic)) {
     promised = promised_elf_bytes(begin);
   } else if (is_compressed_bundle({begin, 4})) {
-    HostBuffer bundle;
-    if (const Status status = unpack_bundle(begin, &bundle); status != Status::kOk) return status;
-    return read_bundle(bundle.bytes(), kernels);
+    BundleUnpacker bundle;
+    const Status opened = bundle.open(begin);
+    return opened == Status::kOk ? read_packed(&bundle, kernels, devices) : opened;
   } else if (magic.has_text(0, kBundleMagic.substr(0, 4)) &&
              std::memcmp(begin, kBundleMagic.data(), kBundleMagic.size()) == 0) {
     promised = promised_bundle_bytes(begin);
@@ -266,7 +319,7 @@ Status read_image(const void* image, KernelSet* kernels) noexcept {
     return Status::kUnsupported;
   }
   if (promised == 0 || promised > kMaxImageBytes) return Status::kMalformed;
-  return read_image(std::span(begin, static_cast<std::size_t>(promised)), kernels);
+  return read_image(std::span(begin, static_cast<std::size_t>(promised)), kernels, devices);
 }
 
 bool entry_serves(std::string_view id, std::string_view architecture) noexcept {

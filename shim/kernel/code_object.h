@@ -2,7 +2,8 @@
 //
 // Three forms: an ELF object with AMDGPU metadata notes (a code object of one architecture; also the CPU runtime's
 // shared objects), an offload bundle of such entries, a compressed bundle. Entries without metadata (SPIR-V, CUDA,
-// host) are passed over. The entries of a bundle are taken together by kernel name: AMD's argument layout does not
+// host) are passed over. Of a bundle those entries are read that serve a device of this process; where one has none,
+// or it is not known what the devices are, all. They are taken together by kernel name: AMD's argument layout does not
 // depend on the architecture; where they disagree all the same, the kernel is unknown.
 // Pure parsing of untrusted bytes: no HIP call, no exception, magic first, nothing read past what headers promise.
 // Threads: functions of their arguments. Units: bytes.
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,17 +24,21 @@ namespace graphpool {
 /// Larger images are not believed.
 inline constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 33;
 
+/// What the devices of this process call themselves (hipDeviceProp_t::gcnArchName, such as
+/// "gfx90a:sramecc+:xnack-"), each once. None: it is not known.
+using Architectures = std::span<const std::string>;
+
 /// Adds the kernels of an image of any of the three forms. kNotFound: well-formed, but nothing in it has metadata;
 /// kUnsupported: another form, or too large.
-Status read_image(std::span<const std::byte> image, KernelSet* kernels) noexcept;
+Status read_image(std::span<const std::byte> image, KernelSet* kernels, Architectures devices = {}) noexcept;
 
 /// The same for a pointer without a size, as hipModuleLoadData takes it. Pre-condition: HIP has accepted the image, so
 /// that its headers tell the truth. Null is kUnsupported.
-Status read_image(const void* image, KernelSet* kernels) noexcept;
+Status read_image(const void* image, KernelSet* kernels, Architectures devices = {}) noexcept;
 
 /// The parts, one form each.
 Status read_elf(std::span<const std::byte> image, KernelSet* kernels) noexcept;
-Status read_bundle(std::span<const std::byte> image, KernelSet* kernels) noexcept;
+Status read_bundle(std::span<const std::byte> image, KernelSet* kernels, Architectures devices = {}) noexcept;
 
 struct BundleEntry {
   std::string_view id;  ///< points into the image
@@ -45,8 +51,8 @@ Status bundle_entries(std::span<const std::byte> image, std::vector<BundleEntry>
 /// The entry with code for the CPU runtime.
 inline constexpr std::string_view kCpuEntryId = "hipv4-x86_64-unknown-linux-gnu--cpu";
 
-/// Whether an entry is code for a device that calls itself `architecture` (hipDeviceProp_t::gcnArchName, such as
-/// "gfx90a:sramecc+:xnack-"): the same processor, and every feature the entry fixes set the same way.
+/// Whether an entry is code for a device that calls itself `architecture`: the same processor, and every feature the
+/// entry fixes set the same way.
 bool entry_serves(std::string_view id, std::string_view architecture) noexcept;
 
 }  // namespace graphpool

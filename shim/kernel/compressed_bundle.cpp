@@ -1,10 +1,11 @@
 #include "shim/kernel/compressed_bundle.h"
 
 #include <zlib.h>
+#define ZSTD_STATIC_LINKING_ONLY  // it is linked statically
 #include <zstd.h>
 
 #include <algorithm>
-#include <utility>
+#include <new>
 
 #include "shim/image_reader.h"
 #include "shim/units.h"
@@ -66,59 +67,88 @@ Status read_header(const std::byte* image, std::size_t bytes, Header* header) no
   return Status::kOk;
 }
 
-/// `end` null: the stream's end is not known.
-Status inflate_stream(const std::byte* begin, const std::byte* end, std::byte* out, std::size_t out_bytes) noexcept {
-  z_stream stream{};
-  if (inflateInit(&stream) != Z_OK) return Status::kNoMemory;
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(begin));
-  stream.next_out = reinterpret_cast<Bytef*>(out);
-  stream.avail_out = static_cast<uInt>(out_bytes);
-  int result = Z_OK;
-  while (result == Z_OK) {
-    if (stream.avail_in == 0) {
-      std::size_t step = kHostPageBytes - reinterpret_cast<std::uintptr_t>(stream.next_in) % kHostPageBytes;
-      if (end != nullptr) {
-        const auto left = static_cast<std::size_t>(end - reinterpret_cast<const std::byte*>(stream.next_in));
-        step = std::min<std::size_t>(left, kGiB);
-      }
-      if (step == 0) break;
-      stream.avail_in = static_cast<uInt>(step);
-    }
-    result = inflate(&stream, Z_NO_FLUSH);
-  }
-  const bool whole = result == Z_STREAM_END && stream.total_out == out_bytes;
-  inflateEnd(&stream);
-  if (result == Z_MEM_ERROR) return Status::kNoMemory;
-  return whole ? Status::kOk : Status::kMalformed;
-}
+}  // namespace
 
-Status unpack(const std::byte* image, const Header& header, const std::byte* end, HostBuffer* bundle) noexcept {
-  const std::byte* begin = image + header.header_bytes;
-  if (header.method == kZstd && end == nullptr) {
-    // Walks from block header to block header, so it reads no further than the frame reaches.
-    const std::size_t frame = ZSTD_findFrameCompressedSize(begin, kMaxUncompressedBytes);
-    if (ZSTD_isError(frame)) return Status::kMalformed;
-    end = begin + frame;
+/// What is being unpacked, by either method, in steps.
+struct BundleUnpacker::Stream {
+  Stream(const std::byte* begin, const std::byte* end) noexcept : next(begin), end(end) {}
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  virtual bool begin() noexcept = 0;
+  /// Goes on until `bytes` are there, if the stream has them; `all`: to its end.
+  virtual Status advance(std::span<std::byte> to, std::size_t bytes, bool all, std::size_t* reached) noexcept = 0;
+
+  const std::byte* next;
+  const std::byte* const end;  ///< null: not known
+};
+
+namespace {
+
+class ZlibStream : public BundleUnpacker::Stream {
+ public:
+  using Stream::Stream;
+  ~ZlibStream() override {
+    if (open_) inflateEnd(&stream_);
   }
-  const auto out_bytes = static_cast<std::size_t>(header.uncompressed_bytes);
-  if (end != nullptr) {
-    const std::uint64_t ratio = header.method == kZlib ? kMaxZlibRatio : kMaxZstdRatio;
-    if (out_bytes / ratio > static_cast<std::uint64_t>(end - begin)) return Status::kMalformed;
+  bool begin() noexcept override { return open_ = inflateInit(&stream_) == Z_OK; }
+
+  Status advance(std::span<std::byte> to, std::size_t bytes, bool all, std::size_t* reached) noexcept override {
+    stream_.next_out = reinterpret_cast<Bytef*>(to.data() + *reached);
+    stream_.avail_out = static_cast<uInt>(bytes - *reached);
+    while (result_ == Z_OK && (all || stream_.avail_out != 0) && offer()) result_ = inflate(&stream_, Z_NO_FLUSH);
+    *reached = bytes - stream_.avail_out;
+    if (result_ == Z_MEM_ERROR) return Status::kNoMemory;
+    return *reached == bytes && (!all || result_ == Z_STREAM_END) ? Status::kOk : Status::kMalformed;
   }
-  HostBuffer out(out_bytes);
-  if (!out) return Status::kNoMemory;
-  if (header.method == kZlib) {
-    if (const Status status = inflate_stream(begin, end, out.data(), out_bytes); status != Status::kOk) return status;
-  } else {
-    const auto in_bytes = static_cast<std::size_t>(end - begin);
-    const std::size_t frame = ZSTD_findFrameCompressedSize(begin, in_bytes);  // what follows the frame is not ours
-    if (ZSTD_isError(frame)) return Status::kMalformed;
-    const std::size_t got = ZSTD_decompress(out.data(), out_bytes, begin, frame);
-    if (ZSTD_isError(got) || got != out_bytes) return Status::kMalformed;
+
+ private:
+  bool offer() noexcept {
+    if (stream_.avail_in != 0) return true;
+    std::size_t step = kHostPageBytes - reinterpret_cast<std::uintptr_t>(next) % kHostPageBytes;
+    if (end != nullptr) step = std::min<std::size_t>(static_cast<std::size_t>(end - next), kGiB);
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(next));
+    stream_.avail_in = static_cast<uInt>(step);
+    next += step;
+    return step != 0;
   }
-  *bundle = std::move(out);
-  return Status::kOk;
-}
+
+  z_stream stream_{};
+  int result_ = Z_OK;
+  bool open_ = false;
+};
+
+class ZstdStream : public BundleUnpacker::Stream {
+ public:
+  using Stream::Stream;
+  ~ZstdStream() override { ZSTD_freeDCtx(stream_); }
+  /// It looks back into what is unpacked already, however far the frame does, and keeps no copy of it.
+  bool begin() noexcept override {
+    stream_ = ZSTD_createDCtx();
+    const auto set = [&](ZSTD_dParameter parameter, int value) {
+      return ZSTD_isError(ZSTD_DCtx_setParameter(stream_, parameter, value)) == 0;
+    };
+    return stream_ != nullptr && set(ZSTD_d_stableOutBuffer, 1) && set(ZSTD_d_windowLogMax, ZSTD_WINDOWLOG_MAX);
+  }
+
+  Status advance(std::span<std::byte> to, std::size_t bytes, bool all, std::size_t* reached) noexcept override {
+    ZSTD_outBuffer out{to.data(), to.size(), *reached};
+    while (wanted_ != 0 && (all || out.pos < bytes)) {
+      ZSTD_inBuffer in{next, std::min(wanted_, static_cast<std::size_t>(end - next)), 0};
+      const std::size_t before = out.pos;
+      wanted_ = ZSTD_decompressStream(stream_, &out, &in);
+      next += in.pos;
+      if (ZSTD_isError(wanted_) != 0 || (in.pos == 0 && out.pos == before)) return Status::kMalformed;
+    }
+    *reached = out.pos;
+    return out.pos >= bytes && (!all || wanted_ == 0) ? Status::kOk : Status::kMalformed;
+  }
+
+ private:
+  ZSTD_DCtx* stream_ = nullptr;
+  std::size_t wanted_ = 1;  ///< bytes the next step takes, which is one block; 0: the frame has ended
+};
 
 }  // namespace
 
@@ -126,20 +156,51 @@ bool is_compressed_bundle(std::span<const std::byte> image) noexcept {
   return ImageReader(image).has_text(0, {kMagic, sizeof kMagic});
 }
 
-Status unpack_bundle(std::span<const std::byte> image, HostBuffer* bundle) noexcept {
+BundleUnpacker::BundleUnpacker() noexcept = default;
+BundleUnpacker::~BundleUnpacker() = default;
+
+Status BundleUnpacker::open(const std::byte* begin, const std::byte* end, std::uint16_t method,
+                            std::uint64_t bytes) noexcept {
+  if (method == kZstd && end == nullptr) {
+    // Walks from block header to block header, so it reads no further than the frame reaches.
+    const std::size_t frame = ZSTD_findFrameCompressedSize(begin, kMaxUncompressedBytes);
+    if (ZSTD_isError(frame)) return Status::kMalformed;
+    end = begin + frame;
+  }
+  if (end != nullptr) {
+    const std::uint64_t ratio = method == kZlib ? kMaxZlibRatio : kMaxZstdRatio;
+    if (bytes / ratio > static_cast<std::uint64_t>(end - begin)) return Status::kMalformed;
+  }
+  unpacked_ = HostBuffer(static_cast<std::size_t>(bytes));
+  if (!unpacked_) return Status::kNoMemory;
+  if (method == kZlib)
+    stream_.reset(new (std::nothrow) ZlibStream(begin, end));
+  else
+    stream_.reset(new (std::nothrow) ZstdStream(begin, end));
+  return stream_ != nullptr && stream_->begin() ? Status::kOk : Status::kNoMemory;
+}
+
+Status BundleUnpacker::open(std::span<const std::byte> image) noexcept {
   Header header;
   if (const Status status = read_header(image.data(), image.size(), &header); status != Status::kOk) return status;
   if (header.file_bytes > image.size()) return Status::kMalformed;
   const std::size_t bytes = header.version == 1 ? image.size() : static_cast<std::size_t>(header.file_bytes);
-  return unpack(image.data(), header, image.data() + bytes, bundle);
+  return open(image.data() + header.header_bytes, image.data() + bytes, header.method, header.uncompressed_bytes);
 }
 
-Status unpack_bundle(const std::byte* image, HostBuffer* bundle) noexcept {
+Status BundleUnpacker::open(const std::byte* image) noexcept {
   Header header;
-  if (const Status status = read_header(image, kMaxHeaderBytes, &header); status != Status::kOk) {
-    return status;
-  }
-  return unpack(image, header, header.version == 1 ? nullptr : image + header.file_bytes, bundle);
+  if (const Status status = read_header(image, kMaxHeaderBytes, &header); status != Status::kOk) return status;
+  const std::byte* const end = header.version == 1 ? nullptr : image + header.file_bytes;
+  return open(image + header.header_bytes, end, header.method, header.uncompressed_bytes);
+}
+
+Status BundleUnpacker::reach(std::uint64_t bytes) noexcept {
+  const std::span<const std::byte> all = unpacked_.bytes();
+  if (stream_ == nullptr || bytes > all.size()) return Status::kMalformed;
+  if (bytes <= reached_ && bytes < all.size()) return Status::kOk;
+  const std::span to(unpacked_.data(), all.size());
+  return stream_->advance(to, static_cast<std::size_t>(bytes), bytes == all.size(), &reached_);
 }
 
 }  // namespace graphpool

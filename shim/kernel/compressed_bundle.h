@@ -3,6 +3,8 @@
 // Format: LLVM's ClangOffloadBundler documentation; all numbers little endian:
 //   "CCOB", u16 version, u16 method (0 zlib, 1 zstd), [file size: u32 in V2, u64 in V3], uncompressed size (u32; u64 in
 //   V3), u64 hash, compressed data. Version 1 does not say how long it is; its stream does.
+// It is unpacked from its beginning on, as far as somebody wants it: a bundle has an entry for each architecture, and a
+// process needs one. What lies behind costs neither time nor memory.
 // Pure parsing of untrusted bytes: no HIP call, no exception, bounded memory. The hash is not checked: a bundle that
 // the runtime has accepted needs no second opinion, and its contents are checked anyway.
 #pragma once
@@ -41,11 +43,35 @@ class HostBuffer {
   std::size_t bytes_ = 0;
 };
 
-/// Unpacks a compressed bundle; `image` may be longer than the bundle.
-Status unpack_bundle(std::span<const std::byte> image, HostBuffer* bundle) noexcept;
+/// A compressed bundle, as far as it has been unpacked. The image must outlive it.
+class BundleUnpacker {
+ public:
+  struct Stream;
 
-/// The same for a bundle of unknown size: reads what its header and its stream promise. A zlib stream's end shows only
-/// on reading it, so that one is read ahead within its last page.
-Status unpack_bundle(const std::byte* image, HostBuffer* bundle) noexcept;
+  BundleUnpacker() noexcept;
+  ~BundleUnpacker();
+  BundleUnpacker(const BundleUnpacker&) = delete;
+  BundleUnpacker& operator=(const BundleUnpacker&) = delete;
+
+  /// Reads the header; `image` may be longer than the bundle. To be called once.
+  Status open(std::span<const std::byte> image) noexcept;
+  /// The same for a bundle of unknown size: reads what its header and its stream promise. A zlib stream's end shows
+  /// only on reading it, so that one is read ahead within its last page.
+  Status open(const std::byte* image) noexcept;
+
+  /// Unpacks the first `bytes`, or a little more. All of them: the stream must end there. kMalformed: it has fewer.
+  Status reach(std::uint64_t bytes) noexcept;
+
+  /// All of the bundle that is inside. Only what was reached may be read.
+  std::span<const std::byte> bytes() const noexcept { return unpacked_.bytes(); }
+  std::size_t reached() const noexcept { return reached_; }
+
+ private:
+  Status open(const std::byte* begin, const std::byte* end, std::uint16_t method, std::uint64_t bytes) noexcept;
+
+  HostBuffer unpacked_;  ///< memory that nobody has written to is none
+  std::unique_ptr<Stream> stream_;
+  std::size_t reached_ = 0;
+};
 
 }  // namespace graphpool

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <compare>
+#include <condition_variable>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "shim/guest_scope.h"
+#include "shim/kernel/asked_kernels.h"
 #include "shim/kernel/code_object.h"
 #include "shim/seeded_defect.h"
 
@@ -34,8 +36,10 @@ struct FatBinaryWrapper {
 };
 constexpr std::uint32_t kWrapperMagic = 0x48495046, kWrapperVersion = 1;
 
-/// In place of a layout's address while the stub's binary has not been read: layouts are aligned.
-constexpr std::uint64_t kUnread = 1;
+/// In place of a layout's address: the stub's binary has not been read; the runtime has not been asked. Layouts are
+/// aligned.
+constexpr std::uint64_t kUnread = 1, kUnasked = 2;
+static_assert(alignof(ArgumentLayout) > kUnasked);
 
 /// A generation: that of the registration, and above it the number of what is set of the kernel.
 constexpr int kSettingsShift = 40;
@@ -43,11 +47,13 @@ static_assert(KernelSettings::kMostNumbers <= std::uint64_t{1} << (64 - kSetting
 constexpr std::uint64_t kRegistrationMask = (std::uint64_t{1} << kSettingsShift) - 1;
 
 PointerTable::Value pack(const KernelInfo& info) noexcept {
-  return {reinterpret_cast<std::uint64_t>(info.layout), reinterpret_cast<std::uint64_t>(info.name), info.generation};
+  const auto layout = reinterpret_cast<std::uint64_t>(info.layout);
+  return {info.may_be_asked ? kUnasked : layout, reinterpret_cast<std::uint64_t>(info.name), info.generation};
 }
 
 KernelInfo unpack(const PointerTable::Value& value) noexcept {
-  return {reinterpret_cast<const ArgumentLayout*>(value[0]), reinterpret_cast<const char*>(value[1]), value[2]};
+  const auto* const layout = value[0] <= kUnasked ? nullptr : reinterpret_cast<const ArgumentLayout*>(value[0]);
+  return {layout, reinterpret_cast<const char*>(value[1]), value[2], value[0] == kUnasked};
 }
 
 }  // namespace
@@ -56,15 +62,17 @@ KernelInfo unpack(const PointerTable::Value& value) noexcept {
 struct Functions::Event {
   Event* next;
   void** handle;
-  const void* image;  ///< of a fat binary; null: this is a stub
+  const void* image;  ///< of a fat binary, or what stands for it; null: this is a stub
   const void* stub;
+  bool readable;  ///< that is an image
 
   const char* name() const noexcept { return reinterpret_cast<const char*>(this + 1); }
 
-  static Event* make(void** handle, const void* image, const void* stub, std::string_view name) noexcept {
+  static Event* make(void** handle, const void* image, bool readable, const void* stub,
+                     std::string_view name) noexcept {
     void* memory = ::operator new(sizeof(Event) + name.size() + 1, std::nothrow);
     if (memory == nullptr) return nullptr;
-    auto* event = new (memory) Event{nullptr, handle, image, stub};
+    auto* event = new (memory) Event{nullptr, handle, image, stub, readable};
     char* text = reinterpret_cast<char*>(event + 1);
     std::copy(name.begin(), name.end(), text);
     text[name.size()] = '\0';
@@ -81,6 +89,8 @@ struct Functions::Event {
 struct Functions::State {
   struct Binary {
     const void* image = nullptr;
+    bool readable = false;
+    std::uint64_t reader = 0;            ///< who is reading it; 0: nobody
     std::vector<const void*> stubs;      ///< those this binary registered first
     std::vector<const void*> functions;  ///< handles that stand for one of them
   };
@@ -109,7 +119,8 @@ struct Functions::State {
   std::unordered_map<const void*, Module> modules;
   std::unordered_map<const void*, const void*> owner_of_function;  ///< a module, or the handle of a binary
   std::map<KernelKey, SetKernel> set_kernels;
-  std::uint64_t last_generation = 0;
+  std::uint64_t last_generation = 0, last_reader = 0;
+  std::condition_variable_any was_read;
 
   const void* owner_of(const void* handle) const noexcept {
     if (const auto stub = binary_of_stub.find(handle); stub != binary_of_stub.end()) return stub->second;
@@ -157,13 +168,14 @@ void Functions::on_fat_binary_registered(void** handle, const void* wrapper) noe
   FatBinaryWrapper fields;
   if (handle == nullptr || wrapper == nullptr) return;
   std::memcpy(&fields, wrapper, sizeof fields);
-  if (fields.magic != kWrapperMagic || fields.version != kWrapperVersion || fields.binary == nullptr) return;
-  push(Event::make(handle, fields.binary, nullptr, ""));
+  // Such as "HIPK", whose binary is in an archive elsewhere.
+  const bool readable = fields.magic == kWrapperMagic && fields.version == kWrapperVersion && fields.binary != nullptr;
+  push(Event::make(handle, readable ? fields.binary : wrapper, readable, nullptr, ""));
 }
 
 void Functions::on_function_registered(void** handle, const void* stub, const char* device_name) noexcept {
   if (handle == nullptr || stub == nullptr || device_name == nullptr) return;
-  push(Event::make(handle, nullptr, stub, device_name));
+  push(Event::make(handle, nullptr, false, stub, device_name));
 }
 
 /// Enters what was registered, oldest first; reads no binary. The list is empty only when all of it can be found. What
@@ -198,7 +210,9 @@ void Functions::enter(const Event& event) {
   if (event.image != nullptr) {
     if (there != all.binaries.end() && there->second.image == event.image) return;  // the runtime answers the same
     forget_binary(event.handle);
-    all.binaries[event.handle].image = event.image;
+    State::Binary& added = all.binaries[event.handle];
+    added.image = event.image;
+    added.readable = event.readable;
     return;
   }
   if (there == all.binaries.end() || all.binary_of_stub.contains(event.stub)) return;
@@ -243,8 +257,13 @@ void Functions::forget_module(const void* module) noexcept {
 }
 
 void Functions::on_fat_binary_unregistered(void** handle) noexcept {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   drain_events();
+  const auto is_read = [&] {
+    const auto binary = state_->binaries.find(handle);
+    return binary != state_->binaries.end() && binary->second.reader != 0;
+  };
+  while (state_ != nullptr && is_read()) state_->was_read.wait(lock);
   forget_binary(handle);
 }
 
@@ -279,23 +298,43 @@ KernelInfo Functions::find(const void* key) noexcept {
 
 /// Enters what is new and reads the binary the stub belongs to.
 KernelInfo Functions::find_slowly(const void* key) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   drain_events();
-  PointerTable::Value value;
-  if (!table_.find(key, &value)) return {};
-  if (value[0] != kUnread) return unpack(value);
-  const State::Binary& binary = state_->binaries.at(state_->binary_of_stub.at(key));
+  for (;;) {
+    PointerTable::Value value;
+    if (!table_.find(key, &value)) return {};
+    if (value[0] != kUnread) return unpack(value);
+    void** const handle = state_->binary_of_stub.at(key);
+    if (state_->binaries.at(handle).reader == 0)
+      read_binary(lock, handle);
+    else
+      state_->was_read.wait(lock);
+  }
+}
+
+/// Under the lock, which is given back while it reads. It may be another binary's handle by then.
+void Functions::read_binary(std::unique_lock<Mutex>& lock, void** handle) {
+  const std::uint64_t reader = ++state_->last_reader;
+  State::Binary& reading = state_->binaries.at(handle);
+  reading.reader = reader;
+  const void* const image = reading.readable ? reading.image : nullptr;
+  lock.unlock();
   KernelSet kernels;
-  const bool usable = read_image(binary.image, &kernels) == Status::kOk;
-  for (const void* stub : binary.stubs) {
+  const bool usable = image != nullptr && read_image(image, &kernels, device_architectures()) == Status::kOk;
+  lock.lock();
+  state_->was_read.notify_all();
+  const auto found = state_->binaries.find(handle);
+  if (found == state_->binaries.end() || found->second.reader != reader) return;
+  found->second.reader = 0;
+  for (const void* stub : found->second.stubs) {
     PointerTable::Value entry;
     if (!table_.find(stub, &entry) || entry[0] != kUnread) continue;
-    KernelInfo info = unpack({0, entry[1], entry[2]});
-    if (usable) info.layout = state_->layout_of(kernels.find(info.name));
+    KernelInfo info = unpack(entry);
+    const KernelDescription* const kernel = usable ? kernels.find(info.name) : nullptr;
+    info.layout = state_->layout_of(kernel);
+    info.may_be_asked = kernel == nullptr;
     table_.put(stub, pack(info));
-    if (stub == key) value = pack(info);
   }
-  return unpack(value);
 }
 
 /// Also when the module could not be read: its functions are known, their layouts are not.
@@ -315,13 +354,14 @@ Status Functions::add_module(const void* module, Status read, const KernelSet& k
 
 Status Functions::on_module_loaded(const void* module, const void* image) noexcept {
   KernelSet kernels;
-  const Status read = read_image(image, &kernels);
+  const Status read = read_image(image, &kernels, device_architectures());
   return add_module(module, read, kernels);
 }
 
 Status Functions::on_module_loaded(const void* module, const void* image, std::size_t image_bytes) noexcept {
   KernelSet kernels;
-  const Status read = read_image(std::span(static_cast<const std::byte*>(image), image_bytes), &kernels);
+  const std::span bytes(static_cast<const std::byte*>(image), image_bytes);
+  const Status read = read_image(bytes, &kernels, device_architectures());
   return add_module(module, read, kernels);
 }
 
@@ -335,13 +375,36 @@ Status Functions::on_module_file_loaded(const void* module, const char* path) no
       const auto bytes = static_cast<std::size_t>(facts.st_size);
       // Mapped, not read: such files may be hundreds of megabytes and only their notes are looked at.
       if (void* image = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0); image != MAP_FAILED) {
-        read = read_image(std::span(static_cast<const std::byte*>(image), bytes), &kernels);
+        const std::span all(static_cast<const std::byte*>(image), bytes);
+        read = read_image(all, &kernels, device_architectures());
         munmap(image, bytes);
       }
     }
     close(file);
   }
   return add_module(module, read, kernels, path);
+}
+
+bool Functions::is_stub(const void* address) noexcept {
+  const std::lock_guard lock(mutex_);
+  return state_ != nullptr && state_->binary_of_stub.contains(address);
+}
+
+KernelInfo Functions::learn(const void* key, const KernelInfo& asked, const std::vector<Argument>* arguments) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    PointerTable::Value value;
+    if (!table_.find(key, &value)) return {};
+    KernelInfo info = unpack(value);
+    const bool same = (info.generation & kRegistrationMask) == (asked.generation & kRegistrationMask);
+    if (!same || !info.may_be_asked) return info;
+    info.may_be_asked = false;
+    if (arguments != nullptr) info.layout = state_->layouts.intern(*arguments, false);
+    table_.put(key, pack(info));
+    return info;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
 }
 
 const char* Functions::file_of(const void* function) noexcept {
@@ -360,7 +423,7 @@ Status Functions::add_function(const void* owner, std::vector<const void*>* func
   PointerTable::Value value;
   if (!added && known->second == owner && info.name != nullptr && table_.find(function, &value)) {
     const KernelInfo before = unpack(value);
-    if (before.name == info.name && before.layout == info.layout) return Status::kOk;
+    if (before.name == info.name && (before.layout == info.layout || info.may_be_asked)) return Status::kOk;
   }
   if (added || known->second != owner) functions->push_back(function);
   known->second = owner;
@@ -375,7 +438,8 @@ Status Functions::on_function_found(const void* module, const char* name, const 
     const std::lock_guard lock(mutex_);
     State::Module& owner = state().modules[module];  // made here when the module came before us
     const auto layout = owner.layouts.find(name);
-    const KernelInfo info{layout == owner.layouts.end() ? nullptr : layout->second, state_->keep_name(name), 0};
+    const bool known = layout != owner.layouts.end();
+    const KernelInfo info{known ? layout->second : nullptr, state_->keep_name(name), 0, !known};
     return add_function(module, &owner.functions, function, info);
   } catch (const std::bad_alloc&) {
     return Status::kNoMemory;

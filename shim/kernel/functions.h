@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "shim/kernel/argument_layout.h"
@@ -34,6 +35,7 @@ struct KernelInfo {
   const char* name = nullptr;              ///< as in the code object; null: not kept
   std::uint64_t generation = 0;            ///< of this registration, and of what is set of its kernel (rule 38); 0:
                                            ///< nobody registered this address
+  bool may_be_asked = false;               ///< the layout is unknown, and the runtime has not been asked for it
 
   bool registered() const noexcept { return generation != 0; }
 };
@@ -47,11 +49,12 @@ class Functions {
   // Compiled programs. Called by the hooks of __hip*: after the forwarded call, except unregistering, which comes
   // before it (a handle may be used again as soon as it is given back).
 
-  /// `wrapper`: {u32 "HIPF", u32 version, binary, unused}. Takes no lock.
+  /// `wrapper`: {u32 "HIPF", u32 version, binary, unused}. In one of another kind the binary is not looked for: its
+  /// kernels are such as only the runtime can read. Takes no lock.
   void on_fat_binary_registered(void** handle, const void* wrapper) noexcept;
   /// The first registration of a stub wins, as in HIP. Copies the name. Takes no lock.
   void on_function_registered(void** handle, const void* stub, const char* device_name) noexcept;
-  /// Takes the lock: a thread that is just reading the binary must be through before it is unmapped.
+  /// Waits for a thread that is just reading the binary: it must be through before that is unmapped.
   void on_fat_binary_unregistered(void** handle) noexcept;
 
   // Modules. Called after the forwarded call succeeded, except unloading, which comes before it. What is returned is
@@ -83,6 +86,12 @@ class Functions {
 
   /// By a host stub or a function handle. Reads a fat binary's metadata at its first use; after that a few ns.
   KernelInfo find(const void* stub_or_function) noexcept;
+  /// Whether the address is a host stub (and no function handle).
+  bool is_stub(const void* address) noexcept;
+  /// What the runtime answered of a kernel that may be asked for. Without an answer it is not asked again. Returns what
+  /// is known now.
+  KernelInfo learn(const void* stub_or_function, const KernelInfo& asked,
+                   const std::vector<Argument>* arguments) noexcept;
   /// The file that the function's module was loaded from, good for ever; null: none, or not known.
   const char* file_of(const void* function) noexcept;
 
@@ -95,12 +104,14 @@ class Functions {
   }
 
  private:
+  using Mutex = RankedMutex<LockRank::kKernels>;
   struct Event;
   struct State;
 
   void push(Event* event) noexcept;
   void drain_events() noexcept;
   void enter(const Event& event);
+  void read_binary(std::unique_lock<Mutex>& lock, void** handle);
   void forget_binary(void** handle) noexcept;
   void forget_module(const void* module) noexcept;
   void forget_functions(const std::vector<const void*>& functions, const void* owner) noexcept;
@@ -112,7 +123,7 @@ class Functions {
   Status add_module(const void* module, Status read, const KernelSet& kernels, const char* file = nullptr) noexcept;
   Status add_function(const void* owner, std::vector<const void*>* functions, const void* function, KernelInfo info);
 
-  RankedMutex<LockRank::kKernels> mutex_;
+  Mutex mutex_;
   PointerTable table_;                   ///< stubs and functions
   std::atomic<Event*> events_{nullptr};  ///< registrations not yet looked at, newest first
   State* state_ = nullptr;               ///< all that needs the lock; made at first use

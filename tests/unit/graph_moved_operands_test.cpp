@@ -29,6 +29,16 @@ class Sequence {
     add(OperationKind::kKernel, payload);
     operations.back().layout = &layout;
   }
+  /// One whose arguments' kinds nobody knows.
+  void unknown_kernel(std::uint64_t first, std::uint64_t second) {
+    static const ArgumentLayout layout({{0, 8, ArgumentKind::kUnknown}, {8, 8, ArgumentKind::kUnknown}});
+    struct {
+      KernelPayload shape{{1, 1, 1}, {1, 1, 1}, 0, 16};
+      std::uint64_t first, second;
+    } payload{.first = first, .second = second};
+    add(OperationKind::kKernel, payload);
+    operations.back().layout = &layout;
+  }
   void copy(std::uint64_t dst, std::uint64_t src, std::uint64_t bytes = 64) {
     add(OperationKind::kCopy, CopyPayload{dst, src, bytes, 1, bytes, bytes});
   }
@@ -73,6 +83,16 @@ TEST(MovedOperands, the_first_binding_and_one_that_is_equal_move_nothing) {
   MovedOperands moved;
   for (int i = 0; i < 3; ++i) note(moved, [](Sequence& to) { to.kernel(kAddress, 1, kAddress); });
   EXPECT_EQ(Moves{}, moves(moved));
+}
+
+TEST(MovedOperands, arguments_of_unknown_kind_count_where_they_are_in_memory_of_the_program) {
+  Block* const block = pool().table().insert(kAddress, 100);
+  ASSERT_NE(block, nullptr);
+  MovedOperands moved;
+  note(moved, [](Sequence& to) { to.unknown_kernel(1, 2); });
+  note(moved, [](Sequence& to) { to.unknown_kernel(kAddress + 8, 3); });
+  EXPECT_EQ((Moves{{0, 0, 1}}), moves(moved));
+  pool().table().remove(block);
 }
 
 TEST(MovedOperands, pointers_of_kernels_count_scalars_do_not) {

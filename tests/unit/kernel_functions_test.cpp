@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "shim/kernel/functions.h"
+#include "shim/next.h"
 #include "tests/support/code_images.h"
 
 namespace graphpool {
@@ -147,17 +149,25 @@ TEST_F(FunctionsTest, AHandleUsedAgainWithoutUnregisteringReplacesTheBinary) {
   EXPECT_EQ(after.layout->bytes(), 8u);
 }
 
-TEST_F(FunctionsTest, WrappersOfAnotherKindAreLeftAlone) {
+TEST_F(FunctionsTest, InWrappersOfAnotherKindNoBinaryIsLookedFor) {
+  const Wrapper kinds[] = {
+      {.magic = 0x4b504948, .binary = address(0x10)}, {.version = 2, .binary = address(0x10)}, {.binary = nullptr}};
+  for (const Wrapper& kind : kinds) {
+    Program program;
+    program.wrapper = kind;
+    register_all(&program);
+    const KernelInfo info = all_.find(address(0x1000));
+    EXPECT_TRUE(info.registered());
+    EXPECT_STREQ(info.name, "mixed");
+    EXPECT_EQ(info.layout, nullptr);
+    EXPECT_TRUE(info.may_be_asked);
+    all_.on_fat_binary_unregistered(program.handle);
+    EXPECT_FALSE(all_.find(address(0x1000)).registered());
+  }
+}
+
+TEST_F(FunctionsTest, ARegistrationOfNothingIsNone) {
   Program program;
-  program.wrapper.magic = 0x4b504948;
-  register_all(&program);
-  EXPECT_FALSE(all_.find(address(0x1000)).registered());
-  program.wrapper = {.version = 2, .binary = program.image.data()};
-  register_all(&program);
-  EXPECT_FALSE(all_.find(address(0x1000)).registered());
-  program.wrapper = {.binary = nullptr};
-  register_all(&program);
-  EXPECT_FALSE(all_.find(address(0x1000)).registered());
   all_.on_fat_binary_registered(nullptr, &program.wrapper);
   all_.on_fat_binary_registered(program.handle, nullptr);
   all_.on_function_registered(nullptr, address(0x1000), "mixed");
@@ -173,6 +183,144 @@ TEST_F(FunctionsTest, ABinaryThatCannotBeReadLeavesItsStubsUnknown) {
   const KernelInfo info = all_.find(address(0x1000));
   EXPECT_TRUE(info.registered());
   EXPECT_EQ(info.layout, nullptr);
+  EXPECT_TRUE(info.may_be_asked);
+}
+
+const std::vector<Argument> kAnswered = {{0, 4, ArgumentKind::kUnknown}, {8, 8, ArgumentKind::kUnknown}};
+
+TEST_F(FunctionsTest, WhatTheRuntimeAnsweredOfAStubIsKnown) {
+  Program program("not a bundle");
+  register_all(&program);
+  const KernelInfo unknown = all_.find(address(0x1000));
+  EXPECT_TRUE(all_.is_stub(address(0x1000)));
+  const KernelInfo known = all_.learn(address(0x1000), unknown, &kAnswered);
+  ASSERT_NE(known.layout, nullptr);
+  EXPECT_EQ(known.layout->bytes(), 16u);
+  EXPECT_FALSE(known.layout->self_contained());
+  EXPECT_EQ(known.generation, unknown.generation);
+  EXPECT_FALSE(known.may_be_asked);
+  EXPECT_EQ(all_.find(address(0x1000)).layout, known.layout);
+  EXPECT_TRUE(all_.find(address(0x2000)).may_be_asked) << "others are as they were";
+}
+
+TEST_F(FunctionsTest, WhoseArgumentsTheRuntimeDoesNotTellIsNotAskedAgain) {
+  Program program("not a bundle");
+  register_all(&program);
+  const KernelInfo unknown = all_.find(address(0x1000));
+  EXPECT_EQ(all_.learn(address(0x1000), unknown, nullptr).layout, nullptr);
+  EXPECT_FALSE(all_.find(address(0x1000)).may_be_asked);
+  const std::vector<Argument> overlapping = {{0, 8, ArgumentKind::kUnknown}, {4, 8, ArgumentKind::kUnknown}};
+  EXPECT_EQ(all_.learn(address(0x2000), all_.find(address(0x2000)), &overlapping).layout, nullptr);
+  EXPECT_FALSE(all_.find(address(0x2000)).may_be_asked);
+}
+
+TEST_F(FunctionsTest, AnAnswerThatComesLateIsOfAnotherRegistration) {
+  Program program("not a bundle");
+  register_all(&program);
+  const KernelInfo unknown = all_.find(address(0x1000));
+  all_.on_fat_binary_unregistered(program.handle);
+  EXPECT_FALSE(all_.learn(address(0x1000), unknown, &kAnswered).registered());
+  register_all(&program);
+  EXPECT_EQ(all_.learn(address(0x1000), unknown, &kAnswered).layout, nullptr);
+  EXPECT_TRUE(all_.find(address(0x1000)).may_be_asked);
+}
+
+TEST_F(FunctionsTest, WhatIsKnownOrDisagreesIsNotAskedFor) {
+  Program program(images::bundle(
+      {{"hipv4-amdgcn-amd-amdhsa--gfx906", images::code_object({{"mixed", 8, {{0, 8, "global_buffer"}}}})},
+       {"hipv4-amdgcn-amd-amdhsa--gfx90a", images::code_object(images::sample_kernels())}}));
+  register_all(&program);
+  EXPECT_EQ(all_.find(address(0x1000)).layout, nullptr);
+  EXPECT_FALSE(all_.find(address(0x1000)).may_be_asked);
+  EXPECT_NE(all_.find(address(0x2000)).layout, nullptr);
+  EXPECT_FALSE(all_.find(address(0x2000)).may_be_asked);
+  EXPECT_TRUE(all_.find(address(0x3000)).may_be_asked) << "the runtime may have what is not in the binary";
+}
+
+TEST_F(FunctionsTest, AskingForAFunctionAgainKeepsWhatTheRuntimeAnswered) {
+  const void* const module = address(0x100);
+  EXPECT_EQ(all_.on_module_loaded(module, "not an image, whatever it is"), Status::kUnsupported);
+  EXPECT_EQ(all_.on_function_found(module, "mixed", address(0x1010)), Status::kNotFound);
+  const KernelInfo known = all_.learn(address(0x1010), all_.find(address(0x1010)), &kAnswered);
+  ASSERT_NE(known.layout, nullptr);
+  EXPECT_FALSE(all_.is_stub(address(0x1010)));
+  EXPECT_EQ(all_.on_function_found(module, "mixed", address(0x1010)), Status::kOk);
+  EXPECT_EQ(all_.find(address(0x1010)).layout, known.layout);
+  EXPECT_EQ(all_.find(address(0x1010)).generation, known.generation);
+}
+
+/// What happens while a binary is read: then the runtime is asked what the devices are.
+std::function<void()> g_while_reading;
+hipError_t count_devices(int*) {
+  if (g_while_reading) std::exchange(g_while_reading, nullptr)();
+  return hipErrorNoDevice;
+}
+
+class FunctionsWhileReading : public FunctionsTest {
+ protected:
+  FunctionsWhileReading() { test_next().hipGetDeviceCount = &count_devices; }
+  ~FunctionsWhileReading() override { test_next().hipGetDeviceCount = before_; }
+
+ private:
+  decltype(Next::hipGetDeviceCount) before_ = next().hipGetDeviceCount;
+};
+
+TEST_F(FunctionsWhileReading, OthersAreFoundByOtherThreads) {
+  Program program, other;
+  register_all(&program);
+  all_.on_fat_binary_registered(other.handle, &other.wrapper);
+  all_.on_function_registered(other.handle, address(0x5000), "mixed");
+  bool found = false;
+  g_while_reading = [&] { std::thread([&] { found = all_.find(address(0x5000)).layout != nullptr; }).join(); };
+  EXPECT_NE(all_.find(address(0x1000)).layout, nullptr);
+  EXPECT_TRUE(found);
+}
+
+TEST_F(FunctionsWhileReading, ThreadsThatNeedTheBinaryWaitForIt) {
+  Program program;
+  register_all(&program);
+  std::vector<std::thread> threads;
+  std::atomic<int> known{0};
+  g_while_reading = [&] {
+    for (const std::uintptr_t stub : {0x1000, 0x2000, 0x1000})
+      threads.emplace_back([&, stub] { known += all_.find(address(stub)).layout != nullptr; });
+  };
+  EXPECT_NE(all_.find(address(0x1000)).layout, nullptr);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(known, 3);
+}
+
+TEST_F(FunctionsWhileReading, UnregisteringWaitsForTheReader) {
+  for (int i = 0; i < 100; ++i) {
+    auto program = std::make_unique<Program>();
+    register_all(program.get());
+    std::thread unregisters;
+    g_while_reading = [&] {
+      unregisters = std::thread([&] {
+        all_.on_fat_binary_unregistered(program->handle);
+        program->image.assign(program->image.size(), '\0');  // unmapped
+      });
+    };
+    static_cast<void>(all_.find(address(0x1000)));
+    unregisters.join();
+    EXPECT_FALSE(all_.find(address(0x1000)).registered());
+  }
+}
+
+TEST_F(FunctionsWhileReading, ABinaryWhoseHandleIsAnothersByThenIsNotEntered) {
+  Program program;
+  const std::string image =
+      images::bundle({{"hipv4-amdgcn-amd-amdhsa--gfx90a", images::code_object({{"mixed", 8, {{0, 8, "by_value"}}}})}});
+  const Wrapper another{.binary = image.data()};
+  register_all(&program);
+  g_while_reading = [&] {
+    all_.on_fat_binary_registered(program.handle, &another);
+    all_.on_function_registered(program.handle, address(0x1000), "mixed");
+    EXPECT_FALSE(all_.find(address(0x4000)).registered()) << "enters them";
+  };
+  const KernelInfo info = all_.find(address(0x1000));
+  ASSERT_NE(info.layout, nullptr);
+  EXPECT_EQ(info.layout->bytes(), 8u);
 }
 
 TEST_F(FunctionsTest, ModulesAreReadWhenLoadedAndTheImageMayGo) {

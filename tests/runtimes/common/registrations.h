@@ -20,6 +20,7 @@ template <typename Copy, typename Function>
 struct Registrations {
   struct FatBinary {
     const void* image = nullptr;
+    bool elsewhere = false;      ///< the code is in a file; `image` says where
     std::map<int, Copy> copies;  ///< by device
   };
   struct Stub {
@@ -33,7 +34,8 @@ struct Registrations {
   };
 
   /// `data`: what hipcc's constructor passes to __hipRegisterFatBinary. Null where it is nothing of the kind.
-  void** add_binary(const void* data) {
+  /// `elsewhere`: the code may be in a file, too.
+  void** add_binary(const void* data, bool elsewhere = false) {
     struct {
       std::uint32_t magic, version;
       const void* binary;
@@ -41,9 +43,11 @@ struct Registrations {
     } wrapper;
     if (data == nullptr) return nullptr;
     std::memcpy(&wrapper, data, sizeof wrapper);
-    constexpr std::uint32_t kMagic = 0x48495046;  // "HIPF"
-    if (wrapper.magic != kMagic || wrapper.version != 1) return nullptr;
+    constexpr std::uint32_t kMagic = 0x48495046, kElsewhere = 0x4B504948;  // "HIPF", "HIPK"
+    if ((wrapper.magic != kMagic && !(elsewhere && wrapper.magic == kElsewhere)) || wrapper.version != 1)
+      return nullptr;
     auto binary = std::make_unique<FatBinary>();
+    binary->elsewhere = wrapper.magic == kElsewhere;
     binary->image = wrapper.binary;
     auto** const handle = reinterpret_cast<void**>(binary.get());
     binaries[handle] = std::move(binary);

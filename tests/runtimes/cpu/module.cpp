@@ -176,12 +176,18 @@ hipError_t load_module(const void* image, hipModule_t* module) {
   return hipSuccess;
 }
 
+bool read_image_file(const char* name, std::vector<char>* image) {
+  std::ifstream in(name, std::ios::binary);
+  if (!in) return false;
+  image->assign(std::istreambuf_iterator<char>(in), {});
+  image->resize(image->size() + 64);
+  return true;
+}
+
 hipError_t load_module_file(const void* name, hipModule_t* module) {
   if (module == nullptr || name == nullptr) return hipErrorInvalidValue;
-  std::ifstream in(static_cast<const char*>(name), std::ios::binary);
-  if (!in) return hipErrorFileNotFound;
-  std::vector<char> image(std::istreambuf_iterator<char>(in), {});
-  image.resize(image.size() + 64);  // a file may end before the longest magic
+  std::vector<char> image;
+  if (!read_image_file(static_cast<const char*>(name), &image)) return hipErrorFileNotFound;
   return load_module(image.data(), module);
 }
 

@@ -55,6 +55,8 @@ class Code : public std::enable_shared_from_this<Code> {
 /// hipModuleGetFunction.
 hipError_t load_module(const void* image, hipModule_t* module);
 hipError_t load_module_file(const void* name, hipModule_t* module);
+/// A file that holds an image, with room behind it for the longest magic.
+bool read_image_file(const char* name, std::vector<char>* image);
 hipError_t unload_module(hipModule_t module);
 hipError_t get_function(hipModule_t module, const char* name, hipFunction_t* function);
 /// The module's code, or null when the handle is none.

@@ -12,6 +12,9 @@ struct LibraryKernel;  // hipKernel_t
 hipModule_t module_behind(Library* library) { return reinterpret_cast<hipModule_t>(library); }
 hipFunction_t function_behind(LibraryKernel* kernel) { return reinterpret_cast<hipFunction_t>(kernel); }
 
+/// The first that answers hipKernelGetParamInfo: AMD's 7.2.4 has no such function.
+constexpr int kTellsParameters = 70300000;
+
 hipError_t load(Library** library, hipError_t (*loader)(const void*, hipModule_t*), const void* from) {
   if (library == nullptr) return hipErrorInvalidValue;
   return loader(from, reinterpret_cast<hipModule_t*>(library));
@@ -75,6 +78,7 @@ CPUHIP_EXPORT hipError_t hipKernelGetFunction(hipFunction_t* function, LibraryKe
 
 CPUHIP_EXPORT hipError_t hipKernelGetParamInfo(LibraryKernel* kernel, size_t index, size_t* offset, size_t* size) {
   return api("hipKernelGetParamInfo", [&](Call&) {
+    if (cpuhip::config().version < cpuhip::kTellsParameters) return hipErrorNotSupported;
     const auto found = cpuhip::kernel_of(kernel);
     if (found == nullptr || offset == nullptr || index >= found->arguments.size()) return hipErrorInvalidValue;
     *offset = found->arguments[index].offset;

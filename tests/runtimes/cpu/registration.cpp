@@ -20,6 +20,9 @@
 namespace cpuhip {
 namespace {
 
+/// The first with wrappers whose code is in a file.
+constexpr int kCodeElsewhere = 71400000;
+
 struct Tables : hipfront::Registrations<std::shared_ptr<Code>, hipFunction_t> {
   std::mutex lock;  // held while a binary is loaded: first uses of one binary come one after another
 };
@@ -33,7 +36,11 @@ hipError_t copy_for(Tables::FatBinary& binary, Device& device, std::shared_ptr<C
   std::shared_ptr<Code>& copy = binary.copies[device.ordinal()];
   if (copy == nullptr) {
     hipfront::ModuleImage image(kBundleEntry);
-    if (const hipError_t error = image.open(binary.image); error != hipSuccess) return error;
+    std::vector<char> file;
+    if (binary.elsewhere && !read_image_file(static_cast<const char*>(binary.image), &file))
+      return hipErrorNoBinaryForGpu;
+    if (const hipError_t error = image.open(binary.elsewhere ? file.data() : binary.image); error != hipSuccess)
+      return error;
     if (const hipError_t error = Code::load(image.object(), device, &copy); error != hipSuccess) return error;
   }
   *code = copy;
@@ -119,7 +126,7 @@ CPUHIP_EXPORT void** __hipRegisterFatBinary(const void* data) {
   const Call call("__hipRegisterFatBinary");
   cpuhip::Tables& all = cpuhip::tables();
   const std::lock_guard lock(all.lock);
-  return all.add_binary(data);
+  return all.add_binary(data, cpuhip::config().version >= cpuhip::kCodeElsewhere);
 }
 
 CPUHIP_EXPORT void __hipRegisterFunction(void** modules, const void* host_function, char*, const char* device_name,
