@@ -1,8 +1,9 @@
 // vmm.cpp: virtual memory management. Physical memory is a part of a file, a mapping a fixed mapping of it, so one
 // handle can be at two addresses. What no device may access is inaccessible to everybody; which device may is checked
-// before each operation, because devices share one address space here. By version: up to HIP 6 mapping and unmapping
-// wait for the null stream; before 6.2 a map covers a whole reservation; hipMemAllocationProp got another layout
-// with 5.6; hipMemRetainAllocationHandle takes no reference before 7.
+// before each operation, because devices share one address space here. By version: before 7.14 mapping and unmapping
+// wait for the null stream (probe mapping_waits_for_nothing on AMD's 7.2.4); before 6.2 a map covers a whole
+// reservation; hipMemAllocationProp got another layout with 5.6; hipMemRetainAllocationHandle takes no reference
+// before 7.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -70,7 +71,8 @@ struct NewLayout {
   } flags;
 };
 
-constexpr int kNewLayoutSince = 50600000, kPartialMapsSince = 60200000, kDirectMapsSince = 70000000;
+constexpr int kNewLayoutSince = 50600000, kPartialMapsSince = 60200000, kReferencesSince = 70000000,
+              kDirectMapsSince = 71400000;
 constexpr int kImportByValueSince = 70100000;
 
 Properties read_properties(const hipMemAllocationProp* place) {
@@ -341,7 +343,7 @@ hipError_t retain(hipMemGenericAllocationHandle_t* handle, void* pointer) {
   if (after == reservation->mappings.begin()) return hipErrorInvalidValue;
   const auto& [base, mapping] = *--after;
   if (place >= base + mapping.bytes) return hipErrorInvalidValue;
-  if (config().version >= kDirectMapsSince) ++mapping.physical->references;
+  if (config().version >= kReferencesSince) ++mapping.physical->references;
   *handle = handle_of(mapping.physical);
   return hipSuccess;
 }
@@ -405,7 +407,7 @@ CPUHIP_EXPORT hipError_t hipMemGetAllocationGranularity(std::size_t* granularity
     Properties properties;
     if (granularity == nullptr || option > hipMemAllocationGranularityRecommended) return hipErrorInvalidValue;
     if (const hipError_t result = check_properties(wanted, &properties); result != hipSuccess) return result;
-    const bool large = option == hipMemAllocationGranularityRecommended && config().version >= kDirectMapsSince;
+    const bool large = option == hipMemAllocationGranularityRecommended && config().version >= kReferencesSince;
     *granularity = large ? kRecommended : kPageBytes;
     return hipSuccess;
   });
