@@ -26,7 +26,8 @@ inline hipError_t last_error_of_program(hipError_t error, bool taken) noexcept {
   return error != hipSuccess ? error : owed;
 }
 
-/// The first version of the runtime in which success does not replace the last error.
+/// The first version of the runtime in which success does not replace the last error (probe
+/// last_error_goes_by_version).
 inline constexpr int kKeepsErrors = 70000000;
 
 /// What the program has pending where a call of ours that fails would replace it; where every call does (HIP before 7),
@@ -55,8 +56,8 @@ class LastErrorScope {
   hipError_t pending_;
 };
 
-/// Our own HIP calls in this scope neither invalidate a capture of another thread nor are refused because of one.
-/// errno is kept.
+/// Our own HIP calls in this scope neither invalidate a capture of another thread nor are refused because of one
+/// (probes capture_modes_are_exchanged, relaxed_thread_may_query, relaxed_thread_may_instantiate). errno is kept.
 class PrivateCalls {
  public:
   PrivateCalls() noexcept : errno_(errno) {

@@ -3,9 +3,11 @@
 //
 // The life of a capture:
 //   begin            forwarded. When recordings with the same beginning exist the capture is a shell: begin, forks,
-//                    joins and end are forwarded, operations are withheld.
+//                    joins and end are forwarded, operations are withheld (probes empty_capture_ends, empty_forks_join,
+//                    capture_id_stays).
 //   each operation   in a shell: matched with the prefix tree; the first mismatch makes the capture real (the matched
-//                    prefix is issued into it). In a real capture: forwarded, then noted with its node.
+//                    prefix is issued into it). In a real capture: forwarded, then noted with its node
+//                    (probes operations_are_captured, queries_are_no_nodes).
 //   end              forwarded. A shell that matched to the end becomes a virtual graph; a real capture whose
 //                    every node is what we noted becomes a template.
 // Not templates, with the reason in the report: a failing operation, an operation with no row or an unknown argument

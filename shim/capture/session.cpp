@@ -32,17 +32,14 @@ void merge(std::vector<std::uint32_t>& tail, const std::vector<std::uint32_t>& m
     if (std::find(tail.begin(), tail.end(), index) == tail.end()) tail.push_back(index);
 }
 
-/// The first version that captures kernels by whatever function they are launched: before, hipLaunchKernel only.
-constexpr int kCapturesAllLaunches = 50300000;
-
 /// A call of ours that must not fail because one did: made once more.
 template <typename Call>
 bool made(Call&& call) {
   return call() || call();
 }
 
-/// Whether the runtime still captures what the stream is given: each stream has a status of its own. Of a
-/// thread's own stream only that thread can ask.
+/// Whether the runtime still captures what the stream is given: each stream has a status of its own (probe
+/// capture_can_be_asked_for). Of a thread's own stream only that thread can ask.
 bool takes_part(const CaptureSession::Stream& stream) noexcept {
   if (stream.left) return false;
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
@@ -50,7 +47,8 @@ bool takes_part(const CaptureSession::Stream& stream) noexcept {
          status == hipStreamCaptureStatusActive;
 }
 
-/// What a stream's next operation comes behind in the runtime. Valid until the stream is given something.
+/// What a stream's next operation comes behind in the runtime (probe capture_names_its_last_node). Valid until the
+/// stream is given something.
 struct Dependencies {
   bool known = false;  ///< false: the stream does not capture, or the runtime does not say
   const hipGraphNode_t* nodes = nullptr;
@@ -472,7 +470,7 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
   Event* known = events_.find(event);
   Stream* where = streams_.find(key);
   // The runtime knows such an event from the time the capture was a shell: it stands for no node there, or, before HIP
-  // 6.4, for those of an earlier capture.
+  // 7, for those of an earlier capture (probe event_forgets_nodes).
   const bool replace = !shell() && known != nullptr && known->recorded_in_shell;
   std::vector<hipGraphNode_t> before_wait;
   const bool told = replace && (where == nullptr || nodes_before(where->handle, &before_wait));

@@ -21,6 +21,10 @@ namespace graphpool {
 
 class HeldTemplate;
 
+/// The first version that captures kernels by whatever function they are launched: before, hipLaunchKernel only (probe
+/// module_launch_is_captured).
+inline constexpr int kCapturesAllLaunches = 50300000;
+
 /// The device of a stream; -1 when the runtime does not say.
 int device_of(StreamArgument stream) noexcept;
 

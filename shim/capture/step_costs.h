@@ -12,10 +12,10 @@
 // captures that doubles with each trial that says the same. It falls earlier when captures that are left alone become
 // larger than those tried, or comparing dearer than it was in the trial (a sample now and then tells).
 //
-// Exact either way: left alone is what every capture is that has no recording.
-// A place is the return address of the call that began the capture. Bounded: kPlaces are told apart; where two share an
-// entry they share the decision. Threads: any; one lock (kReport) for a few instructions. Units: ticks of the
-// processor's clock, which are only compared.
+// Of large ones comparing costs less wherever probe launch_costs_less_than_capture holds. Exact either way: left alone
+// is what every capture is that has no recording. A place is the return address of the call that began the capture.
+// Bounded: kPlaces are told apart; where two share an entry they share the decision. Threads: any; one lock (kReport)
+// for a few instructions. Units: ticks of the processor's clock, which are only compared.
 #pragma once
 
 #include <array>

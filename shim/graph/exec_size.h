@@ -24,7 +24,7 @@ std::size_t argument_memory(const Operation& operation) noexcept;
 /// Device memory an exec of these operations is taken to hold. Throws std::bad_alloc.
 std::size_t exec_memory(const std::vector<Operation>& operations, int version);
 
-/// How much argument memory patches of one exec may take.
+/// How much argument memory patches of one exec may take (probe set_kernel_takes_little_memory).
 std::size_t room_for_patches(int version) noexcept;
 
 /// An update of the program's takes so much for an exec that has taken `before` for updates already, and the exec is

@@ -556,7 +556,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
     {
       const std::scoped_lock guard(exec.lock);
       if (exec.variant == nullptr) {
-        // A graph without operations: nothing to run, and some runtimes crash on one.
+        // A graph without operations: nothing to run, and some runtimes crash on one (probe empty_graph_runs).
         const hipError_t judged = judge_stream(handle);
         if (judged == hipSuccess && StreamWork::is_null(handle)) stream_work().enter_null_stream();
         return judged;

@@ -14,7 +14,8 @@
 namespace graphpool {
 namespace {
 
-/// The runtime's number for kernel nodes: 1 in the first releases, then 0. An empty node is always five further.
+/// The runtime's number for kernel nodes: 1 in the first releases, then 0. An empty node is always five further (probe
+/// node_types_are_in_order).
 int number_of_kernels() {
   const LastErrorScope last_error;
   hipGraph_t graph = nullptr;

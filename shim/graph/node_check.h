@@ -15,7 +15,8 @@ namespace graphpool {
 /// and taken to come in the order they were added in.
 using NodesInside = FunctionRef<std::vector<hipGraphNode_t>(std::size_t index)>;
 
-/// Compares the graph's nodes with the recorded ones: their number, type, parameters where the runtime tells them, and
+/// Compares the graph's nodes with the recorded ones (probes captured_kernel_is_told, captured_fill_is_told,
+/// edges_are_told, clone_finds_nodes): their number, type, parameters where the runtime tells them, and
 /// dependencies. False: `*why` says what differs, `*which` in what operation; the graph then is no template.
 bool nodes_match(
     hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,

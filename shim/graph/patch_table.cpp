@@ -20,22 +20,24 @@ constexpr int version(int major, int minor) { return major * 10'000'000 + minor 
 // Sources: hip_graph_internal.hpp of clr; ROCm/clr#42 (packet not made again), ROCm/clr#138 (arguments not copied).
 constexpr std::array kRows{
     PatchRow{NodeClass::kKernel, version(5, 0), version(6, 0), true,
-             "a launch makes its commands from the node's own copy of the parameters"},
+             "a launch makes its commands from the node's own copy of the parameters", "set_kernel_reaches_launch"},
     PatchRow{NodeClass::kKernel, version(6, 0), version(6, 2), false,
-             "a launch may run the packet made before the update (ROCm/clr#42)"},
+             "a launch may run the packet made before the update (ROCm/clr#42)", "set_kernel_reaches_launch"},
     PatchRow{NodeClass::kKernel, version(6, 2), version(6, 3), false,
-             "an exec's first update takes memory without a look whether there is any"},
+             "an exec's first update takes memory without a look whether there is any",
+             "set_kernel_takes_little_memory"},
     PatchRow{NodeClass::kKernel, version(6, 3), version(6, 4), false,
-             "the caller's argument pointers are kept and freed later (ROCm/clr#138)"},
-    PatchRow{NodeClass::kKernel, version(6, 4), kLater, true, "the parameters are copied and the packet made again"},
+             "the caller's argument pointers are kept and freed later (ROCm/clr#138)", "set_kernel_copies_arguments"},
+    PatchRow{NodeClass::kKernel, version(6, 4), kLater, true, "the parameters are copied and the packet made again",
+             "set_kernel_reaches_launch"},
     PatchRow{NodeClass::kFill, version(5, 0), version(6, 0), true,
-             "a launch makes its commands from the node's own copy of the parameters"},
+             "a launch makes its commands from the node's own copy of the parameters", "set_fill_reaches_launch"},
     PatchRow{NodeClass::kFill, version(6, 0), kLater, false,
-             "packet errors are swallowed, so a failed update is not seen"},
+             "packet errors are swallowed, so a failed update is not seen", "set_fill_reaches_launch"},
     PatchRow{NodeClass::kDeviceCopy, version(5, 0), version(6, 0), true,
-             "a launch makes its commands from the node's own copy of the parameters"},
+             "a launch makes its commands from the node's own copy of the parameters", "set_copy_reaches_launch"},
     PatchRow{NodeClass::kDeviceCopy, version(6, 0), kLater, false,
-             "packet errors are swallowed, and a copy may run when it is set"},
+             "packet errors are swallowed, and a copy may run when it is set", "set_copy_reaches_launch"},
 };
 
 // From there on an exec's arguments lie in device memory where the host can write to all of it.

@@ -20,7 +20,8 @@ enum class NodeClass : std::uint8_t {
   kKernel,
   kFill,        ///< one row, not empty, of known device memory
   kDeviceCopy,  ///< one row, not empty, between two different places of known device memory
-  kOther,       ///< never patched: host functions, copies that touch the host, pitched and empty ones
+  kOther,       ///< never patched: host functions, copies that touch the host (probe host_copy_waits_for_launch),
+                ///< pitched and empty ones
 };
 
 NodeClass node_class(const Signature& signature) noexcept;
@@ -31,6 +32,7 @@ struct PatchRow {
   int end_version;    ///< the first it does not
   bool exact;
   const char* why;
+  const char* probe;  ///< that asks whether it is (shim/facts.h)
 };
 
 /// All of them. No two rows of a class overlap.

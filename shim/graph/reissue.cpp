@@ -241,6 +241,7 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
   return result;
 }
 
+// Probe set_node_reaches_next_exec.
 bool graph_is_settable(const std::vector<Operation>& operations, const Binding& baked,
                        const Binding& binding) noexcept {
   return baked.size() == binding.size() &&

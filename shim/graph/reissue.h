@@ -26,8 +26,9 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
 hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t graph,
                             const std::vector<hipGraphNode_t>& head, std::vector<hipGraphNode_t>* nodes);
 
-/// A graph of our own holding all operations of a recording with the payloads of `binding`. nodes: one an operation,
-/// null where it makes none. On failure nothing is left.
+/// A graph of our own holding all operations of a recording with the payloads of `binding` (probe
+/// node_copies_arguments: the arrays are gone after each call). nodes: one an operation, null where it makes none. On
+/// failure nothing is left.
 hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
                        std::vector<hipGraphNode_t>* nodes);
 

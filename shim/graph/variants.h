@@ -4,9 +4,10 @@
 // (cost_model.h) says whether a free one or the exec's own is patched, where the runtime is known to update the
 // differing nodes correctly (patch_table.h) and it does not run, or another is made, to keep or for this use only;
 // where rules leave staging open, whether it is staged (stage_choice.h). A variant is free when its holder is gone and
-// its last launch is known to be complete (rule 20); until then another is made. What serves a binding exists when
-// obtain() returns success, so a launch only selects (rule 15). Where the program asks for an update, obtain() may say
-// that its own call is to be made instead, on the variant that the exec has (Way::kUpdate).
+// its last launch is known to be complete (rule 20; nothing relies on probe destroyed_exec_completes); until then
+// another is made, whose graph need not stay (probe exec_outlives_graph). What serves a binding exists when obtain()
+// returns success, so a launch only selects (rule 15). Where the program asks for an update, obtain() may say that its
+// own call is to be made instead, on the variant that the exec has (Way::kUpdate, probe update_reaches_launch).
 //
 // Bounded: so many variants a template, so many bytes of device memory a device; the least recently used free ones go
 // first. They go only in calls of the program that make, free, update or wait for something themselves (evict(),

@@ -11,9 +11,10 @@
 namespace graphpool {
 namespace {
 
+// Probes driver_copies_go_by_version and driver_fills_go_by_version.
 constexpr int kWideSince = 60'000'000, kOneFillSince = 70'000'000;
 
-/// hipMemoryTypeDevice.
+/// hipMemoryTypeDevice (probe device_type_goes_by_version).
 int device_memory() noexcept { return runtime_version() < kWideSince ? 1 : 2; }
 
 /// Where a side of a copy begins in its memory, and its shape.

@@ -1,10 +1,11 @@
 // never_address.h: addresses that no HIP allocation can have.
 //
 // Why: when the program uses memory it has freed and we have kept, the runtime's own error must come back. Asking it
-// about an address it has never handed out gives exactly that error, in every version.
-// An operand that leaves its allocation needs another one: AMD's runtimes take an address they do not know for host
-// memory, and touch it. They check bounds of what they do know, so it becomes memory that is too small.
-// Threads: any. The addresses live as long as the process, and too small memory as its device.
+// about an address it has never handed out gives exactly that error, in every version (probe
+// strange_address_is_refused). An operand that leaves its allocation needs another one: AMD's runtimes take an address
+// they do not know for host memory, and touch it. They check bounds of what they do know (probe operands_are_bounded),
+// so it becomes memory that is too small. Threads: any. The addresses live as long as the process, and too small memory
+// as its device.
 #pragma once
 
 #include <cstddef>

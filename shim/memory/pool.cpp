@@ -40,15 +40,13 @@ hipError_t call_fresh(const AllocationRequest& request, void** ptr) noexcept {
   return call_native(request, ptr);
 }
 
-constexpr int kGraphsFree = 60000000;  ///< the first version whose captures take frees
-
 /// Whether the runtime refuses a free in the order of this stream because the stream captures. One whose capture was
-/// invalidated may stay so after its end.
+/// invalidated may stay so after its end (probe spoilt_capture_is_over).
 bool refuses_captured_free(hipStream_t stream) noexcept {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   if (!PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); })) return false;
   return status == hipStreamCaptureStatusInvalidated ||
-         (status == hipStreamCaptureStatusActive && runtime_version() < kGraphsFree);
+         (status == hipStreamCaptureStatusActive && runtime_version() < kCapturesFrees);
 }
 
 /// Wraps after 49 days: only differences are looked at.

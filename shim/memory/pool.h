@@ -12,12 +12,16 @@
 //
 // What the program sees stays HIP's:
 //   - a free waits as hipFree does (deferred: not at all), by a fence (stream_work.h), never by hipDeviceSynchronize;
-//     where no fence can be made, as while a capture is open, the runtime frees a page in its place and so waits;
-//   - where a capture makes the runtime refuse them, malloc (unless kept memory is to serve those too) and free are the
+//     where no fence can be made, as while a capture is open, the runtime frees a page in its place and so waits
+//     (probes free_waits_for_streams and relaxed_thread_may_wait, malloc_waits_for_nothing,
+//     relaxed_thread_may_allocate);
+//   - where a capture makes the runtime refuse them (probes capture_refuses_malloc, refused_call_spoils_capture),
+//   malloc (unless kept memory is to serve those too) and free are the
 //     runtime's own, its error and its invalidation; the free of a part of a chunk ends as its would. Other captures
 //     make no difference, but that nothing is mapped while one is open;
 //   - freeing kept memory again, or using it in any query, gets the runtime's answer for an address it does not know;
-//   - an address inside an allocation frees it where the runtime does so; one in a chunk but in no block never reaches
+//   - an address inside an allocation frees it where the runtime does so (probe interior_free_is_refused); one in a
+//   chunk but in no block never reaches
 //     the runtime, which would take the chunk apart;
 //   - kept memory counts as free, is bounded by the limit (least recently freed goes first), and is given back before a
 //     call may fail for memory (retry_after_trim). Giving back waits as hipFree does;
@@ -50,6 +54,9 @@
 #include "shim/short_lock.h"
 
 namespace graphpool {
+
+/// The first version whose captures are known to take frees (probe capture_takes_frees).
+inline constexpr int kCapturesFrees = 60000000;
 
 /// What the policy says about the pool as a whole.
 struct PoolSettings {
@@ -409,7 +416,7 @@ class Pool {
   std::uint32_t outdated_lists_ = 0;
   std::uint64_t last_order_ = 0;
   std::uint64_t last_generation_ = 0;
-  std::uint32_t last_buffer_id_ = 0;  ///< ours count down, AMD's runtimes count up
+  std::uint32_t last_buffer_id_ = 0;  ///< ours count down, AMD's runtimes up (probe buffer_ids_count_up)
   PoolCounters counters_;
 };
 

@@ -28,6 +28,7 @@ struct Quirk {
   int fixed_version;  ///< first version that is known not to have it
   const char* what;
   const char* counter_measure;
+  const char* probe;  ///< that asks for it (shim/facts.h); empty: none can, for it is a race
 };
 
 /// All of them.

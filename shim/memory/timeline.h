@@ -1,9 +1,9 @@
 // timeline.h: a count in signal memory that a stream raises behind its work: has the device come this far? One atomic
 // load tells; nothing is asked of HIP.
 //
-// The words are 8 bytes of signal memory each (the size HIP asks for). They are never freed, because freeing waits for
-// the device (rule 16): a word that nobody uses any more goes to the next timeline of the device once the last value
-// written to it has arrived, and goes on counting from there, so the count never falls.
+// The words are 8 bytes of signal memory each (the size HIP asks for; probe values_are_written). They are never freed,
+// because freeing waits for the device (rule 16): a word that nobody uses any more goes to the next timeline of the
+// device once the last value written to it has arrived, and goes on counting from there, so the count never falls.
 //
 // Threads: one timeline is advanced under its owner's lock and read by any thread; the words are kept under a lock of
 // their own (rank kSlots), not held over HIP calls. Not here: what waits for it (graph/slot_ring.h).
