@@ -56,6 +56,7 @@ const Settings& settings() {
                                                    number("HSACPU_LARGE_BAR", 0) != 0,
                                                    static_cast<unsigned>(number("HSACPU_DELAY", 0)),
                                                    number("HSACPU_FAIL_AT", 0),
+                                                   number("HSACPU_KERNELS", 1) != 0,
                                                    text("HSACPU_JOURNAL", "")};
   return *read;
 }

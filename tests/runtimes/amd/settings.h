@@ -6,6 +6,7 @@
 // HSACPU_LARGE_BAR  1: the host sees the memory of the devices (0)
 // HSACPU_DELAY      each packet and copy takes up to so many microseconds longer, at random (0)
 // HSACPU_FAIL_AT    so many allocations succeed, none after that; 0: all (0)
+// HSACPU_KERNELS   0: dispatches complete and their kernels do nothing: what is left is what the host costs (1)
 // HSACPU_JOURNAL    a file, to which a line is appended for everything that reached a device
 #pragma once
 
@@ -21,6 +22,7 @@ struct Settings {
   bool large_bar;
   unsigned delay_us;
   long fail_at;
+  bool run_kernels;
   std::string journal;
 };
 const Settings& settings();
