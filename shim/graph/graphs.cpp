@@ -1010,10 +1010,9 @@ void Graphs::note_binding(VirtualExec& exec) {
 hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   const TimedCall timed;
   if (!execs_.owns(handle)) {
+    const int device = calling_device();
     const CallbackScope callbacks;
-    const hipError_t result = next().hipGraphExecDestroy(handle);
-    if (result == hipSuccess) stream_work().exec_destroyed(calling_device());
-    return result;
+    return stream_work().destroy_exec(handle, device);
   }
   std::unique_ptr<VirtualExec> exec(execs_.find(handle));
   if (exec == nullptr) return refuse();

@@ -134,10 +134,7 @@ void SlotRing::destroy(Server& server) noexcept {
 }
 
 void SlotRing::destroy(Exec& exec) noexcept {
-  if (exec.exec != nullptr) {
-    static_cast<void>(next().hipGraphExecDestroy(exec.exec));
-    stream_work().exec_destroyed(calling_device());
-  }
+  if (exec.exec != nullptr) static_cast<void>(stream_work().destroy_exec(exec.exec, calling_device()));
   if (exec.graph != nullptr) static_cast<void>(next().hipGraphDestroy(exec.graph));
   exec = {};
 }

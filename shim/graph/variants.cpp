@@ -67,10 +67,7 @@ void swap_places(Template& of, std::size_t a, std::size_t b) noexcept {
 
 Variant::~Variant() {
   const LastErrorScope last_error;
-  if (exec != nullptr) {
-    static_cast<void>(next().hipGraphExecDestroy(exec));
-    stream_work().exec_destroyed(device);
-  }
+  if (exec != nullptr) static_cast<void>(stream_work().destroy_exec(exec, device));
   if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
 }
 

@@ -142,8 +142,11 @@ void StreamWork::before_destroy(hipStream_t stream) noexcept {
   entry->listed.store(false);
 }
 
-void StreamWork::exec_destroyed(int device) noexcept {
-  if (valid_device(device) && has_defect(Defect::kExecsEndLate)) device_of(device).ending.submitted.add();
+hipError_t StreamWork::destroy_exec(hipGraphExec_t exec, int device) noexcept {
+  const hipError_t result = next().hipGraphExecDestroy(exec);
+  if (result == hipSuccess && valid_device(device) && has_defect(Defect::kExecsEndLate))
+    device_of(device).ending.submitted.add();
+  return result;
 }
 
 StreamWork::Snapshot StreamWork::before_stream_sync(hipStream_t stream) {

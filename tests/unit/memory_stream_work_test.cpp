@@ -216,13 +216,17 @@ TEST_F(StreamWorkTest, DestroyedWithWorkOutstanding) {
 }
 
 TEST_F(StreamWorkTest, WhereExecsEndLateTheRuntimeWaitsForTheDevice) {
+  test_next().hipGraphExecDestroy = [](hipGraphExec_t) { return hipSuccess; };
   test_set_runtime_version(60443483);
-  work.exec_destroyed(0);
+  EXPECT_EQ(hipSuccess, work.destroy_exec(nullptr, 0));
   EXPECT_FALSE(work.execs_end(0));
   test_set_runtime_version(70253211);
-  work.exec_destroyed(0);
+  EXPECT_EQ(hipSuccess, work.destroy_exec(nullptr, 0));
   EXPECT_TRUE(work.execs_end(0));
   EXPECT_FALSE(work.execs_end(1));
+  test_next().hipGraphExecDestroy = [](hipGraphExec_t) { return hipErrorInvalidValue; };
+  EXPECT_EQ(hipErrorInvalidValue, work.destroy_exec(nullptr, 1));
+  EXPECT_FALSE(work.execs_end(1)) << "none was destroyed";
   EXPECT_TRUE(work.is_idle(0));
   work.idle(work.before_device_sync(0));
   EXPECT_FALSE(work.execs_end(0));
