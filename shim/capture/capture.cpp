@@ -1051,6 +1051,16 @@ void materialise_captures_with(OperationTest test, const char* why) {
   }
 }
 
+void end_comparing_with(OperationTest test, const char* why) {
+  if (!captures_open()) return;
+  for (const auto& session : open_captures().all()) {
+    const std::scoped_lock guard(session->lock());
+    if (!session->has(test)) continue;
+    if (session->shell()) session->materialise(why);
+    session->spoil(why);
+  }
+}
+
 void end_walks(const char* why) {
   if (!captures_open()) return;
   for (const auto& session : open_captures().all()) {

@@ -217,6 +217,8 @@ void materialise_captures_naming(const void* address, std::size_t bytes, const c
 
 /// Makes every open virtual capture real that has withheld an operation for which the test is true.
 void materialise_captures_with(OperationTest test, const char* why);
+/// Every open capture that has such an operation, withheld or not, is real and no template: what it names is going.
+void end_comparing_with(OperationTest test, const char* why);
 
 /// No open capture holds the tree of recordings any more: the virtual ones are made real.
 void end_walks(const char* why);

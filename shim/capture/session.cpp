@@ -262,6 +262,12 @@ bool CaptureSession::withholds(OperationTest test) const {
   return false;
 }
 
+bool CaptureSession::has(OperationTest test) const {
+  return shell() ? withholds(test)
+                 : std::any_of(operations_.begin(), operations_.end(),
+                               [test](const Operation& operation) { return holds(operation, test); });
+}
+
 hipGraphNode_t CaptureSession::last_node(hipStream_t stream) const {
   Dependencies found;
   if (!PrivateCalls::worked([&] { return (found = dependencies_of(stream)).known ? hipSuccess : hipErrorUnknown; }) ||

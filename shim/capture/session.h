@@ -101,6 +101,8 @@ class CaptureSession {
   bool shell() const noexcept { return cursor_ != nullptr; }
   /// Of a shell: whether it has withheld such an operation.
   bool withholds(OperationTest test) const;
+  /// Whether it has such an operation, withheld or not.
+  bool has(OperationTest test) const;
   bool knows_event(hipEvent_t event) noexcept { return events_.find(event) != nullptr; }
 
   /// At the end, after a forwarded hipStreamEndCapture that gave `graph`. A shell: whether the runtime's graph is

@@ -115,7 +115,7 @@ void module_leaves(const void* module) {
            std::find(handles.begin(), handles.end(), function) != handles.end();
   };
   const auto names = [&](const Operation& operation) { return gone(operation) || may_name_variable(operation); };
-  materialise_captures_with(names, "a module was unloaded during the capture");
+  end_comparing_with(names, "a module was unloaded during the capture");
   graphs().module_leaves(names, gone, "a module was unloaded");
   functions().on_module_unloaded(module);
 }

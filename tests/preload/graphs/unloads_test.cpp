@@ -131,6 +131,33 @@ TEST_F(Unloads, rule_07_make_real_what_copies_a_variable_of_the_module) {
   }
 }
 
+TEST_F(Unloads, rule_07_of_what_an_open_capture_names_leave_it_to_the_runtime) {
+  for (const bool known : {false, true}) {
+    for (const bool copies : {false, true}) {
+      const Module module;
+      const auto body = [&] {
+        if (copies)
+          OK(hipMemcpyAsync(buffer_.get(), module.variable(), kCount * sizeof(int), hipMemcpyDeviceToDevice, stream_));
+        else
+          OK(module.thrice(stream_, buffer_.get()));
+      };
+      if (known) run(stream_, capture(stream_, body));
+      hipGraph_t graph = nullptr;
+      OK(hipStreamBeginCapture(stream_, hipStreamCaptureModeRelaxed));
+      body();
+      module.unload();
+      const Since since({"hipGraphAddKernelNode", "hipGraphAddMemcpyNode1D"});
+      OK(hipStreamEndCapture(stream_, &graph));
+      std::size_t count = 0;
+      OK(hipGraphGetNodes(graph, nullptr, &count));
+      EXPECT_EQ(1u, count);
+      EXPECT_EQ(0, since["hipGraphAddKernelNode"]);
+      EXPECT_EQ(0, since["hipGraphAddMemcpyNode1D"]);
+      OK(hipGraphDestroy(graph));
+    }
+  }
+}
+
 TEST_F(Unloads, take_the_execs_of_the_module_with_them) {
   if (under_library() && !compares_captures()) GTEST_SKIP() << "no exec is kept";
   const Module module;
