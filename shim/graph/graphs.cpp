@@ -332,7 +332,7 @@ void Graphs::trim_templates(Variants::Retired* retired) {
           (oldest == templates_.size() || templates_[i]->last_used < templates_[oldest]->last_used))
         oldest = i;
     if (oldest == templates_.size()) return;
-    drop_template(oldest, retired);
+    drop_template(oldest, "others were used later, and there were too many", retired);
   }
 }
 
@@ -341,11 +341,11 @@ void Graphs::drop_outdated(Variants::Retired* retired) {
   if (outdated_ == 0) return;
   for (std::size_t i = templates_.size(); i-- > 0;)
     if (templates_[i]->outdated && templates_[i]->users == 0 && !is_launching(*templates_[i]))
-      drop_template(i, retired);
+      drop_template(i, "a module with a kernel of it was unloaded", retired);
 }
 
 /// Under lock_. Pre-condition: nobody refers to it.
-void Graphs::drop_template(std::size_t which, Variants::Retired* retired) {
+void Graphs::drop_template(std::size_t which, const char* why, Variants::Retired* retired) {
   Template& of = *templates_[which];
   if (of.outdated) --outdated_;
   tree_.drop(of.end);
@@ -356,6 +356,11 @@ void Graphs::drop_template(std::size_t which, Variants::Retired* retired) {
   retired->push_back(std::move(of.first));
   ++totals_.templates_dropped;
   totals_.saved_ns += saved_ns(of);
+  if (settings_.track_operands) {
+    if (dropped_.size() == kMostDroppedTold) dropped_.pop_front();
+    dropped_.push_back(report_of(of));
+    dropped_.back().dropped = why;
+  }
   recording_bytes_ -= of.host_bytes;
   for (Template* const child : of.children) --child->users;
   templates_.erase(templates_.begin() + static_cast<std::ptrdiff_t>(which));
@@ -1185,38 +1190,42 @@ Graphs::Totals Graphs::totals() const noexcept {
   return totals;
 }
 
+/// Under lock_.
+Graphs::TemplateReport Graphs::report_of(const Template& of) {
+  TemplateReport report{};
+  report.number = of.number;
+  report.operations = of.node_count;
+  report.variants = of.variants.size();
+  report.host_bytes = of.host_bytes;
+  report.volatile_words = of.history.volatile_words();
+  report.statistics = of.statistics;
+  for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of.launches[i].load(std::memory_order_relaxed);
+  report.other_moves = of.moved.others();
+  report.saved_ns = saved_ns(of);
+  report.not_staged = of.not_staged;
+  report.staging_open = of.staging_open();
+  report.staging_chosen = of.stage_choice.staged();
+  report.staging_changes = of.stage_choice.changes();
+  for (const MovedOperand& operand : of.moved.operands()) {
+    const Signature& signature = of.operations[operand.operation].signature;
+    const bool named = operand.operation < of.kernels.size();
+    report.moved.push_back({operand, kind_name(signature.kind), named ? of.kernels[operand.operation] : nullptr});
+  }
+  for (const auto& variant : of.variants) {
+    report.device_bytes += variant->device_bytes;
+    if (variant->ring == nullptr) continue;
+    report.slot_sets += variant->ring->sets();
+    report.slots += variant->ring->slots();
+    report.slot_bytes += variant->ring->slot_bytes();
+  }
+  return report;
+}
+
 std::vector<Graphs::TemplateReport> Graphs::templates() const {
   const std::scoped_lock guard(lock_);
   std::vector<TemplateReport> reports;
-  for (const auto& of : templates_) {
-    TemplateReport report{};
-    report.number = of->number;
-    report.operations = of->node_count;
-    report.variants = of->variants.size();
-    report.host_bytes = of->host_bytes;
-    report.volatile_words = of->history.volatile_words();
-    report.statistics = of->statistics;
-    for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of->launches[i].load(std::memory_order_relaxed);
-    report.other_moves = of->moved.others();
-    report.saved_ns = saved_ns(*of);
-    report.not_staged = of->not_staged;
-    report.staging_open = of->staging_open();
-    report.staging_chosen = of->stage_choice.staged();
-    report.staging_changes = of->stage_choice.changes();
-    for (const MovedOperand& operand : of->moved.operands()) {
-      const Signature& signature = of->operations[operand.operation].signature;
-      const bool named = operand.operation < of->kernels.size();
-      report.moved.push_back({operand, kind_name(signature.kind), named ? of->kernels[operand.operation] : nullptr});
-    }
-    for (const auto& variant : of->variants) {
-      report.device_bytes += variant->device_bytes;
-      if (variant->ring == nullptr) continue;
-      report.slot_sets += variant->ring->sets();
-      report.slots += variant->ring->slots();
-      report.slot_bytes += variant->ring->slot_bytes();
-    }
-    reports.push_back(std::move(report));
-  }
+  for (const auto& of : templates_) reports.push_back(report_of(*of));
+  reports.insert(reports.end(), dropped_.begin(), dropped_.end());
   return reports;
 }
 

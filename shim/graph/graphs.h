@@ -137,6 +137,7 @@ class Graphs {
   };
   struct TemplateReport {
     std::uint64_t number;
+    const char* dropped;  ///< why it is not kept any more; null: it is
     std::size_t operations;
     std::size_t variants;
     std::size_t device_bytes, host_bytes, volatile_words;
@@ -150,7 +151,9 @@ class Graphs {
     bool staging_open, staging_chosen;
     std::uint64_t staging_changes;
   };
+  /// The newest of those that were dropped come last.
   std::vector<TemplateReport> templates() const;
+  static constexpr std::size_t kMostDroppedTold = 64;
   /// Execs kept, by device.
   struct ExecMemory {
     int device;
@@ -198,7 +201,8 @@ class Graphs {
   bool stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
   void trim_templates(Variants::Retired* retired);
   void drop_outdated(Variants::Retired* retired);
-  void drop_template(std::size_t which, Variants::Retired* retired);
+  void drop_template(std::size_t which, const char* why, Variants::Retired* retired);
+  static TemplateReport report_of(const Template& of);
   void prune_tree() noexcept;
   static bool must_stay(VirtualExec& exec);
   void evict_due();
@@ -235,6 +239,7 @@ class Graphs {
   HandleTable<VirtualExec> execs_;
   UnstagedExecs unstaged_;
   Totals totals_;
+  std::deque<TemplateReport> dropped_;  ///< where there is a report
   Reasons refusals_, left_to_runtime_;
   std::atomic<std::uint64_t> launches_{0};
 };

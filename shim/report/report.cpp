@@ -117,6 +117,7 @@ void write_moved(JsonWriter& json, const Graphs::TemplateReport& of) {
 void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
   json.open_object();
   json.key("graph").value(of.number);
+  if (of.dropped != nullptr) json.key("dropped").value(of.dropped);
   json.key("operations").value(std::uint64_t{of.operations});
   json.key("variants").value(std::uint64_t{of.variants});
   json.key("device_bytes").value(std::uint64_t{of.device_bytes});

@@ -97,7 +97,15 @@ TEST(Report, unloads) {
       void* arguments[] = {&p, &n};
       OK(hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
     });
+  hipGraph_t graph = nullptr;
+  OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+  int* p = buffers[0].get();
+  int n = 1;
+  void* arguments[] = {&p, &n};
+  OK(hipModuleLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
   OK(hipModuleUnload(module));
+  OK(hipStreamEndCapture(stream, &graph));
+  OK(hipGraphDestroy(graph));
 }
 
 /// Everything that is left to the runtime, each in one way.

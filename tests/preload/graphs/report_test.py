@@ -143,9 +143,18 @@ def main(host, library, runtime):
         execs[bool(moves)] = first['device_bytes'] - first['slot_bytes']
     expect('memory of execs while a buffer stays', 2 * execs[True], execs[False])
 
-    # A recording goes with the module whose kernels it has.
+    # A recording goes with the module whose kernels it has. What it did is told all the same, with the kernels' names.
     report = run(host, library, runtime, GTEST_FILTER='Report.unloads').report
-    expect('recordings of a module that is gone', (1, []), (report['graphs']['templates_dropped'], report['templates']))
+    expect('recordings of a module that is gone', (0, 1),
+           (report['graphs']['templates'], report['graphs']['templates_dropped']))
+    first = report['templates'][0]
+    for key, value in {'dropped': 'a module with a kernel of it was unloaded', 'captures_avoided': 3, 'variants': 0,
+                       'device_bytes': 0}.items():
+        expect(f'{key} of a recording whose module is gone', value, first[key])
+    expect('kernel of a module that is gone', [('leaving', 0, 3)],
+           [(each.get('kernel'), each['argument'], each['times']) for each in first['operands_moved']])
+    expect('refusals', [('a module was unloaded during the capture', 1)],
+           [(told['reason'], told['count']) for told in report['graphs']['refusals']])
 
     # Whatever is left to the runtime has a reason.
     graphs = run(host, library, runtime, GTEST_FILTER='Report.left').report['graphs']
@@ -189,9 +198,12 @@ def main(host, library, runtime):
     first = run(host, library, runtime, GRAPHPOOL_GRAPH_VARIANTS='1').report['templates'][0]
     if first['execs_evicted'] <= 0:
         FAILURES.append(f'nothing evicted: {first}')
-    dropped = run(host, library, runtime, GRAPHPOOL_GRAPH_RECORDINGS='1').report['graphs']['templates_dropped']
+    report = run(host, library, runtime, GRAPHPOOL_GRAPH_RECORDINGS='1').report
+    dropped = report['graphs']['templates_dropped']
     if dropped <= 0:
         FAILURES.append('nothing dropped')
+    expect('recordings that were dropped', dropped,
+           sum(each.get('dropped') == 'others were used later, and there were too many' for each in report['templates']))
 
     print('\n'.join(FAILURES) or 'every field is as expected')
     return 1 if FAILURES else 0

@@ -171,8 +171,7 @@ class Module {
 
 TEST_F(Unread, functions_of_such_modules_are_compared) {
   const Module module;
-  EXPECT_EQ(told() ? 1 : 12,
-            steps("hipModuleLaunchKernel", [&](void** args) { return module(stream_, args); }) - 12)
+  EXPECT_EQ(told() ? 1 : 12, steps("hipModuleLaunchKernel", [&](void** args) { return module(stream_, args); }) - 12)
       << "beside one eager launch a step";
 }
 
@@ -193,9 +192,7 @@ TEST_F(Unread, arguments_in_one_buffer_are_compared) {
     std::size_t bytes = sizeof arguments;
     void* extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      HIP_LAUNCH_PARAM_END};
-    step(stream_, [&] {
-      OK(hipModuleLaunchKernel(module.function(), 2, 1, 1, 64, 1, 1, 0, stream_, nullptr, extra));
-    });
+    step(stream_, [&] { OK(hipModuleLaunchKernel(module.function(), 2, 1, 1, 64, 1, 1, 0, stream_, nullptr, extra)); });
     EXPECT_EQ(weighed(0, 1, 2, 3, 2, 4), out.value());
     EXPECT_EQ(told() && i != 0 ? 0 : 1, since["hipModuleLaunchKernel"]);
   }
@@ -236,9 +233,8 @@ TEST_F(Unread, memory_that_only_such_arguments_name_stays_until_a_graph_is_made_
     auto in = std::make_unique<Buffer>();
     const Buffer out;
     OK(kernels().mix(stream_, in->get(), kCount, 2));
-    const hipGraph_t graph = capture(stream_, [&] {
-      weigh([&](void** args) { return module(stream_, args); }, out.get(), in->get(), {});
-    });
+    const hipGraph_t graph =
+        capture(stream_, [&] { weigh([&](void** args) { return module(stream_, args); }, out.get(), in->get(), {}); });
     hipGraphExec_t exec = nullptr;
     OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
     OK(hipGraphLaunch(exec, stream_));
