@@ -30,6 +30,7 @@ void on___hipRegisterFunction(Entry&, void** modules, const void* stub, char* de
   functions().on_function_registered(modules, stub, device_name);
 }
 void on___hipUnregisterFatBinary(Entry&, void** modules) {
+  // Under the loader's lock, or after main(): no other call may be made here.
   functions().on_fat_binary_unregistered(modules);
   next().__hipUnregisterFatBinary(modules);
 }

@@ -9,6 +9,7 @@
 #include "shim/graph/node_creation.h"
 #include "shim/graph/patch_table.h"
 #include "shim/kernel/argument_layout.h"
+#include "shim/kernel/functions.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
@@ -68,6 +69,12 @@ class Launch {
   std::size_t bytes_ = 0;
 };
 
+/// The kernel's module may have gone, as a library's does by dlclose(), where nothing can be made real before it. What
+/// stood for it must not reach the runtime: it takes a host stub that it does not know for a function.
+bool is_gone(const Signature& signature) noexcept {
+  return !functions().still_there(reinterpret_cast<const void*>(signature.object), signature.generation);
+}
+
 hipMemcpyKind copy_kind(const Signature& signature) { return static_cast<hipMemcpyKind>(signature.validity & 0xff); }
 unsigned element_bytes(const Signature& signature) { return signature.validity & 0xff; }
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -118,6 +125,7 @@ hipError_t reissue_into_stream(const Signature& signature, std::uint32_t offset,
                                const Binding& binding, hipStream_t stream) {
   switch (signature.kind) {
     case OperationKind::kKernel: {
+      if (is_gone(signature)) return hipErrorInvalidDeviceFunction;
       Launch launch(signature, offset, layout, binding);
       if (signature.form == KernelForm::kStub)
         return next().hipLaunchKernel(launch.function(), launch.grid(), launch.block(), launch.params(),
@@ -171,6 +179,7 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
   const NodeCreation making;
   switch (signature.kind) {
     case OperationKind::kKernel: {
+      if (is_gone(signature)) return hipErrorInvalidDeviceFunction;
       Launch launch(signature, offset, operation.layout, binding);
       const hipKernelNodeParams params = launch.node_params();
       return next().hipGraphAddKernelNode(node, graph, after.data(), after.size(), &params);
@@ -257,6 +266,7 @@ bool set_graph(const std::vector<Operation>& operations, const Binding& binding,
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
     if (same_payload(operation, *baked, binding)) continue;
+    if (is_gone(operation.signature)) return false;
     Launch launch(operation.signature, operation.payload_offset, operation.layout, binding);
     const hipKernelNodeParams params = launch.node_params();
     device.set(node_device_of(operation.signature));

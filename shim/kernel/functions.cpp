@@ -385,6 +385,11 @@ Status Functions::on_module_file_loaded(const void* module, const char* path) no
   return add_module(module, read, kernels, path);
 }
 
+bool Functions::still_there(const void* stub_or_function, std::uint64_t generation) noexcept {
+  const std::uint64_t now = find(stub_or_function).generation;
+  return now != 0 && ((now ^ generation) & kRegistrationMask) == 0;
+}
+
 bool Functions::is_stub(const void* address) noexcept {
   const std::lock_guard lock(mutex_);
   return state_ != nullptr && state_->binary_of_stub.contains(address);

@@ -86,6 +86,8 @@ class Functions {
 
   /// By a host stub or a function handle. Reads a fat binary's metadata at its first use; after that a few ns.
   KernelInfo find(const void* stub_or_function) noexcept;
+  /// Whether a handle stands for the kernel that it stood for when find() answered this generation.
+  bool still_there(const void* stub_or_function, std::uint64_t generation) noexcept;
   /// Whether the address is a host stub (and no function handle).
   bool is_stub(const void* address) noexcept;
   /// What the runtime answered of a kernel that may be asked for. Without an answer it is not asked again. Returns what

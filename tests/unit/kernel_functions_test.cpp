@@ -112,6 +112,20 @@ TEST_F(FunctionsTest, TheFirstRegistrationOfAStubWins) {
   EXPECT_FALSE(all_.find(address(0x1000)).registered()) << "and does not get it";
 }
 
+TEST_F(FunctionsTest, AKernelIsStillThereUntilItGoesWhateverIsSetOfIt) {
+  Program program;
+  register_all(&program);
+  const std::uint64_t before = all_.find(address(0x1000)).generation;
+  EXPECT_TRUE(all_.still_there(address(0x1000), before));
+  ASSERT_TRUE(all_.set(address(0x1000), {.which = 8}, 1024, true));
+  EXPECT_NE(all_.find(address(0x1000)).generation, before);
+  EXPECT_TRUE(all_.still_there(address(0x1000), before));
+  all_.on_fat_binary_unregistered(program.handle);
+  EXPECT_FALSE(all_.still_there(address(0x1000), before));
+  register_all(&program);
+  EXPECT_FALSE(all_.still_there(address(0x1000), before)) << "another";
+}
+
 TEST_F(FunctionsTest, UnregisteringForgetsAndAStubThatComesBackIsNew) {
   Program program;
   register_all(&program);

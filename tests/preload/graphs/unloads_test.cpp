@@ -1,7 +1,8 @@
 // Modules that are unloaded: only what names them is made real and forgotten.
 #include <functional>
+#include <memory>
 
-#include "captures.h"
+#include "registered.h"
 
 // Newer than the oldest header.
 extern "C" {
@@ -165,6 +166,52 @@ TEST_F(Unloads, take_the_execs_of_the_module_with_them) {
   const Since since({"hipGraphExecDestroy"});
   module.unload();
   EXPECT_EQ(under_library() ? 1 : 0, since["hipGraphExecDestroy"]) << "the one that was kept";
+}
+
+/// A compiled program's library: what dlclose() takes away.
+class Library {
+ public:
+  hipError_t thrice(hipStream_t stream, int* p) const {
+    int n = kCount;
+    void* args[] = {&p, &n};
+    return hipLaunchKernel(&stub_, {2, 1, 1}, {64, 1, 1}, args, 0, stream);
+  }
+
+ private:
+  char stub_ = 0;
+  const Registered registered_{kSource, "thrice", &stub_};
+};
+
+TEST_F(Unloads, rule_37_of_a_library_whose_kernels_an_open_capture_has_leave_it_to_the_runtime) {
+  for (const bool known : {false, true}) {
+    auto library = std::make_unique<Library>();
+    const auto body = [&] { OK(library->thrice(stream_, buffer_.get())); };
+    if (known) run(stream_, capture(stream_, body));
+    hipGraph_t graph = nullptr;
+    OK(hipStreamBeginCapture(stream_, hipStreamCaptureModeRelaxed));
+    body();
+    library.reset();
+    OK(hipStreamEndCapture(stream_, &graph));
+    std::size_t count = 0;
+    OK(hipGraphGetNodes(graph, nullptr, &count));
+    EXPECT_EQ(1u, count);
+    OK(hipGraphDestroy(graph));
+    EXPECT_EQ(hipSuccess, hipGetLastError());
+  }
+}
+
+TEST_F(Unloads, rule_37_a_graph_of_a_librarys_kernels_outlives_it) {
+  for (int round = 0; round < 3; ++round) {
+    auto library = std::make_unique<Library>();
+    const auto body = [&] { OK(library->thrice(stream_, buffer_.get())); };
+    run(stream_, capture(stream_, body));
+    const hipGraph_t held = capture(stream_, body);
+    library.reset();
+    std::size_t count = 0;
+    OK(hipGraphGetNodes(held, nullptr, &count));
+    EXPECT_EQ(1u, count);
+    OK(hipGraphDestroy(held));
+  }
 }
 
 TEST_F(Unloads, questions_about_kernels_cost_an_open_capture_nothing) {

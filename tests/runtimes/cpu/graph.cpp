@@ -121,6 +121,7 @@ Quirks parse_quirks(std::string_view list) {
                              {"destroyed_streams_events", &Quirks::destroyed_streams_events},
                              {"unjoined_ends", &Quirks::unjoined_ends},
                              {"shared_node_ids", &Quirks::shared_node_ids},
+                             {"stray_stubs", &Quirks::stray_stubs},
                              {"current_device_stubs", &Quirks::current_device_stubs}};
   Quirks quirks;
   for (const Name& name : kNames) quirks.*name.quirk = false;
@@ -137,7 +138,7 @@ Quirks parse_quirks(std::string_view list) {
           "CPUHIP_QUIRKS: '%.*s' is none of external_waits, partial_update, fitting_calls, empty_graph, "
           "swallowed_errors, host_copy_at_patch, stuck_invalidation, stale_packets, lazy_peers, kept_arguments, "
           "event_keeps_nodes, shared_limits, module_launches_at_once, late_kernargs, shared_node_ids, "
-          "current_device_stubs, exec_streams, destroyed_streams_events, unjoined_ends, none",
+          "stray_stubs, current_device_stubs, exec_streams, destroyed_streams_events, unjoined_ends, none",
           static_cast<int>(word.size()), word.data());
     }
   }

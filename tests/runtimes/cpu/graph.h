@@ -252,6 +252,7 @@ struct Quirks {
   bool module_launches_at_once = false;
   bool late_kernargs = false;
   bool shared_node_ids = false;
+  bool stray_stubs = false;
 };
 const Quirks& quirks();
 Quirks parse_quirks(std::string_view list);  ///< ends the process for an unknown name

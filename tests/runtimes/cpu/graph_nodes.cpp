@@ -40,6 +40,8 @@ hipError_t make_kernel(const hipKernelNodeParams* params, int ordinal, NewWork* 
   KernelWork work;
   work.handle = params->func;
   work.kernel = find_kernel(params->func, quirks().current_device_stubs ? current_device() : device(ordinal));
+  if (work.kernel == nullptr && quirks().stray_stubs && !is_stub(params->func))
+    fatal("a host stub that is not registered is taken for a function");
   if (work.kernel == nullptr) return hipErrorInvalidDeviceFunction;
   work.grid = params->gridDim;
   work.block = params->blockDim;
