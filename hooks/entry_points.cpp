@@ -7,6 +7,7 @@
 
 #include "hooks/hot_bodies.h"
 #include "shim/memory/pool.h"
+#include "shim/private_handles.h"
 
 namespace graphpool {
 namespace {
@@ -39,6 +40,27 @@ Result run(Body&& body) {
   }
 }
 
+/// Whether a handle that the call's argument points to is one that the program is told where it succeeds.
+constexpr bool tells_handles(EntryId call) noexcept {
+  return call != EntryId::hipStreamGetCaptureInfo_v2 && call != EntryId::hipStreamGetCaptureInfo_v2_spt;
+}
+
+/// The same, but for a call that names something of ours.
+template <typename Result, EntryId kCall, typename Body, typename... Arguments>
+Result run_checked(Body&& body, const Arguments&... arguments) {
+  if constexpr (std::is_same_v<Result, hipError_t>) {
+    const PrivateKind kind = names_private(arguments...);
+    if (kind != PrivateKind::kNone) [[unlikely]]
+      return run<Result>([&] { return refuse_private(kind, kCall); });
+    const hipError_t result = run<Result>(body);
+    if constexpr (tells_handles(kCall))
+      if (result == hipSuccess) told_to_program(arguments...);
+    return result;
+  } else {
+    return run<Result>(body);
+  }
+}
+
 }  // namespace
 
 #define HIP_HOOK(result, name, params, args, node, declared, effect)                              \
@@ -48,7 +70,8 @@ Result run(Body&& body) {
     if (!entered(EntryId::name, caller)) return g_next.name args;                                 \
     Entry entry(caller);                                                                          \
     try {                                                                                         \
-      return run<result>([&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); });  \
+      return run_checked<result, EntryId::name> GP_WITH_ENTRY(                                    \
+          [&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); }, GP_UNPACK args); \
     } catch (const std::bad_alloc&) {                                                             \
       return no_host_memory<result>();                                                            \
     }                                                                                             \

@@ -9,23 +9,24 @@ namespace graphpool {
 
 enum class LockRank : int {
   kNone = 0,
-  kLifecycle,    ///< resolving next, loading the policy
-  kCaptureList,  ///< which captures are open, which execs are staged
-  kCapture,      ///< one open capture
-  kExecs,        ///< one virtual exec
-  kTemplates,    ///< recordings, templates, variants
-  kHandles,      ///< the tables of our handles
-  kKernels,      ///< code objects, registered functions
-  kRings,        ///< which slot rings there are
-  kRing,         ///< the last launches of one
-  kSlots,        ///< slot memory waiting for another use
-  kNodes,        ///< nodes are being made
-  kCaptureGate,  ///< whether a capture may begin
-  kStreams,      ///< streams with outstanding work
-  kBlocks,       ///< program-visible device memory
-  kCallSites,    ///< the tree of frames
-  kReport,       ///< counters that need more than an atomic
-  kLog,          ///< the logger
+  kLifecycle,       ///< resolving next, loading the policy
+  kCaptureList,     ///< which captures are open, which execs are staged
+  kCapture,         ///< one open capture
+  kExecs,           ///< one virtual exec
+  kTemplates,       ///< recordings, templates, variants
+  kHandles,         ///< the tables of our handles
+  kKernels,         ///< code objects, registered functions
+  kRings,           ///< which slot rings there are
+  kRing,            ///< the last launches of one
+  kSlots,           ///< slot memory waiting for another use
+  kNodes,           ///< nodes are being made
+  kCaptureGate,     ///< whether a capture may begin
+  kStreams,         ///< streams with outstanding work
+  kPrivateHandles,  ///< which handles are ours
+  kBlocks,          ///< program-visible device memory
+  kCallSites,       ///< the tree of frames
+  kReport,          ///< counters that need more than an atomic
+  kLog,             ///< the logger
 };
 
 #ifdef NDEBUG

@@ -19,6 +19,7 @@
 #include "shim/memory/quirks.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
 
@@ -95,15 +96,19 @@ class CapturedStream {
   CapturedStream(const CapturedStream&) = delete;
   CapturedStream& operator=(const CapturedStream&) = delete;
   ~CapturedStream() {
-    if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(event_); }));
-    if (stream_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipStreamDestroy(stream_); }));
+    if (event_ != nullptr)
+      static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(no_longer_private(event_)); }));
+    if (stream_ != nullptr)
+      static_cast<void>(PrivateCalls::worked([&] { return next().hipStreamDestroy(no_longer_private(stream_)); }));
   }
   /// Forked from one that takes part. Null where the runtime refuses. The device is the current one.
   hipStream_t from(hipStream_t forked_from) {
     if (stream_ != nullptr) return stream_;
-    if (!PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking); }))
+    if (!PrivateCalls::worked(
+            [&] { return made_private(next().hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking), &stream_); }))
       return stream_ = nullptr;
-    if (!PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&event_, hipEventDisableTiming); }))
+    if (!PrivateCalls::worked(
+            [&] { return made_private(next().hipEventCreateWithFlags(&event_, hipEventDisableTiming), &event_); }))
       return event_ = nullptr, nullptr;
     const bool joined = PrivateCalls::worked([&] { return next().hipEventRecord(event_, forked_from); }) &&
                         PrivateCalls::worked([&] { return next().hipStreamWaitEvent(stream_, event_, 0); });

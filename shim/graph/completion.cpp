@@ -10,6 +10,7 @@
 #include "shim/capture/session.h"
 #include "shim/lock_rank.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 
 namespace graphpool {
@@ -130,13 +131,18 @@ class LaunchMarks::OwnStreams {
     }
     const auto made = std::make_shared<Entry>();
     made->device = device;
-    if (!PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&made->stream, hipStreamNonBlocking); }))
+    if (!PrivateCalls::worked([&] {
+          return made_private(next().hipStreamCreateWithFlags(&made->stream, hipStreamNonBlocking), &made->stream);
+        }))
       return nullptr;
-    if (PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&made->event, hipEventDisableTiming); })) {
+    if (PrivateCalls::worked([&] {
+          return made_private(next().hipEventCreateWithFlags(&made->event, hipEventDisableTiming), &made->event);
+        })) {
       entries_.push_back(made);
       return made;
     }
-    static_cast<void>(PrivateCalls::gave_back([&] { return next().hipStreamDestroy(made->stream); }));
+    static_cast<void>(
+        PrivateCalls::gave_back([&] { return next().hipStreamDestroy(no_longer_private(made->stream)); }));
     return nullptr;
   }
 
@@ -199,7 +205,8 @@ class LaunchMarks::Event {
   /// Null on failure.
   static std::shared_ptr<Event> record(hipStream_t stream) {
     auto made = std::make_shared<Event>();
-    if (next().hipEventCreateWithFlags(&made->event_, hipEventDisableTiming) != hipSuccess) made->event_ = nullptr;
+    if (made_private(next().hipEventCreateWithFlags(&made->event_, hipEventDisableTiming), &made->event_) != hipSuccess)
+      made->event_ = nullptr;
     if (made->event_ == nullptr || next().hipEventRecord(made->event_, stream) != hipSuccess) return nullptr;
     return made;
   }
@@ -211,7 +218,8 @@ class LaunchMarks::Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   ~Event() {
-    if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(event_); }));
+    if (event_ != nullptr)
+      static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(no_longer_private(event_)); }));
   }
 
   /// Null: the launch is complete, or nobody knows (lost()).

@@ -8,6 +8,7 @@
 #include "shim/graph/completion.h"
 #include "shim/graph/cost_model.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 
 namespace graphpool {
@@ -21,7 +22,7 @@ std::unique_ptr<CopyTimer> CopyTimer::make(std::uint64_t bytes) {
   if (bytes < kLeastBytes || g_measured.load(std::memory_order_relaxed) >= kMeasurements) return nullptr;
   std::unique_ptr<CopyTimer> timer(new CopyTimer(bytes));
   for (hipEvent_t* const event : {&timer->first_, &timer->last_})
-    if (!PrivateCalls::worked([&] { return next().hipEventCreate(event); })) {
+    if (!PrivateCalls::worked([&] { return made_private(next().hipEventCreate(event), event); })) {
       *event = nullptr;
       return nullptr;
     }
@@ -30,7 +31,7 @@ std::unique_ptr<CopyTimer> CopyTimer::make(std::uint64_t bytes) {
 
 CopyTimer::~CopyTimer() {
   for (const hipEvent_t event : {first_, last_})
-    if (event != nullptr) PrivateCalls::gave_back([&] { return next().hipEventDestroy(event); });
+    if (event != nullptr) PrivateCalls::gave_back([&] { return next().hipEventDestroy(no_longer_private(event)); });
 }
 
 void CopyTimer::forget() noexcept {

@@ -27,6 +27,7 @@
 #include "shim/memory/shared_memory.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
 #include "shim/waits.h"
@@ -447,7 +448,8 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
       hipGraph_t source = graph;
       hipError_t failed = known_.read(&source, "instantiated");
       if (failed == hipSuccess)
-        failed = pool().retry_after_trim(device, [&] { return native(source, &variant->exec); });
+        failed = pool().retry_after_trim(device,
+                                         [&] { return made_private(native(source, &variant->exec), &variant->exec); });
       if (failed != hipSuccess) {
         variant->exec = nullptr;
         return failed;
@@ -894,7 +896,7 @@ hipError_t Graphs::bring_up_to_date(VirtualExec& exec, Variant& own) {
   hipGraphNode_t failed = nullptr;
   hipGraphExecUpdateResult told{};
   result = retry_with_room([&] { return next().hipGraphExecUpdate(own.exec, graph, &failed, &told); });
-  static_cast<void>(next().hipGraphDestroy(graph));
+  static_cast<void>(next().hipGraphDestroy(no_longer_private(graph)));
   return result;
 }
 
@@ -1168,6 +1170,7 @@ void Graphs::module_leaves(OperationTest names, OperationTest gone, const char* 
 
 void Graphs::device_reset(int device) noexcept {
   launches_device_reset(device);
+  g_private_handles.forget_all();
   let_go_of_graphs(false);
   // What the runtime made on the device is gone with it: forget it without destroying.
   const std::scoped_lock guard(lock_);

@@ -15,6 +15,7 @@
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 #include "shim/settings.h"
 
@@ -238,7 +239,7 @@ hipError_t KnownGraphs::expose(hipGraph_t* graph, KnownGraph* known, const char*
   const std::scoped_lock guard(known->lock);
   const hipError_t result = make_real(*known, why);
   if (result != hipSuccess) return result;
-  *graph = known->real;
+  *graph = no_longer_private(known->real);  // who captures into it and asks for the capture's graph is told it
   known->give_up(why);
   return hipSuccess;
 }
@@ -279,7 +280,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   }
   if (real != nullptr) {
     const CallbackScope callbacks;
-    return next().hipGraphDestroy(real);
+    return next().hipGraphDestroy(no_longer_private(real));
   }
   static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
   return hipSuccess;

@@ -13,6 +13,7 @@
 #include "shim/memory/copy_params.h"
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
 
@@ -239,11 +240,11 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
                        std::vector<hipGraphNode_t>* nodes) {
   const SavedDevice device;
   device.set(node_device_of(operations.front().signature));
-  hipError_t result = next().hipGraphCreate(graph, 0);
+  hipError_t result = made_private(next().hipGraphCreate(graph, 0), graph);
   if (result != hipSuccess) return result;
   result = add_all_to_graph(operations, binding, *graph, {}, nodes);
   if (result != hipSuccess) {
-    static_cast<void>(next().hipGraphDestroy(*graph));
+    static_cast<void>(next().hipGraphDestroy(no_longer_private(*graph)));
     *graph = nullptr;
     nodes->clear();
   }
@@ -282,7 +283,7 @@ void let_go_of_graphs(bool destroy) noexcept {
     const hipGraph_t graph = place.exchange(nullptr, std::memory_order_acq_rel);
     if (graph == nullptr) continue;
     g_number_left.fetch_sub(1, std::memory_order_relaxed);
-    if (destroy) PrivateCalls::gave_back([&] { return next().hipGraphDestroy(graph); });
+    if (destroy) PrivateCalls::gave_back([&] { return next().hipGraphDestroy(no_longer_private(graph)); });
   }
 }
 
@@ -298,7 +299,7 @@ hipError_t with_graph(const std::vector<Operation>& operations, const Binding& b
   const hipError_t result = use(graph, nodes);
   if (result != hipSuccess && runtime_version() < kKeepsErrors && leave(graph)) return result;
   const LastErrorScope last_error;
-  PrivateCalls::gave_back([&] { return next().hipGraphDestroy(graph); });
+  PrivateCalls::gave_back([&] { return next().hipGraphDestroy(no_longer_private(graph)); });
   return result;
 }
 

@@ -16,6 +16,7 @@
 #include "shim/memory/quirks.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
 
@@ -130,12 +131,12 @@ void SlotRing::forget() noexcept {
 
 void SlotRing::destroy(Server& server) noexcept {
   destroy(server.fused);
-  if (server.done != nullptr) static_cast<void>(next().hipEventDestroy(server.done));
+  if (server.done != nullptr) static_cast<void>(next().hipEventDestroy(no_longer_private(server.done)));
 }
 
 void SlotRing::destroy(Exec& exec) noexcept {
   if (exec.exec != nullptr) static_cast<void>(stream_work().destroy_exec(exec.exec, calling_device()));
-  if (exec.graph != nullptr) static_cast<void>(next().hipGraphDestroy(exec.graph));
+  if (exec.graph != nullptr) static_cast<void>(next().hipGraphDestroy(no_longer_private(exec.graph)));
   exec = {};
 }
 
@@ -165,7 +166,8 @@ hipError_t SlotRing::make_set(const std::vector<char*>& bases, Set& set) {
 hipError_t SlotRing::make_server(Server& server) const {
   const SavedDevice device;
   device.set(plan_.device());
-  const hipError_t result = next().hipEventCreateWithFlags(&server.done, hipEventDisableTiming);
+  const hipError_t result =
+      made_private(next().hipEventCreateWithFlags(&server.done, hipEventDisableTiming), &server.done);
   if (result != hipSuccess) {
     server.done = nullptr;
     return result;
@@ -177,8 +179,9 @@ hipError_t SlotRing::make_server(Server& server) const {
 hipError_t SlotRing::instantiate(Exec& exec) const {
   const SavedDevice device;
   device.set(plan_.device());
-  const hipError_t result = pool().retry_after_trim(
-      plan_.device(), [&] { return next().hipGraphInstantiate(&exec.exec, exec.graph, nullptr, nullptr, 0); });
+  const hipError_t result = pool().retry_after_trim(plan_.device(), [&] {
+    return made_private(next().hipGraphInstantiate(&exec.exec, exec.graph, nullptr, nullptr, 0), &exec.exec);
+  });
   if (result != hipSuccess) exec.exec = nullptr;
   return result;
 }
@@ -204,7 +207,7 @@ hipError_t SlotRing::build_fused(Set& set, const std::vector<char*>& bases) {
   };
   const SavedDevice device;
   device.set(plan_.device());
-  hipError_t result = next().hipGraphCreate(&made.graph, 0);
+  hipError_t result = made_private(next().hipGraphCreate(&made.graph, 0), &made.graph);
   if (result != hipSuccess) return result;
   result = add(plan_.copies_in(), true);
   if (result == hipSuccess)
@@ -261,7 +264,8 @@ bool SlotRing::build_home() {
     const NodeCreation making;
     result = next().hipGraphAddEventRecordNode(&node, made.graph, ends.data(), ends.size(), home_.done);
   }
-  if (result == hipSuccess) result = next().hipGraphInstantiate(&made.exec, made.graph, nullptr, nullptr, 0);
+  if (result == hipSuccess)
+    result = made_private(next().hipGraphInstantiate(&made.exec, made.graph, nullptr, nullptr, 0), &made.exec);
   if (result != hipSuccess) {
     made.exec = nullptr;
     destroy(made);

@@ -7,6 +7,7 @@
 #include "shim/graph/reissue.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 
 namespace graphpool {
@@ -159,7 +160,8 @@ void UnstagedExecs::make(const Entry& entry, Named named) {
   made->device = entry->device;
   {
     const SavedDevice device(entry->device);
-    if (next().hipGraphInstantiate(&made->exec, made->graph, nullptr, nullptr, 0) != hipSuccess) {
+    if (made_private(next().hipGraphInstantiate(&made->exec, made->graph, nullptr, nullptr, 0), &made->exec) !=
+        hipSuccess) {
       made->exec = nullptr;
       return;
     }

@@ -15,6 +15,7 @@
 #include "shim/memory/quirks.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
 
@@ -68,7 +69,7 @@ void swap_places(Template& of, std::size_t a, std::size_t b) noexcept {
 Variant::~Variant() {
   const LastErrorScope last_error;
   if (exec != nullptr) static_cast<void>(stream_work().destroy_exec(exec, device));
-  if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(graph));
+  if (graph != nullptr) static_cast<void>(next().hipGraphDestroy(no_longer_private(graph)));
 }
 
 bool Template::communicates() const {
@@ -711,8 +712,10 @@ hipError_t Variants::build(Template& of, const Binding& binding, int device, std
   const SavedDevice scope;
   scope.set(device);
   const CostTimer timer;
-  result = pool().retry_after_trim(
-      device, [&] { return next().hipGraphInstantiate(&variant->exec, variant->graph, nullptr, nullptr, 0); });
+  result = pool().retry_after_trim(device, [&] {
+    return made_private(next().hipGraphInstantiate(&variant->exec, variant->graph, nullptr, nullptr, 0),
+                        &variant->exec);
+  });
   if (result != hipSuccess) {
     variant->exec = nullptr;
     return result;

@@ -25,6 +25,7 @@
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 
 namespace graphpool {
@@ -118,7 +119,7 @@ void Graphs::keep_real_path(VirtualExec& exec, hipGraph_t graph) {
   made->memory_freed = memory_freed();
   if (const KnownGraph* const known = known_.find(graph)) made->source = known->id;
   if (known_.read(&graph, "verified") != hipSuccess) return;
-  if (next().hipGraphInstantiate(&made->exec, graph, nullptr, nullptr, 0) != hipSuccess) {
+  if (made_private(next().hipGraphInstantiate(&made->exec, graph, nullptr, nullptr, 0), &made->exec) != hipSuccess) {
     made->exec = nullptr;
     return;
   }

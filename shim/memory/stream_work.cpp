@@ -6,6 +6,7 @@
 
 #include "shim/capture/open_captures.h"
 #include "shim/memory/quirks.h"
+#include "shim/private_handles.h"
 #include "shim/restore.h"
 
 namespace graphpool {
@@ -143,7 +144,7 @@ void StreamWork::before_destroy(hipStream_t stream) noexcept {
 }
 
 hipError_t StreamWork::destroy_exec(hipGraphExec_t exec, int device) noexcept {
-  const hipError_t result = next().hipGraphExecDestroy(exec);
+  const hipError_t result = next().hipGraphExecDestroy(no_longer_private(exec));
   if (result == hipSuccess && valid_device(device) && has_defect(Defect::kExecsEndLate))
     device_of(device).ending.submitted.add();
   return result;
@@ -203,8 +204,9 @@ bool StreamWork::is_idle(int device) noexcept {
 
 /// Makes what fences need. The device is current.
 bool StreamWork::prepare(Device& device) noexcept {
-  if (device.waiter == nullptr &&
-      !PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&device.waiter, hipStreamNonBlocking); })) {
+  if (device.waiter == nullptr && !PrivateCalls::worked([&] {
+        return made_private(next().hipStreamCreateWithFlags(&device.waiter, hipStreamNonBlocking), &device.waiter);
+      })) {
     device.waiter = nullptr;
     return false;
   }
@@ -212,8 +214,9 @@ bool StreamWork::prepare(Device& device) noexcept {
 }
 
 bool StreamWork::make_scratch(Device& device) noexcept {
-  if (device.scratch == nullptr &&
-      !PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&device.scratch, hipEventDisableTiming); }))
+  if (device.scratch == nullptr && !PrivateCalls::worked([&] {
+        return made_private(next().hipEventCreateWithFlags(&device.scratch, hipEventDisableTiming), &device.scratch);
+      }))
     device.scratch = nullptr;
   return device.scratch != nullptr;
 }
@@ -225,8 +228,9 @@ bool StreamWork::join(Device& device, hipStream_t stream) noexcept {
 }
 
 bool StreamWork::make_after_null(Device& device) noexcept {
-  if (device.after_null == nullptr &&
-      !PrivateCalls::worked([&] { return next().hipStreamCreateWithFlags(&device.after_null, hipStreamDefault); }))
+  if (device.after_null == nullptr && !PrivateCalls::worked([&] {
+        return made_private(next().hipStreamCreateWithFlags(&device.after_null, hipStreamDefault), &device.after_null);
+      }))
     device.after_null = nullptr;
   return device.after_null != nullptr;
 }
@@ -286,7 +290,9 @@ Fence* StreamWork::make_locked(int device, hipStream_t only, bool all) {
     if (!state.events.empty()) {
       event = state.events.back();
       state.events.pop_back();
-    } else if (!PrivateCalls::worked([&] { return next().hipEventCreateWithFlags(&event, hipEventDisableTiming); })) {
+    } else if (!PrivateCalls::worked([&] {
+                 return made_private(next().hipEventCreateWithFlags(&event, hipEventDisableTiming), &event);
+               })) {
       return nullptr;
     }
     if (!PrivateCalls::worked([&] { return next().hipEventRecord(event, state.waiter); })) {

@@ -3,7 +3,8 @@
 // its handles up (CPUHIP_GONE=looked_up). Where AMD's does not look it works on freed memory: such a call is not
 // made natively. Under the library a handle of its own is refused there too, for it could only crash.
 //
-// Handles are never used again here (CPUHIP_REUSE=never): what a used one stands for is the program's affair.
+// Handles are never used again here (CPUHIP_REUSE=never): what a used one stands for is the program's affair, unless it
+// stands for something of the library's (Reused).
 #include <dlfcn.h>
 
 #include <tuple>
@@ -352,6 +353,109 @@ TEST(DestroyedStream, takes_no_launch) {
     OK(hipGraphExecDestroy(exec));
     OK(hipGraphDestroy(graph));
   }
+}
+
+/// Handles are used again at once (CPUHIP_REUSE=once), and the library makes objects of its own where natively nothing
+/// is made: what the program has destroyed stays destroyed.
+class Reused : public ::testing::Test {
+ protected:
+  /// What the program makes by itself, and destroys.
+  struct Own {
+    hipGraph_t graph = nullptr;
+    hipGraphExec_t exec = nullptr;
+
+    Own() { make(); }
+
+   private:
+    void make() {
+      hipGraphNode_t node = nullptr;
+      OK(hipGraphCreate(&graph, 0));
+      OK(hipGraphAddEventRecordNode(&node, graph, nullptr, 0, world().event));  // nobody can compare it
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+      OK(hipGraphExecDestroy(exec));
+      OK(hipGraphDestroy(graph));
+    }
+  };
+
+  static void expect(hipError_t wanted, hipError_t result) {
+    EXPECT_EQ(wanted, result);
+    EXPECT_EQ(wanted, hipGetLastError());
+  }
+  static hipGraph_t mixing(const Buffer& buffer) {
+    return capture(world().stream, [&] { OK(kernels().mix(world().stream, buffer.get(), kCount, 3)); });
+  }
+};
+
+TEST_F(Reused, graphs_and_execs_that_were_destroyed_stay_so) {
+  const Buffer buffers[] = {Buffer{}, Buffer{}, Buffer{}};
+  int values[3] = {};
+  hipGraphExec_t exec = nullptr;
+  hipGraph_t graphs[3];
+  for (int i = 0; i < 3; ++i) graphs[i] = mixing(buffers[i]);
+  OK(hipGraphInstantiate(&exec, graphs[0], nullptr, nullptr, 0));
+  for (int i = 1; i < 3; ++i) {
+    const Own own;
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult updated;
+    OK(hipGraphExecUpdate(exec, graphs[i], &node, &updated));  // the library makes a graph and an exec
+    static_cast<void>(hipGetLastError());
+    expect(hipErrorInvalidValue, hipGraphLaunch(own.exec, world().stream));
+    expect(hipErrorInvalidValue, hipGraphAddKernelNode(&node, own.graph, nullptr, 0, nullptr));
+    if (under_library()) {  // AMD's runtime does not look it up
+      expect(hipErrorInvalidValue, hipGraphExecDestroy(own.exec));
+      expect(hipErrorInvalidValue, hipGraphInstantiate(&exec, own.graph, nullptr, nullptr, 0));
+    }
+    expect(hipErrorIllegalState, hipGraphDestroy(own.graph));
+    OK(hipGraphLaunch(exec, world().stream));
+    OK(hipStreamSynchronize(world().stream));
+    values[i] = mixed(values[i], 3);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(values[i], buffers[i].value());
+    OK(hipGraphDestroy(graphs[i]));
+  }
+  OK(hipGraphExecDestroy(exec));
+}
+
+TEST_F(Reused, streams_and_events_that_were_destroyed_stay_so) {
+  const Buffer& buffer = world().buffer;
+  const Stream& s = world().stream;
+  OK(hipMemset(buffer.get(), 0, kCount * sizeof(int)));
+  int value = 0;
+  int* gate = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&gate), sizeof(int), 0));
+  for (int i = 0; i < 3; ++i) {
+    std::vector<hipStream_t> streams(4);
+    std::vector<hipEvent_t> events(4);
+    for (hipStream_t& stream : streams) OK(hipStreamCreate(&stream));
+    for (hipEvent_t& event : events) OK(hipEventCreate(&event));
+    void* memory = nullptr;
+    OK(hipMalloc(&memory, 4096));
+    for (const hipStream_t stream : streams) OK(hipStreamDestroy(stream));
+    for (const hipEvent_t event : events) OK(hipEventDestroy(event));
+    *gate = 0;
+    OK(kernels().spin(s, gate));
+    OK(kernels().mix(s, buffer.get(), kCount, 7));
+    value = mixed(value, 7);
+    std::atomic<bool> freed{false};
+    std::thread opener([&] {
+      static_cast<void>(call_waits(freed));
+      *reinterpret_cast<volatile int*>(gate) = 1;
+    });
+    OK(hipFree(memory));  // waits: the library by streams and events of its own
+    freed = true;
+    opener.join();
+    for (const hipStream_t stream : streams) {
+      EXPECT_EQ(hipErrorContextIsDestroyed, kernels().mix(stream, buffer.get(), kCount, 8));
+      EXPECT_EQ(hipErrorContextIsDestroyed, hipMemsetAsync(buffer.get(), 0, 4, stream));
+      EXPECT_EQ(hipErrorContextIsDestroyed, hipEventRecord(world().event, stream));
+      expect(hipErrorContextIsDestroyed, hipStreamDestroy(stream));
+    }
+    for (const hipEvent_t event : events) expect(hipErrorContextIsDestroyed, hipEventDestroy(event));
+  }
+  OK(hipStreamSynchronize(s));
+  EXPECT_EQ(value, buffer.value());
+  OK(hipHostFree(gate));
 }
 
 INSTANTIATE_TEST_SUITE_P(Origins, Destroyed, ::testing::ValuesIn(kOrigins), [](const auto& info) {

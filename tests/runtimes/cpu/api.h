@@ -23,7 +23,8 @@
 //   CPUHIP_GONE=mode           what a call with a graph, node or exec gets that was destroyed and is not handed out
 //                              again: fatal (default: the process ends with its name), refused (hipErrorInvalidValue),
 //                              or looked_up: refused where AMD's runtime looks the handle up before it uses it
-//                              (destroyed.cpp), fatal where not, and a destroyed stream is refused
+//                              (destroyed.cpp), fatal where not; a destroyed stream is refused, and so is a
+//                              destroyed event by hipEventDestroy (hipErrorContextIsDestroyed)
 //   CPUHIP_POISON=0            leaves fresh memory as the kernel gives it, zeroed (default 1: filled with 0xCD; that
 //                              costs a page fault each 4 KiB, so benchmarks of allocations switch it off)
 //   CPUHIP_VMM=0               virtual memory management answers hipErrorNotSupported (default 1)

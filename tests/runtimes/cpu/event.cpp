@@ -116,6 +116,10 @@ CPUHIP_EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned fla
 }
 
 CPUHIP_EXPORT hipError_t hipEventDestroy(hipEvent_t handle) {
+  // AMD's looks it up here, and nowhere else.
+  const auto looked_up = [&] { return handle == nullptr || table().state(handle) == HandleState::Live; };
+  if (config().gone == Gone::LookedUp && !looked_up())
+    return api("hipEventDestroy", [](Call&) { return hipErrorContextIsDestroyed; });
   return with_event("hipEventDestroy", handle, [](ihipEvent_t& event) {
     capture_event_destroyed(event);
     if (!table().kill(&event)) return hipErrorInvalidHandle;

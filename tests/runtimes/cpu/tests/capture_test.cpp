@@ -436,6 +436,21 @@ TEST_F(CaptureTest, UnjoinedBranchesLeaveTheStreamsCapturing) {
   EXPECT_EQ(hipStreamCaptureStatusNone, status(second));
 }
 
+/// With CPUHIP_GONE=looked_up.
+TEST_F(CaptureTest, QuirkGoneStreamsAndEvents) {
+  hipStream_t stream = nullptr;
+  hipEvent_t event = nullptr;
+  EXPECT_HIP(hipStreamCreate(&stream));
+  EXPECT_HIP(hipEventCreate(&event));
+  EXPECT_HIP(hipStreamDestroy(stream));
+  EXPECT_HIP(hipEventDestroy(event));
+  EXPECT_EQ(hipErrorContextIsDestroyed, hipStreamDestroy(stream));
+  EXPECT_EQ(hipErrorContextIsDestroyed, hipStreamQuery(stream));
+  EXPECT_EQ(hipErrorContextIsDestroyed, hipEventDestroy(event));
+  EXPECT_EQ(hipErrorContextIsDestroyed, hipEventDestroy(reinterpret_cast<hipEvent_t>(&event)));
+  EXPECT_EQ(hipErrorInvalidHandle, hipEventDestroy(nullptr));
+}
+
 /// With the quirk unjoined_ends.
 TEST_F(CaptureTest, QuirkUnjoinedEnds) {
   TestStream first, second;

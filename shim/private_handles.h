@@ -1,0 +1,138 @@
+// private_handles.h: handles of the runtime's that are the library's own: streams, events, graphs and execs it has made
+// for itself.
+//
+// Why: a runtime gives the handle of what was destroyed to what is made next. So what a program has destroyed may come
+// back as an object of ours, where natively nothing would have been made: a call with the stale handle must be refused
+// as natively, and never reach our object. Every call that has a body is looked at (hooks/entry_points.cpp); those
+// without one only ask.
+//
+// A handle that the runtime tells the program is the program's from then on. Threads: any; has() takes no lock, and may
+// miss what is entered or forgotten meanwhile. Lock: kPrivateHandles. Memory: of as many handles as there ever were at
+// a time. Where there is none, a handle is not known to be ours.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "shim/hook_table.h"
+#include "shim/lock_rank.h"
+
+namespace graphpool {
+
+class PrivateHandles {
+ public:
+  constexpr PrivateHandles() = default;
+  PrivateHandles(const PrivateHandles&) = delete;
+  PrivateHandles& operator=(const PrivateHandles&) = delete;
+
+  void add(const void* handle) noexcept;
+  void remove(const void* handle) noexcept;
+  /// Some have gone with their device.
+  void forget_all() noexcept;
+
+  bool has(const void* handle) const noexcept {
+    const Table* const table = table_.load(std::memory_order_acquire);
+    return table != nullptr && table->has(reinterpret_cast<std::uintptr_t>(handle));
+  }
+
+ private:
+  /// Open addressing; at most half full, so that a search ends.
+  struct Table {
+    explicit Table(std::size_t size, Table* before) noexcept : mask(size - 1), former(before) {}
+
+    std::size_t home(std::uintptr_t handle) const noexcept {
+      return static_cast<std::size_t>((handle >> 4) * 0x9E3779B97F4A7C15u >> 32) & mask;
+    }
+    std::size_t place_of(std::uintptr_t handle) const noexcept {
+      std::size_t place = home(handle);
+      for (std::uintptr_t at; (at = places[place].load(std::memory_order_relaxed)) != 0 && at != handle;)
+        place = (place + 1) & mask;
+      return place;
+    }
+    bool has(std::uintptr_t handle) const noexcept {
+      return handle != 0 && places[place_of(handle)].load(std::memory_order_relaxed) == handle;
+    }
+
+    const std::size_t mask;
+    Table* const former;  ///< somebody may still look into it
+    std::atomic<std::uintptr_t>* places = nullptr;
+  };
+
+  bool grow() noexcept;
+
+  static constexpr std::size_t kFewPlaces = 1024;
+
+  std::atomic<Table*> table_{nullptr};
+  RankedMutex<LockRank::kPrivateHandles> lock_;
+  std::size_t used_ = 0;
+};
+
+extern constinit PrivateHandles g_private_handles;
+
+/// The result of the call that has made an object of ours.
+template <typename Handle>
+hipError_t made_private(hipError_t result, Handle* const* made) noexcept {
+  if (result == hipSuccess) g_private_handles.add(*made);
+  return result;
+}
+
+/// An object of ours is about to be destroyed.
+template <typename Handle>
+Handle* no_longer_private(Handle* handle) noexcept {
+  g_private_handles.remove(handle);
+  return handle;
+}
+
+/// What a call's argument names of ours.
+enum class PrivateKind : std::uint8_t { kNone, kStream, kEvent, kGraph, kExec };
+
+inline PrivateKind private_kind(hipStream_t stream) noexcept {
+  return g_private_handles.has(stream) ? PrivateKind::kStream : PrivateKind::kNone;
+}
+inline PrivateKind private_kind(hipEvent_t event) noexcept {
+  return g_private_handles.has(event) ? PrivateKind::kEvent : PrivateKind::kNone;
+}
+inline PrivateKind private_kind(hipGraph_t graph) noexcept {
+  return g_private_handles.has(graph) ? PrivateKind::kGraph : PrivateKind::kNone;
+}
+inline PrivateKind private_kind(hipGraphExec_t exec) noexcept {
+  return g_private_handles.has(exec) ? PrivateKind::kExec : PrivateKind::kNone;
+}
+template <typename Other>
+constexpr PrivateKind private_kind(const Other&) noexcept {
+  return PrivateKind::kNone;
+}
+
+/// The first of a call's arguments that names something of ours.
+template <typename... Arguments>
+PrivateKind names_private([[maybe_unused]] const Arguments&... arguments) noexcept {
+  PrivateKind kind = PrivateKind::kNone;
+  static_cast<void>((... || ((kind = private_kind(arguments)) != PrivateKind::kNone)));
+  return kind;
+}
+
+/// Refuses the call as the runtime does with such a handle that is nobody's.
+hipError_t refuse_private(PrivateKind kind, EntryId call) noexcept;
+
+/// What a call that succeeded has told the program is the program's.
+template <typename Handle>
+void told_handle(Handle* const* told) noexcept {
+  if (told != nullptr && *told != nullptr) [[likely]]
+    g_private_handles.remove(*told);
+}
+template <typename Argument>
+void told_argument(const Argument& argument) noexcept {
+  if constexpr (std::is_same_v<Argument, hipStream_t*> || std::is_same_v<Argument, hipEvent_t*> ||
+                std::is_same_v<Argument, hipGraph_t*> || std::is_same_v<Argument, hipGraphExec_t*>)
+    told_handle(argument);
+}
+template <typename... Arguments>
+void told_to_program([[maybe_unused]] const Arguments&... arguments) noexcept {
+  (told_argument(arguments), ...);
+}
+
+}  // namespace graphpool
