@@ -76,6 +76,12 @@ hipError_t on_hipModuleGetFunction(Entry&, hipFunction_t* function, hipModule_t 
   if (result == hipSuccess) static_cast<void>(functions().on_function_found(module, name, *function));
   return result;
 }
+hipError_t on_hipModuleGetGlobal(Entry&, hipDeviceptr_t* dptr, size_t* bytes, hipModule_t module, const char* name) {
+  const hipError_t result = for_memory([&] { return next().hipModuleGetGlobal(dptr, bytes, module, name); });
+  if (captures_open()) note_capture_doubt();
+  if (result == hipSuccess && dptr != nullptr && bytes != nullptr) functions().on_variable_found(module, *dptr, *bytes);
+  return result;
+}
 hipError_t on_hipGetFuncBySymbol(Entry&, hipFunction_t* function, const void* symbol) {
   const hipError_t result = retry_with_room([&] { return next().hipGetFuncBySymbol(function, symbol); });
   if (result != hipSuccess) return result;

@@ -43,12 +43,13 @@ void make_real_what_breaks(const void* handle, KernelSetting setting, std::uint6
   graphs().known().make_real_with(breaks, kFunctionSet);
 }
 
-/// Whether a copy or fill has memory of HIP that no allocation of the program's is known to be: a module's variable is
-/// such. Only these need it while they are made; to kernels it is an address.
-bool may_name_variable(const Operation& operation) {
-  const auto unknown = [](std::uint64_t operand_class) {
+/// Whether a copy or fill has memory of HIP that no allocation of the program's is known to be, nor a variable of
+/// another module: a variable of this one is such. Only these need it while they are made; to kernels it is an address.
+bool may_name_variable(const Operation& operation, const void* module) {
+  const auto unknown = [module](std::uint64_t operand_class) {
     if (is_known_class(operand_class)) return false;
     auto* const address = reinterpret_cast<void*>(operand_class);
+    if (const void* const owner = functions().module_of_variable(address)) return owner == module;
     if (pool().table().find(address) != nullptr) return false;
     const PrivateCalls private_calls;
     hipDeviceptr_t base = nullptr;
@@ -114,7 +115,9 @@ void module_leaves(const void* module) {
     return operation.signature.kind == OperationKind::kKernel &&
            std::find(handles.begin(), handles.end(), function) != handles.end();
   };
-  const auto names = [&](const Operation& operation) { return gone(operation) || may_name_variable(operation); };
+  const auto names = [&](const Operation& operation) {
+    return gone(operation) || may_name_variable(operation, module);
+  };
   end_comparing_with(names, "a module was unloaded during the capture");
   graphs().module_leaves(names, gone, "a module was unloaded");
   functions().on_module_unloaded(module);

@@ -100,6 +100,11 @@ struct Functions::State {
     const char* file = nullptr;  ///< it was loaded from; null: none
   };
 
+  struct Variable {
+    std::uintptr_t end;
+    const void* module;
+  };
+
   /// A kernel of which something was set: what a binary or a module has by this name.
   struct KernelKey {
     const void* owner;
@@ -117,6 +122,7 @@ struct Functions::State {
   std::unordered_map<void**, Binary> binaries;
   std::unordered_map<const void*, void**> binary_of_stub;
   std::unordered_map<const void*, Module> modules;
+  std::map<std::uintptr_t, Variable> variables;                    ///< by their beginnings; they do not overlap
   std::unordered_map<const void*, const void*> owner_of_function;  ///< a module, or the handle of a binary
   std::map<KernelKey, SetKernel> set_kernels;
   std::uint64_t last_generation = 0, last_reader = 0;
@@ -253,6 +259,7 @@ void Functions::forget_module(const void* module) noexcept {
   if (gone == state_->modules.end()) return;
   forget_functions(gone->second.functions, module);
   state_->forget_settings_of(module);
+  std::erase_if(state_->variables, [module](const auto& each) { return each.second.module == module; });
   state_->modules.erase(gone);
 }
 
@@ -435,6 +442,30 @@ Status Functions::add_function(const void* owner, std::vector<const void*>* func
   info.generation = state_->next_generation(owner, info.name, function);
   if (!table_.put(function, pack(info))) return Status::kNoMemory;
   return info.layout == nullptr ? Status::kNotFound : Status::kOk;
+}
+
+void Functions::on_variable_found(const void* module, const void* address, std::size_t bytes) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  if (begin == 0 || bytes == 0 || begin + bytes < begin) return;
+  try {
+    const std::lock_guard lock(mutex_);
+    static_cast<void>(state().modules[module]);  // made here when the module came before us
+    auto& variables = state_->variables;
+    // What was there is gone, although nobody saw it go.
+    std::erase_if(variables, [&](const auto& each) { return each.first < begin + bytes && each.second.end > begin; });
+    variables[begin] = {begin + bytes, module};
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+const void* Functions::module_of_variable(const void* address) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const std::lock_guard lock(mutex_);
+  if (state_ == nullptr) return nullptr;
+  const auto behind = state_->variables.upper_bound(at);
+  if (behind == state_->variables.begin()) return nullptr;
+  const State::Variable& variable = std::prev(behind)->second;
+  return at < variable.end ? variable.module : nullptr;
 }
 
 Status Functions::on_function_found(const void* module, const char* name, const void* function) noexcept {

@@ -66,6 +66,10 @@ class Functions {
   void on_module_unloaded(const void* module) noexcept;
   /// The handles of a module's functions that were found.
   std::vector<const void*> handles_of_module(const void* module);
+  /// hipModuleGetGlobal: the module has a variable there.
+  void on_variable_found(const void* module, const void* address, std::size_t bytes) noexcept;
+  /// The module whose variable the address is known to be in; null: it is not known of any.
+  const void* module_of_variable(const void* address) noexcept;
   /// Asking again for a function keeps its generation.
   Status on_function_found(const void* module, const char* name, const void* function) noexcept;
   /// hipGetFuncBySymbol: `function` stands for a stub's kernel.

@@ -419,6 +419,27 @@ TEST_F(FunctionsTest, AFunctionOfAModuleLoadedBeforeUsGoesWithItsModule) {
   EXPECT_FALSE(all_.find(address(0x1010)).registered());
 }
 
+TEST_F(FunctionsTest, VariablesAreTheirModulesUntilItGoes) {
+  const void *const first = address(0x100), *const second = address(0x200);
+  EXPECT_EQ(all_.module_of_variable(address(0x7000)), nullptr);
+  ASSERT_EQ(all_.on_module_loaded(first, images::code_object(images::sample_kernels()).data()), Status::kOk);
+  all_.on_variable_found(first, address(0x7000), 0x100);
+  all_.on_variable_found(second, address(0x7100), 8);  // of a module that came before us
+  all_.on_variable_found(second, address(0x7200), 0);
+  all_.on_variable_found(second, nullptr, 8);
+  EXPECT_EQ(all_.module_of_variable(address(0x6fff)), nullptr);
+  EXPECT_EQ(all_.module_of_variable(address(0x7000)), first);
+  EXPECT_EQ(all_.module_of_variable(address(0x70ff)), first);
+  EXPECT_EQ(all_.module_of_variable(address(0x7100)), second);
+  EXPECT_EQ(all_.module_of_variable(address(0x7108)), nullptr);
+  EXPECT_EQ(all_.module_of_variable(address(0x7200)), nullptr);
+  all_.on_variable_found(second, address(0x70f0), 0x20);
+  EXPECT_EQ(all_.module_of_variable(address(0x7000)), nullptr) << "its module went unseen";
+  EXPECT_EQ(all_.module_of_variable(address(0x7100)), second);
+  all_.on_module_unloaded(second);
+  EXPECT_EQ(all_.module_of_variable(address(0x7100)), nullptr);
+}
+
 TEST_F(FunctionsTest, ModulesFromFiles) {
   char path[] = "/tmp/graphpool_module_XXXXXX";
   const int file = mkstemp(path);

@@ -132,6 +132,24 @@ TEST_F(Unloads, rule_07_make_real_what_copies_a_variable_of_the_module) {
   }
 }
 
+TEST_F(Unloads, say_nothing_of_copies_of_other_modules_variables) {
+  const Module kept;
+  const auto body = [&] {
+    OK(hipMemcpyAsync(buffer_.get(), kept.variable() + 10, 40, hipMemcpyDeviceToDevice, stream_));
+  };
+  run(stream_, capture(stream_, body));
+  const hipGraph_t held = capture(stream_, body);
+  const Since since({"hipGraphAddMemcpyNode1D"});
+  for (int round = 0; round < 3; ++round) {
+    const Module module;
+    module.unload();
+  }
+  EXPECT_EQ(0, since["hipGraphAddMemcpyNode1D"]);
+  kept.unload();
+  EXPECT_EQ(compares_captures() ? 1 : 0, since["hipGraphAddMemcpyNode1D"]) << "its own";
+  OK(hipGraphDestroy(held));
+}
+
 TEST_F(Unloads, rule_07_of_what_an_open_capture_names_leave_it_to_the_runtime) {
   for (const bool known : {false, true}) {
     for (const bool copies : {false, true}) {
