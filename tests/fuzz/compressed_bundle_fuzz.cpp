@@ -7,8 +7,9 @@
 namespace graphpool {
 
 std::vector<std::string> fuzz_seeds() {
+  const std::string code = images::code_object(images::sample_kernels());
   const std::string bundle =
-      images::bundle({{"hipv4-amdgcn-amd-amdhsa--gfx90a", images::code_object(images::sample_kernels())}});
+      images::bundle({{"hipv4-amdgcn-amd-amdhsa--gfx90a", code}, {"hipv4-amdgcn-amd-amdhsa--gfx942", code}});
   std::vector<std::string> seeds;
   for (const unsigned version : {1u, 2u, 3u}) {
     for (const bool zstd : {false, true}) seeds.push_back(images::compress(bundle, version, zstd));
@@ -19,8 +20,12 @@ std::vector<std::string> fuzz_seeds() {
 }  // namespace graphpool
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
-  graphpool::KernelSet kernels;
-  (void)graphpool::read_image({reinterpret_cast<const std::byte*>(data), bytes}, &kernels);
-  graphpool::check(kernels);
+  const std::span<const std::byte> image(reinterpret_cast<const std::byte*>(data), bytes);
+  static const std::string devices[] = {"gfx90a:sramecc+:xnack-"};
+  for (const graphpool::Architectures known : {graphpool::Architectures(), graphpool::Architectures(devices)}) {
+    graphpool::KernelSet kernels;
+    (void)graphpool::read_image(image, &kernels, known);
+    graphpool::check(kernels);
+  }
   return 0;
 }
