@@ -67,7 +67,7 @@ constexpr Fact kFacts[] = {
     {"host_copy_waits_for_launch", never, ""},
     {"set_node_reaches_next_exec", patched<NodeClass::kKernel>, kNoGraphs},
     {"node_copies_arguments", always, kNoGraphs},
-    {"update_reaches_launch", always, kNoGraphs},
+    {"update_reaches_launch", never, ""},
     {"node_types_are_in_order", always, kNoGraphs},
     {"captured_kernel_is_told", captures_all_launches, kNoGraphs},
     {"captured_fill_is_told", always, kNoGraphs},

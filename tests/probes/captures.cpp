@@ -70,13 +70,13 @@ Finding operations_are_captured() {
   };
   const hipGraph_t graph = capture(stream, [&] {
     each("fill", [&] { return hip::hipMemsetAsync(from.at(), 1, sizeof(int), stream); });
-    each("copy", [&] {
-      return hip::hipMemcpyAsync(to.at(), from.at(), sizeof(int), hipMemcpyDeviceToDevice, stream);
+    each("copy", [&] { return hip::hipMemcpyAsync(to.at(), from.at(), sizeof(int), hipMemcpyDeviceToDevice, stream); });
+    each("copy to host",
+         [&] { return hip::hipMemcpyAsync(&host, from.at(), sizeof(int), hipMemcpyDeviceToHost, stream); });
+    each("host function", [&] {
+      return hip::hipLaunchHostFunc(
+          stream, [](void*) {}, nullptr);
     });
-    each("copy to host", [&] {
-      return hip::hipMemcpyAsync(&host, from.at(), sizeof(int), hipMemcpyDeviceToHost, stream);
-    });
-    each("host function", [&] { return hip::hipLaunchHostFunc(stream, [](void*) {}, nullptr); });
   });
   return holds_if(graph != nullptr && missed.empty(), missed);
 }

@@ -34,10 +34,10 @@ using graphpool::LaunchConfig;
 using graphpool::MemoryOperation;
 using graphpool::ProcAddressResult;
 
-#define PROBES_FUNCTION(result, name, parameters, arguments, node, declared, effect)                  \
-  inline result name parameters {                                                                     \
-    static const auto the_runtimes = reinterpret_cast<result(*) parameters>(function_named(#name));   \
-    return the_runtimes arguments;                                                                    \
+#define PROBES_FUNCTION(result, name, parameters, arguments, node, declared, effect)                \
+  inline result name parameters {                                                                   \
+    static const auto the_runtimes = reinterpret_cast<result(*) parameters>(function_named(#name)); \
+    return the_runtimes arguments;                                                                  \
   }
 #define HIP_HOOK PROBES_FUNCTION
 #define HIP_NEXT PROBES_FUNCTION

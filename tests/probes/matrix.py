@@ -16,7 +16,7 @@ import sys
 
 import answers
 
-LIMIT_S = '10'
+LIMIT_S = '20'
 
 
 def read(path):

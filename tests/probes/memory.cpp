@@ -123,7 +123,7 @@ Finding operands_are_bounded() {
   hipGraphNode_t node = nullptr;
   WORKS(hip::hipGraphCreate(&graph, 0));
   refused("hipGraphAddMemcpyNode1D", hip::hipGraphAddMemcpyNode1D(&node, graph, nullptr, 0, other.at(), word.at(),
-                                                                   kMuch, hipMemcpyDeviceToDevice));
+                                                                  kMuch, hipMemcpyDeviceToDevice));
   return holds_if(taken.empty(), taken);
 }
 
@@ -305,18 +305,22 @@ constexpr Probe kProbes[] = {
      device_type_goes_by_version},
     {"driver_copies_go_by_version", "HIP_MEMCPY3D has sizes of 32 bits before HIP 6, and of 64 from then on.",
      driver_copies_go_by_version},
-    {"driver_fills_go_by_version", "hipDrvGraphAddMemsetNode takes HIP_MEMSET_NODE_PARAMS before 7, hipMemsetParams from then on.",
+    {"driver_fills_go_by_version",
+     "hipDrvGraphAddMemsetNode takes HIP_MEMSET_NODE_PARAMS before 7, hipMemsetParams from then on.",
      driver_fills_go_by_version},
-    {"free_waits_for_streams", "hipFree returns when the work of the device's streams is done.", free_waits_for_streams},
+    {"free_waits_for_streams", "hipFree returns when the work of the device's streams is done.",
+     free_waits_for_streams},
     {"malloc_waits_for_nothing", "hipMalloc does not wait for the device's work.", malloc_waits_for_nothing},
-    {"strange_address_is_refused", "An address the runtime never handed out is refused where it is freed or asked about.",
+    {"strange_address_is_refused",
+     "An address the runtime never handed out is refused where it is freed or asked about.",
      strange_address_is_refused},
     {"operands_are_bounded", "Copies and fills beyond an allocation are refused, by calls and by nodes.",
      operands_are_bounded},
     {"buffer_ids_count_up", "HIP_POINTER_ATTRIBUTE_BUFFER_ID of each allocation is larger than that of the one before.",
      buffer_ids_count_up},
     {"interior_free_is_refused", "hipFree refuses an address inside an allocation.", interior_free_is_refused},
-    {"values_are_written", "hipStreamWriteValue64 writes to signal memory, where the host sees it.", values_are_written},
+    {"values_are_written", "hipStreamWriteValue64 writes to signal memory, where the host sees it.",
+     values_are_written},
     {"mappings_work", "Memory can be reserved, made, mapped, used and given back by the structures of its version.",
      mappings_work},
     {"parts_are_mapped", "A part of a reservation can be mapped.", parts_are_mapped},

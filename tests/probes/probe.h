@@ -1,9 +1,9 @@
 // probe.h: what a probe is, and what probes share.
 //
-// A probe asks the runtime one thing that the library relies on, or knows it must not. Its sentence is what would be good;
-// the answer says whether it holds. It runs in a process of its own, which has a device and has made no graph: so it may
-// end in a crash or hang, which is an answer. A failing call that is not what is asked throws Unknown.
-// What cannot be seen without a kernel, a fill or a copy that has run says needs_device_work(), or compiles one.
+// A probe asks the runtime one thing that the library relies on, or knows it must not. Its sentence is what would be
+// good; the answer says whether it holds. It runs in a process of its own, which has a device and has made no graph: so
+// it may end in a crash or hang, which is an answer. A failing call that is not what is asked throws Unknown. What
+// cannot be seen without a kernel, a fill or a copy that has run says needs_device_work(), or compiles one.
 #pragma once
 
 #include <cstddef>
@@ -86,8 +86,8 @@ class Word {
   int* at_ = nullptr;
 };
 
-/// `void put(int* at, int value)` and `void add(int* at, int value)`, compiled once in the process. Throws Unknown where
-/// hipRTC or the kernel does not work.
+/// `void put(int* at, int value)` and `void add(int* at, int value)`, compiled once in the process. Throws Unknown
+/// where hipRTC or the kernel does not work.
 hipFunction_t kernel_named(const char* name);
 /// What is shared by all that was compiled: the code object.
 const std::vector<char>& compiled_code();

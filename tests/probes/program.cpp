@@ -1,10 +1,10 @@
-// probes [--runtime FILE] [--limit SECONDS] [--risky] [--loud] [ID...]: asks the HIP runtime that the loader finds, or that
-// file: all probes, or those named, one after another, each in a process of its own. A line each:
+// probes [--runtime FILE] [--limit SECONDS] [--risky] [--loud] [ID...]: asks the HIP runtime that the loader finds, or
+// that file: all probes, or those named, one after another, each in a process of its own. A line each:
 //     ID <tab> holds | fails | unknown <tab> what was seen
-// The first line is `runtime`, with its version and its device's name. A crash is `fails`, and so is what takes longer than
-// the limit (20 s). --risky also asks what may harm more than a process. --loud: what the runtime says is not hidden.
-// probes --list: ID <tab> kind <tab> sentence of each.
-// The exit code is 0 if every question was put, 2 for a wrong argument.
+// The first line is `runtime`, with its version and its device's name. A crash is `fails`, and so is what takes longer
+// than the limit (20 s). --risky also asks what may harm more than a process. --loud: what the runtime says is not
+// hidden. probes --list: ID <tab> kind <tab> sentence of each. The exit code is 0 if every question was put, 2 for a
+// wrong argument.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -100,7 +100,8 @@ Finding in_process_of_its_own(const Options& options, const std::function<Findin
   const bool late = poll(&readable, 1, options.limit_s * 1000) == 0;
   if (!late) {
     char part[512];
-    for (ssize_t count; (count = read(ends[0], part, sizeof part)) > 0;) text.append(part, static_cast<std::size_t>(count));
+    for (ssize_t count; (count = read(ends[0], part, sizeof part)) > 0;)
+      text.append(part, static_cast<std::size_t>(count));
   }
   close(ends[0]);
   // It may have started others, and a runtime's end may hang.
@@ -127,7 +128,8 @@ Finding version_and_device() {
 }
 
 [[noreturn]] void usage(const char* wrong) {
-  std::fprintf(stderr, "cannot use '%s'; probes [--runtime FILE] [--limit SECONDS] [--risky] [--loud] [--list] [ID...]\n",
+  std::fprintf(stderr,
+               "cannot use '%s'; probes [--runtime FILE] [--limit SECONDS] [--risky] [--loud] [--list] [ID...]\n",
                wrong);
   std::exit(2);
 }

@@ -1,0 +1,258 @@
+"""scripts/graphpool selftest [--runtime FOLDER] [--only PART,...] [--limit SECONDS] [--report FILE] [--policy FILE]
+
+Is what the library relies on true of the HIP runtime and the device of this machine? Needs nothing but what was built
+(ninja -C build selftest) and hipRTC. Everything runs in processes of their own, with a time limit.
+
+  probes      each fact by itself; what the library relies on and does not hold is REFUTED
+  programs    the test programs natively and under the library: they must print the same bytes
+  benchmarks  short ones, natively and under the library: shown, never judged
+
+It prints a line each, and writes
+  --report    one file to go with a bug report (default: selftest.json), without paths, names of users or of the machine
+  --policy    where something was refuted or differs, a policy that does without (default: selftest.toml): name it by
+              GRAPHPOOL_POLICY, or by scripts/graphpool --policy. The programs are run again with it.
+
+--runtime     the folder of the HIP runtime, found first. --launcher: words before each command. --probe-limit: seconds
+              that a probe may take, --limit a program.
+Exit code: 0 if all holds, 1 if not, 2 where there is no runtime, no device, no program that runs, or something was not built.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shlex
+import statistics
+import sys
+import textwrap
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / 'support')]
+import answers  # noqa: E402
+import runs  # noqa: E402
+
+PARTS = ('probes', 'programs', 'benchmarks')
+# Where a program differs and no probe says why: the first of these with which it does not.
+LESS = ['graph.strategy = "variant"', 'graph.virtual_capture = false\ngraph.reuse = false', 'pool.enabled = false',
+        'enabled = false']
+TOLD_VARIABLES = ('HIP_', 'ROCR_', 'HSA_', 'AMD_', 'GPU_', 'DEBUG_', 'CPUHIP_', 'CUDAHIP_')
+
+
+TIMES = ('ns', 'us', 'ms')
+
+
+def say(mark, name, text=''):
+    print(f'{mark:<9} {name:<32} {text}'.rstrip(), flush=True)
+
+
+def last_line(done):
+    """What a run said last, without the paths in it."""
+    lines = done.stderr.strip().splitlines()
+    return ' '.join(word.rsplit('/', 1)[-1] for word in lines[-1].split()) if lines else 'without a word'
+
+
+def figures_of(done):
+    """What a benchmark printed, a JSON object a figure; of a program the median of its steps."""
+    if done.times_ns:
+        return {'step': ('ms', statistics.median(done.times_ns) / 1e6)}
+    figures = [json.loads(line) for line in done.stdout.decode().splitlines() if line.startswith('{')]
+    return {figure['figure']: (figure['unit'], figure['value']) for figure in figures
+            if figure['unit'] in TIMES}
+
+
+class SelfTest:
+    def __init__(self, options):
+        self.options = options
+        self.listed = json.loads(pathlib.Path(options.list).read_text())
+        self.launcher = shlex.split(options.launcher)
+        # The CPU runtime's own variables are part of the runtime that is tested.
+        self.environment = {name: value for name, value in os.environ.items() if name.startswith('CPUHIP_')}
+        self.report = {'time': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'),
+                       'machine': platform.platform(), 'probes': {}, 'programs': {}, 'benchmarks': {},
+                       'variables': {name: value for name, value in sorted(os.environ.items())
+                                     if name.startswith(TOLD_VARIABLES)}}
+        self.without = {}  # why -> lines of a policy
+        runs.TIMEOUT_S = options.limit
+
+    def run(self, command, policy=None, native=False, weigh=False, times=False):
+        environment = dict(self.environment)
+        if policy:
+            environment['GRAPHPOOL_POLICY'] = str(policy)
+        if not weigh:  # what small captures cost would decide which of them are compared: here all are
+            environment['GRAPHPOOL_GRAPH_WEIGH'] = 'false'
+        return runs.run([*self.launcher, *command], runtime=self.options.runtime, environment=environment, journal=False,
+                        times=times and self.knows_times(command), preload=() if native else [self.listed['library']])
+
+    def knows_times(self, command):
+        return any(command[0] == program['command'][0] for program in self.listed['programs'])
+
+    # --- probes ---
+
+    def ask(self):
+        environment = {name: '' for name in os.environ if name.startswith('GRAPHPOOL_')}
+        environment['LD_PRELOAD'] = ''
+        if self.options.runtime:
+            environment['LD_LIBRARY_PATH'] = f'{self.options.runtime}:{os.environ.get("LD_LIBRARY_PATH", "")}'
+        arguments = ['--limit', str(self.options.probe_limit)]
+        if 'probes' not in self.options.only:
+            arguments.append('code_is_known')
+        return answers.ask(self.listed['probes'], arguments, launcher=self.launcher, environment=environment)
+
+    def probes(self):
+        found, version, device = self.ask()
+        self.report |= {'version': version, 'device': device}
+        say('runtime', str(version), device)
+        if 'probes' not in self.options.only:
+            return
+        sentences = answers.known(self.listed['probes'])
+        relied = answers.relied(self.listed['relied'], version)
+        for name, answer in found.items():
+            how, otherwise = relied[name]
+            sentence, seen = sentences[name][1], f' ({answer.value})' if answer.value else ''
+            if answer.answer == 'fails' and how == 'relied':
+                say('REFUTED', name, f'{sentence} Not so here{seen}. The library relies on it.')
+                self.without[f'{name}: {sentence} Not so{seen}.'] = otherwise
+            elif answer.answer == 'fails':
+                say('not so', name, f'{sentence}{seen} The library does not rely on it.')
+            elif answer.answer == 'unknown':
+                say('unknown', name, f'{sentence} Cannot be told{seen}.')
+            else:
+                say('holds', name, f'{sentence}{seen}')
+            self.report['probes'][name] = {'answer': answer.answer, 'seen': answer.value, 'relied_on': how == 'relied'}
+
+    # --- programs ---
+
+    def compare(self, program, policy=None):
+        """None: the same bytes; else what is wrong. The native run is made once."""
+        if 'native' not in program:
+            first, second = (self.run(program['command'], native=True) for _ in range(2))
+            steady = first.code == 0 and (first.code, first.stdout) == (second.code, second.stdout)
+            program['native'] = first if steady else None
+            program['why_not'] = None if steady else (
+                f'ends natively with code {first.code or second.code}: {last_line(first.code and first or second)}'
+                if first.code or second.code
+                else 'prints other bytes from run to run, natively')
+        if program['native'] is None:
+            return None
+        done = self.run(program['command'], policy)
+        if done.code != program['native'].code:
+            return f'ends with code {done.code}: {last_line(done)}'
+        return None if done.stdout == program['native'].stdout else 'prints other bytes under the library'
+
+    def programs(self):
+        for program in self.listed['programs']:
+            wrong = self.compare(program)
+            if program['why_not']:
+                say('unknown', program['name'], f'{program["why_not"]}: not compared')
+            elif wrong:
+                say('DIFFERS', program['name'], wrong)
+                self.find_less(program, wrong)
+            else:
+                say('same', program['name'], 'natively and under the library')
+            self.report['programs'][program['name']] = wrong or program['why_not'] or 'same'
+
+    def find_less(self, program, wrong):
+        """With what a probe refuted switched off it may be the same; else with less and less of the library."""
+        if self.without and self.compare(program, self.write_policy()) is None:
+            return
+        for lines in LESS:
+            self.without[f'{program["name"]}: {wrong}.'] = lines.splitlines()
+            if self.compare(program, self.write_policy()) is None:
+                return
+
+    def again_with_policy(self):
+        wrong = {program['name']: self.compare(program, self.options.policy) for program in self.listed['programs']}
+        for name, what in wrong.items():
+            if what:
+                say('DIFFERS', name, f'with {self.options.policy} too: {what}')
+        self.report['programs_with_policy'] = {name: what or 'same' for name, what in wrong.items()}
+        if not any(wrong.values()):
+            say('same', 'programs', f'all that were compared, with {self.options.policy}')
+
+    # --- benchmarks ---
+
+    def benchmarks(self):
+        for benchmark in self.listed['benchmarks']:
+            native, library = (self.run(benchmark['command'], native=native, weigh=True, times=True)
+                               for native in (True, False))
+            if native.code != 0 or library.code != 0:
+                say('unknown', benchmark['name'], f'ends with code {native.code} natively, {library.code} under the library')
+                continue
+            before, after = figures_of(native), figures_of(library)
+            for name, (unit, value) in before.items():
+                say('measured', benchmark['name'], f'{name}: {value:.3f} {unit} natively, {after[name][1]:.3f}')
+                self.report['benchmarks'][f'{benchmark["name"]}: {name}'] = {
+                    'unit': unit, 'native': value, 'library': after[name][1]}
+
+    # --- what is written ---
+
+    def write_policy(self):
+        why = ''.join(textwrap.fill(text, 118, initial_indent='# ', subsequent_indent='#   ') + '\n' for text in self.without)
+        lines = sorted({line for lines in self.without.values() for line in lines})
+        path = pathlib.Path(self.options.policy)
+        path.write_text(f'# Written by scripts/graphpool selftest for version {self.report["version"]} on '
+                        f'{self.report["device"]}.\n{why}' + ''.join(line + '\n' for line in lines))
+        return path.resolve()
+
+    def write_report(self):
+        self.report['policy'] = sorted({line for lines in self.without.values() for line in lines})
+        pathlib.Path(self.options.report).write_text(json.dumps(self.report, indent=1) + '\n')
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument('list', help=argparse.SUPPRESS)
+    parser.add_argument('--runtime')
+    parser.add_argument('--launcher', default='')
+    parser.add_argument('--only', type=lambda text: text.split(','), default=list(PARTS))
+    parser.add_argument('--limit', type=int, default=120)
+    parser.add_argument('--probe-limit', type=int, default=20)
+    parser.add_argument('--report', default='selftest.json')
+    parser.add_argument('--policy', default='selftest.toml')
+    options = parser.parse_args(arguments)
+    if unknown := set(options.only) - set(PARTS):
+        parser.error(f'--only: {", ".join(sorted(unknown))}: there are {", ".join(PARTS)}')
+    if options.runtime:
+        options.runtime = os.path.abspath(options.runtime)
+    return options
+
+
+def missing(listed):
+    needed = [listed['library'], listed['probes'], listed['relied'],
+              *(each['command'][0] for part in ('programs', 'benchmarks') for each in listed[part])]
+    return [path for path in needed if not os.path.exists(path)]
+
+
+def main(arguments):
+    options = parse(arguments)
+    test = SelfTest(options)
+    if gone := missing(test.listed):
+        print(f'{gone[0]} is not there: run ninja -C build selftest first', file=sys.stderr)
+        return 2
+    try:
+        test.probes()
+    except OSError as why:
+        print(why, file=sys.stderr)
+        return 2
+    if 'programs' in options.only:
+        test.programs()
+    if test.without:
+        test.write_policy()
+        if 'programs' in options.only:
+            test.again_with_policy()
+    if 'benchmarks' in options.only:
+        test.benchmarks()
+    test.write_report()
+    if test.without:
+        say('policy', options.policy, 'does without what does not hold:')
+        print(textwrap.indent('\n'.join(test.report['policy']), ' ' * 10))
+    say('report', options.report)
+    if 'programs' in options.only and all(program['why_not'] for program in test.listed['programs']):
+        print('no program could be compared: are they linked to this runtime?', file=sys.stderr)
+        return 2
+    return 1 if test.without else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
