@@ -9,7 +9,7 @@
 namespace probes {
 namespace {
 
-constexpr int kMostOneWaits = 1000;  ///< milliseconds for which a stream is held up where a call shall not wait for it
+constexpr int kMostOneWaits = 2000;  ///< milliseconds for which a stream is held up where a call shall not wait for it
 
 /// An address that no runtime has handed out.
 void* strange_address() {

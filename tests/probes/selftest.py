@@ -4,6 +4,7 @@ Is what the library relies on true of the HIP runtime and the device of this mac
 (ninja -C build selftest) and hipRTC. Everything runs in processes of their own, with a time limit.
 
   probes      each fact by itself; what the library relies on and does not hold is REFUTED
+  costs       the same of facts that times decide
   programs    the test programs natively and under the library: they must print the same bytes
   benchmarks  short ones, natively and under the library: shown, never judged
 
@@ -32,7 +33,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / 'support')]
 import answers  # noqa: E402
 import runs  # noqa: E402
 
-PARTS = ('probes', 'programs', 'benchmarks')
+PARTS = ('probes', 'costs', 'programs', 'benchmarks')
 # Where a program differs and no probe says why: the first of these with which it does not.
 LESS = ['graph.strategy = "variant"', 'graph.virtual_capture = false\ngraph.reuse = false', 'pool.enabled = false',
         'enabled = false']
@@ -66,6 +67,7 @@ class SelfTest:
         self.options = options
         self.listed = json.loads(pathlib.Path(options.list).read_text())
         self.launcher = shlex.split(options.launcher)
+        self.known = {}  # kind and sentence by probe
         # The CPU runtime's own variables are part of the runtime that is tested.
         self.environment = {name: value for name, value in os.environ.items() if name.startswith('CPUHIP_')}
         self.report = {'time': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'),
@@ -94,22 +96,21 @@ class SelfTest:
         environment['LD_PRELOAD'] = ''
         if self.options.runtime:
             environment['LD_LIBRARY_PATH'] = f'{self.options.runtime}:{os.environ.get("LD_LIBRARY_PATH", "")}'
-        arguments = ['--limit', str(self.options.probe_limit)]
-        if 'probes' not in self.options.only:
-            arguments.append('code_is_known')
-        return answers.ask(self.listed['probes'], arguments, launcher=self.launcher, environment=environment)
+        wanted = [name for name, (kind, _) in self.known.items()
+                  if ('costs' if kind == 'measured' else 'probes') in self.options.only]
+        # Without an id all would be asked.
+        return answers.ask(self.listed['probes'], ['--limit', str(self.options.probe_limit), *(wanted or ['code_is_known'])],
+                           launcher=self.launcher, environment=environment), wanted
 
     def probes(self):
-        found, version, device = self.ask()
+        self.known = answers.known(self.listed['probes'])
+        (found, version, device), wanted = self.ask()
         self.report |= {'version': version, 'device': device}
         say('runtime', str(version), device)
-        if 'probes' not in self.options.only:
-            return
-        sentences = answers.known(self.listed['probes'])
         relied = answers.relied(self.listed['relied'], version)
-        for name, answer in found.items():
-            how, otherwise = relied[name]
-            sentence, seen = sentences[name][1], f' ({answer.value})' if answer.value else ''
+        for name in wanted:
+            answer, (how, otherwise) = found[name], relied[name]
+            sentence, seen = self.known[name][1], f' ({answer.value})' if answer.value else ''
             if answer.answer == 'fails' and how == 'relied':
                 say('REFUTED', name, f'{sentence} Not so here{seen}. The library relies on it.')
                 self.without[f'{name}: {sentence} Not so{seen}.'] = otherwise
