@@ -1,7 +1,8 @@
 // vmm.cpp: virtual memory management. Physical memory is a part of a file, a mapping a fixed mapping of it, so one
 // handle can be at two addresses. What no device may access is inaccessible to everybody; which device may is checked
 // before each operation, because devices share one address space here. By version: before 7.14 mapping and unmapping
-// wait for the null stream (probe mapping_waits_for_nothing on AMD's 7.2.4); before 6.2 a map covers a whole
+// wait for the null stream (probe mapping_waits_for_nothing on AMD's 7.2.4); from 6.1 on to unmap or free what nobody
+// reserved ends the process; before 6.2 a map covers a whole
 // reservation; hipMemAllocationProp got another layout with 5.6; hipMemRetainAllocationHandle takes no reference
 // before 7.
 #include <fcntl.h>
@@ -71,8 +72,8 @@ struct NewLayout {
   } flags;
 };
 
-constexpr int kNewLayoutSince = 50600000, kPartialMapsSince = 60200000, kReferencesSince = 70000000,
-              kDirectMapsSince = 71400000;
+constexpr int kNewLayoutSince = 50600000, kCrashesSince = 60100000, kPartialMapsSince = 60200000,
+              kReferencesSince = 70000000, kDirectMapsSince = 71400000;
 constexpr int kImportByValueSince = 70100000;
 
 Properties read_properties(const hipMemAllocationProp* place) {
@@ -200,17 +201,6 @@ hipError_t reserve(void** pointer, std::size_t bytes, std::size_t alignment, uns
   return hipSuccess;
 }
 
-hipError_t unreserve(void* pointer, std::size_t bytes) {
-  const std::lock_guard lock(vmm().mutex);
-  const auto found = vmm().reservations.find(static_cast<char*>(pointer));
-  if (found == vmm().reservations.end() || found->second.bytes != bytes || !found->second.mappings.empty()) {
-    return hipErrorInvalidValue;
-  }
-  arena_give(found->second.range);
-  vmm().reservations.erase(found);
-  return hipSuccess;
-}
-
 /// The reservation that holds the whole range, or null. Under the lock.
 Reservation* reservation_of(char* place, std::size_t bytes) {
   auto after = vmm().reservations.upper_bound(place);
@@ -218,6 +208,26 @@ Reservation* reservation_of(char* place, std::size_t bytes) {
   auto& [base, reservation] = *--after;
   const auto before = static_cast<std::size_t>(place - base);
   return before < reservation.bytes && bytes <= reservation.bytes - before ? &reservation : nullptr;
+}
+
+/// Nobody reserved the address: AMD's runtimes with mappings take it all the same, and crash (probe
+/// strange_mapping_is_refused). Under the lock.
+void crash_if_strange(const char* call, void* pointer) {
+  if (config().version >= kCrashesSince && pointer != nullptr &&
+      reservation_of(static_cast<char*>(pointer), 1) == nullptr)
+    fatal("%s of %p, which nobody reserved", call, pointer);
+}
+
+hipError_t unreserve(void* pointer, std::size_t bytes) {
+  const std::lock_guard lock(vmm().mutex);
+  crash_if_strange("hipMemAddressFree", pointer);
+  const auto found = vmm().reservations.find(static_cast<char*>(pointer));
+  if (found == vmm().reservations.end() || found->second.bytes != bytes || !found->second.mappings.empty()) {
+    return hipErrorInvalidValue;
+  }
+  arena_give(found->second.range);
+  vmm().reservations.erase(found);
+  return hipSuccess;
 }
 
 bool overlaps(const Reservation& reservation, char* place, std::size_t bytes) {
@@ -275,6 +285,7 @@ hipError_t unmap(void* pointer, std::size_t bytes) {
   wait_for_null_stream();
   char* place = static_cast<char*>(pointer);
   const std::lock_guard lock(vmm().mutex);
+  crash_if_strange("hipMemUnmap", pointer);
   Reservation* reservation = bytes != 0 ? reservation_of(place, bytes) : nullptr;
   if (reservation == nullptr) return hipErrorInvalidValue;
   const bool whole = for_mappings(*reservation, place, bytes, [&](auto mapping) {

@@ -61,6 +61,17 @@ TEST(Vmm, HipFreeTakesAMappingApart) {
   EXPECT_EQ(run_child("DISABLED_Vmm.UnmapsWhatHipFreeHasTakenApart", {}), 128 + SIGABRT);
 }
 
+TEST(DISABLED_Vmm, UnmapsWhatNobodyReserved) {
+  char* const place = reserve();
+  HIP_OK(hipMemAddressFree(place, kBytes));
+  EXPECT_EQ(hipMemUnmap(place, kBytes), hipErrorInvalidValue);
+}
+
+TEST(Vmm, WhatNobodyReservedCannotBeUnmappedBySomeVersions) {
+  EXPECT_EQ(run_child("DISABLED_Vmm.UnmapsWhatNobodyReserved", {{"CPUHIP_VERSION", "50731921"}}), 0);
+  EXPECT_EQ(run_child("DISABLED_Vmm.UnmapsWhatNobodyReserved", {{"CPUHIP_VERSION", "60443484"}}), 128 + SIGABRT);
+}
+
 TEST(Vmm, OneHandleAtTwoAddresses) {
   std::size_t granularity = 0, free_before = 0, free_now = 0, total = 0;
   const hipMemAllocationProp wanted = properties(0);
