@@ -170,12 +170,13 @@ template <class F>
 F scaled_and_clamped(const Instruction& instruction, F value) {
   constexpr F kScales[] = {1, 2, 4, F(0.5)};
   if (instruction.output_scale != 0) value *= kScales[instruction.output_scale];
-  if (instruction.clamp) value = value > 0 ? std::min(value, F(1)) : F(0);
+  if (instruction.clamp) value = clamped(value);
   return value;
 }
 
 void scale_and_clamp(const Instruction& instruction, Type type, u32* words) {
-  if (!is_float(type) || (instruction.output_scale == 0 && !instruction.clamp)) return;
+  // Packed halves have rows of their own for the clamp bit.
+  if (!is_float(type) || type == Type::PackedF16 || (instruction.output_scale == 0 && !instruction.clamp)) return;
   for (u32 lane = 0; lane < kLanes; ++lane) {
     if (type == Type::F64) {
       const f64 value = tags::F64::read(words, lane);

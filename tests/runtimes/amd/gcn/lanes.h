@@ -190,6 +190,13 @@ void compute_any(u32* out, u32* out_bits, const u32* a, const u32* b, const u32*
     compute<Op>(out, out_bits, a, b, c, mask);
 }
 
+/// What a packed operation's halves are in registers: both.
+template <class Op>
+constexpr Type in_registers(Type type) {
+  if (!Op::packed || type == Type::None) return type;
+  return is_float(type) ? Type::PackedF16 : Type::Packed16;
+}
+
 template <class Op>
 void plain(Wave& wave, const Instruction& instruction) {
   using D = typename Op::D;
@@ -218,14 +225,14 @@ void modified(Wave& wave, const Instruction& instruction) {
   constexpr bool kHasC = !std::is_same_v<typename Op::SourceC, tags::None>;
   const FloatMode mode(wave, float_class<Op>());
   Room room_a, room_b, room_c, room_mask, room_bits, result;
-  const u32* const a = prepared(wave, instruction, 0, Op::SourceA::type, room_a);
-  const u32* const b = kHasB ? prepared(wave, instruction, 1, Op::SourceB::type, room_b) : nullptr;
-  const u32* const c = kHasC ? prepared(wave, instruction, 2, Op::SourceC::type, room_c) : nullptr;
+  const u32* const a = prepared(wave, instruction, 0, in_registers<Op>(Op::SourceA::type), room_a);
+  const u32* const b = kHasB ? prepared(wave, instruction, 1, in_registers<Op>(Op::SourceB::type), room_b) : nullptr;
+  const u32* const c = kHasC ? prepared(wave, instruction, 2, in_registers<Op>(Op::SourceC::type), room_c) : nullptr;
   if constexpr ((Op::traits & kIn) != 0) spread_bits(wave.pair(instruction.mask_in), room_mask.words);
   compute_any<Op>(result.words, room_bits.words, a, b, c, room_mask.words);
   if constexpr ((Op::traits & kOut) != 0)
     wave.set_pair(instruction.mask_out, gather_bits(room_bits.words) & wave.exec());
-  finish(wave, instruction, Op::D::type, result);
+  finish(wave, instruction, in_registers<Op>(Op::D::type), result);
 }
 
 /// Comparisons: a bit a lane, and 0 for lanes that are not active.

@@ -420,6 +420,7 @@ namespace rows {
   };
 #define ACCESS(opcode, name, ...)
 #define ATOMIC(opcode, name, type, ...) GCN_ATOMIC_ROW(name, type, (__VA_ARGS__))
+#define ATOMIC_NOT_FLAT ATOMIC
 #define DS_ACCESS(opcode, name, ...)
 #define DS_TWO(opcode, name, count, distance, stores)
 #define DS_ATOMIC(opcode, name, suffix, type, ...) GCN_ATOMIC_ROW(ds_##name##_##suffix, type, (__VA_ARGS__))
@@ -431,6 +432,7 @@ namespace rows {
 #undef IGNORED
 #undef ACCESS
 #undef ATOMIC
+#undef ATOMIC_NOT_FLAT
 #undef DS_ACCESS
 #undef DS_TWO
 #undef DS_ATOMIC
@@ -504,6 +506,9 @@ const Operation kOperations[] = {
 #define ATOMIC(opcode, name, type, ...)                                                    \
   operation("flat_" #name, Format::Flat, opcode, atomic<FlatSpace, rows::name>),           \
       operation("global_" #name, Format::Global, opcode, atomic<GlobalSpace, rows::name>), \
+      operation("buffer_" #name, Format::Mubuf, opcode, atomic<BufferSpace, rows::name>),
+#define ATOMIC_NOT_FLAT(opcode, name, type, ...)                                       \
+  operation("global_" #name, Format::Global, opcode, atomic<GlobalSpace, rows::name>), \
       operation("buffer_" #name, Format::Mubuf, opcode, atomic<BufferSpace, rows::name>),
 #define DS_ACCESS(opcode, name, ...) operation(#name, Format::Ds, opcode, access<GroupSpace, __VA_ARGS__>),
 #define DS_TWO(opcode, name, count, distance, stores) \

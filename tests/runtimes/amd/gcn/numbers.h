@@ -73,6 +73,12 @@ F float_median(F a, F b, F c) {
   return a != a || b != b || c != c ? smaller(smaller(a, b), c) : larger(smaller(a, b), smaller(larger(a, b), c));
 }
 
+/// The clamp bit of operations on floats: NaN becomes 0.
+template <class F>
+F clamped(F value) {
+  return value > 0 ? std::min(value, F(1)) : F(0);
+}
+
 /// Multiplication and addition that take denormals for zeros, whatever the mode (v_mad_f32, v_mac_f32).
 inline f32 flushed(f32 value) {
   return std::fabs(value) < std::numeric_limits<f32>::min() ? std::copysign(0.0f, value) : value;

@@ -116,10 +116,7 @@ void v_pk_mov_b32(Wave& wave, const Instruction& instruction) {
 
 template <class Row>
 constexpr Operation operation(const char* name, Format format, u16 opcode, Execute saturated = nullptr) {
-  // What decoders see of packed operands is both halves.
-  constexpr auto seen = [](Type type) {
-    return !Row::packed ? type : type == Type::None ? type : is_float(type) ? Type::PackedF16 : Type::Packed16;
-  };
+  constexpr auto seen = in_registers<Row>;
   return {name,
           format,
           opcode,
