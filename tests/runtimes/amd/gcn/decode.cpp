@@ -62,6 +62,63 @@ constexpr InlineFloat kInlineFloats[] = {
 
 constexpr u32 kDpp = 250, kSdwa = 249, kLiteral = 255, kFirstVector = 256;
 
+constexpr int kNoLane = -1;
+
+/// The lane that DPP reads for this one; kNoLane: outside.
+int exchanged_lane(u32 control, u32 lane) {
+  const int at = static_cast<int>(lane), row = at & ~15, in_row = at & 15;
+  const auto within = [&](int wanted, int first, int last) {
+    return wanted < first || wanted > last ? kNoLane : wanted;
+  };
+  if (control < 0x100) return (at & ~3) | static_cast<int>(control >> (2 * (lane & 3)) & 3);
+  const int by = static_cast<int>(control & 15);
+  switch (control & ~15u) {
+    case 0x100:  // row_shl
+      return within(at + by, row, row + 15);
+    case 0x110:  // row_shr
+      return within(at - by, row, row + 15);
+    case 0x120:  // row_ror
+      return row | ((in_row - by) & 15);
+    case 0x150:  // row_newbcast
+      return row | by;
+    default:
+      break;
+  }
+  switch (control) {
+    case 0x130:  // wave_shl
+      return within(at + 1, 0, 63);
+    case 0x134:  // wave_rol
+      return (at + 1) & 63;
+    case 0x138:  // wave_shr
+      return within(at - 1, 0, 63);
+    case 0x13c:  // wave_ror
+      return (at - 1) & 63;
+    case 0x140:  // row_mirror
+      return row | (15 - in_row);
+    case 0x141:  // row_half_mirror
+      return (at & ~7) | (7 - (at & 7));
+    case 0x142:  // row_bcast:15
+      return row == 0 ? kNoLane : row - 1;
+    case 0x143:  // row_bcast:31
+      return at < 32 ? kNoLane : 31;
+    default:
+      return at;
+  }
+}
+
+std::unique_ptr<const LaneExchange> lane_exchange(u32 word) {
+  auto exchange = std::make_unique<LaneExchange>();
+  exchange->inside = exchange->enabled = 0;
+  exchange->zero_outside = bit(word, 19);
+  for (u32 lane = 0; lane < kLanes; ++lane) {
+    const int from = exchanged_lane(part(word, 8, 9), lane);
+    exchange->from[lane] = static_cast<u8>(from == kNoLane ? 0 : from);
+    if (from != kNoLane) exchange->inside |= u64{1} << lane;
+    if (bit(word, 28 + lane / 16) && bit(word, 24 + lane / 4 % 4)) exchange->enabled |= u64{1} << lane;
+  }
+  return exchange;
+}
+
 class Decoder {
  public:
   Decoder(const u32* code, bool gfx90a, Instruction& out) : code_(code), gfx90a_(gfx90a), out_(out), word_(code[0]) {}
@@ -251,16 +308,12 @@ class Decoder {
   bool dpp() {
     const u32 more = second();
     vector(0, part(more, 0, 8));
-    LaneExchange& exchange = out_.exchange;
-    exchange.control = static_cast<u16>(part(more, 8, 9));
-    exchange.zero_outside = bit(more, 19);
-    exchange.bank_mask = static_cast<u8>(part(more, 24, 4));
-    exchange.row_mask = static_cast<u8>(part(more, 28, 4));
+    out_.exchange = lane_exchange(more);
     out_.source[0].negative = bit(more, 20);
     out_.source[0].absolute = bit(more, 21);
     out_.source[1].negative = bit(more, 22);
     out_.source[1].absolute = bit(more, 23);
-    out_.exchanges_lanes = modified_ = true;
+    modified_ = true;
     return out_.operation->modified != nullptr;
   }
   void sdwa_source(u32 index, u32 more, u32 start, bool scalar_operand) {

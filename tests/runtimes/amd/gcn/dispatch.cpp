@@ -265,7 +265,7 @@ class Dispatch {
 hsa_status_t run_dispatch(const hsa_kernel_dispatch_packet_t& packet, const Kernel& kernel, const amd_queue_t* queue,
                           const std::atomic<bool>& stop) {
   if (!settings().run_kernels) return HSA_STATUS_SUCCESS;
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
     complain("kernel %s is not run: the processor has no AVX2", kernel.name.c_str());
     return HSA_STATUS_ERROR;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 
 #include "types.h"
 
@@ -81,15 +82,16 @@ constexpr u8 kSelectWord0 = 4, kSelectWord1 = 5, kSelectAll = 6;
 
 /// How lanes of the first source are exchanged (DPP).
 struct LaneExchange {
-  u16 control = 0;
-  u8 row_mask = 0xf, bank_mask = 0xf;
-  bool zero_outside = false;
+  u8 from[kLanes];  ///< the lane that is read
+  u64 inside;       ///< lanes that have one to read
+  u64 enabled;      ///< lanes that may be written
+  bool zero_outside;
 };
 
 struct Instruction {
   std::atomic<Execute> run{nullptr};
   std::atomic<u8> words{0};  ///< length; 0: not yet decoded
-  bool exchanges_lanes = false, clamp = false, returns = false;
+  bool clamp = false, returns = false;
   u8 output_scale = 0;                 ///< 1: times 2, 2: times 4, 3: half
   u8 select = kSelectAll, unused = 0;  ///< part of the destination that is written; what becomes of the rest (SDWA)
   u8 mask_in = 0, mask_out = 0;        ///< scalar registers with a bit a lane
@@ -99,7 +101,7 @@ struct Instruction {
   u16 destination = 0;
   i32 offset = 0;               ///< of memory operations; what a branch adds; SIMM16
   u8 offset0 = 0, offset1 = 0;  // DS
-  LaneExchange exchange;
+  std::unique_ptr<const LaneExchange> exchange;
   Operand source[3];
   const Operation* operation = nullptr;
   u64 address = 0;

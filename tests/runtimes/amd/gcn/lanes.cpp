@@ -43,11 +43,12 @@ const u32* spread_scalar(const Wave& wave, const Operand& operand, bool wide, Ro
   return room.words;
 }
 
-void store_active(Wave& wave, u16 destination, bool wide, const Room& result) {
-  const u64 exec = wave.exec();
-  if (wave.active_of != exec) {
-    spread_bits(exec, wave.active);
-    wave.active_of = exec;
+namespace {
+
+void store(Wave& wave, u32 destination, bool wide, const Room& result, u64 lanes) {
+  if (wave.active_of != lanes) {
+    spread_bits(lanes, wave.active);
+    wave.active_of = lanes;
   }
   for (u32 word = 0; word < (wide ? 2u : 1u); ++word) {
     u32* const to = wave.v[destination + word];
@@ -56,64 +57,28 @@ void store_active(Wave& wave, u16 destination, bool wide, const Room& result) {
   }
 }
 
+}  // namespace
+
+void store_active(Wave& wave, u16 destination, bool wide, const Room& result) {
+  store(wave, destination, wide, result, wave.exec());
+}
+
 namespace {
 
-constexpr int kNoLane = -1;
-
-/// The lane that DPP reads for this one; kNoLane: outside.
-int exchanged_lane(u32 control, u32 lane) {
-  const int at = static_cast<int>(lane), row = at & ~15, in_row = at & 15;
-  const auto within = [&](int wanted, int first, int last) {
-    return wanted < first || wanted > last ? kNoLane : wanted;
-  };
-  if (control < 0x100) return (at & ~3) | static_cast<int>(control >> (2 * (lane & 3)) & 3);
-  const int by = static_cast<int>(control & 15);
-  switch (control & ~15u) {
-    case 0x100:  // row_shl
-      return within(at + by, row, row + 15);
-    case 0x110:  // row_shr
-      return within(at - by, row, row + 15);
-    case 0x120:  // row_ror
-      return row | ((in_row - by) & 15);
-    case 0x150:  // row_newbcast
-      return row | by;
-    default:
-      break;
-  }
-  switch (control) {
-    case 0x130:  // wave_shl
-      return within(at + 1, 0, 63);
-    case 0x134:  // wave_rol
-      return (at + 1) & 63;
-    case 0x138:  // wave_shr
-      return within(at - 1, 0, 63);
-    case 0x13c:  // wave_ror
-      return (at - 1) & 63;
-    case 0x140:  // row_mirror
-      return row | (15 - in_row);
-    case 0x141:  // row_half_mirror
-      return (at & ~7) | (7 - (at & 7));
-    case 0x142:  // row_bcast:15
-      return row == 0 ? kNoLane : row - 1;
-    case 0x143:  // row_bcast:31
-      return at < 32 ? kNoLane : 31;
-    default:
-      return at;
-  }
+/// Lanes that have another to read, which is active.
+u64 readable_lanes(const Wave& wave, const LaneExchange& exchange) {
+  const u64 exec = wave.exec();
+  if (exec == ~u64{0}) return exchange.inside;
+  u64 lanes = 0;
+  for (u32 lane = 0; lane < kLanes; ++lane) lanes |= (exec >> exchange.from[lane] & 1) << lane;
+  return lanes & exchange.inside;
 }
 
-bool readable(const Wave& wave, const Instruction& instruction, u32 lane) {
-  const int from = exchanged_lane(instruction.exchange.control, lane);
-  return from != kNoLane && (wave.exec() >> from & 1) != 0;
-}
-
-void exchange_lanes(const Wave& wave, const Instruction& instruction, u32* words) {
-  u32 before[kLanes];
+void exchange_lanes(const Wave& wave, const LaneExchange& exchange, u32* words) {
+  u32 before[kLanes], readable[kLanes];
   std::memcpy(before, words, sizeof before);
-  for (u32 lane = 0; lane < kLanes; ++lane)
-    words[lane] = readable(wave, instruction, lane)
-                      ? before[static_cast<u32>(exchanged_lane(instruction.exchange.control, lane))]
-                      : 0;
+  spread_bits(readable_lanes(wave, exchange), readable);
+  for (u32 lane = 0; lane < kLanes; ++lane) words[lane] = before[exchange.from[lane]] & readable[lane];
 }
 
 void select_part(const Operand& operand, u32* words) {
@@ -196,14 +161,10 @@ void place_part(const Instruction& instruction, const u32* old, u32* words) {
   const bool byte = instruction.select < 4;
   const u32 shift = byte ? 8u * instruction.select : instruction.select == kSelectWord1 ? 16 : 0;
   const u32 width = byte ? 8 : 16, part = (byte ? 0xffu : 0xffffu) << shift;
-  for (u32 lane = 0; lane < kLanes; ++lane) {
-    const u32 placed = words[lane] << shift & part;
-    u32 rest = 0;
-    if (instruction.unused == 1)  // the sign spreads upwards
-      rest = static_cast<u32>(static_cast<i32>(words[lane] << (32 - width)) >> 31) << shift & ~part;
-    else if (instruction.unused == 2)
-      rest = old[lane] & ~part;
-    words[lane] = placed | rest;
+  const u32 kept = instruction.unused == 2 ? ~part : 0, spread = instruction.unused == 1 ? ~part : 0;
+  GCN_EACH_LANE {
+    const u32 sign = static_cast<u32>(static_cast<i32>(words[lane] << (32 - width)) >> 31) << shift;  // spreads upwards
+    words[lane] = (words[lane] << shift & part) | (old[lane] & kept) | (sign & spread);
   }
 }
 
@@ -214,9 +175,9 @@ const u32* prepared(Wave& wave, const Instruction& instruction, u32 source, Type
   const bool wide = is_wide(type);
   const u32* const from = lanes_of(wave, operand, wide, room);
   if (from != room.words) std::memcpy(room.words, from, kLanes * (wide ? 8 : 4));
-  if (source == 0 && instruction.exchanges_lanes) {
-    exchange_lanes(wave, instruction, room.words);
-    if (wide) exchange_lanes(wave, instruction, room.words + kLanes);
+  if (source == 0 && instruction.exchange != nullptr) {
+    exchange_lanes(wave, *instruction.exchange, room.words);
+    if (wide) exchange_lanes(wave, *instruction.exchange, room.words + kLanes);
   }
   switch (type) {
     case Type::Packed16:
@@ -236,25 +197,14 @@ const u32* prepared(Wave& wave, const Instruction& instruction, u32 source, Type
   return room.words;
 }
 
-u64 written_lanes(const Wave& wave, const Instruction& instruction) {
-  u64 lanes = wave.exec();
-  if (!instruction.exchanges_lanes) return lanes;
-  const LaneExchange& exchange = instruction.exchange;
-  for (u32 lane = 0; lane < kLanes; ++lane) {
-    const bool masked = (exchange.row_mask >> (lane / 16) & 1) == 0 || (exchange.bank_mask >> (lane / 4 % 4) & 1) == 0;
-    if (masked || (!exchange.zero_outside && !readable(wave, instruction, lane))) lanes &= ~(u64{1} << lane);
-  }
-  return lanes;
-}
-
 void finish(Wave& wave, const Instruction& instruction, Type type, Room& result) {
   const bool wide = is_wide(type);
   scale_and_clamp(instruction, type, result.words);
   if (!wide) place_part(instruction, wave.v[instruction.destination], result.words);
-  const u64 lanes = written_lanes(wave, instruction);
-  for (u32 word = 0; word < (wide ? 2u : 1u); ++word)
-    for (u32 lane = 0; lane < kLanes; ++lane)
-      if ((lanes >> lane & 1) != 0) wave.v[instruction.destination + word][lane] = result.words[word * kLanes + lane];
+  u64 lanes = wave.exec();
+  if (const LaneExchange* const exchange = instruction.exchange.get(); exchange != nullptr)
+    lanes &= exchange->enabled & (exchange->zero_outside ? ~u64{0} : readable_lanes(wave, *exchange));
+  store(wave, instruction.destination, wide, result, lanes);
 }
 
 f64 two_over_pi(f64 value, u32 segment) {

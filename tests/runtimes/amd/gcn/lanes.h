@@ -135,8 +135,6 @@ inline const u32* lanes_of(Wave& wave, const Operand& operand, bool wide, Room& 
 }
 /// A source as modifiers say, copied.
 const u32* prepared(Wave& wave, const Instruction& instruction, u32 source, Type type, Room& room);
-/// Lanes whose result is written: with DPP fewer than are active.
-u64 written_lanes(const Wave& wave, const Instruction& instruction);
 /// Writes the lanes' results as modifiers say.
 void finish(Wave& wave, const Instruction& instruction, Type type, Room& result);
 /// Copies the active lanes to the destination.

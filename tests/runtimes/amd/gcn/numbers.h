@@ -21,8 +21,12 @@ inline f64 as_f64(u64 value) { return std::bit_cast<f64>(value); }
 
 // Numbers of 16 bits are computed as f32 (exact for one addition, product, quotient or root) and rounded as MXCSR says.
 inline f32 half_to_float(u32 half) { return _cvtsh_ss(static_cast<u16>(half)); }
-inline u32 float_to_half(f32 value) { return _cvtss_sh(value, _MM_FROUND_CUR_DIRECTION); }
-inline u32 float_to_half_towards_zero(f32 value) { return _cvtss_sh(value, _MM_FROUND_TO_ZERO); }
+inline u32 float_to_half(f32 value) {
+  return static_cast<u16>(_mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(value), _MM_FROUND_CUR_DIRECTION)));
+}
+inline u32 float_to_half_towards_zero(f32 value) {
+  return static_cast<u16>(_mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(value), _MM_FROUND_TO_ZERO)));
+}
 
 inline void widen_halves(const u32* halves, f32* out) {
   for (u32 lane = 0; lane < kLanes; lane += 8) {
@@ -43,6 +47,11 @@ inline i32 low24(u32 value) { return static_cast<i32>(value << 8) >> 8; }
 inline i32 sum32(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) + static_cast<u32>(b)); }
 inline i32 difference32(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) - static_cast<u32>(b)); }
 inline i32 product32(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) * static_cast<u32>(b)); }
+
+inline bool sum_overflows(i64 a, i64 b) {
+  i64 sum;
+  return __builtin_add_overflow(a, b, &sum);
+}
 
 template <class T, class Wide>
 T saturate(Wide value) {
