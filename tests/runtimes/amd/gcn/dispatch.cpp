@@ -2,8 +2,8 @@
 //
 // Some workgroups are resident at a time; each of their waves runs for a turn, then the next. A wave that sleeps gives
 // up its turn, one at a barrier waits for the workgroup's others. Where none of the resident workgroups ends for long,
-// they may wait for one that has not begun: another becomes resident. Other queues and processes run on threads of
-// their own.
+// they may wait for one that has not begun: as many again become resident, up to what a device holds. Other queues and
+// processes run on threads of their own.
 #include <sched.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace {
 
 constexpr i32 kTurn = 4096;  // instructions
 constexpr u32 kResidentWaves = 32;
-constexpr u32 kRoundsUntilMore = 64;  // without a workgroup's end
+constexpr u32 kMostResidentWaves = 2400;  // as on 60 compute units
+constexpr u32 kRoundsUntilMore = 16;      // without a workgroup's end; twice as many the next time
 constexpr u32 kRoundsUntilYield = 4;
 constexpr u32 kDynamicStackBytes = 16384;  // a lane, where the compiler does not know how much a kernel calls
 constexpr u32 kGroupGranule = 512;
@@ -101,15 +102,20 @@ class Dispatch {
   hsa_status_t run() {
     const u64 at_once = std::min<u64>(total_, std::max(1u, kResidentWaves / waves_));
     while (residents_.size() < at_once) begin_another();
+    u32 until_more = kRoundsUntilMore;
     for (u32 rounds = 1; live_ != 0 && !trapped_ && !stop_.load(std::memory_order_relaxed); ++rounds) {
       const u64 ended_before = ended_;
       for (const auto& resident : residents_) take_turns(*resident);
       if (ended_ != ended_before) {
         rounds = 0;
+        until_more = kRoundsUntilMore;
         continue;
       }
       release_grid_barrier();
-      if (rounds % kRoundsUntilMore == 0 && next_ < total_) begin_another();
+      if (rounds == until_more) {
+        until_more *= 2;
+        double_residents();
+      }
       if (rounds % kRoundsUntilYield == 0) sched_yield();
     }
     for (const auto& resident : residents_)
@@ -127,6 +133,11 @@ class Dispatch {
     residents_.push_back(std::make_unique<Resident>());
     begin(*residents_.back());
     ++live_;
+  }
+
+  void double_residents() {
+    const u64 wanted = std::min<u64>(residents_.size() * 2, kMostResidentWaves / waves_);
+    while (residents_.size() < wanted && next_ < total_) begin_another();
   }
 
   void begin(Resident& resident) {

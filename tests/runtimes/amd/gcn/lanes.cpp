@@ -125,7 +125,10 @@ void make_single(const Instruction& instruction, u32 source, u32* words) {
   const bool half = (instruction.high_halves >> source & 1) != 0;
   if (half && instruction.source[source].kind != Kind::Constant) {
     const u32 shift = (instruction.low_halves >> source & 1) * 16;
-    for (u32 lane = 0; lane < kLanes; ++lane) words[lane] = bits(half_to_float(words[lane] >> shift));
+    f32 singles[kLanes];
+    GCN_EACH_LANE words[lane] >>= shift;
+    widen_halves(words, singles);
+    std::memcpy(words, singles, sizeof singles);
   }
   if ((instruction.negative_high >> source & 1) != 0) GCN_EACH_LANE words[lane] &= 0x7fffffff;
   if ((instruction.negative_low >> source & 1) != 0) GCN_EACH_LANE words[lane] ^= 0x80000000;
@@ -170,10 +173,17 @@ void place_part(const Instruction& instruction, const u32* old, u32* words) {
 
 }  // namespace
 
+static bool is_used_as_it_is(const Instruction& instruction, const Operand& operand, u32 source, Type type) {
+  if (type == Type::Packed16 || type == Type::PackedF16 || type == Type::PackedF32 || type == Type::Mixed) return false;
+  const bool exchanged = source == 0 && instruction.exchange != nullptr;
+  return !exchanged && operand.select == kSelectAll && !operand.negative && !operand.absolute;
+}
+
 const u32* prepared(Wave& wave, const Instruction& instruction, u32 source, Type type, Room& room) {
   const Operand& operand = instruction.source[source];
   const bool wide = is_wide(type);
   const u32* const from = lanes_of(wave, operand, wide, room);
+  if (is_used_as_it_is(instruction, operand, source, type)) return from;
   if (from != room.words) std::memcpy(room.words, from, kLanes * (wide ? 8 : 4));
   if (source == 0 && instruction.exchange != nullptr) {
     exchange_lanes(wave, *instruction.exchange, room.words);

@@ -137,6 +137,10 @@ inline const u32* lanes_of(Wave& wave, const Operand& operand, bool wide, Room& 
 const u32* prepared(Wave& wave, const Instruction& instruction, u32 source, Type type, Room& room);
 /// Writes the lanes' results as modifiers say.
 void finish(Wave& wave, const Instruction& instruction, Type type, Room& result);
+inline bool result_is_plain(const Instruction& instruction) {
+  return instruction.output_scale == 0 && !instruction.clamp && instruction.select == kSelectAll &&
+         instruction.exchange == nullptr;
+}
 /// Copies the active lanes to the destination.
 void store_active(Wave& wave, u16 destination, bool wide, const Room& result);
 
@@ -227,10 +231,13 @@ void modified(Wave& wave, const Instruction& instruction) {
   const u32* const b = kHasB ? prepared(wave, instruction, 1, in_registers<Op>(Op::SourceB::type), room_b) : nullptr;
   const u32* const c = kHasC ? prepared(wave, instruction, 2, in_registers<Op>(Op::SourceC::type), room_c) : nullptr;
   if constexpr ((Op::traits & kIn) != 0) spread_bits(wave.pair(instruction.mask_in), room_mask.words);
-  compute_any<Op>(result.words, room_bits.words, a, b, c, room_mask.words);
+  // Only sources have modifiers, and all lanes are active: straight to the register, as in plain().
+  const bool direct = result_is_plain(instruction) && wave.exec() == ~u64{0};
+  u32* const out = direct ? wave.v[instruction.destination] : result.words;
+  compute_any<Op>(out, room_bits.words, a, b, c, room_mask.words);
   if constexpr ((Op::traits & kOut) != 0)
     wave.set_pair(instruction.mask_out, gather_bits(room_bits.words) & wave.exec());
-  finish(wave, instruction, in_registers<Op>(Op::D::type), result);
+  if (!direct) finish(wave, instruction, in_registers<Op>(Op::D::type), result);
 }
 
 /// Comparisons: a bit a lane, and 0 for lanes that are not active.

@@ -94,20 +94,16 @@ inline f32 flushed(f32 value) {
 }
 inline f32 multiply_add(f32 a, f32 b, f32 c) { return flushed(flushed(flushed(a) * flushed(b)) + flushed(c)); }
 inline f32 multiply_legacy(f32 a, f32 b) { return a == 0 || b == 0 ? 0.0f : a * b; }
-/// a * b + c of halves, rounded once when the result is made a half: what is lost sticks to the last bit.
+/// a * b + c of halves, rounded once when the result is made a half: the product is exact, and where the sum is not its
+/// last bit becomes one (rounding to odd), so that rounding again sees that something was lost.
 inline f32 fused_half(f32 a, f32 b, f32 c) {
-  const f64 product = static_cast<f64>(a) * static_cast<f64>(b), addend = c;
-  const f64 sum = product + addend;
-  const f64 virtual_addend = sum - product;
-  const f64 lost = (product - (sum - virtual_addend)) + (addend - virtual_addend);
-  u64 kept = bits(sum);
-  // Rounded to odd: truncate, then set the last bit that stays where anything was cut off.
-  const bool away = lost != 0 && (lost < 0) != (sum < 0);  // what was lost points to zero: the sum was rounded away
-  kept -= away && std::isfinite(sum) ? 1 : 0;
-  const u64 cut = (kept & 0x1fffffff) | (lost != 0 && std::isfinite(sum) ? 1 : 0);
-  kept &= ~u64{0x1fffffff};
-  kept |= cut != 0 && std::isfinite(sum) ? u64{0x20000000} : 0;
-  return sum != sum ? static_cast<f32>(sum) : static_cast<f32>(as_f64(kept));
+  const f32 product = a * b, sum = product + c;
+  const f32 of_c = sum - product;
+  const f32 lost = (product - (sum - of_c)) + (c - of_c);
+  const u32 kept = bits(sum);
+  const bool finite = (kept & 0x7fffffff) < 0x7f800000;
+  const u32 towards = ((bits(lost) ^ kept) >> 31) != 0 ? ~0u : 1;
+  return as_f32(kept + (lost != 0 && finite && (kept & 1) == 0 ? towards : 0));
 }
 /// The intermediate half that v_mad_f16 and v_mac_f16 round to.
 inline f32 rounded_half(f32 value) { return half_to_float(float_to_half(value)); }
@@ -235,22 +231,16 @@ T quad_bits(T value) {
   return result;
 }
 
-/// Bytes chosen out of eight: those of `b`, then those of `a`; signs spread, zeros and ones too.
+/// Bytes chosen out of eight: those of `b`, then those of `a`; signs of words spread, zeros and ones too.
+inline u32 permuted_byte(u32 a, u32 b, u32 selector) {
+  const u32 byte = ((selector & 4) != 0 ? a : b) >> (8 * (selector & 3)) & 0xff;
+  const u32 word = (selector & 2) != 0 ? a : b;
+  const u32 sign = (word >> (16 * (selector & 1) + 15) & 1) != 0 ? 0xff : 0;
+  return selector < 8 ? byte : selector < 12 ? sign : selector == 12 ? 0 : 0xff;
+}
 inline u32 permuted_bytes(u32 a, u32 b, u32 selectors) {
-  const u64 bytes = u64{a} << 32 | b;
-  u32 result = 0;
-  for (u32 at = 0; at < 32; at += 8) {
-    const u32 selector = selectors >> at & 0xff;
-    u32 byte = 0xff;
-    if (selector < 8)
-      byte = static_cast<u32>(bytes >> (8 * selector)) & 0xff;
-    else if (selector < 12)
-      byte = (bytes >> (16 * (selector - 8) + 15) & 1) != 0 ? 0xff : 0;
-    else if (selector == 12)
-      byte = 0;
-    result |= byte << at;
-  }
-  return result;
+  return permuted_byte(a, b, selectors & 0xff) | permuted_byte(a, b, selectors >> 8 & 0xff) << 8 |
+         permuted_byte(a, b, selectors >> 16 & 0xff) << 16 | permuted_byte(a, b, selectors >> 24) << 24;
 }
 inline u32 absolute_differences(u32 a, u32 b, bool masked) {
   u32 sum = 0;
@@ -330,19 +320,25 @@ template <class F>
 F divide_scale(F value, F denominator, F numerator, bool& out) {
   using D = Division<F>;
   out = false;
+  // Nearly always: nothing here is near the ends of the range.
+  const int of_numerator = exponent_bits(numerator), of_denominator = exponent_bits(denominator);
+  constexpr int kLow = D::kDouble ? 512 : 64, kHigh = D::kDouble ? 1536 : 190;
+  if (of_numerator > kLow && of_numerator < kHigh && of_denominator > kLow && of_denominator < kHigh &&
+      of_numerator - of_denominator < D::kFar)
+    return value;
   if (numerator == 0 || denominator == 0) return std::numeric_limits<F>::quiet_NaN();
   if (!std::isfinite(numerator) || !std::isfinite(denominator)) return value;
-  const bool of_denominator = value == denominator;
+  const bool is_denominator = value == denominator;
   if (exponent_bits(numerator) - exponent_bits(denominator) >= D::kFar) {
     out = true;
-    return of_denominator ? std::ldexp(value, D::kScale) : value;
+    return is_denominator ? std::ldexp(value, D::kScale) : value;
   }
   if (D::denormal(denominator)) return std::ldexp(value, D::kScale);
   const F quotient = numerator / denominator;
   const bool inverse_small = D::denormal(1 / denominator), quotient_small = D::denormal(quotient) || quotient == 0;
   if (inverse_small && quotient_small) {
     out = true;
-    return of_denominator ? std::ldexp(value, D::kScale) : value;
+    return is_denominator ? std::ldexp(value, D::kScale) : value;
   }
   if (inverse_small) return std::ldexp(value, -D::kScale);
   if (quotient_small) {
@@ -355,8 +351,8 @@ template <class F>
 F divide_fmas(F a, F b, F c, bool scaled) {
   using D = Division<F>;
   const F result = std::fma(a, b, c);
-  const int up = exponent_bits(c) > (D::kDouble ? 1023 : 127) ? D::kScale : -D::kScale;
-  return scaled ? std::ldexp(result, up) : result;
+  constexpr F kUp = D::kDouble ? F(0x1p128) : F(0x1p64), kDown = D::kDouble ? F(0x1p-128) : F(0x1p-64);
+  return result * (!scaled ? F(1) : exponent_bits(c) > (D::kDouble ? 1023 : 127) ? kUp : kDown);
 }
 /// `quotient` is mended where the operands are no numbers or it over- or underflows.
 template <class F>
