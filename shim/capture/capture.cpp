@@ -62,8 +62,8 @@ bool of_one_thread(StreamKey key, StreamKey other) noexcept { return key / kDevi
 
 void watch_thread() noexcept;
 
-/// Of the open captures so many are followed, or at least looked into; of so many only the origin is known.
-constinit std::atomic<std::size_t> g_followed_captures{0}, g_captures_left_alone{0};
+/// Of so many open captures only the origin is known.
+constinit std::atomic<std::size_t> g_captures_left_alone{0};
 
 /// Which capture a stream takes part in. A process has a few open captures at most.
 class OpenCaptures {
@@ -306,6 +306,12 @@ bool close_left_alone(StreamKey key) noexcept {
   hipStreamCaptureMode mode = hipStreamCaptureModeGlobal;
   const void* thread = nullptr;
   if (!open_captures().remove_left_alone(key, &mode, &thread)) return false;
+  if (left_alone_here(key)) {
+    t_step.left_alone = false;
+    t_step.passes_on = ThreadStep::kNoStream;
+  } else {
+    g_left_alone_lost.fetch_add(1, std::memory_order_acq_rel);
+  }
   capture_closed(mode, thread);
   return true;
 }
@@ -332,9 +338,6 @@ void leave_stream(StreamKey key) noexcept {
   launches_before_capture(key);
   rings_before_capture(key);
 }
-
-/// No open capture is looked into, nor is what streams use.
-bool nobody_looks() noexcept { return g_followed_captures.load(std::memory_order_acquire) == 0 && !uses_tracked(); }
 
 /// Asks the runtime whether a stream takes part in a capture that the library left to it.
 bool takes_part_unseen(StreamArgument stream) noexcept {
@@ -608,7 +611,7 @@ Status OperationWriter::node_child(std::uint64_t recording, const Binding& bindi
 hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward) {
   const TimedCall timed;
   const StreamKey key = stream_key(stream);
-  if (t_step.left_alone && t_step.stream == key) {
+  if (left_alone_here(key)) {
     ++t_step.operations;
     const NodeCreation making;
     return forward();
@@ -717,6 +720,8 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
     open_captures().add_left_alone(key, mode);
     t_step.stream = key;
     t_step.left_alone = true;
+    t_step.lost_seen = g_left_alone_lost.load(std::memory_order_acquire);
+    if (!t_step.timed) t_step.passes_on = key;
     note_time_since(began);
     return result;
   }
@@ -799,9 +804,7 @@ void settle_failed_end_now() noexcept {
            status == hipStreamCaptureStatusNone;
   };
   if (session == nullptr) {
-    if (!over()) return;
-    close_left_alone(key);
-    if (t_step.stream == key) t_step.left_alone = false;
+    if (over()) close_left_alone(key);
     return;
   }
   {
@@ -816,11 +819,10 @@ static hipError_t end_left_alone(StreamArgument stream, Forward forward) {
   const StreamKey key = stream_key(stream);
   // The program may know the graph, whose end may call it back: nodes are not made in line here (node_creation.h).
   const hipError_t result = forward();
-  if (!is_over(result)) note_failed_end(stream);
-  if (!is_over(result) || !close_left_alone(key)) return result;
-  const bool own = t_step.left_alone && t_step.stream == key;
+  const bool over = is_over(result), own = left_alone_here(key);
+  if (!over) note_failed_end(stream);
+  if (!over || !close_left_alone(key)) return result;
   if (own) {
-    t_step.left_alone = false;
     t_step.complete = result == hipSuccess;
     if (t_step.operations > t_step.step.most_operations) step_costs().larger_alone(t_step.place);
   }
@@ -836,8 +838,7 @@ std::uint64_t captures_left_alone(std::size_t reason, const char** why) noexcept
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward) {
   const TimedCall timed;
   const StreamKey key = stream_key(stream);
-  if ((t_step.left_alone && t_step.stream == key) || open_captures().left_alone(key))
-    return end_left_alone(stream, forward);
+  if (left_alone_here(key) || open_captures().left_alone(key)) return end_left_alone(stream, forward);
   const auto session = open_captures().find(key);
   if (session == nullptr) return forward();
   HeldTemplate end, expected;
@@ -938,15 +939,19 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
   return session->record(key, event, forward_only);
 }
 
+void may_join_unseen(StreamArgument stream) noexcept {
+  leave_stream(stream_key(stream));
+  // If it does not, the wait is work of the stream's.
+  if (t_step.left_alone)
+    stream_work().note_work_anywhere();
+  else
+    stream_work().note_work(plain_handle(stream));
+}
+
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_only) {
   const TimedCall timed;
   if (captures_open() && nobody_looks()) {
-    leave_stream(stream_key(stream));  // it may join the capture
-    // Or not, and then this is work of the stream's.
-    if (t_step.left_alone)
-      stream_work().note_work_anywhere();
-    else
-      stream_work().note_work(plain_handle(stream));
+    may_join_unseen(stream);
     return forward_only();
   }
   if (!captures_open()) {

@@ -24,6 +24,7 @@
 
 #include "shim/capture/open_captures.h"
 #include "shim/capture/operation.h"
+#include "shim/capture/step_costs.h"
 #include "shim/function_ref.h"
 #include "shim/hook_table.h"
 #include "shim/memory/pool.h"
@@ -193,6 +194,31 @@ inline void settle_failed_end() noexcept {
   if (t_end_failed) [[unlikely]]
     settle_failed_end_now();
 }
+
+/// Of the open captures so many are followed, or at least looked into.
+inline constinit std::atomic<std::size_t> g_followed_captures{0};
+/// No open capture is looked into, nor is what streams use.
+inline bool nobody_looks() noexcept {
+  return g_followed_captures.load(std::memory_order_acquire) == 0 && !uses_tracked();
+}
+/// All open captures, of which there are some, are left to the runtime, and nobody measures what that takes: so are
+/// the events that fork and join them.
+inline bool forks_pass() noexcept { return captures_open() && nobody_looks() && !t_step.timed; }
+/// Captures that were left alone and are over, but not by their end in the thread that began them: that thread still
+/// takes its capture for open, and the stream may be another one by now.
+inline constinit std::atomic<std::uint64_t> g_left_alone_lost{0};
+/// Whether a capture of the thread's that is left alone is open and began on this stream.
+inline bool left_alone_here(StreamKey key) noexcept {
+  return t_step.left_alone && t_step.stream == key &&
+         t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
+}
+/// The same where nobody measures what launches there take.
+inline bool launches_pass(hipStream_t stream) noexcept {
+  return t_step.passes_on == reinterpret_cast<std::uintptr_t>(stream) &&
+         t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
+}
+/// Before a wait is forwarded that may let the stream join a capture nobody looks into.
+void may_join_unseen(StreamArgument stream) noexcept;
 
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
 /// A wait that the runtime performs is noted as work of the stream; one that it captures is an edge, and none.

@@ -102,13 +102,18 @@ inline std::uint64_t ticks_now() noexcept { return __builtin_ia32_rdtsc(); }
 
 /// The calling thread's step: from the beginning of a capture to that of its next.
 struct ThreadStep {
+  static constexpr std::uintptr_t kNoStream = ~std::uintptr_t{0};
+
   const void* place = nullptr;
   std::uintptr_t stream = 0;  ///< StreamKey of the capture's
   StepCosts::Step step;
-  bool timed = false;            ///< its calls are added up
-  bool launched = false;         ///< only the first launch counts
-  bool left_alone = false;       ///< its capture is, and is open
-  bool complete = false;         ///< its capture has ended
+  bool timed = false;       ///< its calls are added up
+  bool launched = false;    ///< only the first launch counts
+  bool left_alone = false;  ///< its capture is, and is open
+  bool complete = false;    ///< its capture has ended
+  /// The stream that capture began on where it is left alone and not timed: nothing of its launches is looked at.
+  std::uintptr_t passes_on = kNoStream;
+  std::uint64_t lost_seen = 0;   ///< g_left_alone_lost when it began
   std::uint32_t operations = 0;  ///< of one that is left alone
   std::uint64_t ticks = 0;
 };

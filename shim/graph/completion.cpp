@@ -282,14 +282,13 @@ struct LaunchMarks::Awaited {
 
 struct LaunchMarks::Waiting {
   RankedMutex<LockRank::kStreams> lock;
-  std::atomic<std::size_t> count{0};
   std::vector<std::weak_ptr<Awaited>> events;
 
   void add(const std::shared_ptr<Awaited>& more) {
     const std::scoped_lock guard(lock);
     std::erase_if(events, [](const auto& each) { return each.expired(); });
     events.push_back(more);
-    count.store(events.size(), std::memory_order_release);
+    g_launches_awaited.store(events.size(), std::memory_order_release);
   }
 };
 
@@ -344,15 +343,14 @@ void launches_own_streams_end(StreamKey first, StreamKey count) noexcept {
     if (const auto state = take_state(key)) LaunchMarks::leave_for_good(*state, hipStreamPerThread);
 }
 
-void launches_before_capture(StreamKey stream) noexcept {
+void awaited_launches_before_capture(StreamKey stream) noexcept {
   LaunchMarks::Waiting& all = LaunchMarks::waiting();
-  if (all.count.load(std::memory_order_acquire) == 0) return;
   try {
     std::vector<std::shared_ptr<LaunchMarks::Awaited>> there;
     {
       const std::scoped_lock guard(all.lock);
       std::erase_if(all.events, [](const auto& each) { return each.expired(); });
-      all.count.store(all.events.size(), std::memory_order_release);
+      g_launches_awaited.store(all.events.size(), std::memory_order_release);
       // All, for the last reference to any must not go under the lock.
       there.reserve(all.events.size());
       for (const auto& each : all.events)

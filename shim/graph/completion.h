@@ -82,7 +82,7 @@ class LaunchMarks {
   friend struct StreamState;
   friend void launches_stream_destroyed(StreamKey stream) noexcept;
   friend void launches_own_streams_end(StreamKey first, StreamKey count) noexcept;
-  friend void launches_before_capture(StreamKey stream) noexcept;
+  friend void awaited_launches_before_capture(StreamKey stream) noexcept;
   friend void launches_device_reset(int device) noexcept;
   friend class PassedEvent;
   class Event;
@@ -118,9 +118,15 @@ void launches_stream_destroyed(StreamKey stream) noexcept;
 /// The same of so many streams of the calling thread's own, which is about to end.
 void launches_own_streams_end(StreamKey first, StreamKey count) noexcept;
 
+/// How many events launches to come are to wait for.
+inline constinit std::atomic<std::size_t> g_launches_awaited{0};
+void awaited_launches_before_capture(StreamKey stream) noexcept;
 /// The stream is about to take part in a capture. As long as it does, the runtime lets nobody wait for an event that
 /// was recorded there: those that are still to be waited for pass to streams of ours.
-void launches_before_capture(StreamKey stream) noexcept;
+inline void launches_before_capture(StreamKey stream) noexcept {
+  if (g_launches_awaited.load(std::memory_order_acquire) != 0) [[unlikely]]
+    awaited_launches_before_capture(stream);
+}
 /// The device is about to be reset: such streams are gone.
 void launches_device_reset(int device) noexcept;
 

@@ -9,17 +9,29 @@
 // of: they neither wait nor call back (rule 18). Does not nest.
 #pragma once
 
+#include "shim/memory/quirks.h"
+
 namespace graphpool {
 
 class NodeCreation {
  public:
   /// `needed`: false for a call of the program that may do more than make a node.
-  explicit NodeCreation(bool needed = true) noexcept;
-  ~NodeCreation();
+  explicit NodeCreation(bool needed = true) noexcept : locked_(needed && runtime_version() < kIdsOfTheirOwn) {
+    if (locked_) lock();
+  }
+  ~NodeCreation() {
+    if (locked_) unlock();
+  }
   NodeCreation(const NodeCreation&) = delete;
   NodeCreation& operator=(const NodeCreation&) = delete;
 
  private:
+  /// The first version that is known to give every node an id of its own.
+  static constexpr int kIdsOfTheirOwn = 71400000;
+
+  static void lock() noexcept;
+  static void unlock() noexcept;
+
   const bool locked_;
 };
 

@@ -39,18 +39,17 @@ std::vector<hipGraphNode_t> ends_of(const std::vector<Operation>& operations, co
 /// The rings there are.
 struct Rings {
   RankedMutex<LockRank::kRings> lock;
-  std::atomic<std::size_t> count{0};
   std::vector<SlotRing*> all;
 
   void add(SlotRing* ring) {
     const std::scoped_lock guard(lock);
     all.push_back(ring);
-    count.store(all.size(), std::memory_order_release);
+    g_rings.store(all.size(), std::memory_order_release);
   }
   void remove(SlotRing* ring) noexcept {
     const std::scoped_lock guard(lock);
     std::erase(all, ring);
-    count.store(all.size(), std::memory_order_release);
+    g_rings.store(all.size(), std::memory_order_release);
   }
 };
 
@@ -461,9 +460,8 @@ void SlotRing::before_capture(StreamKey stream) noexcept {
   if (home_.last_on == stream && stream_lives(*home_.state)) pass_on(home_);
 }
 
-void rings_before_capture(StreamKey stream) noexcept {
+void all_rings_before_capture(StreamKey stream) noexcept {
   Rings& all = rings();
-  if (all.count.load(std::memory_order_acquire) == 0) return;
   const std::scoped_lock guard(all.lock);
   for (SlotRing* const ring : all.all) ring->before_capture(stream);
 }

@@ -209,8 +209,14 @@ class SlotRing {
   Server* last_ = nullptr;          ///< of the last launch
 };
 
-/// A stream is about to take part in a capture. Where there are no rings, one load.
-void rings_before_capture(StreamKey stream) noexcept;
+/// How many rings there are.
+inline constinit std::atomic<std::size_t> g_rings{0};
+void all_rings_before_capture(StreamKey stream) noexcept;
+/// A stream is about to take part in a capture.
+inline void rings_before_capture(StreamKey stream) noexcept {
+  if (g_rings.load(std::memory_order_acquire) != 0) [[unlikely]]
+    all_rings_before_capture(stream);
+}
 /// So many streams, from this key on, are about to be destroyed, or to end with the calling thread.
 void rings_before_destroy(StreamKey first, StreamKey count) noexcept;
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <limits>
 
 #include "shim/restore.h"
@@ -45,8 +44,6 @@ constexpr std::array kQuirks{
           "the next free on its device waits by a free of the runtime's own, for all streams as natively", ""},
 };
 
-constinit std::atomic<int> g_version{-1};
-
 }  // namespace
 
 std::span<const Quirk> quirks() noexcept { return kQuirks; }
@@ -59,19 +56,17 @@ bool has_defect(Defect defect, int version) noexcept {
 
 bool has_defect(Defect defect) noexcept { return has_defect(defect, runtime_version()); }
 
-int runtime_version() noexcept {
-  int known = g_version.load(std::memory_order_relaxed);
-  if (known < 0) {
-    const hipError_t pending = next().hipPeekAtLastError();
-    const auto failed = [&] { return next().hipRuntimeGetVersion(&known) != hipSuccess || known < 0; };
-    const bool failed_once = failed();
-    if (failed_once && failed()) known = 0;
-    g_version.store(known, std::memory_order_relaxed);
-    if (failed_once) clear_error(known < kKeepsErrors ? hipSuccess : pending);
-  }
+int ask_runtime_version() noexcept {
+  int known = -1;
+  const hipError_t pending = next().hipPeekAtLastError();
+  const auto failed = [&] { return next().hipRuntimeGetVersion(&known) != hipSuccess || known < 0; };
+  const bool failed_once = failed();
+  if (failed_once && failed()) known = 0;
+  g_runtime_version.store(known, std::memory_order_relaxed);
+  if (failed_once) clear_error(known < kKeepsErrors ? hipSuccess : pending);
   return known;
 }
 
-void test_set_runtime_version(int version) noexcept { g_version.store(version, std::memory_order_relaxed); }
+void test_set_runtime_version(int version) noexcept { g_runtime_version.store(version, std::memory_order_relaxed); }
 
 }  // namespace graphpool

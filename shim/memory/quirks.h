@@ -6,6 +6,7 @@
 // Threads: any; the version is asked for once. Not here: whether VMM works at all, which is tried (vmm.h).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -40,7 +41,12 @@ bool has_defect(Defect defect, int version) noexcept;
 bool has_defect(Defect defect) noexcept;
 
 /// hipRuntimeGetVersion's answer, asked for once; 0 where it has none (then every defect is assumed).
-int runtime_version() noexcept;
+inline constinit std::atomic<int> g_runtime_version{-1};  ///< negative: not asked for yet
+int ask_runtime_version() noexcept;
+inline int runtime_version() noexcept {
+  const int known = g_runtime_version.load(std::memory_order_relaxed);
+  return known >= 0 ? known : ask_runtime_version();
+}
 
 /// Unit tests play other versions; a negative one makes the next question ask the runtime again.
 void test_set_runtime_version(int version) noexcept;
