@@ -31,6 +31,7 @@
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
+#include "shim/owned_count.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
 #include "shim/settings.h"
@@ -62,9 +63,6 @@ bool of_one_thread(StreamKey key, StreamKey other) noexcept { return key / kDevi
 
 void watch_thread() noexcept;
 
-/// Of so many open captures only the origin is known.
-constinit std::atomic<std::size_t> g_captures_left_alone{0};
-
 /// Which capture a stream takes part in. A process has a few open captures at most.
 class OpenCaptures {
  public:
@@ -78,30 +76,6 @@ class OpenCaptures {
     entries_.add({key, session});
     if (!known) sessions_.push_back(std::move(session));
     g_followed_captures.store(sessions_.size(), std::memory_order_release);
-  }
-
-  /// Notes a capture that the library leaves to the runtime. `key`: the stream it began on.
-  void add_left_alone(StreamKey key, hipStreamCaptureMode mode) {
-    const std::scoped_lock guard(lock_);
-    left_alone_.push_back({key, mode, &t_thread_token});
-    g_captures_left_alone.store(left_alone_.size(), std::memory_order_release);
-  }
-  bool left_alone(StreamKey key) {
-    if (g_captures_left_alone.load(std::memory_order_acquire) == 0) return false;
-    const std::scoped_lock guard(lock_);
-    return find_left_alone(key) != left_alone_.end();
-  }
-  /// Forgets the capture that was left to the runtime on this stream. Returns false where there is none.
-  bool remove_left_alone(StreamKey key, hipStreamCaptureMode* mode, const void** thread) noexcept {
-    if (g_captures_left_alone.load(std::memory_order_acquire) == 0) return false;
-    const std::scoped_lock guard(lock_);
-    const auto found = find_left_alone(key);
-    if (found == left_alone_.end()) return false;
-    *mode = found->mode;
-    *thread = found->thread;
-    left_alone_.erase(found);
-    g_captures_left_alone.store(left_alone_.size(), std::memory_order_release);
-    return true;
   }
 
   Session find(StreamKey key) {
@@ -165,18 +139,6 @@ class OpenCaptures {
     Session session;
   };
 
-  struct LeftAlone {
-    StreamKey key;
-    hipStreamCaptureMode mode;
-    const void* thread;  ///< the token of that which began it
-  };
-
-  /// Under lock_.
-  std::vector<LeftAlone>::iterator find_left_alone(StreamKey key) noexcept {
-    return std::find_if(left_alone_.begin(), left_alone_.end(),
-                        [key](const LeftAlone& each) { return each.key == key; });
-  }
-
   /// Null where there are several, or none.
   Session only() {
     const std::scoped_lock guard(lock_);
@@ -186,7 +148,6 @@ class OpenCaptures {
   ShortLock<LockRank::kCaptureList> lock_;
   KeyedRow<Entry, &Entry::key> entries_;  ///< by stream
   std::vector<Session> sessions_;         ///< each once
-  std::vector<LeftAlone> left_alone_;
 };
 
 /// Made at the first capture and never destroyed: captures may end after the exit handlers.
@@ -303,16 +264,13 @@ void own_streams_end(void*) noexcept {
 
 /// Closes the capture that was left to the runtime on this stream. Returns false where there is none.
 bool close_left_alone(StreamKey key) noexcept {
-  hipStreamCaptureMode mode = hipStreamCaptureModeGlobal;
-  const void* thread = nullptr;
-  if (!open_captures().remove_left_alone(key, &mode, &thread)) return false;
+  if (!left_alone_closed(key)) return false;
   if (left_alone_here(key)) {
     t_step.left_alone = false;
     t_step.passes_on = ThreadStep::kNoStream;
   } else {
     g_left_alone_lost.fetch_add(1, std::memory_order_acq_rel);
   }
-  capture_closed(mode, thread);
   return true;
 }
 
@@ -341,7 +299,7 @@ void leave_stream(StreamKey key) noexcept {
 
 /// Asks the runtime whether a stream takes part in a capture that the library left to it.
 bool takes_part_unseen(StreamArgument stream) noexcept {
-  if (g_captures_left_alone.load(std::memory_order_acquire) == 0) return false;
+  if (!any_left_alone()) return false;
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   const hipStream_t handle = plain_handle(stream);
   return PrivateCalls::answered([&] { return next().hipStreamIsCapturing(handle, &status); }) &&
@@ -364,7 +322,7 @@ constinit std::atomic<bool> g_runs_at_once{false};  ///< see leave_to_runtime()
 constexpr const char* kSeldomComesBack = "captures that begin here seldom come back";
 constexpr const char* kComparingCosts = "comparing captures that begin here costs more than it saves";
 /// How many ended for each.
-constinit std::array<std::atomic<std::uint64_t>, 2> g_left_alone{};
+constinit std::array<OwnedCount, 2> g_left_alone{};
 
 /// Of an operand we do not know the size counts too: only the runtime can judge it.
 void judge_sizes(Signature& signature, std::uint64_t bytes, std::uint64_t width) noexcept {
@@ -631,7 +589,7 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   const auto session = open_captures().find(key);
   if (session == nullptr) {
     note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
-    if (open_captures().left_alone(key) || takes_part_unseen(stream)) {
+    if (is_left_alone(key) || takes_part_unseen(stream)) {
       const NodeCreation making;
       return forward();
     }
@@ -670,7 +628,7 @@ void note_use(StreamArgument stream, Describe describe) {
 bool in_open_capture(StreamArgument stream) {
   if (!captures_open()) return false;
   const StreamKey key = stream_key(stream);
-  return open_captures().find(key) != nullptr || open_captures().left_alone(key);
+  return open_captures().find(key) != nullptr || is_left_alone(key);
 }
 
 hipError_t other_stream_work(StreamArgument stream, Forward forward) {
@@ -687,11 +645,11 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
 
 /// Why a capture that begins at this place is left alone; null: it is followed.
 static const char* why_left_alone(const void* place, StreamKey key) noexcept {
-  if (!hit_rates().follow(place)) return kSeldomComesBack;
+  if (!t_ahead.covers(place) && !hit_rates().follow(place)) return kSeldomComesBack;
   const GraphSettings& settings = graphs().settings();
   if (!settings.weigh || !settings.virtual_capture || !settings.reuse || settings.verify.mode != Verify::Mode::kOff)
     return nullptr;
-  const StepCosts::Step step = step_costs().begins(place);
+  const StepCosts::Step step = step_begins(place);
   t_step.place = place;
   t_step.stream = key;
   t_step.step = step;
@@ -705,7 +663,7 @@ static void note_time_since(std::uint64_t began) noexcept {
 }
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
-  const std::uint64_t began = ticks_now();
+  const std::uint64_t began = t_ahead.covers(t_caller) ? 0 : ticks_now();
   end_step();
   check_objects_loaded_since();
   const hipError_t result = counted_begin(stream, mode, forward);
@@ -716,8 +674,8 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   const bool sees_all = active() && !unknown_entries_in_use();
   const void* const place = t_caller;
   const char* const why = sees_all && own_handle ? why_left_alone(place, key) : nullptr;
-  if (why != nullptr && !uses_tracked() && !g_runs_at_once.load(std::memory_order_relaxed)) {
-    open_captures().add_left_alone(key, mode);
+  if (why != nullptr && !uses_tracked() && !g_runs_at_once.load(std::memory_order_relaxed) &&
+      capture_left_alone(mode, key)) {
     t_step.stream = key;
     t_step.left_alone = true;
     t_step.lost_seen = g_left_alone_lost.load(std::memory_order_acquire);
@@ -824,21 +782,24 @@ static hipError_t end_left_alone(StreamArgument stream, Forward forward) {
   if (!over || !close_left_alone(key)) return result;
   if (own) {
     t_step.complete = result == hipSuccess;
-    if (t_step.operations > t_step.step.most_operations) step_costs().larger_alone(t_step.place);
+    if (t_step.operations > t_step.step.most_operations) {
+      t_ahead = {};
+      step_costs().larger_alone(t_step.place);
+    }
   }
-  if (result == hipSuccess) g_left_alone[own && t_step.place != nullptr].fetch_add(1, std::memory_order_relaxed);
+  if (result == hipSuccess) g_left_alone[own && t_step.place != nullptr].add();
   return result;
 }
 
 std::uint64_t captures_left_alone(std::size_t reason, const char** why) noexcept {
   *why = reason == 0 ? kSeldomComesBack : kComparingCosts;
-  return g_left_alone[reason].load(std::memory_order_relaxed);
+  return g_left_alone[reason].load();
 }
 
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward) {
   const TimedCall timed;
   const StreamKey key = stream_key(stream);
-  if (left_alone_here(key) || open_captures().left_alone(key)) return end_left_alone(stream, forward);
+  if (left_alone_here(key) || is_left_alone(key)) return end_left_alone(stream, forward);
   const auto session = open_captures().find(key);
   if (session == nullptr) return forward();
   HeldTemplate end, expected;

@@ -8,49 +8,114 @@
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
 #include "shim/restore.h"
+#include "shim/short_lock.h"
 
 namespace graphpool {
 
 namespace {
 
 constinit RankedMutex<LockRank::kCaptureGate> g_gate;
+constinit std::atomic<bool> g_gate_closed{false};
 
-/// The open captures that forbid something. Under the gate's lock.
-struct Forbidding {
-  struct Capture {
-    const void* thread = nullptr;
-    hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
-  };
-
+/// The open captures that forbid something, or are left alone.
+class OpenList {
+ public:
   void add(const void* thread, hipStreamCaptureMode mode) noexcept {
-    if (mode == hipStreamCaptureModeRelaxed) return;
-    if (count == captures.size())
-      ++unlisted;
-    else
-      captures[count++] = {thread, mode};
+    const std::scoped_lock guard(lock_);
+    if (forbids(mode) && !list({thread, mode, 0})) ++unlisted_;
+    g_open_captures.store(g_open_captures.load(std::memory_order_relaxed) + 1);
+    set_attention(true);
   }
+
+  /// The one that the thread has begun last is left alone. False: it is not, for there is no room.
+  bool leave_alone(const void* thread, hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
+    const std::scoped_lock guard(lock_);
+    const auto is_it = [&](const Capture& capture) { return followed_in(capture, thread, mode); };
+    const auto listed = std::find_if(captures_.rend() - count_, captures_.rend(), is_it);
+    if (listed != captures_.rend())
+      listed->left_alone = stream;
+    else if (forbids(mode) || !list({thread, mode, stream}))
+      return false;
+    note_left_alone(1);
+    return true;
+  }
+
+  /// One that is followed.
   void remove(const void* thread, hipStreamCaptureMode mode) noexcept {
-    if (mode == hipStreamCaptureModeRelaxed) return;
-    for (std::size_t i = 0; i < count; ++i)
-      if (captures[i].thread == thread && captures[i].mode == mode) {
-        captures[i] = captures[--count];
-        return;
-      }
-    if (unlisted != 0) --unlisted;
+    const std::scoped_lock guard(lock_);
+    if (forbids(mode)) {
+      const auto is_it = [&](const Capture& capture) { return followed_in(capture, thread, mode); };
+      if (!erase_first(is_it) && unlisted_ != 0) --unlisted_;
+    }
+    one_less();
   }
-  bool counts_for(const void* thread, hipStreamCaptureMode mode) const noexcept {
-    return unlisted != 0 || std::any_of(captures.begin(), captures.begin() + count, [&](const Capture& capture) {
-             return capture.thread == thread ||
-                    (mode == hipStreamCaptureModeGlobal && capture.mode == hipStreamCaptureModeGlobal);
+
+  /// False: there is none on this stream.
+  bool remove_left_alone(std::uintptr_t stream) noexcept {
+    const std::scoped_lock guard(lock_);
+    if (!erase_first([stream](const Capture& capture) { return capture.left_alone == stream; })) return false;
+    note_left_alone(-1);
+    one_less();
+    return true;
+  }
+
+  bool has_left_alone(std::uintptr_t stream) noexcept {
+    const std::scoped_lock guard(lock_);
+    return std::any_of(captures_.begin(), captures_.begin() + count_,
+                       [stream](const Capture& capture) { return capture.left_alone == stream; });
+  }
+
+  bool counts_for(const void* thread, hipStreamCaptureMode mode) noexcept {
+    const std::scoped_lock guard(lock_);
+    return unlisted_ != 0 || std::any_of(captures_.begin(), captures_.begin() + count_, [&](const Capture& capture) {
+             return forbids(capture.mode) && (capture.thread == thread || (mode == hipStreamCaptureModeGlobal &&
+                                                                           capture.mode == hipStreamCaptureModeGlobal));
            });
   }
 
-  std::array<Capture, 64> captures{};
-  std::size_t count = 0;
-  std::size_t unlisted = 0;  ///< more than there is room for
+ private:
+  struct Capture {
+    const void* thread = nullptr;
+    hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+    std::uintptr_t left_alone = 0;  ///< the stream it began on; 0: it is followed
+  };
+
+  static bool forbids(hipStreamCaptureMode mode) noexcept { return mode != hipStreamCaptureModeRelaxed; }
+  static void note_left_alone(int more) noexcept {
+    g_captures_left_alone.store(g_captures_left_alone.load(std::memory_order_relaxed) + more,
+                                std::memory_order_release);
+  }
+  static bool followed_in(const Capture& capture, const void* thread, hipStreamCaptureMode mode) noexcept {
+    return capture.thread == thread && capture.mode == mode && capture.left_alone == 0;
+  }
+  bool list(const Capture& capture) noexcept {
+    if (count_ == static_cast<std::ptrdiff_t>(captures_.size())) return false;
+    captures_[static_cast<std::size_t>(count_++)] = capture;
+    return true;
+  }
+  /// Those behind move up: they stay in the order in which they began.
+  template <typename Which>
+  bool erase_first(Which&& which) noexcept {
+    const auto end = captures_.begin() + count_;
+    const auto found = std::find_if(captures_.begin(), end, which);
+    if (found == end) return false;
+    std::copy(found + 1, end, found);
+    --count_;
+    return true;
+  }
+  static void one_less() noexcept {
+    const int left = g_open_captures.load(std::memory_order_relaxed) - 1;
+    g_open_captures.store(left, std::memory_order_release);
+    if (left == 0) set_attention(false);
+  }
+
+  ShortLock<LockRank::kCaptureGate> lock_;
+  std::array<Capture, 64> captures_{};
+  std::ptrdiff_t count_ = 0;
+  std::size_t unlisted_ = 0;  ///< more than there is room for
 };
 
-constinit Forbidding g_forbidding;
+constinit OpenList g_open;
 
 }  // namespace
 
@@ -58,8 +123,14 @@ constinit std::atomic<int> g_open_captures{0};
 constinit std::atomic<std::uint64_t> g_capture_doubts{0};
 constinit std::atomic<std::uint64_t> g_device_changes{0};
 
-CaptureGate::CaptureGate() noexcept { g_gate.lock(); }
-CaptureGate::~CaptureGate() { g_gate.unlock(); }
+CaptureGate::CaptureGate() noexcept {
+  g_gate.lock();
+  g_gate_closed.store(true);
+}
+CaptureGate::~CaptureGate() {
+  g_gate_closed.store(false);
+  g_gate.unlock();
+}
 
 bool may_be_capturing(hipStream_t stream) noexcept {
   if (!captures_open()) return false;
@@ -71,28 +142,26 @@ bool may_be_capturing(hipStream_t stream) noexcept {
 bool captures_refuse_memory_calls_now() noexcept {
   hipStreamCaptureMode mode = hipStreamCaptureModeGlobal;
   if (!PrivateCalls().mode_of_thread(&mode)) return true;
-  if (mode == hipStreamCaptureModeRelaxed) return false;
-  const CaptureGate gate;
-  return g_forbidding.counts_for(&t_thread_token, mode);
+  return mode != hipStreamCaptureModeRelaxed && g_open.counts_for(&t_thread_token, mode);
 }
 
 void capture_opened(hipStreamCaptureMode mode) noexcept {
-  {
-    const CaptureGate gate;
-    g_forbidding.add(&t_thread_token, mode);
-    g_open_captures.fetch_add(1, std::memory_order_acq_rel);
-  }
-  set_attention(true);
+  g_open.add(&t_thread_token, mode);
   // No event of ours gets into the capture that begins now.
+  if (g_gate_closed.load()) CaptureGate until_open;
   stream_work().capture_begins();
 }
 
 void capture_closed(hipStreamCaptureMode mode, const void* thread) noexcept {
-  {
-    const CaptureGate gate;
-    g_forbidding.remove(thread == nullptr ? &t_thread_token : thread, mode);
-  }
-  if (g_open_captures.fetch_sub(1, std::memory_order_acq_rel) == 1) set_attention(false);
+  g_open.remove(thread == nullptr ? &t_thread_token : thread, mode);
 }
+
+bool capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
+  return g_open.leave_alone(&t_thread_token, mode, stream);
+}
+
+bool left_alone_closed(std::uintptr_t stream) noexcept { return any_left_alone() && g_open.remove_left_alone(stream); }
+
+bool is_left_alone(std::uintptr_t stream) noexcept { return any_left_alone() && g_open.has_left_alone(stream); }
 
 }  // namespace graphpool

@@ -14,6 +14,10 @@ namespace graphpool {
 
 extern constinit std::atomic<int> g_open_captures;
 
+/// Of so many of them, which are left to the runtime, only the origin is known.
+inline constinit std::atomic<int> g_captures_left_alone{0};
+inline bool any_left_alone() noexcept { return g_captures_left_alone.load(std::memory_order_acquire) != 0; }
+
 /// Rises with every call that may have invalidated a capture: a shell asks the runtime before it withholds another
 /// operation (rule 8).
 extern constinit std::atomic<std::uint64_t> g_capture_doubts;
@@ -21,7 +25,7 @@ extern constinit std::atomic<std::uint64_t> g_capture_doubts;
 /// Rises with every call, while a capture is open, that may have changed its thread's current device.
 extern constinit std::atomic<std::uint64_t> g_device_changes;
 
-inline bool captures_open() noexcept { return g_open_captures.load(std::memory_order_acquire) > 0; }
+inline bool captures_open() noexcept { return g_open_captures.load() > 0; }
 
 /// Whether the caller's own capture, which counts as open, is the only one.
 inline bool no_other_capture_open() noexcept { return g_open_captures.load(std::memory_order_acquire) == 1; }
@@ -43,6 +47,13 @@ bool may_be_capturing(hipStream_t stream) noexcept;
 void capture_opened(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal) noexcept;
 /// One is over, also by failing or by its stream's destruction, that the thread of this token began; null: the caller.
 void capture_closed(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal, const void* thread = nullptr) noexcept;
+
+/// The capture that the calling thread has begun last in this mode is left to the runtime. `stream`: the StreamKey of
+/// its origin. False: it cannot be listed, and is followed.
+bool capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
+bool is_left_alone(std::uintptr_t stream) noexcept;
+/// The capture that was left alone on this stream is over. False: there is none.
+bool left_alone_closed(std::uintptr_t stream) noexcept;
 
 /// Whether the runtime refuses hipMalloc, hipFree and their like from the calling thread, and invalidates for them,
 /// because of captures that are open: those the thread began itself, but for relaxed ones, and global ones anywhere, as

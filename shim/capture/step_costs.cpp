@@ -8,6 +8,7 @@
 
 namespace graphpool {
 
+constinit thread_local ThreadAhead t_ahead __attribute__((tls_model("initial-exec"))){};
 constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec"))){};
 
 StepCosts::Entry& StepCosts::entry_of(const void* place) noexcept {
@@ -59,8 +60,10 @@ StepCosts::Step StepCosts::begins(const void* place) noexcept {
   }
   ++entry.since;
   if (!entry.follow) {
-    --entry.left;
-    return {false, false, 0, most};
+    const std::uint32_t ahead = std::min(--entry.left, kAhead);
+    entry.left -= ahead;
+    entry.since += ahead;
+    return {false, false, 0, most, ahead};
   }
   return {true, entry.followed_ticks != 0 && entry.since % kSample == 0, 0, ~0u};
 }
@@ -121,9 +124,9 @@ StepCosts& step_costs() noexcept {
   return instance;
 }
 
-void end_step() noexcept {
-  ThreadStep ended = std::exchange(t_step, {});
-  if (!ended.timed || !ended.complete) return;
+void tell_step() noexcept {
+  const ThreadStep ended = std::exchange(t_step, {});
+  if (!ended.complete) return;
   const StepCosts::Verdict verdict = step_costs().took(ended.place, ended.step, ended.ticks);
   if (verdict.reached)
     log_info("captures that begin at %p cost %.2f times as much compared as left alone: they are %s", ended.place,

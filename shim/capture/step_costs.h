@@ -36,6 +36,7 @@ class StepCosts {
   static constexpr std::uint32_t kFirstPause = 64, kLongestPause = 4096;    ///< captures left alone
   static constexpr std::uint32_t kFirstStay = 512, kLongestStay = 1 << 14;  ///< captures compared, between two trials
   static constexpr std::uint32_t kSample = 8;                               ///< of them one in so many is measured
+  static constexpr std::uint32_t kAhead = 15;                               ///< captures decided about at once, at most
   static constexpr std::uint32_t kLeastBetween = 32;  ///< captures between two trials, whatever the samples say
 
   /// The decision about one capture: compare it or leave it to the runtime, and whether to measure it.
@@ -44,6 +45,7 @@ class StepCosts {
     bool timed = false;
     std::uint32_t trial = 0;              ///< which trial it is part of; 0: none
     std::uint32_t most_operations = ~0u;  ///< left alone: of more the decision says nothing
+    std::uint32_t ahead = 0;              ///< so many more captures of the thread there are left alone without asking
   };
   /// A trial has ended.
   struct Verdict {
@@ -119,6 +121,28 @@ struct ThreadStep {
 };
 extern constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec")));
 
+/// What the thread was last told of captures ahead. A place that is judged anew meanwhile has that many left alone
+/// still.
+struct ThreadAhead {
+  const void* place = nullptr;
+  std::uint32_t left = 0;
+  std::uint32_t most_operations = 0;
+
+  bool covers(const void* other) const noexcept { return left != 0 && place == other; }
+};
+extern constinit thread_local ThreadAhead t_ahead __attribute__((tls_model("initial-exec")));
+
+/// What is decided about a capture of the thread's that begins.
+inline StepCosts::Step step_begins(const void* place) noexcept {
+  if (t_ahead.covers(place)) {
+    --t_ahead.left;
+    return {false, false, 0, t_ahead.most_operations, 0};
+  }
+  const StepCosts::Step step = step_costs().begins(place);
+  t_ahead = {place, step.ahead, step.most_operations};
+  return step;
+}
+
 /// Adds what it encloses to the thread's step, where that is timed.
 class TimedCall {
  public:
@@ -135,6 +159,11 @@ class TimedCall {
 };
 
 /// The thread's step ends; where it was timed it is told, and what follows from it is said.
-void end_step() noexcept;
+void tell_step() noexcept;
+inline void end_step() noexcept {
+  if (t_step.timed) [[unlikely]]
+    tell_step();
+  t_step = {};
+}
 
 }  // namespace graphpool

@@ -296,16 +296,9 @@ hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding) {
   return nullptr;
 }
 
-void Graphs::note_refused(const char* why) noexcept {
-  const std::scoped_lock guard(lock_);
-  ++totals_.refused;
-  count_reason(&refusals_, why);
-}
+void Graphs::note_refused(const char* why) noexcept { refusals_.count(why); }
 
-void Graphs::note_left(const char* why) noexcept {
-  const std::scoped_lock guard(lock_);
-  count_reason(&left_to_runtime_, why);
-}
+void Graphs::note_left(const char* why) noexcept { left_to_runtime_.count(why); }
 
 void VirtualExec::touch(const char* why) noexcept {
   if (!std::exchange(touched_, true)) graphs().note_left(why);
@@ -421,15 +414,12 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
   Binding binding;
   bool real = false, outlived = false;
   Template* const of = plain && may_serve ? template_of(known, &binding, &real, &outlived) : nullptr;
-  {
-    const std::scoped_lock guard(lock_);
-    ++totals_.instantiates;
-    if (of == nullptr && may_serve)
-      count_reason(&left_to_runtime_, !plain             ? "instantiated with flags or parameters of its own"
-                                      : known == nullptr ? "a graph that is not known was instantiated"
-                                                         : "a graph that the program has changed was instantiated");
-  }
+  instantiates_.add();
   if (of == nullptr) {
+    if (may_serve)
+      note_left(!plain             ? "instantiated with flags or parameters of its own"
+                : known == nullptr ? "a graph that is not known was instantiated"
+                                   : "a graph that the program has changed was instantiated");
     const hipError_t result = known_.expose(&graph, known, "instantiated in a way of its own");
     return result == hipSuccess ? retry_with_room([&] { return native(graph, out); }) : result;
   }
@@ -517,7 +507,7 @@ hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeEx
 }
 
 hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
-  launches_.fetch_add(1, std::memory_order_relaxed);
+  launches_.add();
   if (exec.shared_seen.load(std::memory_order_relaxed) != shared_memory().version()) [[unlikely]]
     if (const hipError_t result = leave_shared_memory(exec, stream); result != hipSuccess) return result;
   if (settings_.verify.mode != Verify::Mode::kOff) [[unlikely]]
@@ -777,10 +767,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
                     : exec->touched() ? "an update of an exec that the program has reached otherwise"
                                       : "an update that tells nothing of its result";
   if (exec != nullptr && (exec->of != nullptr || !exec->touched()) && error_node != nullptr && result != nullptr) {
-    {
-      const std::scoped_lock guard(lock_);
-      ++totals_.updates;
-    }
+    updates_.add();
     Binding binding;
     bool real = false, outlived = false;
     Template* const of = template_of(known, &binding, &real, &outlived);
@@ -1017,9 +1004,8 @@ void Graphs::note_binding(VirtualExec& exec) {
 hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   const TimedCall timed;
   if (!execs_.owns(handle)) {
-    const int device = calling_device();
     const CallbackScope callbacks;
-    return stream_work().destroy_exec(handle, device);
+    return stream_work().destroy_exec(handle);
   }
   std::unique_ptr<VirtualExec> exec(execs_.find(handle));
   if (exec == nullptr) return refuse();
@@ -1187,7 +1173,10 @@ Graphs::Totals Graphs::totals() const noexcept {
     totals.variants += of->variants.size();
     totals.saved_ns += saved_ns(*of);
   }
-  totals.launches = launches_.load(std::memory_order_relaxed);
+  totals.instantiates = instantiates_.load();
+  totals.updates = updates_.load();
+  totals.launches = launches_.load();
+  totals.refused = refusals_.sum();
   const char* why = nullptr;
   totals.refused += captures_left_alone(0, &why) + captures_left_alone(1, &why);
   return totals;
@@ -1241,11 +1230,7 @@ std::vector<Graphs::ExecMemory> Graphs::exec_memory_held() const {
 }
 
 Reasons Graphs::refusals() const {
-  Reasons all;
-  {
-    const std::scoped_lock guard(lock_);
-    all = refusals_;
-  }
+  Reasons all = refusals_.all();
   for (const std::size_t reason : {0, 1}) {
     const char* why = nullptr;
     const std::uint64_t count = captures_left_alone(reason, &why);
@@ -1254,9 +1239,6 @@ Reasons Graphs::refusals() const {
   return all;
 }
 
-Reasons Graphs::left_to_runtime() const {
-  const std::scoped_lock guard(lock_);
-  return left_to_runtime_;
-}
+Reasons Graphs::left_to_runtime() const { return left_to_runtime_.all(); }
 
 }  // namespace graphpool

@@ -240,8 +240,8 @@ class Graphs {
   UnstagedExecs unstaged_;
   Totals totals_;
   std::deque<TemplateReport> dropped_;  ///< where there is a report
-  Reasons refusals_, left_to_runtime_;
-  std::atomic<std::uint64_t> launches_{0};
+  ReasonCounts refusals_, left_to_runtime_;
+  OwnedCount instantiates_, updates_, launches_;
 };
 
 /// What HIP says of the stream where there is nothing to be put into it. The streams without a handle of their own are

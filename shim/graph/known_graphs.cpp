@@ -55,16 +55,6 @@ GraphPart* part_at(KnownGraph& known, std::uint32_t index) noexcept {
 
 }  // namespace
 
-void count_reason(Reasons* reasons, const char* why) {
-  // A few literals: told apart by address.
-  for (auto& [reason, count] : *reasons)
-    if (reason == why) {
-      ++count;
-      return;
-    }
-  reasons->emplace_back(why, 1);
-}
-
 bool same_but_payload(const Operation& operation, Describe describe, Binding* payload) {
   Signature signature;
   OperationWriter writer(signature, *payload);
@@ -100,10 +90,12 @@ hipGraph_t KnownGraphs::add_virtual(const std::shared_ptr<KnownGraph>& known) {
 }
 
 void KnownGraphs::add_real(const std::shared_ptr<KnownGraph>& known) {
-  std::shared_ptr<KnownGraph> gone = known;
+  std::shared_ptr<KnownGraph> gone;
   const std::scoped_lock guard(lock_);
   known->handle = known->real;
-  std::swap(real_[known->real], gone);
+  if (KnownGraph* const before = find_real(known->real)) gone = std::move(before->kept);
+  if (!real_.put(known->real, {reinterpret_cast<std::uint64_t>(known.get()), 0, 0})) throw std::bad_alloc();
+  known->kept = known;
   if (gone != nullptr) {  // the runtime has destroyed it
     forget_nodes(*gone);
     if (gone->of != nullptr) --gone->of->users;
@@ -130,9 +122,12 @@ void KnownGraphs::put_nodes(KnownGraph& known) {
 
 KnownGraph* KnownGraphs::find(hipGraph_t graph) {
   if (graph_handles_.owns(graph)) return graph_handles_.find(graph);
-  const std::scoped_lock guard(lock_);
-  const auto found = real_.find(graph);
-  return found == real_.end() ? nullptr : found->second.get();
+  return find_real(graph);
+}
+
+KnownGraph* KnownGraphs::find_real(hipGraph_t graph) const noexcept {
+  PointerTable::Value found;
+  return real_.find(graph, &found) ? reinterpret_cast<KnownGraph*>(found[0]) : nullptr;
 }
 
 hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
@@ -251,15 +246,14 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   const bool ours = graph_handles_.owns(graph);
   KnownGraph* const virtual_one = ours ? graph_handles_.find(graph) : nullptr;
   if (ours && virtual_one == nullptr) return next().hipGraphDestroy(graph);  // which looks it up
-  {
+  if (ours) {
     const std::scoped_lock guard(lock_);
-    if (ours) {
-      known = virtual_[virtual_one->place];
-      take_out(*known);
-    } else if (const auto found = real_.find(graph); found != real_.end()) {
-      known = std::move(found->second);
-      real_.erase(found);
-    }
+    known = virtual_[virtual_one->place];
+    take_out(*known);
+  } else if (KnownGraph* const real_one = find_real(graph)) {
+    const std::scoped_lock guard(lock_);
+    known = std::move(real_one->kept);
+    real_.erase(graph);
   }
   if (known == nullptr) {
     const CallbackScope callbacks;

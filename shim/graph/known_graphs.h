@@ -29,6 +29,7 @@
 #include "shim/graph/handle_table.h"
 #include "shim/graph/memory_index.h"
 #include "shim/graph/node_build.h"
+#include "shim/graph/reason_counts.h"
 #include "shim/graph/reissue.h"
 #include "shim/graph/template.h"
 #include "shim/graph/variants.h"
@@ -37,10 +38,6 @@
 #include "shim/pointer_table.h"
 
 namespace graphpool {
-
-/// Reasons, each a literal, and how often each was given.
-using Reasons = std::vector<std::pair<const char*, std::uint64_t>>;
-void count_reason(Reasons* reasons, const char* why);
 
 inline constexpr const char* kUsedAsChild = "used as a child graph";
 
@@ -94,6 +91,7 @@ struct KnownGraph {
   std::uint64_t original = id;                ///< of the graph that it, or what it is a copy of, was copied from
   std::vector<GraphPart> parts;               ///< its child graphs
   bool gone = false;                          ///< destroyed
+  std::shared_ptr<KnownGraph> kept;           ///< itself, while it is found by its real graph
   std::uint32_t looks = 0;                    ///< times it was looked at because memory was freed
   std::atomic<std::uint32_t> given{0};        ///< times the runtime was given a graph in its place, to be copied
   static constexpr std::size_t kNowhere = ~std::size_t{0};
@@ -215,13 +213,14 @@ class KnownGraphs {
   void stop_watching(KnownGraph& known) noexcept;
   void take_out(KnownGraph& known) noexcept;
   void count_materialisation(const Materialisation& told);
+  KnownGraph* find_real(hipGraph_t graph) const noexcept;
   void put_nodes(KnownGraph& known);
   void forget_nodes(KnownGraph& known) noexcept;
   hipGraphNode_t find_inside(const NodeRef& original, hipGraph_t inside);
   void put_node(hipGraphNode_t node, const NodeRef& ref);
 
   Variants::Lock& lock_;
-  std::unordered_map<hipGraph_t, std::shared_ptr<KnownGraph>> real_;
+  PointerTable real_;                                ///< real graphs that are known, each kept by itself
   std::unordered_map<hipGraph_t, NodeRef> insides_;  ///< graphs inside nodes that the program was given: the nodes
   PointerTable nodes_;                               ///< real nodes of known graphs: the graph and the index
   /// Handles of ours. First those that are not to be looked at when memory is freed, because they are real or in the

@@ -130,6 +130,7 @@ void StreamWork::before_destroy(hipStream_t stream) noexcept {
   if (!is_handle(stream)) return;
   PrivateCalls private_calls;
   std::lock_guard guard(lock_);
+  const Fencing fencing(*this);
   StreamEntry* entry = find(stream);
   if (entry == nullptr) return;
   Device& device = device_of(entry->device.load());
@@ -141,6 +142,10 @@ void StreamWork::before_destroy(hipStream_t stream) noexcept {
   entry->stream.store(nullptr);
   tidy_busy(device);
   entry->listed.store(false);
+}
+
+hipError_t StreamWork::destroy_exec(hipGraphExec_t exec) noexcept {
+  return destroy_exec(exec, has_defect(Defect::kExecsEndLate) ? calling_device() : -1);
 }
 
 hipError_t StreamWork::destroy_exec(hipGraphExec_t exec, int device) noexcept {
@@ -321,6 +326,7 @@ Fence* StreamWork::make_fence(int device) noexcept {
   if (!valid_device(device)) return nullptr;
   PrivateCalls private_calls;
   std::lock_guard guard(lock_);
+  const Fencing fencing(*this);
   try {
     return make_locked(device, nullptr, true);
   } catch (const std::bad_alloc&) {
@@ -333,6 +339,7 @@ Fence* StreamWork::make_stream_fence(int device, hipStream_t stream) noexcept {
   if (is_handle(stream) && find(stream) == nullptr) note_work(stream);
   PrivateCalls private_calls;
   std::lock_guard guard(lock_);
+  const Fencing fencing(*this);
   try {
     return make_locked(device, stream, false);
   } catch (const std::bad_alloc&) {
@@ -352,6 +359,7 @@ bool StreamWork::is_complete(int device, hipStream_t stream) noexcept {
   const SavedDevice current(device);
   // No capture begins meanwhile, so the event may be asked.
   const std::lock_guard guard(lock_);
+  const Fencing fencing(*this);
   Device& state = device_of(device);
   if (captures_open() || anywhere_.busy(device) || !current.ok() || !make_scratch(state)) return false;
   if (!is_handle(stream)) {
@@ -426,7 +434,10 @@ void StreamWork::recycle_locked(Fence* fence) noexcept {
   delete fence;
 }
 
-void StreamWork::capture_begins() noexcept { std::lock_guard guard(lock_); }
+void StreamWork::capture_begins() noexcept {
+  if (!fencing_.load()) return;
+  std::lock_guard until_made(lock_);
+}
 
 void StreamWork::device_reset(int device) noexcept {
   if (!valid_device(device)) return;

@@ -15,10 +15,11 @@
 // hipStreamPerThread names the caller's own stream, so work of another thread's cannot be fenced: make_fence says so,
 // and the caller lets the program's own call do what it does.
 //
-// Order: a capture begins under the same lock as a fence is made (capture_begins), so no event of ours gets into one.
-// Threads: any. note_work: one hash lookup and one increment, without a barrier in the thread that used the stream
-// first; no lock once the stream is known. Lock rank kStreams, held over event records only, which do not wait. Units:
-// counts of enqueued operations.
+// Order: who makes a fence says so and then looks for open captures; a capture counts as open before it looks for a
+// fence that is being made, and waits for that (capture_begins). So no event of ours gets into one. Threads: any.
+// note_work: one hash lookup and one increment, without a barrier in the thread that used the stream first; no lock
+// once the stream is known. Lock rank kStreams, held over event records only, which do not wait. Units: counts of
+// enqueued operations.
 #pragma once
 
 #include <array>
@@ -29,51 +30,15 @@
 
 #include "shim/lock_rank.h"
 #include "shim/next.h"
+#include "shim/owned_count.h"
 
 namespace graphpool {
 
 inline constexpr int kMaxDevices = 64;
 
-/// Its address tells threads apart. A later thread may have the address of one that has ended, and then takes over what
-/// was that thread's: nothing of the two can overlap.
-extern constinit thread_local char t_thread_token __attribute__((tls_model("initial-exec")));
-
-/// How much was enqueued somewhere. The first thread that adds owns a part of the count which only it writes: adding
-/// there is a plain store. That another thread's launch is seen without a barrier is not needed: it counts for a wait
-/// only when the program has ordered the two itself, and then its own synchronisation makes the store visible.
-class Submitted {
- public:
-  void add() noexcept {
-    if (owned_by_caller()) [[likely]]
-      owned_.store(owned_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    else
-      add_shared();
-  }
-  std::uint64_t load() const noexcept {
-    return shared_.load(std::memory_order_acquire) + owned_.load(std::memory_order_acquire);
-  }
-  /// Whether every add() that is under way in another thread is a barrier.
-  bool only_caller_adds_plainly() const noexcept {
-    const void* const owner = owner_.load();
-    return owner == nullptr || owner == &t_thread_token;
-  }
-
- private:
-  bool owned_by_caller() const noexcept { return owner_.load(std::memory_order_relaxed) == &t_thread_token; }
-  void add_shared() noexcept {
-    const void* nobody = nullptr;
-    if (owner_.load(std::memory_order_relaxed) == nullptr) owner_.compare_exchange_strong(nobody, &t_thread_token);
-    shared_.fetch_add(1);
-  }
-
-  std::atomic<const void*> owner_{nullptr};
-  std::atomic<std::uint64_t> owned_{0};
-  std::atomic<std::uint64_t> shared_{0};
-};
-
 /// How much was enqueued somewhere, and how much of it is known to be complete.
 struct WorkCount {
-  Submitted submitted;
+  OwnedCount submitted;
   std::atomic<std::uint64_t> completed{0};
 
   bool busy() const noexcept { return submitted.load() != completed.load(std::memory_order_acquire); }
@@ -143,8 +108,9 @@ class StreamWork {
   void created(hipStream_t stream, int device) noexcept;
   /// Before the stream's destruction is forwarded: its outstanding work stays known.
   void before_destroy(hipStream_t stream) noexcept;
-  /// Destroys an exec of the runtime's, the program's or ours, on this device. Where it may end late
-  /// (Defect::kExecsEndLate), the next free is to wait by a free of the runtime's own, even on an idle device.
+  /// Destroys an exec of the runtime's, the program's or ours, on this device (else on the current one). Where it may end
+  /// late (Defect::kExecsEndLate), the next free is to wait by a free of the runtime's own, even on an idle device.
+  hipError_t destroy_exec(hipGraphExec_t exec) noexcept;
   hipError_t destroy_exec(hipGraphExec_t exec, int device) noexcept;
   bool execs_end(int device) const noexcept { return device_of(device).ending.busy(); }
 
@@ -211,7 +177,7 @@ class StreamWork {
   };
   /// Work without a stream handle: counted for all devices together, known complete for each.
   struct CommonCount {
-    Submitted submitted;
+    OwnedCount submitted;
     std::array<std::atomic<std::uint64_t>, kMaxDevices> completed{};
 
     bool busy(int device) const noexcept {
@@ -268,7 +234,20 @@ class StreamWork {
   CommonCount anywhere_;
   std::atomic<const void*> per_thread_owner_{nullptr};  ///< the last thread that used its own stream
   std::atomic<bool> per_thread_shared_{false};          ///< another one had before
+  /// Under the lock: events of ours are about to be recorded, or not, because of what captures are open.
+  class Fencing {
+   public:
+    explicit Fencing(StreamWork& work) noexcept : fencing_(work.fencing_) { fencing_.store(true); }
+    ~Fencing() { fencing_.store(false); }
+    Fencing(const Fencing&) = delete;
+    Fencing& operator=(const Fencing&) = delete;
+
+   private:
+    std::atomic<bool>& fencing_;
+  };
+
   RankedMutex<LockRank::kStreams> lock_;
+  std::atomic<bool> fencing_{false};
   std::uint64_t last_serial_ = kNullSerial;
   std::array<Device, kMaxDevices> devices_{};
 };

@@ -18,11 +18,18 @@ class Program {
 
   /// One step. Returns whether its capture was followed.
   bool step() {
+    if (ahead_ != 0) {
+      --ahead_;
+      leave_alone();
+      return false;
+    }
     const StepCosts::Step step = costs_.begins(place_);
+    ahead_ = step.ahead;
+    most_ = step.most_operations;
     if (step.follow)
       costs_.ended(place_, matches, operations);
-    else if (operations > step.most_operations)
-      costs_.larger_alone(place_);
+    else
+      leave_alone();
     if (step.timed) {
       ++timed;
       const StepCosts::Verdict verdict = costs_.took(place_, step, step.follow ? compared : alone);
@@ -46,8 +53,15 @@ class Program {
   std::uint32_t timed = 0, verdicts = 0;
 
  private:
+  void leave_alone() {
+    if (operations <= most_) return;
+    ahead_ = 0;
+    costs_.larger_alone(place_);
+  }
+
   StepCosts& costs_;
   const void* place_;
+  std::uint32_t ahead_ = 0, most_ = 0;
 };
 
 constexpr std::uint32_t kTrial = 2 * StepCosts::kArm;
