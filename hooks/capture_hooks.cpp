@@ -1,5 +1,5 @@
 // capture_hooks.cpp: begin, end and queries of stream captures, and the events that fork and join them.
-#include "hooks/hot_bodies.h"
+#include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graph/completion.h"
 #include "shim/graph/graphs.h"
@@ -58,7 +58,7 @@ hipError_t on_hipStreamUpdateCaptureDependencies(Entry&, hipStream_t stream, hip
   return next().hipStreamUpdateCaptureDependencies(stream, dependencies, count, flags);
 }
 
-hipError_t record_slowly(hipEvent_t event, hipStream_t stream) {
+hipError_t on_hipEventRecord(Entry&, hipEvent_t event, hipStream_t stream) {
   return record_event(event, {stream, false}, [&] { return next().hipEventRecord(event, stream); });
 }
 hipError_t on_hipEventRecord_spt(Entry&, hipEvent_t event, hipStream_t stream) {
@@ -69,7 +69,7 @@ hipError_t on_hipEventRecordWithFlags(Entry&, hipEvent_t event, hipStream_t stre
   if (flags != 0) expose_capture({stream, false}, "hipEventRecordWithFlags");
   return record_event(event, {stream, false}, [&] { return next().hipEventRecordWithFlags(event, stream, flags); });
 }
-hipError_t wait_slowly(hipStream_t stream, hipEvent_t event, unsigned int flags) {
+hipError_t on_hipStreamWaitEvent(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
   if (flags != 0) expose_capture({stream, false}, "hipStreamWaitEvent with flags");
   return wait_event({stream, false}, event, [&] { return next().hipStreamWaitEvent(stream, event, flags); });
 }

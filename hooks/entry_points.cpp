@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "hooks/hot_bodies.h"
+#include "hooks/passing.h"
 #include "shim/memory/pool.h"
 #include "shim/private_handles.h"
 
@@ -66,6 +67,10 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
 #define HIP_HOOK(result, name, params, args, node, declared, effect)                              \
   extern "C" __attribute__((visibility("default"))) result gp_entry_##name params __asm__(#name); \
   result gp_entry_##name params {                                                                 \
+    if (hooks::Passing<EntryId::name>::now args) {                                                \
+      count_call(EntryId::name);                                                                  \
+      return g_next.name args;                                                                    \
+    }                                                                                             \
     const void* const caller = __builtin_return_address(0);                                       \
     if (!entered(EntryId::name, caller)) return g_next.name args;                                 \
     Entry entry(caller);                                                                          \

@@ -69,17 +69,4 @@ inline hipError_t on_hipModuleLaunchKernel(Entry&, hipFunction_t f, unsigned int
       f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, extra);
 }
 
-hipError_t record_slowly(hipEvent_t event, hipStream_t stream);
-hipError_t wait_slowly(hipStream_t stream, hipEvent_t event, unsigned int flags);
-
-inline hipError_t on_hipEventRecord(Entry&, hipEvent_t event, hipStream_t stream) {
-  return forks_pass() ? next().hipEventRecord(event, stream) : record_slowly(event, stream);
-}
-
-inline hipError_t on_hipStreamWaitEvent(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
-  if (flags != 0 || !forks_pass()) return wait_slowly(stream, event, flags);
-  may_join_unseen({stream, false});
-  return next().hipStreamWaitEvent(stream, event, flags);
-}
-
 }  // namespace graphpool::hooks

@@ -67,10 +67,14 @@ class Entry {
   Entry& operator=(const Entry&) = delete;
 };
 
-/// True when the body is to run. In every entry: a call here would make each of them save its arguments first.
-[[gnu::always_inline]] inline bool entered(EntryId id, const void* caller) noexcept {
+[[gnu::always_inline]] inline void count_call(EntryId id) noexcept {
   std::uint64_t& calls = gp_calls[static_cast<std::size_t>(id)];
   __atomic_store_n(&calls, __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+}
+
+/// True when the body is to run. In every entry: a call here would make each of them save its arguments first.
+[[gnu::always_inline]] inline bool entered(EntryId id, const void* caller) noexcept {
+  count_call(id);
   if (t_inside) return false;
   Mode mode = g_mode.load(std::memory_order_acquire);
   if (mode == Mode::kStarting) [[unlikely]] {

@@ -75,7 +75,7 @@ class OpenCaptures {
     if (!known) sessions_.reserve(sessions_.size() + 1);
     entries_.add({key, session});
     if (!known) sessions_.push_back(std::move(session));
-    g_followed_captures.store(sessions_.size(), std::memory_order_release);
+    count();
   }
 
   Session find(StreamKey key) {
@@ -124,7 +124,7 @@ class OpenCaptures {
   bool remove(const CaptureSession* session) noexcept {
     const std::scoped_lock guard(lock_);
     std::erase_if(sessions_, [session](const Session& open) { return open.get() == session; });
-    g_followed_captures.store(sessions_.size(), std::memory_order_release);
+    count();
     return entries_.erase_if([session](const Entry& entry) { return entry.session.get() == session; }) != 0;
   }
 
@@ -145,7 +145,14 @@ class OpenCaptures {
     return sessions_.size() == 1 ? sessions_.front() : nullptr;
   }
 
+  /// Under lock_.
+  void count() noexcept {
+    g_followed_captures.store(sessions_.size(), std::memory_order_release);
+    forks_.watch(!sessions_.empty());
+  }
+
   ShortLock<LockRank::kCaptureList> lock_;
+  ForkWatcher forks_;
   KeyedRow<Entry, &Entry::key> entries_;  ///< by stream
   std::vector<Session> sessions_;         ///< each once
 };
@@ -849,7 +856,9 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   }
   if (session->place() != nullptr) {
     hit_rates().ended(session->place(), was_shell || expected);
-    step_costs().ended(session->place(), was_shell, was_shell ? static_cast<std::uint32_t>((*end).node_count) : 0);
+    const std::size_t nodes = was_shell ? (*end).node_count : 0, all = was_shell ? (*end).operations.size() : 0;
+    step_costs().ended(session->place(), was_shell, static_cast<std::uint32_t>(nodes),
+                       static_cast<std::uint32_t>(all - nodes));
     t_step.complete = t_step.complete || t_step.stream == key;
   }
   if (was_shell) {

@@ -201,9 +201,6 @@ inline constinit std::atomic<std::size_t> g_followed_captures{0};
 inline bool nobody_looks() noexcept {
   return g_followed_captures.load(std::memory_order_acquire) == 0 && !uses_tracked();
 }
-/// All open captures, of which there are some, are left to the runtime, and nobody measures what that takes: so are
-/// the events that fork and join them.
-inline bool forks_pass() noexcept { return captures_open() && nobody_looks() && !t_step.timed; }
 /// Captures that were left alone and are over, but not by their end in the thread that began them: that thread still
 /// takes its capture for open, and the stream may be another one by now.
 inline constinit std::atomic<std::uint64_t> g_left_alone_lost{0};
@@ -216,6 +213,10 @@ inline bool left_alone_here(StreamKey key) noexcept {
 inline bool launches_pass(hipStream_t stream) noexcept {
   return t_step.passes_on == reinterpret_cast<std::uintptr_t>(stream) &&
          t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
+}
+/// The same of the events by which other streams take part in a capture of the thread's.
+inline bool forks_pass() noexcept {
+  return t_step.passes_on != ThreadStep::kNoStream && g_fork_watchers.load(std::memory_order_acquire) == 0;
 }
 /// Before a wait is forwarded that may let the stream join a capture nobody looks into.
 void may_join_unseen(StreamArgument stream) noexcept;

@@ -18,6 +18,21 @@ extern constinit std::atomic<int> g_open_captures;
 inline constinit std::atomic<int> g_captures_left_alone{0};
 inline bool any_left_alone() noexcept { return g_captures_left_alone.load(std::memory_order_acquire) != 0; }
 
+/// So many parts of the library look at the events by which streams wait for each other, in captures or about to be.
+inline constinit std::atomic<int> g_fork_watchers{0};
+/// One of them. Threads: under the part's own lock.
+class ForkWatcher {
+ public:
+  void watch(bool wanted) noexcept {
+    if (wanted == watches_) return;
+    watches_ = wanted;
+    g_fork_watchers.fetch_add(wanted ? 1 : -1, std::memory_order_acq_rel);
+  }
+
+ private:
+  bool watches_ = false;
+};
+
 /// Rises with every call that may have invalidated a capture: a shell asks the runtime before it withholds another
 /// operation (rule 8).
 extern constinit std::atomic<std::uint64_t> g_capture_doubts;

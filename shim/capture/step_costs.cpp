@@ -68,13 +68,14 @@ StepCosts::Step StepCosts::begins(const void* place) noexcept {
   return {true, entry.followed_ticks != 0 && entry.since % kSample == 0, 0, ~0u};
 }
 
-void StepCosts::ended(const void* place, bool matched, std::uint32_t operations) noexcept {
+void StepCosts::ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks) noexcept {
   const std::scoped_lock guard(lock_);
   Entry& entry = entry_of(place);
   if (entry.phase == Phase::kWatch) {
     // A large one needs no trial, and says that the place's captures differ.
     if (entry.follow && matched && operations > kMostOperations) entry.left = std::max(entry.left, kFirstTrial);
-    if (entry.follow && matched && operations <= kMostOperations && entry.left != 0) --entry.left;
+    if (entry.follow && matched && operations <= kMostOperations)
+      entry.left -= std::min(entry.left, 1 + forks / kForks);
   } else if (!matched || operations > kMostOperations) {
     watch(entry, kFirstTrial);
   } else {

@@ -5,7 +5,8 @@
 // than operations, so little is saved that comparing may cost more than it saves. The runtime, the machine and the
 // program's use of the graph decide which is cheaper, so the library measures it.
 //
-// How: a place whose captures are small is tried once they have matched for a while: a few captures in a row are
+// How: a place whose captures are small is tried once they have matched for a while, which is the shorter the more they
+// fork, for then comparing may cost several times as much: a few captures in a row are
 // compared, a few are left to the runtime, and of both it is measured how long the program's calls of HIP take, from a
 // capture's beginning to the thread's next one. Counted are capturing calls, instantiate and update, the first launch,
 // and what is destroyed; not what waits. The medians decide, with a margin, and what was decided stands for a number of
@@ -29,7 +30,8 @@ namespace graphpool {
 
 class StepCosts {
  public:
-  static constexpr std::uint32_t kFirstTrial = 256;     ///< captures that matched before the first
+  static constexpr std::uint32_t kFirstTrial = 256;  ///< captures that matched before the first
+  static constexpr std::uint32_t kForks = 16;  ///< so many of a capture's records and waits count as one capture more
   static constexpr std::uint32_t kMostOperations = 32;  ///< of a capture that is tried; more always pay
   static constexpr std::uint32_t kArm = 6;              ///< captures in a row of each way in a trial
   static constexpr std::uint32_t kWarmUp = 3;           ///< of them, not measured: what was made before still serves
@@ -57,8 +59,8 @@ class StepCosts {
 
   /// A capture begins.
   Step begins(const void* place) noexcept;
-  /// A capture that was followed has ended with so many operations.
-  void ended(const void* place, bool matched, std::uint32_t operations) noexcept;
+  /// A capture that was followed has ended with so many operations, and records and waits of events.
+  void ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks = 0) noexcept;
   /// One that was left alone has ended with more than most_operations.
   void larger_alone(const void* place) noexcept;
   /// What a timed step has taken.

@@ -282,13 +282,18 @@ struct LaunchMarks::Awaited {
 
 struct LaunchMarks::Waiting {
   RankedMutex<LockRank::kStreams> lock;
+  ForkWatcher forks;
   std::vector<std::weak_ptr<Awaited>> events;
 
+  void count() noexcept {
+    g_launches_awaited.store(events.size(), std::memory_order_release);
+    forks.watch(!events.empty());
+  }
   void add(const std::shared_ptr<Awaited>& more) {
     const std::scoped_lock guard(lock);
     std::erase_if(events, [](const auto& each) { return each.expired(); });
     events.push_back(more);
-    g_launches_awaited.store(events.size(), std::memory_order_release);
+    count();
   }
 };
 
@@ -350,7 +355,7 @@ void awaited_launches_before_capture(StreamKey stream) noexcept {
     {
       const std::scoped_lock guard(all.lock);
       std::erase_if(all.events, [](const auto& each) { return each.expired(); });
-      g_launches_awaited.store(all.events.size(), std::memory_order_release);
+      all.count();
       // All, for the last reference to any must not go under the lock.
       there.reserve(all.events.size());
       for (const auto& each : all.events)

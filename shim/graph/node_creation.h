@@ -9,7 +9,9 @@
 // of: they neither wait nor call back (rule 18). Does not nest.
 #pragma once
 
+#include "shim/lock_rank.h"
 #include "shim/memory/quirks.h"
+#include "shim/sole_lock.h"
 
 namespace graphpool {
 
@@ -17,10 +19,10 @@ class NodeCreation {
  public:
   /// `needed`: false for a call of the program that may do more than make a node.
   explicit NodeCreation(bool needed = true) noexcept : locked_(needed && runtime_version() < kIdsOfTheirOwn) {
-    if (locked_) lock();
+    if (locked_) lock_.lock();
   }
   ~NodeCreation() {
-    if (locked_) unlock();
+    if (locked_) lock_.unlock();
   }
   NodeCreation(const NodeCreation&) = delete;
   NodeCreation& operator=(const NodeCreation&) = delete;
@@ -29,8 +31,7 @@ class NodeCreation {
   /// The first version that is known to give every node an id of its own.
   static constexpr int kIdsOfTheirOwn = 71400000;
 
-  static void lock() noexcept;
-  static void unlock() noexcept;
+  static inline constinit SoleLock<LockRank::kNodes> lock_;
 
   const bool locked_;
 };

@@ -1,8 +1,8 @@
 // reason_counts.h: reasons, each a literal, and how often each was given.
 //
 // Why: what is left to the runtime is counted in every step of a program whose steps are, so counting takes no lock.
-// Invariants: a place has its reason for good; a reason has one place. Bounded: beyond kMost reasons are counted together.
-// Threads: any; what one that reads sees of another thread may be late.
+// Invariants: a place has its reason for good; a reason has one place. Bounded: beyond kMost reasons are counted
+// together. Threads: any; what one that reads sees of another thread may be late.
 #pragma once
 
 #include <array>

@@ -39,17 +39,22 @@ std::vector<hipGraphNode_t> ends_of(const std::vector<Operation>& operations, co
 /// The rings there are.
 struct Rings {
   RankedMutex<LockRank::kRings> lock;
+  ForkWatcher forks;
   std::vector<SlotRing*> all;
 
+  void count() noexcept {
+    g_rings.store(all.size(), std::memory_order_release);
+    forks.watch(!all.empty());
+  }
   void add(SlotRing* ring) {
     const std::scoped_lock guard(lock);
     all.push_back(ring);
-    g_rings.store(all.size(), std::memory_order_release);
+    count();
   }
   void remove(SlotRing* ring) noexcept {
     const std::scoped_lock guard(lock);
     std::erase(all, ring);
-    g_rings.store(all.size(), std::memory_order_release);
+    count();
   }
 };
 

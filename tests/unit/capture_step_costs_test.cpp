@@ -13,7 +13,7 @@ class Program {
  public:
   explicit Program(StepCosts& costs, const void* place = g_places) : costs_(costs), place_(place) {}
   std::uint64_t compared = 100, alone = 100;
-  std::uint32_t operations = 1;
+  std::uint32_t operations = 1, forks = 0;
   bool matches = true;
 
   /// One step. Returns whether its capture was followed.
@@ -27,7 +27,7 @@ class Program {
     ahead_ = step.ahead;
     most_ = step.most_operations;
     if (step.follow)
-      costs_.ended(place_, matches, operations);
+      costs_.ended(place_, matches, operations, forks);
     else
       leave_alone();
     if (step.timed) {
@@ -78,6 +78,17 @@ TEST(StepCosts, nothing_is_tried_before_captures_have_matched) {
   EXPECT_EQ(StepCosts::kArm, program.steps(kTrial));
   EXPECT_EQ(kTrial, program.timed);
   EXPECT_EQ(1u, program.verdicts);
+}
+
+TEST(StepCosts, what_forks_much_is_tried_soon) {
+  StepCosts costs;
+  Program program(costs);
+  program.forks = StepCosts::kFirstTrial * StepCosts::kForks;
+  program.compared = 150;
+  EXPECT_EQ(1u, program.steps(1));
+  EXPECT_EQ(StepCosts::kArm, program.steps(kTrial));
+  EXPECT_EQ(1u, program.verdicts);
+  EXPECT_EQ(0u, program.steps(StepCosts::kFirstPause));
 }
 
 TEST(StepCosts, large_captures_are_always_compared) {
