@@ -364,19 +364,18 @@ void Graphs::drop_template(std::size_t which, const char* why, Variants::Retired
 
 /// What an exec is to be made of by a graph: its template, now used by one more, and its binding. Null: it is not
 /// known. *outlived: memory that a node of it names may be freed, or may be going in stream order.
-Template* Graphs::template_of(KnownGraph* known, Binding* binding, bool* real, bool* outlived) {
-  if (known == nullptr) return nullptr;
-  const std::scoped_lock guard(known->lock);
-  if (known->build != nullptr) finish_build(*known);
-  if (!known->exact() || known->of == nullptr) return nullptr;
-  *binding = known->binding;
-  *real = known->real != nullptr;
-  *outlived = *real && Variants::outlived_memory(*known->of, known->memory_freed);
+Template* Graphs::template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived) {
+  const std::scoped_lock guard(known.lock);
+  if (known.build != nullptr) finish_build(known);
+  if (!known.exact() || known.of == nullptr) return nullptr;
+  *binding = known.binding;
+  *real = known.real != nullptr;
+  *outlived = *real && Variants::outlived_memory(*known.of, known.memory_freed);
   const std::scoped_lock templates(lock_);
-  known->of->last_used = ++clock_;
-  if (settings_.track_operands) known->of->moved.note(known->of->operations, *binding);
-  ++known->of->users;
-  return known->of;
+  known.of->last_used = ++clock_;
+  if (settings_.track_operands) known.of->moved.note(known.of->operations, *binding);
+  ++known.of->users;
+  return known.of;
 }
 
 hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
@@ -408,27 +407,34 @@ hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
 hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long flags,
                                NativeInstantiate native) {
   const TimedCall timed;
+  instantiates_.add();
   const bool plain = flags == 0 || flags == kInstantiateAutoFree;
-  KnownGraph* const known = known_.find(graph);
   const bool may_serve = settings_.reuse && active() && out != nullptr;
+  KnownGraph* const known = known_.find(graph);
+  hipError_t result = hipSuccess;
+  if (known != nullptr && plain && may_serve && instantiate_known(out, *known, graph, flags, native, &result))
+    return result;
+  if (may_serve)
+    note_left(!plain             ? "instantiated with flags or parameters of its own"
+              : known == nullptr ? "a graph that is not known was instantiated"
+                                 : "a graph that the program has changed was instantiated");
+  result = known_.expose(&graph, known, "instantiated in a way of its own");
+  return result == hipSuccess ? retry_with_room([&] { return native(graph, out); }) : result;
+}
+
+/// False: it has no template, and nothing was done.
+bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_t graph, unsigned long long flags,
+                               NativeInstantiate native, hipError_t* answer) {
   Binding binding;
   bool real = false, outlived = false;
-  Template* const of = plain && may_serve ? template_of(known, &binding, &real, &outlived) : nullptr;
-  instantiates_.add();
-  if (of == nullptr) {
-    if (may_serve)
-      note_left(!plain             ? "instantiated with flags or parameters of its own"
-                : known == nullptr ? "a graph that is not known was instantiated"
-                                   : "a graph that the program has changed was instantiated");
-    const hipError_t result = known_.expose(&graph, known, "instantiated in a way of its own");
-    return result == hipSuccess ? retry_with_room([&] { return native(graph, out); }) : result;
-  }
+  Template* const of = template_of(known, &binding, &real, &outlived);
+  if (of == nullptr) return false;
   const int device = calling_device();
   auto exec = std::make_unique<VirtualExec>();
   exec->of = of;
   exec->device = device;
   exec->flags = flags;
-  exec->source = known->id;
+  exec->source = known.id;
   exec->binding = binding;
   hipError_t result = hipSuccess;
   bool avoided = false;
@@ -445,7 +451,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
         return failed;
       }
       variant->device = device;
-      variant->source = known->id;
+      variant->source = known.id;
       variant->baked = binding;
       *made = std::move(variant);
       return hipSuccess;
@@ -466,7 +472,8 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
     const std::scoped_lock guard(lock_);
     --of->users;
     if (exec->variant != nullptr) variants_.give(*exec->variant, nullptr);
-    return result == hipSuccess ? hipErrorOutOfMemory : result;
+    *answer = result == hipSuccess ? hipErrorOutOfMemory : result;
+    return true;
   }
   if (real && !outlived) keep_real_path(*exec, graph);
   note_binding(*exec.release());
@@ -476,7 +483,8 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
   of->statistics.instantiates_avoided += avoided ? 1 : 0;
   totals_.instantiates_avoided += avoided ? 1 : 0;
   variants_.evict(*of, &retired);
-  return hipSuccess;
+  *answer = hipSuccess;
+  return true;
 }
 
 bool Graphs::flags_of(hipGraphExec_t handle, unsigned long long* flags) const noexcept {
@@ -770,7 +778,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
     updates_.add();
     Binding binding;
     bool real = false, outlived = false;
-    Template* const of = template_of(known, &binding, &real, &outlived);
+    Template* const of = plain ? nullptr : template_of(*known, &binding, &real, &outlived);
     held = HeldTemplate(of);
     const bool same_template = of != nullptr && of == exec->of;
     why = of == nullptr   ? "an update by a graph that is not known"

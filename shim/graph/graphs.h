@@ -167,7 +167,9 @@ class Graphs {
   bool wants_verification(TreeNode& begin);
   void note_handed_out(Template& of) noexcept;
   Template* template_for(std::vector<Operation> operations, const KnownGraph& known);
-  Template* template_of(KnownGraph* known, Binding* binding, bool* real, bool* outlived);
+  Template* template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived);
+  bool instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_t graph, unsigned long long flags,
+                         NativeInstantiate native, hipError_t* answer);
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t leave_shared_memory(VirtualExec& exec, StreamArgument stream);

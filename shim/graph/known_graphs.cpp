@@ -93,9 +93,10 @@ void KnownGraphs::add_real(const std::shared_ptr<KnownGraph>& known) {
   std::shared_ptr<KnownGraph> gone;
   const std::scoped_lock guard(lock_);
   known->handle = known->real;
-  if (KnownGraph* const before = find_real(known->real)) gone = std::move(before->kept);
+  KnownGraph* const before = find_real(known->real);
   if (!real_.put(known->real, {reinterpret_cast<std::uint64_t>(known.get()), 0, 0})) throw std::bad_alloc();
   known->kept = known;
+  if (before != nullptr) gone = std::move(before->kept);
   if (gone != nullptr) {  // the runtime has destroyed it
     forget_nodes(*gone);
     if (gone->of != nullptr) --gone->of->users;
@@ -250,10 +251,12 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
     const std::scoped_lock guard(lock_);
     known = virtual_[virtual_one->place];
     take_out(*known);
-  } else if (KnownGraph* const real_one = find_real(graph)) {
+  } else if (find_real(graph) != nullptr) {
     const std::scoped_lock guard(lock_);
-    known = std::move(real_one->kept);
-    real_.erase(graph);
+    if (KnownGraph* const real_one = find_real(graph)) {  // still: no other thread has destroyed it
+      known = std::move(real_one->kept);
+      real_.erase(graph);
+    }
   }
   if (known == nullptr) {
     const CallbackScope callbacks;

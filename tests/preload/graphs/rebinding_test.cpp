@@ -358,5 +358,43 @@ TEST(Rebinding, rule_30_a_place_whose_captures_never_come_back_is_left_alone) {
   EXPECT_EQ(0, since["hipGraphAddKernelNode"]);
 }
 
+TEST(Rebinding, rule_27_a_capture_left_alone_is_over_when_another_thread_has_ended_it) {
+  const Stream stream;
+  const Buffer buffer;
+  const auto begin = [&] { OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed)); };
+  const auto end = [&](hipGraph_t* graph) { OK(hipStreamEndCapture(stream, graph)); };
+  const auto mix = [&](int with) { OK(kernels().mix(stream, buffer.get(), kCount, with)); };
+  const auto elsewhere = [](const auto& call) { std::thread(call).join(); };
+  hipGraph_t graph = nullptr;
+  for (int pattern = 0; pattern < 64; ++pattern) {  // none comes back
+    begin();
+    for (int i = 0; i <= pattern; ++i) mix(i);
+    end(&graph);
+    OK(hipGraphDestroy(graph));
+  }
+  begin();
+  elsewhere([&] { end(&graph); });
+  OK(hipGraphDestroy(graph));
+  int value = 0;
+  for (const bool fed_here : {false, true, true}) {
+    const auto second = [&] { mix(102); };
+    elsewhere([&] {
+      OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+      mix(101);
+      if (!fed_here) second();
+    });
+    if (fed_here) second();
+    elsewhere([&] { end(&graph); });
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphDestroy(graph));
+    value = mixed(mixed(value, 101), 102);
+    EXPECT_EQ(value, buffer.value());
+  }
+}
+
 }  // namespace
 }  // namespace captures
