@@ -361,7 +361,10 @@ TEST(Rebinding, rule_30_a_place_whose_captures_never_come_back_is_left_alone) {
 TEST(Rebinding, rule_27_a_capture_left_alone_is_over_when_another_thread_has_ended_it) {
   const Stream stream;
   const Buffer buffer;
-  const auto begin = [&] { OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed)); };
+  // One place of the program.
+  const auto begin = [&]() __attribute__((noinline)) {
+    OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+  };
   const auto end = [&](hipGraph_t* graph) { OK(hipStreamEndCapture(stream, graph)); };
   const auto mix = [&](int with) { OK(kernels().mix(stream, buffer.get(), kCount, with)); };
   const auto elsewhere = [](const auto& call) { std::thread(call).join(); };
