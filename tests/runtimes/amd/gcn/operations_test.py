@@ -1090,7 +1090,7 @@ def encodes_another(row, code):
 
 
 if __name__ == '__main__':
-    if len(sys.argv) < 3 or not sys.argv[2]:
+    if len(sys.argv) < 3 or not sys.argv[2] or 'amdgcn' not in subprocess.run([sys.argv[2], '--version'], capture_output=True, text=True, check=False).stdout:
         print('no llvm-mc with AMDGPU: skipped')
         sys.exit(77)
     sys.exit(main(*sys.argv[1:]))
