@@ -8,6 +8,7 @@
 #include "shim/capture/capture.h"
 #include "shim/entry.h"
 #include "shim/memory/stream_work.h"
+#include "shim/private_handles.h"
 
 namespace graphpool::hooks {
 
@@ -23,8 +24,8 @@ struct Passing {
 
 template <>
 struct Passing<EntryId::hipEventRecord> {
-  static bool now(hipEvent_t, hipStream_t) noexcept {
-    if (!forks_pass()) return false;
+  static bool now(hipEvent_t event, hipStream_t stream) noexcept {
+    if (!forks_pass() || names_private(event, stream) != PrivateKind::kNone) return false;
     t_error_possible = true;
     return true;
   }
@@ -32,8 +33,8 @@ struct Passing<EntryId::hipEventRecord> {
 
 template <>
 struct Passing<EntryId::hipStreamWaitEvent> {
-  static bool now(hipStream_t, hipEvent_t, unsigned int flags) noexcept {
-    if (flags != 0 || !forks_pass()) return false;
+  static bool now(hipStream_t stream, hipEvent_t event, unsigned int flags) noexcept {
+    if (flags != 0 || !forks_pass() || names_private(event, stream) != PrivateKind::kNone) return false;
     // The stream joins the capture; if it does not, the wait is work of its own.
     stream_work().note_work_anywhere();
     t_error_possible = true;
