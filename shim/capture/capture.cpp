@@ -760,7 +760,7 @@ void settle_failed_end_now() noexcept {
   t_end_failed = false;
   const StreamKey key = stream_key(t_end_failed_on);
   const auto session = open_captures().find(key);
-  if (session == nullptr && !open_captures().left_alone(key)) return;
+  if (session == nullptr && !is_left_alone(key)) return;
   const auto over = [] {
     const PrivateCalls private_calls;
     hipStreamCaptureStatus status = hipStreamCaptureStatusActive;

@@ -77,7 +77,9 @@ void StepCosts::ended(const void* place, bool matched, std::uint32_t operations,
     if (entry.follow && matched && operations <= kMostOperations)
       entry.left -= std::min(entry.left, 1 + forks / kForks);
   } else if (!matched || operations > kMostOperations) {
-    watch(entry, kFirstTrial);
+    // A place that was left alone before has but begun something new.
+    const bool new_there = !matched && entry.stands != 0 && !entry.follow;
+    watch(entry, new_there ? kLeastBetween : kFirstTrial);
   } else {
     entry.operations = std::max(entry.operations, operations);
   }

@@ -168,6 +168,20 @@ TEST(StepCosts, a_trial_in_which_captures_do_not_match_says_nothing) {
   EXPECT_EQ(0u, program.verdicts);
 }
 
+TEST(StepCosts, where_captures_were_left_alone_new_ones_are_tried_soon) {
+  StepCosts costs;
+  Program program(costs);
+  program.compared = 150;
+  program.to_verdict();
+  EXPECT_EQ(0u, program.steps(StepCosts::kFirstPause));
+  program.matches = false;  // in the next trial
+  EXPECT_TRUE(program.step());
+  program.matches = true;
+  EXPECT_EQ(StepCosts::kLeastBetween, program.steps(StepCosts::kLeastBetween));
+  EXPECT_EQ(StepCosts::kArm, program.steps(kTrial));
+  EXPECT_EQ(2u, program.verdicts);
+}
+
 TEST(StepCosts, one_slow_step_decides_nothing) {
   StepCosts costs;
   Program program(costs);
