@@ -452,8 +452,8 @@ void SlotRing::before_destroy(StreamKey first, StreamKey count) noexcept {
 }
 
 void rings_before_destroy(StreamKey first, StreamKey count) noexcept {
+  if (g_rings.load(std::memory_order_acquire) == 0) return;
   Rings& all = rings();
-  if (all.count.load(std::memory_order_acquire) == 0) return;
   const std::scoped_lock guard(all.lock);
   for (SlotRing* const ring : all.all) ring->before_destroy(first, count);
 }
