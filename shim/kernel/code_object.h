@@ -1,12 +1,12 @@
 // code_object.h: device code as programs hand it to HIP -> kernels and their explicit arguments.
 //
 // Three forms (probe code_is_known): an ELF object with AMDGPU metadata notes (a code object of one architecture; also
-// the CPU runtime's shared objects), an offload bundle of such entries, a compressed bundle. Entries without metadata (SPIR-V, CUDA,
-// host) are passed over. Of a bundle those entries are read that serve a device of this process; where one has none,
-// or it is not known what the devices are, all. They are taken together by kernel name: AMD's argument layout does not
-// depend on the architecture; where they disagree all the same, the kernel is unknown.
-// Pure parsing of untrusted bytes: no HIP call, no exception, magic first, nothing read past what headers promise.
-// Threads: functions of their arguments. Units: bytes.
+// the CPU runtime's shared objects), an offload bundle of such entries, a compressed bundle. Entries without metadata
+// (SPIR-V, CUDA, host) are passed over. Of a bundle those entries are read that serve a device of this process; where
+// one has none, or it is not known what the devices are, all. They are taken together by kernel name: AMD's argument
+// layout does not depend on the architecture; where they disagree all the same, the kernel is unknown. Pure parsing of
+// untrusted bytes: no HIP call, no exception, magic first, nothing read past what headers promise. Threads: functions
+// of their arguments. Units: bytes.
 #pragma once
 
 #include <cstddef>

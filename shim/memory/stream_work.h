@@ -108,8 +108,8 @@ class StreamWork {
   void created(hipStream_t stream, int device) noexcept;
   /// Before the stream's destruction is forwarded: its outstanding work stays known.
   void before_destroy(hipStream_t stream) noexcept;
-  /// Destroys an exec of the runtime's, the program's or ours, on this device (else on the current one). Where it may end
-  /// late (Defect::kExecsEndLate), the next free is to wait by a free of the runtime's own, even on an idle device.
+  /// Destroys an exec of the runtime's, the program's or ours, on this device (else on the current one). Where it may
+  /// end late (Defect::kExecsEndLate), the next free is to wait by a free of the runtime's own, even on an idle device.
   hipError_t destroy_exec(hipGraphExec_t exec) noexcept;
   hipError_t destroy_exec(hipGraphExec_t exec, int device) noexcept;
   bool execs_end(int device) const noexcept { return device_of(device).ending.busy(); }
