@@ -52,9 +52,9 @@ hipError_t on_hipExtStreamCreateWithCUMask(Entry&, hipStream_t* stream, uint32_t
   return make_stream(stream, [&] { return next().hipExtStreamCreateWithCUMask(stream, words, mask); });
 }
 hipError_t on_hipStreamDestroy(Entry&, hipStream_t stream) {
+  if (uses_tracked()) outstanding_uses().stream_destroyed(stream);  // before its state is that of no stream any more
   events_leave_destroyed(stream);
   capture_stream_destroyed(stream);
-  if (uses_tracked()) outstanding_uses().stream_destroyed(stream);
   stream_work().before_destroy(stream);
   return next().hipStreamDestroy(stream);
 }
