@@ -269,6 +269,14 @@ bool Machine::live(const Accesses& accesses) const {
   });
 }
 
+/// Whether each fill and copy that an exec has names memory of a certain device: where that was freed, the address may
+/// be another device's, and what the exec takes instead depends on it.
+bool Machine::devices_certain(const std::vector<Node>& nodes) const {
+  return devices() == 1 || std::all_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+           return !node.work || node.work->kernel() || live(node.accesses);
+         });
+}
+
 /// Whether the code is there that the nodes run.
 bool Machine::modules_live(const std::vector<Node>& nodes) const {
   return std::all_of(nodes.begin(), nodes.end(), [&](const Node& node) {
@@ -578,8 +586,9 @@ bool Machine::allowed(const Step& step) {
       if (!slot_ok(execs_, n[0]) || !slot_ok(graphs_, n[1])) return false;
       // The runtime would refuse memory that is gone; kept memory is still there.
       const std::vector<Node>& nodes = graph(static_cast<int>(n[1])).nodes;
-      if (!live(graph_accesses(nodes)) || !may_copy_now(host_copies(nodes))) return false;
-      return !features_.params_at_node || !in_flight(exec(static_cast<int>(n[0])));
+      const Exec& of = exec(static_cast<int>(n[0]));
+      if (!live(graph_accesses(nodes)) || !may_copy_now(host_copies(nodes)) || !devices_certain(of.nodes)) return false;
+      return !features_.params_at_node || !in_flight(of);
     }
     case Kind::clone:
       return slot_free(graphs_, n[0]) && slot_ok(graphs_, n[1]);
@@ -677,6 +686,7 @@ bool Machine::allowed(const Step& step) {
       const Exec& of = exec(static_cast<int>(n[0]));
       if (!exec_node_known(of, n[1]) || (features_.params_at_node && in_flight(of))) return false;
       if (!changed_ok(of.nodes, n[1], step.work())) return false;
+      if (!devices_certain({of.nodes[static_cast<std::size_t>(n[1])]})) return false;
       Node node;
       node.work = step.work();
       return may_copy_now(host_copies({node}));

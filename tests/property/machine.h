@@ -214,6 +214,7 @@ class Machine {
   bool fits(const Work& work, int device) const;
   bool live(const Accesses& accesses) const;
   bool modules_live(const std::vector<Node>& nodes) const;
+  bool devices_certain(const std::vector<Node>& nodes) const;
   bool names_dead_module(const Step& step) const;
   bool free_is_ordered(const Buffer& target, Stream& on, bool in_order) const;
   std::uint64_t module_of(const Work& work) const { return work.module() < 0 ? 0 : module(work.module()).generation; }
