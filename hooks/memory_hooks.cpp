@@ -92,7 +92,7 @@ hipError_t on_hipMallocAsync(Entry&, void** ptr, size_t bytes, hipStream_t strea
   // On a capturing stream it is a node that no template can hold.
   if (captures_open()) expose_capture({stream, false}, "hipMallocAsync was captured");
   const hipError_t result = allocate(AllocationFunction::kMallocAsync, ptr, bytes, 0, stream);
-  note_uncaptured(stream);
+  if (result == hipSuccess) note_uncaptured(stream);  // which may ask the runtime, in place of an error
   return result;
 }
 hipError_t on_hipMallocFromPoolAsync(Entry&, void** ptr, size_t bytes, hipMemPool_t from, hipStream_t stream) {
@@ -102,7 +102,7 @@ hipError_t on_hipMallocFromPoolAsync(Entry&, void** ptr, size_t bytes, hipMemPoo
   const hipError_t result = native(device, [&] { return next().hipMallocFromPoolAsync(ptr, bytes, from, stream); });
   if (result == hipSuccess && ptr != nullptr && !capturing)
     pool().note_native(*ptr, bytes, device, 0, MemoryKind::kStreamOrdered, AllocationFunction::kMallocFromPool);
-  note_uncaptured(stream);
+  if (result == hipSuccess) note_uncaptured(stream);
   return result;
 }
 
@@ -182,7 +182,7 @@ hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
     if (ptr != nullptr) materialise_captures_naming(memory.base, memory.bytes, "memory was freed");
   }
   const hipError_t result = pool().free_async(ptr, stream);
-  note_uncaptured(stream);
+  if (result == hipSuccess) note_uncaptured(stream);
   doubt_captures();
   return result;
 }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "shim/capture/signature_bits.h"
 #include "shim/graph/exec_size.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/patch_table.h"
@@ -59,13 +60,14 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   Binding payload;
   if (!same_but_payload(operation, describe, &payload) || may_be_refused(operation, payload, exec.binding))
     return false;
+  // On another device the runtime moves the node there, whatever it is set to.
+  if (calling_device() != node_device_of(operation.signature)) return false;
   Variant* const variant = exec.variant;
   const std::byte* const now = exec.binding.begin() + operation.payload_offset;
   const std::size_t compared =
       payload.size() - (seeded_defect(Seeded::kSetShort) ? std::min<std::size_t>(payload.size(), 4) : 0);
   const bool same = compared == 0 || std::memcmp(now, payload.data(), compared) == 0;
   if (same && !Variants::outlived_memory(operation, *variant)) {
-    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
     *result = hipSuccess;
     const std::scoped_lock guard(lock_);
     ++of.statistics.updates_avoided;

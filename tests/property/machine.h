@@ -289,6 +289,7 @@ class Machine {
   std::vector<Stamp> stream_frees_;
   std::map<unsigned, std::uint64_t> buffer_ids_;  ///< generations of allocations by what the runtime tells them by
   std::uint64_t generations_ = 0, captures_ = 0;
+  std::uint64_t last_free_ = 0;  ///< in the order of generations
   int open_captures_ = 0;
   int acting_device_ = 0;    ///< the current one of the thread whose step it is
   bool suspicious_ = false;  ///< there has been a doubtful capture

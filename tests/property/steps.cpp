@@ -265,6 +265,7 @@ std::string Machine::do_release(const Step& step) {
 /// By a call that waits.
 void Machine::released(Buffer& target) {
   target.live = false;
+  last_free_ = ++generations_;
   if (!features_.free_waits || target.memory != Memory::Malloc) return;
   for (std::size_t agent = 0; agent < agents_.size(); ++agent)
     if (agents_[agent].device == target.device) host_waits(clocks_[agent]);
@@ -1132,11 +1133,14 @@ std::string Machine::perform(const Step& step) {
       const hipError_t result = hipGraphExecChildGraphNodeSetParams(
           of.handle, graph.nodes[static_cast<std::size_t>(n[1])].handle, child.handle);
       copied_or_not(host_copies(child.nodes));
-      of.nodes[static_cast<std::size_t>(n[1])].inner = child.nodes;
-      if (result == hipSuccess && !features_.swallowed)
-        of.nodes[static_cast<std::size_t>(n[1])].accesses = graph_accesses(child.nodes);
+      Node& set = of.nodes[static_cast<std::size_t>(n[1])];
+      const bool same_edges = std::equal(set.inner.begin(), set.inner.end(), child.nodes.begin(), child.nodes.end(),
+                                         [](const Node& a, const Node& b) { return a.after == b.after; });
+      set.inner = child.nodes;
+      if (result == hipSuccess && !features_.swallowed && same_edges)
+        set.accesses = graph_accesses(child.nodes);
       else
-        of.known = false;  // how far it was set is not known
+        of.known = false;  // how far it was set is not known, or which node has become which
       return code(result);
     }
     case Kind::mem_info: {
