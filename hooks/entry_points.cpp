@@ -46,7 +46,7 @@ constexpr bool tells_handles(EntryId call) noexcept {
   return call != EntryId::hipStreamGetCaptureInfo_v2 && call != EntryId::hipStreamGetCaptureInfo_v2_spt;
 }
 
-/// The same, but for a call that names something of ours.
+/// Runs a body, and refuses a call that names an object of the library's own.
 template <typename Result, EntryId kCall, typename Body, typename... Arguments>
 Result run_checked(Body&& body, const Arguments&... arguments) {
   if constexpr (std::is_same_v<Result, hipError_t>) {

@@ -454,9 +454,7 @@ Status OperationWriter::fill(void* dst, std::uint32_t value, std::uint32_t eleme
     return Status::kUnsupported;
   signature_.kind = OperationKind::kFill;
   signature_.validity = element_bytes | zero_size(width * height) |
-                        (height == 1                     ? 0
-                         : pitch < width * element_bytes ? kPitched | kPitchTooSmall
-                                                         : kPitched);
+                        (height == 1 ? 0 : kPitched | (pitch < width * element_bytes ? kPitchTooSmall : 0));
   signature_.dst_class = operand_class(dst, height == 1 ? width * element_bytes : pitch * height);
   signature_.src_class = signature_.dst_class;
   judge_sizes(signature_, pitch * height, width);
@@ -909,19 +907,15 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
   return session->record(key, event, forward_only);
 }
 
-void may_join_unseen(StreamArgument stream) noexcept {
-  leave_stream(stream_key(stream));
-  // If it does not, the wait is work of the stream's.
-  if (t_step.left_alone)
-    stream_work().note_work_anywhere();
-  else
-    stream_work().note_work(plain_handle(stream));
-}
-
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_only) {
   const TimedCall timed;
   if (captures_open() && nobody_looks()) {
-    may_join_unseen(stream);
+    leave_stream(stream_key(stream));  // it may join the capture
+    // Or not, and then this is work of the stream's.
+    if (t_step.left_alone)
+      stream_work().note_work_anywhere();
+    else
+      stream_work().note_work(plain_handle(stream));
     return forward_only();
   }
   if (!captures_open()) {

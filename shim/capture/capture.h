@@ -54,8 +54,8 @@ inline StreamKey stream_key(StreamArgument stream) noexcept {
   return handle > reinterpret_cast<StreamKey>(hipStreamPerThread) ? handle : unnamed_stream_key(stream);
 }
 
-/// An event of ours is recorded on a stream of the calling thread's own, which the runtime has made: it is passed on
-/// before the thread ends. False: it cannot be, and must not be asked later.
+/// Makes sure that events of ours on the calling thread's own streams pass to others before the thread ends. Call it
+/// after the runtime has made such a stream. Returns false where that is impossible: then nobody may ask such an event.
 [[nodiscard]] bool watch_own_streams() noexcept;
 
 /// Whether that is another thread's own stream: the handle by which that thread names it names the caller's own here.
@@ -209,17 +209,17 @@ inline bool left_alone_here(StreamKey key) noexcept {
   return t_step.left_alone && t_step.stream == key &&
          t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
 }
-/// The same where nobody measures what launches there take.
+/// Whether launches on the stream go straight to the runtime: a capture of the thread's that is left alone began there,
+/// and nobody measures what launches take.
 inline bool launches_pass(hipStream_t stream) noexcept {
   return t_step.passes_on == reinterpret_cast<std::uintptr_t>(stream) &&
          t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
 }
-/// The same of the events by which other streams take part in a capture of the thread's.
+/// Whether event records and waits go straight to the runtime: a capture of the thread's is left alone, and no part of
+/// the library looks at forks.
 inline bool forks_pass() noexcept {
   return t_step.passes_on != ThreadStep::kNoStream && g_fork_watchers.load(std::memory_order_acquire) == 0;
 }
-/// Before a wait is forwarded that may let the stream join a capture nobody looks into.
-void may_join_unseen(StreamArgument stream) noexcept;
 
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
 /// A wait that the runtime performs is noted as work of the stream; one that it captures is an edge, and none.
@@ -233,7 +233,7 @@ void expose_capture(StreamArgument stream, const char* why);
 
 /// Ends the stream's part in a capture. Call before forwarding the destruction.
 void capture_stream_destroyed(hipStream_t stream) noexcept;
-/// Events of ours leave the stream, which takes part in its capture still. Call before the above.
+/// Events of ours leave a stream that is about to be destroyed. Call it before capture_stream_destroyed().
 void events_leave_destroyed(hipStream_t stream) noexcept;
 void capture_event_destroyed(hipEvent_t event) noexcept;
 

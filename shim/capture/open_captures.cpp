@@ -27,7 +27,7 @@ class OpenList {
     set_attention(true);
   }
 
-  /// The one that the thread has begun last is left alone. False: it is not, for there is no room.
+  /// Leaves the thread's last capture of this mode alone. Returns false where the list is full: then it is followed.
   bool leave_alone(const void* thread, hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
     const std::scoped_lock guard(lock_);
     const auto is_it = [&](const Capture& capture) { return followed_in(capture, thread, mode); };
@@ -50,7 +50,7 @@ class OpenList {
     one_less();
   }
 
-  /// False: there is none on this stream.
+  /// Returns false where no capture that began on this stream is left alone.
   bool remove_left_alone(std::uintptr_t stream) noexcept {
     const std::scoped_lock guard(lock_);
     if (!erase_first([stream](const Capture& capture) { return capture.left_alone == stream; })) return false;

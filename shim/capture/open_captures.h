@@ -63,11 +63,11 @@ void capture_opened(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal) noex
 /// One is over, also by failing or by its stream's destruction, that the thread of this token began; null: the caller.
 void capture_closed(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal, const void* thread = nullptr) noexcept;
 
-/// The capture that the calling thread has begun last in this mode is left to the runtime. `stream`: the StreamKey of
-/// its origin. False: it cannot be listed, and is followed.
+/// Leaves the calling thread's last capture of this mode to the runtime. `stream` is the StreamKey of its origin.
+/// Returns false where the list of such captures is full: then the capture is followed.
 bool capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
 bool is_left_alone(std::uintptr_t stream) noexcept;
-/// The capture that was left alone on this stream is over. False: there is none.
+/// Takes the capture that began on this stream off the list. Returns false where none is left alone there.
 bool left_alone_closed(std::uintptr_t stream) noexcept;
 
 /// Whether the runtime refuses hipMalloc, hipFree and their like from the calling thread, and invalidates for them,

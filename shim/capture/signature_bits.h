@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kPitched = 0x400;          ///< a fill of several
 inline constexpr std::uint32_t kPackedArguments = 0x800;  ///< a kernel's arguments came as one buffer (`extra`)
 
 inline constexpr std::uint32_t kDriverStyle = 0x1000;    ///< a copy node is one of those that take HIP_MEMCPY3D
-inline constexpr std::uint32_t kPitchTooSmall = 0x2000;  ///< of several rows that would overlap: the runtime refuses it
+inline constexpr std::uint32_t kPitchTooSmall = 0x2000;  ///< a row is longer than its pitch: the runtime refuses it
 
 /// Above it: by which function a kernel was launched (EntryId), where it was not one of the usual two.
 inline constexpr int kLaunchedByShift = 16;

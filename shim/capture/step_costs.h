@@ -134,7 +134,7 @@ struct ThreadAhead {
 };
 extern constinit thread_local ThreadAhead t_ahead __attribute__((tls_model("initial-exec")));
 
-/// What is decided about a capture of the thread's that begins.
+/// Decides about a capture that the thread begins at this place; a decision made ahead costs no lock.
 inline StepCosts::Step step_begins(const void* place) noexcept {
   if (t_ahead.covers(place)) {
     --t_ahead.left;

@@ -388,12 +388,7 @@ TEST(Rebinding, rule_27_a_capture_left_alone_is_over_when_another_thread_has_end
     });
     if (fed_here) second();
     elsewhere([&] { end(&graph); });
-    hipGraphExec_t exec = nullptr;
-    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-    OK(hipGraphLaunch(exec, stream));
-    OK(hipStreamSynchronize(stream));
-    OK(hipGraphExecDestroy(exec));
-    OK(hipGraphDestroy(graph));
+    run(stream, graph);
     value = mixed(mixed(value, 101), 102);
     EXPECT_EQ(value, buffer.value());
   }
