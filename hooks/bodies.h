@@ -2,6 +2,8 @@
 // A body decides what a call becomes by asking the engine, and reaches HIP by next().<name> only.
 #pragma once
 
+#include <type_traits>
+
 #include "shim/entry.h"
 #include "shim/next.h"
 
@@ -17,5 +19,18 @@ namespace graphpool::hooks {
 #undef HIP_HOOK
 #undef HIP_NEXT
 #undef HIP_FORWARD
+
+/// What an entry answers when the library itself ran out of host memory after it may already have called next.
+template <typename Result>
+Result no_host_memory() noexcept {
+  pass_through("out of host memory");
+  if constexpr (std::is_same_v<Result, hipError_t>) {
+    return hipErrorOutOfMemory;
+  } else if constexpr (std::is_same_v<Result, hiprtcResult>) {
+    return HIPRTC_ERROR_OUT_OF_MEMORY;
+  } else if constexpr (!std::is_void_v<Result>) {
+    return Result{};
+  }
+}
 
 }  // namespace graphpool::hooks

@@ -13,31 +13,39 @@
 namespace graphpool {
 namespace {
 
-/// What an entry answers when the library itself ran out of host memory after it may already have called next.
-template <typename Result>
-Result no_host_memory() noexcept {
-  pass_through("out of host memory");
-  if constexpr (std::is_same_v<Result, hipError_t>) {
-    return hipErrorOutOfMemory;
-  } else if constexpr (std::is_same_v<Result, hiprtcResult>) {
-    return HIPRTC_ERROR_OUT_OF_MEMORY;
-  } else if constexpr (!std::is_void_v<Result>) {
-    return Result{};
-  }
+/// Every failure that the program is told is looked at: some mean that no later call will work.
+[[gnu::cold]] void note_error(hipError_t error) {
+  t_error_possible = true;
+  pool().note_error(error);
 }
 
-/// Runs a body. Every failure it returns is looked at: some mean that no later call will work.
 template <typename Result, typename Body>
 Result run(Body&& body) {
   if constexpr (std::is_same_v<Result, hipError_t>) {
     const hipError_t result = body();
-    if (result != hipSuccess) [[unlikely]] {
-      t_error_possible = true;
-      pool().note_error(result);
-    }
+    if (result != hipSuccess) [[unlikely]]
+      note_error(result);
     return result;
   } else {
     return body();
+  }
+}
+
+/// Makes a call that passes.
+template <EntryId kCall, typename Result, typename... Arguments>
+[[gnu::always_inline]] inline Result pass([[maybe_unused]] const void* caller, Result (*next_call)(Arguments...),
+                                          std::type_identity_t<Arguments>... arguments) {
+  if constexpr (hooks::MakesCall<kCall>) {
+    const hipError_t result = hooks::Passing<kCall>::call(caller, arguments...);
+    if (result != hipSuccess) [[unlikely]]
+      note_error(result);
+    return result;
+  } else {
+    if (t_step.timed) [[unlikely]] {
+      const TimedCall timed;
+      return next_call(arguments...);
+    }
+    return next_call(arguments...);
   }
 }
 
@@ -64,22 +72,23 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
 
 }  // namespace
 
-#define HIP_HOOK(result, name, params, args, node, declared, effect)                              \
-  extern "C" __attribute__((visibility("default"))) result gp_entry_##name params __asm__(#name); \
-  result gp_entry_##name params {                                                                 \
-    if (hooks::Passing<EntryId::name>::now args) {                                                \
-      count_call(EntryId::name);                                                                  \
-      return g_next.name args;                                                                    \
-    }                                                                                             \
-    const void* const caller = __builtin_return_address(0);                                       \
-    if (!entered(EntryId::name, caller)) return g_next.name args;                                 \
-    Entry entry(caller);                                                                          \
-    try {                                                                                         \
-      return run_checked<result, EntryId::name> GP_WITH_ENTRY(                                    \
-          [&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); }, GP_UNPACK args); \
-    } catch (const std::bad_alloc&) {                                                             \
-      return no_host_memory<result>();                                                            \
-    }                                                                                             \
+#define GP_COMMA(...) __VA_OPT__(, ) __VA_ARGS__
+#define HIP_HOOK(result, name, params, args, node, declared, effect)                                   \
+  extern "C" __attribute__((visibility("default"), hot)) result gp_entry_##name params __asm__(#name); \
+  result gp_entry_##name params {                                                                      \
+    const void* const caller = __builtin_return_address(0);                                            \
+    if (hooks::Passing<EntryId::name>::now GP_WITH_ENTRY(caller, GP_UNPACK args)) {                    \
+      count_call(EntryId::name);                                                                       \
+      return pass<EntryId::name>(caller, g_next.name GP_COMMA(GP_UNPACK args));                        \
+    }                                                                                                  \
+    if (!entered(EntryId::name, caller)) return g_next.name args;                                      \
+    Entry entry(caller);                                                                               \
+    try {                                                                                              \
+      return run_checked<result, EntryId::name> GP_WITH_ENTRY(                                         \
+          [&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); }, GP_UNPACK args);      \
+    } catch (const std::bad_alloc&) {                                                                  \
+      return hooks::no_host_memory<result>();                                                          \
+    }                                                                                                  \
   }
 #define HIP_NEXT(result, name, params, args, node, declared, effect)
 #define HIP_FORWARD(name, node, effect)

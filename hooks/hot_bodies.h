@@ -3,21 +3,11 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/graph/node_creation.h"
 #include "shim/memory/pool.h"
 
 namespace graphpool::hooks {
 
 hipError_t free_slowly(void* ptr);
-
-/// A launch into a capture of the thread's that is left to the runtime.
-template <typename... Arguments>
-[[gnu::always_inline]] inline hipError_t forward_into_capture(hipError_t (*next_call)(Arguments...),
-                                                              std::type_identity_t<Arguments>... arguments) {
-  ++t_step.operations;
-  const NodeCreation making;
-  return next_call(arguments...);
-}
 
 inline hipError_t on_hipFree(Entry&, void* ptr) {
   if (!pool().free_at_once(ptr)) return free_slowly(ptr);
@@ -31,8 +21,6 @@ inline hipError_t on_hipLaunchKernel(Entry&, const void* function, dim3 grid, di
                                 size_t shared, hipStream_t) {
     return to.kernel(stub, KernelForm::kStub, its_grid, its_block, shared, arguments, nullptr);
   };
-  if (launches_pass(stream))
-    return forward_into_capture(next().hipLaunchKernel, function, grid, block, args, shared_bytes, stream);
   if (captures_open() && shared_bytes <= UINT32_MAX &&
       matched_launch(
           {stream,
@@ -49,9 +37,6 @@ inline hipError_t on_hipModuleLaunchKernel(Entry&, hipFunction_t f, unsigned int
                                            unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                            unsigned int block_z, unsigned int shared_bytes, hipStream_t stream,
                                            void** params, void** extra) {
-  if (launches_pass(stream))
-    return forward_into_capture(next().hipModuleLaunchKernel, f, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                                shared_bytes, stream, params, extra);
   if (captures_open() && extra == nullptr &&
       matched_launch({stream,
                       f,

@@ -1,30 +1,46 @@
 // passing.h: calls with a body that need nothing of the engine now, and so go straight to the runtime.
 //
-// Asked before anything else: such a call is only counted. What it answers is not looked at, and the thread is not
-// marked as inside: the runtime's own calls are known by where they come from (in_runtime()). The answer is one of the
-// thread's own that is true only while the library is active.
+// Asked before anything else: such a call is counted, and the thread is not marked as inside: the runtime's own calls
+// are known by where they come from (in_runtime()). The answer is one of the thread's own that is true only while the
+// library is active. Where now() is true, call() makes the call, if there is one, and else it is only forwarded; what
+// call() answers is looked at as what a body answers.
 #pragma once
 
+#include <new>
+#include <utility>
+
+#include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/entry.h"
+#include "shim/graph/graphs.h"
+#include "shim/graph/node_creation.h"
+#include "shim/memory/quirks.h"
 #include "shim/memory/stream_work.h"
+#include "shim/next.h"
 #include "shim/private_handles.h"
 
 namespace graphpool::hooks {
 
+/// `caller`: whose call it is.
 template <EntryId>
 struct Passing {
   template <typename... Arguments>
-  static constexpr bool now(const Arguments&...) noexcept {
+  static constexpr bool now(const void*, const Arguments&...) noexcept {
     return false;
   }
 };
 
-// What forks and joins captures that are left alone.
+/// Whether Passing<kCall> makes the call itself.
+template <EntryId kCall>
+concept MakesCall = requires {
+  &Passing<kCall>::call;
+};
+
+// What captures are given that are left alone, and what forks and joins them.
 
 template <>
 struct Passing<EntryId::hipEventRecord> {
-  static bool now(hipEvent_t event, hipStream_t stream) noexcept {
+  static bool now(const void*, hipEvent_t event, hipStream_t stream) noexcept {
     if (!forks_pass() || names_private(event, stream) != PrivateKind::kNone) return false;
     t_error_possible = true;
     return true;
@@ -33,11 +49,178 @@ struct Passing<EntryId::hipEventRecord> {
 
 template <>
 struct Passing<EntryId::hipStreamWaitEvent> {
-  static bool now(hipStream_t stream, hipEvent_t event, unsigned int flags) noexcept {
+  static bool now(const void*, hipStream_t stream, hipEvent_t event, unsigned int flags) noexcept {
     if (flags != 0 || !forks_pass() || names_private(event, stream) != PrivateKind::kNone) return false;
     // The stream joins the capture; if it does not, the wait is work of its own.
     stream_work().note_work_anywhere();
     t_error_possible = true;
+    return true;
+  }
+};
+
+template <>
+struct Passing<EntryId::hipLaunchKernel> {
+  static bool now(const void*, const void*, dim3, dim3, void**, size_t, hipStream_t stream) noexcept {
+    return launches_pass(stream);
+  }
+  static hipError_t call(const void*, const void* function, dim3 grid, dim3 block, void** args, size_t shared_bytes,
+                         hipStream_t stream) {
+    const TimedCall timed;
+    ++t_step.operations;
+    const NodeCreation making;
+    return next().hipLaunchKernel(function, grid, block, args, shared_bytes, stream);
+  }
+};
+
+template <>
+struct Passing<EntryId::hipModuleLaunchKernel> {
+  static bool now(const void*, hipFunction_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  hipStream_t stream, void**, void**) noexcept {
+    return launches_pass(stream);
+  }
+  static hipError_t call(const void*, hipFunction_t f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                         hipStream_t stream, void** params, void** extra) {
+    const TimedCall timed;
+    ++t_step.operations;
+    const NodeCreation making;
+    return next().hipModuleLaunchKernel(f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                                        params, extra);
+  }
+};
+
+// The rest of a step whose capture is left alone.
+
+/// The body runs after all, from its beginning: a call that failed for memory is made again there.
+template <typename Body>
+[[gnu::cold, gnu::noinline]] hipError_t body_after_all(const void* caller, Body&& body) {
+  Entry entry(caller);
+  try {
+    return body(entry);
+  } catch (const std::bad_alloc&) {
+    return no_host_memory<hipError_t>();
+  }
+}
+
+template <>
+struct Passing<EntryId::hipStreamBeginCapture> {
+  static bool now(const void* caller, hipStream_t stream, hipStreamCaptureMode) noexcept {
+    return t_ahead.covers(caller) && begin_passes(stream) && names_private(stream) == PrivateKind::kNone;
+  }
+  static hipError_t call(const void* caller, hipStream_t stream, hipStreamCaptureMode mode) {
+    hipError_t result = hipSuccess;
+    if (begin_passing(caller, stream, mode, &result)) [[likely]]
+      return result;
+    return body_after_all(caller, [&](Entry& entry) { return on_hipStreamBeginCapture(entry, stream, mode); });
+  }
+};
+
+template <>
+struct Passing<EntryId::hipStreamEndCapture> {
+  static bool now(const void*, hipStream_t stream, hipGraph_t* graph) noexcept {
+    return graph != nullptr && launches_pass(stream);
+  }
+  static hipError_t call(const void*, hipStream_t stream, hipGraph_t* graph) {
+    const TimedCall timed;
+    const hipError_t result = next().hipStreamEndCapture(stream, graph);
+    if (result == hipSuccess) told_handle(graph);
+    passing_ended(stream, result, graph);
+    return result;
+  }
+};
+
+template <>
+struct Passing<EntryId::hipGraphInstantiate> {
+  static bool now(const void*, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t*, char*, size_t) noexcept {
+    return graph_passes(graph) && exec != nullptr;
+  }
+  static hipError_t call(const void* caller, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node,
+                         char* log, size_t log_bytes) {
+    const TimedCall timed;
+    const hipError_t result = next().hipGraphInstantiate(exec, graph, error_node, log, log_bytes);
+    if (result != hipErrorOutOfMemory) [[likely]]
+      return exec_passed(exec, result);
+    return body_after_all(
+        caller, [&](Entry& entry) { return on_hipGraphInstantiate(entry, exec, graph, error_node, log, log_bytes); });
+  }
+  static hipError_t exec_passed(hipGraphExec_t* exec, hipError_t result) noexcept {
+    g_passed_instantiates.add();
+    if (result != hipSuccess) return result;
+    told_handle(exec);
+    t_step.exec = *exec;
+    return hipSuccess;
+  }
+};
+
+template <>
+struct Passing<EntryId::hipGraphInstantiateWithFlags> {
+  static bool now(const void*, hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) noexcept {
+    return graph_passes(graph) && exec != nullptr && flags == 0;
+  }
+  static hipError_t call(const void* caller, hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) {
+    const TimedCall timed;
+    const hipError_t result = next().hipGraphInstantiateWithFlags(exec, graph, flags);
+    if (result != hipErrorOutOfMemory) [[likely]]
+      return Passing<EntryId::hipGraphInstantiate>::exec_passed(exec, result);
+    return body_after_all(caller,
+                          [&](Entry& entry) { return on_hipGraphInstantiateWithFlags(entry, exec, graph, flags); });
+  }
+};
+
+template <>
+struct Passing<EntryId::hipGraphExecUpdate> {
+  static bool now(const void*, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t*,
+                  hipGraphExecUpdateResult*) noexcept {
+    return graph_passes(graph) && exec != nullptr && !graphs().gave_out(exec) &&
+           names_private(exec) == PrivateKind::kNone;
+  }
+  static hipError_t call(const void* caller, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
+                         hipGraphExecUpdateResult* result) {
+    const TimedCall timed;
+    const hipError_t error = next().hipGraphExecUpdate(exec, graph, error_node, result);
+    if (error == hipErrorOutOfMemory) [[unlikely]]
+      return body_after_all(
+          caller, [&](Entry& entry) { return on_hipGraphExecUpdate(entry, exec, graph, error_node, result); });
+    g_passed_updates.add();
+    if (error == hipSuccess) t_step.exec = exec;
+    return error;
+  }
+};
+
+template <>
+struct Passing<EntryId::hipGraphLaunch> {
+  static bool now(const void*, hipGraphExec_t exec, hipStream_t stream) noexcept {
+    return exec_passes(exec) && !captures_open() && !uses_tracked() &&
+           names_private(exec, stream) == PrivateKind::kNone;
+  }
+  static hipError_t call(const void* caller, hipGraphExec_t exec, hipStream_t stream) {
+    const TimedCall timed(!std::exchange(t_step.launched, true));
+    const hipError_t result = next().hipGraphLaunch(exec, stream);
+    if (result != hipSuccess) [[unlikely]] {
+      if (result == hipErrorOutOfMemory)
+        return body_after_all(caller, [&](Entry& entry) { return on_hipGraphLaunch(entry, exec, stream); });
+      if (result == hipErrorContextIsDestroyed) return result;  // see Graphs::launch
+    }
+    stream_work().note_work(stream);
+    return result;
+  }
+};
+
+template <>
+struct Passing<EntryId::hipGraphDestroy> {
+  static bool now(const void*, hipGraph_t graph) noexcept {
+    if (!graph_passes(graph) || names_private(graph) != PrivateKind::kNone) return false;
+    t_step.graph = nullptr;
+    return true;
+  }
+};
+
+template <>
+struct Passing<EntryId::hipGraphExecDestroy> {
+  static bool now(const void*, hipGraphExec_t exec) noexcept {
+    if (!exec_passes(exec) || has_defect(Defect::kExecsEndLate) || names_private(exec) != PrivateKind::kNone)
+      return false;
+    t_step.exec = nullptr;
     return true;
   }
 };

@@ -60,16 +60,17 @@ struct KnownDecision {
   }
 };
 
-/// The thread's last ones: programs allocate the same again.
-constexpr std::size_t kKnownDecisions = 64;
+/// The thread's last ones: programs allocate the same again. Few: under an auditor (LD_AUDIT) the loader has 1.6 KiB
+/// for the thread-local data of all libraries that are there from the start.
+constexpr std::size_t kKnownDecisions = 16;
 constexpr std::uint64_t kProgram = ~std::uint64_t{0};
 constinit thread_local KnownDecision t_known[kKnownDecisions]{};
 
 KnownDecision& known_decision(std::size_t bytes, const void* caller) noexcept {
   const std::uint64_t hash = (bytes ^ reinterpret_cast<std::uintptr_t>(caller)) * 0x9E3779B97F4A7C15u;
-  return t_known[hash >> 58];
+  return t_known[hash >> 60];
 }
-static_assert(kKnownDecisions == 64, "the hash is of 6 bits");
+static_assert(kKnownDecisions == 16, "the hash is of 4 bits");
 
 bool asks_for_call_sites(const Policy& policy) noexcept { return policy.needs_callsite() || policy.report.callsites; }
 

@@ -46,6 +46,8 @@ void found(std::string_view name, std::string_view how) noexcept {
 
 bool unknown_entries_in_use() noexcept { return g_unknown_in_use.load(std::memory_order_relaxed); }
 
+bool every_entry_known() noexcept { return !g_runtime_has_unknown.load(std::memory_order_relaxed); }
+
 void check_coverage() noexcept {
   constexpr std::size_t kMost = 256;
   std::string_view unknown[kMost];

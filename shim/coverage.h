@@ -11,6 +11,9 @@ namespace graphpool {
 /// True once a name we do not know is in use. Captures then stay the runtime's own.
 bool unknown_entries_in_use() noexcept;
 
+/// True where the runtime has no function that we do not know: whatever is loaded, none is in use.
+bool every_entry_known() noexcept;
+
 /// The check over all loaded objects; run at the first HIP call. One line names what was found.
 void check_coverage() noexcept;
 

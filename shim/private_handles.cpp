@@ -11,6 +11,11 @@ namespace graphpool {
 
 constinit PrivateHandles g_private_handles;
 
+bool PrivateHandles::is_entered(const void* handle) const noexcept {
+  const Table* const table = table_.load(std::memory_order_acquire);
+  return table != nullptr && table->has(reinterpret_cast<std::uintptr_t>(handle));
+}
+
 /// Under lock_. The former tables stay, for they are half as large each and may be read.
 bool PrivateHandles::grow() noexcept {
   Table* const before = table_.load(std::memory_order_relaxed);
@@ -39,8 +44,10 @@ void PrivateHandles::add(const void* handle) noexcept {
     table = table_.load(std::memory_order_relaxed);
   }
   std::atomic<std::uintptr_t>& place = table->places[table->place_of(value)];
-  if (place.load(std::memory_order_relaxed) == 0) ++used_;
+  if (place.load(std::memory_order_relaxed) != 0) return;
+  ++used_;
   place.store(value, std::memory_order_relaxed);
+  filter_.add(hash_of(value));
 }
 
 void PrivateHandles::remove(const void* handle) noexcept {
@@ -50,6 +57,7 @@ void PrivateHandles::remove(const void* handle) noexcept {
   std::size_t hole = table->place_of(reinterpret_cast<std::uintptr_t>(handle));
   if (table->places[hole].load(std::memory_order_relaxed) == 0) return;
   --used_;
+  filter_.remove(hash_of(reinterpret_cast<std::uintptr_t>(handle)));
   // What comes behind it moves up, where it is still found from its home.
   for (std::size_t place = (hole + 1) & table->mask;; place = (place + 1) & table->mask) {
     const std::uintptr_t value = table->places[place].load(std::memory_order_relaxed);
@@ -66,6 +74,7 @@ void PrivateHandles::forget_all() noexcept {
   const Table* const table = table_.load(std::memory_order_relaxed);
   for (std::size_t i = 0; table != nullptr && i <= table->mask; ++i)
     table->places[i].store(0, std::memory_order_relaxed);
+  filter_.clear();
   used_ = 0;
 }
 

@@ -144,14 +144,14 @@ class SavedDevice {
   /// Makes a device current for the scope; whether that worked: ok().
   explicit SavedDevice(int device) noexcept : SavedDevice() { ok_ = before_ >= 0 && set(device); }
   ~SavedDevice() {
-    if (before_ >= 0 && !set(before_) && !set(before_)) set(before_);
+    if (before_ >= 0 && !set(before_)) set(before_);
   }
   SavedDevice(const SavedDevice&) = delete;
   SavedDevice& operator=(const SavedDevice&) = delete;
 
   /// False when the device is not current now.
   bool set(int device) const noexcept {
-    if (device != now_ && PrivateCalls::worked([&] { return next().hipSetDevice(device); })) now_ = device;
+    if (device != now_ && PrivateCalls::answered([&] { return next().hipSetDevice(device); })) now_ = device;
     return device == now_;
   }
   bool ok() const noexcept { return ok_; }

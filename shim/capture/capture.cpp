@@ -270,7 +270,7 @@ void own_streams_end(void*) noexcept {
 }
 
 /// Closes the capture that was left to the runtime on this stream. Returns false where there is none.
-bool close_left_alone(StreamKey key) noexcept {
+[[gnu::hot]] bool close_left_alone(StreamKey key) noexcept {
   if (!left_alone_closed(key)) return false;
   if (left_alone_here(key)) {
     t_step.left_alone = false;
@@ -667,11 +667,44 @@ static void note_time_since(std::uint64_t began) noexcept {
   if (t_step.timed) t_step.ticks += ticks_now() - began;
 }
 
+static void step_left_alone() noexcept {
+  t_step.left_alone = true;
+  t_step.lost_seen = g_left_alone_lost.load(std::memory_order_acquire);
+}
+
+// Together with what else a step of such captures runs: between two steps the runtime fills the caches.
+[[gnu::hot]] bool begin_passes(hipStream_t stream) noexcept {
+  return !t_inside && !t_end_failed && active() && every_entry_known() && !uses_tracked() &&
+         StreamWork::is_handle(stream) && !g_runs_at_once.load(std::memory_order_relaxed) &&
+         g_launches_awaited.load(std::memory_order_acquire) == 0 && g_rings.load(std::memory_order_acquire) == 0;
+}
+
+[[gnu::hot]] bool begin_passing(const void* place, hipStream_t stream, hipStreamCaptureMode mode,
+                                hipError_t* result) noexcept {
+  const StreamKey key = stream_key({stream, false});
+  if (!sole_capture_left_alone(mode, key)) return false;
+  *result = next().hipStreamBeginCapture(stream, mode);
+  end_step();
+  if (*result != hipSuccess) {
+    left_alone_closed(key);
+    return true;
+  }
+  --t_ahead.left;
+  t_step.place = place;
+  t_step.stream = t_step.passes_on = key;
+  t_step.step = {false, false, 0, t_ahead.most_operations, 0};
+  step_left_alone();
+  return true;
+}
+
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
-  const std::uint64_t began = t_ahead.covers(t_caller) ? 0 : ticks_now();
+  const bool decides = !t_ahead.covers(t_caller);
+  const std::uint64_t began = decides ? ticks_now() : 0;
   end_step();
   check_objects_loaded_since();
+  const std::uint64_t forwarded = decides ? ticks_now() : 0;
   const hipError_t result = counted_begin(stream, mode, forward);
+  const std::uint64_t begun = decides ? ticks_now() : 0;
   if (result != hipSuccess) return result;
   const StreamKey key = stream_key(stream);
   leave_former_capture(key);
@@ -682,10 +715,10 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   if (why != nullptr && !uses_tracked() && !g_runs_at_once.load(std::memory_order_relaxed) &&
       capture_left_alone(mode, key)) {
     t_step.stream = key;
-    t_step.left_alone = true;
-    t_step.lost_seen = g_left_alone_lost.load(std::memory_order_acquire);
-    if (!t_step.timed) t_step.passes_on = key;
-    note_time_since(began);
+    step_left_alone();
+    t_step.passes_on = key;
+    // Once that is decided, nothing of this is asked at a beginning (begin_passing).
+    if (t_step.timed) t_step.ticks += begun - forwarded;
     return result;
   }
   Signature begin;
@@ -777,14 +810,12 @@ void settle_failed_end_now() noexcept {
   close_failed(session);
 }
 
-/// Ends a capture that the library left to the runtime.
-static hipError_t end_left_alone(StreamArgument stream, Forward forward) {
+/// The end of a capture that the library left to the runtime has been forwarded.
+[[gnu::hot]] static void left_alone_ended(StreamArgument stream, hipError_t result) noexcept {
   const StreamKey key = stream_key(stream);
-  // The program may know the graph, whose end may call it back: nodes are not made in line here (node_creation.h).
-  const hipError_t result = forward();
   const bool over = is_over(result), own = left_alone_here(key);
   if (!over) note_failed_end(stream);
-  if (!over || !close_left_alone(key)) return result;
+  if (!over || !close_left_alone(key)) return;
   if (own) {
     t_step.complete = result == hipSuccess;
     if (t_step.operations > t_step.step.most_operations) {
@@ -793,7 +824,19 @@ static hipError_t end_left_alone(StreamArgument stream, Forward forward) {
     }
   }
   if (result == hipSuccess) g_left_alone[own && t_step.place != nullptr].add();
+}
+
+/// Ends such a capture.
+static hipError_t end_left_alone(StreamArgument stream, Forward forward) {
+  // The program may know the graph, whose end may call it back: nodes are not made in line here (node_creation.h).
+  const hipError_t result = forward();
+  left_alone_ended(stream, result);
   return result;
+}
+
+[[gnu::hot]] void passing_ended(hipStream_t stream, hipError_t result, const hipGraph_t* graph) noexcept {
+  left_alone_ended({stream, false}, result);
+  if (result == hipSuccess) t_step.graph = *graph;
 }
 
 std::uint64_t captures_left_alone(std::size_t reason, const char** why) noexcept {

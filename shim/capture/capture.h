@@ -25,6 +25,7 @@
 #include "shim/capture/open_captures.h"
 #include "shim/capture/operation.h"
 #include "shim/capture/step_costs.h"
+#include "shim/entry.h"
 #include "shim/function_ref.h"
 #include "shim/hook_table.h"
 #include "shim/memory/pool.h"
@@ -54,8 +55,8 @@ inline StreamKey stream_key(StreamArgument stream) noexcept {
   return handle > reinterpret_cast<StreamKey>(hipStreamPerThread) ? handle : unnamed_stream_key(stream);
 }
 
-/// Makes sure that events of ours on the calling thread's own streams pass to others before the thread ends. Call it
-/// after the runtime has made such a stream. Returns false where that is impossible: then nobody may ask such an event.
+/// Arranges that events of ours leave the calling thread's own streams before the thread ends. Call it after the
+/// runtime has made such a stream. Returns false where it cannot be arranged: then nobody may ask about an event there.
 [[nodiscard]] bool watch_own_streams() noexcept;
 
 /// Whether that is another thread's own stream: the handle by which that thread names it names the caller's own here.
@@ -209,11 +210,29 @@ inline bool left_alone_here(StreamKey key) noexcept {
   return t_step.left_alone && t_step.stream == key &&
          t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
 }
-/// Whether launches on the stream go straight to the runtime: a capture of the thread's that is left alone began there,
-/// and nobody measures what launches take.
+
+// Steps whose captures are left alone: which calls of theirs go straight to the runtime.
+
+/// Whether nothing stands in the way of leaving alone a capture that begins on the stream. Where t_ahead covers the
+/// place of the call, begin_passing() makes it then.
+bool begin_passes(hipStream_t stream) noexcept;
+/// Returns false where another thread's capture has begun meanwhile; then nothing was done.
+bool begin_passing(const void* place, hipStream_t stream, hipStreamCaptureMode mode, hipError_t* result) noexcept;
+/// Whether launches on the stream, and the end of the capture there, pass: a capture of the thread's that is left alone
+/// began there.
 inline bool launches_pass(hipStream_t stream) noexcept {
-  return t_step.passes_on == reinterpret_cast<std::uintptr_t>(stream) &&
+  return t_step.passes_on == reinterpret_cast<std::uintptr_t>(stream) && !t_inside && active() &&
          t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
+}
+/// The end of such a capture has been forwarded. `graph`: what it was told.
+void passing_ended(hipStream_t stream, hipError_t result, const hipGraph_t* graph) noexcept;
+/// Whether the graph is what the thread's last capture ended in, which was left alone: no other is known of it.
+inline bool graph_passes(hipGraph_t graph) noexcept {
+  return graph != nullptr && t_step.graph == graph && !t_inside && active();
+}
+/// Whether the exec was made of that graph, or updated by it.
+inline bool exec_passes(hipGraphExec_t exec) noexcept {
+  return exec != nullptr && t_step.exec == exec && !t_inside && active();
 }
 /// Whether event records and waits go straight to the runtime: a capture of the thread's is left alone, and no part of
 /// the library looks at forks.
@@ -233,7 +252,7 @@ void expose_capture(StreamArgument stream, const char* why);
 
 /// Ends the stream's part in a capture. Call before forwarding the destruction.
 void capture_stream_destroyed(hipStream_t stream) noexcept;
-/// Events of ours leave a stream that is about to be destroyed. Call it before capture_stream_destroyed().
+/// Moves our events away from a stream that is about to be destroyed. Call it before capture_stream_destroyed().
 void events_leave_destroyed(hipStream_t stream) noexcept;
 void capture_event_destroyed(hipEvent_t event) noexcept;
 

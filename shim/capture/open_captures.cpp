@@ -27,6 +27,16 @@ class OpenList {
     set_attention(true);
   }
 
+  /// Returns false where one is open.
+  bool add_sole_left_alone(const void* thread, hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
+    const std::scoped_lock guard(lock_);
+    if (g_open_captures.load(std::memory_order_relaxed) != 0 || !list({thread, mode, stream})) return false;
+    note_left_alone(1);
+    g_open_captures.store(1);
+    set_attention(true);
+    return true;
+  }
+
   /// Leaves the thread's last capture of this mode alone. Returns false where the list is full: then it is followed.
   bool leave_alone(const void* thread, hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
     const std::scoped_lock guard(lock_);
@@ -145,11 +155,22 @@ bool captures_refuse_memory_calls_now() noexcept {
   return mode != hipStreamCaptureModeRelaxed && g_open.counts_for(&t_thread_token, mode);
 }
 
-void capture_opened(hipStreamCaptureMode mode) noexcept {
-  g_open.add(&t_thread_token, mode);
-  // No event of ours gets into the capture that begins now.
+/// Waits until no other thread records events of ours. Call it when the new capture counts as open: then none of them
+/// gets into that capture.
+static void wait_for_events_of_ours() noexcept {
   if (g_gate_closed.load()) CaptureGate until_open;
   stream_work().capture_begins();
+}
+
+void capture_opened(hipStreamCaptureMode mode) noexcept {
+  g_open.add(&t_thread_token, mode);
+  wait_for_events_of_ours();
+}
+
+[[gnu::hot]] bool sole_capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
+  if (!g_open.add_sole_left_alone(&t_thread_token, mode, stream)) return false;
+  wait_for_events_of_ours();
+  return true;
 }
 
 void capture_closed(hipStreamCaptureMode mode, const void* thread) noexcept {
@@ -160,7 +181,9 @@ bool capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexce
   return g_open.leave_alone(&t_thread_token, mode, stream);
 }
 
-bool left_alone_closed(std::uintptr_t stream) noexcept { return any_left_alone() && g_open.remove_left_alone(stream); }
+[[gnu::hot]] bool left_alone_closed(std::uintptr_t stream) noexcept {
+  return any_left_alone() && g_open.remove_left_alone(stream);
+}
 
 bool is_left_alone(std::uintptr_t stream) noexcept { return any_left_alone() && g_open.has_left_alone(stream); }
 

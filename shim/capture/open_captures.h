@@ -67,6 +67,9 @@ void capture_closed(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal, cons
 /// Returns false where the list of such captures is full: then the capture is followed.
 bool capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
 bool is_left_alone(std::uintptr_t stream) noexcept;
+/// The calling thread begins a capture that is left to the runtime: capture_opened() and capture_left_alone() in one,
+/// before it is forwarded. Returns false where another capture is open; then nothing was done.
+bool sole_capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
 /// Takes the capture that began on this stream off the list. Returns false where none is left alone there.
 bool left_alone_closed(std::uintptr_t stream) noexcept;
 

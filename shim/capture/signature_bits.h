@@ -33,6 +33,11 @@ inline std::uint64_t shared_bytes_of(const Signature& kernel) noexcept { return 
 
 inline std::uint32_t zero_size(std::size_t bytes) noexcept { return bytes == 0 ? kZeroSize : 0; }
 
+/// Whether it fills several rows.
+inline bool fills_rows(const Operation& operation) noexcept {
+  return operation.signature.kind == OperationKind::kFill && (operation.signature.validity & kPitched) != 0;
+}
+
 inline std::int16_t packed_devices(int current, int of_stream) noexcept {
   return static_cast<std::int16_t>(current | of_stream << 8);
 }

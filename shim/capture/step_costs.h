@@ -13,11 +13,14 @@
 // captures that doubles with each trial that says the same. It falls earlier when captures that are left alone become
 // larger than those tried, or comparing dearer than it was in the trial (a sample now and then tells).
 //
-// Of large ones comparing costs less wherever probe launch_costs_less_than_capture holds. Exact either way: left alone
+// Large ones are compared without a trial (probe launch_costs_less_than_capture): that pays where few of their operands
+// move, not always where all do (benchmark recapture, 100 kernels). Exact either way: left alone
 // is what every capture is that has no recording. A place is the return address of the call that began the capture.
 // Bounded: kPlaces are told apart; where two share an entry they share the decision. Threads: any; one lock (kReport)
 // for a few instructions. Units: ticks of the processor's clock, which are only compared.
 #pragma once
+
+#include <hip/hip_runtime_api.h>
 
 #include <array>
 #include <cstddef>
@@ -32,10 +35,10 @@ class StepCosts {
  public:
   static constexpr std::uint32_t kFirstTrial = 256;  ///< captures that matched before the first
   static constexpr std::uint32_t kForks = 16;  ///< so many of a capture's records and waits count as one capture more
-  static constexpr std::uint32_t kMostOperations = 32;  ///< of a capture that is tried; more always pay
-  static constexpr std::uint32_t kArm = 6;              ///< captures in a row of each way in a trial
-  static constexpr std::uint32_t kWarmUp = 3;           ///< of them, not measured: what was made before still serves
-  static constexpr std::uint32_t kFirstPause = 64, kLongestPause = 4096;    ///< captures left alone
+  static constexpr std::uint32_t kMostOperations = 32;  ///< of a capture that is tried; larger ones are compared
+  static constexpr std::uint32_t kArm = 16;             ///< captures in a row of each way in a trial
+  static constexpr std::uint32_t kWarmUp = 8;           ///< of them, not measured: what was made before still serves
+  static constexpr std::uint32_t kFirstPause = 256, kLongestPause = 4096;   ///< captures left alone
   static constexpr std::uint32_t kFirstStay = 512, kLongestStay = 1 << 14;  ///< captures compared, between two trials
   static constexpr std::uint32_t kSample = 8;                               ///< of them one in so many is measured
   static constexpr std::uint32_t kAhead = 15;                               ///< captures decided about at once, at most
@@ -68,7 +71,7 @@ class StepCosts {
 
  private:
   static constexpr std::size_t kPlaces = 64;
-  static constexpr double kMargin = 1.02;  ///< comparing may cost so much more before it is given up
+  static constexpr double kMargin = 1.01;  ///< comparing may cost so much more before it is given up
   static constexpr double kDearer = 1.05;  ///< than in the trial: it is time for another one
   static constexpr std::size_t kMeasured = kArm - kWarmUp;
 
@@ -115,8 +118,12 @@ struct ThreadStep {
   bool launched = false;    ///< only the first launch counts
   bool left_alone = false;  ///< its capture is, and is open
   bool complete = false;    ///< its capture has ended
-  /// The stream that capture began on where it is left alone and not timed: nothing of its launches is looked at.
+  /// The stream that capture began on where it is left alone: nothing of its launches is looked at.
   std::uintptr_t passes_on = kNoStream;
+  /// Of such a capture: the graph it ended in, and the exec that was made of it or updated by it last. The library
+  /// knows neither.
+  hipGraph_t graph = nullptr;
+  hipGraphExec_t exec = nullptr;
   std::uint64_t lost_seen = 0;   ///< g_left_alone_lost when it began
   std::uint32_t operations = 0;  ///< of one that is left alone
   std::uint64_t ticks = 0;

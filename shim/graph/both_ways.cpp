@@ -27,6 +27,15 @@ bool may_be_address(std::uint64_t word) {
   return pool().table().find(reinterpret_cast<const void*>(word)) != nullptr || shared_memory().knows(word);
 }
 
+/// Whether it is an address of memory that only the runtime knows, as that of hipMallocAsync.
+bool runtime_knows(std::uint64_t word) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 16, kEnd = std::uint64_t{1} << 47;
+  if (word < kLeast || word >= kEnd) return false;
+  hipPointerAttribute_t attributes{};
+  const auto ask = [&] { return next().hipPointerGetAttributes(&attributes, reinterpret_cast<const void*>(word)); };
+  return PrivateCalls::answered(ask) && attributes.devicePointer != nullptr;
+}
+
 /// Calls visit(place, word) for every word that may be an address.
 template <typename Visit>
 void for_each_word(std::vector<char>& bytes, Visit&& visit) {
@@ -45,8 +54,8 @@ bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& 
     if (kind == OperationKind::kKernel) return operation.layout->self_contained();
     return kind != OperationKind::kHost && kind != OperationKind::kChild;
   });
-  return seen_whole && !any_hidden_word(operations, binding, [](std::uint64_t word) { return may_be_address(word); }) &&
-         plan.covers(operations, binding);
+  const auto is_address = [](std::uint64_t word) { return may_be_address(word) || runtime_knows(word); };
+  return seen_whole && !any_hidden_word(operations, binding, is_address) && plan.covers(operations, binding);
 }
 
 Shadows::~Shadows() {

@@ -10,8 +10,8 @@
 //
 // Possible only where the second run can touch nothing else (rule 29): operations are kernels, copies and fills; every
 // address among their operands lies in a buffer; no kernel of a module with variables, no printf, no device heap; no
-// structure argument that holds an address we know; and, where no rule promises it, no word in the buffers that may be
-// one either.
+// structure argument that holds an address that we or the runtime know; and, where no rule promises it, no word in the
+// buffers that may be one either.
 //
 // Threads: one launch. Units: bytes. Not here: which launches, and what becomes of a difference
 // (verified_launches.cpp).

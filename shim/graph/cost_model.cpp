@@ -109,12 +109,17 @@ double ExecCosts::ns(Cost cost) const noexcept {
 Way CostModel::choose(const Question& question) const noexcept {
   const Way otherwise = choose_without_update(question);
   if (!question.update || otherwise == Way::kPatch) return otherwise;
-  if (!question.exact || otherwise == Way::kRecord) return Way::kUpdate;
+  if (otherwise == Way::kRecord) return Way::kUpdate;
+  const double patch = patch_ns(question.exec_ns, question.differing, question.budget);
+  const bool pays = question.seen && question.spent_ns + patch >= kSpentBeforeExec * question.exec_ns;
+  if (!question.exact) {
+    const bool may_change = question.strategy == Strategy::kAuto || question.strategy == Strategy::kVariant;
+    const bool wanted = question.seen && !question.is_volatile && (pays || question.spoils);
+    return question.kernels && may_change && wanted ? Way::kVariant : Way::kUpdate;
+  }
   if (question.strategy == Strategy::kVariant || question.patchable) return otherwise;
   if (question.strategy == Strategy::kPatch) return Way::kUpdate;
   // It could be patched if it did not run just now, or were not worn out.
-  const double patch = patch_ns(question.exec_ns, question.differing, question.budget);
-  const bool pays = question.seen && question.spent_ns + patch >= kSpentBeforeExec * question.exec_ns;
   return question.kept < kExecsBeforePatching || pays ? Way::kVariant : Way::kUpdate;
 }
 

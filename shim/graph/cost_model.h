@@ -15,8 +15,10 @@
 //   - a binding that was there before gets an exec once patching for such bindings has cost a quarter of one.
 // Where the program itself asks for an update, its own call is a way too. It is chosen wherever the runtime is not
 // known to patch what differs (then the program has what it would have had natively), instead of an exec for one use,
-// and instead of more than the first few execs where none can be patched now. Hysteresis: a template changes between
-// exec and patch only if the other way costs a fifth less.
+// and instead of more than the first few execs where none can be patched now. A binding that was there before and
+// differs in kernels only gets an exec even so, once updates for such have cost a quarter of one, or where the update
+// would spoil an exec that is kept. Hysteresis: a template changes between exec and patch only if the other way costs a
+// fifth less.
 //
 // Threads: any, without lock. Units: nanoseconds. Not here: whether patching is exact (patch_table.h).
 #pragma once
@@ -104,6 +106,8 @@ class CostModel {
     std::uint32_t passed_over = 0;  ///< bindings in a row that could have been patched and were not
     bool update = false;            ///< the program asks for an update: its own call can be made
     bool exact = false;             ///< all that differs from what it updates is patched correctly, but maybe not now
+    bool kernels = false;           ///< with `update`: only kernels differ, whose updates the runtime refuses never
+    bool spoils = false;            ///< what would be updated is an exec that is kept, which it is not after that
   };
   /// kPatch, kVariant, kRecord or, with `update`, kUpdate. Staging: stage_choice.h.
   Way choose(const Question& question) const noexcept;

@@ -21,8 +21,11 @@
 namespace graphpool {
 namespace {
 
-/// Whether the runtime may refuse what the signature does not tell: a fill of rows may not change its shape in an exec.
+/// Whether the runtime may refuse what the signature does not tell: a fill of rows may not change its shape in an exec,
+/// nor may one in a child graph be set (see Graphs::update).
 bool may_be_refused(const Operation& operation, const Binding& payload, const Binding& now) noexcept {
+  if (operation.signature.kind == OperationKind::kChild)
+    return holds(operation, [](const Operation& each) { return fills_rows(each); });
   if (operation.signature.kind != OperationKind::kFill) return false;
   const auto& to = payload_at<FillPayload>(payload, 0);
   const auto& from = payload_at<FillPayload>(now, operation.payload_offset);
@@ -61,7 +64,8 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   if (!same_but_payload(operation, describe, &payload) || may_be_refused(operation, payload, exec.binding))
     return false;
   // On another device the runtime moves the node there, whatever it is set to.
-  if (calling_device() != node_device_of(operation.signature)) return false;
+  const int device = node_device_of(operation.signature);
+  if (calling_device() != device) return false;
   Variant* const variant = exec.variant;
   const std::byte* const now = exec.binding.begin() + operation.payload_offset;
   const std::size_t compared =
@@ -112,7 +116,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   hipGraphNode_t its = program_made ? node : variant->nodes[index];
   *result = program_made ? known_.read_node(&its, "an exec's node is named by it") : hipSuccess;
   const std::size_t memory = argument_memory(operation);
-  if (memory != 0) make_argument_room(calling_device(), variant->patched_bytes, memory, of.argument_bytes);
+  if (memory != 0) make_argument_room(device, variant->patched_bytes, memory, of.argument_bytes);
   if (*result == hipSuccess) *result = forward(variant->exec, its);
   if (*result != hipSuccess) {
     exec.touch("the runtime refused to set a node");

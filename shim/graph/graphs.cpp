@@ -10,6 +10,7 @@
 #include "shim/buffer_rules.h"
 #include "shim/capture/open_captures.h"
 #include "shim/capture/session.h"
+#include "shim/capture/signature_bits.h"
 #include "shim/capture/step_costs.h"
 #include "shim/engine.h"
 #include "shim/entry.h"
@@ -34,6 +35,9 @@
 
 namespace graphpool {
 namespace {
+
+constexpr const char* kUnknownGraphInstantiated = "a graph that is not known was instantiated";
+constexpr const char* kUnknownExecUpdated = "an update of an exec that is not known";
 
 /// Host memory of a recording: its operations, their nodes in the tree, its binding and the last one (see history).
 std::size_t recording_memory(const std::vector<Operation>& operations) noexcept {
@@ -205,6 +209,9 @@ Template* Graphs::template_for(std::vector<Operation> operations, const KnownGra
   made->end = tree_.insert(made->operations, known.binding);
   recording_bytes_ += made->host_bytes;
   Template* const of = made.get();
+  of->fills_rows = std::any_of(of->operations.begin(), of->operations.end(), [](const Operation& operation) {
+    return holds(operation, [](const Operation& each) { return fills_rows(each); });
+  });
   for (Template* const child : of->children) ++child->users;
   templates_.push_back(std::move(made));
   of->end->number.store(of->number, std::memory_order_relaxed);
@@ -416,7 +423,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
     return result;
   if (may_serve)
     note_left(!plain             ? "instantiated with flags or parameters of its own"
-              : known == nullptr ? "a graph that is not known was instantiated"
+              : known == nullptr ? kUnknownGraphInstantiated
                                  : "a graph that the program has changed was instantiated");
   result = known_.expose(&graph, known, "instantiated in a way of its own");
   return result == hipSuccess ? retry_with_room([&] { return native(graph, out); }) : result;
@@ -771,7 +778,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
   KnownGraph* const known = known_.find(graph);
   const bool plain = known == nullptr;
   HeldTemplate held;
-  const char* why = exec == nullptr   ? "an update of an exec that is not known"
+  const char* why = exec == nullptr   ? kUnknownExecUpdated
                     : exec->touched() ? "an update of an exec that the program has reached otherwise"
                                       : "an update that tells nothing of its result";
   if (exec != nullptr && (exec->of != nullptr || !exec->touched()) && error_node != nullptr && result != nullptr) {
@@ -781,12 +788,17 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
     Template* const of = plain ? nullptr : template_of(*known, &binding, &real, &outlived);
     held = HeldTemplate(of);
     const bool same_template = of != nullptr && of == exec->of;
-    why = of == nullptr   ? "an update by a graph that is not known"
-          : same_template ? "an update that must stay with its exec, or could not be served"
-                          : "an update by a graph of another recording, for the first time";
+    why = of == nullptr    ? "an update by a graph that is not known"
+          : of->fills_rows ? "an update that sets a fill of several rows"
+          : same_template  ? "an update that must stay with its exec, or could not be served"
+                           : "an update by a graph of another recording, for the first time";
     UpdateBy by{graph, real};
-    if ((same_template && (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding, &by) == hipSuccess)) ||
-        (of != nullptr && !same_template && move_to(*exec, *of, binding) == hipSuccess)) {
+    // clr's GraphMemsetNode::SetParams refuses them by a size that only pitched allocations have, and leaves what was
+    // set before.
+    const bool may_serve = of != nullptr && !of->fills_rows;
+    if ((may_serve && same_template &&
+         (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding, &by) == hipSuccess)) ||
+        (may_serve && !same_template && move_to(*exec, *of, binding) == hipSuccess)) {
       if (real && !outlived && !by.native) keep_real_path(*exec, graph);
       *error_node = nullptr;
       *result = hipGraphExecUpdateSuccess;
@@ -1181,7 +1193,7 @@ Graphs::Totals Graphs::totals() const noexcept {
     totals.variants += of->variants.size();
     totals.saved_ns += saved_ns(*of);
   }
-  totals.instantiates = instantiates_.load();
+  totals.instantiates = instantiates_.load() + g_passed_instantiates.load();
   totals.updates = updates_.load();
   totals.launches = launches_.load();
   totals.refused = refusals_.sum();
@@ -1247,6 +1259,21 @@ Reasons Graphs::refusals() const {
   return all;
 }
 
-Reasons Graphs::left_to_runtime() const { return left_to_runtime_.all(); }
+Reasons Graphs::left_to_runtime() const {
+  Reasons all = left_to_runtime_.all();
+  const auto add = [&all](const char* why, std::uint64_t times) {
+    if (times == 0) return;
+    const auto found = std::find_if(all.begin(), all.end(), [why](const auto& reason) { return reason.first == why; });
+    if (found == all.end())
+      all.emplace_back(why, times);
+    else
+      found->second += times;
+  };
+  if (settings_.reuse) {
+    add(kUnknownGraphInstantiated, g_passed_instantiates.load());
+    add(kUnknownExecUpdated, g_passed_updates.load());
+  }
+  return all;
+}
 
 }  // namespace graphpool

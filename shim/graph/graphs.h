@@ -101,6 +101,8 @@ class Graphs {
   /// The real exec for any other call: tainted from now on. `node` becomes the exec's own node where the program names
   /// one of the graph that the exec was made from.
   hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node, const char* why);
+  /// Whether the library gave out this handle, for an exec that may be destroyed by now.
+  bool gave_out(hipGraphExec_t exec) const noexcept { return execs_.owns(exec); }
   /// What it was instantiated with; false: it is not one of ours.
   bool flags_of(hipGraphExec_t exec, unsigned long long* flags) const noexcept;
   /// The real exec for a call that only reads it; null where there is none, because it has nothing to do or is staged.
@@ -253,6 +255,10 @@ hipError_t judge_stream(hipStream_t stream) noexcept;
 /// Whether the program has destroyed the stream, so that the runtime must be left to refuse the launch before anything
 /// is made for it: the runtime's execs have streams of their own, and one of those may get the handle.
 bool stream_is_gone(hipStream_t stream) noexcept;
+
+/// Instantiates, and updates of execs that are not known, by graphs of captures that were left alone: they went
+/// straight to the runtime.
+inline constinit OwnedCount g_passed_instantiates, g_passed_updates;
 
 /// The process's. Never destroyed.
 Graphs& graphs() noexcept;

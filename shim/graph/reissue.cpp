@@ -239,7 +239,8 @@ hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Bind
 hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
                        std::vector<hipGraphNode_t>* nodes) {
   const SavedDevice device;
-  device.set(node_device_of(operations.front().signature));
+  // The graph is that device's: an exec of another one's is not updated by it.
+  if (!device.set(node_device_of(operations.front().signature))) return hipErrorInvalidDevice;
   hipError_t result = made_private(next().hipGraphCreate(graph, 0), graph);
   if (result != hipSuccess) return result;
   result = add_all_to_graph(operations, binding, *graph, {}, nodes);

@@ -408,6 +408,20 @@ bool Variants::differs_exactly(const VirtualExec& exec, const Binding& binding, 
   return exact;
 }
 
+/// Whether an update of the exec to this binding changes kernels only. *differing: how many.
+bool Variants::only_kernels_differ(const VirtualExec& exec, const Binding& binding, std::size_t* differing) noexcept {
+  const Template& of = *exec.of;
+  if (exec.variant == nullptr || exec.variant->of != &of) return false;
+  std::size_t count = 0;
+  for (const Operation& operation : of.operations) {
+    if (!makes_node(operation.signature.kind) || !differs(operation, exec.binding, binding)) continue;
+    if (operation.signature.kind != OperationKind::kKernel) return false;
+    ++count;
+  }
+  *differing = count;
+  return true;
+}
+
 /// Under the lock. *candidate: what is to be patched. kStage: by this plan; null: not. `update`: kUpdate may be said.
 Way Variants::decide(const VirtualExec& exec, const Binding& binding, const StagePlan* plan, bool update,
                      Candidate* candidate) {
@@ -447,6 +461,8 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
   question.base = !may_patch || has_base(of, exec.device);
   question.update = update;
   question.exact = question.patchable || (update && differs_exactly(exec, binding, &question.differing));
+  question.kernels = update && !question.exact && noted.seen && only_kernels_differ(exec, binding, &question.differing);
+  question.spoils = question.kernels && exec.variant->keep && !exec.variant->unsure;
   const Way way = costs().choose(question);
   if (open && !staged && becomes_staged(exec, binding, *plan, question, way, other_ring)) return Way::kStage;
   const bool no_exec = way == Way::kPatch || way == Way::kUpdate;

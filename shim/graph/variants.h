@@ -164,6 +164,7 @@ class Variants {
   bool patch(Template& of, const Binding& binding, const Candidate& candidate);
   static bool has_base(Template& of, int device) noexcept;
   static bool differs_exactly(const VirtualExec& exec, const Binding& binding, std::size_t* differing) noexcept;
+  static bool only_kernels_differ(const VirtualExec& exec, const Binding& binding, std::size_t* differing) noexcept;
   bool over_limit(const Variant& variant) const noexcept;
   template <typename Visit>
   static void for_each_reachable(const VirtualExec& exec, Visit&& visit);

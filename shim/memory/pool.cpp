@@ -9,6 +9,7 @@
 
 #include "shim/capture/open_captures.h"
 #include "shim/log.h"
+#include "shim/memory/memory_use.h"
 #include "shim/memory/never_address.h"
 #include "shim/memory/quirks.h"
 #include "shim/memory/slot_set.h"
@@ -274,6 +275,7 @@ void Pool::hand_out(Block* block, const Decision& decision) noexcept {
   block->generation = ++last_generation_;
   if (!seeded_defect(Seeded::kSameBufferId) || block->buffer_id == kRuntimesId) block->buffer_id = kOwnId;
   block->state.store(BlockState::kLive, std::memory_order_release);
+  tell_handed_out(block->address(), block->bytes());
 }
 
 std::uint32_t Pool::buffer_id(const void* ptr) noexcept {
@@ -462,6 +464,7 @@ bool Pool::load_chunk(Named named, const Decision& decision) {
   chunk->changing = false;
   if (loaded) {
     --device_of(device).parked;
+    tell_kept(chunk->base(), chunk->bytes());
     for_each_kept(chunk, [&](Block* block) { link_newest(block); });
     hand_out(named.block, decision);
     ++counters_.reused;
@@ -505,6 +508,7 @@ Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
   device.preallocated = true;
   chunks_begin_.store(std::min(chunks_begin_.load(), chunk->base()));
   chunks_end_.store(std::max(chunks_end_.load(), chunk->base() + chunk->bytes()));
+  tell_kept(chunk->base(), chunk->bytes());
   device.chunks.push_back(std::move(chunk));
   return place(*device.chunks.back(), key, decision);
 }
@@ -790,6 +794,7 @@ void Pool::keep(Named named, BlockState state, Fence* fence, int waits_for) noex
         // Another process may hold it: out of use for good, and its chunk stays.
         leave_list(block);
         add_under_lock(vmm_blocks_, ~std::size_t{0});
+        tell_kept(block->address(), block->bytes());
         table_.remove(block);
       } else if (state == BlockState::kKept) {
         to_kept(block, true);
@@ -1094,6 +1099,7 @@ void Pool::take_back(Chunk& chunk, std::size_t bytes) noexcept {
 void Pool::add_kept(Block* block) noexcept {
   if (block->chunk != nullptr) --block->chunk->busy_parts;
   block->state.store(BlockState::kKept, std::memory_order_release);
+  tell_kept(block->address(), block->bytes());
   block->list->kept.add(block->address(), block);
 }
 
@@ -1207,6 +1213,7 @@ void Pool::forget(Block* block) noexcept {
   if (Chunk* chunk = block->chunk) {
     --chunk->busy_parts;
     chunk->free_ranges.give(block->address() - chunk->base(), pages(block->bytes()));
+    tell_kept(block->address(), block->bytes());
     add_under_lock(vmm_blocks_, ~std::size_t{0});
   }
   table_.remove(block);

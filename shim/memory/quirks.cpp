@@ -54,7 +54,14 @@ bool has_defect(Defect defect, int version) noexcept {
   });
 }
 
-bool has_defect(Defect defect) noexcept { return has_defect(defect, runtime_version()); }
+/// Everybody who sees the version sees its defects.
+static void know_version(int version) noexcept {
+  std::uint32_t defects = 0;
+  for (const Quirk& quirk : kQuirks)
+    if (has_defect(quirk.defect, version)) defects |= 1u << static_cast<unsigned>(quirk.defect);
+  g_defects.store(defects, std::memory_order_relaxed);
+  g_runtime_version.store(version, std::memory_order_release);
+}
 
 int ask_runtime_version() noexcept {
   int known = -1;
@@ -62,11 +69,11 @@ int ask_runtime_version() noexcept {
   const auto failed = [&] { return next().hipRuntimeGetVersion(&known) != hipSuccess || known < 0; };
   const bool failed_once = failed();
   if (failed_once && failed()) known = 0;
-  g_runtime_version.store(known, std::memory_order_relaxed);
+  know_version(known);
   if (failed_once) clear_error(known < kKeepsErrors ? hipSuccess : pending);
   return known;
 }
 
-void test_set_runtime_version(int version) noexcept { g_runtime_version.store(version, std::memory_order_relaxed); }
+void test_set_runtime_version(int version) noexcept { know_version(version); }
 
 }  // namespace graphpool

@@ -37,15 +37,19 @@ std::span<const Quirk> quirks() noexcept;
 
 /// Whether the runtime of this version has the defect.
 bool has_defect(Defect defect, int version) noexcept;
-/// Whether the loaded runtime has it.
-bool has_defect(Defect defect) noexcept;
-
 /// hipRuntimeGetVersion's answer, asked for once; 0 where it has none (then every defect is assumed).
 inline constinit std::atomic<int> g_runtime_version{-1};  ///< negative: not asked for yet
 int ask_runtime_version() noexcept;
 inline int runtime_version() noexcept {
-  const int known = g_runtime_version.load(std::memory_order_relaxed);
+  const int known = g_runtime_version.load(std::memory_order_acquire);
   return known >= 0 ? known : ask_runtime_version();
+}
+
+/// Whether the loaded runtime has it.
+inline constinit std::atomic<std::uint32_t> g_defects{0};  ///< a bit for each, known when the version is
+inline bool has_defect(Defect defect) noexcept {
+  static_cast<void>(runtime_version());
+  return (g_defects.load(std::memory_order_relaxed) >> static_cast<unsigned>(defect) & 1) != 0;
 }
 
 /// Unit tests play other versions; a negative one makes the next question ask the runtime again.

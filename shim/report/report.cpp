@@ -389,8 +389,7 @@ constinit bool g_ended = false;  ///< under g_writing: the last report has been 
 
 /// Whether there may be more.
 bool write_next_report(bool ended) noexcept {
-  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough)
-    return false;  // a forked child: the lock may be held
+  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return false;  // a forked child: its parent writes
   const GuestScope guest;
   const NoFileSignals no_signals;
   pthread_mutex_lock(&g_writing);
@@ -484,6 +483,10 @@ std::string report_text(bool ended) {
 }
 
 void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noexcept {
+  // Before the lock: a child that is forked while a report is being written must not find it locked.
+  static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
+  pthread_once(&watching_forks,
+               [] { pthread_atfork(nullptr, nullptr, [] { g_writing = PTHREAD_MUTEX_INITIALIZER; }); });
   pthread_mutex_lock(&g_writing);
   if (g_file == nullptr) {
     try {

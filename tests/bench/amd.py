@@ -1,49 +1,172 @@
 """amd.py BUILD [OPTION...] [NAME...]: what graphs and memory cost the host on AMD's own runtimes, natively against the library.
+amd.py BUILD --pack FOLDER VERSION
 
-The benchmarks `recapture` and `calls` are compiled against each runtime that scripts/amd has brought, and run on HSA on the CPU
-of the build folder BUILD, where kernels complete at once: what is measured is AMD's own host code. A benchmark's name ends in
-the version. Options as ab.py's, which measures.
+The benchmarks of PROGRAMS are compiled against each runtime that scripts/amd has brought, and run on HSA on the CPU of the build
+folder BUILD, where kernels complete at once: what is measured is AMD's own host code. A benchmark's name ends in the version.
+Options as ab.py's, which measures; --json writes what a file of tests/bench/results holds, a version's benchmarks or all.
+
+--pack copies what one version needs into FOLDER, libraries stripped, for a machine of the same kind without a build or a
+network; it brings its own C library. There, Python 3.11 is enough:
+
+    python3 FOLDER/amd.py --packed --json results.json [OPTION...] [NAME...]
 """
+import datetime
 import json
+import os
 import pathlib
+import platform
+import shutil
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
-PROGRAMS = {'recapture': 'a step that captures its graph again, moved or not', 'calls': 'single calls'}
+PROGRAMS = {'recapture': 'a step that captures its graph again, moved or not', 'graph_calls': 'each call on graphs, by kernels',
+            'calls': 'single calls'}
+LIBRARIES = 'usr/lib/x86_64-linux-gnu'
+LOADER = 'usr/lib64/ld-linux-x86-64.so.2'
+# What the runtime opens by name.
+OPENED = ('libamdhip64.so', 'libhiprtc.so', 'libhiprtc-builtins.so', 'libamd_comgr.so')
 
 
 def compile_against(root, source, target):
     """The program, linked against the runtime below `root`; older than the source, it is made anew."""
     if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
         return
-    libraries = [library for name in ('amdhip64', 'hiprtc') for library in (root / 'usr/lib/x86_64-linux-gnu').glob(f'lib{name}.so')]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    libraries = [library for name in ('amdhip64', 'hiprtc') for library in (root / LIBRARIES).glob(f'lib{name}.so')]
     subprocess.run(['g++', '-std=c++20', '-O2', '-D__HIP_PLATFORM_AMD__', f'-I{TOP}', '-o', target, source, *libraries,
                     # What the runtime itself needs is found when it runs, with its own C library.
                     '-Wl,--allow-shlib-undefined', '-Wl,--unresolved-symbols=ignore-in-shared-libs', '-lpthread', '-ldl'],
                    check=True)
 
 
+def rows(version, loader, libraries, program):
+    """The benchmarks of one version; program: the path of each by name."""
+    for name, about in PROGRAMS.items():
+        yield {'name': f'{name}_{version}', 'kind': 'pair', 'about': f"{about}, on AMD's {version}", 'runs': 5, 'quick_runs': 2,
+               'environment': {'HSACPU_KERNELS': '0'},  # what the host costs: kernels do nothing
+               'command': [str(loader), '--library-path', ':'.join(str(folder) for folder in libraries), str(program(name))]}
+
+
 def benchmarks(build, roots):
     for root in roots:
-        libraries = f'{build / "tests/runtimes/amd"}:{root / "usr/lib/x86_64-linux-gnu"}'
-        for name, about in PROGRAMS.items():
-            program = root / f'{name}_bench'
-            compile_against(root, HERE / f'{name}.cpp', program)
-            yield {'name': f'{name}_{root.name}', 'kind': 'pair', 'about': f"{about}, on AMD's {root.name}", 'runs': 5, 'quick_runs': 2,
-                   'environment': {'HSACPU_KERNELS': '0'},  # what the host costs: kernels do nothing
-                   'command': [str(root / 'usr/lib64/ld-linux-x86-64.so.2'), '--library-path', libraries, str(program)]}
+        folder = build / 'tests/bench/amd' / root.name
+        for name in PROGRAMS:
+            compile_against(root, HERE / f'{name}.cpp', folder / name)
+        yield from rows(root.name, root / LOADER, [build / 'tests/runtimes/amd', root / LIBRARIES], lambda name: folder / name)
+
+
+def commit_of_tree():
+    asked = subprocess.run(['git', '-C', HERE, 'describe', '--always', '--dirty=+', '--exclude=*'], capture_output=True,
+                           text=True, check=False)
+    return asked.stdout.strip()
+
+
+def processor():
+    info = pathlib.Path('/proc/cpuinfo')
+    names = [line.partition(':')[2].strip() for line in info.read_text().splitlines() if line.startswith('model name')]
+    return names[0] if names else platform.machine()
+
+
+# --- a pack ---
+
+def needed(library):
+    """What a library says that it needs, by name."""
+    told = subprocess.run(['readelf', '-d', library], capture_output=True, text=True, check=True).stdout
+    return [line.rpartition('[')[2].rstrip(']') for line in told.splitlines() if '(NEEDED)' in line]
+
+
+def closure(folders, names):
+    """The libraries of these names and all that they need, by name."""
+    found, wanted = {}, list(names)
+    while wanted:
+        name = wanted.pop()
+        if name not in found and not name.startswith('ld-linux'):
+            paths = [folder / name for folder in folders if (folder / name).exists()]
+            if not paths:
+                sys.exit(f'{name} is in none of {", ".join(str(folder) for folder in folders)}')
+            found[name] = paths[0].resolve()
+            wanted += needed(paths[0])
+    return found
+
+
+def strip(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)
+    target.chmod(0o755)
+    subprocess.run(['strip', '--strip-unneeded', target], check=True)
+
+
+def pack(build, folder, root):
+    """One version: loader, C library, runtime, compiler, HSA on the CPU, the library, the programs and what measures them."""
+    listed = list(benchmarks(build, [root]))
+    if folder.exists() and any(folder.iterdir()) and not (folder / 'benchmarks.json').exists():
+        sys.exit(f'{folder} holds something else')
+    shutil.rmtree(folder, ignore_errors=True)
+    programs = {name: build / 'tests/bench/amd' / root.name / name for name in PROGRAMS}
+    library = build / 'hooks/libgraphpool.so'
+    of_runtime = root / LIBRARIES
+    folders = [build / 'tests/runtimes/amd', of_runtime]
+    opened = [name for name in OPENED if (of_runtime / name).exists()]
+    opened += sorted({path.name for path in of_runtime.glob('libamd_comgr.so.?')})
+    names = opened + [name for source in [library, *programs.values()] for name in needed(source)]
+    loader = pathlib.Path(LOADER).name
+    first = {}
+    for name, source in sorted(closure(folders, names).items(), reverse=True):
+        if source in first:  # one file, or the loader would load it twice
+            (folder / 'lib' / name).symlink_to(first[source])
+        else:
+            strip(source, folder / 'lib' / first.setdefault(source, name))
+    shutil.copy((root / LOADER).resolve(), folder / 'lib' / loader)
+    for name, program in programs.items():
+        strip(program, folder / 'bin' / name)
+    strip(library, folder / library.name)
+    for script in (HERE / 'amd.py', HERE.parent / 'support/ab.py', HERE.parent / 'support/runs.py'):
+        shutil.copy(script, folder / script.name)
+    listed = list(rows(root.name, f'@HERE@/lib/{loader}', ['@HERE@/lib'], lambda name: f'@HERE@/bin/{name}'))
+    (folder / 'benchmarks.json').write_text(json.dumps(
+        {'commit': commit_of_tree(), 'library': f'@HERE@/{library.name}', 'benchmarks': listed}, indent=1) + '\n')
+    size = sum(path.stat().st_size for path in folder.rglob('*') if path.is_file() and not path.is_symlink())
+    print(f'{folder}: {size / 2**20:.1f} MiB, commit {commit_of_tree()}')
+    return 0
+
+
+# --- measuring ---
+
+def measure(listed, commit, options):
+    """ab.py's figures, with what they were measured on where --json asks for them."""
+    ab = next(path for path in (HERE / 'ab.py', HERE.parent / 'support/ab.py') if path.exists())
+    written = pathlib.Path(options[options.index('--json') + 1]) if '--json' in options else None
+    with tempfile.TemporaryDirectory() as folder:
+        lines = pathlib.Path(folder, 'lines')
+        if written:
+            at = options.index('--json')
+            options = [*options[:at], *options[at + 2:], '--json', str(lines)]
+        code = subprocess.run([sys.executable, ab, listed, *options], check=False).returncode
+        if written and lines.exists():
+            written.write_text(json.dumps(
+                {'device': processor(), 'cores': os.cpu_count(), 'date': datetime.date.today().isoformat(), 'commit': commit,
+                 'benchmarks': [json.loads(line) for line in lines.read_text().splitlines()]}, indent=1) + '\n')
+    return code
 
 
 def main(build, *options):
+    if build == '--packed':
+        return measure(HERE / 'benchmarks.json', json.loads((HERE / 'benchmarks.json').read_text())['commit'], list(options))
     build = pathlib.Path(build).resolve()
     roots = sorted(path.parent for path in (TOP / 'build-amd').glob('*/complete'))
+    if options[:1] == ('--pack',):
+        if len(options) != 3 or not any(root.name == options[2] for root in roots):
+            sys.exit(f'--pack FOLDER VERSION; there are: {" ".join(root.name for root in roots)}')
+        return pack(build, pathlib.Path(options[1]), TOP / 'build-amd' / options[2])
     if not roots:
         sys.exit('no runtime of AMD\'s is there: scripts/amd brings them')
-    listed = TOP / 'build-amd/benchmarks.json'
+    listed = build / 'tests/bench/amd/benchmarks.json'
+    listed.parent.mkdir(parents=True, exist_ok=True)
     listed.write_text(json.dumps({'library': str(build / 'hooks/libgraphpool.so'), 'benchmarks': list(benchmarks(build, roots))}))
-    return subprocess.run([sys.executable, HERE.parent / 'support/ab.py', listed, *options], check=False).returncode
+    return measure(listed, commit_of_tree(), list(options))
 
 
 if __name__ == '__main__':

@@ -36,13 +36,13 @@ class Steps {
 
   enum class Moves { kOn, kInTurn };
 
-  /// Captures before the first that is measured.
-  static constexpr int kWeighed = 320;
+  /// Captures before the first that is measured; of so many forks that a few say enough.
+  static constexpr int kWeighed = 320, kWeighedOfMany = 80;
 
   /// One size of graph with so many kernels that move each step.
   [[gnu::noinline]] void measure(int kernels, int moved, bool update, Moves moves = Moves::kOn, bool printed = true) {
     const int first_place = ++place_;
-    const int steps = printed ? std::max(kWarmUp + 12, std::min(kSteps, 20000 / kernels)) : kWeighed;
+    const int steps = printed ? std::max(kWarmUp + 40, std::min(kSteps, 20000 / kernels)) : kWeighed;
     std::vector<double> whole, per_operation;
     std::size_t allocations = 0, step_allocations = 0;
     hipGraphExec_t exec = nullptr;
@@ -100,7 +100,9 @@ class Steps {
     for (std::vector<hipEvent_t>* const all : {&events, &joins})
       for (hipEvent_t& event : *all) bench::check(hipEventCreateWithFlags(&event, hipEventDisableTiming));
     std::vector<double> each;
-    const std::size_t steps = printed ? std::max<std::size_t>(kWarmUp + 12, 2000 / forks) : kWeighed;
+    const std::size_t steps = printed       ? std::max<std::size_t>(kWarmUp + 40, 2000 / forks)
+                              : forks > 100 ? kWeighedOfMany
+                                            : kWeighed;
     for (std::size_t step = 0; step < steps; ++step) {
       bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
       launch(0, false);
@@ -176,9 +178,9 @@ class Steps {
 int main(int argc, char** argv) {
   Steps steps;
   const int most = argc > 1 ? std::atoi(argv[1]) : 4000;
-  steps.measure_forks(10, 2, false);
   for (const std::size_t forks : {10, 2000})
-    for (const std::size_t streams : {std::size_t{2}, forks}) steps.measure_forks(forks, streams);
+    for (const std::size_t streams : {std::size_t{2}, forks})
+      for (const bool printed : {false, true}) steps.measure_forks(forks, streams, printed);
   for (const std::size_t held : {100, 2500}) steps.measure_beside(held);
   steps.measure(1, 1, false, Steps::Moves::kOn, false);
   for (const int kernels : {1, 10, 100, 1000, 4000}) {

@@ -4,7 +4,11 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <chrono>
 #include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "client.h"
 
@@ -30,6 +34,8 @@ struct Plan {
 
 std::atomic<int> plans_alive{0};
 std::atomic<int> callbacks{0};
+// A runtime may call the destructors of user objects on a thread of its own, and later.
+std::mutex ended_mutex;
 std::deque<Plan*> ended;
 
 using CreateUserObject = hipError_t (*)(void**, void*, hipHostFn_t, unsigned, unsigned);
@@ -48,10 +54,15 @@ class Communicator {
 
   /// Frees the plans of graphs that are gone.
   void reclaim() {
-    for (; !ended.empty(); ended.pop_front()) {
+    std::deque<Plan*> plans;
+    {
+      const std::scoped_lock guard(ended_mutex);
+      plans = std::exchange(ended, {});
+    }
+    for (const Plan* const plan : plans) {
       const Relaxed relaxed;
-      CHECK(hipFree(ended.front()->work));
-      delete ended.front();
+      CHECK(hipFree(plan->work));
+      delete plan;
     }
   }
 
@@ -113,6 +124,7 @@ class Communicator {
     constexpr unsigned kNoDestructorSync = 1, kMove = 1;
     ++plans_alive;
     const hipHostFn_t drop = [](void* pointer) {
+      const std::scoped_lock guard(ended_mutex);
       ended.push_back(static_cast<Plan*>(pointer));
       --plans_alive;
     };
@@ -155,6 +167,12 @@ class Communicator {
   char* memory_ = nullptr;
 };
 
+/// All graphs are gone: so are their plans, now or soon.
+void wait_for_plans() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (plans_alive != 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+}
+
 int main(int argc, char** argv) {
   const Options options(argc, argv, {{"steps", "20"}, {"api", "21"}, {"proxy", "0"}, {"layers", "3"}, {"update", "0"}});
   constexpr int kCount = 256;
@@ -195,6 +213,7 @@ int main(int argc, char** argv) {
     CHECK(hipFree(hidden));
   }
   if (update) CHECK(hipGraphExecDestroy(exec));
+  wait_for_plans();
   std::printf("plans alive %d, callbacks %d\n", plans_alive.load(), callbacks.load());
   communicator.destroy();
   CHECK(hipFree(in));

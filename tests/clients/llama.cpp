@@ -43,6 +43,8 @@ class Model {
       caches_.push_back(allocate<float>(places));
       CHECK(hipMemset(caches_.back(), 0, places * sizeof(float)));
     }
+    // The host does not wait for a fill, nor does a non-blocking stream.
+    CHECK(hipDeviceSynchronize());
   }
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;

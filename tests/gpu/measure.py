@@ -1,9 +1,10 @@
 """measure.py LIST [--json FILE] [--quick] [--commit NAME] [NAME...]: all that is run on a GPU: the tests of the runtime; the
-programs, native against library; milliseconds a step, by way; then the benchmarks. NAME: only these of `tests`, `programs`,
-`steps` and the benchmarks. --json writes what a file of tests/bench/results holds, after each part. --commit: what was
+probes, whose answers tests/probes/matrix.py takes over; the programs, native against library; milliseconds a step, by way; then
+the benchmarks. NAME: only these of `tests`, `probes`, `programs`, `steps` and the benchmarks. --json writes what a file of tests/bench/results holds, after each part. --commit: what was
 built; else what the list says, which pack.py has noted, or the tree's. Ends with 1 if a test failed, a program did not
 print the same bytes, or a part could not be run to its end."""
 import argparse
+import collections
 import datetime
 import json
 import os
@@ -15,7 +16,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SUPPORT = HERE.parent / 'support'  # in a pack all lies beside this script
-sys.path.append(str(SUPPORT))
+sys.path += [str(SUPPORT), str(HERE.parent / 'probes')]
+import answers  # noqa: E402
 import runs  # noqa: E402
 
 
@@ -62,6 +64,23 @@ def run_tests(listed):
         yield {'name': test['name'], 'code': done.code}
 
 
+def ask_probes(listed):
+    """The answers of each runtime, by the column of the matrix that they are; what may harm the device is not asked."""
+    for asked_of in listed.get('probes', []):
+        environment = {'LD_LIBRARY_PATH': f'{asked_of["runtime"]}:{os.environ.get("LD_LIBRARY_PATH", "")}'}
+        try:
+            found, version, device = answers.ask(asked_of['command'][0], environment=environment)
+        except (OSError, ValueError, subprocess.CalledProcessError) as why:
+            print(f'probes: {why}', flush=True)
+            yield {'column': '', 'answers': {}}
+            continue
+        column = f'cuda {answers.short(version)}'
+        counts = collections.Counter(answer.answer for answer in found.values())
+        print(f'{column:<24} {", ".join(f"{count} {answer}" for answer, count in sorted(counts.items()))}', flush=True)
+        yield {'column': column, 'version': version, 'device': device,
+               'answers': {name: [answer.answer, answer.value] for name, answer in found.items()}}
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('list')
@@ -71,7 +90,7 @@ def main():
     parser.add_argument('names', nargs='*')
     options = parser.parse_intermixed_args()
     listed = runs.read_list(options.list)
-    known = ['tests', 'programs', 'steps', *(benchmark['name'] for benchmark in listed['benchmarks'])]
+    known = ['tests', 'probes', 'programs', 'steps', *(benchmark['name'] for benchmark in listed['benchmarks'])]
     for name in options.names:
         if name not in known:
             sys.exit(f"no '{name}'; there are: {' '.join(known)}")
@@ -95,12 +114,15 @@ def main():
     if 'tests' in wanted:
         keep('tests', list(run_tests(listed)))
         failed += [test['name'] for test in results['tests'] if test['code'] != 0]
+    if 'probes' in wanted:
+        keep('probes', list(ask_probes(listed)))
+        failed += ['probes' for asked_of in results['probes'] if not asked_of['answers']]
     if 'programs' in wanted:
         keep('programs', json.loads(measured('programs', []) or '[]'))
     if 'steps' in wanted:
         quick = ['--rounds', '1', '--steps', '40', '--tensors', '250'] if options.quick else []
         keep('steps', json.loads(measured('steps', quick) or '[]'))
-    for name in known[3:]:
+    for name in known[4:]:
         if name in wanted:
             lines = measured('ab', [name, *(['--quick'] if options.quick else [])]).splitlines()
             keep('benchmarks', results.get('benchmarks', []) + [json.loads(line) for line in lines])

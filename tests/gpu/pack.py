@@ -11,6 +11,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = [HERE / name for name in ('measure.py', 'programs.py', 'steps.py')]
 SCRIPTS += [HERE.parent / 'support' / name for name in ('ab.py', 'runs.py')]
+SCRIPTS += [HERE.parent / 'probes/answers.py']
 
 
 class Packer:

@@ -10,6 +10,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 BENCH = pathlib.Path(sys.argv.pop()).resolve()
 FIGURE = '#!/bin/sh\necho \'{"figure": "the runtime was found", "unit": "1", "value": \'$(ls "${LD_LIBRARY_PATH%%:*}" | wc -l)\'}\'\n'
+PROBES = '#!/bin/sh\nprintf "runtime\\tholds\\t50221153 A device\\nfirst\\tfails\\tseen\\nsecond\\tholds\\t\\n"\n'
 
 
 class Pack(unittest.TestCase):
@@ -20,7 +21,7 @@ class Pack(unittest.TestCase):
         build = self.top / 'build'
         for path, text in {'runtime/libx.so.5': '', 'runtime/notes.txt': '', 'runtime/so6/liby.so.6': '',
                            'library': '', 'staged.toml': '', 'rest': '', 'test': '#!/bin/sh\necho "[ PASSED ] 1 test."\n',
-                           'program': '#!/bin/sh\necho bytes "$@"\n', 'figure': FIGURE}.items():
+                           'program': '#!/bin/sh\necho bytes "$@"\n', 'figure': FIGURE, 'probes': PROBES}.items():
             (build / path).parent.mkdir(parents=True, exist_ok=True)
             (build / path).write_text(text)
             (build / path).chmod(0o755)
@@ -29,6 +30,7 @@ class Pack(unittest.TestCase):
         self.list.write_text(json.dumps({
             'library': str(build / 'library'), 'runtime': runtime,
             'tests': [{'name': 'runtime', 'command': [str(build / 'test')], 'runtime': newer}],
+            'probes': [{'command': [str(build / 'probes')], 'runtime': runtime}],
             'policies': ['--policy', 'default', '--policy', 'staged', f'GRAPHPOOL_POLICY={build / "staged.toml"}'],
             'programs': [{'name': 'one', 'command': [str(build / 'program'), '--size', '3']}],
             'benchmarks': [{'name': 'alone', 'kind': 'alone', 'about': 'files', 'command': [str(build / 'figure')],
@@ -42,8 +44,8 @@ class Pack(unittest.TestCase):
     def test_holds_what_is_needed_and_nothing_else(self):
         pack = self.pack()
         files = {str(path.relative_to(pack)) for path in pack.rglob('*') if path.is_file()}
-        self.assertEqual(files, {'gpu.json', 'measure.py', 'programs.py', 'steps.py', 'ab.py', 'runs.py', 'runtime/libx.so.5',
-                                 'so6/liby.so.6', 'files/library', 'files/staged.toml', 'files/test', 'files/program',
+        self.assertEqual(files, {'gpu.json', 'measure.py', 'programs.py', 'steps.py', 'ab.py', 'runs.py', 'answers.py',
+                                 'runtime/libx.so.5', 'so6/liby.so.6', 'files/probes', 'files/library', 'files/staged.toml', 'files/test', 'files/program',
                                  'files/figure'})
         self.assertNotIn(str(self.top), (pack / 'gpu.json').read_text())
 
@@ -52,8 +54,8 @@ class Pack(unittest.TestCase):
         self.pack('--commit', 'abc').rename(moved)
         (self.top / 'build').rename(self.top / 'gone')
         before = (moved / 'gpu.json').read_text()
-        done = subprocess.run([BENCH, '--runtime', 'cuda', '--pack', 'else where', '--json', 'written.json', 'tests', 'programs',
-                               'alone'], cwd=self.top, capture_output=True, text=True, check=False)
+        done = subprocess.run([BENCH, '--runtime', 'cuda', '--pack', 'else where', '--json', 'written.json', 'tests', 'probes',
+                               'programs', 'alone'], cwd=self.top, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual((moved / 'gpu.json').read_text(), before)
         written = json.loads((self.top / 'written.json').read_text())
@@ -62,6 +64,8 @@ class Pack(unittest.TestCase):
         self.assertIn('driver', written)
         self.assertIn('device', written)
         self.assertEqual(written['tests'], [{'name': 'runtime', 'code': 0}])
+        self.assertEqual(written['probes'], [{'column': 'cuda 5.2', 'version': 50221153, 'device': 'A device',
+                                              'answers': {'first': ['fails', 'seen'], 'second': ['holds', '']}}])
         self.assertEqual(written['programs'][0]['same'], {'default': True, 'staged': True})
         self.assertEqual(written['benchmarks'][0]['figures']['the runtime was found']['value'], 1)
 

@@ -68,8 +68,11 @@ def programs(results):
 
 def main(results):
     results = json.loads(pathlib.Path(results).read_text())
-    print(f'# {results["device"]}\n\n{results["date"]}, driver {results["driver"]}, commit {results["commit"]}, through '
-          '`tests/runtimes/cuda`; made by\n`tests/gpu/tables.py` from the JSON file beside this one.\n')
+    if 'driver' in results:
+        on = f'driver {results["driver"]}, commit {results["commit"]}, through `tests/runtimes/cuda`'
+    else:  # scripts/bench --runtime amd
+        on = f'{results["cores"]} cores, no GPU, commit {results["commit"]}, over `tests/runtimes/amd`'
+    print(f'# {results["device"]}\n\n{results["date"]}, {on}; made by\n`tests/gpu/tables.py` from the JSON file beside this one.\n')
     if 'steps' in results:
         steps(results)
     for each in results.get('benchmarks', []):

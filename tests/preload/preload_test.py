@@ -118,7 +118,8 @@ def needs_only_libc():
     needed = re.findall(r'\(NEEDED\).*\[(.*)\]', done.stdout)
     check(set(needed) <= {'libc.so.6', 'libm.so.6', 'ld-linux-x86-64.so.2'}, f'needed: {needed}')
     check('NODELETE' in done.stdout, 'the library may be unloaded')
-    # Weak ones are hooks of the toolchain's own for things no program here has (transactional memory, profiling).
+    # Weak ones are hooks of the toolchain's own for things no program here has (transactional memory, profiling),
+    # and of a runtime that checks each access to memory (shim/memory/memory_use.h).
     undefined = {fields[-1] for fields in symbols('--undefined-only') if fields[-2] == 'U'}
     foreign = {name for name in undefined if '@GLIBC_' not in name}
     check(not foreign, f'undefined and not of the C library: {sorted(foreign)}')
@@ -139,6 +140,14 @@ def program_without_hip():
         check(rest == first.stdout.splitlines(), 'the program sees the library', first, second)
     check(second.code == 3 and not second.stderr, 'the library was noticed', second)
     check(not second.report, 'a report of a process without HIP')
+
+
+@case
+def program_with_an_auditor():
+    not_under_sanitizers('their libraries have more thread-local data than the loader has for them then')
+    auditor = {'LD_AUDIT': path('auditor')}
+    first, second = native('plain', environment=auditor), under('plain', environment=auditor)
+    check((first.code, first.stdout) == (second.code, second.stdout) and first.stdout, 'not as natively', first, second)
 
 
 @case
@@ -289,6 +298,20 @@ def fork_after_hip():
 def exec_and_spawn():
     _, run = same('exec', code=9)
     hooked(run, 'hipMalloc')
+
+
+@case
+def fork_while_a_report_is_written():
+    """The child compiles, which asks whether there is to be a report."""
+    not_under_sanitizers('the child of a process with threads', ('thread',))
+    with tempfile.TemporaryDirectory() as folder_name:
+        pipe = os.path.join(folder_name, 'report')
+        os.mkfifo(pipe)
+        first = native('fork_reporting')
+        second = native('fork_reporting', pipe, preload=library(),
+                        environment={'GRAPHPOOL_REPORT': pipe, 'GRAPHPOOL_REPORT_EVERY': '1ms'})
+    check(first.code == 0 and 'child was ended by 0' in first.stdout.decode(), 'natively', first)
+    check((second.code, second.stdout) == (first.code, first.stdout), 'native run and run under the library differ', first, second)
 
 
 @case

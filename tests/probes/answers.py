@@ -23,6 +23,11 @@ def rows(command, environment=None):
     return [line.split('\t') for line in done.stdout.decode().splitlines()]
 
 
+def short(version):
+    """A version's two first numbers, as columns of the matrix have them."""
+    return f'{version // 10_000_000}.{version // 100_000 % 100}'
+
+
 def known(probes):
     """The sentence and the kind of every probe."""
     return {name: (kind, sentence) for name, kind, sentence in rows([probes, '--list'])}

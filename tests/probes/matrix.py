@@ -1,17 +1,25 @@
 """matrix.py check|write COLUMN --probes FILE --relied FILE --matrix FILE [--amd FOLDER --hsa FOLDER]
-          [--version NUMBER] [KEY=VALUE...] [-- LAUNCHER...]
+          [--version NUMBER] [--careful] [KEY=VALUE...] [-- LAUNCHER...]
+matrix.py take RESULTS --probes FILE --relied FILE --matrix FILE
+matrix.py refuted ALL --probes FILE --relied FILE --matrix FILE
 
 Asks all probes and compares the answers with the column of the matrix, or writes them there. KEY=VALUE is in the probes'
 environment; LAUNCHER runs them. --amd: on AMD's runtime unpacked there (scripts/amd), over the libhsa-runtime64.so.1 of
 --hsa; exit code 77 (skipped) where it is not there.
 --version: skipped where the runtime has another. Where nothing can run kernels, what needs none is compared, and the
-rest is counted. Measured answers are not compared. Nothing that the engine relies on may fail.
+rest is counted. Measured answers are not compared. Nothing that the engine relies on may fail. --careful: what may harm
+more than a process is not asked.
+
+`take` writes the columns that a file of results of tests/gpu/measure.py has. `refuted` asks nothing: no column may have an
+answer that refutes what the engine relies on of that version.
 
 The matrix is a CSV: `probe`, then a column a runtime. A cell: holds, fails or unknown, and after a colon what was seen.
 """
 import argparse
 import csv
+import json
 import os
+import pathlib
 import sys
 
 import answers
@@ -55,19 +63,50 @@ def amd_launcher(folder, hsa):
     return [loader, '--library-path', f'{hsa}:{library}']
 
 
+def take(options, kinds):
+    """The columns of a file of results."""
+    columns, table = read(options.matrix)
+    taken = [asked_of for asked_of in json.loads(pathlib.Path(options.column).read_text()).get('probes', []) if asked_of['answers']]
+    for asked_of in taken:
+        if asked_of['column'] not in columns:
+            columns.append(asked_of['column'])
+        for name, (answer, seen) in asked_of['answers'].items():
+            if name in kinds:
+                plain = kinds[name][0] == 'measured' or not seen
+                table.setdefault(name, {})[asked_of['column']] = answer if plain else f'{answer}: {seen}'
+        print(f'{asked_of["column"]}: {len(asked_of["answers"])} answers')
+    write(options.matrix, columns, table, kinds)
+    return 0 if taken else 1
+
+
+def refuted(options, kinds):
+    """What a column refutes and the engine relies on of its version."""
+    columns, table = read(options.matrix)
+    wrong = []
+    for column in columns:
+        major, minor = column.split(' ')[-1].split('.')[:2]
+        relied = answers.relied(options.relied, int(major) * 10_000_000 + int(minor) * 100_000)
+        wrong += [f'{column}: {name}: {cells[column]}' for name, cells in table.items()
+                  if name in kinds and kinds[name][0] != 'measured' and relied[name][0] == 'relied'
+                  and cells[column].startswith('fails')]
+    print('\n'.join(wrong))
+    return 1 if wrong or not columns else 0
+
+
 def parse(arguments):
     launcher = []
     if '--' in arguments:
         at = arguments.index('--')
         arguments, launcher = arguments[:at], arguments[at + 1:]
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument('mode', choices=('check', 'write'))
+    parser.add_argument('mode', choices=('check', 'write', 'take', 'refuted'))
     parser.add_argument('column')
     for name in ('--probes', '--relied', '--matrix'):
         parser.add_argument(name, required=True)
     parser.add_argument('--amd')
     parser.add_argument('--hsa')
     parser.add_argument('--version', type=int)
+    parser.add_argument('--careful', action='store_true')
     parser.add_argument('variables', nargs='*')
     options = parser.parse_intermixed_args(arguments)
     return options, launcher or (amd_launcher(options.amd, options.hsa) if options.amd else [])
@@ -77,8 +116,11 @@ def main(arguments):
     options, launcher = parse(arguments)
     environment = dict(variable.split('=', 1) for variable in options.variables)
     kinds = answers.known(options.probes)
+    if options.mode in ('take', 'refuted'):
+        return {'take': take, 'refuted': refuted}[options.mode](options, kinds)
+    risky = [] if options.careful else ['--risky']
     try:
-        found, version, _ = answers.ask(options.probes, ['--risky', '--limit', LIMIT_S], launcher=launcher, environment=environment)
+        found, version, _ = answers.ask(options.probes, [*risky, '--limit', LIMIT_S], launcher=launcher, environment=environment)
     except OSError as why:
         print(why)
         return 77 if options.version else 1
@@ -98,7 +140,7 @@ def main(arguments):
         write(options.matrix, columns, table, kinds)
     else:
         # What is risky the library below AMD's decides.
-        compared = ('plain',) if options.amd or options.version else ('plain', 'risky')
+        compared = ('plain',) if options.amd or options.version or options.careful else ('plain', 'risky')
         differ, left = wrong_cells(found, kinds, options.column, table, compared)
         wrong += differ
     print(f'{options.column}: version {version}, {len(found)} probes, {left} not compared because nothing runs kernels')

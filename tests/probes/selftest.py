@@ -1,4 +1,5 @@
-"""scripts/graphpool selftest [--runtime FOLDER] [--only PART,...] [--limit SECONDS] [--report FILE] [--policy FILE]
+"""scripts/graphpool selftest [--runtime FOLDER] [--only PART,...] [--ask PROBE,...] [--limit SECONDS] [--report FILE]
+                           [--policy FILE]
 
 Is what the library relies on true of the HIP runtime and the device of this machine? Needs nothing but what was built
 (ninja -C build selftest) and hipRTC. Everything runs in processes of their own, with a time limit.
@@ -13,6 +14,7 @@ It prints a line each, and writes
   --policy    where something was refuted or differs, a policy that does without (default: selftest.toml): name it by
               GRAPHPOOL_POLICY, or by scripts/graphpool --policy. The programs are run again with it.
 
+--ask         of the probes only these.
 --runtime     the folder of the HIP runtime, found first. --launcher: words before each command. --probe-limit: seconds
               that a probe may take, --limit a program.
 Exit code: 0 if all holds, 1 if not, 2 where there is no runtime, no device, no program that runs, or something was not built.
@@ -97,7 +99,8 @@ class SelfTest:
         if self.options.runtime:
             environment['LD_LIBRARY_PATH'] = f'{self.options.runtime}:{os.environ.get("LD_LIBRARY_PATH", "")}'
         wanted = [name for name, (kind, _) in self.known.items()
-                  if ('costs' if kind == 'measured' else 'probes') in self.options.only]
+                  if ('costs' if kind == 'measured' else 'probes') in self.options.only
+                  and (self.options.ask is None or name in self.options.ask)]
         # Without an id all would be asked.
         return answers.ask(self.listed['probes'], ['--limit', str(self.options.probe_limit), *(wanted or ['code_is_known'])],
                            launcher=self.launcher, environment=environment), wanted
@@ -207,6 +210,7 @@ def parse(arguments):
     parser.add_argument('--runtime')
     parser.add_argument('--launcher', default='')
     parser.add_argument('--only', type=lambda text: text.split(','), default=list(PARTS))
+    parser.add_argument('--ask', type=lambda text: text.split(','))
     parser.add_argument('--limit', type=int, default=120)
     parser.add_argument('--probe-limit', type=int, default=20)
     parser.add_argument('--report', default='selftest.json')

@@ -32,8 +32,13 @@ void describe(const char* what, const char* base, const char* pointer) {
 #else
     const int type = attributes.memoryType;
 #endif
-    std::printf(" type %d device %d managed %d flags %u at %td", type, attributes.device, attributes.isManaged,
-                attributes.allocationFlags, static_cast<const char*>(attributes.devicePointer) - base);
+    std::printf(" type %d device %d managed %d flags %u", type, attributes.device, attributes.isManaged,
+                attributes.allocationFlags);
+    const auto* const at = static_cast<const char*>(attributes.devicePointer);
+    if (at == nullptr)
+      std::printf(" nowhere");
+    else
+      std::printf(" at %td", at - base);
   }
   hipDeviceptr_t start = nullptr;
   std::size_t size = 0;

@@ -78,6 +78,7 @@ int main(int argc, char** argv) {
     machine.run(step);
     if (step_by_step) transcript.flush();
   };
+  if (features.weighed) weigh_captures();
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     begin(transcript, seed);
     Machine machine(kernels, features, threads, &transcript.text);

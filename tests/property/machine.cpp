@@ -30,7 +30,15 @@ bool Features::set(const std::string& name) {
                                                {"inner_frees", &inner_frees},
                                                {"exports", &exports},
                                                {"gone", &gone},
-                                               {"frees_captured", &frees_captured}};
+                                               {"lost_captures", &lost_captures},
+                                               {"mixed_captures", &mixed_captures},
+                                               {"kept_nodes", &kept_nodes},
+                                               {"own_destroys", &own_destroys},
+                                               {"captured_stay", &captured_stay},
+                                               {"orphans", &orphans},
+                                               {"legacy_records", &legacy_records},
+                                               {"frees_captured", &frees_captured},
+                                               {"weighed", &weighed}};
   for (const auto& [known, field] : all)
     if (name == known) return *field = true;
   return false;
@@ -420,11 +428,64 @@ bool Machine::free_is_ordered(const Buffer& target, Stream& on, bool in_order) c
 
 // --- which steps are well-defined here ---
 
+/// Whether the memory is named by a graph or by a capture.
+bool Machine::captured(std::int64_t number) const {
+  const auto named = [&](const std::vector<Node>& nodes) {
+    return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+      return std::any_of(node.accesses.begin(), node.accesses.end(), [&](const Access& access) {
+        return access.buffer == number && access.generation == buffer(number).generation;
+      });
+    });
+  };
+  const auto open = [&](const Stream& each) { return each.capture && named(each.capture->nodes); };
+  return std::any_of(graphs_.begin(), graphs_.end(), [&](const Graph& of) { return of.live && named(of.nodes); }) ||
+         std::any_of(streams_.begin(), streams_.end(), open) ||
+         std::any_of(thread_streams_.begin(), thread_streams_.end(),
+                     [&](const auto& streams) { return std::any_of(streams.begin(), streams.end(), open); });
+}
+
+/// False for a step that AMD's runtimes do not survive.
+bool Machine::survived(const Step& step) {
+  const auto& n = step.number;
+  const auto event_at = [&](std::int64_t slot) {
+    return slot >= 0 && slot < kEvents ? events_[static_cast<std::size_t>(slot)] : Event{};
+  };
+  switch (step.kind) {
+    case Kind::stream_destroy:
+      return !features_.own_destroys || n[0] < 0 || n[0] >= kStreams || !stream(n[0], 0).capture ||
+             stream(n[0], 0).capture->thread == step.thread;
+    case Kind::event_record: {
+      if (features_.legacy_records && n[1] == kLegacy) return false;
+      if (!features_.kept_nodes || n[1] < 0 || n[1] > kLegacy || !event_at(n[0]).had_nodes) return true;
+      const Stream& on = stream(n[1], step.thread);
+      return !on.capture || !on.tail.empty();
+    }
+    case Kind::begin:
+    case Kind::end:
+      return n[0] < 0 || n[0] > kLegacy || !stream(n[0], step.thread).stale;
+    case Kind::event_sync:
+    case Kind::event_query:
+      return !event_at(n[0]).orphan;
+    case Kind::event_wait: {
+      if (event_at(n[1]).orphan || !features_.mixed_captures || n[0] < 0 || n[0] > kLegacy)
+        return !event_at(n[1]).orphan;
+      const auto capture = stream(n[0], step.thread).capture;
+      if (stream(n[0], step.thread).stale && event_at(n[1]).captured != 0) return false;
+      return !capture || event_at(n[1]).captured == 0 || event_at(n[1]).captured == capture->number;
+    }
+    case Kind::release:
+    case Kind::release_inside:
+      return !features_.captured_stay || n[0] < 0 || n[0] >= kBuffers || !captured(n[0]);
+    default:
+      return true;
+  }
+}
+
 bool Machine::allowed(const Step& step) {
   const auto& n = step.number;
-  if (step.thread < 0 || step.thread >= kThreads || names_dead_module(step)) return false;
+  if (step.thread < 0 || step.thread >= kThreads || names_dead_module(step) || !survived(step)) return false;
   const auto stream_ok = [&](std::int64_t number) {
-    return number >= 0 && number <= kLegacy && stream(number, step.thread).live;
+    return number >= 0 && number <= kLegacy && stream(number, step.thread).live && !stream(number, step.thread).lost;
   };
   const auto slot_ok = [](const auto& array, std::int64_t slot) {
     return slot >= 0 && static_cast<std::size_t>(slot) < array.size() && array[static_cast<std::size_t>(slot)].live;
@@ -689,7 +750,10 @@ bool Machine::allowed(const Step& step) {
       const Exec& of = exec(static_cast<int>(n[0]));
       if (!exec_node_known(of, n[1]) || (features_.params_at_node && in_flight(of))) return false;
       if (!changed_ok(of.nodes, n[1], step.work())) return false;
-      if (!devices_certain({of.nodes[static_cast<std::size_t>(n[1])]})) return false;
+      const Node& set = of.nodes[static_cast<std::size_t>(n[1])];
+      if (!devices_certain({set})) return false;
+      // From HIP 7 on a kernel's node moves to the device that is current, where the function is not.
+      if (step.work().kernel() && set.device != thread(step.thread).device) return false;
       Node node;
       node.work = step.work();
       return may_copy_now(host_copies({node}));

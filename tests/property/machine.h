@@ -48,9 +48,23 @@ struct Features {
   bool inner_frees = false;     ///< memory is freed by addresses inside it
   bool exports = false;         ///< memory leaves the process
   bool gone = false;  ///< what was destroyed is used: the runtime answers errors, and its handles do not come back
+  // What AMD's runtimes do not survive (tests/amd/defects.toml): a program must not do it.
+  bool lost_captures = false;   ///< use a stream of a capture that went wrong after its end, but to destroy it
+  bool mixed_captures = false;  ///< wait in a capture for an event of another
+  bool kept_nodes = false;      ///< record an event before its capture's first node that knows nodes of an earlier one
+  bool own_destroys = false;    ///< destroy a capturing stream in another thread than began
+  bool captured_stay = false;   ///< free memory that a capture or a graph names
+  bool orphans = false;         ///< ask for an event whose stream was destroyed
+  bool legacy_records = false;  ///< record an event on hipStreamLegacy
+
+  bool weighed = false;  ///< weigh_captures() was called before the first program
 
   bool set(const std::string& name);
 };
+
+/// Captures graphs of many forks at the place at which programs capture, so often that the library has weighed what
+/// that costs: from then on it leaves the place alone for a while.
+void weigh_captures();
 
 enum class Memory : std::int64_t { Malloc, ExtMalloc, Async, Pinned, Pageable, Managed, kCount };
 
@@ -112,6 +126,8 @@ struct Stream {
   std::size_t agent = 0;
   std::shared_ptr<Capture> capture;
   std::vector<int> tail;
+  bool stale = false;  ///< a capture it began ended as invalidated: it is not to capture, or be ended, again
+  bool lost = false;   ///< its capture went wrong and was ended: it can only be destroyed
 };
 
 struct Event {
@@ -122,6 +138,9 @@ struct Event {
   Clock clock;
   std::uint64_t captured = 0;  ///< number of the capture it was last recorded in
   std::vector<int> tail;
+  bool had_nodes = false;  ///< it has been recorded behind nodes of a capture
+  bool orphan = false;     ///< the stream it was recorded on is gone
+  std::size_t agent = 0;   ///< of that stream
 };
 
 struct Graph {
@@ -216,6 +235,8 @@ class Machine {
   bool modules_live(const std::vector<Node>& nodes) const;
   bool devices_certain(const std::vector<Node>& nodes) const;
   bool names_dead_module(const Step& step) const;
+  bool captured(std::int64_t buffer) const;
+  bool survived(const Step& step);
   bool free_is_ordered(const Buffer& target, Stream& on, bool in_order) const;
   std::uint64_t module_of(const Work& work) const { return work.module() < 0 ? 0 : module(work.module()).generation; }
   bool nodes_ordered(const std::vector<Node>& nodes) const;
@@ -254,6 +275,7 @@ class Machine {
   std::string do_use_gone(const Step& step);
   std::string do_wait(const Step& step);
   std::string do_end(const Step& step);
+  void lose_capture(const Capture* capture, hipError_t result, const Stream& origin);
   std::string end_own(int thread, std::int64_t device);
   std::string do_list(const Step& step);
   std::string do_values(const Step& step);

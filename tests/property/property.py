@@ -3,6 +3,7 @@
 property.py [--first N] [--programs N] [--batch N] [--seconds S] [--ways all|some] [--jitter] [--cases DIR] [--keep DIR]
             CONFIG
 property.py --replay FILE [--verbose] CONFIG
+property.py --amd VERSION ... CONFIG
 
 CONFIG (JSON) says where interpreter, runtime and libraries are; the build writes it: build/tests/property/config.json.
 
@@ -13,6 +14,8 @@ need each other, then to as few steps and settings as still differ, and printed 
 --ways all: each program runs under the library with each way of serving bindings forced (variant, patch, record, stage)
 and with staging left to its cost, in the place of a random one; and the run fails when some way of serving a launch, ring
 size or position of a mismatch was never reached, or no graph changed over to staging (for long runs).
+
+--amd VERSION: on AMD's own runtime that scripts/amd has brought (on_amd.py). What AMD's runtime ends natively is told apart.
 """
 import argparse
 import collections
@@ -29,6 +32,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'support'))
 import runs  # noqa: E402
+from on_amd import OnAmd  # noqa: E402
 
 SEEDED = '999'  # the code of injected failures
 UNWRITTEN = ' -842150451'  # as the CPU runtime fills memory that nobody has written
@@ -125,6 +129,8 @@ def random_settings(number, rely_on_order=False):
         features += ['inject', 'no_mem_info']
     if pick.random() < 0.5:
         features.append('frees_captured')
+    if random.Random(f'weighed {number}').random() < 0.25:
+        features.append('weighed')
     use_more(runtime, library, features, random.Random(f'classes {number}'))
     return Settings(runtime, library, sorted(set(features)))
 
@@ -189,11 +195,18 @@ def every_way(settings, number):
 
 
 class Runner:
-    def __init__(self, config, library=None):
-        self.config, self.library = config, library or config['library']
+    def __init__(self, config, library=None, amd=None):
+        self.config, self.library, self.amd = config, library or config['library'], amd
         self.ways = collections.Counter()
 
-    def run(self, settings, arguments, under_library, timeout=300):
+    def settings(self, number, rely_on_order):
+        settings = random_settings(number, rely_on_order)
+        return self.amd.settings(settings, number) if self.amd else settings
+
+    def command(self, arguments):
+        return self.amd.command(arguments) if self.amd else [self.config['interpret'], *arguments]
+
+    def run(self, settings, arguments, under_library, timeout=120):
         """Returns the transcript as text; the last line says how the process ended if it did not end well."""
         with tempfile.TemporaryDirectory(prefix='property-') as folder:
             environment = dict(runs.clean_environment(), **settings.runtime)
@@ -205,7 +218,7 @@ class Runner:
                 environment.setdefault('GRAPHPOOL_LOG_LEVEL', 'off')
             output = pathlib.Path(folder) / 'transcript'
             errors = pathlib.Path(folder) / 'errors'
-            command = [self.config['interpret'], *arguments, '--features', ','.join(features)]
+            command = self.command([*arguments, '--features', ','.join(features)])
             with output.open('wb') as out, errors.open('wb') as err:
                 try:
                     code = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -367,6 +380,36 @@ class Reduction:
         return grouped(steps)
 
 
+class ReductionOfAnEnd(Reduction):
+    """The same where the native run does not end well."""
+
+    def __init__(self, runner, settings, folder, how):
+        super().__init__(runner, settings, folder)
+        self.how = how
+
+    def difference(self, programs, settings=None, timeout=8):
+        self.runs += 1
+        self.file.write_text(as_file(programs))
+        native = self.runner.run(settings or self.settings, ['--replay', str(self.file)], False, timeout)
+        return native if f'\nended with {self.how}:' in native else None
+
+
+def report_end(runner, settings, native, keep):
+    """Reduces and prints what ends a native run."""
+    programs = [(seed, lines) for seed, lines in programs_of(native).items()]
+    seed, how = programs[-1][0], re.search(r'\nended with ([^:]*):(.*)', native)
+    # The step that ended it is told on stderr only.
+    last = how[2].rpartition('|')[2].strip()
+    programs[-1] = (seed, [line for line in programs[-1][1] if not line.startswith('ended with')] + [last])
+    with tempfile.TemporaryDirectory(prefix='property-') as folder:
+        reduced = ReductionOfAnEnd(runner, settings, folder, how[1]).reduce(programs)
+    text = '\n'.join([f'# natively ended with {how[1]}', *settings.lines(), as_file(reduced) if reduced else '# not again'])
+    print(f'--- program {seed} ends natively ---\n{text}---', flush=True)
+    if keep:
+        pathlib.Path(keep).mkdir(parents=True, exist_ok=True)
+        (pathlib.Path(keep) / f'end_{seed}').write_text(text)
+
+
 def report_failure(runner, settings, native, library, failure, keep):
     """Reduces and prints a failure; returns the file's text."""
     seed, (_, one, two) = failure
@@ -394,32 +437,44 @@ def report_failure(runner, settings, native, library, failure, keep):
 UNDEFINED = 'use of destroyed'
 
 
+def without_meaning(runner, native):
+    """Why a native run that did not end well says nothing about the library; None where it is not known."""
+    if UNDEFINED in native.splitlines()[-1]:
+        return UNDEFINED
+    return runner.amd.defect(native) if runner.amd else None
+
+
 def native_runs(runner, settings, first, count, undefined):
     """Runs a batch natively: (first, count, transcript) of it, or of its parts beside the programs that no runtime has
-    a meaning for, whose numbers are added to `undefined`."""
+    a meaning for, whose numbers are added to `undefined`, by the reason."""
     parts = [(first, count)]
     while parts:
         first, count = parts.pop()
         if count == 0:
             continue
         native = runner.run(settings, ['--programs', str(first), str(count)], False)
-        if 'ended with' not in native or UNDEFINED not in native.splitlines()[-1]:
+        reason = without_meaning(runner, native) if 'ended with' in native else None
+        last = max(programs_of(native), default=first)
+        if reason is None:
             yield first, count, native
+            if 'ended with' in native and runner.amd:  # the others go on without it
+                parts += [(last + 1, first + count - last - 1), (first, last - first)]
             continue
-        last = max(programs_of(native))
-        undefined.append(last)
+        undefined[reason].append(last)
         parts += [(last + 1, first + count - last - 1), (first, last - first)]
 
 
 def run_batches(runner, options):
     """Runs batches until the programs are done or time is up; returns (programs run, failures, undefined programs)."""
-    started, done, failures, undefined = time.monotonic(), 0, 0, []
+    started, done, failures, undefined = time.monotonic(), 0, 0, collections.defaultdict(list)
     for batch in range(options.first, options.first + options.programs, options.batch):
         if options.seconds and time.monotonic() - started > options.seconds:
             break
-        settings = random_settings(batch, options.rely_on_order)
+        settings = runner.settings(batch, options.rely_on_order)
         if options.jitter:
             settings.runtime['CPUHIP_JITTER'] = '100'
+            if settings.runtime.get('CPUHIP_VERSION', '').startswith('7'):  # execs give their memory back when they end
+                settings.features = sorted({*settings.features, 'no_mem_info'})
         count = min(options.batch, options.first + options.programs - batch)
         variations = list(every_way(settings, batch)) if options.ways == 'all' else [settings]
         done += count
@@ -429,6 +484,8 @@ def run_batches(runner, options):
                 print(f'programs {first}..{first + part - 1} did not end natively: {native[-600:]}')
                 print('\n'.join(settings.lines()))
                 failures += 1
+                if runner.amd and failures <= options.most:
+                    report_end(runner, variations[0], native, options.keep)
                 continue
             for varied in variations:
                 library = runner.run(varied, ['--programs', str(first), str(part)], True)
@@ -486,10 +543,15 @@ def main():
                         help='launches of one exec are not ordered by programs where the runtime orders them')
     parser.add_argument('--jitter', action='store_true', help='every worker of the CPU runtime waits at random')
     parser.add_argument('--cases', help='a folder of files as --replay takes them, run first')
+    parser.add_argument('--amd', metavar='VERSION', help="AMD's own runtime instead of the CPU runtime")
     parser.add_argument('--verbose', action='store_true')
     options = parser.parse_args()
     config = json.loads(pathlib.Path(options.config).read_text())
-    runner = Runner(config)
+    try:
+        runner = Runner(config, amd=OnAmd(config, options.amd) if options.amd else None)
+    except FileNotFoundError as missing:
+        print(f'skipped: {missing}')
+        return 77
 
     if options.replay:
         return 0 if replay(runner, options.replay, options.verbose) else 1
@@ -499,9 +561,9 @@ def main():
     differ = [case for case in cases if not replay(runner, case, False)]
     done, failures, undefined = run_batches(runner, options)
     failures += len(differ)
-    if undefined:
-        print(f'programs without a meaning: {undefined}')
-    if len(undefined) > 1 + done / 1000:
+    for reason, programs in undefined.items():
+        print(f'programs without a meaning: {len(programs)}, {reason}: {programs}')
+    if len(undefined[UNDEFINED]) > 1 + done / 1000:
         failures += 1
         print('so many are a fault of the generator')
     print(f'{done} programs from seed {options.first}, {failures} batches differ, {time.monotonic() - started:.0f} s')

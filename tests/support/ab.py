@@ -3,7 +3,7 @@
 LIST is the JSON file that meson writes of all benchmarks (tests/bench/meson.build). Kinds of them:
   pair     a HIP program that prints one JSON object a figure; run natively and under the library alternately (A/B/A/B), in
            this one process tree; each figure gets the median and the spread over the runs of both, the difference of the
-           medians and their ratio
+           medians, and the median of the ratios of runs that followed each other: machines change their speed meanwhile
   command  any command: its wall time, measured in the same way
   counts   a HIP program on the CPU runtime: how often it calls what the runtime is asked to do, for each call of `per` in
            the native run, by the runtime's journal; what was staged, by the library's report
@@ -12,7 +12,7 @@ LIST is the JSON file that meson writes of all benchmarks (tests/bench/meson.bui
            spread by way, which of those in `forced` is best, and the ratio of the first way, the chosen one, to that
 `against`: the first of the two runs is one under the library too, with these variables, in the place of a native run.
 A benchmark may say how many `runs` it needs, and with --quick `quick_runs`, and take `arguments` or `quick_arguments`.
-`limit`: what takes time shall take at most so many times as long as natively. --check: it ends with 1 where the medians of
+`limit`: what takes time shall take at most so many times as long as natively. --check: it ends with 1 where the ratios of
 at least CHECK_RUNS runs of a benchmark that has a limit say otherwise, and names the figures. The machine must be left alone.
 --json: one JSON object a benchmark, one a line. --quick: few runs. What is being run is said on stderr.
 """
@@ -27,7 +27,7 @@ import time
 import runs
 
 RUNS = {'pair': 9, 'command': 201, 'counts': 1, 'alone': 1, 'ways': 5}
-CHECK_RUNS = 15
+CHECK_RUNS = 31
 TIMES = ('ns', 'us', 'ms')
 QUICK_RUNS = {'pair': 3, 'command': 21, 'counts': 1, 'alone': 1, 'ways': 1}
 
@@ -121,9 +121,11 @@ def measure(benchmark, library, count):
     for figure, (unit, _) in native[0].items():
         before = spread([run[figure][1] for run in native])
         after = spread([run[figure][1] for run in pooled])
+        neighbours = [(run[figure][1], other[figure][1]) for run, other in zip(native, pooled)]
         figures[figure] = {'unit': unit, 'native': before, 'library': after,
                            'difference': after['median'] - before['median'],
-                           'ratio': after['median'] / before['median'] if before['median'] else None}
+                           'ratio': None if any(first == 0 for first, _ in neighbours) else
+                           statistics.median(second / first for first, second in neighbours)}
     return figures
 
 

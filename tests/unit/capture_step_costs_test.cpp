@@ -126,7 +126,7 @@ TEST(StepCosts, what_saves_is_compared_and_hardly_tried) {
 TEST(StepCosts, a_little_more_is_no_reason) {
   StepCosts costs;
   Program program(costs);
-  program.compared = 102;
+  program.compared = 101;
   program.to_verdict();
   EXPECT_EQ(StepCosts::kFirstStay, program.steps(StepCosts::kFirstStay));
 }

@@ -201,7 +201,7 @@ TEST(CostModel, a_strategy_is_obeyed) {
   EXPECT_EQ(Way::kVariant, model.choose(asked));
 }
 
-TEST(CostModel, the_programs_own_update_is_made_where_patching_is_not_exact_and_never_an_exec) {
+TEST(CostModel, the_programs_own_update_is_made_where_patching_is_not_exact) {
   CostModel model;
   set_costs(model);
   CostModel::Question asked = question();
@@ -218,6 +218,33 @@ TEST(CostModel, the_programs_own_update_is_made_where_patching_is_not_exact_and_
       }
   asked.update = false;
   EXPECT_NE(Way::kUpdate, model.choose(asked));
+}
+
+TEST(CostModel, a_binding_that_comes_back_gets_an_exec_where_only_updates_of_kernels_are_saved) {
+  CostModel model;
+  set_costs(model);
+  CostModel::Question asked = question();
+  asked.patchable = false;
+  asked.update = asked.kernels = asked.seen = true;
+  EXPECT_EQ(Way::kUpdate, model.choose(asked)) << "too little was spent so far";
+  asked.spoils = true;
+  EXPECT_EQ(Way::kVariant, model.choose(asked)) << "else each exec that is made would be lost to the next update";
+  asked.spoils = false;
+  asked.spent_ns = CostModel::kSpentBeforeExec * asked.exec_ns;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  asked.strategy = Strategy::kVariant;
+  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  for (const Strategy strategy : {Strategy::kPatch, Strategy::kRecord}) {
+    asked.strategy = strategy;
+    EXPECT_EQ(Way::kUpdate, model.choose(asked));
+  }
+  asked.strategy = Strategy::kAuto;
+  asked.seen = false;
+  EXPECT_EQ(Way::kUpdate, model.choose(asked));
+  asked.seen = asked.is_volatile = true;
+  EXPECT_EQ(Way::kUpdate, model.choose(asked));
+  asked.is_volatile = asked.kernels = false;
+  EXPECT_EQ(Way::kUpdate, model.choose(asked)) << "the runtime may refuse it";
 }
 
 TEST(CostModel, where_an_exec_cannot_be_patched_now_only_few_are_made_for_updates) {

@@ -285,6 +285,37 @@ TEST(Programs, a_refused_update_leaves_the_exec_to_the_runtime) {
   for (int i = 0; i < 4; ++i) exec.step(i, i % 2 == 1);
 }
 
+// AMD's runtimes refuse it whatever it is: a program that makes a new exec then must be told so every time.
+TEST(Programs, an_update_by_a_fill_of_several_rows_is_refused_as_by_the_runtime) {
+  const Stream stream;
+  const Buffer buffer;
+  constexpr std::size_t kRow = kCount * sizeof(int) / 4;
+  const auto captured = [&](int value) {
+    return capture(stream, [&] {
+      OK(kernels().mix(stream, buffer.get(), kCount, value));
+      OK(hipMemset2DAsync(buffer.get(), kRow, value, kRow, 4, stream));
+    });
+  };
+  hipGraph_t graph = captured(0);
+  hipGraphExec_t exec = nullptr;
+  OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  OK(hipGraphDestroy(graph));
+  for (int i = 1; i < 9; ++i) {
+    graph = captured(i / 2);  // what the exec does already, and something else, in turn
+    hipGraphNode_t failed = nullptr;
+    hipGraphExecUpdateResult result = hipGraphExecUpdateSuccess;
+    EXPECT_EQ(hipErrorGraphExecUpdateFailure, hipGraphExecUpdate(exec, graph, &failed, &result)) << i;
+    EXPECT_EQ(hipGraphExecUpdateErrorParametersChanged, result) << i;
+    OK(hipGraphExecDestroy(exec));
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphDestroy(graph));
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    EXPECT_EQ(i / 2 * 0x01010101, buffer.value()) << i;
+  }
+  OK(hipGraphExecDestroy(exec));
+}
+
 TEST(Programs, nodes_of_an_exec_are_set_one_by_one_in_any_order) {
   const Stream stream;
   const Buffer one, other;

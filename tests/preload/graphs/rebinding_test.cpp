@@ -163,6 +163,44 @@ TEST(Rebinding, bindings_that_come_in_turn_have_an_exec_each) {
   }
 }
 
+TEST(Rebinding, bindings_that_updates_bring_in_turn_have_an_exec_each) {
+  const Stream stream;
+  const Buffer buffer, other;
+  hipGraphExec_t exec = nullptr;
+  int value = 0, other_value = 0;
+  int updates = 0, instantiates = 0;
+  for (int round = 0; round < 60; ++round) {
+    const bool second = round % 2 != 0;
+    hipGraph_t graph = capture(stream, [&] {
+      for (int i = 0; i < 3; ++i) OK(kernels().mix(stream, (second ? other : buffer).get(), kCount, 3));
+    });
+    if (exec == nullptr) {
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    } else {
+      hipGraphNode_t node = nullptr;
+      hipGraphExecUpdateResult result;
+      const Since since = Since({"hipGraphExecUpdate", "hipGraphInstantiate"});
+      OK(hipGraphExecUpdate(exec, graph, &node, &result));
+      updates += since["hipGraphExecUpdate"];
+      instantiates += since["hipGraphInstantiate"];
+    }
+    OK(hipGraphDestroy(graph));
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    for (int i = 0; i < 3; ++i) (second ? other_value : value) = mixed(second ? other_value : value, 3);
+    EXPECT_EQ(value, buffer.value()) << "round " << round;
+    if (second) {
+      EXPECT_EQ(other_value, other.value()) << "round " << round;
+    }
+  }
+  OK(hipGraphExecDestroy(exec));
+  const std::string strategy = policy("STRATEGY");
+  const bool patches = strategy == "patch" || strategy == "record" || !policy("PATCH_BUDGET").empty();
+  if (!under_library() || patches || policy("VARIANT_MEMORY") == "0") return;
+  EXPECT_LE(updates, 20) << "then there is an exec for each";
+  EXPECT_LE(instantiates, 4);
+}
+
 TEST(Rebinding, rule_09_a_node_is_patched_only_where_the_runtime_updates_it_correctly) {
   const Stream stream;
   const Buffer buffer, other;

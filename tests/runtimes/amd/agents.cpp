@@ -191,7 +191,7 @@ bool amd_info(const Agent& agent, int what, void* out, hsa_status_t& status) {
     case kDriverUid:
       return tell(std::uint32_t{1000 + agent.node});
     case HSA_AMD_AGENT_INFO_BDFID:
-      return tell(static_cast<std::uint32_t>((0x10 + agent.index) << 8));
+      return tell(std::uint32_t{pci_address(agent.index)});
     case HSA_AMD_AGENT_INFO_DOMAIN:
     case kNumSdmaXgmiEngines:
     case kIommuSupport:

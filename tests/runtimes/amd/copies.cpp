@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agents.h"
+#include "checked.h"
 #include "settings.h"
 #include "signals.h"
 
@@ -69,6 +70,36 @@ class CopyEngine {
   bool started_ = false;
 };
 
+/// What a copy may touch, where it is checked: both its ends by one of its engines, which the devices it names have;
+/// without a device the host makes it.
+class CopyGuard {
+ public:
+  CopyGuard(const char* function, hsa_agent_t to, hsa_agent_t from) : function_(function) {
+    if (!checked()) return;
+    for (const hsa_agent_t handle : {to, from})
+      if (const Agent& agent = *agent_of(handle); agent.gpu) nodes_.push_back(agent.node);
+    if (nodes_.empty()) nodes_.push_back(0);
+    asked_ = call_stack();
+  }
+  bool may(const void* to, const void* from, std::size_t bytes) const {
+    if (nodes_.empty() || bytes == 0) return true;
+    for (const std::uint32_t node : nodes_)
+      if (may_touch(to, bytes, node, true) && may_touch(from, bytes, node, false)) return true;
+    for (const bool writes : {true, false}) {
+      const void* const end = writes ? to : from;
+      if (may_touch(end, bytes, nodes_.front(), writes)) continue;
+      tell_finding({"copy", function_, ""}, {reinterpret_cast<std::uint64_t>(end), bytes, nodes_.front(), writes},
+                   &asked_);
+    }
+    return false;
+  }
+
+ private:
+  const char* function_;
+  std::vector<std::uint32_t> nodes_;
+  CallStack asked_;
+};
+
 void enqueue(std::function<void()> run, std::uint32_t count, const hsa_signal_t* after, hsa_signal_t done) {
   static auto* const engine = new CopyEngine;
   engine->add({std::move(run), std::vector<hsa_signal_t>(after, after + count), done});
@@ -85,7 +116,10 @@ HSA_CPU_API hsa_status_t hsa_amd_memory_async_copy(void* to, hsa_agent_t to_agen
   if (journal_kept()) {
     journal("copy bytes=%zu from=%u to=%u", bytes, agent_of(from_agent)->node, agent_of(to_agent)->node);
   }
-  enqueue([=] { std::memmove(to, from, bytes); }, count, after, done);
+  const auto run = [=, guard = CopyGuard("hsa_amd_memory_async_copy", to_agent, from_agent)] {
+    if (guard.may(to, from, bytes)) std::memmove(to, from, bytes);
+  };
+  enqueue(run, count, after, done);
   return HSA_STATUS_SUCCESS;
 }
 
@@ -107,9 +141,12 @@ HSA_CPU_API hsa_status_t hsa_amd_memory_async_copy_rect(const hsa_pitched_ptr_t*
   const auto row = [](const hsa_pitched_ptr_t& memory, const hsa_dim3_t& offset, std::uint32_t y, std::uint32_t z) {
     return static_cast<char*>(memory.base) + (offset.z + z) * memory.slice + (offset.y + y) * memory.pitch + offset.x;
   };
-  const auto run = [row, to = *to, at = *to_offset, from = *from, from_at = *from_offset, range = *range] {
+  const auto run = [row, to = *to, at = *to_offset, from = *from, from_at = *from_offset, range = *range,
+                    guard = CopyGuard("hsa_amd_memory_async_copy_rect", agent, agent)] {
     for (std::uint32_t z = 0; z < range.z; ++z)
-      for (std::uint32_t y = 0; y < range.y; ++y) std::memmove(row(to, at, y, z), row(from, from_at, y, z), range.x);
+      for (std::uint32_t y = 0; y < range.y; ++y)
+        if (guard.may(row(to, at, y, z), row(from, from_at, y, z), range.x))
+          std::memmove(row(to, at, y, z), row(from, from_at, y, z), range.x);
   };
   enqueue(run, count, after, done);
   return HSA_STATUS_SUCCESS;

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 
+#include "checked.h"
 #include "settings.h"
 
 namespace hsa_cpu {
@@ -121,8 +122,34 @@ hsa_status_t allocate(const Pool& pool, std::size_t bytes, void** out) {
     return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
   }
   add_allocation({base, bytes, &pool, HSA_EXT_POINTER_TYPE_HSA, extent, 0});
+  const Agents owner = agent_bit(pool.agent->node);
+  ledger_add(base, bytes, MemoryIs::Allocation, pool.agent->gpu ? pool.agent->index : -1, owner, owner);
   *out = base;
   return HSA_STATUS_SUCCESS;
+}
+
+Agents bits_of(std::uint32_t count, const hsa_agent_t* named) {
+  Agents bits = 0;
+  for (std::uint32_t i = 0; i < count; ++i) bits |= agent_bit(agent_of(named[i])->node);
+  return bits;
+}
+/// Who names nobody means all.
+Agents bits_or_all(int count, const hsa_agent_t* named) {
+  return count <= 0 || named == nullptr ? kAllAgents : bits_of(static_cast<std::uint32_t>(count), named);
+}
+
+/// A copy by the host, which reaches what any agent does.
+bool checked_copy(const void* to, const void* from, std::size_t bytes) {
+  if (!checked() || bytes == 0) return true;
+  bool may = true;
+  for (const bool writes : {true, false}) {
+    const void* const end = writes ? to : from;
+    if (anybody_may_touch(end, bytes, writes)) continue;
+    const CallStack here = call_stack();
+    tell_finding({"copy", "hsa_memory_copy", ""}, {reinterpret_cast<std::uint64_t>(end), bytes, 0, writes}, &here);
+    may = false;
+  }
+  return may;
 }
 
 /// hsa_amd_ipc_memory_t.
@@ -165,11 +192,13 @@ char* map_image(const Agent& agent, std::size_t bytes) {
   char* const base = reserve(bytes);
   if (base == nullptr || mprotect(base, bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
   add_allocation({base, bytes, &agent.pools[0], HSA_EXT_POINTER_TYPE_HSA, {-1, 0, bytes}, 0});
+  ledger_add(base, bytes, MemoryIs::CodeObject, agent.index, kAllAgents, kAllAgents);
   return base;
 }
 
 void unmap_image(char* base, std::size_t bytes) {
   remove_allocation(base);
+  ledger_remove(base);
   munmap(base, bytes + kPage);
 }
 
@@ -209,26 +238,33 @@ HSA_CPU_API hsa_status_t hsa_amd_memory_pool_free(void* base) {
     gone = found->second;
     all.by_base.erase(found);
   }
-  munmap(base, gone.extent.bytes + kPage);
+  ledger_remove(base);
+  if (checked())
+    retire_addresses(gone.base, gone.extent.bytes + kPage);
+  else
+    munmap(base, gone.extent.bytes + kPage);
   if (gone.pool->agent->gpu) give_extent(*gone.pool->agent, gone.extent);
   return HSA_STATUS_SUCCESS;
 }
 
-// All memory is one address space here.
-HSA_CPU_API hsa_status_t hsa_amd_agents_allow_access(std::uint32_t, const hsa_agent_t*, const std::uint32_t*,
-                                                     const void*) {
+// All memory is one address space here; only checked mode holds devices to what they were allowed.
+HSA_CPU_API hsa_status_t hsa_amd_agents_allow_access(std::uint32_t count, const hsa_agent_t* allowed,
+                                                     const std::uint32_t*, const void* base) {
+  ledger_allow(base, bits_of(count, allowed));
   return HSA_STATUS_SUCCESS;
 }
 HSA_CPU_API hsa_status_t hsa_memory_register(void*, std::size_t) { return HSA_STATUS_SUCCESS; }
 HSA_CPU_API hsa_status_t hsa_memory_deregister(void*, std::size_t) { return HSA_STATUS_SUCCESS; }
 HSA_CPU_API hsa_status_t hsa_memory_copy(void* to, const void* from, std::size_t bytes) {
+  if (!checked_copy(to, from, bytes)) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
   std::memmove(to, from, bytes);
   return HSA_STATUS_SUCCESS;
 }
 
 // The host's memory has the same address for devices. It may be locked several times.
-HSA_CPU_API hsa_status_t hsa_amd_memory_lock_to_pool(void* host, std::size_t bytes, hsa_agent_t*, int,
-                                                     hsa_amd_memory_pool_t, std::uint32_t, void** out) {
+HSA_CPU_API hsa_status_t hsa_amd_memory_lock_to_pool(void* host, std::size_t bytes, hsa_agent_t* agents_of_it,
+                                                     int count, hsa_amd_memory_pool_t, std::uint32_t, void** out) {
+  ledger_lock(host, bytes, bits_or_all(count, agents_of_it));
   Allocations& all = allocations();
   const std::scoped_lock guard(all.mutex);
   Allocation& entry = all.by_base[reinterpret_cast<std::uintptr_t>(host)];
@@ -240,6 +276,7 @@ HSA_CPU_API hsa_status_t hsa_amd_memory_lock_to_pool(void* host, std::size_t byt
 }
 
 HSA_CPU_API hsa_status_t hsa_amd_memory_unlock(void* host) {
+  ledger_unlock(host);
   Allocations& all = allocations();
   const std::scoped_lock guard(all.mutex);
   const auto found = all.by_base.find(reinterpret_cast<std::uintptr_t>(host));
@@ -285,8 +322,8 @@ HSA_CPU_API hsa_status_t hsa_amd_ipc_memory_create(void* base, std::size_t bytes
   return HSA_STATUS_SUCCESS;
 }
 
-HSA_CPU_API hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* in, std::size_t, std::uint32_t,
-                                                   const hsa_agent_t*, void** out) {
+HSA_CPU_API hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* in, std::size_t, std::uint32_t count,
+                                                   const hsa_agent_t* mapped_by, void** out) {
   IpcHandle handle{};
   std::memcpy(&handle, in, sizeof handle);
   if (handle.process == static_cast<std::uint32_t>(getpid())) {
@@ -305,6 +342,8 @@ HSA_CPU_API hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* i
   if (base == MAP_FAILED) return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
   const Agent* const owner = agents()[std::min(device + 1, agents().size() - 1)];
   add_allocation({static_cast<char*>(base), bytes, &owner->pools[0], HSA_EXT_POINTER_TYPE_IPC, {-1, 0, mapped}, 0});
+  const Agents agents_of_it = bits_or_all(static_cast<int>(count), mapped_by);
+  ledger_add(base, bytes, MemoryIs::OtherProcess, owner->index, agents_of_it, agents_of_it);
   *out = base;
   return HSA_STATUS_SUCCESS;
 }
@@ -313,6 +352,7 @@ HSA_CPU_API hsa_status_t hsa_amd_ipc_memory_detach(void* base) {
   const std::optional<Allocation> found = find_allocation(base);
   if (!found || found->type != HSA_EXT_POINTER_TYPE_IPC) return HSA_STATUS_SUCCESS;
   remove_allocation(base);
+  ledger_remove(base);
   munmap(base, found->extent.bytes);
   return HSA_STATUS_SUCCESS;
 }

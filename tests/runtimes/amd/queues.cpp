@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "agents.h"
+#include "checked.h"
 #include "kernels.h"
 #include "memory.h"
 #include "settings.h"
@@ -33,6 +34,7 @@ class Queue {
     for (std::uint32_t i = 0; i < size; ++i) *header_of(i) = HSA_PACKET_TYPE_INVALID;
     shared_ = static_cast<amd_queue_t*>(std::aligned_alloc(kPage, round_up(sizeof(amd_queue_t), kPage)));
     std::memset(static_cast<void*>(shared_), 0, sizeof *shared_);
+    ledger_add(shared_, sizeof *shared_, MemoryIs::Runtime, -1, kAllAgents, kAllAgents);
     doorbell_.kind = AMD_SIGNAL_KIND_DOORBELL;
     doorbell_.queue_ptr = shared_;
     static std::atomic<std::uint64_t> queues{0};
@@ -59,6 +61,7 @@ class Queue {
     else
       thread_.join();
     std::free(ring_);
+    ledger_remove(shared_);
     std::free(shared_);
   }
 

@@ -29,7 +29,7 @@ long number(const char* name, long otherwise) {
 }
 
 std::string format_line(const char* before, const char* format, va_list arguments) {
-  char line[1024];
+  char line[2048];
   const int start = std::snprintf(line, sizeof line, "%s", before);
   std::vsnprintf(line + start, sizeof line - static_cast<std::size_t>(start) - 1, format, arguments);
   std::strcat(line, "\n");
@@ -57,7 +57,8 @@ const Settings& settings() {
                                                    static_cast<unsigned>(number("HSACPU_DELAY", 0)),
                                                    number("HSACPU_FAIL_AT", 0),
                                                    number("HSACPU_KERNELS", 1) != 0,
-                                                   text("HSACPU_JOURNAL", "")};
+                                                   text("HSACPU_JOURNAL", ""),
+                                                   static_cast<int>(number("HSACPU_CHECKED", 0))};
   return *read;
 }
 

@@ -7,6 +7,8 @@
 // HSACPU_DELAY      each packet and copy takes up to so many microseconds longer, at random (0)
 // HSACPU_FAIL_AT    so many allocations succeed, none after that; 0: all (0)
 // HSACPU_KERNELS   0: dispatches complete and their kernels do nothing: what is left is what the host costs (1)
+// HSACPU_CHECKED    1: each access of kernels and copies is held against live allocations; what is found is told on
+//                   stderr, and the process ends with exit code 86; 2: it aborts at the first finding (0)
 // HSACPU_JOURNAL    a file, to which a line is appended for everything that reached a device
 #pragma once
 
@@ -24,8 +26,12 @@ struct Settings {
   long fail_at;
   bool run_kernels;
   std::string journal;
+  int checked;
 };
 const Settings& settings();
+
+/// A device's address on the bus, in domain 0: bus, device and function as HSA and rocm_smi put them together.
+constexpr unsigned pci_address(int device) { return static_cast<unsigned>(0x10 + device) << 8; }
 
 /// A line on stderr about something the devices cannot do.
 void complain(const char* format, ...) __attribute__((format(printf, 1, 2)));

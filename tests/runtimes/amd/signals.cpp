@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "checked.h"
 #include "queues.h"
 
 namespace hsa_cpu {
@@ -52,6 +53,7 @@ class SignalMemory {
       constexpr std::size_t kAtOnce = 256;
       auto* const block = static_cast<amd_signal_t*>(std::aligned_alloc(64, kAtOnce * sizeof(amd_signal_t)));
       if (block == nullptr) return nullptr;
+      ledger_add(block, kAtOnce * sizeof *block, MemoryIs::Runtime, -1, kAllAgents, kAllAgents);
       for (std::size_t i = 0; i < kAtOnce; ++i) free_.push_back(block + i);
     }
     amd_signal_t* const signal = free_.back();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "agents.h"
+#include "checked.h"
 #include "settings.h"
 #include "signals.h"
 
@@ -35,6 +36,7 @@ using namespace hsa_cpu;
 
 HSA_CPU_API hsa_status_t hsa_init() {
   agents();
+  watch_host();
   return HSA_STATUS_SUCCESS;
 }
 HSA_CPU_API hsa_status_t hsa_shut_down() { return HSA_STATUS_SUCCESS; }

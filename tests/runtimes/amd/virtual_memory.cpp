@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "checked.h"
 #include "memory.h"
 #include "settings.h"
 
@@ -158,6 +159,7 @@ HSA_CPU_API hsa_status_t hsa_amd_vmem_map(void* base, std::size_t bytes, std::si
     return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
   all.mappings[reinterpret_cast<std::uintptr_t>(base)] = {bytes, memory, kNoAccess};
   add_allocation({static_cast<char*>(base), bytes, memory->pool, kPointerTypeVirtualMemory, {-1, 0, bytes}, 0});
+  ledger_add(base, bytes, MemoryIs::Mapping, memory->pool->agent->index, 0, 0);
   return HSA_STATUS_SUCCESS;
 }
 
@@ -168,6 +170,7 @@ HSA_CPU_API hsa_status_t hsa_amd_vmem_unmap(void* base, std::size_t bytes) {
   if (found == all.mappings.end() || found->second.bytes != bytes) return HSA_STATUS_ERROR_INVALID_ALLOCATION;
   mmap(base, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   remove_allocation(base);
+  ledger_remove(base);
   all.mappings.erase(found);
   return HSA_STATUS_SUCCESS;
 }
@@ -184,6 +187,11 @@ HSA_CPU_API hsa_status_t hsa_amd_vmem_set_access(void* base, std::size_t bytes, 
   const auto start = reinterpret_cast<std::uintptr_t>(base);
   for (auto it = all.mappings.lower_bound(start); it != all.mappings.end() && it->first < start + bytes; ++it)
     it->second.access = count == 0 ? kNoAccess : wanted[0].permissions;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int wanted_access = protection(wanted[i].permissions);
+    ledger_permit(base, bytes, agent_bit(agent_of(wanted[i].agent)->node), (wanted_access & PROT_READ) != 0,
+                  (wanted_access & PROT_WRITE) != 0);
+  }
   return HSA_STATUS_SUCCESS;
 }
 

@@ -564,6 +564,14 @@ hipError_t check_change(const NodeWork& old_work, const NodeWork& new_work, Work
                             from.depth == to.depth;
     if (to.height != 1 && !same_shape) return hipErrorInvalidValue;
   }
+  if (new_work.kind == NodeKind::Memset && change != WorkChange::ExecNode) {
+    // Held against a shape that only pitched memory has. By updates, too: only setting a node of an exec is spared.
+    const auto& to = std::get<FillWork>(new_work.operation);
+    AllocationInfo info;
+    if (to.height != 1 && find_allocation(to.dst, &info) &&
+        (to.width * to.element_size > info.width || to.height * to.depth > info.rows))
+      return hipErrorInvalidValue;
+  }
   const bool has_operation = new_work.kind <= NodeKind::Host || new_work.kind == NodeKind::ValueOp;
   return has_operation ? validate(new_work.operation, device(new_work.device)) : hipSuccess;
 }

@@ -192,8 +192,10 @@ hipError_t pitch_allocate(void** pointer, std::size_t* pitch, std::size_t width,
   std::size_t bytes = 0;
   if (padded < width || __builtin_mul_overflow(padded, rows, &bytes)) return hipErrorOutOfMemory;
   const hipError_t result = allocate(current_device(), MemoryKind::Device, bytes, 0, pointer);
-  if (result == hipSuccess) *pitch = padded;
-  return result;
+  if (result != hipSuccess) return result;
+  *pitch = padded;
+  memory_table().note_shape(*pointer, width, rows);
+  return hipSuccess;
 }
 
 /// Waits as HIP does before memory goes: for the streams of its device, or of all for memory that belongs to none.

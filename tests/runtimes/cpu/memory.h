@@ -26,7 +26,8 @@ struct AllocationInfo {
   MemoryKind kind = MemoryKind::Device;
   int device = 0;
   unsigned flags = 0;
-  std::uint32_t id = 0;  ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0 until the memory table has entered it
+  std::uint32_t id = 0;             ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0 until the memory table has entered it
+  std::size_t width = 0, rows = 0;  ///< of pitched memory, as the program asked
 };
 
 /// The live allocation that contains the address. False for host memory the runtime does not know and freed memory.

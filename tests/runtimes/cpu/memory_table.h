@@ -45,6 +45,12 @@ class MemoryTable {
     if (found == ranges_.end() || found->second.freed || !wanted(found->second)) return false;
     return found->second.freed = true;
   }
+  /// The range that begins at `base` is pitched memory of this shape.
+  void note_shape(const void* base, std::size_t width, std::size_t rows) {
+    const std::unique_lock lock(mutex_);
+    const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(base));
+    if (found != ranges_.end()) found->second.info.width = width, found->second.info.rows = rows;
+  }
   /// Removes the range that begins at `base` if `wanted` agrees.
   template <typename Wanted>
   std::optional<Allocation> remove(const void* base, Wanted&& wanted) {

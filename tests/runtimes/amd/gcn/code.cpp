@@ -80,8 +80,12 @@ Page::Page(u64 address) {
   }
 }
 
-Image::Image(u64 start, std::size_t size, bool newer)
-    : base(start), bytes(size), gfx90a(newer), pages_(new std::atomic<Page*>[size / 4 / kPageWords + 1]()) {}
+Image::Image(u64 start, std::size_t size, bool newer, bool whole)
+    : base(start),
+      bytes(size),
+      gfx90a(newer),
+      whole_loads(whole),
+      pages_(new std::atomic<Page*>[size / 4 / kPageWords + 1]()) {}
 Image::~Image() {
   for (std::size_t index = 0; index <= bytes / 4 / kPageWords; ++index) delete pages_[index].load();
 }
@@ -147,7 +151,8 @@ namespace hsa_cpu {
 
 void code_loaded(const char* base, std::size_t bytes) {
   const auto start = reinterpret_cast<gcn::u64>(base);
-  auto image = std::make_unique<gcn::Image>(start, bytes, settings().isa.rfind("gfx90a", 0) == 0);
+  auto image = std::make_unique<gcn::Image>(start, bytes, settings().isa.rfind("gfx90a", 0) == 0,
+                                            settings().isa.find("sramecc+") != std::string::npos);
   const std::scoped_lock guard(gcn::images().mutex);
   gcn::images().by_base[start] = std::move(image);
 }

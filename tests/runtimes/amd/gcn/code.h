@@ -20,13 +20,14 @@ struct Page {
 };
 
 struct Image {
-  Image(u64 base, std::size_t bytes, bool gfx90a);
+  Image(u64 base, std::size_t bytes, bool gfx90a, bool whole_loads);
   bool holds(u64 address) const { return address - base < bytes; }
   const Instruction* at(u64 address) const;
 
   const u64 base;
   const std::size_t bytes;
   const bool gfx90a;
+  const bool whole_loads;  ///< loads of a half of a register clear the other, as with registers that have ECC
 
  private:
   std::unique_ptr<std::atomic<Page*>[]> pages_;

@@ -22,7 +22,8 @@ constexpr i32 signed_part(u32 word, u32 start, u32 count) {
 class Index {
  public:
   Index() {
-    for (const Operations all : {scalar_operations(), vector_operations(), compare_operations(), memory_operations()})
+    for (const Operations all :
+         {scalar_operations(), vector_operations(), compare_operations(), matrix_operations(), memory_operations()})
       for (const Operation* row = all.begin; row != all.end; ++row) add(*row);
   }
   const Operation* find(Format format, u32 opcode, bool gfx90a) const {
@@ -391,6 +392,7 @@ class Decoder {
     constexpr u32 kMixHigh = 0x22;
     const u32 more = second(), opcode = part(word_, 16, 7);
     if (!choose(Format::Vop3p, opcode)) return false;
+    if (needs(kMatrix)) return matrix(more);
     const u32 encoded[] = {part(more, 0, 9), part(more, 9, 9), part(more, 18, 9)};
     out_.destination = static_cast<u16>(part(word_, 0, 8));
     out_.clamp = bit(word_, 15);
@@ -416,6 +418,19 @@ class Decoder {
       out_.unused = 2;
     }
     return after_vector_sources();
+  }
+
+  /// gfx908 keeps sums in accumulation registers only, gfx90a has a bit that says so.
+  bool matrix(u32 more) {
+    const u32 bank = !gfx90a_ || bit(word_, 15) ? kAccumulators : 0;
+    const u32 encoded[] = {part(more, 0, 9), part(more, 9, 9), part(more, 18, 9)};
+    if (encoded[0] < kFirstVector || encoded[1] < kFirstVector) return false;
+    for (u32 index = 0; index < 2; ++index)
+      vector(index, encoded[index] - kFirstVector + (bit(more, 27 + index) ? kAccumulators : 0));
+    out_.destination = static_cast<u16>(part(word_, 0, 8) + bank);
+    if (encoded[2] < kFirstVector) return source(2, encoded[2]) && out_.source[2].kind == Kind::Constant;
+    vector(2, encoded[2] - kFirstVector + bank);
+    return true;
   }
 
   // ---- memory formats

@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "../agents.h"
+#include "../checked.h"
 #include "../kernels.h"
 #include "../settings.h"
 #include "code.h"
@@ -97,6 +100,9 @@ class Dispatch {
     private_bytes_ = (private_bytes_ + 15) & ~15u;
     group_bytes_ = std::max(packet.group_segment_size, descriptor_.group_bytes);
     group_bytes_ = (group_bytes_ + kGroupGranule - 1) / kGroupGranule * kGroupGranule;
+    if (!checked()) return;
+    guard_.emplace(kernel.name.c_str(), entry_, kernel.agent->node);
+    guard_->add_own(&packet, sizeof packet);
   }
 
   hsa_status_t run() {
@@ -163,6 +169,7 @@ class Dispatch {
     wave.scc = false;
     wave.state = State::Running;
     wave.kernel = kernel_.name.c_str();
+    wave.guard = guard_ ? &*guard_ : nullptr;
     wave.image = nullptr;
     jump(wave, entry_);
     set_scalars(wave, id, number);
@@ -267,6 +274,7 @@ class Dispatch {
   Sizes size_{}, grid_{}, groups_{};
   u32 threads_ = 0, waves_ = 0, private_bytes_ = 0, group_bytes_ = 0;
   bool trapped_ = false;
+  std::optional<Guard> guard_;
   std::vector<std::unique_ptr<Resident>> residents_;
 };
 

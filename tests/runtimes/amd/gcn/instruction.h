@@ -54,6 +54,7 @@ enum Trait : u16 {
   kLiteralB = 1 << 5,     ///< the second source is a literal, what is encoded second comes third
   kLiteralC = 1 << 6,     ///< the third source is a literal
   kImplicitVcc = 1 << 7,  ///< the bit a lane is always vcc's
+  kMatrix = 1 << 8,       ///< a product of matrices
 };
 
 /// A row of the tables.
@@ -119,6 +120,7 @@ struct Operations {
 Operations scalar_operations();
 Operations vector_operations();
 Operations compare_operations();
+Operations matrix_operations();
 Operations memory_operations();
 
 }  // namespace hsa_cpu::gcn

@@ -5,6 +5,8 @@
 // device.
 #include <ctime>
 
+#include "../checked.h"
+#include "code.h"
 #include "lanes.h"
 
 namespace hsa_cpu::gcn {
@@ -64,7 +66,7 @@ struct LoadExtended {
 template <class T>
 struct LoadLow {
   static constexpr u32 bytes = sizeof(T), registers = 1;
-  static constexpr bool stores = false;
+  static constexpr bool stores = false, keeps_half = true;
   static void move(Registers v, u32 lane, char* at) {
     v[0][lane] = (v[0][lane] & 0xffff0000) | static_cast<u16>(static_cast<i16>(load<T>(at)));
   }
@@ -72,7 +74,7 @@ struct LoadLow {
 template <class T>
 struct LoadHigh {
   static constexpr u32 bytes = sizeof(T), registers = 1;
-  static constexpr bool stores = false;
+  static constexpr bool stores = false, keeps_half = true;
   static void move(Registers v, u32 lane, char* at) {
     v[0][lane] = (v[0][lane] & 0xffff) | u32{static_cast<u16>(static_cast<i16>(load<T>(at)))} << 16;
   }
@@ -144,6 +146,7 @@ char* in_private(const Wave& wave, u32 lane, u32 at, u32 bytes) {
 }
 
 struct GlobalSpace {
+  static constexpr bool checked = true;
   static constexpr bool always_there = true;
   static void find(const Wave& wave, const Instruction& instruction, u32, Addresses& out) {
     const u64 offset = static_cast<u64>(i64{instruction.offset});
@@ -158,6 +161,7 @@ struct GlobalSpace {
   }
 };
 struct FlatSpace {
+  static constexpr bool checked = true;
   static constexpr bool always_there = false;
   static void find(const Wave& wave, const Instruction& instruction, u32 bytes, Addresses& out) {
     GlobalSpace::find(wave, instruction, bytes, out);
@@ -171,6 +175,7 @@ struct FlatSpace {
   }
 };
 struct ScratchSpace {
+  static constexpr bool checked = false;
   static constexpr bool always_there = false;
   static void find(const Wave& wave, const Instruction& instruction, u32 bytes, Addresses& out) {
     const Operand& base = instruction.source[2];
@@ -182,6 +187,7 @@ struct ScratchSpace {
   }
 };
 struct GroupSpace {
+  static constexpr bool checked = false;
   static constexpr bool always_there = false;
   static void find(const Wave& wave, const Instruction& instruction, u32 bytes, Addresses& out) {
     const u32* const offsets = wave.v[instruction.source[0].index];
@@ -204,11 +210,13 @@ class Buffer {
   char* at(u32 lane, u32 further, u32 bytes) const {
     const u32 first = instruction_.source[0].index;
     const u32 index = instruction_.index_enabled ? wave_.v[first][lane] : 0;
-    u32 offset = static_cast<u32>(instruction_.offset) + further;
+    // A sum beyond 32 bits is out of range: programs give such offsets to lanes that are to do nothing.
+    u64 offset = u64{static_cast<u32>(instruction_.offset)} + further;
     if (instruction_.offset_enabled) offset += wave_.v[first + (instruction_.index_enabled ? 1 : 0)][lane];
     // Private memory is laid out in lanes: the scalar offset counts the bytes of all of them.
-    if (private_) return in_private(wave_, lane, base_ / kLanes + offset, bytes);
-    const bool inside = stride_ != 0 ? index < records_ : u64{offset} + bytes <= records_;
+    if (private_) return in_private(wave_, lane, static_cast<u32>(base_ / kLanes + offset), bytes);
+    // Where there are no records, the scalar offset is a part of what is compared with the end.
+    const bool inside = stride_ != 0 ? index < records_ : base_ + offset + bytes <= records_;
     return inside ? reinterpret_cast<char*>(address_ + base_ + u64{index} * stride_ + offset) : nullptr;
   }
 
@@ -220,12 +228,57 @@ class Buffer {
   bool private_;
 };
 struct BufferSpace {
+  static constexpr bool checked = true;
   static constexpr bool always_there = false;
   static void find(const Wave& wave, const Instruction& instruction, u32 bytes, Addresses& out) {
     const Buffer buffer(wave, instruction);
     each_active(wave.exec(), [&](u32 lane) { out[lane] = buffer.at(lane, 0, bytes); });
   }
 };
+
+// ---- checked mode: what may not be touched is null, too
+constexpr int kNoLane = -1;
+bool in_own_memory(const Wave& wave, const char* at) {
+  const auto inside = [at](const std::vector<char>& memory) {
+    return at >= memory.data() && at < memory.data() + memory.size();
+  };
+  return inside(wave.group->lds) || inside(wave.group->scratch);
+}
+bool may_touch(const Wave& wave, const Instruction& instruction, int lane, const char* at, u32 bytes, bool writes) {
+  const u64 address = reinterpret_cast<u64>(at);
+  if (wave.guard->may(address, bytes, writes) || in_own_memory(wave, at)) return true;
+  wave.guard->refused(instruction.operation->name, instruction.address, lane, address, bytes, writes);
+  return false;
+}
+bool may_touch_if_checked(const Wave& wave, const Instruction& instruction, int lane, const char* at, u32 bytes,
+                          bool writes) {
+  return wave.guard == nullptr || may_touch(wave, instruction, lane, at, bytes, writes);
+}
+[[gnu::noinline]] bool all_may_touch(Wave& wave, const Instruction& instruction, u64 exec, u32 bytes, bool writes,
+                                     Addresses& addresses) {
+  u64 low = ~u64{0}, high = 0;
+  each_active(exec, [&](u32 lane) {
+    low = std::min(low, reinterpret_cast<u64>(addresses[lane]));
+    high = std::max(high, reinterpret_cast<u64>(addresses[lane]));
+  });
+  // Lanes mostly lie side by side. Where the whole span may be touched, nothing is null.
+  if (wave.guard->may_quickly(low, high - low + bytes, writes)) return true;
+  bool all = true;
+  each_active(exec, [&](u32 lane) {
+    if (addresses[lane] != nullptr &&
+        may_touch(wave, instruction, static_cast<int>(lane), addresses[lane], bytes, writes))
+      return;
+    addresses[lane] = nullptr;
+    all = false;
+  });
+  return all;
+}
+/// Whether all lanes' addresses may be used as they are. One that may not be is null afterwards.
+template <class Space>
+bool allowed(Wave& wave, const Instruction& instruction, u64 exec, u32 bytes, bool writes, Addresses& addresses) {
+  if constexpr (!Space::checked) return true;
+  return wave.guard == nullptr || all_may_touch(wave, instruction, exec, bytes, writes, addresses);
+}
 
 Registers data_of(Wave& wave, const Instruction& instruction, bool stores) {
   return &wave.v[stores ? instruction.source[1].index : instruction.destination];
@@ -252,6 +305,11 @@ void access(Wave& wave, const Instruction& instruction) {
   if (exec == 0) return;
   Space::find(wave, instruction, How::bytes, addresses);
   const Registers v = data_of(wave, instruction, How::stores);
+  if constexpr (requires { How::keeps_half; }) {
+    if (wave.image->whole_loads) each_active(exec, [&](u32 lane) { v[0][lane] = 0; });
+  }
+  if (!allowed<Space>(wave, instruction, exec, How::bytes, How::stores, addresses)) [[unlikely]]
+    return each_active(exec, [&](u32 lane) { move_or_zero<How>(v, lane, addresses[lane]); });
   if constexpr (std::is_same_v<Space, GlobalSpace> && How::bytes == 4) {
     if (exec == ~u64{0} && side_by_side(addresses)) {
       // Word by word for whoever looks on: the processor's vector accesses keep aligned words whole.
@@ -279,7 +337,9 @@ void access_buffer(Wave& wave, const Instruction& instruction) {
       give_up(wave, instruction, "loads to a workgroup's memory are of words only");
     const Buffer buffer(wave, instruction);
     each_active(wave.exec(), [&](u32 lane) {
-      const char* const from = buffer.at(lane, 0, 4);
+      const char* from = buffer.at(lane, 0, 4);
+      if (from != nullptr && !may_touch_if_checked(wave, instruction, static_cast<int>(lane), from, 4, false))
+        from = nullptr;
       char* const to = in_group(wave, wave.s[kM0] + static_cast<u32>(instruction.offset) + 4 * lane, 4);
       if (to != nullptr) store(to, from != nullptr ? load<u32>(from) : 0);
     });
@@ -295,6 +355,11 @@ void access_buffer(Wave& wave, const Instruction& instruction) {
     const Buffer buffer(wave, instruction);
     for (u32 word = 0; word < How::registers; ++word)
       each_active(wave.exec(), [&](u32 lane) { words[word][lane] = buffer.at(lane, 4 * word, 4); });
+    if (!allowed<BufferSpace>(wave, instruction, wave.exec(), How::bytes, How::stores, addresses)) {
+      // A lane that leaves the buffer, or memory it may touch, is looked at by words.
+      for (u32 word = 0; word < How::registers; ++word)
+        static_cast<void>(allowed<BufferSpace>(wave, instruction, wave.exec(), 4, How::stores, words[word]));
+    }
     const Registers v = data_of(wave, instruction, How::stores);
     each_active(wave.exec(), [&](u32 lane) {
       if (addresses[lane] != nullptr) return How::move(v, lane, addresses[lane]);
@@ -325,6 +390,7 @@ void atomic(Wave& wave, const Instruction& instruction) {
   using T = typename Row::Value;
   Addresses addresses;
   Space::find(wave, instruction, sizeof(T), addresses);
+  static_cast<void>(allowed<Space>(wave, instruction, wave.exec(), sizeof(T), true, addresses));
   const Registers data = data_of(wave, instruction, true);
   const Registers result = data_of(wave, instruction, false);
   constexpr u32 kEach = sizeof(T) / 4;
@@ -387,8 +453,14 @@ void scalar_load(Wave& wave, const Instruction& instruction) {
     const u64 start = reinterpret_cast<u64>(from) - (wave.pair(instruction.mask_in) & 0xffffffffffff);
     const u32 stride = wave.s[instruction.mask_in + 1] >> 16 & 0x3fff;
     const u64 bytes = u64{wave.s[instruction.mask_in + 2]} * (stride == 0 ? 1 : stride);
-    for (u32 word = 0; word < kCount; ++word)
-      words[word] = start + 4 * word + 4 <= bytes ? load<u32>(from + 4 * word) : 0;
+    for (u32 word = 0; word < kCount; ++word) {
+      const char* const at = from + 4 * word;
+      const bool inside =
+          start + 4 * word + 4 <= bytes && may_touch_if_checked(wave, instruction, kNoLane, at, 4, false);
+      words[word] = inside ? load<u32>(at) : 0;
+    }
+  } else if (!may_touch_if_checked(wave, instruction, kNoLane, from, sizeof words, false)) {
+    std::memset(words, 0, sizeof words);
   } else if constexpr (kCount == 1) {
     words[0] = load<u32>(from);
   } else {
@@ -402,6 +474,7 @@ void scalar_load(Wave& wave, const Instruction& instruction) {
 template <u32 kCount>
 void scalar_store(Wave& wave, const Instruction& instruction) {
   char* const to = reinterpret_cast<char*>(scalar_address(wave, instruction, false));
+  if (!may_touch_if_checked(wave, instruction, kNoLane, to, 4 * kCount, true)) return;
   for (u32 word = 0; word < kCount; ++word) store(to + 4 * word, wave.s[instruction.destination + word]);
 }
 

@@ -9,6 +9,7 @@ import fnmatch
 import inspect
 import random
 import re
+import struct
 import subprocess
 import sys
 
@@ -27,8 +28,8 @@ MEMORY = 0x200000000000
 ENDS = (0xbf810000,)
 
 # struct Case of run_cases.cpp, in words
-CODE, S, SCC, MODE, V, A, BYTES, LDS, OWN = 0, 64, 192, 193, 196, 1220, 1476, 1988, 2244
-WORDS = 2756
+CODE, S, SCC, MODE, V, A, BYTES, LDS, OWN = 0, 64, 192, 193, 196, 1220, 3268, 3780, 4036
+WORDS = 4548
 CODE_WORDS = 64
 USUAL_MODE = 0xf0
 
@@ -107,6 +108,7 @@ class Case:
     def __init__(self, row, text, before, after, loose=None):
         """after: the State that is expected; loose: {word: function of the bits found} in the place of equality."""
         self.row, self.text, self.before, self.after, self.loose = row, text, before, after, loose or {}
+        self.only = None  # the one target that it is for
 
 
 def agrees(kind, wanted, approximate):
@@ -595,6 +597,10 @@ SIZES = {'ubyte': 1, 'sbyte': 1, 'byte': 1, 'ushort': 2, 'sshort': 2, 'short': 2
          'dword': 4, 'dwordx2': 8, 'dwordx3': 12, 'dwordx4': 16, 'b32': 4, 'b64': 8, 'b96': 12, 'b128': 16}
 
 
+# A device whose registers have ECC clears the half of a register that it does not load.
+WHOLE_LOADS = False
+
+
 def exchange(name, before, after, lane, register, where):
     """One lane's load or store. where: a byte of the case; None: beyond the bounds."""
     words = name.split('_')
@@ -608,7 +614,7 @@ def exchange(name, before, after, lane, register, where):
     if any(w in ('sbyte', 'sshort', 'i8', 'i16') for w in words) and bits >> (8 * size - 1):
         bits -= 1 << 8 * size
     if 'd16' in words:
-        old = before.v(register, lane)
+        old = 0 if WHOLE_LOADS else before.v(register, lane)
         bits &= M16
         bits = old & M16 | bits << 16 if name.endswith('hi') else old & ~M16 | bits
     for k in range(max(1, size // 4)): after.set_v(register + k, lane, bits >> 32 * k)
@@ -735,15 +741,17 @@ def buffer_cases(row, rng):
         size = access_size(row.name) if not atomic else atomic_bits(row.name) // 8
         for lane in range(64):
             before.set_v(2, lane, slots[lane] if stride else slots[lane] * 16 + (8 if attempt == 2 else 0))
+            # What programs put in to have a lane do nothing: no sum of offsets begins at 0 again.
+            if attempt == 2 and lane % 16 == 5: before.set_v(2, lane, 0xffffffff)
         after = before.copy()
         for lane in before.lanes():
             number = before.v(2, lane)
             at = (number * stride if stride else number) + offset
             start = 4 * BYTES + soffset + at
             if stride: inside = [number < records] * 4
-            else: inside = [at + 4 * k + (4 if size >= 4 else size) <= records for k in range(4)]
+            else: inside = [soffset + at + 4 * k + (4 if size >= 4 else size) <= records for k in range(4)]
             if atomic:
-                if at + size <= records: atomic_lane(row.name.split('_atomic_')[1], before, after, lane, DESTINATION, None, start, DESTINATION)
+                if soffset + at + size <= records: atomic_lane(row.name.split('_atomic_')[1], before, after, lane, DESTINATION, None, start, DESTINATION)
                 else: (after.set_v64 if size == 8 else after.set_v)(DESTINATION, lane, 0)
             elif size > 4:
                 for k in range(size // 4):
@@ -994,9 +1002,70 @@ def hand_cases(row, rng):
             yield attempt == 0, Case(row, text, before, function(before))
 
 
+# ---- products of matrices: whole numbers, whose sums are exact in any order
+ENCODED = {'f32': lambda x: int.from_bytes(struct.pack('<f', x), 'little'),
+           'f16': lambda x: int.from_bytes(struct.pack('<e', x), 'little'),
+           'bf16': lambda x: int.from_bytes(struct.pack('<f', x), 'little') >> 16, 'i8': lambda x: x & 0xff, 'i32': lambda x: x & M32,
+           'f64': lambda x: int.from_bytes(struct.pack('<d', x), 'little')}
+BITS = {'f32': 32, 'i32': 32, 'f16': 16, 'bf16': 16, 'i8': 8, 'f64': 64}
+
+
+def place_of_sum(total, side, register, lane):
+    """Block, row and column of the sum that a lane has in its register of that number (of pairs of them, where it is double)."""
+    if total == 'f64': return (0, 4 * register + lane // 16, lane % 16) if side == 16 else (lane // 4 % 4, lane // 16, lane % 4)
+    if side == 32: return register // 16, 8 * (register % 16 // 4) + 4 * (lane // 32) + register % 4, lane % 32
+    if side == 16: return register // 4, 4 * (lane // 16) + register % 4, lane % 16
+    return lane // 4, register, lane % 4
+
+
+def matrix_cases(row, rng):
+    total, side, inner, number, more = re.fullmatch(r'v_mfma_(\w+?)_(\d+)x\d+x(\d+)(bf16|f16|f32|f64|i8)(_1k)?', row.name).groups()
+    side, inner = int(side), int(inner)
+    held = {'f32': 1, 'f64': 1, 'f16': 4, 'i8': 4, 'bf16': 4 if more else 2}[number]
+    blocks = 64 * held // (side * inner)
+    wide = 2 if total == 'f64' else 1
+    count = side * side * blocks // 64
+    pair = lambda first: f'v[{first}:{first + 1}]' if held * BITS[number] == 64 else f'v{first}'
+    sums = f'a[0:{count * wide - 1}]' if count * wide > 1 else 'a0'
+    one = '1.0' if total != 'i32' else '7'
+    forms = [(sums, ''), ('0', ''), (one, '')]
+    if blocks > 1 and total != 'f64': forms += [(sums, ' cbsz:1 abid:1')]
+    if total != 'f64': forms += [(sums, f' blgp:{how}') for how in (1, 2, 3, 4, 6)]
+    for attempt, (initial, modifiers) in enumerate(forms):
+        before = State(rng)
+        numbers = {}
+        for register in (2, 4):
+            for lane in range(64):
+                numbers[register, lane] = [rng.randint(-5, 5) for _ in range(held)]
+                packed = sum(ENCODED[number](x) << BITS[number] * k for k, x in enumerate(numbers[register, lane]))
+                before.set_v64(register, lane, packed) if held * BITS[number] == 64 else before.set_v(register, lane, packed)
+        start = {}
+        for register in range(count):
+            for lane in range(64):
+                start[register, lane] = rng.randint(-100, 100)
+                for word in range(wide):
+                    before.words[A + 64 * (register * wide + word) + lane] = ENCODED[total](start[register, lane]) >> 32 * word & M32
+        after = before.copy()
+        for register in range(count):
+            for lane in range(64):
+                block, i, j = place_of_sum(total, side, register, lane)
+                result = start[register, lane] if initial == sums else 0 if initial == '0' else 7 if total == 'i32' else 1
+                for k in range(inner):
+                    part = side * blocks * (k // held)
+                    lane_a = i + side * (block // 2 * 2 + 1 if 'cbsz' in modifiers else block) + part
+                    lane_b = j + side * block + part
+                    if 'blgp' in modifiers:
+                        lane_b = {1: lane_b & 31, 2: lane_b & 31 | 32, 3: (lane_b + 16) & 63, 4: lane_b & 15, 6: lane_b & 15 | 32}[int(modifiers[-1])]
+                    result += numbers[2, lane_a][k % held] * numbers[4, lane_b][k % held]
+                for word in range(wide):
+                    after.words[A + 64 * (register * wide + word) + lane] = ENCODED[total](result) >> 32 * word & M32
+        yield attempt == 0, Case(row, f'{row.name} {sums}, {pair(2)}, {pair(4)}, {initial}{modifiers}', before, after)
+
+
 def cases_of(row, rng):
     if row.name in by_hand(rng): return hand_cases(row, rng)
     if row.format in (VOP1, VOP2, VOPC, VOP3): return vector_cases(row, rng)
+    if row.name.startswith('v_mfma'): return matrix_cases(row, rng)
     if row.format == VOP3P: return packed_cases(row, rng)
     if row.format in (SOP1, SOP2, SOPK, SOPC): return scalar_cases(row, rng)
     if row.format == SMEM: return smem_cases(row, rng)
@@ -1004,6 +1073,17 @@ def cases_of(row, rng):
     if row.format == MUBUF: return buffer_cases(row, rng)
     if row.format in (GLOBAL, FLAT, SCRATCH): return global_cases(row, rng)
     raise KeyError(row.name)
+
+
+def with_whole_loads(row, rng):
+    """The cases of a row that loads halves, as devices have it of which gfx90a is one."""
+    global WHOLE_LOADS
+    if '_d16' not in row.name or 'load' not in row.name and 'read' not in row.name: return
+    WHOLE_LOADS = True
+    for needed, case in cases_of(row, rng):
+        case.only = 'gfx90a'
+        yield needed, case
+    WHOLE_LOADS = False
 
 
 # ---- assembling and running
@@ -1050,11 +1130,11 @@ def main(run_cases, llvm_mc, pattern='*', seed='1'):
     rows = [Row(line) for line in subprocess.run([run_cases, 'list'], capture_output=True, text=True, check=True).stdout.splitlines()]
     rows = [row for row in rows if fnmatch.fnmatch(row.name, pattern)]
     untested, failed, count = {id(row): row for row in rows}, [], 0
-    made = [(row, list(cases_of(row, rng))) for row in rows]
+    made = [(row, [*cases_of(row, rng), *with_whole_loads(row, rng)]) for row in rows]
     for target in TARGETS:
         # A row is run on the first target that has it: the tables say nothing twice.
-        wanted = [(row, cases) for row, cases in made if id(row) in untested]
-        listed = [(row, needed, case) for row, cases in wanted for needed, case in cases]
+        listed = [(row, needed, case) for row, cases in made for needed, case in cases
+                  if case.only == target or case.only is None and id(row) in untested]
         codes = assemble(llvm_mc, target, [case.text for _, _, case in listed])
         runnable = []
         refused = {id(row) for (row, needed, _), code in zip(listed, codes) if needed and code is None}

@@ -5,6 +5,7 @@
 // run_cases run TARGET: cases from standard input, what became of each to standard output, both as struct Case.
 // run_cases time TARGET: how many instructions a second a thread runs of each case's code, which is to go round for
 // ever.
+// With HSACPU_CHECKED set, in checked mode.
 #include <sys/mman.h>
 
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <string_view>
 
+#include "../checked.h"
 #include "../kernels.h"
 #include "../settings.h"
 #include "code.h"
@@ -24,7 +26,7 @@ using namespace hsa_cpu::gcn;
 
 namespace {
 
-constexpr u32 kCodeWords = 64, kVectorsShown = 16, kAccumulatorsShown = 4;
+constexpr u32 kCodeWords = 64, kVectorsShown = 16, kAccumulatorsShown = 32;
 
 struct Case {
   u32 code[kCodeWords];
@@ -36,6 +38,8 @@ struct Case {
   char lds[1024];
   char scratch[kLanes][32];
 };
+
+constexpr std::uint32_t kDeviceNode = 1;
 
 // Where the memory of cases is: addresses in registers are made for it.
 char* const kMemory = reinterpret_cast<char*>(0x200000000000);
@@ -56,12 +60,14 @@ void set_up(const Case& what, const Image& image, Workgroup& group, Wave& wave, 
   wave.scc = what.scc != 0;
   wave.state = State::Running;
   wave.kernel = "(a case)";
+  static Guard guard("(a case)", image.base, kDeviceNode);
+  wave.guard = checked() ? &guard : nullptr;
   wave.image = &image;
   jump(wave, image.base);
 }
 
 void run(Case& what, bool gfx90a, Wave& wave) {
-  const Image image(reinterpret_cast<u64>(what.code), sizeof what.code, gfx90a);
+  const Image image(reinterpret_cast<u64>(what.code), sizeof what.code, gfx90a, gfx90a);
   Workgroup group;
   set_up(what, image, group, wave, what.scratch[0]);
   run_turn(wave, 1000);
@@ -77,7 +83,7 @@ void run(Case& what, bool gfx90a, Wave& wave) {
 
 void time_it(Case& what, bool gfx90a, Wave& wave) {
   constexpr i32 kInstructions = 20'000'000, kTurn = 4096;
-  const Image image(reinterpret_cast<u64>(what.code), sizeof what.code, gfx90a);
+  const Image image(reinterpret_cast<u64>(what.code), sizeof what.code, gfx90a, gfx90a);
   Workgroup group;
   set_up(what, image, group, wave, what.scratch[0]);
   run_turn(wave, kTurn);
@@ -91,7 +97,8 @@ void time_it(Case& what, bool gfx90a, Wave& wave) {
 }
 
 void list() {
-  for (const Operations all : {scalar_operations(), vector_operations(), compare_operations(), memory_operations()})
+  for (const Operations all :
+       {scalar_operations(), vector_operations(), compare_operations(), matrix_operations(), memory_operations()})
     for (const Operation* row = all.begin; row != all.end; ++row)
       std::printf("%s %d %d %d %d %d %d %d %d\n", row->name, static_cast<int>(row->format), row->opcode, row->traits,
                   static_cast<int>(row->result), static_cast<int>(row->sources[0]), static_cast<int>(row->sources[1]),
@@ -103,10 +110,15 @@ void list() {
 // What the interpreter takes from the rest of the runtime.
 namespace hsa_cpu {
 const Settings& settings() {
-  static const Settings* const none = new Settings{};
-  return *none;
+  static const Settings* const read = [] {
+    auto* const made = new Settings{};
+    made->checked = std::getenv("HSACPU_CHECKED") != nullptr ? 1 : 0;
+    return made;
+  }();
+  return *read;
 }
 void complain(const char* format, ...) { std::fprintf(stderr, "%s\n", format); }
+void journal(const char*, ...) {}
 }  // namespace hsa_cpu
 
 int main(int count, char** arguments) {
@@ -118,6 +130,7 @@ int main(int count, char** arguments) {
   if (mmap(kMemory, sizeof Case::memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
            0) != kMemory)
     return 1;
+  ledger_add(kMemory, sizeof Case::memory, MemoryIs::Allocation, 0, agent_bit(kDeviceNode), agent_bit(kDeviceNode));
   const bool gfx90a = std::string_view(arguments[2]) == "gfx90a";
   const auto wave = std::make_unique<Wave>();
   const auto what = std::make_unique<Case>();

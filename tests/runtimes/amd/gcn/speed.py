@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""speed.py RUN_CASES LLVM_MC: wave instructions a second of processor time and thread, for loops of several kinds."""
+"""speed.py RUN_CASES LLVM_MC: wave instructions a second of processor time and thread, for loops of
+several kinds; the second figure is in checked mode."""
 import array
+import os
 import random
 import subprocess
 import sys
@@ -38,8 +40,12 @@ def main(run_cases, llvm_mc):
         words = cases.assemble(llvm_mc, 'gfx906', [text])[0]
         words.append(0xbf820000 | -len(words) - 1 & 0xffff)  # s_branch to the beginning
         state.words[:len(words)] = array.array('I', words)
-        done = subprocess.run([run_cases, 'time', 'gfx906'], input=state.words.tobytes(), capture_output=True, check=True)
-        print(f'{name:35} {done.stdout.decode().strip():>8} M/s')
+        figures = []
+        for environment in ({}, {'HSACPU_CHECKED': '1'}):
+            done = subprocess.run([run_cases, 'time', 'gfx906'], input=state.words.tobytes(), capture_output=True, check=True,
+                                  env={**os.environ, **environment})
+            figures.append(done.stdout.decode().strip())
+        print(f'{name:35} {figures[0]:>8} {figures[1]:>8} M/s')
 
 
 if __name__ == '__main__':

@@ -7,6 +7,10 @@
 #include "instruction.h"
 #include "types.h"
 
+namespace hsa_cpu {
+class Guard;
+}
+
 namespace hsa_cpu::gcn {
 
 // Scalar registers, by their number in encodings.
@@ -45,6 +49,7 @@ struct alignas(64) Wave {
   State state;
   i32 budget;  ///< instructions left in this turn
   const char* kernel;
+  Guard* guard;  ///< in checked mode: what the dispatch may touch; else null
 
   u64 pair(u32 index) const {
     u64 value;

@@ -428,6 +428,35 @@ class UpdateTest : public ExecTest {
   hipGraph_t other_ = nullptr;
 };
 
+TEST_F(UpdateTest, FillsOfSeveralRowsAreRefusedButOfPitchedMemory) {
+  void *pitched = nullptr, *plain = nullptr;
+  std::size_t pitch = 0;
+  ASSERT_HIP(hipMallocPitch(&pitched, &pitch, 16, 4));
+  ASSERT_HIP(hipMalloc(&plain, 4 * pitch));
+  for (void* const memory : {pitched, plain}) {
+    SCOPED_TRACE(memory == plain ? "plain" : "pitched");
+    const hipError_t expected = memory == plain ? hipErrorInvalidValue : hipSuccess;
+    hipMemsetParams params{};
+    params.dst = memory, params.pitch = pitch, params.elementSize = 1, params.width = 16, params.height = 4;
+    hipGraph_t graph = nullptr;
+    hipGraphNode_t node = nullptr, failed = nullptr;
+    hipGraphExec_t exec = nullptr;
+    hipGraphExecUpdateResult result = hipGraphExecUpdateSuccess;
+    ASSERT_HIP(hipGraphCreate(&graph, 0));
+    ASSERT_HIP(hipGraphAddMemsetNode(&node, graph, nullptr, 0, &params));
+    ASSERT_HIP(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    EXPECT_HIP(hipGraphExecMemsetNodeSetParams(exec, node, &params));
+    EXPECT_EQ(expected, hipGraphMemsetNodeSetParams(node, &params));
+    EXPECT_EQ(expected == hipSuccess ? hipSuccess : hipErrorGraphExecUpdateFailure,
+              hipGraphExecUpdate(exec, graph, &failed, &result));
+    EXPECT_EQ(expected == hipSuccess ? hipGraphExecUpdateSuccess : hipGraphExecUpdateErrorParametersChanged, result);
+    EXPECT_HIP(hipGraphExecDestroy(exec));
+    EXPECT_HIP(hipGraphDestroy(graph));
+  }
+  EXPECT_HIP(hipFree(pitched));
+  EXPECT_HIP(hipFree(plain));
+}
+
 TEST_F(UpdateTest, TakesTheParametersOfTheOtherGraph) {
   std::atomic<int> first{0}, second{0};
   auto node = fill(0, 1);

@@ -255,6 +255,7 @@ TEST_F(GraphTest, ParametersComeBack) {
   EXPECT_EQ(fill_original.height, fill_found.height);
   EXPECT_EQ(fill_original.pitch, fill_found.pitch);
   fill_found.value = 9;
+  fill_found.height = 1;  // several rows are refused: the memory was not allocated as such
   EXPECT_HIP(hipGraphMemsetNodeSetParams(fill, &fill_found));
   ASSERT_HIP(hipGraphMemsetNodeGetParams(fill, &fill_found));
   EXPECT_EQ(9u, fill_found.value);
@@ -596,8 +597,11 @@ TEST_F(GraphTest, NothingGrows) {
   cycle();
   EXPECT_HIP(hipStreamSynchronize(stream));
   const auto before = statistics();
-  for (int i = 0; i < 1000; ++i) cycle();
-  EXPECT_HIP(hipStreamSynchronize(stream));
+  for (int i = 0; i < 1000; ++i) {
+    cycle();
+    // An exec in flight keeps its megabyte of the device on 6.x; a thousand of them are all that the device has.
+    if (i % 100 == 99) EXPECT_HIP(hipStreamSynchronize(stream));
+  }
   const auto after = statistics();
   EXPECT_EQ(before.graphs, after.graphs);
   EXPECT_EQ(before.nodes, after.nodes);

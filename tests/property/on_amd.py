@@ -1,0 +1,50 @@
+"""on_amd.py: random programs on one of AMD's own runtimes (tests/amd): what they are started with and rely on there, and
+which of their native ends are AMD's own.
+"""
+import pathlib
+import random
+import re
+import sys
+import tomllib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'amd'))
+from amd_runtimes import UNCONTRACTED, roots  # noqa: E402
+
+DEFECTS = pathlib.Path(__file__).resolve().parents[1] / 'amd' / 'defects.toml'
+# What the CPU runtime alone can be told: calls fail, and what is gone is refused.
+CPU_ONLY = {'inject', 'gone'}
+# How much is free is counted in AMD's own units, and execs take some.
+ALWAYS = {'no_mem_info'}
+
+
+class OnAmd:
+    def __init__(self, config, version):
+        build = pathlib.Path(config['interpret']).parents[2]
+        found = roots(build, [version])
+        if not found:
+            raise FileNotFoundError(f'{version} is not in build-amd: scripts/amd brings it')
+        self.version, self.root = version, found[0]
+        self.program = self.root.link('tests/property/interpret')
+        listed = tomllib.loads(DEFECTS.read_text()).get('property', [])
+        self.defects = [entry for entry in listed if version in entry['versions']]
+        self.relies = {name for entry in self.defects for name in entry.get('features', [])}
+
+    def command(self, arguments):
+        return self.root.command(self.program, ['--step-by-step', *arguments])  # so that its last step is known
+
+    def settings(self, settings, number):
+        """The settings of a batch on the CPU runtime as they are here."""
+        pick = random.Random(f'amd {number}')
+        runtime = dict(UNCONTRACTED, HSACPU_DEVICES=settings.runtime.get('CPUHIP_DEVICES', '1'))
+        if pick.random() < 0.2:
+            runtime['HSACPU_DELAY'] = '200'
+        features = (set(settings.features) - CPU_ONLY) | ALWAYS | self.relies
+        return type(settings)(runtime, dict(settings.library), sorted(features))
+
+    def defect(self, native):
+        """The reason why a native run that did not end well is AMD's own fault; None where it is not known."""
+        lines = native.rstrip().splitlines()
+        for entry in self.defects:
+            if 'ends' in entry and re.search(entry['ends'], lines[-1]) and re.search(entry.get('after', ''), '\n'.join(lines[-8:-1])):
+                return entry['reason']
+        return None
