@@ -30,7 +30,7 @@ void StepCosts::watch(Entry& entry, std::uint32_t captures) noexcept {
   entry.stands = 0;
   entry.operations = 0;
   entry.dearer = 0;
-  entry.followed_ticks = 0;
+  entry.followed_ticks = entry.alone_ticks = 0;
 }
 
 void StepCosts::begin_trial(Entry& entry) noexcept {
@@ -40,6 +40,9 @@ void StepCosts::begin_trial(Entry& entry) noexcept {
   entry.followed = entry.alone = {};
 }
 
+/// A capture of more operations than that is another one.
+static constexpr std::uint32_t twice(std::uint32_t operations) noexcept { return 2 * operations + 4; }
+
 StepCosts::Step StepCosts::begins(const void* place) noexcept {
   const std::scoped_lock guard(lock_);
   Entry& entry = entry_of(place);
@@ -47,7 +50,7 @@ StepCosts::Step StepCosts::begins(const void* place) noexcept {
   if (entry.phase == Phase::kFollowed && entry.followed.begun == kArm) entry.phase = Phase::kAlone;
   // A step of another thread may not have ended yet, or never will.
   if (entry.phase == Phase::kAlone && entry.alone.begun == kArm) watch(entry, kFirstTrial);
-  const std::uint32_t most = 2 * entry.operations + 4;
+  const std::uint32_t most = twice(entry.operations);
   switch (entry.phase) {
     case Phase::kFollowed:
       ++entry.followed.begun;
@@ -71,18 +74,28 @@ StepCosts::Step StepCosts::begins(const void* place) noexcept {
 void StepCosts::ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks) noexcept {
   const std::scoped_lock guard(lock_);
   Entry& entry = entry_of(place);
+  const bool large = operations > kMostOperations;
+  if (large) entry.large = operations;
   if (entry.phase == Phase::kWatch) {
-    // A large one needs no trial, and says that the place's captures differ.
-    if (entry.follow && matched && operations > kMostOperations) entry.left = std::max(entry.left, kFirstTrial);
-    if (entry.follow && matched && operations <= kMostOperations)
+    if (entry.follow && matched && (!large || forks > operations))
       entry.left -= std::min(entry.left, 1 + forks / kForks);
-  } else if (!matched || operations > kMostOperations) {
+    return;
+  }
+  const auto [less, more] = std::minmax({entry.operations != 0 ? entry.operations : operations, operations});
+  if (!matched || (more > kMostOperations && more > twice(less))) {
     // A place that was left alone before has but begun something new.
     const bool new_there = !matched && entry.stands != 0 && !entry.follow;
     watch(entry, new_there ? kLeastBetween : kFirstTrial);
   } else {
-    entry.operations = std::max(entry.operations, operations);
+    entry.operations = more;
   }
+}
+
+void StepCosts::served_anew(const void* place) noexcept {
+  const std::scoped_lock guard(lock_);
+  Entry& entry = entry_of(place);
+  if (entry.phase == Phase::kWatch && entry.follow && entry.large != 0)
+    entry.left -= std::min(entry.left, 1 + entry.large / kOperations);
 }
 
 void StepCosts::larger_alone(const void* place) noexcept {
@@ -95,7 +108,8 @@ StepCosts::Verdict StepCosts::took(const void* place, const Step& step, std::uin
   Entry& entry = entry_of(place);
   if (step.trial == 0) {
     if (entry.phase != Phase::kWatch || !entry.follow || entry.followed_ticks == 0) return {};
-    const double limit = kDearer * static_cast<double>(entry.followed_ticks);
+    const double limit =
+        std::max(kDearer * static_cast<double>(entry.followed_ticks), static_cast<double>(entry.alone_ticks));
     entry.dearer = static_cast<double>(ticks) > limit ? entry.dearer + 1 : 0;
     if (entry.dearer >= 2 && entry.since >= kLeastBetween) entry.left = 0;
     return {};
@@ -103,22 +117,32 @@ StepCosts::Verdict StepCosts::took(const void* place, const Step& step, std::uin
   if (entry.phase == Phase::kWatch || step.trial != entry.trial) return {};
   Arm& arm = step.follow ? entry.followed : entry.alone;
   if (arm.taken++ >= kWarmUp && arm.taken <= kArm) arm.ticks[arm.taken - 1 - kWarmUp] = ticks;
-  return entry.followed.taken >= kArm && entry.alone.taken >= kArm ? decide(entry) : Verdict{};
+  arm.least = std::min(arm.least, ticks);
+  if (entry.followed.taken < kArm || entry.alone.taken < kFew) return {};
+  if (entry.alone.taken >= kArm) return decide(entry, entry.alone.median());
+  const bool far = static_cast<double>(entry.alone.least) > kFar * static_cast<double>(entry.followed.median());
+  return entry.alone.taken == kFew && far ? decide(entry, entry.alone.least) : Verdict{};
 }
 
-StepCosts::Verdict StepCosts::decide(Entry& entry) noexcept {
-  const std::uint64_t followed = entry.followed.median(), alone = std::max<std::uint64_t>(entry.alone.median(), 1);
+StepCosts::Verdict StepCosts::decide(Entry& entry, std::uint64_t alone_ticks) noexcept {
+  const std::uint64_t followed = entry.followed.median(), alone = std::max<std::uint64_t>(alone_ticks, 1);
   const double ratio = static_cast<double>(followed) / static_cast<double>(alone);
   const bool follow = ratio <= kMargin;
   const bool again = entry.stands != 0 && follow == entry.follow;
-  const std::uint32_t first = follow ? kFirstStay : kFirstPause, longest = follow ? kLongestStay : kLongestPause;
+  const std::uint32_t longest = follow ? kLongestStay : kLongestPause;
+  std::uint32_t stands = again ? std::min(2 * entry.stands, longest) : follow ? kFirstStay : kFirstPause;
+  if (follow && ratio < 1) {
+    const double saved = kSteps * entry.alone.taken * (1 / std::max(ratio, 1e-3) - 1);
+    stands = std::max(stands, static_cast<std::uint32_t>(std::min<double>(saved, longest)));
+  }
   entry.phase = Phase::kWatch;
   entry.follow = follow;
-  entry.stands = again ? std::min(2 * entry.stands, longest) : first;
+  entry.stands = stands;
   entry.left = entry.stands;
   entry.since = 0;
   entry.dearer = 0;
   entry.followed_ticks = followed;
+  entry.alone_ticks = alone;
   return {true, follow, ratio};
 }
 
@@ -129,7 +153,8 @@ StepCosts& step_costs() noexcept {
 
 void tell_step() noexcept {
   const ThreadStep ended = std::exchange(t_step, {});
-  if (!ended.complete) return;
+  if (ended.served_anew) step_costs().served_anew(ended.place);
+  if (!ended.complete || !ended.timed) return;
   const StepCosts::Verdict verdict = step_costs().took(ended.place, ended.step, ended.ticks);
   if (verdict.reached)
     log_info("captures that begin at %p cost %.2f times as much compared as left alone: they are %s", ended.place,

@@ -13,9 +13,11 @@
 // captures that doubles with each trial that says the same. It falls earlier when captures that are left alone become
 // larger than those tried, or comparing dearer than it was in the trial (a sample now and then tells).
 //
-// Large ones are compared without a trial (probe launch_costs_less_than_capture): that pays where few of their operands
-// move, not always where all do (benchmark recapture, 100 kernels). Exact either way: left alone
-// is what every capture is that has no recording. A place is the return address of the call that began the capture.
+// Large ones are tried only where their bindings keep needing work (a patch, an update, an exec): one that an exec has
+// already costs a comparison and nothing else (probe launch_costs_less_than_capture). The larger, the sooner. A trial
+// ends after a few captures left alone where each of them took far longer than a compared one. All captures of a trial
+// are of about one size. Exact either way: left alone is what every capture is that has no recording. A place is the
+// return address of the call that began the capture.
 // Bounded: kPlaces are told apart; where two share an entry they share the decision. Threads: any; one lock (kReport)
 // for a few instructions. Units: ticks of the processor's clock, which are only compared.
 #pragma once
@@ -35,9 +37,12 @@ class StepCosts {
  public:
   static constexpr std::uint32_t kFirstTrial = 256;  ///< captures that matched before the first
   static constexpr std::uint32_t kForks = 16;  ///< so many of a capture's records and waits count as one capture more
-  static constexpr std::uint32_t kMostOperations = 32;  ///< of a capture that is tried; larger ones are compared
-  static constexpr std::uint32_t kArm = 16;             ///< captures in a row of each way in a trial
-  static constexpr std::uint32_t kWarmUp = 8;           ///< of them, not measured: what was made before still serves
+  static constexpr std::uint32_t kMostOperations = 32;  ///< of a small capture
+  /// So many of a large one's operations count as one capture more.
+  static constexpr std::uint32_t kOperations = 256;
+  static constexpr std::uint32_t kArm = 16;    ///< captures in a row of each way in a trial
+  static constexpr std::uint32_t kWarmUp = 8;  ///< of them, not measured: what was made before still serves
+  static constexpr std::uint32_t kFew = 4;     ///< captures left alone that may say enough
   static constexpr std::uint32_t kFirstPause = 256, kLongestPause = 4096;   ///< captures left alone
   static constexpr std::uint32_t kFirstStay = 512, kLongestStay = 1 << 14;  ///< captures compared, between two trials
   static constexpr std::uint32_t kSample = 8;                               ///< of them one in so many is measured
@@ -64,6 +69,8 @@ class StepCosts {
   Step begins(const void* place) noexcept;
   /// A capture that was followed has ended with so many operations, and records and waits of events.
   void ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks = 0) noexcept;
+  /// A binding of the place's captures was not there yet: work was done for it.
+  void served_anew(const void* place) noexcept;
   /// One that was left alone has ended with more than most_operations.
   void larger_alone(const void* place) noexcept;
   /// What a timed step has taken.
@@ -72,13 +79,16 @@ class StepCosts {
  private:
   static constexpr std::size_t kPlaces = 64;
   static constexpr double kMargin = 1.01;  ///< comparing may cost so much more before it is given up
-  static constexpr double kDearer = 1.05;  ///< than in the trial: it is time for another one
+  static constexpr double kDearer = 1.05;  ///< than in the trial, and than left alone there: it is time for another one
+  static constexpr double kFar = 1.5;      ///< left alone so much dearer that a few say enough
+  static constexpr double kSteps = 100;    ///< so many times what a trial cost is saved before the next
   static constexpr std::size_t kMeasured = kArm - kWarmUp;
 
   enum class Phase : std::uint8_t { kWatch, kFollowed, kAlone };
   struct Arm {
     std::array<std::uint64_t, kMeasured> ticks{};
     std::uint32_t taken = 0, begun = 0;
+    std::uint64_t least = ~std::uint64_t{0};  ///< of all that was taken
     std::uint64_t median() const noexcept;
   };
   struct Entry {
@@ -89,14 +99,16 @@ class StepCosts {
     std::uint32_t since = 0;           ///< captures since the last trial
     std::uint32_t trial = 0;           ///< its number
     std::uint32_t operations = 0;      ///< the most of a capture compared in it
+    std::uint32_t large = 0;           ///< operations of the last large capture
     std::uint32_t dearer = 0;          ///< samples in a row
     std::uint64_t followed_ticks = 0;  ///< what comparing took in it
+    std::uint64_t alone_ticks = 0;     ///< what it took left alone
     Arm followed, alone;
   };
   Entry& entry_of(const void* place) noexcept;
   static void watch(Entry& entry, std::uint32_t captures) noexcept;
   static void begin_trial(Entry& entry) noexcept;
-  static Verdict decide(Entry& entry) noexcept;
+  static Verdict decide(Entry& entry, std::uint64_t alone_ticks) noexcept;
 
   ShortLock<LockRank::kReport> lock_;
   std::array<Entry, kPlaces> entries_{};
@@ -114,10 +126,11 @@ struct ThreadStep {
   const void* place = nullptr;
   std::uintptr_t stream = 0;  ///< StreamKey of the capture's
   StepCosts::Step step;
-  bool timed = false;       ///< its calls are added up
-  bool launched = false;    ///< only the first launch counts
-  bool left_alone = false;  ///< its capture is, and is open
-  bool complete = false;    ///< its capture has ended
+  bool timed = false;        ///< its calls are added up
+  bool launched = false;     ///< only the first launch counts
+  bool left_alone = false;   ///< its capture is, and is open
+  bool complete = false;     ///< its capture has ended
+  bool served_anew = false;  ///< its exec needed work for its binding
   /// The stream that capture began on where it is left alone: nothing of its launches is looked at.
   std::uintptr_t passes_on = kNoStream;
   /// Of such a capture: the graph it ended in, and the exec that was made of it or updated by it last. The library
@@ -167,10 +180,10 @@ class TimedCall {
   const std::uint64_t began_;
 };
 
-/// The thread's step ends; where it was timed it is told, and what follows from it is said.
+/// The thread's step ends; what it took or needed is told, and what follows from it is said.
 void tell_step() noexcept;
 inline void end_step() noexcept {
-  if (t_step.timed) [[unlikely]]
+  if (t_step.timed || t_step.served_anew) [[unlikely]]
     tell_step();
   t_step = {};
 }

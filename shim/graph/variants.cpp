@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shim/capture/signature_bits.h"
+#include "shim/capture/step_costs.h"
 #include "shim/graph/exec_size.h"
 #include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
@@ -799,6 +800,7 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
       served->way = Way::kSame;
       return hipSuccess;
     }
+    t_step.served_anew = t_step.place != nullptr;
     served->way = decide(exec, binding, open.get(), others.update, &candidate);
     if (open != nullptr) {
       staged = of.stage_choice.staged();

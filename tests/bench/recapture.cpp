@@ -4,10 +4,12 @@
 // outside of it. "fork": an event of its own recorded in a capture, and another stream waiting for it, so often.
 // "exec beside": an exec made and destroyed while so many of the same graph are held.
 //
-// Each part begins with captures that are not measured, so many that the library has weighed the place
-// (shim/capture/step_costs.h): what it costs meanwhile is a matter of the first captures.
+// Each part has a place of its own, as a program's parts have, and begins with captures that are not measured, so many
+// that the library has weighed the place (shim/capture/step_costs.h): what it costs meanwhile is a matter of the first
+// captures.
 //
 // "operation" is the time a captured call takes, "allocations" how often the thread asked for host memory meanwhile.
+#include <array>
 #include <string>
 #include <utility>
 
@@ -27,6 +29,20 @@ extern "C" void* malloc(std::size_t bytes) {
 
 namespace {
 
+/// Begins a capture, each part at a place of its own.
+template <std::size_t kPart>
+[[gnu::noinline]] void begin_at(hipStream_t stream) {
+  bench::check(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+  asm volatile("" ::"i"(kPart));  // the functions are not one
+}
+using Begin = void (*)(hipStream_t stream);
+constexpr std::size_t kParts = 64;
+template <std::size_t... kPart>
+constexpr std::array<Begin, kParts> places(std::index_sequence<kPart...>) {
+  return {begin_at<kPart>...};
+}
+constexpr std::array<Begin, kParts> kPlaces = places(std::make_index_sequence<kParts>{});
+
 class Steps {
  public:
   Steps() : function_(bench::compile_touch()) {
@@ -40,9 +56,11 @@ class Steps {
   static constexpr int kWeighed = 320, kWeighedOfMany = 80;
 
   /// One size of graph with so many kernels that move each step.
-  [[gnu::noinline]] void measure(int kernels, int moved, bool update, Moves moves = Moves::kOn, bool printed = true) {
+  void measure(int kernels, int moved, bool update, Moves moves = Moves::kOn) {
+    const Begin begin = kPlaces.at(part_++);
     const int first_place = ++place_;
-    const int steps = printed ? std::max(kWarmUp + 40, std::min(kSteps, 20000 / kernels)) : kWeighed;
+    const int weighed = std::clamp(128000 / kernels, 64, kWeighed);
+    const int steps = weighed + std::max(40, std::min(kSteps, 20000 / kernels));
     std::vector<double> whole, per_operation;
     std::size_t allocations = 0, step_allocations = 0;
     hipGraphExec_t exec = nullptr;
@@ -50,7 +68,7 @@ class Steps {
       if (moved > 0) place_ = moves == Moves::kOn || place_ == first_place ? place_ + 1 : first_place;
       const std::size_t before = t_allocations;
       const double started = bench::thread_ns();
-      bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
+      begin(stream_);
       const std::size_t before_operations = t_allocations;
       const double first = bench::thread_ns();
       for (int i = 0; i < kernels; ++i) launch(i, i < moved);
@@ -75,15 +93,14 @@ class Steps {
         exec = nullptr;
       }
       elapsed += bench::thread_ns() - destroying;
-      if (step < kWarmUp) continue;
+      if (step < weighed) continue;
       whole.push_back(elapsed);
       per_operation.push_back((last - first) / kernels);
       allocations += after_operations - before_operations;
       step_allocations += t_allocations - before;
     }
     if (exec != nullptr) bench::check(hipGraphExecDestroy(exec));
-    if (!printed) return;
-    const int counted = steps - kWarmUp;
+    const int counted = steps - weighed;
     const std::string name = std::to_string(kernels) + (update ? " updated, " : " remade, ") + std::to_string(moved) +
                              " moved" + (moves == Moves::kInTurn ? " in turn" : "");
     bench::print((name + ": step").c_str(), bench::median(whole) / 1000, "us");
@@ -93,18 +110,19 @@ class Steps {
   }
 
   /// To so many streams in turn.
-  [[gnu::noinline]] void measure_forks(std::size_t forks, std::size_t streams, bool printed = true) {
+  void measure_forks(std::size_t forks, std::size_t streams) {
+    const Begin begin = kPlaces.at(part_++);
     std::vector<hipStream_t> others(streams);
     std::vector<hipEvent_t> events(forks), joins(streams);
     for (hipStream_t& stream : others) bench::check(hipStreamCreate(&stream));
     for (std::vector<hipEvent_t>* const all : {&events, &joins})
       for (hipEvent_t& event : *all) bench::check(hipEventCreateWithFlags(&event, hipEventDisableTiming));
     std::vector<double> each;
-    const std::size_t steps = printed       ? std::max<std::size_t>(kWarmUp + 40, 2000 / forks)
-                              : forks > 100 ? kWeighedOfMany
-                                            : kWeighed;
+    const std::size_t weighed = forks > 100 ? kWeighedOfMany : kWeighed;
+    // So many that a trial, which may fall among them, is a small part.
+    const std::size_t steps = weighed + kSteps;
     for (std::size_t step = 0; step < steps; ++step) {
-      bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
+      begin(stream_);
       launch(0, false);
       const double first = bench::thread_ns();
       for (std::size_t i = 0; i < forks; ++i) {
@@ -119,22 +137,22 @@ class Steps {
       hipGraph_t graph = nullptr;
       bench::check(hipStreamEndCapture(stream_, &graph));
       bench::check(hipGraphDestroy(graph));
-      if (step >= kWarmUp) each.push_back((last - first) / static_cast<double>(forks));
+      if (step >= weighed) each.push_back((last - first) / static_cast<double>(forks));
     }
     for (const std::vector<hipEvent_t>* const all : {&events, &joins})
       for (const hipEvent_t event : *all) bench::check(hipEventDestroy(event));
     for (const hipStream_t stream : others) bench::check(hipStreamDestroy(stream));
-    if (!printed) return;
     const std::string name = std::to_string(forks) + " forks to " + std::to_string(streams) + " streams";
     bench::print((name + ": fork").c_str(), bench::median(each), "ns");
   }
 
   void measure_beside(std::size_t held) {
     std::vector<hipGraphExec_t> execs(held);
+    const Begin begin = kPlaces.at(part_++);
     const auto make = [&](std::size_t place) __attribute__((noinline)) {
       hipGraph_t graph = nullptr;
       hipGraphExec_t exec = nullptr;
-      bench::check(hipStreamBeginCapture(stream_, hipStreamCaptureModeGlobal));
+      begin(stream_);
       bench::launch(function_, stream_, static_cast<char*>(memory_) + 64 * place, memory_, 1);
       bench::check(hipStreamEndCapture(stream_, &graph));
       const double first = bench::thread_ns();
@@ -158,7 +176,7 @@ class Steps {
 
  private:
   static constexpr std::size_t kBytes = std::size_t{64} << 20;
-  static constexpr int kWarmUp = 8, kSteps = 200;
+  static constexpr int kSteps = 200;
 
   void launch(int index, bool moves) {
     auto* const base = static_cast<char*>(memory_);
@@ -171,6 +189,7 @@ class Steps {
   hipStream_t stream_ = nullptr;
   void* memory_ = nullptr;
   int place_ = 0;
+  std::size_t part_ = 0;
 };
 
 }  // namespace
@@ -179,10 +198,8 @@ int main(int argc, char** argv) {
   Steps steps;
   const int most = argc > 1 ? std::atoi(argv[1]) : 4000;
   for (const std::size_t forks : {10, 2000})
-    for (const std::size_t streams : {std::size_t{2}, forks})
-      for (const bool printed : {false, true}) steps.measure_forks(forks, streams, printed);
+    for (const std::size_t streams : {std::size_t{2}, forks}) steps.measure_forks(forks, streams);
   for (const std::size_t held : {100, 2500}) steps.measure_beside(held);
-  steps.measure(1, 1, false, Steps::Moves::kOn, false);
   for (const int kernels : {1, 10, 100, 1000, 4000}) {
     if (kernels > most) break;
     for (const bool update : {false, true}) {

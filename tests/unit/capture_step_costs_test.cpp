@@ -14,7 +14,7 @@ class Program {
   explicit Program(StepCosts& costs, const void* place = g_places) : costs_(costs), place_(place) {}
   std::uint64_t compared = 100, alone = 100;
   std::uint32_t operations = 1, forks = 0;
-  bool matches = true;
+  bool matches = true, served_anew = false;
 
   /// One step. Returns whether its capture was followed.
   bool step() {
@@ -30,6 +30,7 @@ class Program {
       costs_.ended(place_, matches, operations, forks);
     else
       leave_alone();
+    if (step.follow && served_anew) costs_.served_anew(place_);
     if (step.timed) {
       ++timed;
       const StepCosts::Verdict verdict = costs_.took(place_, step, step.follow ? compared : alone);
@@ -91,12 +92,73 @@ TEST(StepCosts, what_forks_much_is_tried_soon) {
   EXPECT_EQ(0u, program.steps(StepCosts::kFirstPause));
 }
 
-TEST(StepCosts, large_captures_are_always_compared) {
+TEST(StepCosts, large_captures_whose_bindings_are_there_are_always_compared) {
   StepCosts costs;
   Program program(costs);
   program.operations = StepCosts::kMostOperations + 1;
   program.compared = 1000;
   EXPECT_EQ(10 * StepCosts::kFirstTrial, program.steps(10 * StepCosts::kFirstTrial));
+  EXPECT_EQ(0u, program.timed);
+}
+
+TEST(StepCosts, large_captures_whose_bindings_need_work_are_tried_the_sooner_the_larger) {
+  for (const std::uint32_t share : {1u, 4u, 16u}) {
+    StepCosts costs;
+    Program program(costs);
+    program.operations = share == 1 ? StepCosts::kMostOperations + 1 : (share - 1) * StepCosts::kOperations;
+    program.served_anew = true;
+    program.compared = 120;
+    const std::uint32_t before = StepCosts::kFirstTrial / share;
+    EXPECT_EQ(before, program.steps(before)) << share;
+    EXPECT_EQ(0u, program.timed) << share;
+    EXPECT_EQ(StepCosts::kArm, program.steps(kTrial)) << share;
+    EXPECT_EQ(0u, program.steps(StepCosts::kFirstPause)) << share;
+  }
+}
+
+TEST(StepCosts, a_few_left_alone_say_enough_where_each_takes_far_longer) {
+  StepCosts costs;
+  Program program(costs);
+  program.alone = 200;
+  EXPECT_EQ(StepCosts::kFirstTrial, program.steps(StepCosts::kFirstTrial));
+  EXPECT_EQ(StepCosts::kArm, program.steps(StepCosts::kArm + StepCosts::kFew));
+  EXPECT_EQ(1u, program.verdicts);
+  EXPECT_EQ(StepCosts::kFirstStay, program.steps(StepCosts::kFirstStay));
+}
+
+TEST(StepCosts, the_next_trial_waits_until_a_hundred_times_its_cost_is_saved) {
+  StepCosts costs;
+  Program program(costs);
+  program.alone = 2000;
+  program.to_verdict();
+  const std::uint32_t saved = 100 * StepCosts::kFew * 19;
+  ASSERT_LT(StepCosts::kFirstStay, saved);
+  EXPECT_EQ(saved, program.steps(saved));
+  EXPECT_EQ(StepCosts::kArm, program.steps(StepCosts::kArm + StepCosts::kFew));
+}
+
+TEST(StepCosts, what_is_dearer_but_below_left_alone_is_not_tried_again) {
+  StepCosts costs;
+  Program program(costs);
+  program.alone = 2000;
+  program.to_verdict();
+  program.compared = 1900;
+  EXPECT_EQ(4000u, program.steps(4000));
+  program.compared = 2100;
+  program.to_verdict();
+  EXPECT_EQ(0u, program.steps(StepCosts::kFirstPause));
+}
+
+TEST(StepCosts, captures_of_a_trial_are_of_one_size) {
+  StepCosts costs;
+  Program program(costs);
+  EXPECT_EQ(StepCosts::kFirstTrial, program.steps(StepCosts::kFirstTrial));
+  EXPECT_EQ(1u, program.steps(1));
+  program.operations = StepCosts::kMostOperations + 1;
+  EXPECT_EQ(1u, program.steps(1));
+  program.operations = 1;
+  EXPECT_EQ(StepCosts::kFirstTrial, program.steps(StepCosts::kFirstTrial));
+  EXPECT_EQ(0u, program.verdicts);
 }
 
 TEST(StepCosts, rule_30_what_costs_more_than_it_saves_is_left_alone_longer_each_time) {
