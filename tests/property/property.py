@@ -225,7 +225,7 @@ class Runner:
                                           timeout=timeout).returncode
                 except subprocess.TimeoutExpired:
                     code = 'a time-out'
-            text = output.read_text()
+            text = output.read_text(errors='replace')
             if code != 0:
                 text += f'\nended with {code}: ' + ' | '.join(errors.read_text(errors='replace').splitlines()[-6:]) + '\n'
             elif under_library and report.exists():
