@@ -74,6 +74,7 @@ hipError_t free(void* ptr, Pool::Free forward) {
 template <typename Call>
 hipError_t reset(int device, Call&& call) {
   drop_device(device);
+  unknown_ends();
   const hipError_t result = call();
   pool().device_was_reset(device);
   doubt_captures();

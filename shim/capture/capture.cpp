@@ -670,6 +670,7 @@ static void note_time_since(std::uint64_t began) noexcept {
 static void step_left_alone() noexcept {
   t_step.left_alone = true;
   t_step.lost_seen = g_left_alone_lost.load(std::memory_order_acquire);
+  t_step.ended_seen = g_unknown_ended.load(std::memory_order_acquire);
 }
 
 // Together with what else a step of such captures runs: between two steps the runtime fills the caches.

@@ -205,6 +205,10 @@ inline bool nobody_looks() noexcept {
 /// Captures that were left alone and are over, but not by their end in the thread that began them: that thread still
 /// takes its capture for open, and the stream may be another one by now.
 inline constinit std::atomic<std::uint64_t> g_left_alone_lost{0};
+/// Graphs and execs that the library does not know and that have ended, but not by a call of theirs that passed: the
+/// thread that takes one for its own does so still, and the handle may be another one's by now. Raised before they end.
+inline constinit std::atomic<std::uint64_t> g_unknown_ended{0};
+inline void unknown_ends() noexcept { g_unknown_ended.fetch_add(1, std::memory_order_release); }
 /// Whether a capture of the thread's that is left alone is open and began on this stream.
 inline bool left_alone_here(StreamKey key) noexcept {
   return t_step.left_alone && t_step.stream == key &&
@@ -228,11 +232,13 @@ inline bool launches_pass(hipStream_t stream) noexcept {
 void passing_ended(hipStream_t stream, hipError_t result, const hipGraph_t* graph) noexcept;
 /// Whether the graph is what the thread's last capture ended in, which was left alone: no other is known of it.
 inline bool graph_passes(hipGraph_t graph) noexcept {
-  return graph != nullptr && t_step.graph == graph && !t_inside && active();
+  return graph != nullptr && t_step.graph == graph && !t_inside && active() &&
+         t_step.ended_seen == g_unknown_ended.load(std::memory_order_acquire);
 }
 /// Whether the exec was made of that graph, or updated by it.
 inline bool exec_passes(hipGraphExec_t exec) noexcept {
-  return exec != nullptr && t_step.exec == exec && !t_inside && active();
+  return exec != nullptr && t_step.exec == exec && !t_inside && active() &&
+         t_step.ended_seen == g_unknown_ended.load(std::memory_order_acquire);
 }
 /// Whether event records and waits go straight to the runtime: a capture of the thread's is left alone, and no part of
 /// the library looks at forks.

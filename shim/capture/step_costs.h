@@ -138,6 +138,7 @@ struct ThreadStep {
   hipGraph_t graph = nullptr;
   hipGraphExec_t exec = nullptr;
   std::uint64_t lost_seen = 0;   ///< g_left_alone_lost when it began
+  std::uint64_t ended_seen = 0;  ///< g_unknown_ended when it began
   std::uint32_t operations = 0;  ///< of one that is left alone
   std::uint64_t ticks = 0;
 };

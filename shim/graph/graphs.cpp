@@ -8,6 +8,7 @@
 #include "policy/policy.h"
 #include "shim/back_off.h"
 #include "shim/buffer_rules.h"
+#include "shim/capture/capture.h"
 #include "shim/capture/open_captures.h"
 #include "shim/capture/session.h"
 #include "shim/capture/signature_bits.h"
@@ -1024,6 +1025,7 @@ void Graphs::note_binding(VirtualExec& exec) {
 hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   const TimedCall timed;
   if (!execs_.owns(handle)) {
+    unknown_ends();
     const CallbackScope callbacks;
     return stream_work().destroy_exec(handle);
   }

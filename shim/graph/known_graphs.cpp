@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/capture/capture.h"
 #include "shim/capture/signature_bits.h"
 #include "shim/capture/step_costs.h"
 #include "shim/entry.h"
@@ -259,6 +260,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
     }
   }
   if (known == nullptr) {
+    unknown_ends();
     const CallbackScope callbacks;
     return next().hipGraphDestroy(graph);
   }
