@@ -50,12 +50,7 @@ namespace {
 constexpr StreamKey kOwn = ~(~StreamKey{0} >> 1), kDevices = 64;
 
 /// The streams of this thread's own, without the device.
-StreamKey own_streams() noexcept {
-  static constinit std::atomic<StreamKey> threads{0};
-  static constinit thread_local StreamKey thread = 0;
-  if (thread == 0) thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
-  return kOwn | thread * kDevices;
-}
+StreamKey own_streams() noexcept { return kOwn | calling_thread() * kDevices; }
 
 bool is_own(StreamKey key) noexcept { return (key & kOwn) != 0; }
 /// Those of one thread are the same but for the device.
@@ -163,8 +158,8 @@ OpenCaptures& open_captures() {
   return *instance;
 }
 
-/// Sessions that serve no capture. A thread takes those it made, for it owns their locks. Never destroyed, nor are the
-/// sessions.
+/// Sessions that serve no capture. A thread takes those it made or fed, for it can own their locks. Never destroyed,
+/// nor are the sessions.
 class IdleSessions {
  public:
   /// Throws std::bad_alloc.
@@ -173,7 +168,7 @@ class IdleSessions {
     {
       const std::scoped_lock guard(lock_);
       const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [](CaptureSession* idle) {
-        return idle->lock().owned_by_caller() || idle->lock().owned_by_nobody();
+        return idle->lock().was_owned_by_caller() || idle->lock().owned_by_nobody();
       });
       if (found != idle_.rend()) {
         session = *found;
@@ -348,6 +343,13 @@ bool overflows(std::size_t a, std::size_t b) noexcept {
 }
 
 }  // namespace
+
+constinit thread_local std::uintptr_t t_thread = 0;
+
+std::uintptr_t name_thread() noexcept {
+  static constinit std::atomic<std::uintptr_t> threads{0};
+  return t_thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 StreamKey unnamed_stream_key(StreamArgument stream) noexcept {
   const auto device = [] { return static_cast<StreamKey>(calling_device()) % kDevices; };
@@ -857,7 +859,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   {
     const std::scoped_lock guard(session->lock());
     if (session->shell()) {
-      session->note_thread();
+      session->make_real_if_spoilt();
       if (session->shell() && !session->is_origin(stream_key(stream))) session->expose("ended on another stream");
     }
     if (session->shell()) {

@@ -11,7 +11,8 @@
 //   end              forwarded. A shell that matched to the end becomes a virtual graph; a real capture whose
 //                    every node is what we noted becomes a template.
 // Not templates, with the reason in the report: a failing operation, an operation with no row or an unknown argument
-// layout, more than one feeding thread, dependencies or nodes asked for by handle, a node nobody issued through us.
+// layout, two threads that feed one stream at the same time, dependencies or nodes asked for by handle, a node nobody
+// issued through us.
 //
 // Threads: a capture has a lock of its own (rank kCapture) held while an operation of it is forwarded: capturing calls
 // neither wait nor call back. Errors are HIP's own; where the library cannot follow, the program's call is forwarded.

@@ -11,6 +11,7 @@ const char* difference(const Signature& own, const Signature& recorded) noexcept
   if (own.kind != recorded.kind) return "kind";
   if (own.device != recorded.device) return "device";
   if (own.stream != recorded.stream) return "stream";
+  if (own.thread != recorded.thread) return "thread";
   switch (own.kind) {
     case OperationKind::kKernel:
       if (own.object != recorded.object || own.generation != recorded.generation || own.form != recorded.form)

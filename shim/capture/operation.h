@@ -57,7 +57,8 @@ struct Signature {
   OperationKind kind = OperationKind::kBegin;
   KernelForm form = KernelForm::kNone;
   std::int16_t device = 0;   ///< current device at the call (rule 14)
-  std::uint32_t stream = 0;  ///< index of the stream in this capture, by first appearance
+  std::uint16_t stream = 0;  ///< index of the stream in this capture, by first appearance
+  std::uint16_t thread = 0;  ///< which of the threads that feed the capture it came from, by first appearance
   std::uint32_t payload_bytes = 0;
   std::uint32_t validity = 0;    ///< kind-specific bits: copy kind, zero sizes, element size, flags (rule 28)
   std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of the device's settings;
@@ -82,13 +83,14 @@ struct Signature {
   }
 };
 /// The first 8 bytes of a signature.
-constexpr std::uint64_t first_word(OperationKind kind, KernelForm form, std::int16_t device,
-                                   std::uint32_t stream) noexcept {
+constexpr std::uint64_t first_word(OperationKind kind, KernelForm form, std::int16_t device, std::uint16_t stream,
+                                   std::uint16_t thread) noexcept {
   return static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(form) << 8 |
-         std::uint64_t{static_cast<std::uint16_t>(device)} << 16 | std::uint64_t{stream} << 32;
+         std::uint64_t{static_cast<std::uint16_t>(device)} << 16 | std::uint64_t{stream} << 32 |
+         std::uint64_t{thread} << 48;
 }
 static_assert(offsetof(Signature, form) == 1 && offsetof(Signature, device) == 2 && offsetof(Signature, stream) == 4 &&
-              offsetof(Signature, payload_bytes) == 8);
+              offsetof(Signature, thread) == 6 && offsetof(Signature, payload_bytes) == 8);
 static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is compared as memory");
 inline constexpr std::uint64_t kExternalEvent = ~std::uint64_t{0};
 /// What every recording ends with.

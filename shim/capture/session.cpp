@@ -120,6 +120,9 @@ class CapturedStream {
   hipEvent_t event_ = nullptr;
 };
 
+/// So many streams and threads of a capture have a number in signatures.
+constexpr std::size_t kMostStreams = std::size_t{1} << 16, kMostThreads = std::size_t{1} << 16;
+
 std::uint64_t next_serial() noexcept {
   static constinit std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -140,6 +143,9 @@ int device_of(StreamArgument stream) noexcept {
 void CaptureSession::start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
                            const void* place) {
   thread_ = &t_thread_token;
+  lock_.hand_over();
+  threads_.assign(1, calling_thread());
+  thread_now_ = 0;
   begin_ = begin;
   cursor_ = mode == Mode::kCompare ? begin : nullptr;
   expected_ = mode == Mode::kVerify ? begin : nullptr;
@@ -182,11 +188,13 @@ void CaptureSession::reset() noexcept {
   walks_ = exposed_ = lost_ = ran_at_once_ = invalid_ = false;
   spoilt_ = nullptr;
   materialised_ = {};
+  threads_.clear();
+  stream_fed_ = 0;
   device_ = -1;
 }
 
-/// The calling thread's current device (rule 14). The thread that feeds the capture is one, and every call that could
-/// change its device while a capture is open is counted, so the runtime is asked once.
+/// The calling thread's current device (rule 14). Every call that could change it while a capture is open is counted,
+/// so the runtime is asked once for as long as one thread feeds the capture.
 int CaptureSession::device() noexcept {
   const std::uint64_t changes = g_device_changes.load(std::memory_order_acquire);
   if (device_ < 0 || changes != device_changes_seen_) {
@@ -206,11 +214,35 @@ void CaptureSession::expose(const char* why) {
   spoil(why);
 }
 
-void CaptureSession::note_thread() {
-  if (shell() && spoilt_ != nullptr && !invalid_) materialise(spoilt_);
-  if (thread_ == &t_thread_token) return;
-  if (shell()) materialise("more than one thread feeds the capture");
-  spoil("more than one thread feeds the capture");
+/// Another thread feeds the stream while the caller's call for it waited: which of the two comes first is chance.
+void CaptureSession::note_overlap(StreamKey stream) {
+  if (stream_fed_ != stream || threads_[thread_now_] == calling_thread()) return;
+  spoil("two threads feed one stream of the capture at the same time");
+}
+
+/// The calling thread feeds the stream.
+void CaptureSession::note_thread(StreamKey stream) {
+  if (lock_.waited()) note_overlap(stream);
+  make_real_if_spoilt();
+  stream_fed_ = stream;
+  if (threads_[thread_now_] == t_thread) [[likely]]
+    return;
+  const auto found = std::find(threads_.begin(), threads_.end(), calling_thread());
+  thread_now_ = static_cast<std::uint16_t>(found - threads_.begin());
+  if (found == threads_.end()) threads_.push_back(calling_thread());
+  if (threads_.size() > kMostThreads) spoil("more threads feed the capture than have a number");
+  device_ = -1;
+  lock_.hand_over();
+}
+
+/// What a signature says of any operation on that stream by the thread that feeds the capture now.
+Signature CaptureSession::signature_on(const Stream& stream) {
+  Signature signature;
+  const auto index = static_cast<std::size_t>(&stream - streams_.data());
+  if (index >= kMostStreams) spoil("a capture of more streams than have a number");
+  signature.stream = static_cast<std::uint16_t>(index);
+  signature.thread = thread_now_;
+  return signature;
 }
 
 /// Somebody may have made a call that invalidates captures: a withheld operation would hide it.
@@ -323,7 +355,7 @@ void CaptureSession::follow_on(StreamKey key) {
 }
 
 hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward_only) {
-  note_thread();
+  note_thread(key);
   if (invalid_) return forward_only();
   if (shell()) check_status();
   if (invalid_) return forward_only();
@@ -334,8 +366,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   follow_on(key);
 
   Stream& where = *streams_.find(key);
-  Signature signature;
-  signature.stream = static_cast<std::uint32_t>(&where - streams_.data());
+  Signature signature = signature_on(where);
   const auto offset = static_cast<std::uint32_t>(binding_.size());
   OperationWriter writer(signature, binding_, shell() ? cursor_->first_child.load(std::memory_order_acquire) : nullptr);
   // Beyond 4 GiB an operation's place has no number.
@@ -388,7 +419,8 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
 }
 
 [[gnu::always_inline]] inline bool CaptureSession::take_launch(const KernelLaunch& launch) {
-  if (cursor_ == nullptr || invalid_ || spoilt_ != nullptr || thread_ != &t_thread_token ||
+  if (lock_.waited()) note_overlap(reinterpret_cast<StreamKey>(launch.stream));
+  if (cursor_ == nullptr || invalid_ || spoilt_ != nullptr || threads_[thread_now_] != t_thread ||
       g_capture_doubts.load(std::memory_order_acquire) != doubts_seen_)
     return false;
   TreeNode* const child = cursor_->first_child.load(std::memory_order_acquire);
@@ -405,7 +437,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   if (version == Functions::kChanging || child->functions_version.load(std::memory_order_relaxed) != version)
     return false;
   const std::uint64_t first =
-      first_word(OperationKind::kKernel, launch.form, packed_devices(device_, where.device), known.stream);
+      first_word(OperationKind::kKernel, launch.form, packed_devices(device_, where.device), known.stream, thread_now_);
   const std::uint64_t difference =
       (first ^ known.word(0)) | known.validity | (reinterpret_cast<std::uint64_t>(launch.function) ^ known.object) |
       (block_class(launch.shape) ^ known.dst_class) | (block_and_shared_class(launch.shape) ^ known.src_class);
@@ -421,6 +453,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     return false;
   }
   cursor_ = child;
+  stream_fed_ = where.key;
   child->prefetch_child();
   if (where.tail.size() == 1)
     where.tail.front() = child->index;
@@ -442,7 +475,7 @@ bool matched_launch(const KernelLaunch& launch) {
 }
 
 hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forward) {
-  note_thread();
+  note_thread(key);
   if (!invalid_) check_status();
   follow_on(key);
   const hipError_t result = forward();
@@ -462,9 +495,8 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
   known->stream = key;
   known->tail = where.tail;
   known->recorded_in_shell = shell();
-  Signature signature;
+  Signature signature = signature_on(where);
   signature.kind = OperationKind::kRecord;
-  signature.stream = static_cast<std::uint32_t>(&where - streams_.data());
   signature.object = static_cast<std::uint64_t>(known - events_.data());
   if (shell()) {
     if (step(signature) != nullptr) return result;
@@ -476,7 +508,7 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
 }
 
 hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward) {
-  note_thread();
+  note_thread(key);
   if (!invalid_) check_status();
   Event* known = events_.find(event);
   Stream* where = streams_.find(key);
@@ -491,13 +523,11 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     spoil("a stream wait failed");  // as above
     return result;
   }
-  Signature signature;
-  signature.kind = OperationKind::kWait;
+  std::uint64_t object = kExternalEvent;  // performed at once by the runtime (rule 6); no edge
   if (known == nullptr) {
-    signature.object = kExternalEvent;  // performed at once by the runtime (rule 6); no edge
     if (where == nullptr) return result;
   } else {
-    signature.object = static_cast<std::uint64_t>(known - events_.data());
+    object = static_cast<std::uint64_t>(known - events_.data());
     if (where == nullptr) where = &streams_.add({key, plain_handle(stream), std::max(device_of(stream), 0), {}});
     // An invalidated stream takes part again, behind what it did before.
     where->left = false;
@@ -506,7 +536,9 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     follow_on(key);
     merge(where->tail, known->tail);
   }
-  signature.stream = static_cast<std::uint32_t>(where - streams_.data());
+  Signature signature = signature_on(*where);
+  signature.kind = OperationKind::kWait;
+  signature.object = object;
   if (shell()) {
     // A stream that joins an invalidated capture captures: what it does comes behind what was withheld.
     if (!invalid_ && step(signature) != nullptr) return result;

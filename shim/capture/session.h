@@ -25,6 +25,12 @@ class HeldTemplate;
 /// module_launch_is_captured).
 inline constexpr int kCapturesAllLaunches = 50300000;
 
+/// Names the calling thread: no later one has the same name.
+std::uintptr_t name_thread() noexcept;
+/// The same once it has been asked for; 0 before.
+extern constinit thread_local std::uintptr_t t_thread __attribute__((tls_model("initial-exec")));
+inline std::uintptr_t calling_thread() noexcept { return t_thread != 0 ? t_thread : name_thread(); }
+
 /// The device of a stream; -1 when the runtime does not say.
 int device_of(StreamArgument stream) noexcept;
 
@@ -126,7 +132,9 @@ class CaptureSession {
   void goes_into(hipGraph_t graph) noexcept { into_ = graph; }
   hipGraph_t into() const noexcept { return into_; }
 
-  void note_thread();
+  void make_real_if_spoilt() {
+    if (shell() && spoilt_ != nullptr && !invalid_) materialise(spoilt_);
+  }
   /// `own`: the program's operation that the recording does not have.
   void materialise(const char* why, const Signature* own = nullptr);
   /// The runtime has ended the capture: another thread that still finds it must not make it real any more.
@@ -146,10 +154,13 @@ class CaptureSession {
     spoil("the runtime runs a captured kernel at once");
   }
 
-  /// Made, and so owned, by the thread that begins captures with this object.
+  /// Owned by the thread that feeds the capture now.
   OwnerLock<LockRank::kCapture>& lock() noexcept { return lock_; }
 
  private:
+  void note_thread(StreamKey stream);
+  void note_overlap(StreamKey stream);
+  Signature signature_on(const Stream& stream);
   void forget_stream(StreamKey key) noexcept;
   void check_status();
   bool set_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& tail);
@@ -190,10 +201,13 @@ class CaptureSession {
   bool exposed_ = false;
   bool lost_ = false;
   bool ran_at_once_ = false;
-  std::uint64_t memory_freed_ = 0;  ///< memory_freed() when it began
-  std::uint64_t doubts_seen_ = 0;   ///< g_capture_doubts when the runtime was last asked
-  bool invalid_ = false;            ///< the runtime has invalidated the capture: everything is forwarded
-  int device_ = -1;                 ///< the feeding thread's current device; -1: not asked yet
+  std::uint64_t memory_freed_ = 0;       ///< memory_freed() when it began
+  std::uint64_t doubts_seen_ = 0;        ///< g_capture_doubts when the runtime was last asked
+  bool invalid_ = false;                 ///< the runtime has invalidated the capture: everything is forwarded
+  std::vector<std::uintptr_t> threads_;  ///< those that fed it, by calling_thread()
+  std::uint16_t thread_now_ = 0;         ///< which of them it was last
+  StreamKey stream_fed_ = 0;             ///< by that one, last
+  int device_ = -1;                      ///< that thread's current device; -1: not asked yet
   std::uint64_t device_changes_seen_ = 0;
 };
 

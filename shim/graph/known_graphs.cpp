@@ -63,6 +63,7 @@ bool same_but_payload(const Operation& operation, Describe describe, Binding* pa
   // Where the node is and how a kernel was named stays as it was made.
   signature.form = operation.signature.form;
   signature.stream = operation.signature.stream;
+  signature.thread = operation.signature.thread;
   signature.device = operation.signature.device;
   signature.payload_bytes = static_cast<std::uint32_t>(payload->size());
   if ((signature.validity & kDriverStyle) != 0) signature.object = operation.signature.object;

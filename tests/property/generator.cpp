@@ -21,6 +21,9 @@ Generator::Generator(std::uint64_t seed, Machine& machine)
     : random_(seed), staying_(seed + 104729), special_(seed + 224737), machine_(machine) {
   Random shared(seed / kNeighbours + 7919);
   for (int i = 0; i < 6; ++i) catalogue_.push_back(make_body(shared));
+  Random fed(seed / kNeighbours + 15485863);
+  for (Body& body : catalogue_)
+    if (fed.chance(20)) body.others_from = fed.below(static_cast<int>(body.items.size()));
   left_ = 30 + random_.below(110);
   part_ints_ = kSizes[random_.below(4)];
   const int streams = 2 + random_.below(3);
@@ -207,8 +210,10 @@ void Generator::capture_once(std::deque<Step>* plan, int thread, const Body& bod
   plan->push_back(make(Kind::begin, thread, {origin, mode}));
   const bool another_thread = random_.chance(4);
   const bool temporary = random_.chance(40);
-  for (const Body::Item& item : body.items) {
-    const int by = another_thread && random_.chance(50) ? (thread + 1) % kThreads : thread;
+  for (std::size_t i = 0; i < body.items.size(); ++i) {
+    const Body::Item& item = body.items[i];
+    const bool others = body.others_from >= 0 && i >= static_cast<std::size_t>(body.others_from);
+    const int by = (another_thread && random_.chance(50)) != others ? (thread + 1) % kThreads : thread;
     const int stream = stream_of(item.lane);
     switch (item.type) {
       case Body::Item::Operation:

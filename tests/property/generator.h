@@ -41,6 +41,7 @@ struct Body {
   };
   std::vector<Item> items;
   int lanes = 1;
+  int others_from = -1;  ///< another thread feeds what comes from this item on, always; -1: none
 };
 
 class Generator {
