@@ -69,6 +69,15 @@ class BoundedShadows : public Shadows {
   const int device_;
 };
 
+/// The launch has failed. What was made to compare it with goes later: before HIP 7 a call of ours, made now, would
+/// replace the error that the program is to find.
+void leave_for_later(Variants& variants, Template& of, Shadows& shadows, std::unique_ptr<Variant> made) {
+  shadows.leave();
+  if (made == nullptr) return;
+  made->keep = false;
+  static_cast<void>(variants.adopt(of, std::move(made), nullptr));
+}
+
 }  // namespace
 
 void Graphs::say_not_compared(const Template& of, const char* why) {
@@ -99,8 +108,10 @@ hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, Nat
   // Where nothing can be made of the recording, or not to be trusted, there is nothing to compare with. Its peers do
   // not take part in a second run (rule 12).
   comparable = comparable && exec.of->rebuildable.load(std::memory_order_acquire) && !exec.of->communicates();
-  if (!comparable || !settings_.verify.wants(launches)) return launch_selected(exec, stream, native);
-  if (at_home) real_path.reset();  // the launch itself is to be repeated
+  const bool compared = comparable && settings_.verify.wants(launches);
+  // Before the launch, whose error a call of ours would replace. At home the launch itself is to be repeated.
+  if (!compared || at_home) real_path.reset();
+  if (!compared) return launch_selected(exec, stream, native);
   return way == Way::kStage && !at_home ? launch_both_ways(exec, stream, native, std::move(real_path))
                                         : launch_and_repeat(exec, stream, native, std::move(real_path));
 }
@@ -165,6 +176,8 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
             (real != nullptr || variants_.build(of, exec.binding, exec.device, &real) == hipSuccess);
   }
   if (!ready) {
+    real.reset();  // before the launch, whose error a call of ours would replace
+    shadows.leave();
     say_not_compared(of, "cannot be run both ways; only what it was captured from is compared");
     return launch_selected(exec, stream, native);
   }
@@ -181,7 +194,10 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     }
     result = native(real->exec);
   }
-  if (result != hipSuccess) return result;
+  if (result != hipSuccess) {
+    leave_for_later(variants_, of, shadows, std::move(real));
+    return result;
+  }
   real->launches.add(stream_key(stream), handle, next_launch());
   const auto wait_until_complete = [&] {
     stream_work().note_work(handle);
@@ -309,11 +325,19 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
   };
   if (const char* const why = prepared()) {
     look.end();
+    anew.reset();  // before the launch, whose error a call of ours would replace
+    real_path.reset();
+    shadows.leave();
     say_not_compared(of, why);
     return launch_selected(exec, stream, native);
   }
   const hipError_t result = real_path == nullptr ? launch_selected(exec, stream, native) : native(real_path->exec);
-  if (result != hipSuccess || exec.of == nullptr) return result;  // or it has become the program's own
+  if (exec.of == nullptr) return result;  // it has become the program's own
+  if (result != hipSuccess) {
+    leave_for_later(variants_, of, shadows, std::move(anew));
+    leave_for_later(variants_, of, shadows, std::move(real_path));
+    return result;
+  }
   if (real_path != nullptr) {
     real_path->launches.add(stream_key(stream), handle, next_launch());
     const std::scoped_lock guard(exec.lock);
