@@ -8,6 +8,13 @@ namespace {
 
 constexpr std::size_t kMostNodes = 60;
 
+/// Whether one of the nodes is a host function.
+bool calls_host(const std::vector<Node>& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) {
+    return (node.work && node.work->what == Work::Host) || calls_host(node.inner);
+  });
+}
+
 bool overlap(const Access& a, const Access& b) {
   return a.buffer == b.buffer && a.generation == b.generation && a.first < b.first + b.parts &&
          b.first < a.first + a.parts;
@@ -37,6 +44,10 @@ bool Features::set(const std::string& name) {
                                                {"captured_stay", &captured_stay},
                                                {"orphans", &orphans},
                                                {"legacy_records", &legacy_records},
+                                               {"roots_at_once", &roots_at_once},
+                                               {"home_instantiates", &home_instantiates},
+                                               {"flown_destroys", &flown_destroys},
+                                               {"no_legacy", &no_legacy},
                                                {"frees_captured", &frees_captured},
                                                {"weighed", &weighed}};
   for (const auto& [known, field] : all)
@@ -400,10 +411,18 @@ bool Machine::exec_node_known(const Exec& exec, std::int64_t node) const {
          static_cast<std::size_t>(node) < exec.nodes.size();
 }
 
+/// How many nodes, those of child graphs among them, come behind no other.
+int Machine::roots(const std::vector<Node>& nodes) {
+  int count = 0;
+  for (const Node& node : nodes)
+    if (node.after.empty() && (node.work || !node.inner.empty())) count += node.work ? 1 : roots(node.inner);
+  return count;
+}
+
 bool Machine::launchable(const Exec& exec, Stream& on, Obstacle* obstacle) {
   *obstacle = {};
   if (!exec.live || !exec.known || !on.live || on.device != exec.device) return false;
-  Clock clock = clock_of_next(on);
+  Clock clock = features_.roots_at_once && roots(exec.nodes) > 1 ? host_ : clock_of_next(on);
   if (features_.exec_serial && !on.capture) joined(&clock, exec.last_launch);
   return ready(graph_accesses(exec.nodes), clock, obstacle);
 }
@@ -473,6 +492,18 @@ bool Machine::survived(const Step& step) {
       if (stream(n[0], step.thread).stale && event_at(n[1]).captured != 0) return false;
       return !capture || event_at(n[1]).captured == 0 || event_at(n[1]).captured == capture->number;
     }
+    case Kind::instantiate: {
+      if (!features_.home_instantiates || n[1] < 0 || n[1] >= kGraphs) return true;
+      const std::vector<Node>& nodes = graph(static_cast<int>(n[1])).nodes;
+      return std::none_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+        return (node.work || !node.inner.empty()) && node.device != thread(step.thread).device;
+      });
+    }
+    case Kind::exec_destroy: {
+      if (!features_.flown_destroys || n[0] < 0 || n[0] >= kExecs) return true;
+      const Exec& of = exec(static_cast<int>(n[0]));
+      return !calls_host(of.nodes) || !in_flight(of);
+    }
     case Kind::release:
     case Kind::release_inside:
       return !features_.captured_stay || n[0] < 0 || n[0] >= kBuffers || !captured(n[0]);
@@ -485,6 +516,7 @@ bool Machine::allowed(const Step& step) {
   const auto& n = step.number;
   if (step.thread < 0 || step.thread >= kThreads || names_dead_module(step) || !survived(step)) return false;
   const auto stream_ok = [&](std::int64_t number) {
+    if (number == kLegacy && features_.no_legacy) return false;
     return number >= 0 && number <= kLegacy && stream(number, step.thread).live && !stream(number, step.thread).lost;
   };
   const auto slot_ok = [](const auto& array, std::int64_t slot) {

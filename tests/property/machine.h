@@ -56,6 +56,10 @@ struct Features {
   bool captured_stay = false;   ///< free memory that a capture or a graph names
   bool orphans = false;         ///< ask for an event whose stream was destroyed
   bool legacy_records = false;  ///< record an event on hipStreamLegacy
+  bool roots_at_once = false;   ///< rely on a graph's roots, but for the first, to come behind what the stream has
+  bool home_instantiates = false;  ///< instantiate kernels of another device than the current one
+  bool flown_destroys = false;     ///< destroy an exec with host functions that may still run
+  bool no_legacy = false;          ///< name hipStreamLegacy
 
   bool weighed = false;  ///< weigh_captures() was called before the first program
 
@@ -240,6 +244,7 @@ class Machine {
   bool free_is_ordered(const Buffer& target, Stream& on, bool in_order) const;
   std::uint64_t module_of(const Work& work) const { return work.module() < 0 ? 0 : module(work.module()).generation; }
   bool nodes_ordered(const std::vector<Node>& nodes) const;
+  static int roots(const std::vector<Node>& nodes);
   bool in_flight(const Exec& exec) const;
   Accesses host_copies(const std::vector<Node>& nodes) const;
   bool may_copy_now(const Accesses& copies) const;

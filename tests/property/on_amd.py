@@ -28,6 +28,7 @@ class OnAmd:
         listed = tomllib.loads(DEFECTS.read_text()).get('property', [])
         self.defects = [entry for entry in listed if version in entry['versions']]
         self.relies = {name for entry in self.defects for name in entry.get('features', [])}
+        self.never = CPU_ONLY | {name for entry in self.defects for name in entry.get('without', [])}
 
     def command(self, arguments):
         return self.root.command(self.program, ['--step-by-step', *arguments])  # so that its last step is known
@@ -38,7 +39,7 @@ class OnAmd:
         runtime = dict(UNCONTRACTED, HSACPU_DEVICES=settings.runtime.get('CPUHIP_DEVICES', '1'))
         if pick.random() < 0.2:
             runtime['HSACPU_DELAY'] = '200'
-        features = (set(settings.features) - CPU_ONLY) | ALWAYS | self.relies
+        features = (set(settings.features) - self.never) | ALWAYS | self.relies
         return type(settings)(runtime, dict(settings.library), sorted(features))
 
     def defect(self, native):

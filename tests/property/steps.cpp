@@ -40,6 +40,15 @@ std::string queried() {
   return "queried";
 }
 
+/// Numbers of kinds of nodes begin at 1 up to HIP 5.2, as in the oldest header, and at 0 from there on.
+bool is_kernel(hipGraphNodeType type) {
+  static const int kernel = [] {
+    int version = 0;
+    return hipRuntimeGetVersion(&version) == hipSuccess && version < 50300000 ? 1 : 0;
+  }();
+  return static_cast<int>(type) == kernel;
+}
+
 /// The one place at which programs capture on streams with handles.
 [[gnu::noinline]] hipError_t begin_capture(hipStream_t stream, hipStreamCaptureMode mode) {
   const hipError_t result = hipStreamBeginCapture(stream, mode);
@@ -514,7 +523,7 @@ std::string Machine::do_list(const Step& step) {
     hipGraphNodeType type{};
     result = hipGraphNodeGetType(node, &type);
     hipKernelNodeParams params{};
-    if (result == hipSuccess && type == hipGraphNodeTypeKernel) result = hipGraphKernelNodeGetParams(node, &params);
+    if (result == hipSuccess && is_kernel(type)) result = hipGraphKernelNodeGetParams(node, &params);
     if (result != hipSuccess) text += " !" + code(result);
     if (result != hipSuccess || params.kernelParams == nullptr) continue;
     int found = -1;
@@ -587,7 +596,7 @@ std::string Machine::do_child(const Step& step) {
     hipGraphNodeType type{};
     hipError_t asked = hipGraphNodeGetType(node, &type);
     text += '.' + (asked == hipSuccess ? std::to_string(static_cast<int>(type)) : '!' + code(asked));
-    if (asked != hipSuccess || type != hipGraphNodeTypeKernel) continue;
+    if (asked != hipSuccess || !is_kernel(type)) continue;
     hipKernelNodeParams params{};
     asked = hipGraphKernelNodeGetParams(node, &params);
     text += '/' + code(asked) + '/' + std::to_string(params.gridDim.x) + '/' + std::to_string(params.blockDim.x);
