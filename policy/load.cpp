@@ -75,19 +75,20 @@ std::string unknown_variable(std::string_view name, const std::vector<std::strin
 void read_all(ReadFile read_file, const char* const* environment, Loaded& loaded) {
   std::vector<Variable> variables = own_variables(environment);
   Policy policy;
+  Notes notes;
 
   if (std::string path{value_of(variables, "POLICY")}; !path.empty()) {
     std::string text;
     if (const char* why = read_file(path.c_str(), text)) {
-      loaded.errors.push_back("environment GRAPHPOOL_POLICY:1: cannot read " + path + ": " + why);
+      loaded.errors.push_back("environment GRAPHPOOL_POLICY: cannot read " + path + ": " + why);
     } else {
-      append(loaded.errors, parse_policy(text, path, policy));
+      append(loaded.errors, parse_policy(text, path, policy, &notes));
     }
   }
   if (std::string_view report = value_of(variables, "REPORT"); !report.empty()) {
     for (const Key<Policy>& key : policy_keys()) {
       if (full_name(key) != "report.file") continue;
-      append(loaded.errors, parse_value(report, "environment GRAPHPOOL_REPORT", key, policy));
+      append(loaded.errors, parse_value(report, "environment GRAPHPOOL_REPORT", key, policy, &notes));
     }
   }
 
@@ -100,11 +101,14 @@ void read_all(ReadFile read_file, const char* const* environment, Loaded& loaded
     if (row == known.size()) {
       loaded.warnings.push_back(unknown_variable(variable.name, known));
     } else if (row < policy_keys().size()) {
-      append(loaded.errors, parse_value(variable.value, place_of(variable.name), policy_keys()[row], policy));
+      append(loaded.errors, parse_value(variable.value, place_of(variable.name), policy_keys()[row], policy, &notes));
     } else if (variable.name == "GRAPHPOOL_BUFFERS") {
-      append(loaded.errors, parse_buffers(variable.value, place_of(variable.name), policy));
+      std::erase_if(notes.given, [](const Given& given) { return given.key.starts_with("buffer "); });
+      append(loaded.errors, parse_buffers(variable.value, place_of(variable.name), policy, &notes));
     }
   }
+  append(loaded.warnings, std::move(notes.warnings));
+  loaded.given = std::move(notes.given);
   if (!loaded.errors.empty()) return;
   complete(policy);
   loaded.policy = std::move(policy);

@@ -43,6 +43,14 @@ struct Position {
   auto operator<=>(const Position&) const = default;
 };
 
+struct Problem {
+  Position at;
+  std::string message;
+};
+
+constexpr const char* kDefaultUsed = "; the default is used";
+constexpr const char* kIgnored = "; ignored";
+
 Position position_of(const toml::source_region& region) { return {region.begin.line, region.begin.column}; }
 
 /// Text of the user in a message: bounded, one line, and nothing a terminal would obey.
@@ -167,25 +175,19 @@ std::optional<Obstacle> obstacle(std::string_view text) {
 class TextReader {
  public:
   /// origin: the place of the text's first character. one_line: leave lines out of messages.
-  TextReader(std::string_view place, Position origin, bool one_line)
-      : place_(place), origin_(origin), one_line_(one_line) {}
+  TextReader(std::string_view place, Position origin, bool one_line, Notes* notes)
+      : place_(place), origin_(origin), one_line_(one_line), notes_(notes) {}
 
   void error(Position at, std::string message) { errors_.emplace_back(at, std::move(message)); }
 
+  /// The errors as messages. What was noted goes to the notes.
   std::vector<std::string> take_errors() {
-    std::stable_sort(errors_.begin(), errors_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<std::string> messages;
-    for (auto& [at, message] : errors_) {
-      if (messages.size() == kMostErrors) {
-        messages.push_back(std::string(place_) + ": and " + std::to_string(errors_.size() - kMostErrors) + " more");
-        break;
-      }
-      std::size_t line = at.line - 1 + origin_.line;
-      std::size_t column = at.line == 1 ? at.column - 1 + origin_.column : at.column;
-      std::string where = one_line_ ? "" : std::to_string(line) + ":";
-      messages.push_back(std::string(place_) + ":" + where + std::to_string(column) + ": " + message);
+    if (notes_ != nullptr) {
+      for (std::string& warning : messages(warnings_)) notes_->warnings.push_back(std::move(warning));
+      std::stable_sort(given_.begin(), given_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      for (auto& [at, given] : given_) notes_->given.push_back(std::move(given));
     }
-    return messages;
+    return messages(errors_);
   }
 
   /// The root table of a text; an empty one and an error if it is not TOML.
@@ -206,21 +208,39 @@ class TextReader {
 
   template <typename Target>
   void read_value(const Key<Target>& key, const toml::node& node, Target& target) {
+    const bool tells = notes_ != nullptr && only_tells(key.section);
+    std::string value;
+    const std::optional<Problem> problem = value_of(key, node, target, value);
+    if (!problem) {
+      const Position at = position_of(node.source());
+      if (notes_ != nullptr) given_.emplace_back(at, Given{label_of(key), std::move(value), place_at(at)});
+    } else if (tells) {
+      static_cast<void>(key.read(target, key.items(key.fallback)));
+      warnings_.emplace_back(problem->at, problem->message + kDefaultUsed);
+    } else {
+      error(problem->at, problem->message);
+    }
+  }
+
+  /// Sets the key's field from the node; `value`: the text it was given as. Else the problem.
+  template <typename Target>
+  static std::optional<Problem> value_of(const Key<Target>& key, const toml::node& node, Target& target,
+                                         std::string& value) {
     const toml::array* list = key.forms & kList ? node.as_array() : nullptr;
     std::vector<std::string> texts(list ? list->size() : 1);
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const toml::node& item = list ? *list->get(i) : node;
       if (scalar_text(item, key.forms, texts[i])) continue;
-      error(position_of(item.source()), refused(key, kind_of(item)));
-      return;
+      return Problem{position_of(item.source()), refused(key, kind_of(item))};
     }
     std::vector<std::string_view> items(texts.begin(), texts.end());
+    value = joined(items);
     Outcome fault = key.read(target, items);
-    if (!fault) return;
+    if (!fault) return std::nullopt;
     bool in_item = fault->item < items.size();
     const toml::node& item = list && in_item ? *list->get(fault->item) : node;
-    error(position_of(item.source()), refused(key, in_item ? "bad value " + quoted(items[fault->item])
-                                                           : "a list of " + std::to_string(items.size())));
+    return Problem{position_of(item.source()), refused(key, in_item ? "bad value " + quoted(items[fault->item])
+                                                                    : "a list of " + std::to_string(items.size()))};
   }
 
   /// All keys of one table, among the rows of `section`.
@@ -239,7 +259,11 @@ class TextReader {
       for (const Key<Target>& key : keys) {
         if (key.section == section) names.push_back(key.name);
       }
-      error(position_of(label.source()), unknown("unknown key", name, names) + " (in [" + std::string(section) + "])");
+      std::string message = unknown("unknown key", name, names) + " (in [" + std::string(section) + "])";
+      if (notes_ != nullptr && only_tells(section))
+        warnings_.emplace_back(position_of(label.source()), message + kIgnored);
+      else
+        error(position_of(label.source()), std::move(message));
     }
   }
 
@@ -253,6 +277,7 @@ class TextReader {
     for (const toml::node& item : *list) {
       const toml::table* table = item.as_table();
       if (table) {
+        ++rule_;
         read_table(*table, buffer_keys(), "buffer", policy.buffers.emplace_back());
       } else {
         error(position_of(item.source()), std::string("buffer: ") + kind_of(item) + "; allowed: [[buffer]] tables");
@@ -295,21 +320,53 @@ class TextReader {
   }
 
  private:
+  using Found = std::vector<std::pair<Position, std::string>>;
+
+  std::string place_at(Position at) const {
+    std::size_t line = at.line - 1 + origin_.line;
+    std::size_t column = at.line == 1 ? at.column - 1 + origin_.column : at.column;
+    std::string where = one_line_ ? "" : std::to_string(line) + ":";
+    return std::string(place_) + ":" + where + std::to_string(column);
+  }
+
+  std::vector<std::string> messages(Found& found) const {
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<std::string> texts;
+    for (auto& [at, message] : found) {
+      if (texts.size() == kMostErrors) {
+        texts.push_back(std::string(place_) + ": and " + std::to_string(found.size() - kMostErrors) + " more");
+        break;
+      }
+      texts.push_back(place_at(at) + ": " + message);
+    }
+    return texts;
+  }
+
+  std::string label_of(const Key<Policy>& key) const { return full_name(key); }
+  std::string label_of(const Key<BufferRule>& key) const {
+    return "buffer " + std::to_string(rule_) + ": " + std::string(key.name);
+  }
+
   std::string_view place_;
   Position origin_;
   bool one_line_;
-  std::vector<std::pair<Position, std::string>> errors_;
+  Notes* notes_;
+  std::size_t rule_ = 0;  ///< of the [[buffer]] rules, from 1
+  Found errors_, warnings_;
+  std::vector<std::pair<Position, Given>> given_;
 };
 
 }  // namespace
 
-std::vector<std::string> parse_policy(std::string_view text, std::string_view file, Policy& policy) {
-  TextReader reader(file, {}, false);
+bool only_tells(std::string_view section) noexcept { return section == "log" || section == "report"; }
+
+std::vector<std::string> parse_policy(std::string_view text, std::string_view file, Policy& policy, Notes* notes) {
+  TextReader reader(file, {}, false, notes);
   reader.read_root(reader.parse(text), policy);
   return reader.take_errors();
 }
 
-std::vector<std::string> parse_buffers(std::string_view text, std::string_view place, Policy& policy) {
+std::vector<std::string> parse_buffers(std::string_view text, std::string_view place, Policy& policy, Notes* notes) {
   // An array becomes TOML by an assignment before it, which columns must not count. They may wrap on the way, not
   // in the sum: an error lies behind the assignment.
   std::size_t start = text.find_first_not_of(" \t\r\n");
@@ -321,7 +378,7 @@ std::vector<std::string> parse_buffers(std::string_view text, std::string_view p
   origin.column += blank.size() - (blank.find_last_of('\n') + 1);
   std::string whole = is_array ? "buffer = " + std::string(rest) : std::string(rest);
   if (is_array) origin.column -= whole.size() - rest.size();
-  TextReader reader(place, origin, text.find('\n') == std::string_view::npos);
+  TextReader reader(place, origin, text.find('\n') == std::string_view::npos, notes);
   toml::table root = reader.parse(whole);
   policy.buffers.clear();
   for (const auto& [name, node] : root) {
@@ -335,13 +392,21 @@ std::vector<std::string> parse_buffers(std::string_view text, std::string_view p
 }
 
 std::vector<std::string> parse_value(std::string_view text, std::string_view place, const Key<Policy>& key,
-                                     Policy& policy) {
+                                     Policy& policy, Notes* notes) {
   std::vector<std::string_view> items = key.items(text);
   Outcome fault = key.read(policy, items);
-  if (!fault) return {};
+  if (!fault) {
+    if (notes != nullptr) notes->given.push_back({full_name(key), std::string(text), std::string(place)});
+    return {};
+  }
   std::size_t offset = fault->offset;
   if (fault->item < items.size()) offset += static_cast<std::size_t>(items[fault->item].data() - text.data());
-  return {std::string(place) + ":" + std::to_string(offset + 1) + ": " + refused(key, "bad value " + quoted(text))};
+  std::string message =
+      std::string(place) + ":" + std::to_string(offset + 1) + ": " + refused(key, "bad value " + quoted(text));
+  if (notes == nullptr || !only_tells(key.section)) return {std::move(message)};
+  static_cast<void>(key.read(policy, key.items(key.fallback)));
+  notes->warnings.push_back(message + kDefaultUsed);
+  return {};
 }
 
 }  // namespace graphpool

@@ -20,16 +20,37 @@ namespace graphpool {
 inline constexpr std::size_t kMostErrors = 20;
 inline constexpr std::size_t kLongestTextBytes = std::size_t{1} << 20;
 
+/// A value that a text or the environment gave.
+struct Given {
+  std::string key;    ///< "graph.slots"; of a rule "buffer 1: stage"
+  std::string value;  ///< as it was written; items of a list with commas between them
+  std::string from;   ///< "p.toml:2:9", or "environment GRAPHPOOL_GRAPH_SLOTS"
+};
+
+/// What a reader of policies learns beside errors.
+struct Notes {
+  std::vector<std::string> warnings;  ///< in the order of the text
+  std::vector<Given> given;           ///< in the order of the text; of two with one key the later one counts
+};
+
+/// Whether a bad value of the section's keys is no error: [log] and [report] only say what the library tells.
+[[nodiscard]] bool only_tells(std::string_view section) noexcept;
+
+// With `notes` a bad value or an unknown key of a section that only tells is a warning, and the key has its default.
+// Without, each is an error like any other.
+
 /// A whole policy file. file: its name for messages. Fields the text does not name keep their value; if it has
 /// [[buffer]] rules they replace the policy's.
-[[nodiscard]] std::vector<std::string> parse_policy(std::string_view text, std::string_view file, Policy& policy);
+[[nodiscard]] std::vector<std::string> parse_policy(std::string_view text, std::string_view file, Policy& policy,
+                                                    Notes* notes = nullptr);
 
 /// [[buffer]] rules alone: `[[buffer]]` tables, or an array of inline tables. They replace the policy's.
 /// place: for messages, "environment GRAPHPOOL_BUFFERS"; the line is left out where the text has only one.
-[[nodiscard]] std::vector<std::string> parse_buffers(std::string_view text, std::string_view place, Policy& policy);
+[[nodiscard]] std::vector<std::string> parse_buffers(std::string_view text, std::string_view place, Policy& policy,
+                                                     Notes* notes = nullptr);
 
 /// The text of an environment variable as the value of a key. place: "environment GRAPHPOOL_POOL_CHUNK".
 [[nodiscard]] std::vector<std::string> parse_value(std::string_view text, std::string_view place,
-                                                   const Key<Policy>& key, Policy& policy);
+                                                   const Key<Policy>& key, Policy& policy, Notes* notes = nullptr);
 
 }  // namespace graphpool

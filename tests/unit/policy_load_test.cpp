@@ -131,11 +131,59 @@ TEST(Load, Report) {
   EXPECT_EQ(load_with(nullptr, {"GRAPHPOOL_REPORT_FILE=b", "GRAPHPOOL_REPORT=a"}).policy->report.file, "b");
 }
 
-TEST(Load, BadReport) {
-  Loaded loaded = load_with(nullptr, {"GRAPHPOOL_REPORT=a\tb"});
+TEST(Load, BadReportMeansNone) {
+  Loaded loaded = load_with("[report]\nfile = 'f.json'", {"GRAPHPOOL_REPORT=a\tb"});
+  ASSERT_TRUE(loaded.policy);
+  EXPECT_EQ(loaded.policy->report.file, "");
+  EXPECT_EQ(loaded.warnings, Messages{"environment GRAPHPOOL_REPORT:2: report.file: bad value \"a?b\"; allowed: text "
+                                      "without control characters; the default is used"});
+}
+
+TEST(Load, WhatOnlyTellsNeverSwitchesOff) {
+  Policy defaults;
+  complete(defaults);
+  Loaded loaded = load_with("[log]\nlevel = 'loud'\ncolour = 1\nfile = 3\n[report]\nevery = 5\n",
+                            {"GRAPHPOOL_LOG_LEVEL=verbose", "GRAPHPOOL_REPORT_CALLSITES=maybe"});
+  EXPECT_EQ(loaded.errors, Messages{});
+  EXPECT_EQ(loaded.policy, defaults);
+  const char* const starts[] = {
+      "p.toml:2:9: log.level: bad value \"loud\"; allowed: off, ",
+      "p.toml:3:1: unknown key \"colour\"; allowed: level, file (in [log]); ignored",
+      "p.toml:4:8: log.file: an integer; allowed: ",
+      "p.toml:6:9: report.every: an integer; allowed: ",
+      "environment GRAPHPOOL_LOG_LEVEL:1: log.level: bad value \"verbose\"; allowed: off, ",
+      "environment GRAPHPOOL_REPORT_CALLSITES:1: report.callsites: bad value \"maybe\"; allowed: "};
+  ASSERT_EQ(loaded.warnings.size(), std::size(starts));
+  for (std::size_t i = 0; i < std::size(starts); ++i) {
+    EXPECT_TRUE(loaded.warnings[i].starts_with(starts[i])) << loaded.warnings[i];
+    const bool said = loaded.warnings[i].ends_with("the default is used") || loaded.warnings[i].ends_with("ignored");
+    EXPECT_TRUE(said) << loaded.warnings[i];
+  }
+}
+
+TEST(Load, WhatOnlyTellsLeavesOtherErrorsErrors) {
+  Loaded loaded = load_with("[log]\nlevel = 'loud'\n[graph]\nslots = 0\n", {});
   EXPECT_FALSE(loaded.policy);
-  EXPECT_EQ(loaded.errors, Messages{"environment GRAPHPOOL_REPORT:2: report.file: bad value \"a?b\"; allowed: text "
-                                    "without control characters"});
+  EXPECT_EQ(loaded.errors.size(), 1u);
+  EXPECT_EQ(loaded.warnings.size(), 1u);
+}
+
+TEST(Load, GivenValuesNameTheirPlace) {
+  Loaded loaded = load_with("[graph]\nslots = 2\n[[buffer]]\nname = 'a'\n[[buffer]]\ndevice = [0, 1]\n",
+                            {"GRAPHPOOL_GRAPH_SLOTS=4", "GRAPHPOOL_REPORT=r.json"});
+  std::vector<std::string> found;
+  for (const Given& given : loaded.given) found.push_back(given.key + " = " + given.value + " (" + given.from + ")");
+  EXPECT_EQ(found,
+            (Messages{"graph.slots = 2 (p.toml:2:9)", "buffer 1: name = a (p.toml:4:8)",
+                      "buffer 2: device = 0, 1 (p.toml:6:10)", "report.file = r.json (environment GRAPHPOOL_REPORT)",
+                      "graph.slots = 4 (environment GRAPHPOOL_GRAPH_SLOTS)"}));
+}
+
+TEST(Load, GivenRulesOfTheEnvironmentReplaceTheFiles) {
+  Loaded loaded = load_with("[[buffer]]\nname = 'a'\n", {"GRAPHPOOL_BUFFERS=[{name = 'b'}]"});
+  ASSERT_EQ(loaded.given.size(), 1u);
+  EXPECT_EQ(loaded.given[0].value, "b");
+  EXPECT_EQ(loaded.given[0].from, "environment GRAPHPOOL_BUFFERS:10");
 }
 
 TEST(Load, FirstOfARepeatedVariableCounts) {
@@ -147,7 +195,7 @@ TEST(Load, EmptyPolicyNameMeansNone) { EXPECT_TRUE(load_with(nullptr, {"GRAPHPOO
 TEST(Load, MissingFile) {
   Loaded loaded = load_with(nullptr, {"GRAPHPOOL_POLICY=p.toml"});
   EXPECT_FALSE(loaded.policy);
-  EXPECT_EQ(loaded.errors, Messages{"environment GRAPHPOOL_POLICY:1: cannot read p.toml: no such file"});
+  EXPECT_EQ(loaded.errors, Messages{"environment GRAPHPOOL_POLICY: cannot read p.toml: no such file"});
 }
 
 TEST(Load, BadFileMeansNoPolicy) {
