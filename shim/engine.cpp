@@ -19,6 +19,7 @@
 #include "shim/memory/memory_look.h"
 #include "shim/memory/pool.h"
 #include "shim/next.h"
+#include "shim/report/about.h"
 #include "shim/report/report.h"
 
 namespace graphpool {
@@ -100,6 +101,7 @@ bool load_policy_once() noexcept {
     return false;
   }
   if (!loaded.policy->enabled) return false;
+  note_policy_given(std::move(loaded.given));
   g_policy = new (std::nothrow) Policy(std::move(*loaded.policy));
   return g_policy != nullptr;
 }

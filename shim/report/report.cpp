@@ -1,8 +1,6 @@
 #include "shim/report/report.h"
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include <ctime>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "policy/policy.h"
 #include "policy/readers.h"
@@ -31,25 +30,18 @@
 #include "shim/lookup.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/slot_set.h"
+#include "shim/report/about.h"
 #include "shim/report/json.h"
+#include "shim/report/report_file.h"
+#include "shim/report/version.h"
 #include "shim/waits.h"
 
 namespace graphpool {
 namespace {
 
-std::string* g_file = nullptr;  ///< made once, never destroyed
-
-std::string rank() {
-  // Open MPI, PMI (MPICH, Intel), Slurm, torchrun.
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"})
-    if (const char* value = std::getenv(name)) return value;
-  return "0";
-}
-
-std::string host() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
+// Made once, never destroyed.
+std::string* g_file = nullptr;  ///< the pattern
+std::string* g_name = nullptr;  ///< the file of this process, from its first report on
 
 void write_reasons(JsonWriter& json, std::string_view key, const Reasons& reasons) {
   json.key(key).open_array();
@@ -239,18 +231,6 @@ void write_pool(JsonWriter& json) {
   json.close_object();
 }
 
-/// Who this is, and how old.
-void write_process(JsonWriter& json) {
-  char time_text[sizeof "2000-01-01T00:00:00Z"] = {};
-  const std::time_t now = std::time(nullptr);
-  tm parts{};
-  if (gmtime_r(&now, &parts) != nullptr) std::strftime(time_text, sizeof time_text, "%FT%TZ", &parts);
-  json.key("time").value(time_text);
-  json.key("process").value(static_cast<std::uint64_t>(getpid()));
-  json.key("rank").value(rank());
-  json.key("host").value(host());
-}
-
 /// What keeps threads inside the library now.
 void write_waits(JsonWriter& json) {
   json.key("waiting").open_array();
@@ -330,42 +310,59 @@ void write_calls(JsonWriter& json) {
   json.close_object();
 }
 
-/// False: not all of it could be written; errno says why.
-bool write_all(int file, const std::string& text) noexcept {
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t more = write(file, text.data() + written, text.size() - written);
-    if (more < 0 && errno == EINTR) continue;
-    if (more <= 0) return false;
-    written += static_cast<std::size_t>(more);
-  }
-  return true;
+void write_rate(JsonWriter& json, std::string_view name, std::uint64_t part, std::uint64_t of) {
+  json.key(name).open_object().key("part").value(part).key("of").value(of).close_object();
 }
 
-/// A plain file is replaced once all is written: who reads it meanwhile, or is left with it by a process that was
-/// killed, has a whole one. What cannot be replaced is written to as it is.
-bool write_file(const std::string& name, const std::string& text) {
-  struct stat before {};
-  const bool there = lstat(name.c_str(), &before) == 0;
-  const bool plain =
-      there ? S_ISREG(before.st_mode) && before.st_nlink == 1 && before.st_uid == geteuid() : errno == ENOENT;
-  const std::string aside = name + '.' + std::to_string(getpid());
-  constexpr int kNew = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-  int file = plain ? open(aside.c_str(), kNew, 0666) : -1;
-  const bool replaces = file >= 0;
-  if (!replaces) file = open(name.c_str(), kNew, 0666);
-  if (file < 0) return false;
-  if (replaces && there) static_cast<void>(fchmod(file, before.st_mode & 0777));
-  bool good = write_all(file, text);
-  int why = errno;
-  close(file);
-  if (replaces && good && rename(aside.c_str(), name.c_str()) != 0) {
-    good = false;
-    why = errno;
+/// What was served of what was asked for.
+void write_rates(JsonWriter& json) {
+  const Graphs::Totals totals = graphs().totals();
+  const PoolCounters memory = pool().counters();
+  std::uint64_t new_execs = 0;
+  for (const Way way : {Way::kVariant, Way::kRecord, Way::kUpdate}) new_execs += g_launches_by_way.of(way);
+  json.key("rates").open_object();
+  write_rate(json, "captures_served", totals.virtual_captures,
+             totals.captures + totals.virtual_captures + totals.refused);
+  write_rate(json, "instantiates_served", totals.instantiates_avoided, totals.instantiates);
+  write_rate(json, "updates_served", totals.updates_avoided, totals.updates);
+  write_rate(json, "launches_by_an_exec_there_was", totals.launches - std::min(totals.launches, new_execs),
+             totals.launches);
+  write_rate(json, "allocations_served", memory.reused, memory.reused + memory.fresh);
+  json.close_object();
+}
+
+/// The course of the process: counters at each writing of the report. Bounded: every second one goes where there are
+/// too many, so that they stay spread over the whole time.
+struct Sample {
+  std::uint64_t ms, captures, captures_served, launches, kept_bytes;
+};
+constexpr std::size_t kMostSamples = 240;
+std::vector<Sample>* g_samples = nullptr;  ///< under g_writing; never destroyed
+
+void take_sample() {
+  if (g_samples == nullptr) g_samples = new std::vector<Sample>();
+  if (g_samples->size() == kMostSamples) {
+    std::size_t kept = 0;
+    for (std::size_t i = 1; i < kMostSamples; i += 2) (*g_samples)[kept++] = (*g_samples)[i];
+    g_samples->resize(kept);
   }
-  if (replaces && !good) unlink(aside.c_str());
-  errno = why;
-  return good;
+  const Graphs::Totals totals = graphs().totals();
+  std::uint64_t kept_bytes = 0;
+  for (const PoolMemory& memory : pool().memory()) kept_bytes += memory.kept_bytes;
+  g_samples->push_back({elapsed_ms(), totals.captures + totals.virtual_captures + totals.refused,
+                        totals.virtual_captures, totals.launches, kept_bytes});
+}
+
+void write_samples(JsonWriter& json) {
+  json.key("samples").open_array();
+  if (g_samples != nullptr) {
+    for (const Sample& sample : *g_samples) {
+      json.open_object().key("ms").value(sample.ms).key("captures").value(sample.captures);
+      json.key("captures_served").value(sample.captures_served).key("launches").value(sample.launches);
+      json.key("kept_bytes").value(sample.kept_bytes).close_object();
+    }
+  }
+  json.close_array();
 }
 
 void write_report(bool ended) {
@@ -380,8 +377,10 @@ void write_report(bool ended) {
         totals.saved_ns / 1e6);
   }
   if (g_file->empty()) return;
-  const std::string name = expand_report_name(*g_file);
-  if (!write_file(name, report_text(ended))) log_warn("report file %s: %s", name.c_str(), std::strerror(errno));
+  if (g_name == nullptr) g_name = new std::string(claim_report_name(*g_file));
+  take_sample();
+  if (!write_report_file(*g_name, report_text(ended)))
+    log_warn("report file %s: %s", g_name->c_str(), std::strerror(errno));
 }
 
 constinit pthread_mutex_t g_writing = PTHREAD_MUTEX_INITIALIZER;
@@ -431,38 +430,10 @@ void start_writing() noexcept {
 
 }  // namespace
 
-std::string expand_report_name(std::string_view pattern) {
-  std::string name;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '%' || i + 1 == pattern.size()) {
-      name += pattern[i];
-      continue;
-    }
-    switch (pattern[++i]) {
-      case 'p':
-        name += std::to_string(getpid());
-        break;
-      case 'r':
-        name += rank();
-        break;
-      case 'h':
-        name += host();
-        break;
-      case '%':
-        name += '%';
-        break;
-      default:
-        name.append({'%', pattern[i]});
-    }
-  }
-  return name;
-}
-
 std::string report_text(bool ended) {
   JsonWriter json;
   json.open_object();
-  json.key("ended").value(ended);
-  write_process(json);
+  write_about(json, ended);
   write_waits(json);
   std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
   for (const Graphs::TemplateReport& of : graphs().templates()) {
@@ -470,6 +441,8 @@ std::string report_text(bool ended) {
     slots += of.slots;
     slot_bytes += of.slot_bytes;
   }
+  write_rates(json);
+  write_samples(json);
   json.key("bytes_staged").value(bytes_staged);
   json.key("slots").value(slots);
   json.key("slot_bytes").value(slot_bytes);
@@ -491,6 +464,7 @@ void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
   if (g_file == nullptr) {
     try {
       g_file = new std::string(pattern);
+      begin_elapsed();
       std::atexit([] { write_next_report(true); });
     } catch (const std::bad_alloc&) {
     }
@@ -499,6 +473,15 @@ void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
   if (starts) g_every = every;
   pthread_mutex_unlock(&g_writing);
   if (starts) start_writing();
+  if (pattern.empty()) return;
+  try {
+    const std::string name = expand_report_name(pattern);
+    if (const char* why = why_unwritable(name))
+      log_warn("no report can be written to %s: %s", name.c_str(), why);
+    else
+      log_info("version %s is active; its report will be in %s", kVersion, name.c_str());
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 }  // namespace graphpool

@@ -11,9 +11,6 @@
 
 namespace graphpool {
 
-/// The name a pattern stands for in this process: %p process id, %r rank (of the usual launchers; 0), %h host name.
-std::string expand_report_name(std::string_view pattern);
-
 /// The report as JSON text. `ended`: the process is about to end.
 std::string report_text(bool ended);
 

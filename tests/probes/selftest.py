@@ -12,7 +12,7 @@ Is what the library relies on true of the HIP runtime and the device of this mac
 It prints a line each, and writes
   --report    one file to go with a bug report (default: selftest.json), without paths, names of users or of the machine
   --policy    where something was refuted or differs, a policy that does without (default: selftest.toml): name it by
-              GRAPHPOOL_POLICY, or by scripts/graphpool --policy. The programs are run again with it.
+              GRAPHPOOL_POLICY, or by scripts/graphpool run --policy. The programs are run again with it.
 
 --ask         of the probes only these.
 --runtime     the folder of the HIP runtime, found first. --launcher: words before each command. --probe-limit: seconds

@@ -1,0 +1,177 @@
+"""compare.py: graphpool compare -- PROGRAM: the program without and with the library by turns: is it faster, is its output the
+same?"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import launch, policy, reports, run, tables
+from .options import Command, Option, UsageError
+
+DEFAULT_RUNS = 3
+LAST_LINES = 5
+
+
+class Measured:
+    """One run: how it ended, what it printed, how long it took."""
+
+    def __init__(self, code, output, errors, wall_s, cpu_s):
+        self.code, self.output, self.errors, self.wall_s, self.cpu_s = code, output, errors, wall_s, cpu_s
+
+
+def once(command, path, environment):
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        began = time.perf_counter()
+        child = subprocess.Popen([command[0]] + command[1:], executable=path, env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=output, stderr=errors)
+        try:
+            status, used = os.wait4(child.pid, 0)[1:]
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        wall_s = time.perf_counter() - began
+        child.returncode = launch.Ended(status).code
+        output.seek(0)
+        errors.seek(0)
+        return Measured(child.returncode, output.read(), errors.read().decode('utf-8', 'replace'), wall_s,
+                        used.ru_utime + used.ru_stime)
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def error_of_mean(values):
+    """Half of the range in which the mean lies 19 times of 20, by the spread of few values; None for one."""
+    if len(values) < 2:
+        return None
+    middle = mean(values)
+    variance = sum((value - middle) ** 2 for value in values) / (len(values) - 1)
+    factor = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}.get(len(values), 2.1)
+    return factor * (variance / len(values)) ** 0.5  # Student's t for n - 1 degrees of freedom
+
+
+def spread(values):
+    return '{:.3f} s ({:.3f} to {:.3f})'.format(mean(values), min(values), max(values))
+
+
+def verdict(off, on):
+    """Whether the library made a difference that so few runs can tell."""
+    change = 100 * (mean(on) - mean(off)) / mean(off)
+    errors = error_of_mean(off), error_of_mean(on)
+    text = '{:+.1f} %'.format(change)
+    if None in errors:
+        return text + '; one run each tells no spread: take -n 3'
+    doubt = 100 * (errors[0] ** 2 + errors[1] ** 2) ** 0.5 / mean(off)
+    text += ' +- {:.1f}'.format(doubt)
+    if abs(change) <= doubt:
+        return text + ': no difference that {} runs each can tell'.format(len(on))
+    return text + (': faster under the library' if change < 0 else ': slower under the library')
+
+
+def output_verdict(off, on):
+    """(same, sentence). same is None where it cannot be told."""
+    codes = {each.code for each in off}, {each.code for each in on}
+    if codes[0] != codes[1]:
+        return False, 'exit code {} without, {} with the library'.format(
+            ', '.join(map(str, sorted(codes[0]))), ', '.join(map(str, sorted(codes[1]))))
+    natively = {each.output for each in off}
+    if len(natively) > 1:
+        return None, 'the output differs from run to run without the library, so it cannot be compared'
+    if {each.output for each in on} != natively:
+        return False, 'the output DIFFERS under the library'
+    return True, 'the output is identical ({} bytes)'.format(len(off[0].output))
+
+
+def turns(words, count, native, under):
+    """Runs by turns; the one that begins changes, so that what warms up serves both alike."""
+    path = launch.find(words.rest[0])
+    found = {False: [], True: []}
+    for i in range(count):
+        for with_library in ((False, True) if i % 2 == 0 else (True, False)):
+            done = once(words.rest, path, under if with_library else native)
+            found[with_library].append(done)
+            sys.stderr.write('graphpool: run {} of {} {}: {:.3f} s, exit code {}\n'.format(
+                i + 1, count, 'with the library   ' if with_library else 'without the library', done.wall_s, done.code))
+            sys.stderr.flush()
+            if done.code != 0 and i == 0:
+                tail = done.errors.strip().splitlines()[-LAST_LINES:]
+                sys.stderr.write(''.join('    {}\n'.format(line) for line in tail))
+    return found[False], found[True]
+
+
+def count_of(text):
+    if text is None:
+        return DEFAULT_RUNS
+    if not text.isdigit() or not 1 <= int(text) <= 1000:
+        raise UsageError('-n {}: a number of runs from 1 to 1000'.format(text))
+    return int(text)
+
+
+def print_result(off, on):
+    same, sentence = output_verdict(off, on)
+    print('\n'.join(tables.grid(('', 'wall time', 'CPU time'), [
+        ('off', spread([each.wall_s for each in off]), spread([each.cpu_s for each in off])),
+        ('on', spread([each.wall_s for each in on]), spread([each.cpu_s for each in on]))])))
+    print('wall time  {}'.format(verdict([each.wall_s for each in off], [each.wall_s for each in on])))
+    print('CPU time   {}'.format(verdict([each.cpu_s for each in off], [each.cpu_s for each in on])))
+    print('output     {}'.format(sentence))
+    return same
+
+
+def print_served(folder):
+    """Whether the library had anything to serve: the reports of its last run say."""
+    try:
+        found = reports.find([folder])
+    except reports.Unreadable:
+        print('library    no HIP call was seen; graphpool run -- PROGRAM says why')
+        return
+    captures = sum(each.captures for each in found)
+    served = sum(each.captures_served for each in found)
+    print('library    {} of {} captures served ({}), by {} process{} of all its runs'.format(
+        served, captures, tables.percent(served, captures), len(found), 'es' if len(found) > 1 else ''))
+
+
+def compare(words):
+    if not words.rest:
+        raise UsageError('which program? graphpool compare -- PROGRAM [ARGUMENT...]')
+    count = count_of(words.n)
+    native = {name: value for name, value in os.environ.items() if not name.startswith('GRAPHPOOL_')}
+    folder = tempfile.mkdtemp(prefix='graphpool-')
+    try:
+        words.report, words.verify = folder, False
+        under = run.prepare(words)[0]
+        under['GRAPHPOOL_REPORT_EVERY'] = '0s'  # nothing is written while the clock runs
+        off, on = turns(words, count, native, under)
+        same = print_result(off, on)
+        print_served(folder)
+    except policy.Refused as refused:
+        for error in refused.errors:
+            run.say(error)
+        run.say('the policy cannot be used: nothing was started')
+        return run.OWN_FAULT
+    except run.Refusal as why:
+        run.say('{}: nothing was started'.format(why))
+        return run.OWN_FAULT
+    except launch.CannotStart as why:
+        run.say(str(why))
+        return why.code
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if same is False or any(each.code for each in off) else 0
+
+
+COMMAND = Command(
+    'compare', '[OPTION...] [--] PROGRAM [ARGUMENT...]', 'runs a program without and with the library by turns', compare,
+    [Option('-n', 'N', 'runs of each kind; default: {}'.format(DEFAULT_RUNS))] + policy.OPTIONS,
+    details="""
+    Tells the wall time and the processors' time of both, whether the difference is larger than the spread of the runs, and whether
+    the program printed the same bytes on stdout. Without the library means: not preloaded. Its stdin is empty.
+
+    Exit code: 0 the output is identical or cannot be compared, 1 it differs or the program fails, 125 to 127 as for run.""",
+    examples=[('graphpool compare -- python3 train.py --steps 200', 'three runs each'),
+              ('graphpool compare -n 10 --policy my.toml -- ./step', 'ten runs each, with a policy')],
+    program=True)

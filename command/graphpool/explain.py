@@ -1,0 +1,133 @@
+"""explain.py: graphpool explain PATH [GRAPH]: graph by graph in plain words what was served, what stood in the way, and what
+to do."""
+import os
+import sys
+import textwrap
+
+from . import reasons, reports, tables
+from .options import Command, UsageError
+
+MOST_MOVED = 6
+WIDTH = 100
+
+
+def wrapped(text, indent='  '):
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def times(count):
+    return 'once' if count == 1 else '{} times'.format(count)
+
+
+def reason_lines(count, reason, where=''):
+    known = reasons.explain(reason)
+    often = '{}{}: '.format(times(count).capitalize(), ', at ' + where if where else '') if count else ''
+    lines = wrapped(often + known.means)
+    return lines + wrapped('What to do: ' + known.advice, '    ')
+
+
+def stop_lines(told):
+    """Where a capture of this graph became real."""
+    where = reports.place_of(told)
+    differs = reasons.DIFFERS.get(told.get('differs'), told.get('differs'))
+    if differs:
+        where += ' ({})'.format(differs)
+    return reason_lines(told['count'], told['reason'], where)
+
+
+def moved_lines(graph):
+    """Which buffers move, told once for each place that allocates them."""
+    by_place = {}
+    for moved in graph['operands_moved']:
+        place = moved.get('allocated_by', '').split(' < ')[0] or 'buffers of rule {}'.format(moved.get('rule', 'default'))
+        by_place.setdefault(place, []).append(moved)
+    lines = []
+    for place, all_moved in sorted(by_place.items(), key=lambda each: -sum(moved['times'] for moved in each[1])):
+        kernels = sorted({moved.get('kernel', moved['kind']) for moved in all_moved})
+        shown = ', '.join(kernels[:MOST_MOVED]) + (' and others' if len(kernels) > MOST_MOVED else '')
+        lines += wrapped('{}: moved {}, {} of {}.'.format(
+            place, times(max(moved['times'] for moved in all_moved)),
+            '{} operands'.format(len(all_moved)) if len(all_moved) > 1 else 'one operand', shown), '    ')
+    return lines
+
+
+def graph_lines(report, graph):
+    served, captures = reports.captures_of(graph)
+    launches = reports.launches_of(graph)
+    lines = ['graph {}: {}, {} operations'.format(graph['graph'], reports.name_of(graph), graph['operations'])]
+    lines += wrapped('{} of {} captures were served from the recording ({}); {} launches by {}.'.format(
+        served, captures, tables.percent(served, captures), launches, tables.how(graph)))
+    told = report.reasons_of(graph['graph'])
+    for each in told:
+        lines += stop_lines(each)
+    if graph.get('dropped'):
+        lines += wrapped('The recording was dropped.') + reason_lines(None, graph['dropped'])
+    if graph.get('not_staged'):
+        lines += wrapped('A rule says that it should be staged; it is not.') + reason_lines(None, graph['not_staged'])
+    if graph['differences']:
+        lines += wrapped('Verification found a difference {}. {}'.format(times(graph['differences']), reasons.TELL_US))
+    if graph['operands_moved']:
+        lines.append('  Its memory moves:')
+        lines += moved_lines(graph)
+    if not told and not graph.get('dropped') and not graph.get('not_staged') and captures <= served + 1:
+        lines.append('  Nothing stands in its way.')
+    return lines
+
+
+def process_lines(report, only=None):
+    lines = ['{} on {}, rank {} ({})'.format(report.name, report.host, report.rank, report.path), '']
+    for graph in report.graphs:
+        if only in (None, graph['graph']):
+            lines += graph_lines(report, graph) + ['']
+    if only is not None:
+        return lines
+    known = {graph['graph'] for graph in report.graphs}
+    rest = [told for told in report.data['graphs']['materialisations'] if told.get('graph') not in known]
+    if rest:
+        lines.append('captures of no graph above, made real:')
+        for told in rest:
+            lines += stop_lines(told)
+        lines.append('')
+    for key, head in (('refusals', 'captures and graphs that were left alone:'),
+                      ('left_to_runtime', 'execs and updates that were left to the runtime:')):
+        if report.data['graphs'][key]:
+            lines.append(head)
+            for told in sorted(report.data['graphs'][key], key=lambda each: -each['count']):
+                lines += reason_lines(told['count'], told['reason'])
+            lines.append('')
+    if not report.graphs and not report.captures:
+        lines += wrapped('No graph was captured. The library serves captured graphs, graphs that are built node by node, and '
+                         'memory; launches outside of graphs are as they were.', '') + ['']
+    return lines
+
+
+def run(words):
+    if not words.rest or len(words.rest) > 2:
+        raise UsageError('which report? graphpool explain PATH [GRAPH]')
+    only = None
+    if len(words.rest) == 2:
+        if not words.rest[1].isdigit():
+            raise UsageError('{}: a graph is named by its number in the table'.format(words.rest[1]))
+        only = int(words.rest[1])
+    try:
+        found = reports.find(words.rest[:1])
+    except reports.Unreadable as why:
+        sys.stderr.write('graphpool: {}\n'.format(why))
+        return 1
+    with_it = [report for report in found if only is None or any(graph['graph'] == only for graph in report.graphs)]
+    if not with_it:
+        numbers = sorted({graph['graph'] for report in found for graph in report.graphs})
+        sys.stderr.write('graphpool: {} has no graph {}; it has {}\n'.format(
+            os.path.basename(words.rest[0]) or words.rest[0], only, ', '.join(map(str, numbers)) or 'none'))
+        return 1
+    for report in with_it:
+        print('\n'.join(process_lines(report, only)))
+    return 0
+
+
+COMMAND = Command(
+    'explain', 'PATH [GRAPH]', 'says in plain words what stood in the way of each graph, and what to do', run,
+    details="""
+    PATH: a report, or a folder of them. GRAPH: a graph's number in the table of graphpool report.""",
+    examples=[('graphpool explain graphpool-reports', 'every graph of every process'),
+              ('graphpool explain report.json 2', 'one graph')])

@@ -1,0 +1,110 @@
+"""main.py: the first word is a command; its module has its options, its help and what it does.
+
+Exit codes: a command's own result; 2 where the words make no sense; 125 where graphpool itself cannot do it. `run` ends as
+the program does.
+"""
+import os
+import signal
+import sys
+
+from . import compare, explain, options, places, policy, report, run, selftest
+from .options import UsageError
+from .places import Missing
+
+COMMANDS = [run.COMMAND, report.COMMAND, explain.COMMAND, compare.COMMAND, policy.COMMAND, policy.CHECK, policy.SHOW,
+            selftest.COMMAND]
+OWN_FAULT = 125
+WRONG_WORDS = 2
+
+TOP_HELP = """\
+usage: graphpool COMMAND [OPTION...] [ARGUMENT...]
+
+Makes captured HIP graphs of an unmodified program cheap, and tells whether it does.
+
+commands:
+{commands}
+
+  graphpool COMMAND --help    what a command does, its options, examples
+  graphpool --version         the version of the command and of the library
+
+examples:
+  graphpool run -- python3 train.py
+      runs it under the library; what that did is told at the end
+  graphpool compare -n 3 -- python3 train.py --steps 200
+      is it faster, and is its output the same?
+  graphpool explain graphpool-reports
+      what stood in the way
+"""
+
+
+def top_help():
+    shown = [command for command in COMMANDS if ' ' not in command.name]
+    width = max(len(command.name) for command in shown)
+    return TOP_HELP.format(commands='\n'.join('  {:<{}}  {}'.format(command.name, width, command.summary)
+                                              for command in shown))
+
+
+def print_version():
+    print('graphpool {}'.format(places.version()))
+    try:
+        path = places.library()
+    except Missing as missing:
+        print('library: {}'.format(missing))
+        return OWN_FAULT
+    print('library {} ({})'.format(places.version_of(path) or 'without a version', path))
+    return 0
+
+
+def command_for(words):
+    """The command that the first words name, and the words after them. Raises UsageError."""
+    for count in (2, 1):
+        for command in COMMANDS:
+            if command.name.split() == words[:count]:
+                return command, words[count:]
+    names = [command.name for command in COMMANDS if ' ' not in command.name]
+    near = options.did_you_mean(words[0], names + ['--help', '--version'])
+    if words[0].startswith('-'):
+        raise UsageError('unknown option {}{}'.format(words[0], near))
+    raise UsageError('unknown command {}{}'.format(words[0], near or '; to run a program: graphpool run -- PROGRAM'))
+
+
+def dispatch(words):
+    if not words:
+        raise UsageError('which command? There are {}'.format(
+            ', '.join(command.name for command in COMMANDS if ' ' not in command.name)))
+    if words[0] in ('--help', '-h', 'help'):
+        sys.stdout.write(top_help())
+        return 0
+    if words[0] == '--version':
+        return print_version()
+    command, rest = command_for(words)
+    try:
+        if command.hands_over and not set(rest) & {'--help', '-h'}:
+            return command.run(options.Words({}, rest))
+        given = options.parse(command, rest)
+        if given.help:
+            sys.stdout.write(options.help_text(command))
+            return 0
+        return command.run(given)
+    except UsageError as wrong:
+        raise UsageError('{}: {}\nTry: graphpool {} --help'.format(command.name, wrong, command.name))
+
+
+def main(words):
+    try:
+        code = dispatch(words)
+        sys.stdout.flush()
+        return code
+    except UsageError as wrong:
+        text = str(wrong) if '\nTry:' in str(wrong) else '{}\nTry: graphpool --help'.format(wrong)
+        sys.stderr.write('graphpool: {}\n'.format(text))
+        return WRONG_WORDS
+    except Missing as missing:
+        sys.stderr.write('graphpool: {}\n'.format(missing))
+        return OWN_FAULT
+    except BrokenPipeError:  # the reader of a table has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)

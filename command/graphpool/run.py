@@ -1,0 +1,205 @@
+"""run.py: graphpool run -- PROGRAM: checks everything first, runs the program under the library, and tells what that did."""
+import os
+import socket
+import sys
+import time
+
+from . import launch, places, policy, reports, tables
+from .options import Command, Option, UsageError
+
+FOLDER = 'graphpool-reports'
+OWN_FAULT = 125
+EVERY = '2s'
+MOST_TABLES = 3
+RANKS = ('OMPI_COMM_WORLD_RANK', 'PMI_RANK', 'SLURM_PROCID', 'RANK')
+
+
+def say(text):
+    sys.stderr.write('graphpool: {}\n'.format(text))
+    sys.stderr.flush()
+
+
+def rank():
+    for name in RANKS:
+        if os.environ.get(name):
+            return os.environ[name]
+    return None
+
+
+class Refusal(Exception):
+    """Nothing is started. The text says why."""
+
+
+def library_path():
+    path = places.library()
+    if not os.access(path, os.R_OK):
+        raise Refusal('{} cannot be read'.format(path))
+    if any(letter in path for letter in ' :;\t'):
+        raise Refusal('the loader takes no library whose path has a blank or a colon in it: {}'.format(path))
+    with open(path, 'rb') as file:
+        if file.read(5) != b'\x7fELF\x02':
+            raise Refusal('{} is no library for 64-bit programs'.format(path))
+    return path
+
+
+def report_folder(wanted):
+    """The folder for reports, made where it is not there. Nothing named and no leave to write here: a temporary one."""
+    folder = os.path.abspath(wanted or FOLDER)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(13, 'Permission denied')
+    except OSError as why:
+        if wanted:
+            raise Refusal('--report {}: {}'.format(wanted, why.strerror))
+        folder = os.path.join(os.environ.get('TMPDIR') or '/tmp', '{}-{}'.format(FOLDER, os.getuid()))
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    if '%' in folder:
+        folder = folder.replace('%', '%%')
+    return folder
+
+
+def start_of_names():
+    """What the names of this run's reports begin with: no other run's do."""
+    return 'graphpool-{}-{}-{}'.format(time.strftime('%Y%m%d-%H%M%S'), socket.gethostname(), os.getpid())
+
+
+def environment_for(words, folder, names, given):
+    environment = dict(given)
+    for name in places.VARIABLES + ('GRAPHPOOL_REPORT', 'GRAPHPOOL_REPORT_FILE'):
+        environment.pop(name, None)
+    environment['GRAPHPOOL_REPORT_FILE'] = '{}/{}-%h-r%r-p%p%u.json'.format(folder, names.replace('%', '%%'))
+    if 'GRAPHPOOL_REPORT_EVERY' not in environment:
+        environment['GRAPHPOOL_REPORT_EVERY'] = EVERY
+    if words.verify:
+        environment['GRAPHPOOL_GRAPH_VERIFY'] = 'first:3'
+    before = environment.get('LD_PRELOAD')
+    environment['LD_PRELOAD'] = library_path() + (':' + before if before else '')
+    return environment
+
+
+def policy_in_words(said):
+    changed = [value for value in policy.changed(said) if not value['key'].startswith(('log.', 'report.'))]
+    rules = len({rule['key'].split(':')[0] for rule in said['rules']})
+    parts = ['{} = {}'.format(value['key'], value['value']) for value in changed[:3]]
+    if len(changed) > 3:
+        parts.append('{} keys more'.format(len(changed) - 3))
+    if rules:
+        parts.append('{} buffer rule{}'.format(rules, 's' if rules > 1 else ''))
+    return 'policy: ' + ', '.join(parts) if parts else 'default policy'
+
+
+def switched_off(said):
+    """Where the library was switched off; None: it is on."""
+    for value in said['values']:
+        if value['key'] == 'enabled' and value['value'] in ('false', '0', 'off'):
+            return value['from']
+    return None
+
+
+def no_report_lines(words, said, ended, path):
+    off = switched_off(said)
+    if off:
+        return ['switched off by enabled = false ({}): every call was passed through'.format(off)]
+    why = launch.why_not_preloaded(path)
+    if why:
+        return ['{} could not be preloaded: {}'.format(os.path.basename(path), why)]
+    lines = ['no HIP call was seen.']
+    if ended.signal is not None:
+        lines[0] = 'no HIP call was seen before signal {} ended the program.'.format(ended.signal)
+    lines.append('  Either it makes none, or it opens the runtime past the dynamic linker (linked statically, or by dlopen')
+    lines.append('  with RTLD_DEEPBIND), or a script of it clears LD_PRELOAD, or it ended by _exit within its first moments.')
+    return lines
+
+
+def tell(words, said, folder, names, ended, path):
+    """What the library did, from the reports of this run."""
+    shown = folder.replace('%%', '%')
+    found = []
+    for name in sorted(os.listdir(shown)):
+        if name.startswith(names + '-') and name.endswith('.json'):
+            try:
+                found.append(reports.load(os.path.join(shown, name)))
+            except reports.Unreadable as why:
+                say(str(why))
+    if not found:
+        for i, line in enumerate(no_report_lines(words, said, ended, path)):
+            say(line) if i == 0 else sys.stderr.write(line + '\n')
+        return
+    found.sort(key=reports.order)
+    if len(found) <= MOST_TABLES:
+        for report in found:
+            lines = tables.one(report)
+            say(lines[0])
+            sys.stderr.write('\n'.join(lines[1:]) + '\n')
+    else:
+        say('{} processes'.format(len(found)))
+        sys.stderr.write('\n'.join('  ' + line for line in tables.many(found)) + '\n')
+    target = os.path.relpath(found[0].path) if len(found) == 1 else os.path.relpath(shown)
+    say('next: graphpool explain {}'.format(target if len(target) < len(found[0].path) else found[0].path))
+
+
+def prepare(words):
+    """(environment, what the policy reader says, folder, names, the program's file). Raises what main() tells."""
+    if not words.rest:
+        raise UsageError('which program? graphpool run -- PROGRAM [ARGUMENT...]')
+    given, said = policy.given(words, os.environ)
+    path = launch.find(words.rest[0])
+    folder, names = report_folder(words.report), start_of_names()
+    return environment_for(words, folder, names, given), said, folder, names, path
+
+
+def run(words):
+    try:
+        environment, said, folder, names, path = prepare(words)
+    except policy.Refused as refused:
+        for error in refused.errors:
+            say(error)
+        say('the policy cannot be used: nothing was started')
+        return OWN_FAULT
+    except Refusal as why:
+        say('{}: nothing was started'.format(why))
+        return OWN_FAULT
+    except launch.CannotStart as why:
+        say(str(why))
+        return why.code
+    for warning in said['warnings']:
+        say('warning: ' + warning)
+    mine = rank()
+    quiet = words.quiet or mine not in (None, '0')
+    if not quiet:
+        say('{}, {}; reports in {}'.format(places.version(), policy_in_words(said), os.path.relpath(folder.replace('%%', '%'))))
+        why = launch.why_not_preloaded(path)
+        if why:
+            say('warning: {} runs as without the library: {}'.format(words.rest[0], why))
+    try:
+        ended = launch.run(words.rest, environment)
+    except launch.CannotStart as why:
+        say(str(why))
+        return why.code
+    if not quiet:
+        tell(words, said, folder, names, ended, path)
+    return launch.end_like(ended)
+
+
+COMMAND = Command(
+    'run', '[OPTION...] [--] PROGRAM [ARGUMENT...]', 'runs a program under the library and tells what that did', run,
+    policy.OPTIONS + [
+        Option('--report', 'DIR', 'folder for the reports, one a process; default: ' + FOLDER),
+        Option('--verify', None, 'run the first three launches of each graph both ways and compare; slow'),
+        Option('--quiet', None, 'no line at the start, no table at the end; the reports are written all the same')],
+    details="""
+    Policy, paths and library are checked before the program starts; where one is wrong nothing is started. Everything is told on
+    stderr. The program's exit code is kept, and so is the signal that ends it; signals sent to graphpool reach the program.
+
+    Each process that calls HIP leaves a report, named by host, rank and process, which no other overwrites. It is also written
+    every 2 seconds while the process runs (report.every), so one that is killed has left one.
+
+    Under srun, mpirun or torchrun put `graphpool run --` before the program: rank 0 tells of itself, and graphpool report DIR
+    shows all ranks side by side.
+
+    Exit code where the program was not started: 125 graphpool cannot, 126 it cannot be run, 127 it is not there.""",
+    examples=[('graphpool run -- python3 train.py', 'the default policy'),
+              ('graphpool run --policy my.toml --set graph.slots=2 -- ./step', 'a policy, and one key over it'),
+              ('srun -n 8 graphpool run --report /scratch/job -- ./step', 'eight ranks, one folder')],
+    program=True)

@@ -1,0 +1,135 @@
+"""tables.py: figures as text: the table of one report, of several side by side, and how numbers are written."""
+from . import reports
+
+MOST_GRAPHS = 12
+MOST_REASONS = 4
+LONGEST_NAME = 40
+
+
+def percent(part, of):
+    return '{:.1f} %'.format(100.0 * part / of) if of else '-'
+
+
+def size(count):
+    for unit in ('B', 'KiB', 'MiB', 'GiB'):
+        if count < 1024 or unit == 'GiB':
+            return '{:.0f} {}'.format(count, unit) if unit == 'B' else '{:.1f} {}'.format(count, unit)
+        count /= 1024.0
+
+
+def time_text(ms):
+    if ms is None:
+        return '-'
+    if abs(ms) < 1000:
+        return '{:.1f} ms'.format(ms)
+    return '{:.1f} s'.format(ms / 1000) if abs(ms) < 600000 else '{:.0f} min'.format(ms / 60000)
+
+
+def shorten(text, most=LONGEST_NAME):
+    return text if len(text) <= most else text[:most - 3] + '...'
+
+
+def grid(head, rows, left=(0,)):
+    """Columns under their heads; those in `left` are aligned to the left."""
+    widths = [max(len(row[i]) for row in [head] + rows) for i in range(len(head))]
+    lines = []
+    for row in [head] + rows:
+        cells = ['{:<{}}' if i in left else '{:>{}}' for i in range(len(row))]
+        lines.append('  '.join(cell.format(text, width) for cell, text, width in zip(cells, row, widths)).rstrip())
+    return lines
+
+
+def how(graph):
+    """The ways that launches of a graph were served, most often first."""
+    ways = [(graph['launches'].get(way, 0), way) for way in reports.WAYS]
+    ways = sorted([each for each in ways if each[0]], reverse=True)
+    return ', '.join('{} {}'.format(reports.WAYS[way], count) for count, way in ways[:3]) or '-'
+
+
+def saved_text(report):
+    origin = 'from costs measured here' if report.costs_measured == report.costs else (
+        '{} of {} costs measured here, the others built in'.format(report.costs_measured, report.costs))
+    return 'about {} of host time: an estimate ({})'.format(time_text(report.saved_ms), origin)
+
+
+def head_line(report):
+    parts = [report.name]
+    if str(report.rank) != '0':
+        parts.append('rank {}'.format(report.rank))
+    if report.elapsed_ms is not None:
+        parts.append('{} since its first HIP call'.format(time_text(report.elapsed_ms)))
+    runtime = report.data.get('runtime', {})
+    if runtime.get('version'):
+        parts.append('HIP {}'.format(runtime['version']))
+    if not report.ended:
+        parts.append('as of {}: it was ended before it could write more'.format(report.data.get('time', 'some time before')))
+    return ', '.join(parts)
+
+
+def graph_rows(report):
+    rows = []
+    for graph in sorted(report.graphs, key=lambda each: -reports.launches_of(each))[:MOST_GRAPHS]:
+        served, captures = reports.captures_of(graph)
+        rows.append((str(graph['graph']), shorten(reports.name_of(graph)), str(graph['operations']), str(captures),
+                     percent(served, captures), how(graph)))
+    return rows
+
+
+def one(report):
+    """The lines about one process."""
+    lines = [head_line(report)]
+    rows = graph_rows(report)
+    if rows:
+        lines += ['  ' + line for line in grid(('', 'graph', 'nodes', 'captures', 'served', 'launches by'), rows, (0, 1, 5))]
+        if len(report.graphs) > len(rows):
+            lines.append('  and {} graphs more'.format(len(report.graphs) - len(rows)))
+    elif report.captures == 0 and report.instantiates == 0:
+        lines.append('  no graph was captured or instantiated in {} HIP calls: the library serves graphs and memory only'.format(
+            report.calls))
+    if report.captures:
+        lines.append('  captures {} of {} served ({})'.format(
+            report.captures_served, report.captures, percent(report.captures_served, report.captures)))
+    reasons = report.reasons()
+    for count, reason, where in reasons[:MOST_REASONS]:
+        lines.append('  why not  {} x {}{}'.format(count, reason, ' ({})'.format(where) if where else ''))
+    if len(reasons) > MOST_REASONS:
+        lines.append('           and {} reasons more'.format(len(reasons) - MOST_REASONS))
+    lines.append('  memory   {} of {} allocations served from kept memory; {} kept, {} at most'.format(
+        report.allocations_served, report.allocations, size(report.kept_bytes), size(report.peak_kept_bytes)))
+    compiled = report.data.get('compile') or {}
+    if compiled.get('permits') or compiled.get('waited'):
+        lines.append('  compile  {} permits, {} waited {}'.format(
+            compiled.get('permits', 0), compiled.get('waited', 0), time_text(compiled.get('waited_ms', 0))))
+    lines.append('  saved    ' + saved_text(report))
+    return lines
+
+
+def outliers(values):
+    """Which of the numbers lie far from the others: more than a tenth of the median, and three times the usual distance."""
+    ordered = sorted(values)
+    median = ordered[len(ordered) // 2]
+    distances = sorted(abs(value - median) for value in values)
+    usual = distances[len(distances) // 2]
+    return [len(values) > 2 and abs(value - median) > max(3 * usual, 0.1 * abs(median), 1e-9) for value in values]
+
+
+def many(all_reports):
+    """A row a process; what differs from most others is marked."""
+    columns = [[100.0 * each.captures_served / each.captures if each.captures else 0 for each in all_reports],
+               [each.launches for each in all_reports], [each.peak_kept_bytes for each in all_reports],
+               [each.saved_ms for each in all_reports]]
+    marks = [outliers(column) for column in columns]
+    rows = []
+    for i, report in enumerate(all_reports):
+        cells = [percent(report.captures_served, report.captures), str(report.launches), size(report.peak_kept_bytes),
+                 time_text(report.saved_ms)]
+        cells = [cell + (' !' if marks[j][i] else '  ') for j, cell in enumerate(cells)]
+        reasons = report.reasons()
+        why = '{} x {}'.format(reasons[0][0], shorten(reasons[0][1], 48)) if reasons else ''
+        rows.append((report.host, str(report.rank), report.name, time_text(report.elapsed_ms), str(len(report.graphs)),
+                     str(report.captures)) + tuple(cells) + (why if report.ended else 'ended early; ' + why,))
+    lines = grid(('host', 'rank', 'process', 'time', 'graphs', 'captures', 'served  ', 'launches  ', 'kept  ', 'saved  ',
+                  'most often not served'), rows, (0, 2, 10))
+    if any(any(mark) for mark in marks):
+        lines.append('! differs much from the others')
+    return lines

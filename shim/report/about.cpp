@@ -1,0 +1,122 @@
+// about.cpp: see about.h.
+#include "shim/report/about.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <new>
+#include <string>
+
+#include "shim/memory/quirks.h"
+#include "shim/report/devices.h"
+#include "shim/report/report_file.h"
+#include "shim/report/version.h"
+
+namespace graphpool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kFormat = 1;
+constexpr std::size_t kMostCommandBytes = 4096;
+
+// Set once, at start, before any report is written; never destroyed.
+Clock::time_point g_began{};
+const std::vector<Given>* g_given = nullptr;
+
+/// The words the process was started with, as far as they fit.
+void write_command(JsonWriter& json) {
+  std::array<char, kMostCommandBytes> words{};
+  std::size_t length = 0;
+  const int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (file >= 0) {
+    ssize_t more = 0;
+    while (length < words.size()) {
+      more = read(file, words.data() + length, words.size() - length);
+      if (more < 0 && errno == EINTR) continue;
+      if (more <= 0) break;
+      length += static_cast<std::size_t>(more);
+    }
+    close(file);
+  }
+  json.key("command").open_array();
+  for (std::string_view rest(words.data(), length); !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\0'), rest.size());
+    json.value(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  json.close_array();
+}
+
+/// Only what is known without a call of the runtime: a process that hangs in one is reported on.
+void write_runtime(JsonWriter& json) {
+  json.key("runtime").open_object();
+  const int version = g_runtime_version.load(std::memory_order_acquire);
+  if (version > 0) {
+    constexpr int kMajor = 10'000'000, kMinor = 100'000;
+    json.key("version").value(std::to_string(version / kMajor) + '.' + std::to_string(version % kMajor / kMinor) + '.' +
+                              std::to_string(version % kMinor));
+  }
+  json.close_object();
+}
+
+void write_devices(JsonWriter& json) {
+  json.key("devices").open_array();
+  for (const DeviceSeen& device : devices_seen()) {
+    json.open_object().key("name").value(device.name);
+    if (!device.architecture.empty()) json.key("architecture").value(device.architecture);
+    json.close_object();
+  }
+  json.close_array();
+}
+
+void write_policy(JsonWriter& json) {
+  json.key("policy").open_array();
+  if (g_given != nullptr) {
+    for (const Given& given : *g_given) {
+      json.open_object().key("key").value(given.key).key("value").value(given.value);
+      json.key("from").value(given.from).close_object();
+    }
+  }
+  json.close_array();
+}
+
+}  // namespace
+
+void note_policy_given(std::vector<Given> given) noexcept {
+  if (g_given == nullptr) g_given = new (std::nothrow) std::vector<Given>(std::move(given));
+}
+
+void begin_elapsed() noexcept { g_began = Clock::now(); }
+
+std::uint64_t elapsed_ms() noexcept {
+  if (g_began == Clock::time_point{}) return 0;
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - g_began);
+  return static_cast<std::uint64_t>(passed.count());
+}
+
+void write_about(JsonWriter& json, bool ended) {
+  json.key("format").value(kFormat);
+  json.key("version").value(kVersion);
+  json.key("ended").value(ended);
+  char time_text[sizeof "2000-01-01T00:00:00Z"] = {};
+  const std::time_t now = std::time(nullptr);
+  tm parts{};
+  if (gmtime_r(&now, &parts) != nullptr) std::strftime(time_text, sizeof time_text, "%FT%TZ", &parts);
+  json.key("time").value(time_text);
+  json.key("elapsed_ms").value(elapsed_ms());
+  json.key("process").value(static_cast<std::uint64_t>(getpid()));
+  json.key("rank").value(rank_of_process());
+  json.key("host").value(host_name());
+  write_command(json);
+  write_runtime(json);
+  write_devices(json);
+  write_policy(json);
+}
+
+}  // namespace graphpool

@@ -1,0 +1,88 @@
+// devices.cpp: see devices.h.
+#include "shim/report/devices.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+namespace graphpool {
+namespace {
+
+constexpr std::size_t kMostDevices = 64;
+
+/// The beginning of a small file of the kernel's; empty: it cannot be read.
+std::string file_text(const std::string& path) {
+  std::array<char, 4096> text{};
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  const ssize_t length = read(file, text.data(), text.size());
+  close(file);
+  return std::string(text.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  DIR* const listing = opendir(folder.c_str());
+  if (listing == nullptr) return names;
+  while (const dirent* entry = readdir(listing))
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  closedir(listing);
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  });
+  return names;
+}
+
+/// What follows a word at the beginning of a line, without blanks around it; empty: there is no such line.
+std::string_view value_of(std::string_view text, std::string_view word) {
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (!line.starts_with(word)) continue;
+    line.remove_prefix(word.size());
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first != std::string_view::npos) return line.substr(first);
+  }
+  return {};
+}
+
+std::uint64_t number(std::string_view text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// 90402 is gfx942, 90010 gfx90a: two decimal digits each for minor version and stepping.
+std::string architecture_of(std::uint64_t version) {
+  constexpr char kHex[] = "0123456789abcdef";
+  return "gfx" + std::to_string(version / 10000) + kHex[version / 100 % 100 & 15] + kHex[version % 100 & 15];
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::vector<DeviceSeen> devices_seen(const std::string& root) {
+  std::vector<DeviceSeen> devices;
+  const std::string amd = root + "/sys/class/kfd/kfd/topology/nodes";
+  for (const std::string& node : names_in(amd)) {
+    const std::string properties = file_text(amd + '/' + node + "/properties");
+    const std::uint64_t version = number(value_of(properties, "gfx_target_version "));
+    if (version == 0 || devices.size() == kMostDevices) continue;  // a processor
+    devices.push_back({first_line(file_text(amd + '/' + node + "/name")), architecture_of(version)});
+  }
+  if (!devices.empty()) return devices;
+  const std::string nvidia = root + "/proc/driver/nvidia/gpus";
+  for (const std::string& gpu : names_in(nvidia)) {
+    const std::string information = file_text(nvidia + '/' + gpu + "/information");
+    if (devices.size() < kMostDevices) devices.push_back({std::string(value_of(information, "Model:")), ""});
+  }
+  return devices;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,128 @@
+// report_file.cpp: see report_file.h.
+#include "shim/report/report_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+
+namespace graphpool {
+namespace {
+
+constexpr unsigned kMostNames = 10000;
+
+/// False: not all of it could be written; errno says why.
+bool write_all(int file, const std::string& text) noexcept {
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t more = write(file, text.data() + written, text.size() - written);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) return false;
+    written += static_cast<std::size_t>(more);
+  }
+  return true;
+}
+
+/// The folder that a file of this name is in.
+std::string folder_of(const std::string& name) {
+  const std::size_t slash = name.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : name.substr(0, slash);
+}
+
+}  // namespace
+
+std::string rank_of_process() {
+  // Open MPI, PMI (MPICH, Intel), Slurm, torchrun.
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"})
+    if (const char* value = std::getenv(name)) return value;
+  return "0";
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string expand_report_name(std::string_view pattern, unsigned number) {
+  std::string name;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '%' || i + 1 == pattern.size()) {
+      name += pattern[i];
+      continue;
+    }
+    switch (pattern[++i]) {
+      case 'p':
+        name += std::to_string(getpid());
+        break;
+      case 'r':
+        name += rank_of_process();
+        break;
+      case 'h':
+        name += host_name();
+        break;
+      case 'u':
+        if (number > 1) name += '-' + std::to_string(number);
+        break;
+      case '%':
+        name += '%';
+        break;
+      default:
+        name.append({'%', pattern[i]});
+    }
+  }
+  return name;
+}
+
+std::string claim_report_name(std::string_view pattern) {
+  const std::string first = expand_report_name(pattern, 1);
+  if (first == expand_report_name(pattern, 2)) return first;
+  for (unsigned number = 1; number <= kMostNames; ++number) {
+    std::string name = expand_report_name(pattern, number);
+    const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file >= 0) close(file);
+    if (file >= 0 || errno != EEXIST) return name;
+  }
+  return first;
+}
+
+const char* why_unwritable(const std::string& name) {
+  struct stat status {};
+  if (stat(name.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return "it is a directory";
+    return faccessat(AT_FDCWD, name.c_str(), W_OK, AT_EACCESS) == 0 ? nullptr : "permission denied";
+  }
+  if (errno == EACCES) return "permission denied";
+  const std::string folder = folder_of(name);
+  if (stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return "there is no such folder";
+  return faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0 ? nullptr : "permission denied";
+}
+
+bool write_report_file(const std::string& name, const std::string& text) {
+  struct stat before {};
+  const bool there = lstat(name.c_str(), &before) == 0;
+  const bool plain =
+      there ? S_ISREG(before.st_mode) && before.st_nlink == 1 && before.st_uid == geteuid() : errno == ENOENT;
+  const std::string aside = name + '.' + std::to_string(getpid());
+  constexpr int kNew = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  int file = plain ? open(aside.c_str(), kNew, 0666) : -1;
+  const bool replaces = file >= 0;
+  if (!replaces) file = open(name.c_str(), kNew, 0666);
+  if (file < 0) return false;
+  if (replaces && there) static_cast<void>(fchmod(file, before.st_mode & 0777));
+  bool good = write_all(file, text);
+  int why = errno;
+  close(file);
+  if (replaces && good && rename(aside.c_str(), name.c_str()) != 0) {
+    good = false;
+    why = errno;
+  }
+  if (replaces && !good) unlink(aside.c_str());
+  errno = why;
+  return good;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,70 @@
+"""graphpool report: the table of one report, of many ranks, as JSON, and what it refuses."""
+import json
+
+import support
+from graphpool import tables
+
+
+class Table(support.CommandTest):
+    def many(self, ranks):
+        """The reports of so many ranks; rank 2 is unlike the others."""
+        self.assertEqual(0, self.graphpool('run', '--quiet', '--', support.PROGRAMS / 'transformer', '--steps', '5')[0])
+        report = self.reports()[0]
+        (self.folder / 'ranks').mkdir()
+        for rank in range(ranks):
+            report['rank'] = str(rank)
+            report['graphs']['captures_avoided'] = 0 if rank == 2 else 4
+            report['graphs']['launches'] = 1 if rank == 2 else 5
+            self.file('ranks/r{}.json'.format(rank), json.dumps(report))
+        self.file('ranks/other.json', '{"something": "else"}')
+
+    def test_one(self):
+        self.many(1)
+        code, output, errors = self.graphpool('report', 'ranks')
+        self.assertEqual((0, ''), (code, errors))
+        self.assertIn('  captures 4 of 5 served (80.0 %)', output)
+
+    def test_many_in_the_order_of_ranks_with_outliers(self):
+        self.many(12)
+        code, output, errors = self.graphpool('report', 'ranks')
+        self.assertEqual((0, ''), (code, errors))
+        rows = output.splitlines()[1:13]
+        self.assertEqual([str(rank) for rank in range(12)], [row.split()[1] for row in rows])
+        self.assertEqual([2], [i for i, row in enumerate(rows) if ' !' in row])
+        self.assertEqual('! differs much from the others', output.splitlines()[13])
+
+    def test_files_as_json(self):
+        self.many(3)
+        output = self.graphpool('report', '--json', 'ranks/r0.json', 'ranks/r2.json')[1]
+        self.assertEqual([('0', 'ranks/r0.json'), ('2', 'ranks/r2.json')],
+                         [(each['rank'], each['path']) for each in json.loads(output)])
+
+    def test_a_page(self):
+        self.many(2)
+        code, output, errors = self.graphpool('report', 'ranks', '--html', 'p.html')
+        self.assertEqual((0, ''), (code, output))
+        self.assertIn('wrote {}'.format(self.folder / 'p.html'), errors)
+        self.assertTrue((self.folder / 'p.html').exists())
+        self.refused(1, 'report', 'ranks', '--html', 'no/p.html', says='no/p.html: No such file or directory')
+
+    def test_refused(self):
+        self.refused(2, 'report', says='which report?')
+        self.refused(1, 'report', 'nowhere', says='nowhere: No such file or directory')
+        self.refused(1, 'report', self.file('x.json', 'x'), says='x.json: not a report')
+
+
+class Figures(support.CommandTest):
+    def test_outliers(self):
+        self.assertEqual([False] * 4, tables.outliers([1, 1, 1, 1]))
+        self.assertEqual([False, False, True, False], tables.outliers([10, 10.1, 20, 9.9]))
+        self.assertEqual([False, False], tables.outliers([1, 100]))
+        self.assertEqual([False, False, True], tables.outliers([0, 0, 5]))
+
+    def test_numbers(self):
+        self.assertEqual(['0 B', '1.5 KiB', '2.0 GiB', '2048.0 GiB'], [tables.size(each) for each in (0, 1536, 2 << 30, 2 << 40)])
+        self.assertEqual(['-', '12.5 ms', '2.0 s', '11 min'], [tables.time_text(each) for each in (None, 12.5, 2000, 660000)])
+        self.assertEqual(('-', '50.0 %'), (tables.percent(0, 0), tables.percent(1, 2)))
+
+
+if __name__ == '__main__':
+    support.main()

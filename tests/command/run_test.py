@@ -1,0 +1,223 @@
+"""graphpool run: what it refuses, what it keeps of the program, what it tells."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import time
+
+import support
+
+TRANSFORMER = support.PROGRAMS / 'transformer'
+
+
+def static_program(path, code):
+    """An ELF file without an interpreter that ends with this code."""
+    text = b'\xb8\x3c\0\0\0\xbf' + struct.pack('<I', code) + b'\x0f\x05'  # mov eax, 60; mov edi, code; syscall
+    base, head = 0x400000, 64 + 56
+    elf = b'\x7fELF\x02\x01\x01' + bytes(9) + struct.pack('<HHIQQQIHHHHHH', 2, 62, 1, base + head, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    elf += struct.pack('<IIQQQQQQ', 1, 5, 0, base, base, head + len(text), head + len(text), 0x1000)
+    path.write_bytes(elf + text)
+    path.chmod(0o755)
+    return path
+
+
+class Refused(support.CommandTest):
+    """Nothing is started, and the reason is told."""
+
+    def run_refused(self, code, *words, says, **variables):
+        mark = self.folder / 'started'
+        errors = self.refused(code, 'run', *words, 'touch', mark, says=says, **variables)
+        self.assertFalse(mark.exists())
+        return errors
+
+    def test_a_bad_policy(self):
+        self.file('p.toml', '[graph]\nslots = 0\n')
+        self.run_refused(125, '--policy', 'p.toml', says=['p.toml:2:9: graph.slots: bad value "0"', 'nothing was started'])
+        self.run_refused(125, '--set', 'graph.slots=0', says='an integer from 1 to 64')
+        self.run_refused(125, says='cannot read /nowhere.toml: no such file', GRAPHPOOL_POLICY='/nowhere.toml')
+        self.run_refused(2, '--policy', 'nowhere.toml', says='--policy nowhere.toml: no such file')
+        self.run_refused(2, '--set', 'graph.slto=1', says='did you mean graph.slots?')
+
+    def test_a_library_that_cannot_be_preloaded(self):
+        self.run_refused(125, says='/nowhere.so is not there; GRAPHPOOL_LIBRARY names it', GRAPHPOOL_LIBRARY='/nowhere.so')
+        self.run_refused(125, says='is no library for 64-bit programs', GRAPHPOOL_LIBRARY=self.file('text.so', 'text'))
+        self.run_refused(125, says='a blank or a colon', GRAPHPOOL_LIBRARY=self.file('a b/lib.so', 'text'))
+        self.run_refused(125, says='libgraphpool.so is not there: run scripts/build first',
+                         GRAPHPOOL_BUILD=self.build_without_library())
+
+    def build_without_library(self):
+        (self.folder / 'b').mkdir()
+        (self.folder / 'b' / 'command').symlink_to(support.BUILD / 'command')
+        return self.folder / 'b'
+
+    def test_a_report_folder_that_cannot_be_written(self):
+        self.file('plain', '')
+        self.run_refused(125, '--report', 'plain/x', says='--report plain/x: Not a directory')
+        self.run_refused(125, '--report', 'plain', says='--report plain: File exists')
+        self.run_refused(125, '--report', '/proc/nowhere', says='--report /proc/nowhere: ')
+
+    def test_no_program(self):
+        self.refused(2, 'run', says='which program?')
+        self.refused(2, 'run', '--', says='which program?')
+        self.refused(127, 'run', 'no-such-program', says='no-such-program: not found in PATH')
+        self.refused(127, 'run', './no-such-program', says='./no-such-program: no such file')
+        self.refused(127, 'run', '', says='the name of the program is empty')
+        self.refused(126, 'run', './', says='./: it is a folder')
+        self.refused(126, 'run', self.file('plain', ''), says='plain: not executable')
+        broken = self.file('broken', '\x7fELF')
+        broken.chmod(0o755)
+        self.assertEqual(126, self.graphpool('run', broken)[0])
+
+
+class Kept(support.CommandTest):
+    """What the program sees and how it ends is as without."""
+
+    def test_exit_code_and_streams(self):
+        code, output, errors = self.graphpool('run', '--quiet', 'sh', '-c', 'echo out; echo err >&2; exit 7')
+        self.assertEqual((7, 'out\n', 'err\n'), (code, output, errors))
+        self.assertEqual(0, self.graphpool('run', 'true')[0])
+
+    def test_a_script_without_a_first_line(self):
+        script = self.file('script', 'exit 5\n')
+        script.chmod(0o755)
+        self.assertEqual(5, self.graphpool('run', '--quiet', script)[0])
+
+    def test_the_signal_that_ends_it(self):
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT):
+            code, _, errors = self.graphpool('run', 'sh', '-c', 'kill -{} $$'.format(int(number)))
+            self.assertEqual(-number, code, errors)
+            self.assertIn('before signal {} ended the program'.format(int(number)), errors)
+
+    def test_its_environment(self):
+        output = self.graphpool('run', '--quiet', '--set', 'graph.slots=2', 'env', GRAPHPOOL_LIBRARY='unset')[1]
+        found = dict(line.split('=', 1) for line in output.splitlines() if '=' in line)
+        self.assertEqual('2', found['GRAPHPOOL_GRAPH_SLOTS'])
+        self.assertTrue(found['LD_PRELOAD'].startswith(str(support.BUILD / 'hooks/libgraphpool.so')))
+        self.assertNotIn('GRAPHPOOL_BUILD', found)
+
+    def test_signals_that_are_sent_reach_it_and_it_is_told(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            shutil.rmtree(str(self.folder / 'graphpool-reports'), ignore_errors=True)
+            process = self.start('run', '--', *self.python('time.sleep(100)'))
+            self.assertEqual('began\n', process.stdout.readline())
+            self.wait_for_a_report()
+            process.send_signal(number)
+            code, _, errors = self.finish(process)
+            self.assertEqual(-number, code, errors)
+            self.assertRegex(errors, r'graphpool: python\S*\[\d+\].*it was ended before it could write more')
+            self.assertIn('graphpool: next: graphpool explain', errors)
+
+    def test_a_program_that_ends_itself_on_a_signal(self):
+        process = self.start('run', '--', *self.python(
+            'signal.signal(signal.SIGTERM, lambda *_: sys.exit(9)); print("ready", flush=True); time.sleep(100)'))
+        self.assertEqual(['began\n', 'ready\n'], [process.stdout.readline() for _ in range(2)])
+        process.send_signal(signal.SIGTERM)
+        code, _, errors = self.finish(process)
+        self.assertEqual(9, code)
+        self.assertIn('allocations served', errors)
+        self.assertNotIn('ended before', errors)
+
+    def wait_for_a_report(self):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if any(path.stat().st_size for path in (self.folder / 'graphpool-reports').glob('*.json')):
+                return
+            time.sleep(0.05)
+        self.fail('no report is written while the program runs')
+
+
+class Told(support.CommandTest):
+    def test_the_start_and_the_table(self):
+        code, output, errors = self.graphpool('run', '--', TRANSFORMER, '--steps', '6')
+        self.assertEqual(0, code, errors)
+        self.assertEqual(subprocess.check_output([str(TRANSFORMER), '--steps', '6'], env=support.environment(),
+                                                 universal_newlines=True), output)
+        version = (support.TOP / 'VERSION').read_text().strip()
+        lines = errors.splitlines()
+        self.assertEqual('graphpool: {}, default policy; reports in graphpool-reports'.format(version), lines[0])
+        self.assertRegex(errors, r'\n +1 +\S.* +101 +6 +\d+\.\d %  ')
+        for text in ('  captures ', '  memory   ', '  saved    about '):
+            self.assertIn('\n' + text, errors)
+        self.assertRegex(errors, r' of host time: an estimate \(')
+        report = re.search(r'next: graphpool explain (\S+)', errors).group(1)
+        self.assertEqual(0, self.graphpool('explain', report)[0])
+
+    def test_the_policy_in_effect(self):
+        self.file('p.toml', '[[buffer]]\nname = "a"\n[[buffer]]\n name = "b"\n')
+        errors = self.graphpool('run', '--policy=p.toml', '--set', 'graph.slots=2', 'true')[2]
+        self.assertIn('policy: graph.slots = 2, 2 buffer rules;', errors)
+
+    def test_one_report_a_process_never_overwritten(self):
+        program = ' '.join(map(str, self.python('')))
+        for _ in range(2):
+            self.assertEqual(0, self.graphpool('run', '--', 'sh', '-c', '{0}; {0}; true'.format(program))[0])
+        found = self.reports()
+        self.assertEqual(4, len(found))
+        self.assertEqual(4, len({report['process'] for report in found}))
+        names = [path.name for path in (self.folder / 'graphpool-reports').iterdir()]
+        self.assertTrue(all(re.match(r'graphpool-.*-r0-p\d+\.json$', name) for name in names), names)
+
+    def test_several_processes_are_rows(self):
+        program = ' '.join(map(str, self.python('')))
+        errors = self.graphpool('run', '--', 'sh', '-c', ' '.join([program + ';'] * 4 + ['true']))[2]
+        self.assertIn('graphpool: 4 processes\n', errors)
+        self.assertIn('  host ', errors)
+
+    def test_ranks(self):
+        quiet = self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='3')[2]
+        self.assertEqual('', quiet)
+        told = self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='0')[2]
+        self.assertIn('graphpool: next', told)
+        self.assertEqual({'0', '3'}, {report['rank'] for report in self.reports()})
+
+    def test_report_folder(self):
+        self.assertEqual(0, self.graphpool('run', '--report', 'a/b%p', '--', *self.python(''))[0])
+        self.assertEqual(1, len(self.reports('a/b%p')))
+        if os.geteuid() != 0:
+            self.folder.chmod(0o500)
+            self.assertEqual(0, self.graphpool('run', 'true', TMPDIR=os.environ.get('TMPDIR', '/tmp'))[0])
+
+    def test_where_no_hip_call_was_seen(self):
+        errors = self.graphpool('run', '--', 'true')[2]
+        self.assertIn('graphpool: no HIP call was seen.\n', errors)
+        self.assertIn('RTLD_DEEPBIND', errors)
+
+    def test_where_it_is_switched_off(self):
+        errors = self.graphpool('run', '--set', 'enabled=false', '--', *self.python(''))[2]
+        self.assertIn('switched off by enabled = false (environment GRAPHPOOL_ENABLED)', errors)
+
+    def test_static_programs(self):
+        program = static_program(self.folder / 'static', 7)
+        code, _, errors = self.graphpool('run', './static')
+        self.assertEqual(7, code)
+        self.assertIn('warning: ./static runs as without the library: it is linked statically', errors)
+        self.assertIn('static could not be preloaded: it is linked statically', errors)
+        self.assertTrue(program.exists())
+
+    def test_programs_with_more_rights(self):
+        copy = self.folder / 'more'
+        shutil.copy(shutil.which('true'), str(copy))
+        copy.chmod(0o755 | stat.S_ISUID)
+        errors = self.graphpool('run', './more')[2]
+        self.assertIn('it runs with more rights than who starts it', errors)
+
+    def test_warnings_of_the_policy(self):
+        errors = self.graphpool('run', 'true', GRAPHPOOL_LOG_LEVEL='verbose')[2]
+        self.assertIn('graphpool: warning: environment GRAPHPOOL_LOG_LEVEL:1: log.level: bad value "verbose"', errors)
+
+    def test_verify(self):
+        self.assertEqual(0, self.graphpool('run', '--verify', '--', TRANSFORMER, '--steps', '5')[0])
+        self.assertGreater(self.reports()[0]['templates'][0]['captures_verified'], 0)
+
+    def test_damaged_reports_are_named(self):
+        text = 'import glob; path = os.environ["GRAPHPOOL_REPORT_FILE"].split("%h")[0] + "x.json"; open(path, "w").write("{")'
+        errors = self.graphpool('run', '--', *self.python(text))[2]
+        self.assertIn('x.json: not a report (not JSON)', errors)
+
+
+if __name__ == '__main__':
+    support.main()
