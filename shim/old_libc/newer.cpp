@@ -1,0 +1,72 @@
+// newer.cpp: functions of the C library that came after 2.28 and that something in this library calls: by functions
+// that were there. Hidden: the program keeps its own.
+//
+// Not here: what only tests or sanitizers need.
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+extern "C" {
+
+// Up to 2.32 these took the number of the structure's layout first: 1 on x86-64.
+int __xstat64(int layout, const char* path, struct stat64* status) noexcept;
+int __lxstat64(int layout, const char* path, struct stat64* status) noexcept;
+int __fxstat64(int layout, int file, struct stat64* status) noexcept;
+constexpr int kLayout = 1;
+
+HIDDEN int stat64(const char* path, struct stat64* status) noexcept { return __xstat64(kLayout, path, status); }
+HIDDEN int lstat64(const char* path, struct stat64* status) noexcept { return __lxstat64(kLayout, path, status); }
+HIDDEN int fstat64(int file, struct stat64* status) noexcept { return __fxstat64(kLayout, file, status); }
+
+HIDDEN pid_t gettid() noexcept { return static_cast<pid_t>(syscall(SYS_gettid)); }
+
+/// libstdc++ leaves out atomic operations where it is true: never, for a preloaded library cannot know.
+HIDDEN char __libc_single_threaded = 0;
+
+HIDDEN std::uint32_t arc4random() noexcept {
+  std::uint32_t value = 0;
+  static_cast<void>(getentropy(&value, sizeof value));
+  return value;
+}
+
+struct FindObject {
+  std::uintptr_t address;
+  dl_find_object* result;
+};
+
+/// Whether the object holds the address; then the result is filled in.
+static int look_in_object(dl_phdr_info* info, std::size_t, void* given) noexcept {
+  const auto& find = *static_cast<FindObject*>(given);
+  std::uintptr_t first = ~std::uintptr_t{0}, last = 0;
+  void* table = nullptr;
+  bool inside = false;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = info->dlpi_phdr[i];
+    const std::uintptr_t begin = info->dlpi_addr + part.p_vaddr, end = begin + part.p_memsz;
+    if (part.p_type == PT_GNU_EH_FRAME) table = reinterpret_cast<void*>(begin);
+    if (part.p_type != PT_LOAD) continue;
+    inside = inside || (begin <= find.address && find.address < end);
+    first = begin < first ? begin : first;
+    last = end > last ? end : last;
+  }
+  if (!inside || table == nullptr) return 0;
+  *find.result = {};
+  find.result->dlfo_map_start = reinterpret_cast<void*>(first);
+  find.result->dlfo_map_end = reinterpret_cast<void*>(last);
+  find.result->dlfo_eh_frame = table;
+  return 1;
+}
+
+/// For libgcc, which looks for the table of unwinding here where it is built with 2.35 or newer. 0: found.
+HIDDEN int _dl_find_object(void* address, dl_find_object* result) noexcept {
+  FindObject find{reinterpret_cast<std::uintptr_t>(address), result};
+  return dl_iterate_phdr(look_in_object, &find) != 0 ? 0 : -1;
+}
+
+}  // extern "C"

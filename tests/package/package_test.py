@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""package_test.py SOURCE BUILD RUNTIME PROGRAM: scripts/package, then both packages installed below empty folders, the tarball's moved
+once more, and used from there: the command runs a program, checks a policy, explains the report. The source tree is not needed."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+FAILURES = []
+
+
+def expect(what, holds, found=''):
+    if not holds:
+        FAILURES.append('{}: {}'.format(what, found))
+
+
+def run(command, folder, **variables):
+    environment = {'PATH': '/usr/bin:/bin', 'HOME': str(folder), 'LANG': 'C.UTF-8', **variables}
+    return subprocess.run([str(word) for word in command], cwd=str(folder), env=environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=200)
+
+
+def use(root, runtime, program, work, version):
+    """The command in root/bin, with nothing of the source tree."""
+    command = root / 'bin' / 'graphpool'
+    said = run([command, '--version'], work)
+    expect('--version', said.returncode == 0 and said.stdout.splitlines()[0] == 'graphpool ' + version and
+           said.stdout.splitlines()[1].startswith('library {} ({}'.format(version, root)), said)
+    done = run([command, 'run', '--', program, '--steps', '5'], work, LD_LIBRARY_PATH=runtime)
+    native = run([program, '--steps', '5'], work, LD_LIBRARY_PATH=runtime)
+    expect('run', done.returncode == 0 and done.stdout == native.stdout and native.stdout, done)
+    expect('table', 'captures 4 of 5 served' in done.stderr, done.stderr)
+    expect('explain', run([command, 'explain', 'graphpool-reports'], work).returncode == 0)
+    example = root / 'share' / 'graphpool' / 'example.toml'
+    expect('policy check', run([command, 'policy', 'check', example], work).returncode == 0)
+    selftest = run([command, 'selftest'], work)
+    expect('selftest', selftest.returncode == 125 and 'needs the source tree' in selftest.stderr, selftest)
+    shutil.rmtree(str(work / 'graphpool-reports'), ignore_errors=True)
+    (root / 'libexec/graphpool/graphpool-policy').unlink()
+    gone = run([command, 'policy', 'check'], work)
+    expect('what is missing is named', gone.returncode == 125 and 'is the package complete?' in gone.stderr, gone)
+
+
+def main(source, build, runtime, program):
+    source = pathlib.Path(source)
+    version = (source / 'VERSION').read_text().strip()
+    with tempfile.TemporaryDirectory(prefix='package-') as folder:
+        folder = pathlib.Path(folder)
+        (folder / 'work').mkdir()
+        made = subprocess.run([str(source / 'scripts/package'), '--build', build, str(folder / 'packages')], check=True,
+                              stdout=subprocess.PIPE, universal_newlines=True).stdout.split()
+        expect('two packages', [os.path.basename(each) for each in made] == [
+            'graphpool-{}-x86_64.tar.gz'.format(version), 'graphpool_{}_amd64.deb'.format(version)], made)
+        (folder / 'opt').mkdir()
+        subprocess.run(['tar', '-xzf', made[0], '-C', str(folder / 'opt')], check=True)
+        moved = folder / 'moved'
+        shutil.move(str(next((folder / 'opt').iterdir())), str(moved))
+        use(moved, runtime, program, folder / 'work', version)
+
+        root = folder / 'root'
+        (root / 'var/lib/dpkg/updates').mkdir(parents=True)
+        (root / 'var/lib/dpkg/info').mkdir()
+        (root / 'var/lib/dpkg/status').write_text('')
+        if os.geteuid() == 0:
+            subprocess.run(['dpkg', '--root', str(root), '--force-depends', '--log=/dev/null', '--install', made[1]], check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            expect('dpkg has it', 'Status: install ok installed' in (root / 'var/lib/dpkg/status').read_text())
+        else:
+            subprocess.run(['dpkg-deb', '--extract', made[1], str(root)], check=True)
+        use(root / 'usr', runtime, program, folder / 'work', version)
+        refused = subprocess.run([str(source / 'scripts/package'), '--build', str(folder)], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, universal_newlines=True)
+        expect('nothing built', refused.returncode == 1 and 'run scripts/build first' in refused.stderr, refused)
+    print('\n'.join(FAILURES) or 'both packages work')
+    return 1 if FAILURES else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(*sys.argv[1:]))
