@@ -66,4 +66,11 @@ struct AccessDescription {
   hsa_agent_t agent;
 };
 
+/// hsa_ext_sampler_descriptor_v2_t.
+struct SamplerDescription {
+  hsa_ext_sampler_coordinate_mode32_t coordinates;
+  hsa_ext_sampler_filter_mode32_t filter;
+  hsa_ext_sampler_addressing_mode32_t beyond[3];
+};
+
 }  // namespace hsa_cpu

@@ -30,6 +30,10 @@ hsa_status_t hsa_amd_vmem_get_access(void* base, hsa_access_permission_t* out, h
 hsa_status_t hsa_amd_vmem_export_shareable_handle(int* file, hsa_cpu::VmemHandle handle, std::uint64_t flags);
 hsa_status_t hsa_amd_vmem_import_shareable_handle(int file, hsa_cpu::VmemHandle* out);
 hsa_status_t hsa_amd_vmem_retain_alloc_handle(hsa_cpu::VmemHandle* out, void* base);
+hsa_status_t hsa_amd_portable_export_dmabuf(const void* base, std::size_t bytes, int* file, std::uint64_t* offset);
+hsa_status_t hsa_amd_portable_close_dmabuf(int file);
+hsa_status_t hsa_ext_sampler_create_v2(hsa_agent_t agent, const hsa_cpu::SamplerDescription* wanted,
+                                       hsa_ext_sampler_t* out);
 }
 
 namespace {
@@ -428,6 +432,51 @@ TEST(HsaVirtualMemory, a_descriptor_stands_for_the_memory) {
   EXPECT_EQ(HSA_STATUS_ERROR_INVALID_ARGUMENT, hsa_amd_vmem_import_shareable_handle(STDIN_FILENO, &imported));
 }
 
+TEST(HsaDmabuf, a_descriptor_stands_for_the_whole_allocation_and_keeps_it) {
+  constexpr std::size_t kBytes = 3 * 4096;
+  int* memory = nullptr;
+  OK(hsa_amd_memory_pool_allocate(pool_of(gpu(1)), kBytes - 100, 0, reinterpret_cast<void**>(&memory)));
+  memory[1025] = 5;
+  int file = -1;
+  std::uint64_t offset = 0;
+  OK(hsa_amd_portable_export_dmabuf(memory + 1024, 4096, &file, &offset));
+  EXPECT_EQ(4096u, offset);
+  hsa_agent_t mapped_by = gpu();
+  std::size_t bytes = 0;
+  int* mapped = nullptr;
+  OK(hsa_amd_interop_map_buffer(1, &mapped_by, file, 0, &bytes, reinterpret_cast<void**>(&mapped), nullptr, nullptr));
+  EXPECT_EQ(kBytes, bytes);
+  EXPECT_NE(memory, mapped);
+  EXPECT_EQ(5, mapped[1025]);
+  mapped[0] = 6;
+  EXPECT_EQ(6, memory[0]);
+  // The memory lives for who has it mapped, and is nobody else's.
+  OK(hsa_amd_memory_pool_free(memory));
+  int* next = nullptr;
+  OK(hsa_amd_memory_pool_allocate(pool_of(gpu(1)), kBytes, 0, reinterpret_cast<void**>(&next)));
+  std::memset(next, 1, kBytes);
+  EXPECT_EQ(5, mapped[1025]);
+  OK(hsa_amd_interop_unmap_buffer(mapped));
+  EXPECT_EQ(HSA_STATUS_ERROR_INVALID_ARGUMENT, hsa_amd_interop_unmap_buffer(mapped));
+  OK(hsa_amd_portable_close_dmabuf(file));
+  OK(hsa_amd_memory_pool_free(next));
+}
+
+TEST(HsaDmabuf, what_is_no_devices_memory_is_refused) {
+  int* memory = nullptr;
+  OK(hsa_amd_memory_pool_allocate(pool_of(gpu()), 4096, 0, reinterpret_cast<void**>(&memory)));
+  int file = -1, own = 0;
+  std::uint64_t offset = 0;
+  EXPECT_EQ(HSA_STATUS_ERROR_INVALID_ALLOCATION, hsa_amd_portable_export_dmabuf(&own, 4, &file, &offset));
+  EXPECT_EQ(HSA_STATUS_ERROR_INVALID_ALLOCATION, hsa_amd_portable_export_dmabuf(memory + 1, 4096, &file, &offset));
+  EXPECT_EQ(HSA_STATUS_ERROR_INVALID_ARGUMENT, hsa_amd_portable_export_dmabuf(memory, 0, &file, &offset));
+  std::size_t bytes = 0;
+  void* mapped = nullptr;
+  EXPECT_EQ(HSA_STATUS_ERROR_INVALID_ARGUMENT,
+            hsa_amd_interop_map_buffer(0, nullptr, STDIN_FILENO, 0, &bytes, &mapped, nullptr, nullptr));
+  OK(hsa_amd_memory_pool_free(memory));
+}
+
 TEST(HsaCode, what_is_no_code_object_is_refused) {
   const char text[] = "this is no ELF image, but it is long enough to have a header of sixty-four bytes in it";
   hsa_code_object_reader_t reader{};
@@ -456,6 +505,50 @@ TEST(HsaImages, pixels_lie_in_rows_of_whole_lines) {
   wanted.depth = 3;
   OK(hsa_ext_image_data_get_info(gpu(), &wanted, HSA_ACCESS_PERMISSION_RW, &info));
   EXPECT_EQ(3u * 10 * 512, info.size);
+}
+
+TEST(HsaImages, a_region_goes_into_an_image_and_out_of_it) {
+  hsa_ext_image_descriptor_t wanted{};
+  wanted.geometry = HSA_EXT_IMAGE_GEOMETRY_3D;
+  wanted.width = 20;
+  wanted.height = 5;
+  wanted.depth = 3;
+  wanted.format = {HSA_EXT_IMAGE_CHANNEL_TYPE_UNSIGNED_INT16, HSA_EXT_IMAGE_CHANNEL_ORDER_RG};
+  hsa_ext_image_data_info_t info{};
+  OK(hsa_ext_image_data_get_info(gpu(), &wanted, HSA_ACCESS_PERMISSION_RW, &info));
+  std::vector<std::uint32_t> memory(info.size / 4, 0);
+  hsa_ext_image_t image{};
+  OK(hsa_ext_image_create(gpu(), &wanted, memory.data(), HSA_ACCESS_PERMISSION_RW, &image));
+  std::vector<std::uint32_t> in(2 * 3 * 8), out(2 * 3 * 4, 0);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint32_t>(i + 1);
+  const hsa_ext_image_region_t region{{7, 1, 1}, {4, 3, 2}};
+  OK(hsa_ext_image_import(gpu(), in.data(), 8 * 4, 3 * 8 * 4, image, &region));
+  constexpr std::size_t kRow = 64, kSlice = 5 * kRow;  // in pixels: rows of 256 bytes
+  EXPECT_EQ(in[0], memory[kSlice + kRow + 7]);
+  EXPECT_EQ(in[3 * 8 + 2 * 8 + 3], memory[2 * kSlice + 3 * kRow + 10]);
+  EXPECT_EQ(0u, memory[2 * kSlice + 3 * kRow + 11]);
+  OK(hsa_ext_image_export(gpu(), image, out.data(), 0, 0, &region));
+  for (std::size_t row = 0; row < 6; ++row)
+    for (std::size_t x = 0; x < 4; ++x) EXPECT_EQ(in[row * 8 + x], out[row * 4 + x]) << row << " " << x;
+  const hsa_ext_image_region_t beyond{{17, 0, 0}, {4, 1, 1}};
+  EXPECT_EQ(HSA_STATUS_ERROR_INVALID_ARGUMENT, hsa_ext_image_export(gpu(), image, out.data(), 0, 0, &beyond));
+  OK(hsa_ext_image_destroy(gpu(), image));
+}
+
+TEST(HsaImages, samplers_are_made_by_either_description) {
+  hsa_ext_sampler_t first{}, second{};
+  const hsa_ext_sampler_descriptor_t old{HSA_EXT_SAMPLER_COORDINATE_MODE_UNNORMALIZED,
+                                         HSA_EXT_SAMPLER_FILTER_MODE_NEAREST,
+                                         HSA_EXT_SAMPLER_ADDRESSING_MODE_CLAMP_TO_EDGE};
+  const hsa_cpu::SamplerDescription newer{
+      old.coordinate_mode, old.filter_mode, {old.address_mode, old.address_mode, old.address_mode}};
+  OK(hsa_ext_sampler_create(gpu(), &old, &first));
+  OK(hsa_ext_sampler_create_v2(gpu(), &newer, &second));
+  EXPECT_NE(0u, first.handle);
+  EXPECT_NE(first.handle, second.handle);
+  EXPECT_EQ(HSA_STATUS_ERROR_INVALID_ARGUMENT, hsa_ext_sampler_create(gpu(), nullptr, &first));
+  OK(hsa_ext_sampler_destroy(gpu(), first));
+  OK(hsa_ext_sampler_destroy(gpu(), second));
 }
 
 TEST(HsaJournal, says_what_reached_a_device) {

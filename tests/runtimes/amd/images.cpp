@@ -79,6 +79,43 @@ hsa_status_t make(const hsa_ext_image_descriptor_t& wanted, const void* data, st
   return HSA_STATUS_SUCCESS;
 }
 
+/// Rows of a region between an image and linear memory, whose pitches are its own where they are 0. `to_image`: into
+/// the image.
+hsa_status_t copy_region(hsa_ext_image_t handle, char* linear, std::size_t row_bytes, std::size_t slice_bytes,
+                         const hsa_ext_image_region_t* region, bool to_image) {
+  const Image& image = *reinterpret_cast<const Image*>(handle.handle);
+  if (linear == nullptr || region == nullptr) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+  const auto& from = region->offset;
+  const auto& range = region->range;
+  if (from.x + range.x > image.width || from.y + range.y > image.height || from.z + range.z > image.depth)
+    return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+  const std::size_t bytes = std::size_t{range.x} * image.pixel_bytes;
+  if (row_bytes == 0) row_bytes = bytes;
+  if (slice_bytes == 0) slice_bytes = row_bytes * range.y;
+  for (std::uint32_t z = 0; z < range.z; ++z) {
+    for (std::uint32_t y = 0; y < range.y; ++y) {
+      char* const pixels = image.base + (from.z + z) * image.slice_bytes + (from.y + y) * image.row_bytes +
+                           std::size_t{from.x} * image.pixel_bytes;
+      char* const row = linear + z * slice_bytes + y * row_bytes;
+      std::memcpy(to_image ? pixels : row, to_image ? row : pixels, bytes);
+    }
+  }
+  return HSA_STATUS_SUCCESS;
+}
+
+/// How a kernel reads an image. What no kernel here can do with it is refused when it is run: there are no instructions
+/// of images.
+struct Sampler {
+  hsa_ext_sampler_coordinate_mode32_t coordinates;
+  hsa_ext_sampler_filter_mode32_t filter;
+  hsa_ext_sampler_addressing_mode32_t beyond[3];
+};
+hsa_status_t make_sampler(const Sampler& wanted, hsa_ext_sampler_t* out) {
+  if (out == nullptr) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+  out->handle = reinterpret_cast<std::uint64_t>(new Sampler(wanted));
+  return HSA_STATUS_SUCCESS;
+}
+
 }  // namespace
 }  // namespace hsa_cpu
 
@@ -106,5 +143,31 @@ HSA_CPU_API hsa_status_t hsa_amd_image_create(hsa_agent_t, const hsa_ext_image_d
 }
 HSA_CPU_API hsa_status_t hsa_ext_image_destroy(hsa_agent_t, hsa_ext_image_t image) {
   delete reinterpret_cast<Image*>(image.handle);
+  return HSA_STATUS_SUCCESS;
+}
+HSA_CPU_API hsa_status_t hsa_ext_image_export(hsa_agent_t, hsa_ext_image_t image, void* memory, std::size_t row_bytes,
+                                              std::size_t slice_bytes, const hsa_ext_image_region_t* region) {
+  return copy_region(image, static_cast<char*>(memory), row_bytes, slice_bytes, region, false);
+}
+HSA_CPU_API hsa_status_t hsa_ext_image_import(hsa_agent_t, const void* memory, std::size_t row_bytes,
+                                              std::size_t slice_bytes, hsa_ext_image_t image,
+                                              const hsa_ext_image_region_t* region) {
+  return copy_region(image, static_cast<char*>(const_cast<void*>(memory)), row_bytes, slice_bytes, region, true);
+}
+
+HSA_CPU_API hsa_status_t hsa_ext_sampler_create(hsa_agent_t, const hsa_ext_sampler_descriptor_t* wanted,
+                                                hsa_ext_sampler_t* out) {
+  if (wanted == nullptr) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+  const auto beyond = wanted->address_mode;
+  return make_sampler({wanted->coordinate_mode, wanted->filter_mode, {beyond, beyond, beyond}}, out);
+}
+HSA_CPU_API hsa_status_t hsa_ext_sampler_create_v2(hsa_agent_t, const SamplerDescription* wanted,
+                                                   hsa_ext_sampler_t* out) {
+  if (wanted == nullptr) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+  return make_sampler({wanted->coordinates, wanted->filter, {wanted->beyond[0], wanted->beyond[1], wanted->beyond[2]}},
+                      out);
+}
+HSA_CPU_API hsa_status_t hsa_ext_sampler_destroy(hsa_agent_t, hsa_ext_sampler_t sampler) {
+  delete reinterpret_cast<Sampler*>(sampler.handle);
   return HSA_STATUS_SUCCESS;
 }

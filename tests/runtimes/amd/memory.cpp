@@ -208,6 +208,29 @@ bool may_allocate() {
   return limit == 0 || made.fetch_add(1) < limit;
 }
 
+int share_extent(const Extent& extent, const Agent& agent) {
+  const int file = memfd_create("shared", MFD_CLOEXEC);
+  const SharedExtent shared{kSharedMagic,
+                            static_cast<std::uint32_t>(getpid()),
+                            extent.file,
+                            extent.offset,
+                            extent.bytes,
+                            static_cast<std::uint32_t>(agent.index),
+                            0};
+  if (file < 0 || pwrite(file, &shared, sizeof shared, 0) == sizeof shared) return file;
+  close(file);
+  return -1;
+}
+
+bool keep_extent(const void* base) {
+  Allocations& all = allocations();
+  const std::scoped_lock guard(all.mutex);
+  const auto found = all.by_base.find(reinterpret_cast<std::uintptr_t>(base));
+  if (found == all.by_base.end()) return false;
+  found->second.exported = true;
+  return true;
+}
+
 int open_shared(const SharedExtent& shared) {
   if (shared.process == static_cast<std::uint32_t>(getpid())) return fcntl(shared.file, F_DUPFD_CLOEXEC, 0);
   char path[64];
@@ -243,7 +266,7 @@ HSA_CPU_API hsa_status_t hsa_amd_memory_pool_free(void* base) {
     retire_addresses(gone.base, gone.extent.bytes + kPage);
   else
     munmap(base, gone.extent.bytes + kPage);
-  if (gone.pool->agent->gpu) give_extent(*gone.pool->agent, gone.extent);
+  if (gone.pool->agent->gpu && !gone.exported) give_extent(*gone.pool->agent, gone.extent);
   return HSA_STATUS_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 
 #include "agents.h"
 #include "checked.h"
+#include "faults.h"
 #include "kernels.h"
 #include "memory.h"
 #include "settings.h"
@@ -154,13 +155,19 @@ class Queue {
               kernel->name.c_str(), packet.grid_size_x, packet.grid_size_y, packet.grid_size_z, packet.workgroup_size_x,
               packet.workgroup_size_y, packet.workgroup_size_z);
     }
-    const hsa_status_t status = run_dispatch(packet, *kernel, shared_, stop_);
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+    std::uint64_t address = 0;
+    if (!run_as_device([&] { status = run_dispatch(packet, *kernel, shared_, stop_); }, address)) {
+      tell_fault(agent_, address, ("kernel " + kernel->name).c_str());
+      status = kMemoryFault;
+    }
     if (status != HSA_STATUS_SUCCESS) fail(status);
   }
 
   /// The queue is broken: the program is told, and nothing is run any more, as on a device.
   void fail(hsa_status_t status) {
-    if (callback_ != nullptr) callback_(status, shared(), data_);
+    // Of a fault the program was told as of an event of the system (faults.h), not of the queue.
+    if (callback_ != nullptr && status != kMemoryFault) callback_(status, shared(), data_);
     stop_ = true;
   }
 

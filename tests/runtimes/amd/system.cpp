@@ -5,6 +5,7 @@
 
 #include "agents.h"
 #include "checked.h"
+#include "faults.h"
 #include "settings.h"
 #include "signals.h"
 
@@ -37,6 +38,7 @@ using namespace hsa_cpu;
 HSA_CPU_API hsa_status_t hsa_init() {
   agents();
   watch_host();
+  watch_devices();
   return HSA_STATUS_SUCCESS;
 }
 HSA_CPU_API hsa_status_t hsa_shut_down() { return HSA_STATUS_SUCCESS; }
@@ -90,8 +92,8 @@ HSA_CPU_API hsa_status_t hsa_system_get_info(hsa_system_info_t what, void* out) 
     case HSA_AMD_SYSTEM_INFO_SVM_ACCESSIBLE_BY_DEFAULT:
     case kMwaitxEnabled:
     case kXnackEnabled:
-    case kDmabufSupported:
       return answer(out, false);
+    case kDmabufSupported:
     case kVirtualMemoryApiSupported:
       return answer(out, true);
     default:
@@ -124,9 +126,6 @@ HSA_CPU_API hsa_status_t hsa_system_get_major_extension_table(std::uint16_t exte
 // Nothing here depends on these.
 HSA_CPU_API hsa_status_t hsa_amd_agent_set_async_scratch_limit(hsa_agent_t, std::size_t) { return HSA_STATUS_SUCCESS; }
 HSA_CPU_API hsa_status_t hsa_amd_enable_logging(std::uint8_t*, void*) { return HSA_STATUS_SUCCESS; }
-HSA_CPU_API hsa_status_t hsa_amd_register_system_event_handler(hsa_amd_system_event_callback_t, void*) {
-  return HSA_STATUS_SUCCESS;
-}
 HSA_CPU_API hsa_status_t hsa_amd_coherency_set_type(hsa_agent_t, hsa_amd_coherency_type_t) {
   return HSA_STATUS_SUCCESS;
 }
@@ -139,14 +138,6 @@ HSA_CPU_API hsa_status_t hsa_amd_coherency_set_type(hsa_agent_t, hsa_amd_coheren
   }
 HSA_CPU_NOT_IMPLEMENTED(hsa_amd_ais_file_read)
 HSA_CPU_NOT_IMPLEMENTED(hsa_amd_ais_file_write)
-HSA_CPU_NOT_IMPLEMENTED(hsa_amd_interop_map_buffer)
-HSA_CPU_NOT_IMPLEMENTED(hsa_amd_interop_unmap_buffer)
-HSA_CPU_NOT_IMPLEMENTED(hsa_amd_portable_export_dmabuf)
 HSA_CPU_NOT_IMPLEMENTED(hsa_amd_svm_attributes_get)
 HSA_CPU_NOT_IMPLEMENTED(hsa_amd_svm_attributes_set)
 HSA_CPU_NOT_IMPLEMENTED(hsa_amd_svm_prefetch_async)
-HSA_CPU_NOT_IMPLEMENTED(hsa_ext_image_export)
-HSA_CPU_NOT_IMPLEMENTED(hsa_ext_image_import)
-HSA_CPU_NOT_IMPLEMENTED(hsa_ext_sampler_create)
-HSA_CPU_NOT_IMPLEMENTED(hsa_ext_sampler_create_v2)
-HSA_CPU_NOT_IMPLEMENTED(hsa_ext_sampler_destroy)

@@ -91,21 +91,6 @@ hsa_status_t reserve(void** out, std::size_t bytes, std::uint64_t hint, std::siz
   return HSA_STATUS_SUCCESS;
 }
 
-/// A descriptor of its own that says where the memory is.
-int share(const Physical& memory) {
-  const int file = memfd_create("shared", MFD_CLOEXEC);
-  const SharedExtent shared{kSharedMagic,
-                            static_cast<std::uint32_t>(getpid()),
-                            memory.extent.file,
-                            memory.extent.offset,
-                            memory.extent.bytes,
-                            static_cast<std::uint32_t>(memory.pool->agent->index),
-                            0};
-  if (file < 0 || pwrite(file, &shared, sizeof shared, 0) == sizeof shared) return file;
-  close(file);
-  return -1;
-}
-
 }  // namespace
 }  // namespace hsa_cpu
 
@@ -210,7 +195,7 @@ HSA_CPU_API hsa_status_t hsa_amd_vmem_export_shareable_handle(int* file, VmemHan
   const auto found = all.handles.find(handle.handle);
   if (found == all.handles.end()) return HSA_STATUS_ERROR_INVALID_ALLOCATION;
   found->second.memory->exported = true;
-  *file = share(*found->second.memory);
+  *file = share_extent(found->second.memory->extent, *found->second.memory->pool->agent);
   return *file < 0 ? HSA_STATUS_ERROR_OUT_OF_RESOURCES : HSA_STATUS_SUCCESS;
 }
 
