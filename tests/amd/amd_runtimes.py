@@ -19,8 +19,13 @@ class Root:
     def __init__(self, folder, build):
         self.folder, self.version, self.build = folder.resolve(), folder.name, pathlib.Path(build).resolve()
 
-    def link(self, program):
-        """The program of the build whose path in the build folder is `program`, linked against this runtime."""
+    def libraries(self, *names):
+        """Those that are there: before 6.0 hipRTC is in the runtime itself."""
+        return [file for name in names for file in (self.folder / LIBRARIES).glob(f'lib{name}.so')]
+
+    def link(self, program, more=()):
+        """The program of the build whose path in the build folder is `program`, linked against this runtime and what else is
+        given."""
         objects = sorted((self.build / f'{program}.p').glob('*.o')) or sorted(self.build.glob(f'{program}.o'))
         target = self.build / 'tests/amd' / self.version / pathlib.Path(program).name
         if not objects:
@@ -29,10 +34,10 @@ class Root:
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         made = target.with_name(f'{target.name}.{os.getpid()}')
-        libraries = [file for name in ('amdhip64', 'hiprtc') for file in (self.folder / LIBRARIES).glob(f'lib{name}.so')]
+        libraries = self.libraries('amdhip64', 'hiprtc')
         # What the runtime itself needs is found when it runs, with its own C library.
         subprocess.run(['g++', '-o', made, *objects, *libraries, '-Wl,--allow-shlib-undefined',
-                        '-Wl,--unresolved-symbols=ignore-in-shared-libs', '-lpthread', '-ldl'], check=True)
+                        '-Wl,--unresolved-symbols=ignore-in-shared-libs', *map(str, more), '-lpthread', '-ldl'], check=True)
         made.replace(target)
         return target
 

@@ -1,8 +1,9 @@
-"""real_programs.py [--sample] BUILD [NAME...]: programs of others, unmodified, on AMD's own runtimes and HSA on the CPU: each
+"""real_programs.py [--sample] [--checked] BUILD [NAME...]: programs of others, unmodified, on AMD's own runtimes and HSA on the CPU: each
 natively and under the library of the build folder BUILD. What they say of each of their tests, or print, has to be the same.
 
 `scripts/amd --rccl --rocblas --llama` brings them. NAME is a pattern (rccl*). --sample: fewer tests of each, for a machine that
-checks every change. Prints a table; exit code 1: something failed or differs, 77: none of them is there.
+checks every change. --checked: each access of each kernel and copy is held against live memory, and what is found
+fails the run. Prints a table; exit code 1: something failed or differs, 77: none of them is there.
 """
 import argparse
 import collections
@@ -195,6 +196,11 @@ def passed(program, outcome):
     return sum(not program.right or result.startswith(program.right) for result in outcome.tests.values())
 
 
+def findings(log):
+    """Of checked mode, forked processes' too, which end without its exit code."""
+    return log.read_text(errors='replace').count('hsa on the cpu: checked: ')
+
+
 def try_program(place, sample, logs):
     """Its row of the table, and what is wrong."""
     program = place.program
@@ -214,6 +220,8 @@ def try_program(place, sample, logs):
     differing = sorted(str(test) for test in {**native.tests, **under.tests} if native.tests.get(test) != under.tests.get(test))
     if under != native:
         wrong.append(f'under the library exit code {under.code}; differ: {", ".join(differing[:5]) or "none"}')
+    if sum(found := [findings(logs / f'{program.name}.{way}.txt') for way in ('native', 'library')]):
+        wrong.append(f'checked mode finds {found[0]} times natively, {found[1]} under the library: {logs}')
     row = [program.about, place.version(), program.runtime, f'{passed(program, native)} of {len(native.tests)}',
            'yes' if under == native else 'no', '-' if program.forks else f'{served} of {made}', f'{native_s:.0f} s, {library_s:.0f} s']
     return row, [f'{program.name}: {text}' for text in wrong]
@@ -222,10 +230,13 @@ def try_program(place, sample, logs):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('--sample', action='store_true')
+    parser.add_argument('--checked', action='store_true')
     parser.add_argument('build', type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument('names', nargs='*')
     options = parser.parse_args()
     chosen = [program for program in PROGRAMS if not options.names or any(fnmatch.fnmatch(program.name, name) for name in options.names)]
+    if options.checked:
+        os.environ['HSACPU_CHECKED'] = '1'
     if not chosen:
         sys.exit(f'no such program; there are: {", ".join(program.name for program in PROGRAMS)}')
     places = [Place(program, options.build) for program in chosen]

@@ -1,6 +1,7 @@
 // registered.h: what hipcc puts into a program, for one kernel compiled at run time: its host stub is known to HIP.
 #pragma once
 
+#include <elf.h>
 #include <hip/hiprtc.h>
 
 #include <string>
@@ -19,12 +20,22 @@ void __hipUnregisterFatBinary(void** modules);
 
 namespace captures {
 
+/// The entry of a bundle that a code object goes under: by the header of its ELF file.
+inline std::string bundle_target(const std::vector<char>& code) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, code.data(), sizeof header);
+  constexpr Elf64_Half kAmdGpu = 224;
+  if (header.e_machine != kAmdGpu) return "hipv4-x86_64-unknown-linux-gnu--cpu";
+  const std::map<unsigned, std::string> processors = {{0x2f, "gfx906"}, {0x30, "gfx908"}, {0x3f, "gfx90a"}};
+  return "hipv4-amdgcn-amd-amdhsa--" + processors.at(header.e_flags & 0xff);
+}
+
 /// A fat binary with one kernel, registered like a compiled program's; the stub is the caller's.
 class Registered {
  public:
   Registered(const char* source, const char* name, const void* stub) {
     const std::vector<char> code = compiled_code(source);
-    const std::string target = "hipv4-x86_64-unknown-linux-gnu--cpu", magic = "__CLANG_OFFLOAD_BUNDLE__";
+    const std::string target = bundle_target(code), magic = "__CLANG_OFFLOAD_BUNDLE__";
     constexpr std::uint64_t kAt = 4096;
     const std::uint64_t header[] = {1, kAt, code.size(), target.size()};
     image_.assign(magic.begin(), magic.end());
