@@ -10,6 +10,7 @@
 #include "shim/capture/session.h"
 #include "shim/lock_rank.h"
 #include "shim/next.h"
+#include "shim/null_stream.h"
 #include "shim/private_handles.h"
 #include "shim/restore.h"
 
@@ -207,12 +208,13 @@ class LaunchMarks::Event {
     auto made = std::make_shared<Event>();
     if (made_private(next().hipEventCreateWithFlags(&made->event_, hipEventDisableTiming), &made->event_) != hipSuccess)
       made->event_ = nullptr;
-    if (made->event_ == nullptr || next().hipEventRecord(made->event_, stream) != hipSuccess) return nullptr;
+    if (made->event_ == nullptr || next().hipEventRecord(made->event_, recorded_on(stream)) != hipSuccess)
+      return nullptr;
     return made;
   }
   /// The same event behind another launch. False: it is to be a new one.
   bool record_again(hipStream_t stream) {
-    return !off_stream() && own_ == nullptr && next().hipEventRecord(event_, stream) == hipSuccess;
+    return !off_stream() && own_ == nullptr && next().hipEventRecord(event_, recorded_on(stream)) == hipSuccess;
   }
   Event() = default;
   Event(const Event&) = delete;

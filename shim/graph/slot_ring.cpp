@@ -16,6 +16,7 @@
 #include "shim/memory/quirks.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
+#include "shim/null_stream.h"
 #include "shim/private_handles.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -416,7 +417,8 @@ bool SlotRing::record(Server& server) noexcept {
   const LastErrorScope last_error;
   const CaptureGate gate;
   return server.last_stream != hipStreamPerThread && stream_lives(*server.state) &&
-         !may_be_capturing(server.last_stream) && next().hipEventRecord(server.done, server.last_stream) == hipSuccess;
+         !may_be_capturing(server.last_stream) &&
+         next().hipEventRecord(server.done, recorded_on(server.last_stream)) == hipSuccess;
 }
 
 /// To be done before the stream of the last launch is captured. Where it cannot be, a launch has to wait until it is
@@ -600,7 +602,7 @@ void SlotRing::launched(Server& server, StreamKey key, hipStream_t stream, bool 
   server.recorded = fused && server.done_in_graph;
   if (!server.recorded && (!plan_.overlap() || server.timeline == nullptr)) {
     const LastErrorScope last_error;
-    server.recorded = next().hipEventRecord(server.done, stream) == hipSuccess;
+    server.recorded = next().hipEventRecord(server.done, recorded_on(stream)) == hipSuccess;
     ++counts->submissions;
   }
   if (server.last_on != key || !stream_lives(*server.state)) server.state = stream_state(key);

@@ -6,6 +6,7 @@
 
 #include "shim/capture/open_captures.h"
 #include "shim/memory/quirks.h"
+#include "shim/null_stream.h"
 #include "shim/private_handles.h"
 #include "shim/restore.h"
 
@@ -228,7 +229,7 @@ bool StreamWork::make_scratch(Device& device) noexcept {
 
 /// Lets the waiter wait for what is on the stream. A wait takes the event as it is now, so it is free again at once.
 bool StreamWork::join(Device& device, hipStream_t stream) noexcept {
-  return PrivateCalls::worked([&] { return next().hipEventRecord(device.scratch, stream); }) &&
+  return PrivateCalls::worked([&] { return next().hipEventRecord(device.scratch, recorded_on(stream)); }) &&
          PrivateCalls::worked([&] { return next().hipStreamWaitEvent(device.waiter, device.scratch, 0); });
 }
 
