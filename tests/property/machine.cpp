@@ -48,6 +48,8 @@ bool Features::set(const std::string& name) {
                                                {"home_instantiates", &home_instantiates},
                                                {"flown_destroys", &flown_destroys},
                                                {"no_legacy", &no_legacy},
+                                               {"kept_errors", &kept_errors},
+                                               {"captures_ended", &captures_ended},
                                                {"frees_captured", &frees_captured},
                                                {"weighed", &weighed}};
   for (const auto& [known, field] : all)
@@ -471,8 +473,8 @@ bool Machine::survived(const Step& step) {
   };
   switch (step.kind) {
     case Kind::stream_destroy:
-      return !features_.own_destroys || n[0] < 0 || n[0] >= kStreams || !stream(n[0], 0).capture ||
-             stream(n[0], 0).capture->thread == step.thread;
+      if (n[0] < 0 || n[0] >= kStreams || !stream(n[0], 0).capture) return true;
+      return !features_.captures_ended && (!features_.own_destroys || stream(n[0], 0).capture->thread == step.thread);
     case Kind::event_record: {
       if (features_.legacy_records && n[1] == kLegacy) return false;
       if (!features_.kept_nodes || n[1] < 0 || n[1] > kLegacy || !event_at(n[0]).had_nodes) return true;

@@ -42,6 +42,11 @@ class OnAmd:
         features = (set(settings.features) - self.never) | ALWAYS | self.relies
         return type(settings)(runtime, dict(settings.library), sorted(features))
 
+    def replayed(self, settings):
+        """The settings of a file as they are here."""
+        features = (set(settings.features) - self.never) | ALWAYS | self.relies
+        return type(settings)(dict(UNCONTRACTED, **settings.runtime), dict(settings.library), sorted(features))
+
     def defect(self, native):
         """The reason why a native run that did not end well is AMD's own fault; None where it is not known."""
         lines = native.rstrip().splitlines()

@@ -292,6 +292,7 @@ std::string Machine::do_release(const Step& step) {
       }
   }
   if (result != hipSuccess) return code(result);
+  if (features_.kept_errors && in_order) (void)hipGetLastError();
   if (in_order && !target.on_host() && target.memory != Memory::Managed) {
     target.live = false;
     stream_frees_.push_back(enqueue(on));
@@ -1300,18 +1301,22 @@ void Machine::finish() {
     const Step made = make(kind, thread, std::move(numbers));
     if (allowed(made)) run(made);
   };
-  for (int i = 0; i < kStreams; ++i)
-    if (const auto capture = streams_[static_cast<std::size_t>(i)].capture)
-      step(Kind::stream_destroy, features_.own_destroys ? capture->thread : 0, {i});
+  const auto end = [&](int thread, std::int64_t stream) {
+    for (int slot = 0; slot < kGraphs; ++slot) {
+      if (graphs_[static_cast<std::size_t>(slot)].live) step(Kind::graph_destroy, 0, {slot});
+      if (!graphs_[static_cast<std::size_t>(slot)].live) return step(Kind::end, thread, {stream, slot});
+    }
+  };
+  for (int i = 0; i < kStreams; ++i) {
+    const auto capture = streams_[static_cast<std::size_t>(i)].capture;
+    if (capture && features_.captures_ended && capture->origin == i) end(capture->thread, i);
+    if (capture) step(Kind::stream_destroy, features_.own_destroys ? capture->thread : 0, {i});
+  }
   for (int thread = 0; thread < kThreads; ++thread) {
     for (int device = 0; device < devices(); ++device) {
       if (!thread_streams_[static_cast<std::size_t>(thread)][static_cast<std::size_t>(device)].capture) continue;
       step(Kind::set_device, thread, {device});
-      for (int slot = 0; slot < kGraphs; ++slot) {
-        if (graphs_[static_cast<std::size_t>(slot)].live) step(Kind::graph_destroy, 0, {slot});
-        step(Kind::end, thread, {kPerThread, slot});
-        break;
-      }
+      end(thread, kPerThread);
       run(make(Kind::end_thread, thread, {}));
     }
     // Whatever is known here: what nothing ended would be captured by the next program.
