@@ -33,7 +33,8 @@ p { margin: 4px 0; } .quiet { color: var(--quiet); font-size: .9rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: right; padding: 4px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } td.odd { color: var(--record); font-weight: 600; }
-svg { display: block; width: 100%; height: auto; } svg text { fill: var(--quiet); font: 13px system-ui, sans-serif; }
+svg { display: block; width: 100%; height: auto; } .ends { display: flex; flex-wrap: wrap;
+  justify-content: space-between; gap: 0 12px; } .way { white-space: nowrap; }
 """.strip()
 
 
@@ -59,7 +60,7 @@ def tiles(found):
 
 def legend():
     return '<p class="quiet">Launches by{}</p>'.format(''.join(
-        '<span class="key {}"></span>{}'.format(way, escape(text)) for way, text in reports.WAYS.items()))
+        '<span class="way"><span class="key {}"></span>{}</span> '.format(way, escape(text)) for way, text in reports.WAYS.items()))
 
 
 def graph_card(graph):
@@ -99,16 +100,15 @@ def why_list(report):
 def chart(title, samples, value, text, color):
     """The course of one figure over the time of the process."""
     width, height = CHART
-    left, right, top, bottom = 8, width - 8, 22, height - 20
+    left, right, top, bottom = 4, width - 4, 6, height - 4
     last, highest = max(samples[-1]['ms'], 1), max(max(value(each) for each in samples), 1e-9)
     points = ['{:.1f},{:.1f}'.format(left + (right - left) * each['ms'] / last, bottom - (bottom - top) * value(each) / highest)
               for each in samples]
     return ('<figure class="card" style="margin:8px 0"><figcaption>{title}</figcaption><svg viewBox="0 0 {w} {h}" role="img" '
             'aria-label="{title}: {end} at the end"><line x1="{l}" x2="{r}" y1="{b}" y2="{b}" stroke="var(--line)"/>'
             '<polyline points="{points}" fill="none" stroke="var(--{color})" stroke-width="2.5"/>'
-            '<text x="{l}" y="16">{high}</text><text x="{l}" y="{h4}">0 s</text><text x="{r}" y="{h4}" text-anchor="end">{time}</text>'
-            '</svg></figure>').format(
-                title=escape(title), w=width, h=height, h4=height - 4, l=left, r=right, b=bottom, points=' '.join(points),
+            '</svg><p class="quiet ends"><span>0 to {time}</span><span>at most {high}, {end} at the end</span></p></figure>').format(
+                title=escape(title), w=width, h=height, l=left, r=right, b=bottom, points=' '.join(points),
                 color=color, high=escape(text(highest)), time=escape(tables.time_text(last)), end=escape(text(value(samples[-1]))))
 
 

@@ -13,7 +13,7 @@ NOTHING = 'Nothing to do.'
 SHAPES = 'The library serves captures that repeat. Capture once per shape, or pad to few shapes.'
 BEFORE = 'Do it once before the first capture, not between captures.'
 OWN_STREAM = 'Capture on a stream made by hipStreamCreate.'
-ONE_THREAD = 'Issue all work of a capture from one thread. Frameworks that differentiate on a second thread do not.'
+ONE_THREAD = 'Let one thread at a time issue work into a stream that is captured.'
 TELL_US = 'This should not happen. Please report it with the report and the output of graphpool selftest.'
 USUAL_CALLS = 'Use the call without flags or parameters where they are not needed.'
 ONLY_LAUNCH = 'Only launch and update such an exec where that is enough.'
@@ -38,7 +38,10 @@ TEXTS = {
         'Leave such operations out of the capture, or replace them by plain kernels and copies.'),
     'an operation that the library does not follow': Reason(
         'The capture has a call that the library only hands on.', 'Leave such calls out of the capture.'),
-    'more than one thread feeds the capture': Reason('Several threads issued work into one capture.', ONE_THREAD),
+    'two threads feed one stream of the capture at the same time': Reason(
+        'Two threads issued work into one stream of a capture at the same time.', ONE_THREAD),
+    'more threads feed the capture than have a number': Reason('Very many threads issued work into one capture.', ONE_THREAD),
+    'a capture of more streams than have a number': Reason('The capture has very many streams.', 'Use fewer streams in a capture.'),
     'captured on a null stream, or on a thread\'s own': Reason(
         'The capture was on the null stream or a per-thread stream.', OWN_STREAM),
     'captured on a stream whose device the runtime does not tell': Reason(
@@ -190,7 +193,7 @@ TEXTS = {
 ASKED = Reason('The program called {name}, which needs the real graph, node or exec.',
                'Leave the call out where it is not needed.')
 DIFFERS = {
-    'kind': 'another kind of operation', 'device': 'another device', 'stream': 'another stream', 'function': 'another kernel',
+    'kind': 'another kind of operation', 'device': 'another device', 'thread': 'another thread', 'stream': 'another stream', 'function': 'another kernel',
     'arguments': 'arguments of another size', 'way of launching': 'another way of launching',
     'block or shared memory': 'another block size or shared memory', 'grid': 'another grid',
     'recording': 'another child graph', 'event': 'another event', 'copy kind, element or empty size': 'another kind of copy',

@@ -67,12 +67,12 @@ class Reasons(support.CommandTest):
     def test_every_reason_has_a_text(self):
         for reason, path in sorted(all_reasons().items()):
             if not re.match(r'hip\w+$', reason):
-                self.assertIn(reason, reasons.TEXTS, '{} gives a reason without a text: add it to command/graphpool/reasons.py'.format(path))
+                self.assertTrue(reason in reasons.TEXTS, '{} gives {!r}: add its text to command/graphpool/reasons.py'.format(path, reason))
 
     def test_no_text_is_of_a_reason_that_is_gone(self):
         found = all_reasons()
         for reason in reasons.TEXTS:
-            self.assertIn(reason, found, 'command/graphpool/reasons.py has a text for a reason that nobody gives')
+            self.assertTrue(reason in found, 'command/graphpool/reasons.py has a text for {!r}, which nobody gives'.format(reason))
 
     def test_every_difference_has_words(self):
         found = differences()

@@ -15,16 +15,17 @@ namespace {
 
 constexpr int kCompile = 1;  // sources to bitcode
 
-/// Reports are written to the pipe until one does not fit: whoever writes it waits from then on.
+/// Reports are written to the pipe until one does not fit: whoever writes it waits from then on, and there is no more
+/// in the pipe than before. Reports differ in size.
 void wait_for_a_report(const char* path) {
-  constexpr int kRoom = 4096;
+  constexpr int kRoom = 16384, kStillMs = 300;
   const int file = open(path, O_RDWR);
   if (file < 0 || fcntl(file, F_SETPIPE_SZ, kRoom) != kRoom) _exit(2);
-  for (int first = 0, bytes = 0; bytes == 0 || bytes + first <= kRoom; usleep(1000)) {
+  for (int before = 0, bytes = 0, still_ms = 0; still_ms < kStillMs; before = bytes) {
+    usleep(1000);
     if (ioctl(file, FIONREAD, &bytes) != 0) _exit(3);
-    if (first == 0) first = bytes;
+    still_ms = bytes == before && bytes > kRoom / 2 ? still_ms + 1 : 0;
   }
-  usleep(100000);  // the next one is begun meanwhile; if not, this host shows nothing
 }
 
 }  // namespace

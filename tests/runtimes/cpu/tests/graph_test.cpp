@@ -600,7 +600,9 @@ TEST_F(GraphTest, NothingGrows) {
   for (int i = 0; i < 1000; ++i) {
     cycle();
     // An exec in flight keeps its megabyte of the device on 6.x; a thousand of them are all that the device has.
-    if (i % 100 == 99) EXPECT_HIP(hipStreamSynchronize(stream));
+    if (i % 100 == 99) {
+      EXPECT_HIP(hipStreamSynchronize(stream));
+    }
   }
   const auto after = statistics();
   EXPECT_EQ(before.graphs, after.graphs);
