@@ -22,7 +22,7 @@ struct FaultPoint {
   std::uint64_t address;
   FaultPoint* before;
 };
-extern thread_local FaultPoint* t_fault_point __attribute__((tls_model("initial-exec")));
+extern thread_local FaultPoint* t_fault_point;
 
 /// Runs a device's code. False: it touched nothing at `address`, and was left there; no destructor of its frames
 /// has run: what they held is lost.
