@@ -180,7 +180,7 @@ class TextReader {
 
   void error(Position at, std::string message) { errors_.emplace_back(at, std::move(message)); }
 
-  /// The errors as messages. What was noted goes to the notes.
+  /// Returns the errors as messages. Moves the warnings and the values that the text gave into the caller's notes.
   std::vector<std::string> take_errors() {
     if (notes_ != nullptr) {
       for (std::string& warning : messages(warnings_)) notes_->warnings.push_back(std::move(warning));

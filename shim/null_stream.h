@@ -8,7 +8,7 @@
 
 namespace graphpool {
 
-/// The stream of the program's, as an event of ours is recorded on it.
+/// The handle to pass to hipEventRecord when the library records an event of its own on this stream of the program's.
 inline hipStream_t recorded_on(hipStream_t stream) noexcept { return stream == kStreamLegacy ? nullptr : stream; }
 
 }  // namespace graphpool

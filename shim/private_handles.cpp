@@ -3,6 +3,7 @@
 #include <mutex>
 #include <new>
 
+#include "shim/hip_version.h"
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -82,7 +83,7 @@ hipError_t refuse_private(PrivateKind kind, EntryId call) noexcept {
   static char nobodys;
   // A runtime that does not look a handle up must not be given this one. Events are looked up from 5.5 on, where they
   // are destroyed; streams before 7.0.
-  constexpr int kLooksEventsUp = 50500000, kTrustsStreams = 70000000;
+  constexpr int kLooksEventsUp = hip_version(5, 5), kTrustsStreams = hip_version(7, 0);
   unsigned flags = 0;
   switch (kind) {
     case PrivateKind::kStream:

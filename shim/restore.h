@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "shim/entry.h"
+#include "shim/hip_version.h"
 #include "shim/next.h"
 
 namespace graphpool {
@@ -28,7 +29,7 @@ inline hipError_t last_error_of_program(hipError_t error, bool taken) noexcept {
 
 /// The first version of the runtime in which success does not replace the last error (probe
 /// last_error_goes_by_version).
-inline constexpr int kKeepsErrors = 70000000;
+inline constexpr int kKeepsErrors = hip_version(7, 0);
 
 /// What the program has pending where a call of ours that fails would replace it; where every call does (HIP before 7),
 /// hipSuccess.

@@ -10,9 +10,9 @@
 //                    (probes operations_are_captured, queries_are_no_nodes).
 //   end              forwarded. A shell that matched to the end becomes a virtual graph; a real capture whose
 //                    every node is what we noted becomes a template.
-// Not templates, with the reason in the report: a failing operation, an operation with no row or an unknown argument
-// layout, two threads that feed one stream at the same time, dependencies or nodes asked for by handle, a node nobody
-// issued through us.
+// A capture becomes no template, and the report says why, where an operation failed; where an operation has no row or
+// its arguments' layout is unknown; where two threads issued operations to one stream at the same time; where the
+// program asked for the capture's dependencies or nodes by handle; where a node is in it that no call we saw has added.
 //
 // Threads: a capture has a lock of its own (rank kCapture) held while an operation of it is forwarded: capturing calls
 // neither wait nor call back. Errors are HIP's own; where the library cannot follow, the program's call is forwarded.
@@ -56,8 +56,9 @@ inline StreamKey stream_key(StreamArgument stream) noexcept {
   return handle > reinterpret_cast<StreamKey>(hipStreamPerThread) ? handle : unnamed_stream_key(stream);
 }
 
-/// Arranges that events of ours leave the calling thread's own streams before the thread ends. Call it after the
-/// runtime has made such a stream. Returns false where it cannot be arranged: then nobody may ask about an event there.
+/// Has the library forget, when the calling thread ends, the events that it recorded on that thread's own streams: the
+/// runtime destroys these streams then. Call it after the runtime has made such a stream. Returns false where the
+/// library cannot learn of the thread's end: then no event recorded there may be queried.
 [[nodiscard]] bool watch_own_streams() noexcept;
 
 /// Whether that is another thread's own stream: the handle by which that thread names it names the caller's own here.

@@ -4,14 +4,9 @@
 
 namespace graphpool {
 
-HitRates::Entry& HitRates::entry_of(const void* place) noexcept {
-  const auto hash = reinterpret_cast<std::uintptr_t>(place) * 0x9e3779b97f4a7c15u;
-  return entries_[(hash >> 40) % kPlaces];
-}
-
 bool HitRates::follow(const void* place) noexcept {
   const std::scoped_lock guard(lock_);
-  Entry& entry = entry_of(place);
+  Entry& entry = places_.of(place);
   if (entry.pause_left == 0) return true;
   --entry.pause_left;
   return false;
@@ -19,7 +14,7 @@ bool HitRates::follow(const void* place) noexcept {
 
 void HitRates::ended(const void* place, bool matched) noexcept {
   const std::scoped_lock guard(lock_);
-  Entry& entry = entry_of(place);
+  Entry& entry = places_.of(place);
   entry.hits += matched ? 1 : 0;
   if (++entry.captures < kWindow) return;
   if (entry.hits < kFewestHits) {

@@ -4,15 +4,15 @@
 // all, and the recording is kept for a repetition that never comes. A place where that is the rule stops being followed
 // (rule 30): its captures are the runtime's own for a while; then it gets another chance, later each time.
 //
-// A place is the return address of the call that began the capture. Bounded: kPlaces are told apart; where two share an
-// entry they share the verdict, which costs time and nothing else.
+// A place is the return address of the call that began the capture. Bounded: see place_table.h; places that share an
+// entry share the verdict, which costs time and nothing else.
 // Threads: any. Lock: kReport, for a few instructions.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/capture/place_table.h"
 #include "shim/lock_rank.h"
 #include "shim/short_lock.h"
 
@@ -31,15 +31,13 @@ class HitRates {
   void ended(const void* place, bool matched) noexcept;
 
  private:
-  static constexpr std::size_t kPlaces = 64;
   struct Entry {
     std::uint32_t captures = 0, hits = 0;
     std::uint32_t pause_left = 0, next_pause = kFirstPause;
   };
-  Entry& entry_of(const void* place) noexcept;
 
   ShortLock<LockRank::kReport> lock_;
-  std::array<Entry, kPlaces> entries_{};
+  PlaceTable<Entry> places_;
 };
 
 /// The process's.

@@ -155,8 +155,8 @@ bool captures_refuse_memory_calls_now() noexcept {
   return mode != hipStreamCaptureModeRelaxed && g_open.counts_for(&t_thread_token, mode);
 }
 
-/// Waits until no other thread records events of ours. Call it when the new capture counts as open: then none of them
-/// gets into that capture.
+/// Waits until no other thread is recording one of the library's own events. Call it after the new capture counts as
+/// open: from then on no thread begins such a recording, so none of these events becomes part of the capture.
 static void wait_for_events_of_ours() noexcept {
   if (g_gate_closed.load()) CaptureGate until_open;
   stream_work().capture_begins();

@@ -15,6 +15,7 @@
 #include "shim/capture/keyed_row.h"
 #include "shim/capture/materialisation.h"
 #include "shim/capture/prefix_tree.h"
+#include "shim/hip_version.h"
 #include "shim/owner_lock.h"
 
 namespace graphpool {
@@ -23,11 +24,11 @@ class HeldTemplate;
 
 /// The first version that captures kernels by whatever function they are launched: before, hipLaunchKernel only (probe
 /// module_launch_is_captured).
-inline constexpr int kCapturesAllLaunches = 50300000;
+inline constexpr int kCapturesAllLaunches = hip_version(5, 3);
 
 /// Names the calling thread: no later one has the same name.
 std::uintptr_t name_thread() noexcept;
-/// The same once it has been asked for; 0 before.
+/// The calling thread's name; 0 until name_thread() has given it one.
 extern constinit thread_local std::uintptr_t t_thread __attribute__((tls_model("initial-exec")));
 inline std::uintptr_t calling_thread() noexcept { return t_thread != 0 ? t_thread : name_thread(); }
 

@@ -11,11 +11,6 @@ namespace graphpool {
 constinit thread_local ThreadAhead t_ahead __attribute__((tls_model("initial-exec"))){};
 constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec"))){};
 
-StepCosts::Entry& StepCosts::entry_of(const void* place) noexcept {
-  const auto hash = reinterpret_cast<std::uintptr_t>(place) * 0x9e3779b97f4a7c15u;
-  return entries_[(hash >> 40) % kPlaces];
-}
-
 std::uint64_t StepCosts::Arm::median() const noexcept {
   std::array<std::uint64_t, kMeasured> sorted = ticks;
   std::sort(sorted.begin(), sorted.end());
@@ -45,7 +40,7 @@ static constexpr std::uint32_t twice(std::uint32_t operations) noexcept { return
 
 StepCosts::Step StepCosts::begins(const void* place) noexcept {
   const std::scoped_lock guard(lock_);
-  Entry& entry = entry_of(place);
+  Entry& entry = places_.of(place);
   if (entry.phase == Phase::kWatch && entry.left == 0) begin_trial(entry);
   if (entry.phase == Phase::kFollowed && entry.followed.begun == kArm) entry.phase = Phase::kAlone;
   // A step of another thread may not have ended yet, or never will.
@@ -73,9 +68,8 @@ StepCosts::Step StepCosts::begins(const void* place) noexcept {
 
 void StepCosts::ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks) noexcept {
   const std::scoped_lock guard(lock_);
-  Entry& entry = entry_of(place);
+  Entry& entry = places_.of(place);
   const bool large = operations > kMostOperations;
-  if (large) entry.large = operations;
   if (entry.phase == Phase::kWatch) {
     if (entry.follow && matched && (!large || forks > operations))
       entry.left -= std::min(entry.left, 1 + forks / kForks);
@@ -91,21 +85,20 @@ void StepCosts::ended(const void* place, bool matched, std::uint32_t operations,
   }
 }
 
-void StepCosts::served_anew(const void* place) noexcept {
+void StepCosts::served_anew(const void* place, std::uint32_t operations) noexcept {
   const std::scoped_lock guard(lock_);
-  Entry& entry = entry_of(place);
-  if (entry.phase == Phase::kWatch && entry.follow && entry.large != 0)
-    entry.left -= std::min(entry.left, 1 + entry.large / kOperations);
+  Entry& entry = places_.of(place);
+  if (entry.phase == Phase::kWatch && entry.follow) entry.left -= std::min(entry.left, 1 + operations / kOperations);
 }
 
 void StepCosts::larger_alone(const void* place) noexcept {
   const std::scoped_lock guard(lock_);
-  watch(entry_of(place), kLeastBetween);
+  watch(places_.of(place), kLeastBetween);
 }
 
 StepCosts::Verdict StepCosts::took(const void* place, const Step& step, std::uint64_t ticks) noexcept {
   const std::scoped_lock guard(lock_);
-  Entry& entry = entry_of(place);
+  Entry& entry = places_.of(place);
   if (step.trial == 0) {
     if (entry.phase != Phase::kWatch || !entry.follow || entry.followed_ticks == 0) return {};
     const double limit =
@@ -153,7 +146,7 @@ StepCosts& step_costs() noexcept {
 
 void tell_step() noexcept {
   const ThreadStep ended = std::exchange(t_step, {});
-  if (ended.served_anew) step_costs().served_anew(ended.place);
+  if (ended.served_anew != 0) step_costs().served_anew(ended.place, ended.served_anew);
   if (!ended.complete || !ended.timed) return;
   const StepCosts::Verdict verdict = step_costs().took(ended.place, ended.step, ended.ticks);
   if (verdict.reached)

@@ -18,7 +18,7 @@
 // ends after a few captures left alone where each of them took far longer than a compared one. All captures of a trial
 // are of about one size. Exact either way: left alone is what every capture is that has no recording. A place is the
 // return address of the call that began the capture.
-// Bounded: kPlaces are told apart; where two share an entry they share the decision. Threads: any; one lock (kReport)
+// Bounded: see place_table.h; places that share an entry share the decision. Threads: any; one lock (kReport)
 // for a few instructions. Units: ticks of the processor's clock, which are only compared.
 #pragma once
 
@@ -28,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/capture/place_table.h"
 #include "shim/lock_rank.h"
 #include "shim/short_lock.h"
 
@@ -69,15 +70,14 @@ class StepCosts {
   Step begins(const void* place) noexcept;
   /// A capture that was followed has ended with so many operations, and records and waits of events.
   void ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks = 0) noexcept;
-  /// A binding of the place's captures was not there yet: work was done for it.
-  void served_anew(const void* place) noexcept;
+  /// No exec had the binding of a large capture of the place yet: work was done for it.
+  void served_anew(const void* place, std::uint32_t operations) noexcept;
   /// One that was left alone has ended with more than most_operations.
   void larger_alone(const void* place) noexcept;
   /// What a timed step has taken.
   Verdict took(const void* place, const Step& step, std::uint64_t ticks) noexcept;
 
  private:
-  static constexpr std::size_t kPlaces = 64;
   static constexpr double kMargin = 1.01;  ///< comparing may cost so much more before it is given up
   static constexpr double kDearer = 1.05;  ///< than in the trial, and than left alone there: it is time for another one
   static constexpr double kFar = 1.5;      ///< left alone so much dearer that a few say enough
@@ -99,19 +99,17 @@ class StepCosts {
     std::uint32_t since = 0;           ///< captures since the last trial
     std::uint32_t trial = 0;           ///< its number
     std::uint32_t operations = 0;      ///< the most of a capture compared in it
-    std::uint32_t large = 0;           ///< operations of the last large capture
     std::uint32_t dearer = 0;          ///< samples in a row
     std::uint64_t followed_ticks = 0;  ///< what comparing took in it
     std::uint64_t alone_ticks = 0;     ///< what it took left alone
     Arm followed, alone;
   };
-  Entry& entry_of(const void* place) noexcept;
   static void watch(Entry& entry, std::uint32_t captures) noexcept;
   static void begin_trial(Entry& entry) noexcept;
   static Verdict decide(Entry& entry, std::uint64_t alone_ticks) noexcept;
 
   ShortLock<LockRank::kReport> lock_;
-  std::array<Entry, kPlaces> entries_{};
+  PlaceTable<Entry> places_;
 };
 
 /// The process's.
@@ -126,21 +124,27 @@ struct ThreadStep {
   const void* place = nullptr;
   std::uintptr_t stream = 0;  ///< StreamKey of the capture's
   StepCosts::Step step;
-  bool timed = false;        ///< its calls are added up
-  bool launched = false;     ///< only the first launch counts
-  bool left_alone = false;   ///< its capture is, and is open
-  bool complete = false;     ///< its capture has ended
-  bool served_anew = false;  ///< its exec needed work for its binding
+  bool timed = false;       ///< its calls are added up
+  bool launched = false;    ///< only the first launch counts
+  bool left_alone = false;  ///< its capture is, and is open
+  bool complete = false;    ///< its capture has ended
   /// The stream that capture began on where it is left alone: nothing of its launches is looked at.
   std::uintptr_t passes_on = kNoStream;
   /// Of such a capture: the graph it ended in, and the exec that was made of it or updated by it last. The library
   /// knows neither.
   hipGraph_t graph = nullptr;
   hipGraphExec_t exec = nullptr;
-  std::uint64_t lost_seen = 0;   ///< g_left_alone_lost when it began
-  std::uint64_t ended_seen = 0;  ///< g_unknown_ended when it began
-  std::uint32_t operations = 0;  ///< of one that is left alone
+  std::uint64_t lost_seen = 0;    ///< g_left_alone_lost when it began
+  std::uint64_t ended_seen = 0;   ///< g_unknown_ended when it began
+  std::uint32_t operations = 0;   ///< of one that is left alone
+  std::uint32_t served_anew = 0;  ///< operations of a large one whose exec needed work for its binding; 0: none
   std::uint64_t ticks = 0;
+
+  /// The capture's exec, of so many operations, needs work for its binding. Of a small one nothing is noted.
+  void note_work(std::size_t of_operations) noexcept {
+    if (place != nullptr && of_operations > StepCosts::kMostOperations)
+      served_anew = static_cast<std::uint32_t>(of_operations);
+  }
 };
 extern constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec")));
 
@@ -184,7 +188,7 @@ class TimedCall {
 /// The thread's step ends; what it took or needed is told, and what follows from it is said.
 void tell_step() noexcept;
 inline void end_step() noexcept {
-  if (t_step.timed || t_step.served_anew) [[unlikely]]
+  if (t_step.timed || t_step.served_anew != 0) [[unlikely]]
     tell_step();
   t_step = {};
 }

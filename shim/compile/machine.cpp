@@ -15,6 +15,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "shim/small_file.h"
+
 namespace graphpool {
 namespace {
 
@@ -22,20 +24,6 @@ std::uint64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-ssize_t read_file(const char* path, char* text, std::size_t bytes) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return -1;
-  std::size_t got = 0;
-  while (got < bytes) {
-    const ssize_t more = read(file, text + got, bytes - got);
-    if (more < 0 && errno == EINTR) continue;
-    if (more <= 0) break;
-    got += static_cast<std::size_t>(more);
-  }
-  close(file);
-  return static_cast<ssize_t>(got);
 }
 
 std::uint32_t processors() {
@@ -65,8 +53,8 @@ std::uint32_t process_space() {
 }
 
 constexpr Machine kMachine = {
-    now_ns,        read_file,  [] { return getpid(); }, [] { return static_cast<pid_t>(syscall(SYS_gettid)); },
-    process_space, processors, address_space_bytes,     wait_for,
+    now_ns,        read_small_file, [] { return getpid(); }, [] { return static_cast<pid_t>(syscall(SYS_gettid)); },
+    process_space, processors,      address_space_bytes,     wait_for,
     wake};
 
 /// The number at the start of a text, behind spaces.

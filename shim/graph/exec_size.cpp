@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "shim/graph/graphs.h"
+#include "shim/hip_version.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
@@ -12,8 +13,6 @@
 
 namespace graphpool {
 namespace {
-
-constexpr int version_of(int major, int minor) { return major * 10'000'000 + minor * 100'000; }
 
 constexpr std::size_t kHidden = 256, kAlignment = 64;
 constexpr std::size_t kChunk = 128 * kKiB;
@@ -40,8 +39,8 @@ std::size_t lists(const std::vector<Operation>& operations) {
 
 std::size_t streams(const std::vector<Operation>& operations, int version) {
   const std::size_t count = lists(operations);
-  if (count <= 1) return version < version_of(7, 2) ? 1 : 0;
-  return version < version_of(6, 3) ? count : std::min(count, kMostStreams);
+  if (count <= 1) return version < hip_version(7, 2) ? 1 : 0;
+  return version < hip_version(6, 3) ? count : std::min(count, kMostStreams);
 }
 
 }  // namespace
@@ -57,22 +56,22 @@ std::size_t argument_memory(const Operation& operation) noexcept {
 
 std::size_t exec_memory(const std::vector<Operation>& operations, int version) {
   std::size_t bytes = streams(operations, version) * kStream;
-  if (version >= version_of(6, 3)) bytes += kChunk;
-  if (version >= version_of(6, 0))
+  if (version >= hip_version(6, 3)) bytes += kChunk;
+  if (version >= hip_version(6, 0))
     for (const Operation& operation : operations) bytes += argument_memory(operation);
   return bytes;
 }
 
 std::size_t room_for_patches(int version) noexcept {
-  if (version < version_of(6, 2)) return std::numeric_limits<std::size_t>::max();
-  return version < version_of(6, 3) ? 0 : kChunk - kMargin;
+  if (version < hip_version(6, 2)) return std::numeric_limits<std::size_t>::max();
+  return version < hip_version(6, 3) ? 0 : kChunk - kMargin;
 }
 
 void make_argument_room(int device, std::size_t before, std::size_t bytes, std::size_t exec_bytes) noexcept {
   const int version = runtime_version();
-  if (version < version_of(6, 2)) return;
+  if (version < hip_version(6, 2)) return;
   const auto chunks = [](std::size_t taken) { return (taken + kMargin) / kChunk; };
-  const bool has_room = before != 0 || version >= version_of(6, 3);
+  const bool has_room = before != 0 || version >= hip_version(6, 3);
   if (has_room && chunks(before) == chunks(before + bytes)) return;
   const std::size_t needed = 4 * (exec_bytes + kChunk) + bytes;
   const SavedDevice scope;

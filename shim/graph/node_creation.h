@@ -9,6 +9,7 @@
 // of: they neither wait nor call back (rule 18). Does not nest.
 #pragma once
 
+#include "shim/hip_version.h"
 #include "shim/lock_rank.h"
 #include "shim/memory/quirks.h"
 #include "shim/sole_lock.h"
@@ -29,7 +30,7 @@ class NodeCreation {
 
  private:
   /// The first version that is known to give every node an id of its own.
-  static constexpr int kIdsOfTheirOwn = 71400000;
+  static constexpr int kIdsOfTheirOwn = hip_version(7, 14);
 
   static inline constinit SoleLock<LockRank::kNodes> lock_;
 

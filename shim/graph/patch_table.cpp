@@ -7,6 +7,7 @@
 
 #include "shim/capture/operand.h"
 #include "shim/capture/signature_bits.h"
+#include "shim/hip_version.h"
 #include "shim/memory/quirks.h"
 #include "shim/next.h"
 #include "shim/restore.h"
@@ -15,33 +16,32 @@ namespace graphpool {
 namespace {
 
 constexpr int kLater = std::numeric_limits<int>::max();
-constexpr int version(int major, int minor) { return major * 10'000'000 + minor * 100'000; }
 
 // Sources: hip_graph_internal.hpp of clr; ROCm/clr#42 (packet not made again), ROCm/clr#138 (arguments not copied).
 constexpr std::array kRows{
-    PatchRow{NodeClass::kKernel, version(5, 0), version(6, 0), true,
+    PatchRow{NodeClass::kKernel, hip_version(5, 0), hip_version(6, 0), true,
              "a launch makes its commands from the node's own copy of the parameters", "set_kernel_reaches_launch"},
-    PatchRow{NodeClass::kKernel, version(6, 0), version(6, 2), false,
+    PatchRow{NodeClass::kKernel, hip_version(6, 0), hip_version(6, 2), false,
              "a launch may run the packet made before the update (ROCm/clr#42)", "set_kernel_reaches_launch"},
-    PatchRow{NodeClass::kKernel, version(6, 2), version(6, 3), false,
+    PatchRow{NodeClass::kKernel, hip_version(6, 2), hip_version(6, 3), false,
              "an exec's first update takes memory without a look whether there is any",
              "set_kernel_takes_little_memory"},
-    PatchRow{NodeClass::kKernel, version(6, 3), version(6, 4), false,
+    PatchRow{NodeClass::kKernel, hip_version(6, 3), hip_version(6, 4), false,
              "the caller's argument pointers are kept and freed later (ROCm/clr#138)", "set_kernel_copies_arguments"},
-    PatchRow{NodeClass::kKernel, version(6, 4), kLater, true, "the parameters are copied and the packet made again",
+    PatchRow{NodeClass::kKernel, hip_version(6, 4), kLater, true, "the parameters are copied and the packet made again",
              "set_kernel_reaches_launch"},
-    PatchRow{NodeClass::kFill, version(5, 0), version(6, 0), true,
+    PatchRow{NodeClass::kFill, hip_version(5, 0), hip_version(6, 0), true,
              "a launch makes its commands from the node's own copy of the parameters", "set_fill_reaches_launch"},
-    PatchRow{NodeClass::kFill, version(6, 0), kLater, false,
+    PatchRow{NodeClass::kFill, hip_version(6, 0), kLater, false,
              "packet errors are swallowed, so a failed update is not seen", "set_fill_reaches_launch"},
-    PatchRow{NodeClass::kDeviceCopy, version(5, 0), version(6, 0), true,
+    PatchRow{NodeClass::kDeviceCopy, hip_version(5, 0), hip_version(6, 0), true,
              "a launch makes its commands from the node's own copy of the parameters", "set_copy_reaches_launch"},
-    PatchRow{NodeClass::kDeviceCopy, version(6, 0), kLater, false,
+    PatchRow{NodeClass::kDeviceCopy, hip_version(6, 0), kLater, false,
              "packet errors are swallowed, and a copy may run when it is set", "set_copy_reaches_launch"},
 };
 
 // From there on an exec's arguments lie in device memory where the host can write to all of it.
-constexpr int kArgumentsOnDevice = version(6, 2);
+constexpr int kArgumentsOnDevice = hip_version(6, 2);
 
 enum class Seen : std::uint8_t { kNotAsked, kYes, kNo };
 constexpr int kDevices = 64;

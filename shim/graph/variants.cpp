@@ -800,7 +800,7 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
       served->way = Way::kSame;
       return hipSuccess;
     }
-    t_step.served_anew = t_step.place != nullptr;
+    t_step.note_work(of.node_count);
     served->way = decide(exec, binding, open.get(), others.update, &candidate);
     if (open != nullptr) {
       staged = of.stage_choice.staged();

@@ -69,8 +69,17 @@ class BoundedShadows : public Shadows {
   const int device_;
 };
 
-/// The launch has failed. What was made to compare it with goes later: before HIP 7 a call of ours, made now, would
-/// replace the error that the program is to find.
+/// A launch of the program's that is not to be compared comes next. Destroys what was made to compare it with. After
+/// the launch that would be too late: before HIP 7 a successful call of the library's would then clear the error that
+/// the launch may have left for hipGetLastError.
+template <typename... Made>
+void drop_before_launch(Shadows& shadows, std::unique_ptr<Made>&... made) {
+  (made.reset(), ...);
+  shadows.leave();
+}
+
+/// The launch has failed, and the program is to find its error (see drop_before_launch). What was made to compare it
+/// with stays for now; it is destroyed when something else is made.
 void leave_for_later(Variants& variants, Template& of, Shadows& shadows, std::unique_ptr<Variant> made) {
   shadows.leave();
   if (made == nullptr) return;
@@ -109,7 +118,8 @@ hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, Nat
   // not take part in a second run (rule 12).
   comparable = comparable && exec.of->rebuildable.load(std::memory_order_acquire) && !exec.of->communicates();
   const bool compared = comparable && settings_.verify.wants(launches);
-  // Before the launch, whose error a call of ours would replace. At home the launch itself is to be repeated.
+  // The exec of the real path goes before the launch (see drop_before_launch). At home the launch itself is repeated,
+  // so it is not needed there.
   if (!compared || at_home) real_path.reset();
   if (!compared) return launch_selected(exec, stream, native);
   return way == Way::kStage && !at_home ? launch_both_ways(exec, stream, native, std::move(real_path))
@@ -176,8 +186,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
             (real != nullptr || variants_.build(of, exec.binding, exec.device, &real) == hipSuccess);
   }
   if (!ready) {
-    real.reset();  // before the launch, whose error a call of ours would replace
-    shadows.leave();
+    drop_before_launch(shadows, real);
     say_not_compared(of, "cannot be run both ways; only what it was captured from is compared");
     return launch_selected(exec, stream, native);
   }
@@ -325,9 +334,7 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
   };
   if (const char* const why = prepared()) {
     look.end();
-    anew.reset();  // before the launch, whose error a call of ours would replace
-    real_path.reset();
-    shadows.leave();
+    drop_before_launch(shadows, anew, real_path);
     say_not_compared(of, why);
     return launch_selected(exec, stream, native);
   }

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "shim/hip_version.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
 
@@ -12,7 +13,7 @@ namespace graphpool {
 namespace {
 
 // Probes driver_copies_go_by_version and driver_fills_go_by_version.
-constexpr int kWideSince = 60'000'000, kOneFillSince = 70'000'000;
+constexpr int kWideSince = hip_version(6, 0), kOneFillSince = hip_version(7, 0);
 
 /// hipMemoryTypeDevice (probe device_type_goes_by_version).
 int device_memory() noexcept { return runtime_version() < kWideSince ? 1 : 2; }

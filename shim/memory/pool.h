@@ -43,6 +43,7 @@
 #include <utility>
 #include <vector>
 
+#include "shim/hip_version.h"
 #include "shim/lock_rank.h"
 #include "shim/memory/block_table.h"
 #include "shim/memory/freed_memory.h"
@@ -56,7 +57,7 @@
 namespace graphpool {
 
 /// The first version whose captures are known to take frees (probe capture_takes_frees).
-inline constexpr int kCapturesFrees = 60000000;
+inline constexpr int kCapturesFrees = hip_version(6, 0);
 
 /// What the policy says about the pool as a whole.
 struct PoolSettings {

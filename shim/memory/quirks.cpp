@@ -4,21 +4,21 @@
 #include <array>
 #include <limits>
 
+#include "shim/hip_version.h"
 #include "shim/restore.h"
 
 namespace graphpool {
 namespace {
 
 constexpr int kAlways = std::numeric_limits<int>::max();
-constexpr int version(int major, int minor) { return major * 10'000'000 + minor * 100'000; }
 
 constexpr std::array kQuirks{
     // clr 6.3: map and unmap are commands on the null stream. A direct call in the sources of 7.14; between: unknown.
-    Quirk{Defect::kMapWaits, 0, version(7, 14), "mapping waits for the work of the device's streams",
+    Quirk{Defect::kMapWaits, 0, hip_version(7, 14), "mapping waits for the work of the device's streams",
           "memory is mapped only while nothing is outstanding on the device; otherwise classic memory is used",
           "mapping_waits_for_nothing"},
     // clr 6.1, the first with VMM on Linux: sub-range maps came with 6.2.
-    Quirk{Defect::kMapWholeReservation, 0, version(6, 2), "only whole reservations can be mapped",
+    Quirk{Defect::kMapWholeReservation, 0, hip_version(6, 2), "only whole reservations can be mapped",
           "reservations have the chunk's size and the alignment the runtime happens to give", "parts_are_mapped"},
     // clr 6.3 hip_vm.cpp: the command's status is not looked at.
     Quirk{Defect::kMapErrorsHidden, 0, kAlways, "hipMemMap reports success although it failed",
@@ -31,14 +31,14 @@ constexpr std::array kQuirks{
     Quirk{Defect::kUnmapUnknownCrashes, 0, kAlways, "unmapping or freeing an unknown address crashes",
           "only what was mapped and reserved here is ever unmapped and freed, once", "strange_mapping_is_refused"},
     // ROCm/clr#265: rejected by the runtime since 2026-03.
-    Quirk{Defect::kIpcOfVmmCrashes, 0, version(7, 14), "an IPC handle of VMM memory can crash the kernel driver",
+    Quirk{Defect::kIpcOfVmmCrashes, 0, hip_version(7, 14), "an IPC handle of VMM memory can crash the kernel driver",
           "hipErrorInvalidValue without asking the runtime, and a line that names backing = \"classic\"",
           "handles_of_mappings_are_refused"},
     // Headers of 5.5 and 5.6.
-    Quirk{Defect::kOldAllocationProperties, 1, version(5, 6), "hipMemAllocationProp has another order of members",
+    Quirk{Defect::kOldAllocationProperties, 1, hip_version(5, 6), "hipMemAllocationProp has another order of members",
           "the structure is filled in by the runtime's version", "mappings_work"},
     // Seen on 7.2.4, without the library too where nothing is freed between the steps; not on 6.4.3.
-    Quirk{Defect::kExecsEndLate, version(7, 0), kAlways,
+    Quirk{Defect::kExecsEndLate, hip_version(7, 0), kAlways,
           "an exec destroyed after its launch may end on the thread that runs host functions, where it waits for its "
           "streams, and so for host functions of later launches",
           "the next free on its device waits by a free of the runtime's own, for all streams as natively", ""},

@@ -1,21 +1,21 @@
 // about.cpp: see about.h.
 #include "shim/report/about.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <new>
 #include <string>
 
+#include "shim/hip_version.h"
 #include "shim/memory/quirks.h"
 #include "shim/report/devices.h"
 #include "shim/report/report_file.h"
 #include "shim/report/version.h"
+#include "shim/small_file.h"
 
 namespace graphpool {
 namespace {
@@ -32,20 +32,9 @@ const std::vector<Given>* g_given = nullptr;
 /// The words the process was started with, as far as they fit.
 void write_command(JsonWriter& json) {
   std::array<char, kMostCommandBytes> words{};
-  std::size_t length = 0;
-  const int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-  if (file >= 0) {
-    ssize_t more = 0;
-    while (length < words.size()) {
-      more = read(file, words.data() + length, words.size() - length);
-      if (more < 0 && errno == EINTR) continue;
-      if (more <= 0) break;
-      length += static_cast<std::size_t>(more);
-    }
-    close(file);
-  }
+  const ssize_t length = read_small_file("/proc/self/cmdline", words.data(), words.size());
   json.key("command").open_array();
-  for (std::string_view rest(words.data(), length); !rest.empty();) {
+  for (std::string_view rest(words.data(), length > 0 ? static_cast<std::size_t>(length) : 0); !rest.empty();) {
     const std::size_t end = std::min(rest.find('\0'), rest.size());
     json.value(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -58,9 +47,9 @@ void write_runtime(JsonWriter& json) {
   json.key("runtime").open_object();
   const int version = g_runtime_version.load(std::memory_order_acquire);
   if (version > 0) {
-    constexpr int kMajor = 10'000'000, kMinor = 100'000;
-    json.key("version").value(std::to_string(version / kMajor) + '.' + std::to_string(version % kMajor / kMinor) + '.' +
-                              std::to_string(version % kMinor));
+    json.key("version").value(std::to_string(version / kHipMajor) + '.' +
+                              std::to_string(version % kHipMajor / kHipMinor) + '.' +
+                              std::to_string(version % kHipMinor));
   }
   json.close_object();
 }

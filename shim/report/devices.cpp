@@ -2,13 +2,13 @@
 #include "shim/report/devices.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
+
+#include "shim/small_file.h"
 
 namespace graphpool {
 namespace {
@@ -18,10 +18,7 @@ constexpr std::size_t kMostDevices = 64;
 /// The beginning of a small file of the kernel's; empty: it cannot be read.
 std::string file_text(const std::string& path) {
   std::array<char, 4096> text{};
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
-  const ssize_t length = read(file, text.data(), text.size());
-  close(file);
+  const ssize_t length = read_small_file(path.c_str(), text.data(), text.size());
   return std::string(text.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
 }
 

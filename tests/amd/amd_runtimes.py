@@ -1,14 +1,18 @@
-"""amd_runtimes.py: AMD's own runtimes that scripts/amd has brought, and how a program of the build is run on one.
+"""amd_runtimes.py: AMD's own runtimes that scripts/amd has brought, and how a program is made for one and run on it.
 
-A program's objects, as the build has compiled them, are linked against the runtime; it is started by the C library of the
-same suite, with HSA on the CPU (tests/runtimes/amd) before any other. LD_PRELOAD holds for that loader as for the system's.
+A program's objects, as the build has compiled them, are linked against the runtime, or its source is compiled against it. It
+is started by the C library of the same suite, with HSA on the CPU (tests/runtimes/amd) before any other. LD_PRELOAD holds for
+that loader as for the system's.
 """
 import os
 import pathlib
 import subprocess
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 LIBRARIES = 'usr/lib/x86_64-linux-gnu'
+LOADER = 'usr/lib64/ld-linux-x86-64.so.2'
+# What the runtime itself needs is found when it runs, with its own C library.
+LINKED = ['-Wl,--allow-shlib-undefined', '-Wl,--unresolved-symbols=ignore-in-shared-libs', '-lpthread', '-ldl']
 # The CPU runtime's kernels do the same: see README.md.
 UNCONTRACTED = {'HIPRTC_COMPILE_OPTIONS_APPEND': '-ffp-contract=off'}
 
@@ -30,21 +34,29 @@ class Root:
         target = self.build / 'tests/amd' / self.version / pathlib.Path(program).name
         if not objects:
             raise FileNotFoundError(f'{program} is not built in {self.build}')
-        if target.exists() and target.stat().st_mtime > max(file.stat().st_mtime for file in objects):
+        return self.make(target, objects, more)
+
+    def compile(self, source, target, more=('-O1',)):
+        """The program of one source file, compiled against this runtime and what else is given, at the path `target`."""
+        return self.make(target, [source], ['-std=c++20', '-D__HIP_PLATFORM_AMD__', '-Wno-ignored-attributes', f'-I{TOP}', *more])
+
+    def make(self, target, sources, options):
+        """Runs the compiler, unless the target is newer than the sources."""
+        if target.exists() and target.stat().st_mtime > max(file.stat().st_mtime for file in sources):
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         made = target.with_name(f'{target.name}.{os.getpid()}')
-        libraries = self.libraries('amdhip64', 'hiprtc')
-        # What the runtime itself needs is found when it runs, with its own C library.
-        subprocess.run(['g++', '-o', made, *objects, *libraries, '-Wl,--allow-shlib-undefined',
-                        '-Wl,--unresolved-symbols=ignore-in-shared-libs', *map(str, more), '-lpthread', '-ldl'], check=True)
+        subprocess.run(['g++', '-o', made, *sources, *map(str, options), *self.libraries('amdhip64', 'hiprtc'), *LINKED], check=True)
         made.replace(target)
         return target
 
-    def command(self, program, arguments=()):
-        folders = [self.build / 'tests/runtimes/amd', self.folder / LIBRARIES]
-        return [str(self.folder / 'usr/lib64/ld-linux-x86-64.so.2'), '--library-path', ':'.join(map(str, folders)),
-                str(program), *map(str, arguments)]
+    def launcher(self, folders=(), options=()):
+        """The words before a program's: `folders` are searched for libraries before the runtime's, `options` are the loader's."""
+        searched = [self.build / 'tests/runtimes/amd', *folders, self.folder / LIBRARIES]
+        return [str(self.folder / LOADER), *map(str, options), '--library-path', ':'.join(map(str, searched))]
+
+    def command(self, program, arguments=(), **launched):
+        return [*self.launcher(**launched), str(program), *map(str, arguments)]
 
 
 def roots(build, versions=(), top=TOP):

@@ -21,41 +21,33 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOP = HERE.parent.parent
+# In a pack it lies beside this file.
+sys.path[:0] = [str(HERE), str(HERE.parent / 'amd')]
+from amd_runtimes import LIBRARIES, LOADER, roots  # noqa: E402
+
 PROGRAMS = {'recapture': 'a step that captures its graph again, moved or not', 'graph_calls': 'each call on graphs, by kernels',
             'calls': 'single calls'}
-LIBRARIES = 'usr/lib/x86_64-linux-gnu'
-LOADER = 'usr/lib64/ld-linux-x86-64.so.2'
 # What the runtime opens by name.
 OPENED = ('libamdhip64.so', 'libhiprtc.so', 'libhiprtc-builtins.so', 'libamd_comgr.so')
 
 
-def compile_against(root, source, target):
-    """The program, linked against the runtime below `root`; older than the source, it is made anew."""
-    if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    libraries = [library for name in ('amdhip64', 'hiprtc') for library in (root / LIBRARIES).glob(f'lib{name}.so')]
-    subprocess.run(['g++', '-std=c++20', '-O2', '-D__HIP_PLATFORM_AMD__', f'-I{TOP}', '-o', target, source, *libraries,
-                    # What the runtime itself needs is found when it runs, with its own C library.
-                    '-Wl,--allow-shlib-undefined', '-Wl,--unresolved-symbols=ignore-in-shared-libs', '-lpthread', '-ldl'],
-                   check=True)
-
-
-def rows(version, loader, libraries, program):
+def rows(version, launcher, program):
     """The benchmarks of one version; program: the path of each by name."""
     for name, about in PROGRAMS.items():
         yield {'name': f'{name}_{version}', 'kind': 'pair', 'about': f"{about}, on AMD's {version}", 'runs': 5, 'quick_runs': 2,
                'environment': {'HSACPU_KERNELS': '0'},  # what the host costs: kernels do nothing
-               'command': [str(loader), '--library-path', ':'.join(str(folder) for folder in libraries), str(program(name))]}
+               'command': [*launcher, str(program(name))]}
 
 
-def benchmarks(build, roots):
-    for root in roots:
-        folder = build / 'tests/bench/amd' / root.name
-        for name in PROGRAMS:
-            compile_against(root, HERE / f'{name}.cpp', folder / name)
-        yield from rows(root.name, root / LOADER, [build / 'tests/runtimes/amd', root / LIBRARIES], lambda name: folder / name)
+def programs_of(root):
+    return {name: root.build / 'tests/bench/amd' / root.version / name for name in PROGRAMS}
+
+
+def benchmarks(measured):
+    for root in measured:
+        for name, program in programs_of(root).items():
+            root.compile(HERE / f'{name}.cpp', program, ['-O2'])
+        yield from rows(root.version, root.launcher(), programs_of(root).get)
 
 
 def commit_of_tree():
@@ -99,16 +91,16 @@ def strip(source, target):
     subprocess.run(['strip', '--strip-unneeded', target], check=True)
 
 
-def pack(build, folder, root):
+def pack(folder, root):
     """One version: loader, C library, runtime, compiler, HSA on the CPU, the library, the programs and what measures them."""
-    listed = list(benchmarks(build, [root]))
+    list(benchmarks([root]))
     if folder.exists() and any(folder.iterdir()) and not (folder / 'benchmarks.json').exists():
         sys.exit(f'{folder} holds something else')
     shutil.rmtree(folder, ignore_errors=True)
-    programs = {name: build / 'tests/bench/amd' / root.name / name for name in PROGRAMS}
-    library = build / 'hooks/libgraphpool.so'
-    of_runtime = root / LIBRARIES
-    folders = [build / 'tests/runtimes/amd', of_runtime]
+    programs = programs_of(root)
+    library = root.build / 'hooks/libgraphpool.so'
+    of_runtime = root.folder / LIBRARIES
+    folders = [root.build / 'tests/runtimes/amd', of_runtime]
     opened = [name for name in OPENED if (of_runtime / name).exists()]
     opened += sorted({path.name for path in of_runtime.glob('libamd_comgr.so.?')})
     names = opened + [name for source in [library, *programs.values()] for name in needed(source)]
@@ -119,13 +111,13 @@ def pack(build, folder, root):
             (folder / 'lib' / name).symlink_to(first[source])
         else:
             strip(source, folder / 'lib' / first.setdefault(source, name))
-    shutil.copy((root / LOADER).resolve(), folder / 'lib' / loader)
+    shutil.copy((root.folder / LOADER).resolve(), folder / 'lib' / loader)
     for name, program in programs.items():
         strip(program, folder / 'bin' / name)
     strip(library, folder / library.name)
-    for script in (HERE / 'amd.py', HERE.parent / 'support/ab.py', HERE.parent / 'support/runs.py'):
+    for script in (HERE / 'amd.py', HERE.parent / 'amd/amd_runtimes.py', HERE.parent / 'support/ab.py', HERE.parent / 'support/runs.py'):
         shutil.copy(script, folder / script.name)
-    listed = list(rows(root.name, f'@HERE@/lib/{loader}', ['@HERE@/lib'], lambda name: f'@HERE@/bin/{name}'))
+    listed = list(rows(root.version, [f'@HERE@/lib/{loader}', '--library-path', '@HERE@/lib'], lambda name: f'@HERE@/bin/{name}'))
     (folder / 'benchmarks.json').write_text(json.dumps(
         {'commit': commit_of_tree(), 'library': f'@HERE@/{library.name}', 'benchmarks': listed}, indent=1) + '\n')
     size = sum(path.stat().st_size for path in folder.rglob('*') if path.is_file() and not path.is_symlink())
@@ -156,16 +148,16 @@ def main(build, *options):
     if build == '--packed':
         return measure(HERE / 'benchmarks.json', json.loads((HERE / 'benchmarks.json').read_text())['commit'], list(options))
     build = pathlib.Path(build).resolve()
-    roots = sorted(path.parent for path in (TOP / 'build-amd').glob('*/complete'))
+    there = {root.version: root for root in roots(build)}
     if options[:1] == ('--pack',):
-        if len(options) != 3 or not any(root.name == options[2] for root in roots):
-            sys.exit(f'--pack FOLDER VERSION; there are: {" ".join(root.name for root in roots)}')
-        return pack(build, pathlib.Path(options[1]), TOP / 'build-amd' / options[2])
-    if not roots:
+        if len(options) != 3 or options[2] not in there:
+            sys.exit(f'--pack FOLDER VERSION; there are: {" ".join(there)}')
+        return pack(pathlib.Path(options[1]), there[options[2]])
+    if not there:
         sys.exit('no runtime of AMD\'s is there: scripts/amd brings them')
     listed = build / 'tests/bench/amd/benchmarks.json'
     listed.parent.mkdir(parents=True, exist_ok=True)
-    listed.write_text(json.dumps({'library': str(build / 'hooks/libgraphpool.so'), 'benchmarks': list(benchmarks(build, roots))}))
+    listed.write_text(json.dumps({'library': str(build / 'hooks/libgraphpool.so'), 'benchmarks': list(benchmarks(there.values()))}))
     return measure(listed, commit_of_tree(), list(options))
 
 

@@ -1,8 +1,8 @@
-"""selftest_amd_test.py SELFTEST LIST HSA ROOT LIAR BUILD: the self-test on AMD's own runtime unpacked at ROOT (scripts/amd), over the
-HSA of the folder HSA, with one fact falsified at a time by LIAR (liar.cpp): each is found and named, and the policy that is
-written switches off what the engine's facts say of it. With nothing falsified all holds, and programs, compiled against that
-runtime into BUILD, print the same bytes natively and under the library; LIAR reaches the probes only, for the library finds the
-runtime's functions by itself. Ends with 77 where ROOT is not there.
+"""selftest_amd_test.py SELFTEST LIST VERSION LIAR BUILD: the self-test on AMD's own runtime of this version (scripts/amd), on HSA
+on the CPU of the build folder BUILD, with one fact falsified at a time by LIAR (liar.cpp): each is found and named, and the policy
+that is written switches off what the engine's facts say of it. With nothing falsified all holds, and programs, compiled against
+that runtime, print the same bytes natively and under the library; LIAR reaches the probes only, for the library finds the
+runtime's functions by itself. Ends with 77 where the runtime is not there.
 """
 import json
 import os
@@ -14,8 +14,10 @@ import tomllib
 
 import answers
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
-LIBRARIES = 'usr/lib/x86_64-linux-gnu'
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / 'amd'))
+from amd_runtimes import roots  # noqa: E402
+
 # With an auditor the loader makes room for thread-local data before it knows of what is preloaded.
 STATIC_TLS = 'glibc.rtld.optional_static_tls=65536'
 # By the fact, a function that lies, what it returns, and after how many true calls.
@@ -55,29 +57,21 @@ LIES = {
 PROGRAMS = ('update', 'recapture_if_moved', 'donated')
 
 
-def compiled(root, build):
-    """The programs, linked against the runtime below `root`."""
-    folder = pathlib.Path(build, root.name)
-    folder.mkdir(parents=True, exist_ok=True)
-    libraries = [library for name in ('amdhip64', 'hiprtc') for library in (root / LIBRARIES).glob(f'lib{name}.so')]
+def compiled(root):
     for name in PROGRAMS:
-        source, target = TOP / f'tests/programs/{name}.cpp', folder / name
-        if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-            subprocess.run(['g++', '-std=c++20', '-O1', '-D__HIP_PLATFORM_AMD__', f'-I{TOP}', '-o', target, source, *libraries,
-                            '-Wl,--allow-shlib-undefined', '-Wl,--unresolved-symbols=ignore-in-shared-libs', '-lpthread',
-                            '-ldl'], check=True)
+        target = root.compile(TESTS / f'programs/{name}.cpp', root.build / 'tests/probes/amd' / root.version / name)
         yield {'name': name, 'command': [str(target)]}
 
 
 class Tried:
-    def __init__(self, selftest, listed, hsa, root, liar, build, folder):
+    def __init__(self, selftest, listed, root, liar, folder):
         self.selftest, self.folder = selftest, pathlib.Path(folder)
         listed = json.loads(pathlib.Path(listed).read_text())
         self.relied = listed['relied']
-        listed['programs'] = list(compiled(root, build))
+        listed['programs'] = list(compiled(root))
         self.listed = self.folder / 'list.json'
         self.listed.write_text(json.dumps(listed))
-        self.launcher = f'{root}/usr/lib64/ld-linux-x86-64.so.2 --audit {liar} --library-path {hsa}:{root}/{LIBRARIES}'
+        self.launcher = ' '.join(root.launcher(options=['--audit', liar]))
 
     def run(self, fact, lie):
         """Exit code, report, text of the policy."""
@@ -103,14 +97,14 @@ def wrong_of(fact, otherwise, code, told, text):
     return None
 
 
-def main(selftest, listed, hsa, root, liar, build):
-    root = pathlib.Path(root)
-    if not (root / 'complete').exists():
-        print(f'{root.name}: scripts/amd has not unpacked it')
+def main(selftest, listed, version, liar, build):
+    there = roots(build, [version])
+    if not there:
+        print(f'{version}: scripts/amd has not unpacked it')
         return 77
     wrong, refuted, left = [], 0, []
     with tempfile.TemporaryDirectory() as folder:
-        tried = Tried(selftest, listed, hsa, root, liar, build, folder)
+        tried = Tried(selftest, listed, there[0], liar, folder)
         code, told, text = tried.run('none', '')
         if code != 0 or text or set(told.get('programs', {}).values()) != {'same'}:
             wrong.append(f'with nothing falsified: exit code {code}, {told.get("programs")}, {text}')
@@ -122,7 +116,7 @@ def main(selftest, listed, hsa, root, liar, build):
             refuted += 1
             if what := wrong_of(fact, relied[fact][1], *tried.run(fact, lie)):
                 wrong.append(f'{fact} ({lie}): {what}')
-    print(f'{refuted} facts falsified one at a time; not relied on or not true of {root.name}: {", ".join(left) or "none"}')
+    print(f'{refuted} facts falsified one at a time; not relied on or not true of {version}: {", ".join(left) or "none"}')
     print('\n'.join(wrong))
     return 1 if wrong or refuted == 0 else 0
 

@@ -19,11 +19,11 @@ import sys
 import tempfile
 import time
 
-import server
-
 HERE = pathlib.Path(__file__).resolve().parent
-TOP = HERE.parent.parent
-LIBRARIES = 'usr/lib/x86_64-linux-gnu'
+sys.path.insert(0, str(HERE.parent / 'amd'))
+import server  # noqa: E402
+from amd_runtimes import LIBRARIES, TOP, Root  # noqa: E402
+
 GFX908, GFX90A = 'gfx908:sramecc+:xnack-', 'gfx90a:sramecc+:xnack-'
 
 # What a run gave: its exit code, and what it says of each of its tests.
@@ -115,27 +115,22 @@ class Place:
 
     def __init__(self, program, build):
         self.program, self.build = program, build
-        self.root = TOP / 'build-amd' / program.runtime
+        self.root = Root(TOP / 'build-amd' / program.runtime, build)
         self.packages = {name: TOP / 'build-amd' / name / program.runtime for name in program.packages}
         self.made = build / 'tests/real' / program.runtime
         self.folders = {**{name: str(folder) for name, folder in self.packages.items()}, 'made': str(self.made)}
 
     def there(self):
-        return all((folder / 'complete').exists() for folder in [self.root, *self.packages.values()])
+        return all((folder / 'complete').exists() for folder in [self.root.folder, *self.packages.values()])
 
     def version(self):
         return (self.packages[self.program.packages[0]] / 'complete').read_text().split(',')[0]
 
-    def library_path(self):
-        folders = [self.build / 'tests/runtimes/amd']
-        for folder in self.packages.values():
-            folders += [folder / LIBRARIES, folder / LIBRARIES / 'llama']
-        return ':'.join(map(str, [*folders, self.root / LIBRARIES]))
-
     def command(self, sample):
         words = [*self.program.command, *(self.program.sample if sample else ())]
         words = [word.format(**self.folders) for word in words]
-        return [str(self.root / 'usr/lib64/ld-linux-x86-64.so.2'), '--library-path', self.library_path(), *words]
+        folders = [folder / LIBRARIES / below for folder in self.packages.values() for below in ('', 'llama')]
+        return self.root.command(words[0], words[1:], folders=folders)
 
     def make(self):
         """The model or the program of this folder that the command names, and the links ggml finds its backends by."""
@@ -145,7 +140,9 @@ class Place:
             if path.suffix == '.gguf' and not path.exists():
                 subprocess.run([sys.executable, HERE / 'tiny_model.py', path, path.stem], check=True)
             elif path.parent == self.made and path.suffix == '':
-                self.compile(HERE / f'{path.name}.cpp', path)
+                folder = self.packages[self.program.packages[0]]
+                self.root.compile(HERE / f'{path.name}.cpp', path, ['-O1', '-isystem', folder / 'usr/include', next(
+                    (folder / LIBRARIES).glob(f'lib{self.program.packages[0]}.so.?'))])
         if self.program.folder:
             folder = self.made / self.program.folder
             folder.mkdir(exist_ok=True)
@@ -153,14 +150,6 @@ class Place:
                 link = folder / name
                 link.unlink(missing_ok=True)
                 link.symlink_to(self.packages['llama'] / LIBRARIES / 'ggml/backends0' / name)
-
-    def compile(self, source, target):
-        if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
-            return
-        folder = self.packages[self.program.packages[0]]
-        libraries = [next((folder / LIBRARIES).glob(f'lib{self.program.packages[0]}.so.?')), self.root / LIBRARIES / 'libamdhip64.so']
-        subprocess.run(['g++', '-std=c++20', '-O1', '-D__HIP_PLATFORM_AMD__', '-isystem', folder / 'usr/include', '-o', target, source,
-                        *libraries, '-Wl,--allow-shlib-undefined', '-Wl,--unresolved-symbols=ignore-in-shared-libs'], check=True)
 
 
 def run(place, sample, environment, log):

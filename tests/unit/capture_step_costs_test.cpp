@@ -30,7 +30,7 @@ class Program {
       costs_.ended(place_, matches, operations, forks);
     else
       leave_alone();
-    if (step.follow && served_anew) costs_.served_anew(place_);
+    if (step.follow && served_anew) costs_.served_anew(place_, operations);
     if (step.timed) {
       ++timed;
       const StepCosts::Verdict verdict = costs_.took(place_, step, step.follow ? compared : alone);

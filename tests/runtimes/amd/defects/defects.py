@@ -1,7 +1,7 @@
-"""defects.py HSA LIBRARY SEEDED: checked mode finds what programs and a faulty library do wrong, on AMD's own runtimes.
+"""defects.py BUILD SEEDED: checked mode finds what programs and a faulty library do wrong, on AMD's own runtimes.
 
-defects.cpp is compiled against each runtime that scripts/amd has brought and run on HSA, the build's libhsa-runtime64.so.1, in
-checked mode: natively, under LIBRARY, and under SEEDED, the same library with a fault chosen by its number
+defects.cpp is compiled against each runtime that scripts/amd has brought and run on HSA on the CPU of the build folder BUILD, in
+checked mode: natively, under its library, and under SEEDED, the same library with a fault chosen by its number
 (shim/seeded_defect.h). Each row of DEFECTS says what is to be found. What is right has no findings. Ends with 77 where no
 runtime is there.
 """
@@ -14,7 +14,9 @@ import tempfile
 from os import environ
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOP = HERE.parents[3]
+sys.path.insert(0, str(HERE.parents[2] / 'amd'))
+from amd_runtimes import roots  # noqa: E402
+
 FINDINGS_EXIT = 86
 STAGED = {'GRAPHPOOL_BUFFERS': '[[buffer]]\nname = "all"\nstage = "always"\nrole = "inout"\n'}
 PATCHED = {'GRAPHPOOL_GRAPH_STRATEGY': 'patch'}
@@ -51,15 +53,9 @@ CLEAN = [('native', {}), ('library', {}), ('library', {'GRAPHPOOL_POOL_BACKING':
 
 
 class Runs:
-    def __init__(self, root, folder, hsa, library, seeded):
-        self.root, self.folder, self.preload = root, folder, {'library': library, 'seeded': seeded}
-        self.libraries = root / 'usr/lib/x86_64-linux-gnu'
-        self.search = f'{pathlib.Path(hsa).resolve().parent}:{self.libraries}'
-        self.program = folder / f'defects_{root.name}'
-        subprocess.run(['g++', '-std=c++20', '-O1', '-D__HIP_PLATFORM_AMD__', f'-I{TOP}', '-o', self.program, HERE / 'defects.cpp',
-                        *(path for name in ('amdhip64', 'hiprtc') for path in self.libraries.glob(f'lib{name}.so')),
-                        '-Wl,--allow-shlib-undefined', '-Wl,--unresolved-symbols=ignore-in-shared-libs', '-lpthread', '-ldl'],
-                       check=True)
+    def __init__(self, root, folder, seeded):
+        self.root, self.folder, self.seeded = root, folder, seeded
+        self.program = root.compile(HERE / 'defects.cpp', folder / f'defects_{root.version}')
 
     def run(self, name, how, environment):
         """What became of it, and the journal's lines about checked mode."""
@@ -68,11 +64,11 @@ class Runs:
         variables = {'HSACPU_CHECKED': '1', 'HSACPU_DEVICES': '2', 'HSACPU_JOURNAL': str(journal), 'GRAPHPOOL_GRAPH_WEIGH': 'false'}
         preload = []
         if how != 'native':
-            preload = ['--preload', self.preload['library' if how == 'library' else 'seeded']]
+            preload = ['--preload', self.root.build / 'hooks/libgraphpool.so' if how == 'library' else self.seeded]
             variables['SEEDED_DEFECT'] = str(how)
         # The host's own crash, which AMD's runtimes make of some, is none of a sanitizer's.
-        done = subprocess.run([self.root / 'usr/lib64/ld-linux-x86-64.so.2', '--library-path', self.search, *preload, self.program, name],
-                              env={**environ, **variables, **environment}, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(self.root.command(self.program, [name], options=preload), env={**environ, **variables, **environment},
+                              capture_output=True, text=True, timeout=120, check=False)
         lines = journal.read_text().splitlines() if journal.exists() else []
         return done, [line for line in lines if line.startswith(('finding ', 'checked '))]
 
@@ -118,21 +114,21 @@ def check_version(runs, version):
     return failures
 
 
-def main(hsa, library, seeded):
-    roots = sorted(path.parent for path in (TOP / 'build-amd').glob('*/complete'))
-    if not roots or shutil.which('g++') is None:
+def main(build, seeded):
+    there = roots(build)
+    if not there or shutil.which('g++') is None:
         print("no runtime of AMD's is there: scripts/amd brings them")
         return 77
     failures = []
     with tempfile.TemporaryDirectory() as folder:
-        for root in roots:
-            failures += check_version(Runs(root, pathlib.Path(folder), hsa, library, seeded), root.name)
+        for root in there:
+            failures += check_version(Runs(root, pathlib.Path(folder), seeded), root.version)
     for failure in failures:
         print(failure)
     return 1 if failures else 0
 
 
 if __name__ == '__main__':
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

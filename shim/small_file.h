@@ -1,0 +1,14 @@
+// small_file.h: the beginning of a file of /proc or /sys.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+
+namespace graphpool {
+
+/// Reads until `bytes` are there or the file ends. Returns how many were read; -1: it cannot be opened. Threads: any;
+/// takes no lock and allocates nothing.
+ssize_t read_small_file(const char* path, char* text, std::size_t bytes) noexcept;
+
+}  // namespace graphpool
