@@ -31,6 +31,20 @@ Result run(Body&& body) {
   }
 }
 
+/// A call of a step that is timed. Apart, so that others need no stack frame for it.
+template <typename Result, typename... Arguments>
+[[gnu::cold, gnu::noinline]] Result forward_timed(Result (*next_call)(Arguments...),
+                                                  std::type_identity_t<Arguments>... arguments) {
+  const TimedCall timed;
+  return next_call(arguments...);
+}
+
+/// A body whose call may also only be forwarded. Apart, so that the forwarded one needs no stack frame.
+template <typename Body>
+[[gnu::noinline]] auto apart(const Body& body) {
+  return body();
+}
+
 /// Makes a call that passes.
 template <EntryId kCall, typename Result, typename... Arguments>
 [[gnu::always_inline]] inline Result pass([[maybe_unused]] const void* caller, Result (*next_call)(Arguments...),
@@ -41,10 +55,8 @@ template <EntryId kCall, typename Result, typename... Arguments>
       note_error(result);
     return result;
   } else {
-    if (t_step.timed) [[unlikely]] {
-      const TimedCall timed;
-      return next_call(arguments...);
-    }
+    if (t_step.timed) [[unlikely]]
+      return forward_timed(next_call, arguments...);
     return next_call(arguments...);
   }
 }
@@ -81,14 +93,20 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
       count_call(EntryId::name);                                                                       \
       return pass<EntryId::name>(caller, g_next.name GP_COMMA(GP_UNPACK args));                        \
     }                                                                                                  \
-    if (!entered(EntryId::name, caller)) return g_next.name args;                                      \
-    Entry entry(caller);                                                                               \
-    try {                                                                                              \
-      return run_checked<result, EntryId::name> GP_WITH_ENTRY(                                         \
-          [&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); }, GP_UNPACK args);      \
-    } catch (const std::bad_alloc&) {                                                                  \
-      return hooks::no_host_memory<result>();                                                          \
-    }                                                                                                  \
+    const auto by_body = [=]() -> result {                                                             \
+      if (!entered(EntryId::name, caller)) return g_next.name args;                                    \
+      Entry entry(caller);                                                                             \
+      try {                                                                                            \
+        return run_checked<result, EntryId::name> GP_WITH_ENTRY(                                       \
+            [&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); }, GP_UNPACK args);    \
+      } catch (const std::bad_alloc&) {                                                                \
+        return hooks::no_host_memory<result>();                                                        \
+      }                                                                                                \
+    };                                                                                                 \
+    if constexpr (hooks::kOnlyForwarded<EntryId::name>)                                                \
+      return apart(by_body);                                                                           \
+    else                                                                                               \
+      return by_body();                                                                                \
   }
 #define HIP_NEXT(result, name, params, args, node, declared, effect)
 #define HIP_FORWARD(name, node, effect)

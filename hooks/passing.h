@@ -36,12 +36,24 @@ concept MakesCall = requires {
   &Passing<kCall>::call;
 };
 
+/// Whether calls that pass are only forwarded.
+template <EntryId kCall>
+inline constexpr bool kOnlyForwarded = false;
+template <>
+inline constexpr bool kOnlyForwarded<EntryId::hipEventRecord> = true;
+template <>
+inline constexpr bool kOnlyForwarded<EntryId::hipStreamWaitEvent> = true;
+
 // What captures are given that are left alone, and what forks and joins them.
+
+/// False: the handle is not one of the library's own. Where it may be, the body looks: no call is made here, so that
+/// the calls which pass need no stack frame.
+inline bool may_be_private(const void* handle) noexcept { return g_private_handles.may_have(handle); }
 
 template <>
 struct Passing<EntryId::hipEventRecord> {
   static bool now(const void*, hipEvent_t event, hipStream_t stream) noexcept {
-    if (!forks_pass() || names_private(event, stream) != PrivateKind::kNone) return false;
+    if (!forks_pass() || may_be_private(event) || may_be_private(stream)) return false;
     t_error_possible = true;
     return true;
   }
@@ -50,7 +62,7 @@ struct Passing<EntryId::hipEventRecord> {
 template <>
 struct Passing<EntryId::hipStreamWaitEvent> {
   static bool now(const void*, hipStream_t stream, hipEvent_t event, unsigned int flags) noexcept {
-    if (flags != 0 || !forks_pass() || names_private(event, stream) != PrivateKind::kNone) return false;
+    if (flags != 0 || !forks_pass() || may_be_private(event) || may_be_private(stream)) return false;
     // The stream joins the capture; if it does not, the wait is work of its own.
     stream_work().note_work_anywhere();
     t_error_possible = true;

@@ -8,8 +8,8 @@
 //
 // A handle that the runtime tells the program is the program's from then on. Threads: any; has() takes no lock, and may
 // miss what is entered or forgotten meanwhile. Lock: kPrivateHandles. Memory: of as many handles as there ever were at
-// a time. Where there is none, a handle is not known to be ours. A filter of one cache line answers for nearly all
-// handles of the program's.
+// a time. Where there is none, a handle is not known to be ours. A filter answers for nearly all handles of the
+// program's.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -36,9 +36,10 @@ class PrivateHandles {
   /// Some have gone with their device.
   void forget_all() noexcept;
 
-  bool has(const void* handle) const noexcept {
-    const std::uint64_t hash = hash_of(reinterpret_cast<std::uintptr_t>(handle));
-    return filter_.may_have(hash) && is_entered(handle);
+  bool has(const void* handle) const noexcept { return may_have(handle) && is_entered(handle); }
+  /// False: it has not. Of a few others, too, this is true.
+  bool may_have(const void* handle) const noexcept {
+    return filter_.may_have(hash_of(reinterpret_cast<std::uintptr_t>(handle)));
   }
 
  private:
@@ -49,16 +50,15 @@ class PrivateHandles {
    public:
     constexpr Filter() = default;
     bool may_have(std::uint64_t hash) const noexcept {
-      return (bits_[hash >> 61].load(std::memory_order_relaxed) >> (hash >> 55 & 63) & 1) != 0;
+      const std::uint64_t bit = bit_of(hash);
+      return (bits_[bit / 64].load(std::memory_order_relaxed) >> bit % 64 & 1) != 0;
     }
     // Under lock_.
     void add(std::uint64_t hash) noexcept {
-      std::uint32_t& times = times_[hash >> 55];
-      if (times++ == 0) flip(hash);
+      if (times_[bit_of(hash)]++ == 0) flip(hash);
     }
     void remove(std::uint64_t hash) noexcept {
-      std::uint32_t& times = times_[hash >> 55];
-      if (--times == 0) flip(hash);
+      if (--times_[bit_of(hash)] == 0) flip(hash);
     }
     void clear() noexcept {
       for (std::atomic<std::uint64_t>& bits : bits_) bits.store(0, std::memory_order_relaxed);
@@ -66,11 +66,14 @@ class PrivateHandles {
     }
 
    private:
+    static constexpr int kLogBits = 12;
+    static std::uint64_t bit_of(std::uint64_t hash) noexcept { return hash >> (64 - kLogBits); }
     void flip(std::uint64_t hash) noexcept {
-      bits_[hash >> 61].fetch_xor(std::uint64_t{1} << (hash >> 55 & 63), std::memory_order_relaxed);
+      const std::uint64_t bit = bit_of(hash);
+      bits_[bit / 64].fetch_xor(std::uint64_t{1} << bit % 64, std::memory_order_relaxed);
     }
-    std::array<std::atomic<std::uint64_t>, 8> bits_{};
-    std::array<std::uint32_t, 512> times_{};
+    std::array<std::atomic<std::uint64_t>, (std::size_t{1} << kLogBits) / 64> bits_{};
+    std::array<std::uint32_t, std::size_t{1} << kLogBits> times_{};
   };
   /// Open addressing; at most half full, so that a search ends.
   struct Table {

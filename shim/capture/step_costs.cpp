@@ -120,7 +120,7 @@ StepCosts::Verdict StepCosts::took(const void* place, const Step& step, std::uin
 StepCosts::Verdict StepCosts::decide(Entry& entry, std::uint64_t alone_ticks) noexcept {
   const std::uint64_t followed = entry.followed.median(), alone = std::max<std::uint64_t>(alone_ticks, 1);
   const double ratio = static_cast<double>(followed) / static_cast<double>(alone);
-  const bool follow = ratio <= kMargin;
+  const bool follow = ratio <= kMostToFollow;
   const bool again = entry.stands != 0 && follow == entry.follow;
   const std::uint32_t longest = follow ? kLongestStay : kLongestPause;
   std::uint32_t stands = again ? std::min(2 * entry.stands, longest) : follow ? kFirstStay : kFirstPause;

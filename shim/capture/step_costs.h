@@ -78,7 +78,8 @@ class StepCosts {
   Verdict took(const void* place, const Step& step, std::uint64_t ticks) noexcept;
 
  private:
-  static constexpr double kMargin = 1.01;  ///< comparing may cost so much more before it is given up
+  static constexpr double kMostToFollow =
+      0.97;                                ///< comparing has to save a little: the few captures of a trial say no more
   static constexpr double kDearer = 1.05;  ///< than in the trial, and than left alone there: it is time for another one
   static constexpr double kFar = 1.5;      ///< left alone so much dearer that a few say enough
   static constexpr double kSteps = 100;    ///< so many times what a trial cost is saved before the next

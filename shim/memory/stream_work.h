@@ -77,7 +77,7 @@ class StreamWork {
   static bool is_handle(hipStream_t stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
   static bool is_null(hipStream_t stream) noexcept { return !is_handle(stream) && stream != hipStreamPerThread; }
 
-  StreamWork() = default;
+  constexpr StreamWork() = default;
   StreamWork(const StreamWork&) = delete;
   StreamWork& operator=(const StreamWork&) = delete;
 
@@ -252,10 +252,11 @@ class StreamWork {
   std::array<Device, kMaxDevices> devices_{};
 };
 
-/// The process's own. Never destroyed.
-inline StreamWork& stream_work() noexcept {
-  static auto* const instance = new StreamWork;
-  return *instance;
-}
+/// The process's own. Never destroyed: threads may use it until the process ends.
+inline constinit union StreamWorkOfProcess {
+  StreamWork work{};
+  ~StreamWorkOfProcess() {}
+} g_stream_work;
+inline StreamWork& stream_work() noexcept { return g_stream_work.work; }
 
 }  // namespace graphpool

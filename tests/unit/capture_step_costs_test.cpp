@@ -185,12 +185,15 @@ TEST(StepCosts, what_saves_is_compared_and_hardly_tried) {
   EXPECT_EQ(2 * StepCosts::kFirstStay, program.steps(2 * StepCosts::kFirstStay));
 }
 
-TEST(StepCosts, a_little_more_is_no_reason) {
+TEST(StepCosts, what_saves_next_to_nothing_is_left_alone) {
   StepCosts costs;
-  Program program(costs);
-  program.compared = 101;
-  program.to_verdict();
-  EXPECT_EQ(StepCosts::kFirstStay, program.steps(StepCosts::kFirstStay));
+  Program saves(costs, &g_places[0]), saves_not(costs, &g_places[1]);
+  saves.compared = 97;
+  saves.to_verdict();
+  EXPECT_EQ(StepCosts::kFirstStay, saves.steps(StepCosts::kFirstStay));
+  saves_not.compared = 98;
+  saves_not.to_verdict();
+  EXPECT_EQ(0u, saves_not.steps(StepCosts::kFirstPause));
 }
 
 TEST(StepCosts, it_is_tried_again_when_comparing_becomes_dearer) {
