@@ -3,6 +3,7 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/signature_bits.h"
 #include "shim/memory/pool.h"
 
 namespace graphpool::hooks {
@@ -37,12 +38,14 @@ inline hipError_t on_hipModuleLaunchKernel(Entry&, hipFunction_t f, unsigned int
                                            unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                            unsigned int block_z, unsigned int shared_bytes, hipStream_t stream,
                                            void** params, void** extra) {
-  if (captures_open() && extra == nullptr &&
+  if (captures_open() && (extra == nullptr || params == nullptr) &&
       matched_launch({stream,
                       f,
                       params,
                       {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0},
-                      KernelForm::kFunction}))
+                      KernelForm::kFunction,
+                      extra,
+                      extra == nullptr ? 0 : kPackedArguments}))
     return hipSuccess;
   return captured_call(
       {stream, false}, next().hipModuleLaunchKernel,

@@ -3,6 +3,7 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/signature_bits.h"
 
 namespace graphpool::hooks {
 
@@ -64,8 +65,21 @@ hipError_t on_hipExtModuleLaunchKernel(Entry&, hipFunction_t f, uint32_t threads
                                        size_t shared_bytes, hipStream_t stream, void** params, void** extra,
                                        hipEvent_t start, hipEvent_t stop, uint32_t flags) {
   const bool whole = divides(block_x, threads_x) && divides(block_y, threads_y) && divides(block_z, threads_z);
+  const bool plain = whole && start == nullptr && stop == nullptr && flags == 0;
+  if (captures_open() && plain && shared_bytes <= UINT32_MAX && (extra == nullptr || params == nullptr) &&
+      matched_launch({stream,
+                      f,
+                      params,
+                      {{threads_x / block_x, threads_y / block_y, threads_z / block_z},
+                       {block_x, block_y, block_z},
+                       static_cast<std::uint32_t>(shared_bytes),
+                       0},
+                      KernelForm::kFunction,
+                      extra,
+                      launched_by_bits(EntryId::hipExtModuleLaunchKernel) | (extra == nullptr ? 0 : kPackedArguments)}))
+    return hipSuccess;
   return launch(
-      EntryId::hipExtModuleLaunchKernel, stream, whole && start == nullptr && stop == nullptr && flags == 0,
+      EntryId::hipExtModuleLaunchKernel, stream, plain,
       [&](OperationWriter& to) {
         return to.kernel(f, KernelForm::kFunction, {threads_x / block_x, threads_y / block_y, threads_z / block_z},
                          {block_x, block_y, block_z}, shared_bytes, params, extra);

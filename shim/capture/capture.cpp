@@ -415,10 +415,7 @@ Status OperationWriter::kernel(const void* stub_or_function, KernelForm form, di
   return Status::kOk;
 }
 
-void OperationWriter::launched_by(EntryId function) noexcept {
-  static_assert(kEntryCount < 0x10000);
-  signature_.validity |= static_cast<std::uint32_t>(function) << kLaunchedByShift;
-}
+void OperationWriter::launched_by(EntryId function) noexcept { signature_.validity |= launched_by_bits(function); }
 
 Status OperationWriter::copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind) {
   if (!is_known_kind(kind)) return Status::kUnsupported;

@@ -165,13 +165,15 @@ template <typename DescribeCall, typename... Arguments>
   return captured_call_while_capturing(stream, next_call, describe, arguments...);
 }
 
-/// A kernel as a program launches it, with its arguments one pointer each.
+/// A kernel as a program launches it, with its arguments one pointer each or as one buffer.
 struct KernelLaunch {
   hipStream_t stream;
   const void* function;
   void** params;
   KernelPayload shape;  ///< without the size of its arguments
   KernelForm form;
+  void** extra = nullptr;      ///< the buffer; then there are no `params`
+  std::uint32_t validity = 0;  ///< of its signature
 };
 
 /// The same for a launch in a shell where it is what came last time, but for its grid and its arguments: what

@@ -438,9 +438,10 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
     return false;
   const std::uint64_t first =
       first_word(OperationKind::kKernel, launch.form, packed_devices(device_, where.device), known.stream, thread_now_);
-  const std::uint64_t difference =
-      (first ^ known.word(0)) | known.validity | (reinterpret_cast<std::uint64_t>(launch.function) ^ known.object) |
-      (block_class(launch.shape) ^ known.dst_class) | (block_and_shared_class(launch.shape) ^ known.src_class);
+  const std::uint64_t difference = (first ^ known.word(0)) | (known.validity ^ launch.validity) |
+                                   (reinterpret_cast<std::uint64_t>(launch.function) ^ known.object) |
+                                   (block_class(launch.shape) ^ known.dst_class) |
+                                   (block_and_shared_class(launch.shape) ^ known.src_class);
   if (difference != 0 || !child->accepts(launch.shape.grid)) return false;
 
   const ArgumentLayout& layout = *child->operation.layout;
@@ -448,7 +449,9 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   KernelPayload shape = launch.shape;
   shape.argument_bytes = static_cast<std::uint32_t>(layout.bytes());
   std::byte* const segment = add_kernel_payload(binding_, shape);
-  if (layout.pack(launch.params, segment) != Status::kOk) {
+  const Status packed =
+      launch.extra == nullptr ? layout.pack(launch.params, segment) : layout.pack_extra(launch.extra, segment);
+  if (packed != Status::kOk) {
     binding_.resize(offset);
     return false;
   }

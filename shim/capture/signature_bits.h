@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "shim/capture/operation.h"
+#include "shim/hook_table.h"
 
 namespace graphpool {
 
@@ -20,6 +21,10 @@ inline constexpr std::uint32_t kPitchTooSmall = 0x2000;  ///< a row is longer th
 
 /// Above it: by which function a kernel was launched (EntryId), where it was not one of the usual two.
 inline constexpr int kLaunchedByShift = 16;
+inline std::uint32_t launched_by_bits(EntryId function) noexcept {
+  static_assert(kEntryCount < 0x10000);
+  return static_cast<std::uint32_t>(function) << kLaunchedByShift;
+}
 
 /// What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28): they
 /// are in the classes of a kernel's operands.
