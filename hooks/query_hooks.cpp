@@ -7,8 +7,10 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/operand.h"
 #include "shim/graph/epochs.h"
 #include "shim/log.h"
+#include "shim/memory/mapped_kinds.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/shared_memory.h"
 #include "shim/restore.h"
@@ -153,7 +155,10 @@ hipError_t on_hipMemCreate(Entry&, hipMemGenericAllocationHandle_t* handle, size
                            const hipMemAllocationProp* properties, unsigned long long flags) {
   const hipError_t result =
       pool().retry_after_trim(current_device(), [&] { return next().hipMemCreate(handle, bytes, properties, flags); });
-  if (result == hipSuccess) shared_memory().made(number(*handle));
+  if (result == hipSuccess) {
+    shared_memory().made(number(*handle));
+    mapped_kinds().made(number(*handle), properties);
+  }
   if (captures_open()) note_capture_doubt();
   return result;
 }
@@ -167,21 +172,34 @@ hipError_t on_hipMemExportToShareableHandle(Entry&, void* shareable, hipMemGener
 hipError_t on_hipMemImportFromShareableHandle(Entry&, hipMemGenericAllocationHandle_t* handle, void* os_handle,
                                               hipMemAllocationHandleType type) {
   const hipError_t result = next().hipMemImportFromShareableHandle(handle, os_handle, type);
-  if (result == hipSuccess) shared_memory().share(number(*handle));
+  if (result == hipSuccess) {
+    shared_memory().share(number(*handle));
+    mapped_kinds().made(number(*handle), nullptr);
+  }
   if (captures_open()) note_capture_doubt();
   return result;
 }
 hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGenericAllocationHandle_t handle,
                         unsigned long long flags) {
-  const hipError_t result = change_kind(
-      ptr, bytes, [&] { return next().hipMemMap(pool().outside_chunks(ptr), bytes, offset, handle, flags); });
-  if (result == hipSuccess) shared_memory().map(ptr, bytes, number(handle));
+  const auto forward = [&] { return next().hipMemMap(pool().outside_chunks(ptr), bytes, offset, handle, flags); };
+  // Where it is what it was before it was unmapped, what was recorded before that holds on.
+  const std::uint64_t unmapped = mapped_kinds().unmapped_when(ptr, bytes, offset, number(handle));
+  const bool same = unmapped != 0 && !recordings_judged_since(unmapped, ptr, bytes);
+  const hipError_t result = same ? forward() : change_kind(ptr, bytes, forward);
+  if (same && captures_open()) note_capture_doubt();
+  if (result == hipSuccess) {
+    shared_memory().map(ptr, bytes, number(handle));
+    mapped_kinds().mapped(ptr, bytes, offset, number(handle));
+  }
   return result;
 }
 hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
   memory_goes(ptr, bytes, "memory was unmapped");
   const hipError_t result = next().hipMemUnmap(pool().outside_chunks(ptr), bytes);
-  if (result == hipSuccess) shared_memory().unmap(ptr, bytes);
+  if (result == hipSuccess) {
+    shared_memory().unmap(ptr, bytes);
+    mapped_kinds().unmapped(ptr, bytes, note_unmapped());
+  }
   return result;
 }
 hipError_t on_hipMemAddressFree(Entry&, void* ptr, size_t bytes) {
@@ -195,7 +213,10 @@ hipError_t on_hipMemGetAccess(Entry&, unsigned long long* flags, const hipMemLoc
 }
 hipError_t on_hipMemRetainAllocationHandle(Entry&, hipMemGenericAllocationHandle_t* handle, void* ptr) {
   const hipError_t result = next().hipMemRetainAllocationHandle(handle, pool().outside_chunks(ptr));
-  if (result == hipSuccess) shared_memory().also(number(*handle), ptr);
+  if (result == hipSuccess) {
+    shared_memory().also(number(*handle), ptr);
+    mapped_kinds().also(number(*handle), ptr);
+  }
   return result;
 }
 

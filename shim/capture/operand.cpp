@@ -15,34 +15,38 @@ struct JudgedMemory {
   static constexpr std::size_t kMost = 512;
   struct Range {
     std::uint64_t first, last, epoch;
+    std::uint64_t unmaps;  ///< how many times memory had been unmapped when it was judged last
   };
 
   ShortLock<LockRank::kReport> lock;
   Range ranges[kMost];
   std::uint64_t too_many_in;  ///< the epoch in which there was no room for a range
+  std::uint64_t unmaps;       ///< how many times memory has been unmapped
 
   void add(std::uint64_t first, std::uint64_t last) noexcept {
     const std::scoped_lock guard(lock);
     const std::uint64_t epoch = settings_epoch();
     Range* free = nullptr;
     for (Range& each : ranges) {
-      if (each.epoch != epoch)
+      if (each.epoch != epoch) {
         free = &each;
-      else if (each.first <= first && last <= each.last)
+      } else if (each.first <= first && last <= each.last) {
+        each.unmaps = unmaps;
         return;
+      }
     }
     if (free != nullptr)
-      *free = {first, last, epoch};
+      *free = {first, last, epoch, unmaps};
     else
       too_many_in = epoch;
   }
 
-  bool touches(std::uint64_t first, std::uint64_t last) noexcept {
+  bool touches(std::uint64_t first, std::uint64_t last, std::uint64_t since) noexcept {
     const std::scoped_lock guard(lock);
     const std::uint64_t epoch = settings_epoch();
     if (too_many_in == epoch) return true;
     for (const Range& each : ranges)
-      if (each.epoch == epoch && each.first <= last && first <= each.last) return true;
+      if (each.epoch == epoch && each.unmaps >= since && each.first <= last && first <= each.last) return true;
     return false;
   }
 };
@@ -87,8 +91,17 @@ void note_judged_operands(const Signature& signature, const Binding& binding, st
 }
 
 bool recordings_judged(const void* address, std::size_t bytes) noexcept {
+  return recordings_judged_since(0, address, bytes);
+}
+
+bool recordings_judged_since(std::uint64_t when, const void* address, std::size_t bytes) noexcept {
   const auto first = reinterpret_cast<std::uint64_t>(address);
-  return g_judged.touches(first, bytes == 0 ? UINT64_MAX : last_of(first, bytes));
+  return g_judged.touches(first, bytes == 0 ? UINT64_MAX : last_of(first, bytes), when);
+}
+
+std::uint64_t note_unmapped() noexcept {
+  const std::scoped_lock guard(g_judged.lock);
+  return ++g_judged.unmaps;
 }
 
 std::uint64_t operand_class(const void* address, std::size_t bytes) noexcept {

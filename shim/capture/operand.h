@@ -20,5 +20,9 @@ void note_judged_operands(const Signature& signature, const Binding& binding, st
 /// Whether a recording of the present epoch has an operand in this range whose class is its address. 0 bytes: nobody
 /// knows how many. True where too many were noted.
 bool recordings_judged(const void* address, std::size_t bytes) noexcept;
+/// The same of those that were recorded since memory was unmapped for the `when`th time (note_unmapped).
+bool recordings_judged_since(std::uint64_t when, const void* address, std::size_t bytes) noexcept;
+/// The program has unmapped memory: how many times it has by now, this time among them.
+std::uint64_t note_unmapped() noexcept;
 
 }  // namespace graphpool

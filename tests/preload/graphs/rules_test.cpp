@@ -485,36 +485,41 @@ class OtherModule {
 class Mapped {
  public:
   Mapped() {
-    hipMemAllocationProp properties{};
-    properties.type = hipMemAllocationTypePinned;
-    properties.location.type = hipMemLocationTypeDevice;
-    EXPECT_EQ(hipSuccess, hipMemGetAllocationGranularity(&bytes_, &properties, hipMemAllocationGranularityRecommended));
+    properties_.type = hipMemAllocationTypePinned;
+    properties_.location.type = hipMemLocationTypeDevice;
+    EXPECT_EQ(hipSuccess,
+              hipMemGetAllocationGranularity(&bytes_, &properties_, hipMemAllocationGranularityRecommended));
     EXPECT_EQ(hipSuccess, hipMemAddressReserve(&at_, bytes_, 0, nullptr, 0));
-    EXPECT_EQ(hipSuccess, hipMemCreate(&handle_, bytes_, &properties, 0));
-    EXPECT_EQ(hipSuccess, hipMemMap(at_, bytes_, 0, handle_, 0));
-    hipMemAccessDesc access{};
-    access.location = properties.location;
-    access.flags = hipMemAccessFlagsProtReadWrite;
-    EXPECT_EQ(hipSuccess, hipMemSetAccess(at_, bytes_, &access, 1));
+    map(0);
   }
   ~Mapped() {
     if (mapped_) unmap();
-    EXPECT_EQ(hipSuccess, hipMemRelease(handle_));
     EXPECT_EQ(hipSuccess, hipMemAddressFree(at_, bytes_));
   }
   Mapped(const Mapped&) = delete;
   Mapped& operator=(const Mapped&) = delete;
   void* get() const { return at_; }
+  void map(int device) {
+    properties_.location.id = device;
+    EXPECT_EQ(hipSuccess, hipMemCreate(&handle_, bytes_, &properties_, 0));
+    EXPECT_EQ(hipSuccess, hipMemMap(at_, bytes_, 0, handle_, 0));
+    const std::vector<hipMemAccessDesc> access = {{{hipMemLocationTypeDevice, 0}, hipMemAccessFlagsProtReadWrite},
+                                                  {{hipMemLocationTypeDevice, 1}, hipMemAccessFlagsProtReadWrite}};
+    EXPECT_EQ(hipSuccess, hipMemSetAccess(at_, bytes_, access.data(), access.size()));
+    mapped_ = true;
+  }
   void unmap() {
     EXPECT_EQ(hipSuccess, hipMemUnmap(at_, bytes_));
+    EXPECT_EQ(hipSuccess, hipMemRelease(handle_));
     mapped_ = false;
   }
 
  private:
+  hipMemAllocationProp properties_{};
   void* at_ = nullptr;
   std::size_t bytes_ = 0;
   hipMemGenericAllocationHandle_t handle_{};
-  bool mapped_ = true;
+  bool mapped_ = false;
 };
 
 TEST(Rules, rule_07_memory_unmapped_in_a_capture_or_under_a_graph_that_names_it) {
@@ -548,6 +553,31 @@ TEST(Rules, rule_07_memory_unmapped_in_a_capture_or_under_a_graph_that_names_it)
     }
   }
   OK(hipThreadExchangeStreamCaptureMode(&mode));
+}
+
+TEST(Rules, rule_28_memory_that_is_mapped_anew_is_matched_where_it_is_of_the_kind_it_was) {
+  const Stream s;
+  const Buffer buffer;
+  Mapped source;
+  int on = 0;
+  const int devices[] = {0, 0, 0, 1, 1, 0, 0};
+  for (std::size_t i = 0; i < std::size(devices); ++i) {
+    if (i != 0) {
+      source.unmap();
+      source.map(devices[i]);
+    }
+    const int value = static_cast<int>(i) * 0x01010101;
+    OK(hipMemset(source.get(), static_cast<int>(i), kCount * sizeof value));
+    const Since since = graph_calls();
+    step(s, [&] {
+      OK(hipMemcpyAsync(buffer.get(), source.get(), kCount * sizeof value, hipMemcpyDeviceToDevice, s));
+      OK(kernels().mix(s, buffer.get(), kCount, 1));
+    });
+    EXPECT_EQ(mixed(value, 1), buffer.value()) << "step " << i;
+    const bool anew = i == 0 || devices[i] != on;
+    EXPECT_EQ(anew || !compares_captures() ? 1 : 0, since["hipModuleLaunchKernel"]) << "step " << i;
+    on = devices[i];
+  }
 }
 
 TEST(Rules, rule_07_memory_closed_or_unregistered_makes_real_what_may_name_it) {

@@ -1,0 +1,59 @@
+// mapped_kinds.h: what kind of memory the program maps where, so that memory that is mapped anew is told from memory of
+// another kind.
+//
+// Why: allocators that reserve addresses once exchange what is mapped there again and again (expandable segments,
+// memory that is put to sleep). Recordings that name such memory by its address hold for what was there: for the same
+// kind of memory, as long and at the same place, they hold on.
+//
+// The kind of a handle is what it was created with, byte by byte. Of handles that came from elsewhere nothing is known.
+// Bounded: kMost handles and as many mappings; nothing is known of more. Threads: any. Lock: kBlocks.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+
+#include "shim/lock_rank.h"
+
+namespace graphpool {
+
+class MappedKinds {
+ public:
+  using Handle = std::uint64_t;
+  static constexpr std::size_t kMost = 1 << 16;
+
+  /// A handle is new; null: it is not known what it was made with.
+  void made(Handle handle, const hipMemAllocationProp* properties) noexcept;
+  /// It is another handle of what is mapped there.
+  void also(Handle handle, const void* mapped) noexcept;
+
+  /// When what was mapped last at exactly this range was unmapped (note_unmapped of capture/operand.h), if that was
+  /// memory of the handle's kind. 0: it was not, or it is mapped, or nobody knows.
+  std::uint64_t unmapped_when(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
+  void mapped(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
+  /// `when`: not 0.
+  void unmapped(const void* base, std::size_t bytes, std::uint64_t when) noexcept;
+
+ private:
+  /// Type, kind of handle, place, data for another system, and flags: 28 bytes in each layout that the structure has
+  /// had.
+  using Kind = std::array<std::byte, 28>;
+  struct Mapping {
+    std::uint64_t bytes = 0, offset = 0;
+    Kind kind{};
+    std::uint64_t unmapped = 0;  ///< when it was; 0: it is mapped
+  };
+
+  RankedMutex<LockRank::kBlocks> lock_;
+  std::unordered_map<Handle, Kind> kinds_;
+  std::map<std::uint64_t, Mapping> mappings_;  ///< of a known kind, by their beginnings, and what they were last
+};
+
+/// The process's. Never destroyed.
+MappedKinds& mapped_kinds() noexcept;
+
+}  // namespace graphpool
