@@ -1214,6 +1214,11 @@ Graphs::TemplateReport Graphs::report_of(const Template& of) {
   report.volatile_words = of.history.volatile_words();
   report.statistics = of.statistics;
   for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of.launches[i].load(std::memory_order_relaxed);
+  for (const char* const kernel : of.kernels) {
+    if (kernel == nullptr) continue;
+    if (report.first_kernel == nullptr) report.first_kernel = kernel;
+    report.last_kernel = kernel;
+  }
   report.other_moves = of.moved.others();
   report.saved_ns = saved_ns(of);
   report.not_staged = of.not_staged;

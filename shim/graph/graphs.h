@@ -139,7 +139,9 @@ class Graphs {
   };
   struct TemplateReport {
     std::uint64_t number;
-    const char* dropped;  ///< why it is not kept any more; null: it is
+    const char* dropped;       ///< why it is not kept any more; null: it is
+    const char* first_kernel;  ///< names it, with the last one; null: it has none, or its name is not known
+    const char* last_kernel;
     std::size_t operations;
     std::size_t variants;
     std::size_t device_bytes, host_bytes, volatile_words;

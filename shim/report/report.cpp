@@ -110,6 +110,8 @@ void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
   json.open_object();
   json.key("graph").value(of.number);
   if (of.dropped != nullptr) json.key("dropped").value(of.dropped);
+  if (of.first_kernel != nullptr)
+    json.key("first_kernel").value(of.first_kernel).key("last_kernel").value(of.last_kernel);
   json.key("operations").value(std::uint64_t{of.operations});
   json.key("variants").value(std::uint64_t{of.variants});
   json.key("device_bytes").value(std::uint64_t{of.device_bytes});

@@ -139,7 +139,7 @@ class Told(support.CommandTest):
         version = (support.TOP / 'VERSION').read_text().strip()
         lines = errors.splitlines()
         self.assertEqual('graphpool: {}, default policy; reports in graphpool-reports'.format(version), lines[0])
-        self.assertRegex(errors, r'\n +1 +\S.* +101 +6 +\d+\.\d %  ')
+        self.assertRegex(errors, r'\n +1 +embed \.\. \S+ +101 +6 +\d+\.\d %  ')
         for text in ('  captures ', '  memory   ', '  saved    about '):
             self.assertIn('\n' + text, errors)
         self.assertRegex(errors, r' of host time: an estimate \(')
