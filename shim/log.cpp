@@ -24,6 +24,7 @@
 
 #include "shim/file_signals.h"
 #include "shim/guest_scope.h"
+#include "shim/launcher_rank.h"
 
 namespace graphpool {
 
@@ -46,9 +47,12 @@ constinit std::atomic<spdlog::logger*> g_logger{nullptr};
 
 /// The process began without standard error: what has its number now is a file of the host's.
 constinit bool g_no_stderr = false;
-__attribute__((constructor)) void look_for_stderr() noexcept {
+/// " rank 3", or empty. Read before the host has threads that could change the environment meanwhile.
+constinit char g_rank_text[24] = "";
+__attribute__((constructor)) void look_at_process() noexcept {
   const int saved_errno = errno;
   g_no_stderr = fcntl(STDERR_FILENO, F_GETFD) < 0;
+  if (const char* const rank = launcher_rank()) std::snprintf(g_rank_text, sizeof g_rank_text, " rank %s", rank);
   errno = saved_errno;
 }
 
@@ -98,11 +102,13 @@ int descriptor_now() noexcept {
 
 /// One system call a line, so that lines of several threads and processes stay whole.
 void write_line(std::string_view level, std::string_view message) noexcept {
-  constexpr std::string_view kName = "graphpool: ";
-  constexpr std::string_view kColon = ": ";
-  const std::size_t room_bytes = kLongestLineBytes - kName.size() - level.size() - kColon.size() - 1;
+  char head[80];
+  const int head_bytes = std::snprintf(head, sizeof head, "graphpool[%d%s]: %.*s: ", static_cast<int>(getpid()),
+                                       g_rank_text, static_cast<int>(level.size()), level.data());
+  const std::string_view who(head, static_cast<std::size_t>(head_bytes));
+  const std::size_t room_bytes = kLongestLineBytes - who.size() - 1;
   auto part = [](std::string_view text) { return iovec{const_cast<char*>(text.data()), text.size()}; };
-  const iovec parts[] = {part(kName), part(level), part(kColon), part(message.substr(0, room_bytes)), part("\n")};
+  const iovec parts[] = {part(who), part(message.substr(0, room_bytes)), part("\n")};
   const int descriptor = descriptor_now();
   if (descriptor < 0) return;
   const NoFileSignals no_signals;

@@ -1,5 +1,6 @@
-// log.h: what the library says: one line a message, "graphpool: warning: ...", to stderr or the policy's file, never to
-// stdout. printf formats. At most kLongestLineBytes a line; longer ones are cut.
+// log.h: what the library says: one line a message, "graphpool[4711]: warning: ...", to stderr or the policy's file,
+// never to stdout. In brackets the process, and its rank where a launcher gave it one: "[4711 rank 3]". printf formats.
+// At most kLongestLineBytes a line; longer ones are cut.
 //
 // Where the process began without stderr, nothing is written there: the number may be a file of the host's.
 // Works at any time: before open_log() (level warn, stderr), after exit handlers, in a forked child; takes no lock and,

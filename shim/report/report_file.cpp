@@ -7,7 +7,8 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
+
+#include "shim/launcher_rank.h"
 
 namespace graphpool {
 namespace {
@@ -36,10 +37,8 @@ std::string folder_of(const std::string& name) {
 }  // namespace
 
 std::string rank_of_process() {
-  // Open MPI, PMI (MPICH, Intel), Slurm, torchrun.
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"})
-    if (const char* value = std::getenv(name)) return value;
-  return "0";
+  const char* const rank = launcher_rank();
+  return rank == nullptr ? "0" : rank;
 }
 
 std::string host_name() {

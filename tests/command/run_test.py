@@ -209,6 +209,12 @@ class Told(support.CommandTest):
         errors = self.graphpool('run', 'true', GRAPHPOOL_LOG_LEVEL='verbose')[2]
         self.assertIn('graphpool: warning: environment GRAPHPOOL_LOG_LEVEL:1: log.level: bad value "verbose"', errors)
 
+    def test_lines_of_the_log_name_their_process_and_rank(self):
+        program = self.python('print(os.getpid())')
+        for rank, text in (({}, ''), ({'SLURM_PROCID': '3'}, ' rank 3')):
+            _, output, errors = self.graphpool('run', '--', *program, GRAPHPOOL_LOG_LEVEL='verbose', **rank)
+            self.assertIn('graphpool[{}{}]: warning: environment GRAPHPOOL_LOG_LEVEL'.format(output.split()[1], text), errors)
+
     def test_verify(self):
         self.assertEqual(0, self.graphpool('run', '--verify', '--', TRANSFORMER, '--steps', '5')[0])
         self.assertGreater(self.reports()[0]['templates'][0]['captures_verified'], 0)

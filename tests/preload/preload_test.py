@@ -41,7 +41,7 @@ def not_under_sanitizers(reason, which=('address', 'thread')):
 
 
 def lines_of(text):
-    return [line for line in text.splitlines() if line.startswith('graphpool:')]
+    return [line for line in text.splitlines() if line.startswith('graphpool[')]
 
 
 def show(run):

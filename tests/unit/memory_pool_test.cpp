@@ -1,9 +1,11 @@
 // Tests of shim/memory/pool.h.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -308,7 +310,8 @@ TEST_F(PoolTest, AfterADeviceErrorEverythingIsForwarded) {
   pool.note_error(hipErrorIllegalAddress);
   EXPECT_FALSE(pool.enabled());
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "graphpool: warning: a call failed with error 700: no memory is kept until the device is reset\n");
+            "graphpool[" + std::to_string(getpid()) +
+                "]: warning: a call failed with error 700: no memory is kept until the device is reset\n");
   fake.hip->fail["hipMalloc"] = fake.hip->fail["hipFree"] = hipErrorIllegalAddress;
   void* out = nullptr;
   EXPECT_EQ(malloc(&out, 200), hipErrorIllegalAddress);

@@ -35,6 +35,12 @@ std::vector<std::string> lines(const std::string& text) {
   return all;
 }
 
+/// A line as this process writes it. "warning: text"
+std::string said_by(pid_t process, const std::string& rest) {
+  return "graphpool[" + std::to_string(process) + "]: " + rest;
+}
+std::string said(const std::string& rest) { return said_by(getpid(), rest); }
+
 /// A descriptor of this process, sent to a file as long as this lives.
 class Captured {
  public:
@@ -92,13 +98,13 @@ class Log : public testing::Test {
   std::string folder_, file_;
 };
 
-TEST(LogEarly, WarningsOnStderrBeforeMain) { EXPECT_STREQ(g_early, "graphpool: warning: early 1\n"); }
+TEST(LogEarly, WarningsOnStderrBeforeMain) { EXPECT_EQ(g_early, said("warning: early 1\n")); }
 
 TEST_F(Log, LevelsAndTheirNames) {
   const std::pair<LogLevel, std::size_t> shown[] = {{LogLevel::kOff, 0},  {LogLevel::kError, 1}, {LogLevel::kWarn, 2},
                                                     {LogLevel::kInfo, 3}, {LogLevel::kDebug, 4}, {LogLevel::kTrace, 5}};
-  const std::vector<std::string> all = {"graphpool: error: e 1", "graphpool: warning: w 2", "graphpool: info: i 3",
-                                        "graphpool: debug: d 4", "graphpool: trace: t 5"};
+  const std::vector<std::string> all = {said("error: e 1"), said("warning: w 2"), said("info: i 3"), said("debug: d 4"),
+                                        said("trace: t 5")};
   for (const auto& [level, count] : shown) {
     open_log(level, "");
     Captured captured(STDERR_FILENO);
@@ -130,14 +136,14 @@ TEST_F(Log, LongMessagesAreCut) {
   std::string text = captured.text();
   ASSERT_EQ(lines(text).size(), 2u);
   EXPECT_EQ(lines(text)[0].size() + 1, kLongestLineBytes);
-  EXPECT_EQ(lines(text)[1], "graphpool: warning: next");
+  EXPECT_EQ(lines(text)[1], said("warning: next"));
 }
 
 TEST_F(Log, OneLineWhateverTheMessageHolds) {
   open_log(LogLevel::kWarn, "");
   Captured captured(STDERR_FILENO);
   log_warn("a\nb\x1b[31mc\x7f\xc3\xa9 {} %s", "%d");
-  EXPECT_EQ(captured.text(), "graphpool: warning: a b [31mc \xc3\xa9 {} %d\n");
+  EXPECT_EQ(captured.text(), said("warning: a b [31mc \xc3\xa9 {} %d\n"));
 }
 
 TEST_F(Log, ErrnoIsKept) {
@@ -161,7 +167,7 @@ TEST_F(Log, FileIsAppendedTo) {
   log_warn("one");
   open_log(LogLevel::kWarn, file_);
   log_warn("two");
-  EXPECT_EQ(content(file_), "before\ngraphpool: warning: one\ngraphpool: warning: two\n");
+  EXPECT_EQ(content(file_), "before\n" + said("warning: one\n") + said("warning: two\n"));
   EXPECT_EQ(captured.text(), "");
 }
 
@@ -169,8 +175,9 @@ TEST_F(Log, FileThatCannotBeOpened) {
   Captured captured(STDERR_FILENO);
   open_log(LogLevel::kWarn, folder_ + "/no/log");
   log_warn("goes on");
-  EXPECT_EQ(captured.text(), "graphpool: error: cannot write the log file " + folder_ +
-                                 "/no/log: No such file or directory\ngraphpool: warning: goes on\n");
+  EXPECT_EQ(captured.text(),
+            said("error: cannot write the log file " + folder_ + "/no/log: No such file or directory\n") +
+                said("warning: goes on\n"));
 }
 
 TEST_F(Log, HostTakesOurDescriptor) {
@@ -191,7 +198,7 @@ TEST_F(Log, HostTakesOurDescriptor) {
   EXPECT_GE(taken, 1);
   log_warn("two");
   EXPECT_EQ(content(host_file), "");
-  EXPECT_EQ(content(file_), "graphpool: warning: one\ngraphpool: warning: two\n");
+  EXPECT_EQ(content(file_), said("warning: one\n") + said("warning: two\n"));
   close(host);
 }
 
@@ -202,7 +209,7 @@ TEST_F(Log, Once) {
     log_once(LogLevel::kInfo, "first", "first %d", i);
     log_once(LogLevel::kWarn, "second", "second %d", i);
   }
-  EXPECT_EQ(captured.text(), "graphpool: info: first 0\ngraphpool: warning: second 0\n");
+  EXPECT_EQ(captured.text(), said("info: first 0\n") + said("warning: second 0\n"));
 }
 
 TEST_F(Log, OnceIsNotUsedUpWhileSwitchedOff) {
@@ -211,7 +218,7 @@ TEST_F(Log, OnceIsNotUsedUpWhileSwitchedOff) {
   log_once(LogLevel::kInfo, "hidden", "hidden");
   open_log(LogLevel::kInfo, "");
   log_once(LogLevel::kInfo, "hidden", "shown");
-  EXPECT_EQ(captured.text(), "graphpool: info: shown\n");
+  EXPECT_EQ(captured.text(), said("info: shown\n"));
 }
 
 TEST_F(Log, RateLimit) {
@@ -229,10 +236,10 @@ TEST_F(Log, RateLimit) {
   log_info("after");
   std::vector<std::string> all = lines(captured.text());
   ASSERT_GE(all.size(), 2u);
-  EXPECT_EQ(all.back(), "graphpool: info: after");
-  std::string& said = all[all.size() - 2];
-  EXPECT_TRUE(said.starts_with("graphpool: warning: ") && said.ends_with(" messages left out, too many a second"))
-      << said;
+  EXPECT_EQ(all.back(), said("info: after"));
+  const std::string& left_out = all[all.size() - 2];
+  EXPECT_TRUE(left_out.starts_with(said("warning: ")) && left_out.ends_with(" messages left out, too many a second"))
+      << left_out;
 }
 
 TEST_F(Log, DebugHasNoRateLimit) {
@@ -253,7 +260,7 @@ TEST_F(Log, LinesOfThreadsStayWhole) {
   for (std::thread& thread : threads) thread.join();
   std::vector<std::string> all = lines(content(file_));
   EXPECT_EQ(all.size(), 2000u);
-  EXPECT_TRUE(std::all_of(all.begin(), all.end(), [&](const auto& l) { return l == "graphpool: trace: " + word; }));
+  EXPECT_TRUE(std::all_of(all.begin(), all.end(), [&](const auto& l) { return l == said("trace: " + word); }));
 }
 
 int exit_code_of(pid_t child) {
@@ -268,6 +275,7 @@ TEST_F(Log, ForkedChildWhileOtherThreadsLog) {
   std::thread busy([&] {
     while (!stop) log_trace("busy");
   });
+  std::vector<std::string> children;
   for (int i = 0; i < 20; ++i) {
     pid_t child = fork();
     if (child == 0) {
@@ -276,13 +284,12 @@ TEST_F(Log, ForkedChildWhileOtherThreadsLog) {
       _exit(0);
     }
     EXPECT_EQ(exit_code_of(child), 0);
+    children.push_back(said_by(child, "trace: child " + std::to_string(i)));
   }
   stop = true;
   busy.join();
   std::vector<std::string> all = lines(content(file_));
-  EXPECT_EQ(
-      std::count_if(all.begin(), all.end(), [](const auto& l) { return l.starts_with("graphpool: trace: child "); }),
-      20);
+  for (const std::string& line : children) EXPECT_EQ(std::count(all.begin(), all.end(), line), 1) << line;
 }
 
 TEST_F(Log, AfterExitHandlers) {
@@ -295,7 +302,7 @@ TEST_F(Log, AfterExitHandlers) {
     std::exit(0);
   }
   EXPECT_EQ(exit_code_of(child), 0);
-  EXPECT_EQ(content(file_), "graphpool: warning: normal\ngraphpool: warning: late\n");
+  EXPECT_EQ(content(file_), said_by(child, "warning: normal\n") + said_by(child, "warning: late\n"));
 }
 
 TEST_F(Log, ClosedPipeDoesNotKillTheHost) {
@@ -353,10 +360,10 @@ TEST(LogLaterTest, what_is_said_within_is_written_at_the_end_and_in_order) {
     errno = 5;
   }
   EXPECT_EQ(errno, 5);
-  const std::vector<std::string> said = lines(captured.text());
-  ASSERT_EQ(said.size(), 3u);
-  EXPECT_EQ(said[1], "graphpool: warning: first");
-  EXPECT_EQ(said[2].size(), kLongestLineBytes - 1);
+  const std::vector<std::string> all = lines(captured.text());
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1], said("warning: first"));
+  EXPECT_EQ(all[2].size(), kLongestLineBytes - 1);
 }
 
 }  // namespace
