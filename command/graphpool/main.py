@@ -16,31 +16,31 @@ COMMANDS = [run.COMMAND, report.COMMAND, explain.COMMAND, compare.COMMAND, polic
 OWN_FAULT = 125
 WRONG_WORDS = 2
 
+SUMMARY = 'makes captured HIP graphs of an unmodified program cheap, and tells whether it does'
+EXAMPLES = [
+    ('graphpool run -- python3 train.py', 'runs it under the library; what that did is told at the end'),
+    ('graphpool compare -n 3 -- python3 train.py --steps 200', 'is it faster, and is its output the same?'),
+    ('graphpool explain graphpool-reports', 'what stood in the way')]
+
 TOP_HELP = """\
 usage: graphpool COMMAND [OPTION...] [ARGUMENT...]
 
-Makes captured HIP graphs of an unmodified program cheap, and tells whether it does.
+{summary}.
 
 commands:
 {commands}
 
   graphpool COMMAND --help    what a command does, its options, examples
   graphpool --version         the version of the command and of the library
-
-examples:
-  graphpool run -- python3 train.py
-      runs it under the library; what that did is told at the end
-  graphpool compare -n 3 -- python3 train.py --steps 200
-      is it faster, and is its output the same?
-  graphpool explain graphpool-reports
-      what stood in the way
+{examples}
 """
 
 
 def top_help():
     shown = [command for command in COMMANDS if ' ' not in command.name]
     width = max(len(command.name) for command in shown)
-    return TOP_HELP.format(commands='\n'.join('  {:<{}}  {}'.format(command.name, width, command.summary)
+    return TOP_HELP.format(summary=SUMMARY[:1].upper() + SUMMARY[1:], examples='\n'.join(options.examples_text(EXAMPLES)),
+                           commands='\n'.join('  {:<{}}  {}'.format(command.name, width, command.summary)
                                               for command in shown))
 
 

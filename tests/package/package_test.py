@@ -35,6 +35,9 @@ def use(root, runtime, program, work, version):
     expect('explain', run([command, 'explain', 'graphpool-reports'], work).returncode == 0)
     example = root / 'share' / 'graphpool' / 'example.toml'
     expect('policy check', run([command, 'policy', 'check', example], work).returncode == 0)
+    for page in ('man/man1/graphpool.1', 'bash-completion/completions/graphpool'):
+        text = (root / 'share' / page).read_text() if (root / 'share' / page).exists() else ''
+        expect(page, '--html' in text.replace('\\', ''), text)
     selftest = run([command, 'selftest'], work)
     expect('selftest', selftest.returncode == 125 and 'needs the source tree' in selftest.stderr, selftest)
     shutil.rmtree(str(work / 'graphpool-reports'), ignore_errors=True)
