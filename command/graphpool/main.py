@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 
-from . import compare, explain, options, places, policy, report, run, selftest
+from . import compare, explain, learn, options, places, policy, report, run, selftest
 from .options import UsageError
 from .places import Missing
 
 COMMANDS = [run.COMMAND, report.COMMAND, explain.COMMAND, compare.COMMAND, policy.COMMAND, policy.CHECK, policy.SHOW,
-            selftest.COMMAND]
+            learn.COMMAND, selftest.COMMAND]
 OWN_FAULT = 125
 WRONG_WORDS = 2
 

@@ -128,16 +128,18 @@ def show(words):
 
 
 def no_such(words):
-    raise UsageError('which one? There are check and show{}'.format(
-        options.did_you_mean(words.rest[0], ['check', 'show']) if words.rest else ''))
+    raise UsageError('which one? There are check, show and learn{}'.format(
+        options.did_you_mean(words.rest[0], ['check', 'show', 'learn']) if words.rest else ''))
 
 
 COMMAND = Command(
-    'policy', 'check|show [OPTION...] [FILE]', 'checks a policy, or shows the values in effect and where each came from', no_such,
+    'policy', 'check|show|learn [OPTION...] [FILE...]',
+    'checks a policy, shows the values in effect and where each came from, or learns one from reports', no_such,
     details="""
-    `graphpool policy check --help` and `graphpool policy show --help` tell of each.""",
+    `graphpool policy check --help`, `graphpool policy show --help` and `graphpool policy learn --help` tell of each.""",
     examples=[('graphpool policy check my.toml', 'says what is wrong, with line and column'),
-              ('graphpool policy show --changed', 'what differs from the defaults here')])
+              ('graphpool policy show --changed', 'what differs from the defaults here'),
+              ('graphpool policy learn graphpool-reports > my.toml', 'what reports give a reason for')])
 CHECK = Command(
     'policy check', '[OPTION...] [FILE]', 'says what is wrong with a policy; nothing is run', check, OPTIONS,
     details="""

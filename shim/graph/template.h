@@ -119,6 +119,7 @@ class Template {
     RingCounts staged;
     std::uint64_t ring_waits = 0, ring_timeouts = 0;  ///< launches that waited for a slot set on the CPU; in vain
     std::uint64_t bindings = 0, replaced = 0, evicted = 0;
+    std::uint64_t longest_return = 0;  ///< bindings noted until one came back, it among them; the most of all
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   } statistics;
 

@@ -437,6 +437,7 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
   const double step_ns = staged ? followed_ns(of, last, binding, exec_ns, budget_of(of, settings_)) : 0;
   const bool other_ring = open && !staged && !plan->same_elsewhere(last, binding);
   BindingHistory::Noted noted = of.history.note(binding);
+  if (noted.seen) of.statistics.longest_return = std::max(of.statistics.longest_return, noted.ago);
   // Of more that come in turn each exec would be gone when its binding comes back.
   noted.seen = noted.seen && noted.ago <= settings_.most_variants;
   ++of.statistics.bindings;

@@ -125,6 +125,7 @@ void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
   json.key("native_updates").value(of.statistics.native_updates);
   json.key("execs_instead_of_updates").value(of.statistics.instead_of_update);
   json.key("bindings").value(of.statistics.bindings);
+  json.key("longest_return").value(of.statistics.longest_return);
   json.key("volatile_words").value(std::uint64_t{of.volatile_words});
   json.key("patched_nodes").value(of.statistics.patched_nodes);
   json.key("execs_replaced").value(of.statistics.replaced);

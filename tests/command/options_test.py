@@ -49,7 +49,7 @@ class Words(support.CommandTest):
         self.refused(2, 'run', '--policy', says='--policy needs a value: --policy FILE')
         self.refused(2, 'run', '--policy', '--', 'true', says='--policy needs a value')
         self.refused(2, 'run', '--report', 'a', '--report', 'b', says='--report is given twice')
-        self.refused(2, 'policy', says='which one? There are check and show')
+        self.refused(2, 'policy', says='which one? There are check, show and learn')
         self.refused(2, 'policy', 'chek', says='did you mean check?')
 
     def test_selftest_hands_its_words_on(self):

@@ -1,0 +1,109 @@
+"""graphpool policy learn: each lesson from a report, that what it prints is a policy, and that one is worth it."""
+import json
+import os
+import pathlib
+import statistics
+
+import support
+from graphpool import compare, launch
+
+ROTATION = [pathlib.Path(os.environ['COMMAND_CLIENTS']) / 'client_rotation', '--sets', '30']
+
+
+class LearnTest(support.CommandTest):
+    def learned(self, *paths):
+        """What it prints; a policy in any case."""
+        code, output, errors = self.graphpool('policy', 'learn', *paths)
+        self.assertEqual((0, ''), (code, errors))
+        path = self.file('learned.toml', output)
+        self.assertEqual(0, self.graphpool('policy', 'check', path)[0], output)
+        return output
+
+    def report(self, *words):
+        """The report of a run, as a dictionary and its path."""
+        code, _, errors = self.graphpool('run', '--report', 'seen', *words)
+        self.assertEqual(0, code, errors)
+        path = next((self.folder / 'seen').glob('*.json'))
+        return json.loads(path.read_text()), path
+
+    def learned_from(self, report):
+        return self.learned(self.file('changed.json', json.dumps(report)))
+
+
+class Lessons(LearnTest):
+    def test_addresses_that_come_back_late(self):
+        output = self.learned(self.report('--', *ROTATION, '--steps', '60', '--kernels', '20')[1])
+        self.assertIn('\n[graph]\n# Graph 1 of client_rotation', output)
+        self.assertRegex(output, r' \(mix\): addresses came back after 2\d other sets of them; execs are kept for 16.\nvariants = 3\d\n')
+        self.assertNotIn('variant_memory', output)
+
+    def test_execs_that_hold_much_memory(self):
+        report, _ = self.report('--', *ROTATION, '--steps', '60', '--kernels', '20')
+        report['templates'][0].update(longest_return=24, variants=4, device_bytes=80 << 20)
+        self.assertIn('\n# So many execs hold about 600.0 MiB.\nvariant_memory = "1024MiB"\n', self.learned_from(report))
+
+    def test_what_a_policy_gave_is_the_measure(self):
+        output = self.learned(self.report('--set', 'graph.variants=32', '--', *ROTATION, '--steps', '60', '--kernels', '20')[1])
+        self.assertIn('# The reports were made under graph.variants = 32: this is not repeated here.', output)
+        self.assertIn('# The reports give no reason to change anything.', output)
+
+    def test_recordings_that_were_dropped(self):
+        report, _ = self.report('--set', 'graph.recordings=1', '--', support.PROGRAMS / 'batch_sizes')
+        self.assertIn('recordings were dropped because there were more than 1.', self.learned_from(report))
+        self.assertIn('\nrecordings = 2\n', self.learned_from(report))
+        report['templates'][0].pop('dropped', None)
+        report['templates'][0]['host_bytes'] = 40 << 20
+        self.assertIn('\nrecording_memory = "128MiB"\n', self.learned_from(report))
+
+    def test_kept_memory_that_went_back(self):
+        report, _ = self.report('--', support.PROGRAMS / 'batch_sizes')
+        report['pool']['evicted'] = 7
+        self.assertIn('[pool]\n# batch_sizes[', self.learned_from(report))
+        self.assertIn('limit = "50%"\n', self.learned_from(report))
+        report['policy'] = [{'key': 'pool.limit', 'value': '100MiB', 'from': 'x'}]
+        self.assertIn('limit = "256MiB"\n', self.learned_from(report))
+
+    def test_buffers_that_never_come_back(self):
+        report, _ = self.report('--', support.PROGRAMS / 'batch_sizes')
+        graph = min(report['templates'], key=lambda each: each['graph'])
+        graph.update(longest_return=0, operands_moved=[dict(
+            operation=1, kind='kernel', argument=0, times=3, allocated_by='step!make<int [2]>(int*) < step!main')])
+        graph['launches'] = dict.fromkeys(graph['launches'], 0)
+        graph['launches'].update(patch=9, same=1)
+        output = self.learned_from(report)
+        self.assertIn('[[buffer]]\n# Graph 1 of batch_sizes', output)
+        self.assertIn('9 of 10 launches needed an exec to be patched or made', output)
+        self.assertIn('callsite = "*step!make<int ?2?>(int?)*"\n', output)
+        self.assertIn('stage = "auto"\n', output)
+        del graph['operands_moved'][0]['allocated_by']
+        self.assertIn('# Who allocates it was not noted: --set report.callsites=true does.', self.learned_from(report))
+
+    def test_refused(self):
+        self.refused(2, 'policy', 'learn', says='from which report?')
+        self.refused(1, 'policy', 'learn', 'nowhere', says='nowhere: No such file or directory')
+        self.refused(2, 'policy', 'lern', says='did you mean learn?')
+
+
+class Worth(LearnTest):
+    RUNS = 3
+
+    def cpu_s(self, policy):
+        variables = {'LD_PRELOAD': ':'.join(filter(None, [os.environ.get('COMMAND_BEFORE'),
+                                                         str(support.BUILD / 'hooks/libgraphpool.so')])), **policy}
+        done = compare.once(self.command, launch.find(self.command[0]), support.environment(**variables))
+        self.assertEqual(0, done.code, done.errors)
+        return done.cpu_s, done.output
+
+    def test_what_was_learned_wins_a_tenth(self):
+        self.command = [str(word) for word in ROTATION] + ['--steps', '3000']
+        report, path = self.report('--', *self.command)
+        self.learned(path)
+        runs = [(self.cpu_s({}), self.cpu_s({'GRAPHPOOL_POLICY': self.folder / 'learned.toml'})) for _ in range(self.RUNS)]
+        without, under = ([run[i][0] for run in runs] for i in (0, 1))
+        print('CPU time of {} runs by turns: {} s without, {} s under the learned policy'.format(self.RUNS, without, under))
+        self.assertEqual(1, len({output for run in runs for _, output in run}))
+        self.assertLess(statistics.median(under), 0.9 * statistics.median(without))
+
+
+if __name__ == '__main__':
+    support.main()
