@@ -90,8 +90,12 @@ class OwnerLock {
     place->thread.store(&t_thread_token, std::memory_order_relaxed);
     owner_.store(&*place, std::memory_order_release);
   }
-  /// Another thread was inside when the caller wanted in. Not where the caller was let in as the owner.
-  bool waited() const noexcept { return waited_; }
+  /// Another thread was inside when the caller wanted in. Not where the caller was let in as the owner: `waited_` is
+  /// then that of a thread which wants in now.
+  bool waited() const noexcept {
+    const Owner* const owner = owner_.load(std::memory_order_relaxed);
+    return !(is_callers(owner) && owner->inside.load(std::memory_order_relaxed)) && waited_;
+  }
 
  private:
   struct Owner {
@@ -123,7 +127,7 @@ class OwnerLock {
   std::atomic<Owner*> owner_{nullptr};  ///< changed by who holds the mutex; null: nobody has the short way
   std::atomic<bool> wanted_{false};
   std::atomic<bool> held_{false};  ///< by who holds the mutex
-  bool waited_ = false;
+  bool waited_ = false;            ///< likewise
   RankedMutex<Rank> mutex_;
   [[no_unique_address]] RankHeld<Rank> rank_;
 };

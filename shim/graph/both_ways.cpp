@@ -58,12 +58,13 @@ bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& 
   return seen_whole && !any_hidden_word(operations, binding, is_address) && plan.covers(operations, binding);
 }
 
-Shadows::~Shadows() {
+void Shadows::drop() noexcept {
   if (shadows_.empty()) return;
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   for (char* const shadow : shadows_)
     if (shadow != nullptr) static_cast<void>(next().hipFree(shadow));
+  shadows_.clear();
 }
 
 void Shadows::leave() noexcept {

@@ -32,8 +32,7 @@ bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& 
 class Shadows {
  public:
   Shadows() = default;
-  /// Frees them, which waits for the device as hipFree does.
-  ~Shadows();
+  ~Shadows() { drop(); }
   Shadows(const Shadows&) = delete;
   Shadows& operator=(const Shadows&) = delete;
 
@@ -55,6 +54,8 @@ class Shadows {
   /// Gives the buffers what their shadows have, where they differ. Waits for the stream.
   hipError_t restore(const std::vector<char*>& bases, hipStream_t stream) const;
 
+  /// Frees them, which waits for the device as hipFree does.
+  void drop() noexcept;
   /// They are not freed now, because the device may be busy for long, but by the next free_left().
   void leave() noexcept;
   static void free_left() noexcept;

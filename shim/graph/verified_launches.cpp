@@ -61,8 +61,10 @@ class BoundedShadows : public Shadows {
   explicit BoundedShadows(int device) noexcept : device_(device) {}
   BoundedShadows(const BoundedShadows&) = delete;
   BoundedShadows& operator=(const BoundedShadows&) = delete;
-  ~BoundedShadows() {
+  ~BoundedShadows() { drop(); }
+  void drop() noexcept {
     if (!bases().empty() && !stream_work().is_idle(device_) && !wait_for(stream_work().make_fence(device_))) leave();
+    Shadows::drop();
   }
 
  private:
@@ -72,10 +74,10 @@ class BoundedShadows : public Shadows {
 /// A launch of the program's that is not to be compared comes next. Destroys what was made to compare it with. After
 /// the launch that would be too late: before HIP 7 a successful call of the library's would then clear the error that
 /// the launch may have left for hipGetLastError.
-template <typename... Made>
-void drop_before_launch(Shadows& shadows, std::unique_ptr<Made>&... made) {
+template <typename AnyShadows, typename... Made>
+void drop_before_launch(AnyShadows& shadows, std::unique_ptr<Made>&... made) {
   (made.reset(), ...);
-  shadows.leave();
+  shadows.drop();
 }
 
 /// The launch has failed, and the program is to find its error (see drop_before_launch). What was made to compare it
@@ -199,6 +201,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     if (SlotRing* const ring = exec.variant->ring.get()) {
       bases = ring->bases();
       static_cast<void>(ring->order_behind_last(stream_key(stream), handle));
+      const LastErrorScope last_error;
       staged = shadows.copy_from(bases, handle);
     }
     result = native(real->exec);

@@ -84,6 +84,7 @@ TEST(OwnerLock, who_had_to_wait_for_another_is_told_so) {
       const std::scoped_lock guard(lock);
       inside = true;
       while (!leave) std::this_thread::yield();
+      EXPECT_FALSE(lock.waited()) << "another one waits";
     };
     std::atomic<bool> waited{false};
     const auto come = [&] {
