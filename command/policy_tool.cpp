@@ -1,11 +1,12 @@
-// policy_tool.cpp: the policy as the library would read it, as JSON on stdout: graphpool-policy, which the command
-// `graphpool` starts. So that what is checked is what is used, it reads the environment as a preloaded process does.
+// policy_tool.cpp: the program graphpool-policy, which the command `graphpool` starts. It reads the policy with the
+// library's own code, from the environment as a preloaded process would, and prints it as JSON on stdout. So the
+// command checks exactly what the library would use.
 //
 //   {"errors": [text], "warnings": [text], "values": [{key, variable, value, default, from, help, allowed}],
 //    "rules": [{key, value, from}], "reserved": [name]}
 //
-// value: as it was written; from: "default", or where it was given. With errors the values are those that were given
-// all the same. Exit code: 0 the policy can be used, 1 it cannot.
+// value: as it was written; from: "default", or the place that gave it. Where there are errors, the values that were
+// given are printed all the same. Exit code: 0 the policy can be used, 1 it cannot.
 #include <unistd.h>
 
 #include <cstdio>
@@ -24,7 +25,7 @@ void write_texts(JsonWriter& json, const char* name, const std::vector<std::stri
   json.close_array();
 }
 
-/// The last one with this key counts; null: nobody gave it.
+/// The value that counts for this key, which is the last one given; null where none was given.
 const Given* given_for(const std::vector<Given>& all, const std::string& key) {
   const Given* found = nullptr;
   for (const Given& given : all)

@@ -13,7 +13,7 @@
 namespace graphpool {
 namespace {
 
-/// Every failure that the program is told is looked at: some mean that no later call will work.
+/// Notes a failure that the program is told of. Some failures mean that no later call will work.
 [[gnu::cold]] void note_error(hipError_t error) {
   t_error_possible = true;
   pool().note_error(error);
@@ -31,7 +31,8 @@ Result run(Body&& body) {
   }
 }
 
-/// A call of a step that is timed. Apart, so that others need no stack frame for it.
+/// Forwards a call of a step that is timed (step_costs.h). A function of its own, so that an entry needs no stack frame
+/// for the calls that are not timed.
 template <typename Result, typename... Arguments>
 [[gnu::cold, gnu::noinline]] Result forward_timed(Result (*next_call)(Arguments...),
                                                   std::type_identity_t<Arguments>... arguments) {
@@ -39,7 +40,7 @@ template <typename Result, typename... Arguments>
   return next_call(arguments...);
 }
 
-/// A body whose call may also only be forwarded. Apart, so that the forwarded one needs no stack frame.
+/// Runs a body in a function of its own (see kOnlyForwarded).
 template <typename Body>
 [[gnu::noinline]] auto apart(const Body& body) {
   return body();

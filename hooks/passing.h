@@ -1,9 +1,11 @@
-// passing.h: calls with a body that need nothing of the engine now, and so go straight to the runtime.
+// passing.h: which calls go straight to the runtime although they have a body, because the engine has nothing to do
+// for them now: they pass.
 //
-// Asked before anything else: such a call is counted, and the thread is not marked as inside: the runtime's own calls
-// are known by where they come from (in_runtime()). The answer is one of the thread's own that is true only while the
-// library is active. Where now() is true, call() makes the call, if there is one, and else it is only forwarded; what
-// call() answers is looked at as what a body answers.
+// An entry asks Passing<its call>::now() before anything else. Where that is true, the entry counts the call and makes
+// it by Passing<its call>::call(), or, where there is no such function, forwards it. A failure that call() answers is
+// noted as one of a body is. The thread is not marked as being inside the library: calls that the runtime makes to
+// itself are known by where they come from (in_runtime()). now() looks at the calling thread's own state, which lets
+// calls pass only while the library is active.
 #pragma once
 
 #include <new>
@@ -21,7 +23,7 @@
 
 namespace graphpool::hooks {
 
-/// `caller`: whose call it is.
+/// Both functions begin with `caller`, the return address of the program's call. By default no call passes.
 template <EntryId>
 struct Passing {
   template <typename... Arguments>
@@ -36,7 +38,8 @@ concept MakesCall = requires {
   &Passing<kCall>::call;
 };
 
-/// Whether calls that pass are only forwarded.
+/// Whether the entry keeps its body in a function of its own, so that a call that is only forwarded needs no stack
+/// frame.
 template <EntryId kCall>
 inline constexpr bool kOnlyForwarded = false;
 template <>
@@ -44,10 +47,10 @@ inline constexpr bool kOnlyForwarded<EntryId::hipEventRecord> = true;
 template <>
 inline constexpr bool kOnlyForwarded<EntryId::hipStreamWaitEvent> = true;
 
-// What captures are given that are left alone, and what forks and joins them.
+// Operations that go into a capture that is left alone (capture.h), and the event calls that fork and join it.
 
-/// False: the handle is not one of the library's own. Where it may be, the body looks: no call is made here, so that
-/// the calls which pass need no stack frame.
+/// Returns false only where the handle is certainly none of the library's own. Where this is true the call does not
+/// pass, and the body looks closer: a function call here would need a stack frame in each entry.
 inline bool may_be_private(const void* handle) noexcept { return g_private_handles.may_have(handle); }
 
 template <>
@@ -101,9 +104,11 @@ struct Passing<EntryId::hipModuleLaunchKernel> {
   }
 };
 
-// The rest of a step whose capture is left alone.
+// The other calls of a step (step_costs.h) whose capture is left alone: its beginning and end, instantiate, update,
+// launch and destroy.
 
-/// The body runs after all, from its beginning: a call that failed for memory is made again there.
+/// Runs the body of a call that was to pass and could not. Where the runtime has refused it for lack of memory, the
+/// body makes the call again after giving memory back.
 template <typename Body>
 [[gnu::cold, gnu::noinline]] hipError_t body_after_all(const void* caller, Body&& body) {
   Entry entry(caller);

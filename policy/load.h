@@ -1,8 +1,8 @@
 // load.h: the policy of this process: the file GRAPHPOOL_POLICY names, then the environment.
 //
 // Order, later wins: defaults, file, GRAPHPOOL_REPORT, GRAPHPOOL_<SECTION>_<KEY>; GRAPHPOOL_BUFFERS replaces the rules.
-// Any error anywhere: no policy, and everything must be passed through for this process (the host wins). But what only
-// says what the library tells (log.*, report.*) is never an error: a warning, and the default.
+// Any error anywhere: no policy, and everything must be passed through for this process (the host wins). A bad value of
+// log.* or report.*, which change only what the library tells, is no error: it is a warning, and the default is used.
 // Threads: no state; called once, possibly before any constructor of this library ran. errno is left as found.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace graphpool {
 struct Loaded {
   std::optional<Policy> policy;       ///< complete; nothing: pass everything through
   std::vector<std::string> errors;    ///< why; empty with no policy: memory ran out
-  std::vector<std::string> warnings;  ///< unknown GRAPHPOOL_ variables, bad values of what only tells
+  std::vector<std::string> warnings;  ///< unknown GRAPHPOOL_ variables; bad values of log.* and report.*
   std::vector<Given> given;           ///< what file and environment said; of two with one key the later one counts
 };
 

@@ -222,7 +222,8 @@ class TextReader {
     }
   }
 
-  /// Sets the key's field from the node; `value`: the text it was given as. Else the problem.
+  /// Sets the key's field from the node. Returns nothing and sets `value` to the text that the node gave; or returns
+  /// what is wrong with the node.
   template <typename Target>
   static std::optional<Problem> value_of(const Key<Target>& key, const toml::node& node, Target& target,
                                          std::string& value) {
@@ -351,7 +352,7 @@ class TextReader {
   Position origin_;
   bool one_line_;
   Notes* notes_;
-  std::size_t rule_ = 0;  ///< of the [[buffer]] rules, from 1
+  std::size_t rule_ = 0;  ///< number of the [[buffer]] rule that is being read, from 1
   Found errors_, warnings_;
   std::vector<std::pair<Position, Given>> given_;
 };

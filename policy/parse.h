@@ -33,11 +33,12 @@ struct Notes {
   std::vector<Given> given;           ///< in the order of the text; of two with one key the later one counts
 };
 
-/// Whether a bad value of the section's keys is no error: [log] and [report] only say what the library tells.
+/// Whether a bad value of a key in this section is only a warning. It is in [log] and [report], whose keys change what
+/// the library tells and nothing else.
 [[nodiscard]] bool only_tells(std::string_view section) noexcept;
 
-// With `notes` a bad value or an unknown key of a section that only tells is a warning, and the key has its default.
-// Without, each is an error like any other.
+// The functions below return errors. With `notes`, a bad value or an unknown key of a section for which only_tells() is
+// true becomes a warning there, and the key gets its default. Without `notes` it is an error like any other.
 
 /// A whole policy file. file: its name for messages. Fields the text does not name keep their value; if it has
 /// [[buffer]] rules they replace the policy's.

@@ -60,8 +60,9 @@ struct KnownDecision {
   }
 };
 
-/// The thread's last ones: programs allocate the same again. Few: under an auditor (LD_AUDIT) the loader has 1.6 KiB
-/// for the thread-local data of all libraries that are there from the start.
+/// The thread's last decisions, because programs allocate the same sizes again and again. There are few, because under
+/// an auditor (LD_AUDIT) the loader has 1.6 KiB for the thread-local data of all libraries that are loaded at the
+/// start.
 constexpr std::size_t kKnownDecisions = 16;
 constexpr std::uint64_t kProgram = ~std::uint64_t{0};
 constinit thread_local KnownDecision t_known[kKnownDecisions]{};

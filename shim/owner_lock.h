@@ -5,9 +5,9 @@
 // and lets the kernel put a barrier into every running thread of the process (membarrier): then either he sees the
 // owner inside, and waits until it has left, or the owner sees him, and takes the mutex as everybody does. Where the
 // kernel has no such call there is only the mutex.
-// A thread that will take it more often from now on becomes the owner (hand_over). Each of the first kOwners threads
-// has a place of its own where it says that it is inside, so that a former owner that has not noticed yet does nobody
-// harm: it looks who the owner is once more, after it has said so.
+// A thread that will take the lock more often from now on becomes the owner by hand_over(). Each of the first kOwners
+// owners has a flag of its own, which says that it is inside. A former owner may not have noticed yet that it is the
+// owner no more. It sets its flag, then looks again who the owner is, finds another thread, and takes the mutex.
 // Threads: the first owner is the thread that made the lock; a later thread at an owner's address takes its place. Not
 // recursive.
 #pragma once
@@ -48,7 +48,7 @@ class OwnerLock {
   bool was_owned_by_caller() const noexcept {
     return std::any_of(owners_.begin(), owners_.end(), [](const Owner& owner) { return is_callers(&owner); });
   }
-  /// The kernel cannot do it.
+  /// There is no owner, because the kernel has no membarrier.
   bool owned_by_nobody() const noexcept { return owner_.load(std::memory_order_acquire) == nullptr; }
 
   void lock() {
@@ -56,7 +56,7 @@ class OwnerLock {
     if (is_callers(owner)) [[likely]] {
       owner->inside.store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      // In this order: who no longer wants in may have become the owner before.
+      // The order counts: a thread that has just stopped waiting (wanted_) may have become the owner before it did so.
       if (!wanted_.load(std::memory_order_acquire) && owner_.load(std::memory_order_relaxed) == owner) [[likely]] {
         rank_.entered();
         return;
@@ -80,7 +80,7 @@ class OwnerLock {
 
   // While the caller holds it:
 
-  /// The caller is the owner from its next turn on; not where kOwners others have been it.
+  /// Makes the caller the owner from its next lock() on. Does nothing where kOwners other threads have been owners.
   void hand_over() noexcept {
     if (owned_by_nobody() || owned_by_caller()) return;
     const auto place = std::find_if(owners_.begin(), owners_.end(), [](const Owner& owner) {
@@ -90,8 +90,8 @@ class OwnerLock {
     place->thread.store(&t_thread_token, std::memory_order_relaxed);
     owner_.store(&*place, std::memory_order_release);
   }
-  /// Another thread was inside when the caller wanted in. Not where the caller was let in as the owner: `waited_` is
-  /// then that of a thread which wants in now.
+  /// Whether another thread was inside when the caller called lock(). Always false for a caller that took the lock as
+  /// its owner: `waited_` then belongs to a thread that is taking it as another.
   bool waited() const noexcept {
     const Owner* const owner = owner_.load(std::memory_order_relaxed);
     return !(is_callers(owner) && owner->inside.load(std::memory_order_relaxed)) && waited_;
@@ -124,10 +124,10 @@ class OwnerLock {
   }
 
   std::array<Owner, kOwners> owners_;
-  std::atomic<Owner*> owner_{nullptr};  ///< changed by who holds the mutex; null: nobody has the short way
+  std::atomic<Owner*> owner_{nullptr};  ///< written under mutex_; null: every thread takes the mutex
   std::atomic<bool> wanted_{false};
-  std::atomic<bool> held_{false};  ///< by who holds the mutex
-  bool waited_ = false;            ///< likewise
+  std::atomic<bool> held_{false};  ///< a thread is inside that has taken mutex_; written under mutex_
+  bool waited_ = false;            ///< written under mutex_
   RankedMutex<Rank> mutex_;
   [[no_unique_address]] RankHeld<Rank> rank_;
 };

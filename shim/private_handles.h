@@ -8,8 +8,8 @@
 //
 // A handle that the runtime tells the program is the program's from then on. Threads: any; has() takes no lock, and may
 // miss what is entered or forgotten meanwhile. Lock: kPrivateHandles. Memory: of as many handles as there ever were at
-// a time. Where there is none, a handle is not known to be ours. A filter answers for nearly all handles of the
-// program's.
+// a time. Where there is none, a handle is not known to be ours. A filter tells nearly all handles of the program's
+// from ours without a search in the table.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -37,7 +37,7 @@ class PrivateHandles {
   void forget_all() noexcept;
 
   bool has(const void* handle) const noexcept { return may_have(handle) && is_entered(handle); }
-  /// False: it has not. Of a few others, too, this is true.
+  /// Returns false only for handles that are not entered. Returns true for the entered ones and, seldom, for another.
   bool may_have(const void* handle) const noexcept {
     return filter_.may_have(hash_of(reinterpret_cast<std::uintptr_t>(handle)));
   }
@@ -45,7 +45,7 @@ class PrivateHandles {
  private:
   static std::uint64_t hash_of(std::uintptr_t handle) noexcept { return (handle >> 4) * 0x9E3779B97F4A7C15u; }
 
-  /// A bit for many handles, set while one of them is entered.
+  /// A row of bits. Each handle has one of them, which it shares with others; it is set while one of these is entered.
   class alignas(64) Filter {
    public:
     constexpr Filter() = default;

@@ -1,4 +1,4 @@
-// small_file.h: the beginning of a file of /proc or /sys.
+// small_file.h: reads the beginning of a file of /proc or /sys.
 #pragma once
 
 #include <sys/types.h>

@@ -206,11 +206,12 @@ inline constinit std::atomic<std::size_t> g_followed_captures{0};
 inline bool nobody_looks() noexcept {
   return g_followed_captures.load(std::memory_order_acquire) == 0 && !uses_tracked();
 }
-/// Captures that were left alone and are over, but not by their end in the thread that began them: that thread still
-/// takes its capture for open, and the stream may be another one by now.
+/// Counts captures that were left alone and that something else than an end by the thread that began them has ended.
+/// That thread still takes its capture for open, and the stream's handle may be another stream's by now.
 inline constinit std::atomic<std::uint64_t> g_left_alone_lost{0};
-/// Graphs and execs that the library does not know and that have ended, but not by a call of theirs that passed: the
-/// thread that takes one for its own does so still, and the handle may be another one's by now. Raised before they end.
+/// Counts graphs and execs that the library does not know and that were destroyed by a call that did not pass
+/// (hooks/passing.h). A thread may still take such a one for that of its step, although the handle may be another one's
+/// by now. It is raised before the runtime destroys them.
 inline constinit std::atomic<std::uint64_t> g_unknown_ended{0};
 inline void unknown_ends() noexcept { g_unknown_ended.fetch_add(1, std::memory_order_release); }
 /// Whether a capture of the thread's that is left alone is open and began on this stream.
@@ -219,12 +220,12 @@ inline bool left_alone_here(StreamKey key) noexcept {
          t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
 }
 
-// Steps whose captures are left alone: which calls of theirs go straight to the runtime.
+// Which calls of a step whose capture is left alone go straight to the runtime (they pass; hooks/passing.h).
 
-/// Whether nothing stands in the way of leaving alone a capture that begins on the stream. Where t_ahead covers the
-/// place of the call, begin_passing() makes it then.
+/// Whether the beginning of a capture on this stream may pass. Ask only where t_ahead covers the place of the call: it
+/// has been decided then that the capture is left alone. begin_passing() makes the call.
 bool begin_passes(hipStream_t stream) noexcept;
-/// Returns false where another thread's capture has begun meanwhile; then nothing was done.
+/// Begins the capture and sets *result. Returns false, and does nothing, where another capture is open.
 bool begin_passing(const void* place, hipStream_t stream, hipStreamCaptureMode mode, hipError_t* result) noexcept;
 /// Whether launches on the stream, and the end of the capture there, pass: a capture of the thread's that is left alone
 /// began there.
@@ -232,14 +233,14 @@ inline bool launches_pass(hipStream_t stream) noexcept {
   return t_step.passes_on == reinterpret_cast<std::uintptr_t>(stream) && !t_inside && active() &&
          t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
 }
-/// The end of such a capture has been forwarded. `graph`: what it was told.
+/// Notes that the end of such a capture was forwarded. `graph`: where the runtime has put the graph's handle.
 void passing_ended(hipStream_t stream, hipError_t result, const hipGraph_t* graph) noexcept;
-/// Whether the graph is what the thread's last capture ended in, which was left alone: no other is known of it.
+/// Whether calls with this graph pass: the thread's last capture, which was left alone, ended in it.
 inline bool graph_passes(hipGraph_t graph) noexcept {
   return graph != nullptr && t_step.graph == graph && !t_inside && active() &&
          t_step.ended_seen == g_unknown_ended.load(std::memory_order_acquire);
 }
-/// Whether the exec was made of that graph, or updated by it.
+/// Whether calls with this exec pass: it was made of that graph, or updated by it.
 inline bool exec_passes(hipGraphExec_t exec) noexcept {
   return exec != nullptr && t_step.exec == exec && !t_inside && active() &&
          t_step.ended_seen == g_unknown_ended.load(std::memory_order_acquire);

@@ -58,7 +58,8 @@ struct Signature {
   KernelForm form = KernelForm::kNone;
   std::int16_t device = 0;   ///< current device at the call (rule 14)
   std::uint16_t stream = 0;  ///< index of the stream in this capture, by first appearance
-  std::uint16_t thread = 0;  ///< which of the threads that feed the capture it came from, by first appearance
+  std::uint16_t thread =
+      0;  ///< index of the thread that issued it among those that feed this capture, by first appearance
   std::uint32_t payload_bytes = 0;
   std::uint32_t validity = 0;    ///< kind-specific bits: copy kind, zero sizes, element size, flags (rule 28)
   std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of the device's settings;

@@ -120,7 +120,7 @@ class CapturedStream {
   hipEvent_t event_ = nullptr;
 };
 
-/// So many streams and threads of a capture have a number in signatures.
+/// A signature has 16 bits for the number of a stream and 16 for that of a thread.
 constexpr std::size_t kMostStreams = std::size_t{1} << 16, kMostThreads = std::size_t{1} << 16;
 
 std::uint64_t next_serial() noexcept {
@@ -214,13 +214,14 @@ void CaptureSession::expose(const char* why) {
   spoil(why);
 }
 
-/// Another thread feeds the stream while the caller's call for it waited: which of the two comes first is chance.
+/// Makes the capture no template if another thread fed this stream while the caller waited to feed it: which of the two
+/// operations came first was chance.
 void CaptureSession::note_overlap(StreamKey stream) {
   if (stream_fed_ != stream || threads_[thread_now_] == calling_thread()) return;
   spoil("two threads feed one stream of the capture at the same time");
 }
 
-/// The calling thread feeds the stream.
+/// Notes that the calling thread feeds the stream now. Call it before each operation.
 void CaptureSession::note_thread(StreamKey stream) {
   if (lock_.waited()) note_overlap(stream);
   make_real_if_spoilt();
@@ -235,7 +236,8 @@ void CaptureSession::note_thread(StreamKey stream) {
   lock_.hand_over();
 }
 
-/// What a signature says of any operation on that stream by the thread that feeds the capture now.
+/// Returns a signature with the two fields that do not depend on the operation: the stream's number, and the number of
+/// the thread that feeds the capture now.
 Signature CaptureSession::signature_on(const Stream& stream) {
   Signature signature;
   const auto index = static_cast<std::size_t>(&stream - streams_.data());

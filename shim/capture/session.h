@@ -26,9 +26,9 @@ class HeldTemplate;
 /// module_launch_is_captured).
 inline constexpr int kCapturesAllLaunches = hip_version(5, 3);
 
-/// Names the calling thread: no later one has the same name.
+/// Gives the calling thread a number, which no other thread ever gets, and returns it.
 std::uintptr_t name_thread() noexcept;
-/// The calling thread's name; 0 until name_thread() has given it one.
+/// The calling thread's number; 0 until name_thread() has given it one.
 extern constinit thread_local std::uintptr_t t_thread __attribute__((tls_model("initial-exec")));
 inline std::uintptr_t calling_thread() noexcept { return t_thread != 0 ? t_thread : name_thread(); }
 

@@ -35,7 +35,7 @@ void StepCosts::begin_trial(Entry& entry) noexcept {
   entry.followed = entry.alone = {};
 }
 
-/// A capture of more operations than that is another one.
+/// The most operations of a capture that counts as being of about the same size.
 static constexpr std::uint32_t twice(std::uint32_t operations) noexcept { return 2 * operations + 4; }
 
 StepCosts::Step StepCosts::begins(const void* place) noexcept {

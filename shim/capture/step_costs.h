@@ -36,17 +36,17 @@ namespace graphpool {
 
 class StepCosts {
  public:
-  static constexpr std::uint32_t kFirstTrial = 256;  ///< captures that matched before the first
+  static constexpr std::uint32_t kFirstTrial = 256;  ///< captures that match before a place's first trial
   static constexpr std::uint32_t kForks = 16;  ///< so many of a capture's records and waits count as one capture more
-  static constexpr std::uint32_t kMostOperations = 32;  ///< of a small capture
-  /// So many of a large one's operations count as one capture more.
+  static constexpr std::uint32_t kMostOperations = 32;  ///< of a small capture; one of more is large
+  /// A large capture counts as one capture more, on the way to a trial, for every so many operations of it.
   static constexpr std::uint32_t kOperations = 256;
-  static constexpr std::uint32_t kArm = 16;    ///< captures in a row of each way in a trial
-  static constexpr std::uint32_t kWarmUp = 8;  ///< of them, not measured: what was made before still serves
-  static constexpr std::uint32_t kFew = 4;     ///< captures left alone that may say enough
+  static constexpr std::uint32_t kArm = 16;    ///< captures in a row that a trial runs each way
+  static constexpr std::uint32_t kWarmUp = 8;  ///< the first so many of them are not measured
+  static constexpr std::uint32_t kFew = 4;     ///< a trial may end after so many left alone
   static constexpr std::uint32_t kFirstPause = 256, kLongestPause = 4096;   ///< captures left alone
-  static constexpr std::uint32_t kFirstStay = 512, kLongestStay = 1 << 14;  ///< captures compared, between two trials
-  static constexpr std::uint32_t kSample = 8;                               ///< of them one in so many is measured
+  static constexpr std::uint32_t kFirstStay = 512, kLongestStay = 1 << 14;  ///< captures compared
+  static constexpr std::uint32_t kSample = 8;                               ///< one in so many of these is measured
   static constexpr std::uint32_t kAhead = 15;                               ///< captures decided about at once, at most
   static constexpr std::uint32_t kLeastBetween = 32;  ///< captures between two trials, whatever the samples say
 
@@ -79,10 +79,12 @@ class StepCosts {
 
  private:
   static constexpr double kMostToFollow =
-      0.97;                                ///< comparing has to save a little: the few captures of a trial say no more
-  static constexpr double kDearer = 1.05;  ///< than in the trial, and than left alone there: it is time for another one
-  static constexpr double kFar = 1.5;      ///< left alone so much dearer that a few say enough
-  static constexpr double kSteps = 100;    ///< so many times what a trial cost is saved before the next
+      0.97;  ///< comparing is kept if it takes at most this share of what captures left alone take
+  static constexpr double kDearer =
+      1.05;  ///< a sample is dearer if it takes so many times what comparing took in the trial
+  static constexpr double kFar =
+      1.5;  ///< a trial ends early if each capture left alone took so many times a compared one
+  static constexpr double kSteps = 100;  ///< comparing saves so many times what a trial costs before the next trial
   static constexpr std::size_t kMeasured = kArm - kWarmUp;
 
   enum class Phase : std::uint8_t { kWatch, kFollowed, kAlone };
@@ -125,11 +127,11 @@ struct ThreadStep {
   const void* place = nullptr;
   std::uintptr_t stream = 0;  ///< StreamKey of the capture's
   StepCosts::Step step;
-  bool timed = false;       ///< its calls are added up
+  bool timed = false;       ///< `ticks` adds up what its calls take
   bool launched = false;    ///< only the first launch counts
-  bool left_alone = false;  ///< its capture is, and is open
+  bool left_alone = false;  ///< its capture is open and left to the runtime
   bool complete = false;    ///< its capture has ended
-  /// The stream that capture began on where it is left alone: nothing of its launches is looked at.
+  /// The stream on which a capture began that is left alone. Launches on it go straight to the runtime.
   std::uintptr_t passes_on = kNoStream;
   /// Of such a capture: the graph it ended in, and the exec that was made of it or updated by it last. The library
   /// knows neither.
@@ -137,11 +139,11 @@ struct ThreadStep {
   hipGraphExec_t exec = nullptr;
   std::uint64_t lost_seen = 0;    ///< g_left_alone_lost when it began
   std::uint64_t ended_seen = 0;   ///< g_unknown_ended when it began
-  std::uint32_t operations = 0;   ///< of one that is left alone
+  std::uint32_t operations = 0;   ///< launches seen in a capture that is left alone
   std::uint32_t served_anew = 0;  ///< operations of a large one whose exec needed work for its binding; 0: none
   std::uint64_t ticks = 0;
 
-  /// The capture's exec, of so many operations, needs work for its binding. Of a small one nothing is noted.
+  /// Notes that an exec of so many operations needs work for its binding. Does nothing for a small one.
   void note_work(std::size_t of_operations) noexcept {
     if (place != nullptr && of_operations > StepCosts::kMostOperations)
       served_anew = static_cast<std::uint32_t>(of_operations);
@@ -186,8 +188,9 @@ class TimedCall {
   const std::uint64_t began_;
 };
 
-/// The thread's step ends; what it took or needed is told, and what follows from it is said.
+/// Tells StepCosts what the thread's step took and needed, and logs the decision if one was reached by it.
 void tell_step() noexcept;
+/// Ends the thread's step.
 inline void end_step() noexcept {
   if (t_step.timed || t_step.served_anew != 0) [[unlikely]]
     tell_step();

@@ -27,7 +27,7 @@ bool may_be_address(std::uint64_t word) {
   return pool().table().find(reinterpret_cast<const void*>(word)) != nullptr || shared_memory().knows(word);
 }
 
-/// Whether it is an address of memory that only the runtime knows, as that of hipMallocAsync.
+/// Whether the word is an address in memory that the runtime knows and we do not, such as memory of hipMallocAsync.
 bool runtime_knows(std::uint64_t word) {
   constexpr std::uint64_t kLeast = std::uint64_t{1} << 16, kEnd = std::uint64_t{1} << 47;
   if (word < kLeast || word >= kEnd) return false;

@@ -106,8 +106,8 @@ class CostModel {
     std::uint32_t passed_over = 0;  ///< bindings in a row that could have been patched and were not
     bool update = false;            ///< the program asks for an update: its own call can be made
     bool exact = false;             ///< all that differs from what it updates is patched correctly, but maybe not now
-    bool kernels = false;           ///< with `update`: only kernels differ, whose updates the runtime refuses never
-    bool spoils = false;            ///< what would be updated is an exec that is kept, which it is not after that
+    bool kernels = false;           ///< with `update`: only kernels differ; the runtime never refuses to update those
+    bool spoils = false;            ///< with `update`: it would change an exec that is kept for its binding
   };
   /// kPatch, kVariant, kRecord or, with `update`, kUpdate. Staging: stage_choice.h.
   Way choose(const Question& question) const noexcept;

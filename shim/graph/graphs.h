@@ -101,7 +101,7 @@ class Graphs {
   /// The real exec for any other call: tainted from now on. `node` becomes the exec's own node where the program names
   /// one of the graph that the exec was made from.
   hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node, const char* why);
-  /// Whether the library gave out this handle, for an exec that may be destroyed by now.
+  /// Whether the library made this handle. The exec may have been destroyed since.
   bool gave_out(hipGraphExec_t exec) const noexcept { return execs_.owns(exec); }
   /// What it was instantiated with; false: it is not one of ours.
   bool flags_of(hipGraphExec_t exec, unsigned long long* flags) const noexcept;

@@ -82,7 +82,7 @@ class Template {
   std::vector<Operation> operations;  ///< beginning and end included
   std::vector<Template*> children;    ///< of its child graphs; it is a user of each
   std::size_t node_count = 0;
-  bool fills_rows = false;         ///< a fill of several rows, a child's too: no update takes it but of pitched memory
+  bool fills_rows = false;         ///< it or a child has a fill of several rows; see Graphs::update
   std::size_t exec_bytes = 0;      ///< device memory an exec of it is taken to hold
   std::size_t argument_bytes = 0;  ///< of that, its kernels' arguments
   std::size_t host_bytes = 0;      ///< host memory the recording holds

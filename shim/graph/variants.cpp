@@ -409,7 +409,7 @@ bool Variants::differs_exactly(const VirtualExec& exec, const Binding& binding, 
   return exact;
 }
 
-/// Whether an update of the exec to this binding changes kernels only. *differing: how many.
+/// Whether an update of the exec to this binding would change kernels only. Then *differing is their number.
 bool Variants::only_kernels_differ(const VirtualExec& exec, const Binding& binding, std::size_t* differing) noexcept {
   const Template& of = *exec.of;
   if (exec.variant == nullptr || exec.variant->of != &of) return false;

@@ -54,7 +54,7 @@ bool has_defect(Defect defect, int version) noexcept {
   });
 }
 
-/// Everybody who sees the version sees its defects.
+/// Stores the defects before the version, so that a thread that sees the version sees its defects.
 static void know_version(int version) noexcept {
   std::uint32_t defects = 0;
   for (const Quirk& quirk : kQuirks)

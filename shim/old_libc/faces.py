@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""faces.py COMPILER VERSION FOLDER: makes faces of the C library in FOLDER: libc.so.6, libpthread.so.0 and libdl.so.2 without code,
-with each symbol of the installed C library in its newest version up to VERSION, and libc.so, the linker script that -lc finds.
+"""faces.py COMPILER VERSION FOLDER: makes faces of the C library in FOLDER, so that what is linked to them runs beside an older one.
 
-Functions of threads and of dl* were libraries of their own until 2.34, so they get faces of their own.
+A face is a library without code. It has each symbol of the installed C library, in the newest version of that symbol up to VERSION.
+There are three, as there were three libraries before 2.34: libc.so.6, libpthread.so.0 and libdl.so.2. libc.so is the linker script
+that -lc finds.
 """
 import pathlib
 import re
@@ -10,7 +11,7 @@ import subprocess
 import sys
 
 SYMBOL = re.compile(r'^\s*\d+: ([0-9a-f]+)\s+(\S+) (FUNC|OBJECT|IFUNC|NOTYPE)\s+(GLOBAL|WEAK)\s+DEFAULT\s+(\w+) (\w+)@@?GLIBC_([\d.]+)$', re.MULTILINE)
-# What old threads and dl* libraries had; the first pattern that matches decides.
+# (face, the names of its symbols). The first pattern that matches a symbol decides.
 FACES = [('libpthread.so.0', re.compile(r'_*(pthread|sem)_')), ('libdl.so.2', re.compile(r'dl(addr1?|close|error|info|m?open|v?sym)$')),
          ('libc.so.6', re.compile(''))]
 
@@ -20,7 +21,7 @@ def number(version):
 
 
 def symbols(library, most):
-    """{name: (its newest version up to `most`, of data its address, size and binding, else None)}"""
+    """Returns {name: (its newest version up to `most`, place)}. `place` of data is (address, size, binding), of a function None."""
     text = subprocess.run(['readelf', '--dyn-syms', '--wide', library], stdout=subprocess.PIPE, check=True,
                           universal_newlines=True).stdout
     found = {}
@@ -31,7 +32,7 @@ def symbols(library, most):
 
 
 def make(compiler, path, names):
-    """A shared library with these names and nothing in it."""
+    """Makes the face at `path`, which has these symbols. `names`: what symbols() returns."""
     by_version, functions, data = {}, [], {}
     for name, (version, place) in sorted(names.items()):
         by_version.setdefault(version, []).append(name)
@@ -42,7 +43,8 @@ def make(compiler, path, names):
             data.setdefault(place[0], []).append((label, size))
         else:
             functions.append(label + ' .skip 1')
-    # Names of the same data are one here, too: a program that has a copy of `environ` must have `__environ` with it, which libc sets.
+    # Names that share an address share it in the face, too. A program that has a copy of `environ` must have `__environ` at the same
+    # place, because libc sets `__environ`.
     datas = ['.balign 32\n' + '\n'.join(label for label, _ in labels) + '\n.skip {}'.format(max(size for _, size in labels))
              for labels in data.values()]
     lines = ['.text'] + functions + ['.bss'] + datas

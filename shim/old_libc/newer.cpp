@@ -1,7 +1,7 @@
-// newer.cpp: functions of the C library that came after 2.28 and that something in this library calls: by functions
-// that were there. Hidden: the program keeps its own.
+// newer.cpp: functions that the C library got after version 2.28 and that this library calls, written with functions
+// that 2.28 has. They are hidden, so the program still calls those of its own C library.
 //
-// Not here: what only tests or sanitizers need.
+// Not here: functions that only tests or sanitizers call.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/stat.h>
@@ -14,7 +14,8 @@
 
 extern "C" {
 
-// Up to 2.32 these took the number of the structure's layout first: 1 on x86-64.
+// Up to version 2.32 stat64() and its like called these functions, whose first argument is the number of the
+// structure's layout: 1 on x86-64.
 int __xstat64(int layout, const char* path, struct stat64* status) noexcept;
 int __lxstat64(int layout, const char* path, struct stat64* status) noexcept;
 int __fxstat64(int layout, int file, struct stat64* status) noexcept;
@@ -26,7 +27,8 @@ HIDDEN int fstat64(int file, struct stat64* status) noexcept { return __fxstat64
 
 HIDDEN pid_t gettid() noexcept { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-/// libstdc++ leaves out atomic operations where it is true: never, for a preloaded library cannot know.
+/// Where this is true, libstdc++ leaves out atomic operations. It is never true here: a preloaded library cannot know
+/// whether the program has other threads.
 HIDDEN char __libc_single_threaded = 0;
 
 HIDDEN std::uint32_t arc4random() noexcept {
@@ -35,12 +37,13 @@ HIDDEN std::uint32_t arc4random() noexcept {
   return value;
 }
 
+/// What look_in_object() is given: the address to find, and where the result goes.
 struct FindObject {
   std::uintptr_t address;
   dl_find_object* result;
 };
 
-/// Whether the object holds the address; then the result is filled in.
+/// Returns 1 and fills in the result if the loaded object holds the address.
 static int look_in_object(dl_phdr_info* info, std::size_t, void* given) noexcept {
   const auto& find = *static_cast<FindObject*>(given);
   std::uintptr_t first = ~std::uintptr_t{0}, last = 0;
@@ -63,7 +66,8 @@ static int look_in_object(dl_phdr_info* info, std::size_t, void* given) noexcept
   return 1;
 }
 
-/// For libgcc, which looks for the table of unwinding here where it is built with 2.35 or newer. 0: found.
+/// libgcc finds the unwind table of an address by this function if it was built beside version 2.35 or newer. Returns 0
+/// where an object holds the address, else -1.
 HIDDEN int _dl_find_object(void* address, dl_find_object* result) noexcept {
   FindObject find{reinterpret_cast<std::uintptr_t>(address), result};
   return dl_iterate_phdr(look_in_object, &find) != 0 ? 0 : -1;

@@ -42,7 +42,7 @@ void write_command(JsonWriter& json) {
   json.close_array();
 }
 
-/// Only what is known without a call of the runtime: a process that hangs in one is reported on.
+/// Calls nothing of the runtime, because a report is also written while the program hangs in the runtime.
 void write_runtime(JsonWriter& json) {
   json.key("runtime").open_object();
   const int version = g_runtime_version.load(std::memory_order_acquire);

@@ -1,6 +1,7 @@
-// about.h: the head of a report: its format, whose it is, of which version, on what, under which policy.
+// about.h: writes the head of a report: the report's format, the process and host it is of, the library's version, the
+// runtime and the devices, and what the policy was given.
 //
-// Threads: what is noted is noted once, at start; writing by one thread at a time.
+// Threads: the notes are taken once, when the library starts. One thread at a time writes.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,15 @@
 
 namespace graphpool {
 
-/// What file and environment gave of the policy. The first call counts. Without memory: the report does not tell it.
+/// Keeps what the policy's file and the environment gave, for later reports. Only the first call counts. Where host
+/// memory is out, nothing is kept, and reports do not tell the policy.
 void note_policy_given(std::vector<Given> given) noexcept;
 
-/// The time that reports count from: the first HIP call.
+/// Starts the clock of elapsed_ms(). Call it at the first HIP call of the process.
 void begin_elapsed() noexcept;
 std::uint64_t elapsed_ms() noexcept;
 
-/// The keys of the head, into an open object. `ended`: the process is about to end.
+/// Writes the head's keys into the object that is open in `json`. `ended`: the process is about to end.
 void write_about(JsonWriter& json, bool ended);
 
 }  // namespace graphpool

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostDevices = 64;
 
-/// The beginning of a small file of the kernel's; empty: it cannot be read.
+/// The beginning of one of the kernel's small files; empty where it cannot be read.
 std::string file_text(const std::string& path) {
   std::array<char, 4096> text{};
   const ssize_t length = read_small_file(path.c_str(), text.data(), text.size());
@@ -35,7 +35,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-/// What follows a word at the beginning of a line, without blanks around it; empty: there is no such line.
+/// The rest of the first line that begins with `word`, without the blanks before it; empty where there is no such line.
 std::string_view value_of(std::string_view text, std::string_view word) {
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
@@ -54,7 +54,8 @@ std::uint64_t number(std::string_view text) {
   return value;
 }
 
-/// 90402 is gfx942, 90010 gfx90a: two decimal digits each for minor version and stepping.
+/// The name of an architecture from the number that the driver has for it: the last two decimal digits are the
+/// stepping, the two before them the minor version. 90402 is gfx942, and 90010 is gfx90a.
 std::string architecture_of(std::uint64_t version) {
   constexpr char kHex[] = "0123456789abcdef";
   return "gfx" + std::to_string(version / 10000) + kHex[version / 100 % 100 & 15] + kHex[version % 100 & 15];
@@ -70,7 +71,7 @@ std::vector<DeviceSeen> devices_seen(const std::string& root) {
   for (const std::string& node : names_in(amd)) {
     const std::string properties = file_text(amd + '/' + node + "/properties");
     const std::uint64_t version = number(value_of(properties, "gfx_target_version "));
-    if (version == 0 || devices.size() == kMostDevices) continue;  // a processor
+    if (version == 0 || devices.size() == kMostDevices) continue;  // version 0 is a processor
     devices.push_back({first_line(file_text(amd + '/' + node + "/name")), architecture_of(version)});
   }
   if (!devices.empty()) return devices;

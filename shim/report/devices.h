@@ -1,4 +1,5 @@
-// devices.h: the GPUs of the machine as the kernel's drivers tell them, without a call of the runtime, which may hang.
+// devices.h: lists the GPUs of the machine from files of the kernel's drivers. It calls nothing of the runtime, because
+// the runtime may hang.
 #pragma once
 
 #include <string>
@@ -11,8 +12,8 @@ struct DeviceSeen {
   std::string architecture;  ///< "gfx942"; empty: not told
 };
 
-/// `root`: where /sys and /proc are; tests have their own. Those of AMD's driver, else of NVIDIA's. At most 64. What
-/// the process is not allowed to see (HIP_VISIBLE_DEVICES) is among them.
+/// Returns the devices of AMD's driver, or those of NVIDIA's where AMD's has none; at most 64. Devices that
+/// HIP_VISIBLE_DEVICES hides from the process are among them. `root`: the folder that holds /sys and /proc, for tests.
 std::vector<DeviceSeen> devices_seen(const std::string& root = "");
 
 }  // namespace graphpool

@@ -64,7 +64,7 @@ void write_materialisations(JsonWriter& json) {
   json.close_array();
 }
 
-/// What everything that is estimated is estimated from.
+/// The measured or assumed costs from which the report's estimates are computed.
 void write_costs(JsonWriter& json) {
   json.key("costs").open_object();
   for (std::size_t i = 0; i < kCosts; ++i) {
@@ -234,7 +234,7 @@ void write_pool(JsonWriter& json) {
   json.close_object();
 }
 
-/// What keeps threads inside the library now.
+/// Which threads wait inside the library now, and for what.
 void write_waits(JsonWriter& json) {
   json.key("waiting").open_array();
   for (const WaitSeen& wait : waits_now()) {
@@ -317,7 +317,7 @@ void write_rate(JsonWriter& json, std::string_view name, std::uint64_t part, std
   json.key(name).open_object().key("part").value(part).key("of").value(of).close_object();
 }
 
-/// What was served of what was asked for.
+/// The share of captures, instantiates, updates, launches and allocations that the library served.
 void write_rates(JsonWriter& json) {
   const Graphs::Totals totals = graphs().totals();
   const PoolCounters memory = pool().counters();
@@ -334,8 +334,8 @@ void write_rates(JsonWriter& json) {
   json.close_object();
 }
 
-/// The course of the process: counters at each writing of the report. Bounded: every second one goes where there are
-/// too many, so that they stay spread over the whole time.
+/// The counters at one moment. Each writing of the report takes one. When there are kMostSamples, every second one is
+/// dropped, so that those left are spread over the whole time.
 struct Sample {
   std::uint64_t ms, captures, captures_served, launches, kept_bytes;
 };
@@ -389,7 +389,7 @@ void write_report(bool ended) {
 constinit pthread_mutex_t g_writing = PTHREAD_MUTEX_INITIALIZER;
 constinit bool g_ended = false;  ///< under g_writing: the last report has been written
 
-/// Whether there may be more.
+/// Writes a report unless the last one has been written. Returns false where it had been.
 bool write_next_report(bool ended) noexcept {
   if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return false;  // a forked child: its parent writes
   const GuestScope guest;
@@ -416,7 +416,8 @@ void* write_while_it_runs(void*) {
   return nullptr;
 }
 
-/// The program's signals are not for this thread.
+/// Starts the thread that writes reports while the program runs. It blocks all signals, because the program's signals
+/// are for the program's threads.
 void start_writing() noexcept {
   sigset_t all, before;
   sigfillset(&all);

@@ -1,8 +1,8 @@
 // report.h: what the library did, as one JSON object, written when the process ends and, if asked for, again and again
 // before: a process that hangs or is killed has left one.
 //
-// Threads: any; one at a time writes. What is read is counters, under locks that nobody holds across a call of the
-// runtime that can wait: a process that hangs in one is reported on.
+// Threads: any; one at a time writes. A report is made of counters, which are read under locks that no thread holds
+// across a call of the runtime that can wait. So a report can be written while the program hangs in the runtime.
 #pragma once
 
 #include <chrono>

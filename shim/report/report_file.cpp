@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kMostNames = 10000;
 
-/// False: not all of it could be written; errno says why.
+/// Writes all of the text. Returns false where that failed; errno says why.
 bool write_all(int file, const std::string& text) noexcept {
   std::size_t written = 0;
   while (written < text.size()) {

@@ -1,4 +1,4 @@
-// report_file.h: the file a report goes to: its name, whether it can be written, and writing it.
+// report_file.h: makes the name of the file that a report goes to, says whether it can be written, and writes it.
 //
 // Threads: one at a time (the lock of report.cpp).
 #pragma once
@@ -12,19 +12,20 @@ namespace graphpool {
 std::string rank_of_process();
 std::string host_name();
 
-/// The name a pattern stands for in this process: %p process id, %r rank (of the usual launchers; 0), %h host name, %u
-/// nothing, or, from the second name on, "-" and its number: for a name that is not there yet.
+/// Replaces the marks of a pattern (README.md has all of them) by what they stand for in this process. `number` is for
+/// %u: 1 leaves it out, any other number is written as "-2", "-3" and so on.
 std::string expand_report_name(std::string_view pattern, unsigned number = 1);
 
-/// The name for this process. With %u in the pattern a file of that name is made here, so that no other process's is
-/// taken; the same name is to be used from then on.
+/// Returns the name of this process's file. Where the pattern has %u, takes the first name that no file has, and makes
+/// an empty file of that name, so that no other process takes it. Call it once and use that name for all reports.
 std::string claim_report_name(std::string_view pattern);
 
-/// Null, or why a file of this name could not be written now: a static text. Makes no file.
+/// Returns null where a file of this name could be written now, else the reason as a static text. Makes no file.
 const char* why_unwritable(const std::string& name);
 
-/// A plain file is replaced once all is written: who reads it meanwhile, or is left with it by a process that was
-/// killed, has a whole one. What cannot be replaced is written to as it is. False: errno says why.
+/// Writes a report. A plain file is replaced by a new one that is complete, so nobody ever reads half a report, even if
+/// the process is killed meanwhile. Anything else (a pipe, a link) is opened and written to. Returns false where that
+/// failed; errno says why.
 bool write_report_file(const std::string& name, const std::string& text);
 
 }  // namespace graphpool

@@ -133,7 +133,7 @@ class Ledger {
     return first_refused(address, bytes, agent, writes) == address + bytes;
   }
 
-  /// Memory of the host that nobody has told of.
+  /// Whether no entry holds the address, neither a live nor a gone one: it is memory of the host, then.
   bool is_unknown(std::uint64_t address) const {
     const std::shared_lock guard(mutex_);
     return live_at(address) == nullptr && gone_at(address) == nullptr;
@@ -173,7 +173,7 @@ class Ledger {
     if (gone_.size() > kRemembered) gone_.pop_front();
   }
 
-  /// Nothing of these bytes is kept any more.
+  /// Takes these bytes out of the parts that a library keeps. A part that reaches beyond them is cut.
   void forget_kept(std::uint64_t begin, std::uint64_t end) {
     auto it = kept_.upper_bound(begin);
     if (it != kept_.begin()) --it;
@@ -223,7 +223,7 @@ class Ledger {
     return part;
   }
 
-  /// The end of the access where all may be touched.
+  /// The first address of the access that the agent may not touch; the end of the access where it may touch all.
   std::uint64_t first_refused(std::uint64_t address, std::size_t bytes, Agents agent, bool writes) const {
     const std::uint64_t end = address + bytes;
     while (address < end) {
@@ -300,7 +300,7 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-/// A word for programs, and the sentence.
+/// Why an access is not allowed: one word for programs that read the journal, and a sentence for people.
 struct Told {
   const char* kind;
   std::string sentence;
@@ -323,7 +323,7 @@ Told reason(const Explanation& found, const Access& access) {
   return {"unknown", "memory that nobody allocated"};
 }
 
-/// Where the first byte that may not be touched lies.
+/// Describes the nearest piece of memory, and how far from it the first byte lies that may not be touched.
 std::string position(const Record& record, std::uint64_t address) {
   std::string text = std::string(name_of(record.what)) + " " + std::to_string(record.number) + ": " +
                      std::to_string(record.bytes) + " bytes of " + agent_name(record.device) + " at " +
@@ -333,7 +333,7 @@ std::string position(const Record& record, std::uint64_t address) {
   return text + std::to_string(address - record.end()) + " bytes beyond its end";
 }
 
-/// The program itself: the first object that is loaded.
+/// The load address of the program itself, which is the first object in the loader's list.
 const void* program_base() {
   const auto first = [](dl_phdr_info* info, std::size_t, void* out) {
     *static_cast<std::uint64_t*>(out) = info->dlpi_addr + info->dlpi_phdr[0].p_vaddr;
@@ -346,8 +346,9 @@ const void* program_base() {
   return found.dli_fbase;
 }
 
-/// Return addresses as library+offset, with the symbol where the library has its name. This library's are left out, of
-/// others only the one by which they were entered is told.
+/// Writes return addresses as library+offset, with the symbol where the library has its name. Leaves out addresses in
+/// this library. Of several addresses in a row in another library it writes only the one by which that library was
+/// entered; of the program it writes all.
 std::string text_of(const CallStack& stack) {
   Dl_info own{}, found[CallStack::kMost] = {};
   dladdr(reinterpret_cast<void*>(&text_of), &own);
@@ -388,7 +389,7 @@ void on_fault(int, siginfo_t* info, void* context) {
   const std::uint64_t address = number_of(info->si_addr);
   const CallStack here = call_stack();
   if (ledger().is_gone(address)) tell_finding({"the host", "the processor", ""}, {address, 1, 0, writes}, &here);
-  // What would have become of the process without us becomes of it now.
+  // The handler that was there before gets the fault: the instruction runs again and faults again.
   sigaction(SIGSEGV, &before_watching, nullptr);
 }
 
@@ -402,7 +403,7 @@ struct End {
     _exit(kFindingsExit);
   }
 };
-// After the runtimes above, whose code runs to its end before.
+// AMD's runtimes need this library, so the loader ends them before it: what they touch at the end is still counted.
 const End at_the_end;
 
 }  // namespace
@@ -455,7 +456,7 @@ void retire_addresses(char* base, std::size_t mapped) {
 
 bool may_touch(const void* address, std::size_t bytes, std::uint32_t node, bool writes) {
   const std::uint64_t at = number_of(address);
-  // The host touches its own memory without telling anybody.
+  // The host allocates memory of its own that the ledger never hears of.
   if (node == 0 && ledger().is_unknown(at)) return true;
   return ledger().may(at, bytes, agent_bit(node), writes);
 }
@@ -492,7 +493,8 @@ std::uint64_t findings() { return told_count.load(); }
 
 void watch_host() {
   if (!checked()) return;
-  static_cast<void>(call_stack());  // the first one loads a library: not later, under somebody's lock
+  // The first call stack loads a library. That must not happen later, while a thread holds a lock.
+  static_cast<void>(call_stack());
   struct sigaction wanted {};
   wanted.sa_sigaction = on_fault;
   wanted.sa_flags = SA_SIGINFO;
@@ -524,7 +526,7 @@ void Guard::refused(const char* mnemonic, std::uint64_t at, int lane, std::uint6
 
 using namespace hsa_cpu;
 
-// What a library that keeps memory tells (shim/memory/memory_use.h).
+// A library that keeps memory after the program has freed it calls these (shim/memory/memory_use.h).
 HSA_CPU_API void hsa_cpu_memory_kept(const void* base, std::size_t bytes) {
   if (checked()) ledger().keep(number_of(base), number_of(base) + bytes, call_stack());
 }

@@ -1,10 +1,11 @@
-// checked.h: checked mode: which memory each device may touch, and what was touched that may not be.
+// checked.h: checked mode. It compares each access of kernels and copies with what the device may touch, and reports
+// each access that is not allowed (a finding).
 //
-// The ledger knows all memory that kernels and copies may name, to the byte that was asked for: by whom it was
-// allocated, what devices may reach it, which parts of it a library keeps (memory_use.h), and what became of what is
-// gone. Where checked mode is off it is empty, and nothing but `checked()` is asked.
+// The ledger is the list of all memory that kernels and copies may name, to the byte that was asked for. It holds who
+// allocated a piece of memory, which devices may reach it, which parts of it a library keeps (memory_use.h), and, for
+// memory that is gone, who freed it. Where checked mode is off, the ledger is empty and only checked() is called.
 //
-// Threads: any. The ledger's lock is taken after any other.
+// Threads: any. A thread that holds other locks may take the ledger's; one that holds the ledger's takes no other.
 #pragma once
 
 #include <atomic>
@@ -25,36 +26,41 @@ inline bool checked() {
 /// The exit code of a process with findings.
 constexpr int kFindingsExit = 86;
 
-/// A bit for each agent, by its node: the host's is the first.
+/// A set of agents (HSA's word for the host and the devices): bit N stands for the agent of node N; the host is node 0.
 using Agents = std::uint64_t;
 constexpr Agents kAllAgents = ~Agents{0};
 constexpr Agents agent_bit(std::uint32_t node) { return Agents{1} << node; }
 
 enum class MemoryIs : std::uint8_t { Allocation, CodeObject, Mapping, LockedHost, OtherProcess, Runtime };
 
-/// Memory that agents may touch from now on. `own`: the device it is of, -1: the host.
+/// Enters memory that these agents may read and write from now on. `device`: the index of the device that the memory
+/// belongs to; -1: the host.
 void ledger_add(const void* base, std::size_t bytes, MemoryIs what, int device, Agents readers, Agents writers);
-/// Nobody may any more. What lies there is remembered as gone.
+/// From now on nobody may touch the memory that begins there. The ledger remembers it as gone.
 void ledger_remove(const void* base);
-/// Exactly these, and `owner` of it, may touch the allocation that begins there.
+/// From now on these agents and the device that the memory belongs to may touch the allocation that begins there, and
+/// no others.
 void ledger_allow(const void* base, Agents agents);
-/// What these agents may do with the mappings inside; of others nothing changes.
+/// Sets what these agents may do with the mappings that begin inside the range. What other agents may do stays.
 void ledger_permit(const void* base, std::size_t bytes, Agents agents, bool read, bool write);
-/// Host memory may be locked several times, overlapping.
+/// Enters, or takes out, host memory that is locked for these agents. Ranges may overlap and may be locked several
+/// times.
 void ledger_lock(const void* host, std::size_t bytes, Agents agents);
 void ledger_unlock(const void* host);
 
-/// Instead of munmap(): the addresses are not handed out again for a while, so that an old pointer leads nowhere.
+/// Is called in the place of munmap(). Keeps the addresses from being handed out again for a while, so that an old
+/// pointer leads to no other memory.
 void retire_addresses(char* base, std::size_t mapped);
 
-/// What an agent may touch around an address, as long as the ledger does not change. Empty: begin == end.
+/// A range of addresses around an address, all of which an agent may touch until ledger_changes goes up. It is empty
+/// (begin == end) where the agent may not touch the address.
 struct Part {
   std::uint64_t begin, end;
 };
 Part ledger_part(std::uint64_t address, std::uint32_t node, bool writes);
 extern std::atomic<std::uint64_t> ledger_changes;
 
-/// Where a thread is: return addresses.
+/// The return addresses on a thread's stack, the innermost first.
 struct CallStack {
   static constexpr int kMost = 32;
   int thread = 0, depth = 0;
@@ -66,14 +72,15 @@ CallStack call_stack();
 struct Access {
   std::uint64_t address;
   std::size_t bytes;
-  std::uint32_t node;  ///< the agent's
+  std::uint32_t node;  ///< the node of the agent that makes it
   bool writes;
 };
-/// What made it: a kernel's instruction and lane, or a copy's function.
+/// What made an access: a kernel's instruction and lane, or a copy's function.
 struct Place {
   std::string who, where, lane;
 };
-/// Tells of it: each place once for an allocation. `asked`: where a copy was asked for, or null.
+/// Reports an access on stderr and in the journal, once for each pair of a place and an allocation. `asked`: the call
+/// stack of the program's call for a copy; null for a kernel.
 void tell_finding(const Place& at, const Access& access, const CallStack* asked);
 
 /// Whether the agent may touch all of it.
@@ -81,19 +88,20 @@ bool may_touch(const void* address, std::size_t bytes, std::uint32_t node, bool 
 /// Whether all of it is memory of the host or of any device.
 bool anybody_may_touch(const void* address, std::size_t bytes, bool writes);
 
-/// How many places were told of.
+/// How many findings were reported.
 std::uint64_t findings();
 
-/// From now on, where the host itself runs into memory that is gone, it is told before the process dies of it: AMD's
-/// runtimes make some copies by the processor.
+/// Installs a handler of SIGSEGV that reports a host access to memory that is gone before the process dies of it. Why:
+/// AMD's runtimes make some copies with the processor.
 void watch_host();
 
-/// What the lanes of a dispatch may touch, with the parts that were touched last. Used by one thread.
+/// Answers what the lanes of one dispatch (one run of a kernel) may touch. Remembers the parts that were touched last,
+/// so that it seldom asks the ledger. One thread uses it.
 class Guard {
  public:
   Guard(const char* kernel, std::uint64_t entry, std::uint32_t node) : kernel_(kernel), entry_(entry), node_(node) {}
 
-  /// Memory of the dispatch itself, which no allocation holds: may be read.
+  /// Allows reads of memory that belongs to the dispatch itself and lies in no allocation.
   void add_own(const void* base, std::size_t bytes) {
     own_ = {reinterpret_cast<std::uint64_t>(base), reinterpret_cast<std::uint64_t>(base) + bytes};
   }
@@ -103,7 +111,7 @@ class Guard {
     return (changes == seen_ && in_known_part(address, bytes, writes)) ||
            may_by_ledger(address, bytes, writes, changes);
   }
-  /// False may also mean that the ledger would have to be asked.
+  /// The same without asking the ledger. Returns false also where only the ledger knows.
   bool may_quickly(std::uint64_t address, std::uint64_t bytes, bool writes) const {
     return ledger_changes.load(std::memory_order_acquire) == seen_ && in_known_part(address, bytes, writes);
   }

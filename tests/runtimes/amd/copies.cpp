@@ -70,8 +70,8 @@ class CopyEngine {
   bool started_ = false;
 };
 
-/// What a copy may touch, where it is checked: both its ends by one of its engines, which the devices it names have;
-/// without a device the host makes it.
+/// Says, in checked mode, whether a copy may touch both of its ends, and reports it where not. It may if one of the
+/// devices that it names may touch both. A copy that names no device is made by the host.
 class CopyGuard {
  public:
   CopyGuard(const char* function, hsa_agent_t to, hsa_agent_t from) : function_(function) {

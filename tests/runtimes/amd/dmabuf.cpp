@@ -1,6 +1,8 @@
-// dmabuf.cpp: memory of devices under file descriptors. A descriptor holds where the memory is (SharedExtent), as that
-// of a handle of virtual memory does; who maps it maps the device's file. Memory that was exported is not used for
-// anything else after it was freed: somebody may hold a descriptor.
+// dmabuf.cpp: exports memory of devices as file descriptors, and maps such descriptors.
+//
+// The file behind a descriptor holds a SharedExtent, which says where the memory lies. The file of an exported handle
+// of virtual memory holds the same. Who maps the descriptor maps the device's own file. Memory that was exported is not
+// handed out again after it was freed, because another process may still hold a descriptor.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

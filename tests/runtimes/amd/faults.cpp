@@ -24,7 +24,7 @@ void on_fault(int signal, siginfo_t* info, void*) {
     point->address = reinterpret_cast<std::uint64_t>(info->si_addr);
     siglongjmp(point->go_on, 1);
   }
-  // What would have become of the process without us becomes of it now.
+  // The handler that was there before gets the fault: the instruction runs again and faults again.
   for (int i = 0; i < 2; ++i)
     if (kSignals[i] == signal) sigaction(signal, &before_watching[i], nullptr);
 }

@@ -1,8 +1,9 @@
-// faults.h: a device touches an address where nothing is.
+// faults.h: what happens when a device's code touches an address where no memory is mapped (a device fault).
 //
-// A device's fault is told to the program, if it has asked to be told (hsa_amd_register_system_event_handler), and ends
-// the process otherwise, as ROCR does it. Here the processor faults in its place: what runs as a device's code is left
-// at once. Not in checked mode, where such an access is found before it is made.
+// As in ROCR, the program is told of the fault if it has registered for events of the system
+// (hsa_amd_register_system_event_handler); otherwise the process ends. Here a device's code runs on the processor, so
+// the processor faults: a signal handler then jumps out of that code. Checked mode needs none of this, because it finds
+// such an access before it is made.
 #pragma once
 
 #include <csetjmp>
@@ -16,7 +17,7 @@ struct Agent;
 
 constexpr auto kMemoryFault = static_cast<hsa_status_t>(HSA_STATUS_ERROR_MEMORY_FAULT);
 
-/// Where a thread goes on whose device's code has touched nothing.
+/// Where the thread goes on after a fault of the device's code that it runs.
 struct FaultPoint {
   sigjmp_buf go_on;
   std::uint64_t address;
@@ -24,8 +25,8 @@ struct FaultPoint {
 };
 extern thread_local FaultPoint* t_fault_point;
 
-/// Runs a device's code. False: it touched nothing at `address`, and was left there; no destructor of its frames
-/// has run: what they held is lost.
+/// Runs a device's code. Returns false where it touched `address`, at which no memory is mapped; it was left there. The
+/// destructors of the frames that were left have not run, so what they held is lost.
 template <typename Body>
 bool run_as_device(Body&& body, std::uint64_t& address) {
   FaultPoint point;
@@ -41,10 +42,12 @@ bool run_as_device(Body&& body, std::uint64_t& address) {
   return true;
 }
 
-/// From now on such faults of the processor lead there; all others to where they led before.
+/// Installs the handlers of SIGSEGV and SIGBUS. A fault inside run_as_device() ends that call; the handlers that were
+/// there before get every other fault.
 void watch_devices();
 
-/// Tells the program of a fault. Does not return where it has not asked to be told, or does not take it.
+/// Tells the program of a fault. Aborts the process where the program has not registered for such events, or where no
+/// function that it registered answers success. `what`: what the device ran, for messages.
 void tell_fault(const Agent& agent, std::uint64_t address, const char* what);
 
 }  // namespace hsa_cpu

@@ -1,5 +1,5 @@
-// images.cpp: images over linear memory: rows of pixels, one after the other. clr makes arrays of them, and refuses
-// pitched memory where there are none.
+// images.cpp: HSA's images, which here are linear memory: rows of pixels, one after the other. AMD's runtime (clr)
+// makes HIP's arrays of images, and refuses pitched memory on a device without images.
 #include <cstring>
 
 #include "agents.h"
@@ -79,8 +79,8 @@ hsa_status_t make(const hsa_ext_image_descriptor_t& wanted, const void* data, st
   return HSA_STATUS_SUCCESS;
 }
 
-/// Rows of a region between an image and linear memory, whose pitches are its own where they are 0. `to_image`: into
-/// the image.
+/// Copies the rows of a region between an image and linear memory. A pitch of 0 means that the rows, or slices, of the
+/// linear memory follow each other without gaps. `to_image`: the image is what is written.
 hsa_status_t copy_region(hsa_ext_image_t handle, char* linear, std::size_t row_bytes, std::size_t slice_bytes,
                          const hsa_ext_image_region_t* region, bool to_image) {
   const Image& image = *reinterpret_cast<const Image*>(handle.handle);
@@ -103,8 +103,8 @@ hsa_status_t copy_region(hsa_ext_image_t handle, char* linear, std::size_t row_b
   return HSA_STATUS_SUCCESS;
 }
 
-/// How a kernel reads an image. What no kernel here can do with it is refused when it is run: there are no instructions
-/// of images.
+/// A sampler: how a kernel reads an image. Only its making and its end are here: the interpreter has no instruction
+/// that reads an image, and refuses a kernel that has one.
 struct Sampler {
   hsa_ext_sampler_coordinate_mode32_t coordinates;
   hsa_ext_sampler_filter_mode32_t filter;

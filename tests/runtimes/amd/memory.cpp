@@ -133,12 +133,12 @@ Agents bits_of(std::uint32_t count, const hsa_agent_t* named) {
   for (std::uint32_t i = 0; i < count; ++i) bits |= agent_bit(agent_of(named[i])->node);
   return bits;
 }
-/// Who names nobody means all.
+/// The set of the agents in a list; all agents where the list is empty.
 Agents bits_or_all(int count, const hsa_agent_t* named) {
   return count <= 0 || named == nullptr ? kAllAgents : bits_of(static_cast<std::uint32_t>(count), named);
 }
 
-/// A copy by the host, which reaches what any agent does.
+/// Copies with the processor. The host may touch what any of the agents may.
 bool checked_copy(const void* to, const void* from, std::size_t bytes) {
   if (!checked() || bytes == 0) return true;
   bool may = true;
@@ -270,7 +270,7 @@ HSA_CPU_API hsa_status_t hsa_amd_memory_pool_free(void* base) {
   return HSA_STATUS_SUCCESS;
 }
 
-// All memory is one address space here; only checked mode holds devices to what they were allowed.
+// All devices share the process's address space here. Only checked mode looks at what each was allowed to touch.
 HSA_CPU_API hsa_status_t hsa_amd_agents_allow_access(std::uint32_t count, const hsa_agent_t* allowed,
                                                      const std::uint32_t*, const void* base) {
   ledger_allow(base, bits_of(count, allowed));

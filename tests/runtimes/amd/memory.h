@@ -32,7 +32,7 @@ struct Allocation {
   int type;          ///< hsa_amd_pointer_type_t
   Extent extent;     ///< of a device's memory
   int locks;
-  bool exported = false;  ///< others may have it mapped: its extent is not handed out again
+  bool exported = false;  ///< another process may have mapped it, so its extent is not handed out again
 };
 
 /// The allocation that the address lies in, by value: it may be freed by another thread.
@@ -57,9 +57,10 @@ struct SharedExtent {
   std::uint32_t device, reserved;
 };
 constexpr std::uint64_t kSharedMagic = 0x7470757061736868;
-/// A descriptor of its own that says where the extent is; -1 where there can be none.
+/// Makes a file that says where the extent lies. Returns its descriptor, which the caller closes; -1: the system has
+/// refused it.
 int share_extent(const Extent& extent, const Agent& agent);
-/// Marks the allocation that begins there as exported. False: there is none.
+/// Marks the allocation that begins there as exported. Returns false where no allocation begins there.
 bool keep_extent(const void* base);
 /// Opens the file of another process's extent, or hands out this process's; -1 where it is gone.
 int open_shared(const SharedExtent& shared);

@@ -166,7 +166,8 @@ class Queue {
 
   /// The queue is broken: the program is told, and nothing is run any more, as on a device.
   void fail(hsa_status_t status) {
-    // Of a fault the program was told as of an event of the system (faults.h), not of the queue.
+    // Of a memory fault the program was told by an event of the system (faults.h); the queue reports no error of its
+    // own.
     if (callback_ != nullptr && status != kMemoryFault) callback_(status, shared(), data_);
     stop_ = true;
   }

@@ -7,8 +7,9 @@
 // HSACPU_DELAY      each packet and copy takes up to so many microseconds longer, at random (0)
 // HSACPU_FAIL_AT    so many allocations succeed, none after that; 0: all (0)
 // HSACPU_KERNELS   0: dispatches complete and their kernels do nothing: what is left is what the host costs (1)
-// HSACPU_CHECKED    1: each access of kernels and copies is held against live allocations; what is found is told on
-//                   stderr, and the process ends with exit code 86; 2: it aborts at the first finding (0)
+// HSACPU_CHECKED    1: each access of kernels and copies is compared with the live allocations; one that is not allowed
+//                   is reported on stderr, and the process ends with exit code 86; 2: the process aborts at the first
+//                   such access; 0: nothing is compared (0)
 // HSACPU_JOURNAL    a file, to which a line is appended for everything that reached a device
 #pragma once
 

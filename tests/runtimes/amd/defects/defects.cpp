@@ -1,7 +1,8 @@
-// defects.cpp: HIP programs that use memory they may not, one for each name, and one for each fault that a library may
-// have (support's `graphpool_seeded`): right as a program, wrong only by the fault. checked_amd.py runs them.
+// defects.cpp: small HIP programs, chosen by name, that checked mode is tried with. defects.py runs them.
 //
-// They link AMD's runtime and nothing of ours. `clean` is right in everything that the others do wrong.
+// Some use memory that they may not use. The others are right, and only a fault that was put into the library on
+// purpose (shim/seeded_defect.h) makes them use wrong memory. `clean` does rightly all that the others do wrongly. They
+// link AMD's runtime and nothing of ours.
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -181,7 +182,7 @@ void unmapped_chunk(const Program& program) {
 
 // ---- right by themselves
 
-/// Captures the same step over memory that moves; what it had is freed by then.
+/// Captures the same step over memory that moves. The memory of the step before is freed by then.
 void moving(const Program& program) {
   int* memory = allocate<int>(kCount);
   for (int step = 0; step < 6; ++step) {
@@ -199,7 +200,7 @@ void moving(const Program& program) {
   CHECK(hipFree(memory));
 }
 
-/// The same, with one exec that is updated.
+/// The same, but the program updates one exec instead of making a new one for each step.
 void updating(const Program& program) {
   int* memory = allocate<int>(kCount);
   hipGraphExec_t exec = nullptr;

@@ -22,15 +22,15 @@ STAGED = {'GRAPHPOOL_BUFFERS': '[[buffer]]\nname = "all"\nstage = "always"\nrole
 PATCHED = {'GRAPHPOOL_GRAPH_STRATEGY': 'patch'}
 OLD, NEW = ['5.7.1'], ['6.4.3', '7.2.4']
 
-# What is wrong, the program, how it is run ('native', 'library', or the number of the library's fault), with what environment,
-# the kind of the finding and who makes it; versions, if not all.
+# Rows: what is wrong; the program; how it is run ('native', 'library', or the number of the fault in the library); variables of
+# the environment; the kind of the finding; a pattern for who makes the access; the runtime's versions, where not all.
 DEFECTS = [
     ('beyond the end by one element', 'beyond_end', 'native', {}, 'beyond', 'kernel fill'),
     ('an exec names memory that was freed', 'stale_exec', 'native', {}, 'freed', 'kernel fill'),
     ('an exec names memory that the library keeps', 'stale_exec', 'library', {}, 'kept', 'kernel fill'),
     ("a part of the library's chunks that was freed", 'stale_exec', 'library', {'GRAPHPOOL_POOL_BACKING': 'vmm'}, 'kept',
      'kernel fill', NEW),
-    # AMD's runtimes take memory that they do not know for the host's, and copy by the processor.
+    # AMD's runtimes take memory that they do not know for the host's, and copy it with the processor.
     ('a copy node reads memory that was freed', 'stale_copy_node', 'native', {}, 'freed', 'the host'),
     ('a copy node reads memory that the library keeps', 'stale_copy_node', 'library', {}, 'kept', '(copy|kernel .*copyBuffer)'),
     ('a structure in the arguments has a stale pointer', 'stale_structure', 'native', {}, 'freed', 'kernel add'),
@@ -40,13 +40,14 @@ DEFECTS = [
     ('memory of the wrong device', 'wrong_device', 'library', {}, 'device', 'kernel fill'),
     ('a mapping that only another device may access', 'access_of_another', 'native', {}, 'device', 'kernel fill', NEW),
     ('a chunk that was unmapped', 'unmapped_chunk', 'native', {}, 'unmapped', 'kernel fill', NEW),
-    # Faults of a library: programs that are right.
+    # These programs are right; the library has the fault.
     ('an update is ignored: a stale exec', 'updating', 10, {}, 'kept', 'kernel fill'),
     ("another binding's exec serves", 'moving', 4, {}, 'kept', 'kernel fill'),
     ('a node is not patched', 'moving', 3, PATCHED, 'kept', 'kernel add', OLD),  # later ones patch nothing on this device
     ('memory is kept while the device uses it', 'freed_while_busy', 8, {}, 'kept', 'kernel fill_slowly'),
 ]
-# Nothing is touched that may not be: the bytes differ from a native run's.
+# Rows: what is wrong; the program; the number of the fault; variables of the environment. Such a fault touches no wrong memory,
+# so checked mode finds nothing: the program's output differs from that of a native run.
 DIFFERENT = [('the end of what was staged is not copied out', 'copied_out', 6, STAGED)]
 CLEAN = [('native', {}), ('library', {}), ('library', {'GRAPHPOOL_POOL_BACKING': 'vmm', 'GRAPHPOOL_POOL_CHUNK': '2MiB'}),
          ('library', {'GRAPHPOOL_POOL_FREE': 'deferred'}), ('library', STAGED), ('library', PATCHED), (0, {})]
@@ -58,7 +59,7 @@ class Runs:
         self.program = root.compile(HERE / 'defects.cpp', folder / f'defects_{root.version}')
 
     def run(self, name, how, environment):
-        """What became of it, and the journal's lines about checked mode."""
+        """Returns (the ended process, the journal's lines about checked mode)."""
         journal = self.folder / 'journal'
         journal.unlink(missing_ok=True)
         variables = {'HSACPU_CHECKED': '1', 'HSACPU_DEVICES': '2', 'HSACPU_JOURNAL': str(journal), 'GRAPHPOOL_GRAPH_WEIGH': 'false'}
@@ -66,7 +67,6 @@ class Runs:
         if how != 'native':
             preload = ['--preload', self.root.build / 'hooks/libgraphpool.so' if how == 'library' else self.seeded]
             variables['SEEDED_DEFECT'] = str(how)
-        # The host's own crash, which AMD's runtimes make of some, is none of a sanitizer's.
         done = subprocess.run(self.root.command(self.program, [name], options=preload), env={**environ, **variables, **environment},
                               capture_output=True, text=True, timeout=120, check=False)
         lines = journal.read_text().splitlines() if journal.exists() else []
@@ -76,7 +76,7 @@ class Runs:
 def check_defect(runs, what, name, how, environment, kind, who):
     done, lines = runs.run(name, how, environment)
     wanted = re.compile(f'finding kind={kind} who={who} where=')
-    ends = (FINDINGS_EXIT,) if who != 'the host' else (-11,)  # of that the process dies, as it would have
+    ends = (FINDINGS_EXIT,) if who != 'the host' else (-11,)  # the finding is reported, then the process dies
     if done.returncode in ends and any(wanted.match(line) for line in lines) and 'allocated by thread' in done.stderr:
         return []
     return [f'{what} ({name}, {how}): ended with {done.returncode}; wanted {wanted.pattern}; journal {lines}\n{done.stderr}']

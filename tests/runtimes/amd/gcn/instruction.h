@@ -54,7 +54,7 @@ enum Trait : u16 {
   kLiteralB = 1 << 5,     ///< the second source is a literal, what is encoded second comes third
   kLiteralC = 1 << 6,     ///< the third source is a literal
   kImplicitVcc = 1 << 7,  ///< the bit a lane is always vcc's
-  kMatrix = 1 << 8,       ///< a product of matrices
+  kMatrix = 1 << 8,       ///< multiplies matrices
 };
 
 /// A row of the tables.

@@ -1,4 +1,4 @@
-// loaded_words.h: for tests: kernels whose code is given in words.
+// loaded_words.h: makes kernels for tests from machine code that is given as 32-bit words.
 #pragma once
 
 #include <atomic>

@@ -15,7 +15,7 @@
 namespace hsa_cpu::gcn {
 namespace {
 
-// How elements are stored: so many of them a register, or registers an element.
+// How elements are stored: several elements in a register, or one element in several registers.
 struct Single {
   static constexpr u32 per_register = 1, registers = 1;
   static f32 get(const u32* v, u32 lane, u32) {
@@ -28,7 +28,7 @@ struct Half {
   static constexpr u32 per_register = 2, registers = 1;
   static f32 get(const u32* v, u32 lane, u32 part) { return half_to_float(v[lane] >> 16 * part & 0xffff); }
 };
-/// The high half of a single.
+/// bfloat16: the upper 16 bits of a float.
 struct Brain {
   static constexpr u32 per_register = 2, registers = 1;
   static f32 get(const u32* v, u32 lane, u32 part) {

@@ -236,7 +236,7 @@ struct BufferSpace {
   }
 };
 
-// ---- checked mode: what may not be touched is null, too
+// ---- checked mode: an address that may not be touched is treated as a null address, which no operation uses
 constexpr int kNoLane = -1;
 bool in_own_memory(const Wave& wave, const char* at) {
   const auto inside = [at](const std::vector<char>& memory) {
@@ -261,7 +261,7 @@ bool may_touch_if_checked(const Wave& wave, const Instruction& instruction, int 
     low = std::min(low, reinterpret_cast<u64>(addresses[lane]));
     high = std::max(high, reinterpret_cast<u64>(addresses[lane]));
   });
-  // Lanes mostly lie side by side. Where the whole span may be touched, nothing is null.
+  // The lanes' addresses mostly lie side by side. Where the whole span may be touched, each of them may.
   if (wave.guard->may_quickly(low, high - low + bytes, writes)) return true;
   bool all = true;
   each_active(exec, [&](u32 lane) {
@@ -273,7 +273,7 @@ bool may_touch_if_checked(const Wave& wave, const Instruction& instruction, int 
   });
   return all;
 }
-/// Whether all lanes' addresses may be used as they are. One that may not be is null afterwards.
+/// Returns whether all lanes' addresses may be touched. Sets each address that may not to null.
 template <class Space>
 bool allowed(Wave& wave, const Instruction& instruction, u64 exec, u32 bytes, bool writes, Addresses& addresses) {
   if constexpr (!Space::checked) return true;

@@ -5,7 +5,7 @@
 // run_cases run TARGET: cases from standard input, what became of each to standard output, both as struct Case.
 // run_cases time TARGET: how many instructions a second a thread runs of each case's code, which is to go round for
 // ever.
-// With HSACPU_CHECKED set, in checked mode.
+// With HSACPU_CHECKED set, the cases run in checked mode (../checked.h).
 #include <sys/mman.h>
 
 #include <cstdio>

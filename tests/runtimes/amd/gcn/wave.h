@@ -49,7 +49,7 @@ struct alignas(64) Wave {
   State state;
   i32 budget;  ///< instructions left in this turn
   const char* kernel;
-  Guard* guard;  ///< in checked mode: what the dispatch may touch; else null
+  Guard* guard;  ///< checked mode: answers what the dispatch may touch; null without checked mode
 
   u64 pair(u32 index) const {
     u64 value;
