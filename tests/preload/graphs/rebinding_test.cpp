@@ -168,8 +168,10 @@ TEST(Rebinding, bindings_that_updates_bring_in_turn_have_an_exec_each) {
   const Buffer buffer, other;
   hipGraphExec_t exec = nullptr;
   int value = 0, other_value = 0;
+  // When it pays to make an exec depends on what calls are measured to take: by the last rounds it has.
+  constexpr int kRounds = 200, kLast = 50;
   int updates = 0, instantiates = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const bool second = round % 2 != 0;
     hipGraph_t graph = capture(stream, [&] {
       for (int i = 0; i < 3; ++i) OK(kernels().mix(stream, (second ? other : buffer).get(), kCount, 3));
@@ -181,7 +183,7 @@ TEST(Rebinding, bindings_that_updates_bring_in_turn_have_an_exec_each) {
       hipGraphExecUpdateResult result;
       const Since since = Since({"hipGraphExecUpdate", "hipGraphInstantiate"});
       OK(hipGraphExecUpdate(exec, graph, &node, &result));
-      updates += since["hipGraphExecUpdate"];
+      if (round >= kRounds - kLast) updates += since["hipGraphExecUpdate"];
       instantiates += since["hipGraphInstantiate"];
     }
     OK(hipGraphDestroy(graph));
@@ -197,7 +199,7 @@ TEST(Rebinding, bindings_that_updates_bring_in_turn_have_an_exec_each) {
   const std::string strategy = policy("STRATEGY");
   const bool patches = strategy == "patch" || strategy == "record" || !policy("PATCH_BUDGET").empty();
   if (!under_library() || patches || policy("VARIANT_MEMORY") == "0") return;
-  EXPECT_LE(updates, 20) << "then there is an exec for each";
+  EXPECT_EQ(0, updates) << "there is an exec for each";
   EXPECT_LE(instantiates, 4);
 }
 
