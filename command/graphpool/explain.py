@@ -109,11 +109,7 @@ def run(words):
         if not words.rest[1].isdigit():
             raise UsageError('{}: a graph is named by its number in the table'.format(words.rest[1]))
         only = int(words.rest[1])
-    try:
-        found = reports.find(words.rest[:1])
-    except reports.Unreadable as why:
-        sys.stderr.write('graphpool: {}\n'.format(why))
-        return 1
+    found = reports.find(words.rest[:1])
     with_it = [report for report in found if only is None or any(graph['graph'] == only for graph in report.graphs)]
     if not with_it:
         numbers = sorted({graph['graph'] for report in found for graph in report.graphs})

@@ -147,11 +147,7 @@ def toml(advice, found):
 def learn(words):
     if not words.rest:
         raise UsageError('from which report? Name files, or a folder of them')
-    try:
-        found = reports.find(words.rest)
-    except reports.Unreadable as why:
-        sys.stderr.write('graphpool: {}\n'.format(why))
-        return 1
+    found = reports.find(words.rest)
     defaults = {value['key']: value['default'] for value in policy.read({})[1]['values']}
     found = [(report, InEffect(report, defaults)) for report in found]
     sys.stdout.write(toml([advice for lesson in LESSONS for advice in lesson(found)], found))

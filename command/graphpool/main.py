@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from . import compare, explain, learn, options, places, policy, report, run, selftest
+from . import compare, explain, learn, options, places, policy, report, reports, run, selftest
 from .options import UsageError
 from .places import Missing
 
@@ -99,6 +99,9 @@ def main(words):
         text = str(wrong) if '\nTry:' in str(wrong) else '{}\nTry: graphpool --help'.format(wrong)
         sys.stderr.write('graphpool: {}\n'.format(text))
         return WRONG_WORDS
+    except reports.Unreadable as why:
+        sys.stderr.write('graphpool: {}\n'.format(why))
+        return 1
     except Missing as missing:
         sys.stderr.write('graphpool: {}\n'.format(missing))
         return OWN_FAULT

@@ -10,11 +10,7 @@ from .options import Command, Option, UsageError
 def run(words):
     if not words.rest:
         raise UsageError('which report? Name files, or a folder of them')
-    try:
-        found = reports.find(words.rest)
-    except reports.Unreadable as why:
-        sys.stderr.write('graphpool: {}\n'.format(why))
-        return 1
+    found = reports.find(words.rest)
     if words.html:
         try:
             with open(words.html, 'w', encoding='utf-8') as file:

@@ -20,9 +20,10 @@ void note_judged_operands(const Signature& signature, const Binding& binding, st
 /// Whether a recording of the present epoch has an operand in this range whose class is its address. 0 bytes: nobody
 /// knows how many. True where too many were noted.
 bool recordings_judged(const void* address, std::size_t bytes) noexcept;
-/// The same of those that were recorded since memory was unmapped for the `when`th time (note_unmapped).
+/// Like recordings_judged(), but leaves out what was judged last before memory was unmapped for the `when`th time.
+/// note_unmapped() counts these times.
 bool recordings_judged_since(std::uint64_t when, const void* address, std::size_t bytes) noexcept;
-/// The program has unmapped memory: how many times it has by now, this time among them.
+/// Call it when the program has unmapped memory. Returns how often the program has done so, this time included.
 std::uint64_t note_unmapped() noexcept;
 
 }  // namespace graphpool

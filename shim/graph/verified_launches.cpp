@@ -80,8 +80,9 @@ void drop_before_launch(AnyShadows& shadows, std::unique_ptr<Made>&... made) {
   shadows.drop();
 }
 
-/// The launch has failed, and the program is to find its error (see drop_before_launch). What was made to compare it
-/// with stays for now; it is destroyed when something else is made.
+/// Call it when the launch has failed. The program must find that error, so nothing is destroyed now (see
+/// drop_before_launch). The variants destroy `made` later, as any exec that they do not keep; the next verification
+/// frees the shadows.
 void leave_for_later(Variants& variants, Template& of, Shadows& shadows, std::unique_ptr<Variant> made) {
   shadows.leave();
   if (made == nullptr) return;

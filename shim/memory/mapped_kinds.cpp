@@ -55,7 +55,7 @@ std::uint64_t MappedKinds::unmapped_when(const void* base, std::size_t bytes, st
 
 void MappedKinds::mapped(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept {
   const std::scoped_lock guard(lock_);
-  // What was known of any part of it says nothing any more.
+  // The new mapping replaces every mapping that it overlaps.
   const std::uint64_t first = number(base), end = first + bytes;
   auto at = mappings_.upper_bound(first);
   if (at != mappings_.begin() && std::prev(at)->first + std::prev(at)->second.bytes > first) --at;

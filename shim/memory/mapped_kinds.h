@@ -31,11 +31,13 @@ class MappedKinds {
   /// It is another handle of what is mapped there.
   void also(Handle handle, const void* mapped) noexcept;
 
-  /// When what was mapped last at exactly this range was unmapped (note_unmapped of capture/operand.h), if that was
-  /// memory of the handle's kind. 0: it was not, or it is mapped, or nobody knows.
+  /// Returns the count that unmapped() got for the mapping that lay last at exactly this range, if its memory was of
+  /// the handle's kind. Returns 0 if the memory was of another kind, if it is still mapped, or if no such mapping is
+  /// known.
   std::uint64_t unmapped_when(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
+  /// The program has mapped the handle's memory there.
   void mapped(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
-  /// `when`: not 0.
+  /// The program has unmapped this range. `when` is what note_unmapped() of capture/operand.h returned; it is never 0.
   void unmapped(const void* base, std::size_t bytes, std::uint64_t when) noexcept;
 
  private:

@@ -16,8 +16,8 @@ __attribute__((weak, visibility("default"))) void hsa_cpu_memory_handed_out(cons
 
 namespace graphpool {
 
-/// Says that nobody may touch these bytes until they are handed out. Call it when no work that touches them is
-/// outstanding.
+/// Tells the test runtime that the program may not touch these bytes until the library hands them out again. Call it
+/// only when no work on them is outstanding.
 inline void tell_kept(std::uintptr_t base, std::size_t bytes) noexcept {
   if (hsa_cpu_memory_kept != nullptr) hsa_cpu_memory_kept(reinterpret_cast<const void*>(base), bytes);
 }

@@ -66,8 +66,8 @@ static int look_in_object(dl_phdr_info* info, std::size_t, void* given) noexcept
   return 1;
 }
 
-/// libgcc finds the unwind table of an address by this function if it was built beside version 2.35 or newer. Returns 0
-/// where an object holds the address, else -1.
+/// The C library has this function since version 2.35. A libgcc that was built beside such a version calls it to find
+/// the unwind table of an address. Returns 0 if a loaded object contains the address, else -1.
 HIDDEN int _dl_find_object(void* address, dl_find_object* result) noexcept {
   FindObject find{reinterpret_cast<std::uintptr_t>(address), result};
   return dl_iterate_phdr(look_in_object, &find) != 0 ? 0 : -1;

@@ -23,9 +23,9 @@ std::string claim_report_name(std::string_view pattern);
 /// Returns null where a file of this name could be written now, else the reason as a static text. Makes no file.
 const char* why_unwritable(const std::string& name);
 
-/// Writes a report. A plain file is replaced by a new one that is complete, so nobody ever reads half a report, even if
-/// the process is killed meanwhile. Anything else (a pipe, a link) is opened and written to. Returns false where that
-/// failed; errno says why.
+/// Writes a report. If `name` is a plain file, a complete new file takes its place: nobody reads half a report, even if
+/// the process is killed meanwhile. If `name` is something else (a pipe, a link), the report is written into that.
+/// Returns false on failure; errno says why.
 bool write_report_file(const std::string& name, const std::string& text);
 
 }  // namespace graphpool

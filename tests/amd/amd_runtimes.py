@@ -6,6 +6,7 @@ that loader as for the system's.
 """
 import os
 import pathlib
+import shutil
 import subprocess
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -57,6 +58,14 @@ class Root:
 
     def command(self, program, arguments=(), **launched):
         return [*self.launcher(**launched), str(program), *map(str, arguments)]
+
+
+def roots_to_compile_for(build):
+    """Those that are there. Says so where there is none, or no compiler."""
+    there = roots(build) if shutil.which('g++') else []
+    if not there:
+        print("no runtime of AMD's is there, or no compiler: scripts/amd brings the runtimes")
+    return there
 
 
 def roots(build, versions=(), top=TOP):

@@ -1,5 +1,5 @@
 // vLLM and SGLang: one place of the program captures many different graphs, and after a wake-up all of them again.
-#include "program.h"
+#include "client.h"
 
 using namespace program;
 
@@ -19,8 +19,7 @@ int main(int argc, char** argv) {
   constexpr int kCount = 256, kOperations = 11;
   const Kernels kernels(kSource);
   const hipFunction_t functions[] = {kernels.get("halve"), kernels.get("quarter")};
-  hipStream_t stream = nullptr;
-  CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  const hipStream_t stream = new_stream();
   float *in = allocate<float>(kCount), *out = allocate<float>(kCount);
   const std::vector<float> ones(kCount, 1);
   CHECK(hipMemcpy(in, ones.data(), kCount * sizeof(float), hipMemcpyHostToDevice));
@@ -35,12 +34,7 @@ int main(int argc, char** argv) {
       }
       hipGraph_t graph = nullptr;
       CHECK(hipStreamEndCapture(stream, &graph));
-      hipGraphExec_t exec = nullptr;
-      CHECK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-      CHECK(hipGraphLaunch(exec, stream));
-      CHECK(hipStreamSynchronize(stream));
-      CHECK(hipGraphExecDestroy(exec));
-      CHECK(hipGraphDestroy(graph));
+      run_and_destroy(graph, stream);
       sum = checksum(download(out, kCount), sum);
     }
   }

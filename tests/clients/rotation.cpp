@@ -1,5 +1,5 @@
 // Streaming inference and data loaders: sets of buffers are used in turn, and each step captures its graph anew.
-#include "program.h"
+#include "client.h"
 
 using namespace program;
 
@@ -15,8 +15,7 @@ int main(int argc, char** argv) {
   constexpr int kCount = 64;
   const Kernels kernels(kSource);
   const hipFunction_t mix = kernels.get("mix");
-  hipStream_t stream = nullptr;
-  CHECK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  const hipStream_t stream = new_stream();
   std::vector<float*> sets;
   for (int i = 0; i < options.number("sets"); ++i) {
     sets.push_back(allocate<float>(kCount));
@@ -32,12 +31,7 @@ int main(int argc, char** argv) {
       launch(mix, blocks_for(kCount), dim3(kThreads), stream, out, in, kCount);
     hipGraph_t graph = nullptr;
     CHECK(hipStreamEndCapture(stream, &graph));
-    hipGraphExec_t exec = nullptr;
-    CHECK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
-    CHECK(hipGraphLaunch(exec, stream));
-    CHECK(hipStreamSynchronize(stream));
-    CHECK(hipGraphExecDestroy(exec));
-    CHECK(hipGraphDestroy(graph));
+    run_and_destroy(graph, stream);
   }
   std::printf("%016" PRIx64 "\n", checksum(download(out, kCount)));
   for (float* const set : sets) CHECK(hipFree(set));

@@ -5,7 +5,6 @@ natively and under its library: the same end, and the same answers of all calls 
 with 77 where no runtime is there.
 """
 import pathlib
-import shutil
 import signal
 import sys
 import tempfile
@@ -13,7 +12,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[2] / 'support'), str(HERE.parents[2] / 'amd')]
 import runs  # noqa: E402
-from amd_runtimes import roots  # noqa: E402
+from amd_runtimes import roots_to_compile_for  # noqa: E402
 
 # A kernel writes where nothing is, or ends in a trap; launched, and by a graph: {the runtime's major version: error, or None}.
 # Before 7 the runtime has not asked to be told of faults, and ends the process itself where a queue reports an error.
@@ -37,9 +36,8 @@ def check(root, program, name):
 
 
 def main(build):
-    there = roots(build)
-    if not there or shutil.which('g++') is None:
-        print("no runtime of AMD's is there: scripts/amd brings them")
+    there = roots_to_compile_for(build)
+    if not there:
         return 77
     failures = []
     with tempfile.TemporaryDirectory() as folder:
