@@ -32,7 +32,7 @@ class Lessons(LearnTest):
     def test_addresses_that_come_back_late(self):
         output = self.learned(self.report('--', *ROTATION, '--steps', '60', '--kernels', '20')[1])
         self.assertIn('\n[graph]\n# Graph 1 of client_rotation', output)
-        self.assertRegex(output, r' \(mix\): addresses came back after 2\d other sets of them; execs are kept for 16.\nvariants = 3\d\n')
+        self.assertRegex(output, r' \(mix\): addresses came back after \d\d other sets of them; execs are kept for 16.\nvariants = [2-4]\d\n')
         self.assertNotIn('variant_memory', output)
 
     def test_execs_that_hold_much_memory(self):
@@ -84,15 +84,16 @@ class Lessons(LearnTest):
 
 class Worth(LearnTest):
     def test_what_was_learned_serves_sets_that_come_back(self):
-        command = [*ROTATION, '--steps', '300', '--kernels', '20']
-        before, path = self.report('--', *command)
+        # By default it depends on what calls are measured to take when an exec is made.
+        command = ['--set', 'graph.strategy=variant', '--', *ROTATION, '--steps', '300', '--kernels', '20']
+        before, path = self.report(*command)
         self.learned(path)
-        code, _, errors = self.graphpool('run', '--policy', self.folder / 'learned.toml', '--report', 'after', '--', *command)
+        code, _, errors = self.graphpool('run', '--policy', self.folder / 'learned.toml', '--report', 'after', *command)
         self.assertEqual(0, code, errors)
         after = json.loads(next((self.folder / 'after').glob('*.json')).read_text())
         served = [report['graphs']['launches_by_way']['same'] for report in (before, after)]
-        self.assertLessEqual(served[0], 30)
-        self.assertGreaterEqual(served[1], 200)
+        self.assertEqual(0, served[0])
+        self.assertGreaterEqual(served[1], 150)  # of 300
 
 
 if __name__ == '__main__':
