@@ -8,13 +8,6 @@ namespace {
 
 constexpr std::size_t kMostNodes = 60;
 
-/// Whether one of the nodes is a host function.
-bool calls_host(const std::vector<Node>& nodes) {
-  return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) {
-    return (node.work && node.work->what == Work::Host) || calls_host(node.inner);
-  });
-}
-
 bool overlap(const Access& a, const Access& b) {
   return a.buffer == b.buffer && a.generation == b.generation && a.first < b.first + b.parts &&
          b.first < a.first + a.parts;
@@ -501,11 +494,8 @@ bool Machine::survived(const Step& step) {
         return (node.work || !node.inner.empty()) && node.device != thread(step.thread).device;
       });
     }
-    case Kind::exec_destroy: {
-      if (!features_.flown_destroys || n[0] < 0 || n[0] >= kExecs) return true;
-      const Exec& of = exec(static_cast<int>(n[0]));
-      return !calls_host(of.nodes) || !in_flight(of);
-    }
+    case Kind::exec_destroy:
+      return !features_.flown_destroys || n[0] < 0 || n[0] >= kExecs || !in_flight(exec(static_cast<int>(n[0])));
     case Kind::release:
     case Kind::release_inside:
       return !features_.captured_stay || n[0] < 0 || n[0] >= kBuffers || !captured(n[0]);

@@ -58,7 +58,7 @@ struct Features {
   bool legacy_records = false;  ///< record an event on hipStreamLegacy
   bool roots_at_once = false;   ///< rely on a graph's roots, but for the first, to come behind what the stream has
   bool home_instantiates = false;  ///< instantiate kernels of another device than the current one
-  bool flown_destroys = false;     ///< destroy an exec with host functions that may still run
+  bool flown_destroys = false;     ///< destroy an exec that may still run
   bool no_legacy = false;          ///< name hipStreamLegacy
   bool kept_errors = false;        ///< look at the last error behind a hipFreeAsync of hipMalloc's memory
   bool captures_ended = false;     ///< destroy a stream that captures
