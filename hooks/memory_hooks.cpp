@@ -3,6 +3,7 @@
 #include "shim/capture/capture.h"
 #include "shim/graph/epochs.h"
 #include "shim/graph/graphs.h"
+#include "shim/kept_error.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/registered_memory.h"
 #include "shim/memory/stream_work.h"
@@ -71,6 +72,12 @@ hipError_t free(void* ptr, Pool::Free forward) {
   return result;
 }
 
+/// Device memory that is not stream-ordered, which hipFreeAsync frees too.
+bool is_unordered(const void* ptr) noexcept {
+  const Block* const block = pool().table().find(ptr);
+  return block != nullptr && block->kind == MemoryKind::kDevice && block->function != AllocationFunction::kMallocAsync;
+}
+
 template <typename Call>
 hipError_t reset(int device, Call&& call) {
   drop_device(device);
@@ -90,10 +97,12 @@ hipError_t on_hipExtMallocWithFlags(Entry&, void** ptr, size_t bytes, unsigned i
   return allocate(AllocationFunction::kExtMalloc, ptr, bytes, flags, nullptr);
 }
 hipError_t on_hipMallocAsync(Entry&, void** ptr, size_t bytes, hipStream_t stream) {
+  const KeptError last_error;
   // On a capturing stream it is a node that no template can hold.
   if (captures_open()) expose_capture({stream, false}, "hipMallocAsync was captured");
   const hipError_t result = allocate(AllocationFunction::kMallocAsync, ptr, bytes, 0, stream);
   if (result == hipSuccess) note_uncaptured(stream);  // which may ask the runtime, in place of an error
+  if (result == hipErrorStreamCaptureUnsupported) last_error.keep();
   return result;
 }
 hipError_t on_hipMallocFromPoolAsync(Entry&, void** ptr, size_t bytes, hipMemPool_t from, hipStream_t stream) {
@@ -177,6 +186,8 @@ hipError_t free_slowly(void* ptr) {
 hipError_t on_hipHostFree(Entry&, void* ptr) { return free(ptr, next().hipHostFree); }
 hipError_t on_hipFreeHost(Entry&, void* ptr) { return free(ptr, next().hipFreeHost); }
 hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
+  const KeptError last_error;
+  const bool unordered = is_unordered(ptr);
   if (captures_open()) {
     expose_capture({stream, false}, "hipFreeAsync was captured");
     const Freed memory = freed_by(ptr);
@@ -185,6 +196,7 @@ hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
   const hipError_t result = pool().free_async(ptr, stream);
   if (result == hipSuccess) note_uncaptured(stream);
   doubt_captures();
+  if (result == hipSuccess && unordered && !in_open_capture({stream, false})) last_error.keep();
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include "shim/capture/capture.h"
 #include "shim/capture/operand.h"
 #include "shim/graph/epochs.h"
+#include "shim/kept_error.h"
 #include "shim/log.h"
 #include "shim/memory/mapped_kinds.h"
 #include "shim/memory/pool.h"
@@ -144,11 +145,15 @@ hipError_t on_hipMemPoolImportPointer(Entry&, void** ptr, hipMemPool_t from, hip
 }
 
 hipError_t on_hipGetLastError(Entry&) {
+  forget_kept_error();
   const hipError_t result = last_error_of_program(next().hipGetLastError(), true);
   settle_failed_end();  // which finds none
   return result;
 }
-hipError_t on_hipPeekAtLastError(Entry&) { return last_error_of_program(next().hipPeekAtLastError(), false); }
+hipError_t on_hipPeekAtLastError(Entry&) {
+  forget_kept_error();
+  return last_error_of_program(next().hipPeekAtLastError(), false);
+}
 
 // Calls about mappings: memory of hipMalloc is none, whatever we made it of.
 hipError_t on_hipMemCreate(Entry&, hipMemGenericAllocationHandle_t* handle, size_t bytes,

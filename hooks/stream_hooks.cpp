@@ -4,6 +4,7 @@
 #include "shim/graph/completion.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/outstanding_uses.h"
+#include "shim/kept_error.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
 #include "shim/restore.h"
@@ -71,6 +72,7 @@ hipError_t on_hipStreamQuery_spt(Entry&, hipStream_t stream) {
   return wait_for_stream({stream, true}, [&] { return next().hipStreamQuery_spt(stream); });
 }
 hipError_t on_hipDeviceSynchronize(Entry&) {
+  const KeptError last_error;
   settle_failed_end();
   const std::uint64_t clock = launch_clock();
   const int device = calling_device();
@@ -83,6 +85,7 @@ hipError_t on_hipDeviceSynchronize(Entry&) {
     pool().waited();
     graphs().make_room_for_execs();
   }
+  if (result == hipErrorStreamCaptureUnsupported) last_error.keep();
   return result;
 }
 

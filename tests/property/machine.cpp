@@ -41,7 +41,6 @@ bool Features::set(const std::string& name) {
                                                {"home_instantiates", &home_instantiates},
                                                {"flown_destroys", &flown_destroys},
                                                {"no_legacy", &no_legacy},
-                                               {"kept_errors", &kept_errors},
                                                {"captures_ended", &captures_ended},
                                                {"frees_captured", &frees_captured},
                                                {"weighed", &weighed}};

@@ -60,7 +60,6 @@ struct Features {
   bool home_instantiates = false;  ///< instantiate kernels of another device than the current one
   bool flown_destroys = false;     ///< destroy an exec that may still run
   bool no_legacy = false;          ///< name hipStreamLegacy
-  bool kept_errors = false;        ///< look at the last error behind a hipFreeAsync of hipMalloc's memory
   bool captures_ended = false;     ///< destroy a stream that captures
 
   bool weighed = false;  ///< weigh_captures() was called before the first program

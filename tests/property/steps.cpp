@@ -292,7 +292,6 @@ std::string Machine::do_release(const Step& step) {
       }
   }
   if (result != hipSuccess) return code(result);
-  if (features_.kept_errors && in_order) (void)hipGetLastError();
   if (in_order && !target.on_host() && target.memory != Memory::Managed) {
     target.live = false;
     stream_frees_.push_back(enqueue(on));

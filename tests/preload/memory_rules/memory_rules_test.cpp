@@ -966,6 +966,45 @@ TEST_F(MemoryRules, rule_24_what_is_in_no_allocation_frees_nothing) {
   static_cast<void>(hipGetLastError());
 }
 
+/// What hipGetLastError tells behind calls before which an error was pending.
+template <typename Calls>
+hipError_t told_behind(Calls&& calls) {
+  EXPECT_EQ(hipErrorInvalidDevice, hipSetDevice(-1));
+  calls();
+  return hipGetLastError();
+}
+
+TEST_F(MemoryRules, rule_14_a_pending_error_stays_where_a_call_leaves_it) {
+  int version = 0;
+  OK(hipRuntimeGetVersion(&version));
+  const hipError_t by_success = version < 70000000 ? hipSuccess : hipErrorInvalidDevice;
+  const Stream stream;
+  for (const hipStream_t on : {static_cast<hipStream_t>(stream), hipStream_t{}}) {
+    char *const first = allocate(64 * kKiB), *const second = allocate(64 * kKiB), *const third = allocate(64 * kKiB);
+    EXPECT_EQ(version < 60000000 ? hipSuccess : hipErrorInvalidDevice, told_behind([&] {
+                OK(hipFreeAsync(first, on));
+                OK(hipFreeAsync(second, on));
+              }));
+    EXPECT_EQ(hipSuccess, hipGetLastError());
+    int device = -1;
+    EXPECT_EQ(by_success, told_behind([&] {
+                OK(hipFreeAsync(third, on));
+                OK(hipGetDevice(&device));
+              }));
+  }
+  void* ordered = nullptr;
+  OK(hipMallocAsync(&ordered, 64 * kKiB, stream));
+  EXPECT_EQ(by_success, told_behind([&] { OK(hipFreeAsync(ordered, stream)); }));
+  OK(hipStreamSynchronize(stream));
+
+  hipGraph_t graph = nullptr;
+  OK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+  EXPECT_EQ(version / 10000000 == 6 ? hipErrorInvalidDevice : hipErrorStreamCaptureUnsupported,
+            told_behind([] { EXPECT_EQ(hipErrorStreamCaptureUnsupported, hipDeviceSynchronize()); }));
+  EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(stream, &graph));
+  static_cast<void>(hipGetLastError());
+}
+
 TEST_F(MemoryRules, rule_16_a_free_by_an_address_inside_waits_and_one_in_stream_order_does_not) {
   const Stream stream;
   char* const memory = allocate(64 * kKiB);

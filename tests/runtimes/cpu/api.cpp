@@ -255,10 +255,13 @@ Call::~Call() {
   t_state.call = outer_name_;
 }
 
+void Call::leaves_last_error() { leaves_last_error_ = config().version / 10000000 == 6; }
+
 hipError_t Call::leave(hipError_t result) {
   if (config().serialise) finish_serialised();
   result_ = result;
   t_state.last_result = result;
+  if (leaves_last_error_) return result;
   // Up to HIP 6 the last error is the last call's result, success included; HIP 7 keeps the last real error.
   if (config().version < 70000000 || (result != hipSuccess && result != hipErrorNotReady)) {
     t_state.last_error = result;

@@ -83,6 +83,8 @@ class Call {
   void on_stream(hipStream_t stream) { stream_ = stream; }
   /// Records the result for the journal and the thread's last error; returns it.
   hipError_t leave(hipError_t result);
+  /// Whatever it answers, the thread's last error stays: HIP 6 (seen of AMD's 6.4.3) does not note it here.
+  void leaves_last_error();
   /// Records a result that is no hipError_t for the journal alone.
   void leave_other(int result) { result_ = result; }
 
@@ -92,6 +94,7 @@ class Call {
   hipStream_t stream_ = nullptr;
   hipError_t injected_ = hipSuccess;
   int result_ = 0;
+  bool leaves_last_error_ = false;
 };
 
 /// Runs the body of an exported function that returns hipError_t:

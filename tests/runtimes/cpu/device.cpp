@@ -517,8 +517,9 @@ CPUHIP_EXPORT hipError_t hipCtxDisablePeerAccess(hipCtx_t peer) {
 }
 
 CPUHIP_EXPORT hipError_t hipDeviceSynchronize() {
-  return api("hipDeviceSynchronize", [&](Call&) {
+  return api("hipDeviceSynchronize", [&](Call& call) {
     const hipError_t result = check_capture_device_synchronize();
+    if (result != hipSuccess) call.leaves_last_error();
     return result == hipSuccess ? synchronize(current_device()) : result;
   });
 }

@@ -127,7 +127,11 @@ hipError_t free_async(Call& call, void* pointer, hipStream_t handle) {
   if (pointer == nullptr) return hipErrorInvalidValue;
   if (stream->capture.load() != nullptr) return capture_free(*stream, pointer);
   // Any address of an allocation frees all of it.
-  memory_table().look(pointer, [&](const Allocation& allocation) { pointer = allocation.info.base; });
+  bool of_pool = false;
+  memory_table().look(pointer, [&](const Allocation& allocation) {
+    pointer = allocation.info.base;
+    of_pool = allocation.info.kind != MemoryKind::Device;
+  });
   if (std::shared_ptr<GraphMemory> of_graph = find_graph_memory(pointer)) {
     of_graph->set_live(false);
     stream->enqueue([of_graph = std::move(of_graph)] { return hipSuccess; });
@@ -136,6 +140,7 @@ hipError_t free_async(Call& call, void* pointer, hipStream_t handle) {
   // Here and not in the stream: whether a second free is refused does not depend on how far the stream has come.
   if (!memory_table().mark_freed(pointer, freed_in_order)) return hipErrorInvalidValue;
   stream->enqueue([pointer] { return pool_free(pointer); });
+  if (!of_pool) call.leaves_last_error();
   return hipSuccess;
 }
 
