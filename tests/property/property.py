@@ -3,7 +3,7 @@
 property.py [--first N] [--programs N] [--batch N] [--seconds S] [--ways all|some] [--jitter] [--cases DIR] [--keep DIR]
             CONFIG
 property.py --replay FILE [--verbose] CONFIG
-property.py --amd VERSION ... CONFIG
+property.py --amd VERSION [--checked] ... CONFIG
 
 CONFIG (JSON) says where interpreter, runtime and libraries are; the build writes it: build/tests/property/config.json.
 
@@ -16,6 +16,7 @@ and with staging left to its cost, in the place of a random one; and the run fai
 size or position of a mismatch was never reached, or no graph changed over to staging (for long runs).
 
 --amd VERSION: on AMD's own runtime that scripts/amd has brought (on_amd.py). What AMD's runtime ends natively is told apart.
+--checked: in its checked mode; what kernels and copies touch that they may not is a failure, natively and under the library.
 """
 import argparse
 import collections
@@ -32,9 +33,10 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'support'))
 import runs  # noqa: E402
-from on_amd import OnAmd  # noqa: E402
+from on_amd import FINDINGS_EXIT, OnAmd  # noqa: E402
 
 SEEDED = '999'  # the code of injected failures
+FOUND = 'found '  # how a line begins that tells of an access, of no program in particular
 UNWRITTEN = ' -842150451'  # as the CPU runtime fills memory that nobody has written
 REDUCTION_RUNS = 250
 NATIVE_RUNS = 6  # of a program that differs on AMD's runtime, for it may differ from itself
@@ -227,7 +229,9 @@ class Runner:
                 except subprocess.TimeoutExpired:
                     code = 'a time-out'
             text = output.read_text(errors='replace')
-            if code != 0:
+            if code == FINDINGS_EXIT and self.amd:
+                text += ''.join(f'{FOUND}{line}\n' for line in self.amd.findings(errors.read_text(errors='replace')))
+            elif code != 0:
                 text += f'\nended with {code}: ' + ' | '.join(errors.read_text(errors='replace').splitlines()[-6:]) + '\n'
             elif under_library and report.exists():
                 self.count(json.loads(report.read_text()), settings)
@@ -495,6 +499,10 @@ def run_batches(runner, options):
                 if runner.amd and failures <= options.most:
                     report_end(runner, variations[0], native, options.keep)
                 continue
+            found = [line for line in native.splitlines() if line.startswith(FOUND)]
+            if found:
+                print(f'programs {first}..{first + part - 1} natively:', *found, sep='\n  ')
+                failures += 1
             for varied in variations:
                 library = runner.run(varied, ['--programs', str(first), str(part)], True)
                 failure = compare(native, library, 'inject' in settings.features)
@@ -557,11 +565,12 @@ def main():
     parser.add_argument('--jitter', action='store_true', help='every worker of the CPU runtime waits at random')
     parser.add_argument('--cases', help='a folder of files as --replay takes them, run first')
     parser.add_argument('--amd', metavar='VERSION', help="AMD's own runtime instead of the CPU runtime")
+    parser.add_argument('--checked', action='store_true', help='with --amd: accesses are held against live memory')
     parser.add_argument('--verbose', action='store_true')
     options = parser.parse_args()
     config = json.loads(pathlib.Path(options.config).read_text())
     try:
-        runner = Runner(config, amd=OnAmd(config, options.amd) if options.amd else None)
+        runner = Runner(config, amd=OnAmd(config, options.amd, options.checked) if options.amd else None)
     except FileNotFoundError as missing:
         print(f'skipped: {missing}')
         return 77
