@@ -13,7 +13,10 @@ hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().known(
 
 hipError_t on_hipGraphAddChildGraphNode(Entry&, hipGraphNode_t* node, hipGraph_t graph,
                                         const hipGraphNode_t* dependencies, size_t count, hipGraph_t child) {
-  return add_child_graph({node, graph, dependencies, count}, child);
+  return add_child_graph({node, graph, dependencies, count}, child,
+                         [&](hipGraph_t real, const hipGraphNode_t* after, hipGraph_t part) {
+                           return next().hipGraphAddChildGraphNode(node, real, after, count, part);
+                         });
 }
 
 hipError_t on_hipGraphInstantiate(Entry&, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log,

@@ -1,6 +1,7 @@
 // node_hooks.cpp: graphs built node by node, and what the program asks of nodes or sets in them. Nodes that nobody can
 // compare, and what only reads or changes a node in another way: generic_hooks.cpp.
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "hooks/bodies.h"
@@ -28,6 +29,12 @@ Status describe_driver_copy(OperationWriter& to, const HIP_MEMCPY3D* params, hip
 Status describe_driver_fill(OperationWriter& to, const hipMemsetParams* params, hipCtx_t context) {
   hipMemsetParams plain;
   return context == nullptr ? Status::kUnsupported : to.node_fill(plain_fill(params, &plain));
+}
+
+/// A child graph of which nothing is asked but that it is copied.
+bool is_plain_child(const AnyNodeParams& params) noexcept {
+  return std::all_of(std::begin(params.reserved1) + 1, std::end(params.reserved1),
+                     [](long long word) { return word == 0; });
 }
 
 /// A question that the runtime answers with nodes: the program is told the handles it knows them by.
@@ -134,13 +141,20 @@ hipError_t on_hipGraphAddEmptyNode(Entry&, hipGraphNode_t* node, hipGraph_t grap
       });
 }
 
-/// Kernels, copies and fills as the functions for one kind take them; other kinds nobody can compare.
+/// Kernels, copies, fills and child graphs as the functions for one kind take them; other kinds nobody can compare.
 hipError_t on_hipGraphAddNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
                               size_t count, void* params) {
   ParamsCopy copy;
   params = const_cast<void*>(checked_node(params, &copy));  // or the copy
   const auto* const seen = static_cast<const AnyNodeParams*>(params);
   const int type = seen == nullptr ? -1 : seen->type;
+  if (type == AnyNodeParams::kChild && is_plain_child(*seen))
+    return add_child_graph({node, graph, dependencies, count}, seen->child,
+                           [&](hipGraph_t real, const hipGraphNode_t* after, hipGraph_t part) {
+                             copy.node = *seen;
+                             copy.node.child = part;
+                             return next().hipGraphAddNode(node, real, after, count, &copy.node);
+                           });
   if (type != AnyNodeParams::kKernel && type != AnyNodeParams::kCopy && type != AnyNodeParams::kFill) {
     std::vector<hipGraphNode_t> storage;
     const void* named = params;
@@ -160,6 +174,17 @@ hipError_t on_hipGraphAddNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, co
       [&](hipGraph_t real, const hipGraphNode_t* after) {
         return next().hipGraphAddNode(node, real, after, count, params);
       });
+}
+
+hipError_t on_hipGraphAddDependencies(Entry&, hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to,
+                                      size_t count) {
+  hipError_t result = hipSuccess;
+  if (add_edges(graph, from, to, count, &result)) return result;
+  std::vector<hipGraphNode_t> first, last;
+  result = graphs().known().expose(&graph, "hipGraphAddDependencies");
+  if (result == hipSuccess) result = graphs().known().read_nodes(&from, count, &first, "hipGraphAddDependencies");
+  if (result == hipSuccess) result = graphs().known().read_nodes(&to, count, &last, "hipGraphAddDependencies");
+  return result == hipSuccess ? next().hipGraphAddDependencies(graph, from, to, count) : result;
 }
 
 hipError_t on_hipGraphDestroyNode(Entry&, hipGraphNode_t node) {

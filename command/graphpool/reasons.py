@@ -123,6 +123,8 @@ TEXTS = {
     'created with flags': Reason('The graph was created with flags.', USUAL_CALLS),
     'used as a child graph': Reason('The graph was used as a child of another one.', NOTHING),
     # Graphs that are built node by node.
+    'edges differ from every recording': Reason('The graph began like an earlier one, then has other edges.', SHAPES),
+    'the runtime refused an edge': Reason('The runtime refused an edge of the graph.', 'Look at the error that the call returned.'),
     'a node differs from every recording': Reason('The graph began like an earlier one, then has another node.', SHAPES),
     'a node that cannot be compared': Reason('The graph has a node that the library cannot compare.', 'Use kernel, copy and fill nodes.'),
     'a node was added after its first use': Reason(

@@ -63,6 +63,8 @@ const char* kind_name(OperationKind kind) noexcept {
       return "empty node";
     case OperationKind::kChild:
       return "child graph";
+    case OperationKind::kEdges:
+      return "edges";
     case OperationKind::kRecord:
       return "event record";
     case OperationKind::kWait:

@@ -33,6 +33,7 @@ enum class OperationKind : std::uint8_t {
   kHost,
   kEmpty,   ///< no work; added by node only
   kChild,   ///< another graph; added by node only
+  kEdges,   ///< hipGraphAddDependencies: no node, but edges between nodes there are
   kRecord,  ///< hipEventRecord: no node, but fork and join points
   kWait,    ///< hipStreamWaitEvent
   kEnd,     ///< hipStreamEndCapture; of a graph built by nodes: its first use
@@ -41,7 +42,7 @@ enum class OperationKind : std::uint8_t {
 /// True for kinds that make a node.
 constexpr bool makes_node(OperationKind kind) noexcept {
   return kind != OperationKind::kBegin && kind != OperationKind::kCreate && kind != OperationKind::kRecord &&
-         kind != OperationKind::kWait && kind != OperationKind::kEnd;
+         kind != OperationKind::kWait && kind != OperationKind::kEdges && kind != OperationKind::kEnd;
 }
 
 /// Whether a node of this kind may hold on to allocations, not only to their addresses (memory/freed_memory.h).
@@ -130,7 +131,7 @@ struct Operation {
     const std::vector<Operation>* child;     ///< child graphs: the operations of its recording
   };
   std::vector<std::uint32_t> after;  ///< the operations this one depends on, by index: captured: rising; added by node:
-                                     ///< in the program's order
+                                     ///< in the program's order; edges: from and to in turn
 };
 
 using OperationTest = FunctionRef<bool(const Operation& operation)>;

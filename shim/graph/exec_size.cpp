@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "shim/capture/edges.h"
 #include "shim/graph/graphs.h"
 #include "shim/hip_version.h"
 #include "shim/memory/pool.h"
@@ -25,11 +26,12 @@ constexpr std::size_t kMargin = 8 * kKiB;
 std::size_t lists(const std::vector<Operation>& operations) {
   std::vector<bool> followed(operations.size(), false);
   std::size_t count = 0;
-  for (const Operation& operation : operations) {
-    if (!makes_node(operation.signature.kind)) continue;
-    const auto before = std::find_if(operation.after.begin(), operation.after.end(),
+  const auto dependencies = dependencies_of(operations);
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (!makes_node(operations[i].signature.kind)) continue;
+    const auto before = std::find_if(dependencies[i].begin(), dependencies[i].end(),
                                      [&](std::uint32_t index) { return !followed[index]; });
-    if (before == operation.after.end())
+    if (before == dependencies[i].end())
       ++count;
     else
       followed[*before] = true;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "shim/capture/edges.h"
 #include "shim/capture/materialisation.h"
 #include "shim/graph/node_creation.h"
 #include "shim/kernel/argument_layout.h"
@@ -132,14 +133,15 @@ const char* difference(hipGraphNode_t node, const Operation& operation, const Bi
   }
 }
 
-bool dependencies_match(hipGraphNode_t node, const Operation& operation, const std::vector<hipGraphNode_t>& nodes) {
+bool dependencies_match(hipGraphNode_t node, const std::vector<std::uint32_t>& after,
+                        const std::vector<hipGraphNode_t>& nodes) {
   std::size_t count = 0;
   if (next().hipGraphNodeGetDependencies(node, nullptr, &count) != hipSuccess) return false;
-  if (count != operation.after.size()) return false;
+  if (count != after.size()) return false;
   if (count == 0) return true;
   std::vector<hipGraphNode_t> found(count);
   if (next().hipGraphNodeGetDependencies(node, found.data(), &count) != hipSuccess) return false;
-  return std::all_of(operation.after.begin(), operation.after.end(), [&](std::uint32_t index) {
+  return std::all_of(after.begin(), after.end(), [&](std::uint32_t index) {
     return std::find(found.begin(), found.end(), nodes[index]) != found.end();
   });
 }
@@ -155,6 +157,7 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
     *why = "the graph has nodes that nobody issued through the library";
     return false;
   }
+  const auto dependencies = dependencies_of(operations);
   std::vector<hipGraphNode_t> seen;
   if (which != nullptr) *which = 0;
   for (std::size_t i = 0; i < operations.size(); ++i) {
@@ -171,7 +174,7 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
       *why = "a node's parameters differ from the recorded operation";
       return false;
     }
-    if (!dependencies_match(nodes[i], operation, nodes)) {
+    if (!dependencies_match(nodes[i], dependencies[i], nodes)) {
       *why = "a node's dependencies differ from the recorded ones";
       return false;
     }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/capture/edges.h"
 #include "shim/capture/operand.h"
 #include "shim/capture/signature_bits.h"
 #include "shim/entry.h"
@@ -51,11 +52,12 @@ hipError_t add_to_own(const KnownGraph& known, const std::vector<std::uint32_t>&
 
 /// Whether each operation comes behind the one before: there is one order of their nodes.
 bool in_line(const std::vector<Operation>& operations) {
+  const auto dependencies = dependencies_of(operations);
   std::uint32_t before = 0;
   bool first = true;
   for (std::uint32_t i = 0; i < operations.size(); ++i) {
     if (!makes_node(operations[i].signature.kind)) continue;
-    const auto& after = operations[i].after;
+    const auto& after = dependencies[i];
     if (first ? !after.empty() : after.size() != 1 || after.front() != before) return false;
     first = false;
     before = i;
@@ -120,7 +122,7 @@ hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
   return hipSuccess;
 }
 
-hipError_t add_child_graph(const NodePlace& place, hipGraph_t child) {
+hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddChild forward) {
   ChildGraph inner;
   KnownGraphs& known = graphs().known();
   const KnownGraph* const parent = known.find(place.graph);
@@ -134,7 +136,7 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child) {
         return inner.give(child, [&](hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) {
           const hipError_t result = [&] {
             const NodeCreation making;
-            return next().hipGraphAddChildGraphNode(place.node, graph, dependencies, place.count, real);
+            return forward(graph, dependencies, real);
           }();
           if (result == hipSuccess && inner.of && !in_line((*inner.of).operations))
             added.nodes = nodes_inside(*place.node, nodes);
@@ -213,6 +215,61 @@ hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd fo
     graphs().known().add_node(known, *place.node, index);
   }
   return result;
+}
+
+namespace {
+
+/// The operations that edges go from and to, in turn. False where the runtime must judge them: what it would refuse,
+/// and edges to nodes that were added before those they come from.
+bool ends_of_edges(const KnownGraph& known, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
+                   std::vector<std::uint32_t>* ends) {
+  if (count == 0 || from == nullptr || to == nullptr) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const NodeRef first = graphs().known().find_node(from[i]), last = graphs().known().find_node(to[i]);
+    if (first.graph != &known || last.graph != &known || first.index >= last.index) return false;
+    ends->push_back(first.index);
+    ends->push_back(last.index);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
+               hipError_t* result) {
+  KnownGraph* const found = graphs().known().find(graph);
+  if (found == nullptr) return false;
+  KnownGraph& known = *found;
+  const std::scoped_lock guard(known.lock);
+  if (!known.exact() || known.build == nullptr) return false;
+  std::vector<std::uint32_t> ends;
+  if (!ends_of_edges(known, from, to, count, &ends)) return false;
+  NodeBuild& build = *known.build;
+  Signature signature;
+  signature.kind = OperationKind::kEdges;
+  if (build.walks()) {
+    if (TreeNode* const child = build.path.back()->find(signature, ends)) {
+      build.path.push_back(child);
+      static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+      *result = hipSuccess;
+      return true;
+    }
+    *result = graphs().known().make_real(known, "edges differ from every recording");
+    if (*result != hipSuccess) return true;
+  }
+  std::vector<hipGraphNode_t> real_from, real_to;
+  for (std::size_t i = 0; i < ends.size(); i += 2) {
+    real_from.push_back(known.nodes[ends[i]]);
+    real_to.push_back(known.nodes[ends[i + 1]]);
+  }
+  *result = next().hipGraphAddDependencies(known.real, real_from.data(), real_to.data(), count);
+  if (*result != hipSuccess) {
+    known.give_up("the runtime refused an edge");  // of several it may have taken some
+    return true;
+  }
+  build.operations.push_back({signature, static_cast<std::uint32_t>(known.binding.size()), {nullptr}, std::move(ends)});
+  known.nodes.resize(build.operations.size());
+  return true;
 }
 
 void finish_build(KnownGraph& known) {

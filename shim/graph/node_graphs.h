@@ -41,7 +41,14 @@ struct NodePlace {
 using NativeAdd = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies)>;
 
 hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward);
-hipError_t add_child_graph(const NodePlace& place, hipGraph_t child);
+/// The same with a child graph that the runtime can copy.
+using NativeAddChild = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies, hipGraph_t child)>;
+hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddChild forward);
+
+/// The program adds edges between nodes of a graph that it builds. False: nothing was done, HIP must see the call, and
+/// what it makes of the graph is not known.
+bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
+               hipError_t* result);
 
 /// A child graph that is added and known. `forward` leaves the nodes of its copy in `nodes`, where HIP tells them.
 struct AddedChild {

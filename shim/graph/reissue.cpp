@@ -219,6 +219,17 @@ hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipG
   }
 }
 
+/// Between nodes that are there.
+static hipError_t add_edges_to_graph(const Operation& edges, hipGraph_t graph,
+                                     const std::vector<hipGraphNode_t>& nodes) {
+  std::vector<hipGraphNode_t> from, to;
+  for (std::size_t i = 0; i + 1 < edges.after.size(); i += 2) {
+    from.push_back(nodes[edges.after[i]]);
+    to.push_back(nodes[edges.after[i + 1]]);
+  }
+  return next().hipGraphAddDependencies(graph, from.data(), to.data(), from.size());
+}
+
 hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t graph,
                             const std::vector<hipGraphNode_t>& head, std::vector<hipGraphNode_t>* nodes) {
   const SavedDevice device;
@@ -226,6 +237,10 @@ hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Bind
   std::vector<hipGraphNode_t> after;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
+    if (operation.signature.kind == OperationKind::kEdges) {
+      const hipError_t result = add_edges_to_graph(operation, graph, *nodes);
+      if (result != hipSuccess) return result;
+    }
     if (!makes_node(operation.signature.kind)) continue;
     after.clear();
     for (const std::uint32_t index : operation.after) after.push_back((*nodes)[index]);

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "shim/capture/edges.h"
 #include "shim/capture/open_captures.h"
 #include "shim/graph/cost_model.h"
 #include "shim/graph/node_creation.h"
@@ -28,9 +29,8 @@ namespace {
 std::vector<hipGraphNode_t> ends_of(const std::vector<Operation>& operations, const std::vector<hipGraphNode_t>& nodes,
                                     const std::vector<hipGraphNode_t>& head) {
   std::vector<bool> followed(operations.size(), false);
-  for (const Operation& operation : operations)
-    if (makes_node(operation.signature.kind))
-      for (const std::uint32_t index : operation.after) followed[index] = true;
+  for (const auto& dependencies : dependencies_of(operations))
+    for (const std::uint32_t index : dependencies) followed[index] = true;
   std::vector<hipGraphNode_t> ends;
   for (std::size_t i = 0; i < nodes.size(); ++i)
     if (nodes[i] != nullptr && !followed[i]) ends.push_back(nodes[i]);

@@ -290,11 +290,49 @@ struct AnyNodeParams {
     Copy copy;
     hipMemsetParams fill;
     hipHostNodeParams host;
+    hipGraph_t child;
   };
   long long reserved2;
 };
-enum AnyType : int { kAnyKernel = 0, kAnyCopy = 1, kAnyFill = 2, kAnyHost = 3 };
+enum AnyType : int { kAnyKernel = 0, kAnyCopy = 1, kAnyFill = 2, kAnyHost = 3, kAnyChild = 4 };
 using AddNode = hipError_t (*)(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, std::size_t, void*);
+
+TEST(Nodes, steady_child_graphs_added_as_nodes_of_any_kind_reach_nobody) {
+  const auto add = reinterpret_cast<AddNode>(dlsym(RTLD_DEFAULT, "hipGraphAddNode"));
+  ASSERT_NE(nullptr, add);
+  const Stream stream;
+  const Buffer buffer;
+  int value = 0;
+  for (int i = 0; i < 5; ++i) {
+    const Since since({"hipGraphAddNode", "hipGraphAddChildGraphNode", "hipGraphInstantiate"});
+    NodeGraph child, parent;
+    static_cast<void>(child.mix({}, buffer.get(), 20));
+    const hipGraphNode_t first = parent.mix({}, buffer.get(), 4);
+    AnyNodeParams params{};
+    params.type = kAnyChild;
+    params.child = child;
+    hipGraphNode_t node = nullptr;
+    EXPECT_EQ(hipSuccess, add(&node, parent, &first, 1, &params));
+    parent.run(stream);
+    value = mixed(mixed(value, 4), 20);
+    EXPECT_EQ(value, buffer.value());
+    if (compares_captures() && i > 0) {
+      EXPECT_EQ(0, since["hipGraphAddNode"]) << i;
+    }
+    if (compares_captures() && i > 1) {
+      EXPECT_EQ(0, since["hipGraphAddChildGraphNode"]) << i;
+    }
+  }
+  // None, and no graph: the runtime's to refuse.
+  AnyNodeParams none{};
+  none.type = kAnyChild;
+  for (int i = 0; i < 2; ++i) {
+    NodeGraph parent;
+    hipGraphNode_t node = nullptr;
+    EXPECT_NE(hipSuccess, add(&node, parent, nullptr, 0, &none));
+    static_cast<void>(hipGetLastError());
+  }
+}
 
 TEST(Nodes, steady_nodes_of_any_kind_added_by_one_function_reach_nobody) {
   const auto add = reinterpret_cast<AddNode>(dlsym(RTLD_DEFAULT, "hipGraphAddNode"));
@@ -1062,6 +1100,74 @@ TEST(Nodes, memory_is_freed_while_a_graph_that_names_it_is_built) {
       graph.run(stream);
       OK(hipFree(from));
     }
+  }
+}
+
+/// Two kernels into one buffer, the second behind the first only by an edge that is added later, and a third one
+/// beside.
+hipGraph_t with_late_edges(NodeGraph& graph, const Buffer& buffer, const Buffer& beside, int by, bool both) {
+  const hipGraphNode_t first = graph.mix({}, buffer.get(), by), second = graph.mix({}, buffer.get(), by + 1);
+  const hipGraphNode_t third = graph.mix({}, beside.get(), 5);
+  const hipGraphNode_t from[] = {first, second}, to[] = {second, third};
+  EXPECT_EQ(hipSuccess, hipGraphAddDependencies(graph, from, to, both ? 2 : 1));
+  return graph;
+}
+
+std::size_t edges_in(hipGraph_t graph) {
+  std::size_t count = 0;
+  EXPECT_EQ(hipSuccess, hipGraphGetEdges(graph, nullptr, nullptr, &count));
+  return count;
+}
+
+TEST(Nodes, edges_that_are_added_after_their_nodes_are_compared) {
+  const Stream stream;
+  const Buffer buffer, beside;
+  int value = 0, other = 0;
+  const std::vector<bool> shapes = {true, true, false, false, true, false};
+  std::vector<bool> seen;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const Since since({"hipGraphAddDependencies", "hipGraphInstantiate"});
+    constexpr int by = 3;  // the same each time: no exec is made of a graph of the library's own
+    NodeGraph graph;
+    with_late_edges(graph, buffer, beside, by, shapes[i]);
+    graph.run(stream);
+    value = mixed(mixed(value, by), by + 1);
+    other = mixed(other, 5);
+    EXPECT_EQ(value, buffer.value()) << i;
+    EXPECT_EQ(other, beside.value()) << i;
+    const bool known = std::find(seen.begin(), seen.end(), shapes[i]) != seen.end();
+    if (compares_captures() && known) {
+      EXPECT_EQ(0, since["hipGraphAddDependencies"]) << i;
+    }
+    seen.push_back(shapes[i]);
+  }
+}
+
+TEST(Nodes, edges_of_a_virtual_graph_are_there_when_it_is_asked_for_them) {
+  const Stream stream;
+  const Buffer buffer, beside;
+  for (int i = 0; i < 4; ++i) {
+    NodeGraph graph;
+    with_late_edges(graph, buffer, beside, i, true);
+    if (i == 3) graph.run(stream);
+    EXPECT_EQ(2u, edges_in(graph)) << i;
+    if (i < 2) graph.run(stream);
+  }
+}
+
+TEST(Nodes, edges_the_runtime_refuses_are_refused) {
+  const Stream stream;
+  const Buffer buffer, beside;
+  for (int i = 0; i < 4; ++i) {
+    NodeGraph graph;
+    const hipGraphNode_t first = graph.mix({}, buffer.get(), 1), second = graph.mix({first}, buffer.get(), 2);
+    const hipError_t twice = hipGraphAddDependencies(graph, &first, &second, 1);
+    EXPECT_NE(hipSuccess, twice) << i;
+    EXPECT_EQ(hipSuccess, hipGraphAddDependencies(graph, nullptr, nullptr, 0));
+    EXPECT_NE(hipSuccess, hipGraphAddDependencies(graph, &first, nullptr, 1));
+    static_cast<void>(hipGetLastError());
+    EXPECT_EQ(1u, edges_in(graph)) << i;
+    graph.run(stream);
   }
 }
 

@@ -125,12 +125,12 @@ TEST(Report, left) {
   hipGraphNode_t node = nullptr, other = nullptr;
   hipGraphExecUpdateResult result;
 
-  // Edges of a build; its exec; a node destroyed.
+  // An edge taken from a build; its exec; a node destroyed.
   hipGraph_t built = nullptr;
   OK(hipGraphCreate(&built, 0));
   OK(hipGraphAddKernelNode(&node, built, nullptr, 0, &params));
-  OK(hipGraphAddEmptyNode(&other, built, nullptr, 0));
-  OK(hipGraphAddDependencies(built, &node, &other, 1));
+  OK(hipGraphAddEmptyNode(&other, built, &node, 1));
+  OK(hipGraphRemoveDependencies(built, &node, &other, 1));
   OK(hipGraphInstantiate(&exec, built, nullptr, nullptr, 0));
   OK(hipGraphExecDestroy(exec));
   OK(hipGraphDestroy(built));
