@@ -19,8 +19,9 @@
 
 namespace graphpool {
 
-/// Larger bundles are left alone (their kernels' layouts stay unknown): unpacking happens in the host's memory.
-inline constexpr std::uint64_t kMaxUncompressedBytes = std::uint64_t{1} << 30;
+/// Larger bundles are left alone (their kernels' layouts stay unknown): unpacking happens in the host's memory. RCCL's
+/// has 1.2 GB, of which what lies before the process's own architecture is unpacked, too.
+inline constexpr std::uint64_t kMaxUncompressedBytes = (std::uint64_t{1} << 32) - 1;
 
 bool is_compressed_bundle(std::span<const std::byte> image) noexcept;
 
