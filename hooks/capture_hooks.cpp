@@ -7,6 +7,17 @@
 
 namespace graphpool::hooks {
 
+namespace {
+
+/// The question for a stream's capture. What is no more than the status the runtime answers.
+template <typename Forward>
+hipError_t tell(StreamArgument stream, const CaptureQuestion& asked, Forward&& forward) {
+  const bool more = asked.graph != nullptr || asked.nodes != nullptr || asked.count != nullptr;
+  return more && asked.status != nullptr && captures_open() ? tell_capture(stream, asked, forward) : forward();
+}
+
+}  // namespace
+
 hipError_t on_hipStreamBeginCapture(Entry&, hipStream_t stream, hipStreamCaptureMode mode) {
   return begin_capture({stream, false}, mode, [&] { return next().hipStreamBeginCapture(stream, mode); });
 }
@@ -36,26 +47,20 @@ hipError_t on_hipStreamEndCapture_spt(Entry&, hipStream_t stream, hipGraph_t* gr
 hipError_t on_hipStreamGetCaptureInfo_v2(Entry&, hipStream_t stream, hipStreamCaptureStatus* status,
                                          unsigned long long* id, hipGraph_t* graph, const hipGraphNode_t** dependencies,
                                          size_t* count) {
-  if (graph != nullptr || dependencies != nullptr || count != nullptr)
-    expose_capture({stream, false}, "hipStreamGetCaptureInfo_v2 asked for the graph or its nodes");
-  return next().hipStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count);
+  return tell({stream, false}, {status, graph, dependencies, count},
+              [&] { return next().hipStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count); });
 }
 hipError_t on_hipStreamGetCaptureInfo_v2_spt(Entry&, hipStream_t stream, hipStreamCaptureStatus* status,
                                              unsigned long long* id, hipGraph_t* graph,
                                              const hipGraphNode_t** dependencies, size_t* count) {
-  if (graph != nullptr || dependencies != nullptr || count != nullptr)
-    expose_capture({stream, true}, "hipStreamGetCaptureInfo_v2_spt asked for the graph or its nodes");
-  return next().hipStreamGetCaptureInfo_v2_spt(stream, status, id, graph, dependencies, count);
+  return tell({stream, true}, {status, graph, dependencies, count},
+              [&] { return next().hipStreamGetCaptureInfo_v2_spt(stream, status, id, graph, dependencies, count); });
 }
 hipError_t on_hipStreamUpdateCaptureDependencies(Entry&, hipStream_t stream, hipGraphNode_t* dependencies, size_t count,
                                                  unsigned int flags) {
-  expose_capture({stream, false}, "hipStreamUpdateCaptureDependencies");
-  const hipGraphNode_t* named = dependencies;
-  std::vector<hipGraphNode_t> storage;
-  const hipError_t failed = graphs().known().read_nodes(&named, count, &storage, "hipStreamUpdateCaptureDependencies");
-  if (failed != hipSuccess) return failed;
-  dependencies = const_cast<hipGraphNode_t*>(named);
-  return next().hipStreamUpdateCaptureDependencies(stream, dependencies, count, flags);
+  return update_capture_dependencies(stream, {dependencies, count, flags}, [&](hipGraphNode_t* named) {
+    return next().hipStreamUpdateCaptureDependencies(stream, named, count, flags);
+  });
 }
 
 hipError_t on_hipEventRecord(Entry&, hipEvent_t event, hipStream_t stream) {

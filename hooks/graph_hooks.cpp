@@ -11,6 +11,15 @@ namespace graphpool::hooks {
 
 hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().known().destroy(graph); }
 
+/// The graph of an open capture stays what it is.
+hipError_t on_hipGraphRetainUserObject(Entry&, hipGraph_t graph, void* object, unsigned count, unsigned flags) {
+  hipError_t result = hipSuccess;
+  const auto forward = [&](hipGraph_t real) { return next().hipGraphRetainUserObject(real, object, count, flags); };
+  if (hold_by_capture(graph, forward, &result)) return result;
+  result = graphs().known().expose(&graph, "hipGraphRetainUserObject");
+  return result == hipSuccess ? forward(graph) : result;
+}
+
 hipError_t on_hipGraphAddChildGraphNode(Entry&, hipGraphNode_t* node, hipGraph_t graph,
                                         const hipGraphNode_t* dependencies, size_t count, hipGraph_t child) {
   return add_child_graph({node, graph, dependencies, count}, child,

@@ -126,6 +126,14 @@ hipError_t on_hipDrvGraphAddMemsetNode(Entry&, hipGraphNode_t* node, hipGraph_t 
 }
 hipError_t on_hipGraphAddHostNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
                                   size_t count, const hipHostNodeParams* params) {
+  hipError_t result = hipSuccess;
+  const bool captured = add_to_capture(
+      graph, {node, dependencies, count}, [&](OperationWriter& to) { return to.node_host(params); },
+      [&](hipGraph_t real, const hipGraphNode_t* after) {
+        return next().hipGraphAddHostNode(node, real, after, count, params);
+      },
+      &result);
+  if (captured) return result;
   return add_node(
       {node, graph, dependencies, count}, [&](OperationWriter& to) { return to.node_host(params); },
       [&](hipGraph_t real, const hipGraphNode_t* after) {

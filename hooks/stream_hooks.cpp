@@ -24,6 +24,7 @@ hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
     stream_work().idle(work);
     pool().waited();
     graphs().make_room_for_execs();
+    look_for_completed_objects();
   }
   return result;
 }
@@ -84,6 +85,7 @@ hipError_t on_hipDeviceSynchronize(Entry&) {
     stream_work().idle(work);
     pool().waited();
     graphs().make_room_for_execs();
+    look_for_completed_objects();
   }
   if (result == hipErrorStreamCaptureUnsupported) last_error.keep();
   return result;

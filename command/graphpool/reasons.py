@@ -29,6 +29,25 @@ TEXTS = {
         'The capture began like an earlier one, then did something else: another kernel, other dimensions, another size.', SHAPES),
     'an event record differs from every recording': Reason(
         'The capture began like an earlier one, then recorded an event where the earlier one did not.', SHAPES),
+    'the end of a stream differs from every recording': Reason(
+        'The capture began like an earlier one, then a stream of it was destroyed where none was before.', SHAPES),
+    'a change of dependencies differs from every recording': Reason(
+        'The capture began like an earlier one, then its dependencies were set in another way.', SHAPES),
+    'a change of dependencies that the runtime took otherwise': Reason(
+        'The runtime made other edges of a change of dependencies than the library expected.', TELL_US),
+    'the runtime refused a change of dependencies': Reason(
+        'The runtime refused a change of dependencies in the capture.', 'Look at the error that the call returned.'),
+    'asked for the graph of a capture by a stream that had left it': Reason(
+        'The program asked for the graph of a capture through a stream that is no part of it any more.',
+        'Ask through the stream that the capture began on.'),
+    'a node that cannot be compared was added to a capture': Reason(
+        'The program added a node to the graph of the open capture that the library cannot compare.',
+        'Add host nodes only, as RCCL does, or capture the work on a stream.'),
+    'the program used the graph of an open capture': Reason(
+        'The program made a call on the graph of the open capture, or on a node of it, that the library does not follow.',
+        'Capture the work on a stream, or look at the graph when the capture has ended.'),
+    'no handle for the graph of a capture': Reason('There was no host memory for a handle.', "Look at the host's memory."),
+    'no handle for a node of a capture': Reason('There was no host memory for a handle.', "Look at the host's memory."),
     'a stream wait differs from every recording': Reason(
         'The capture began like an earlier one, then a stream waited where none did before.', SHAPES),
     'the capture ended before its recording': Reason(
@@ -72,11 +91,6 @@ TEXTS = {
     'hipMallocAsync was captured': Reason('The capture allocates memory.', 'Allocate before the capture.'),
     'hipMallocFromPoolAsync was captured': Reason('The capture allocates memory.', 'Allocate before the capture.'),
     'hipFreeAsync was captured': Reason('The capture frees memory.', 'Free after the capture.'),
-    'hipStreamGetCaptureInfo_v2 asked for the graph or its nodes': Reason(
-        'The program, or RCCL in it, asked for the graph of the open capture.',
-        'Captures with collectives of RCCL do so; capture other work apart from them.'),
-    'hipStreamGetCaptureInfo_v2_spt asked for the graph or its nodes': Reason(
-        'The program asked for the graph of the open capture.', 'Ask only for the status of the capture.'),
     'hipStreamWaitEvent with flags': Reason('A stream waited with flags in the capture.', USUAL_CALLS),
     'hipStreamWaitEvent_spt with flags': Reason('A stream waited with flags in the capture.', USUAL_CALLS),
     'captured into': Reason('The program captured into this graph a second time.', 'Capture each graph in one go.'),
@@ -177,6 +191,8 @@ TEXTS = {
     'other reasons': Reason('There were more different reasons than are told apart.', NOTHING),
     # Why a graph is not staged where a rule says that it should be.
     'it has host operations': Reason('The graph calls functions on the host, which may look at the buffers.', OTHER_RULES),
+    "it has dependencies of the program's own": Reason(
+        'The program, or RCCL in it, set dependencies of the capture itself.', OTHER_RULES),
     'it has child graphs': Reason('The graph has child graphs.', OTHER_RULES),
     'it waits for an event from outside of it': Reason('The graph waits for work outside of it.', OTHER_RULES),
     'it works on several devices': Reason('The graph works on several devices.', OTHER_RULES),
@@ -198,7 +214,7 @@ DIFFERS = {
     'kind': 'another kind of operation', 'device': 'another device', 'thread': 'another thread', 'stream': 'another stream', 'function': 'another kernel',
     'arguments': 'arguments of another size', 'way of launching': 'another way of launching',
     'block or shared memory': 'another block size or shared memory', 'grid': 'another grid',
-    'recording': 'another child graph', 'event': 'another event', 'copy kind, element or empty size': 'another kind of copy',
+    'nodes or flags': 'other nodes or flags', 'recording': 'another child graph', 'event': 'another event', 'copy kind, element or empty size': 'another kind of copy',
     'memory of an operand': 'memory of another kind or device'}
 
 

@@ -158,6 +158,13 @@ OpenCaptures& open_captures() {
   return *instance;
 }
 
+}  // namespace
+
+std::shared_ptr<CaptureSession> find_open_capture(StreamKey key) { return open_captures().find(key); }
+std::vector<std::shared_ptr<CaptureSession>> all_open_captures() { return open_captures().all(); }
+
+namespace {
+
 /// Sessions that serve no capture. A thread takes those it made or fed, for it can own their locks. Never destroyed,
 /// nor are the sessions.
 class IdleSessions {
@@ -885,7 +892,9 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   close(session);
   std::unique_lock guard(session->lock());
   const bool by_passed = was_shell && !session->shell_is_empty(*graph);
+  const Graphs::CapturedGraph captured{*graph, session->take_told(), session->holds_objects()};
   if (session->lost() || by_passed) {
+    if (captured.told != nullptr) graphs().known().drop_told(*captured.told);
     const char* const lost = session->spoilt();
     guard.unlock();
     graphs().note_refused(by_passed ? "operations reached the capture past the library" : lost);
@@ -903,8 +912,9 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     t_step.complete = t_step.complete || t_step.stream == key;
   }
   if (was_shell) {
-    static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(*graph); }));
-    *graph = graphs().make_virtual_graph(std::move(end), std::move(session->binding()));
+    Binding binding = std::move(session->binding());
+    guard.unlock();
+    *graph = graphs().make_virtual_graph(std::move(end), std::move(binding), captured);
     return hipSuccess;
   }
   const LastErrorScope last_error;
@@ -914,12 +924,15 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   std::uint32_t which = 0;
   if (why == nullptr && session->matches(*graph, &why, &which)) {
     if (expected) graphs().capture_verified(*expected);
-    graphs().real_graph_captured(*graph, session->take_recording());
+    Recording recording = session->take_recording();
+    guard.unlock();
+    *graph = graphs().real_graph_captured(captured, std::move(recording));
   } else {
     guard.unlock();
     if (expected)
       graphs().capture_differs(*expected, session->operations()[which], session->binding(), session->node(which), why);
     graphs().note_refused(why);
+    *graph = graphs().unknown_graph_captured(captured);
   }
   return hipSuccess;
 }

@@ -107,6 +107,30 @@ class OperationWriter {
 using Describe = FunctionRef<Status(OperationWriter&)>;
 using Forward = FunctionRef<hipError_t()>;
 
+/// What hipStreamGetCaptureInfo_v2 is asked for; the status is not null, the others may be.
+struct CaptureQuestion {
+  const hipStreamCaptureStatus* status;
+  hipGraph_t* graph;
+  const hipGraphNode_t** nodes;
+  std::size_t* count;
+};
+/// What hipStreamUpdateCaptureDependencies is given.
+struct NamedNodes {
+  hipGraphNode_t* nodes;
+  std::size_t count;
+  unsigned flags;
+};
+/// What a call begins with that adds a node to the graph of an open capture by that graph's handle.
+struct AddedNode {
+  hipGraphNode_t* node;
+  const hipGraphNode_t* after;
+  std::size_t count;
+};
+/// The program's calls with the runtime's own nodes and graph.
+using NativeDependencies = FunctionRef<hipError_t(hipGraphNode_t* nodes)>;
+using NativeCapturedAdd = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* after)>;
+using NativeGraphCall = FunctionRef<hipError_t(hipGraph_t graph)>;
+
 /// An operation while some capture is open in the process; use operation() below.
 hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward);
 
@@ -257,6 +281,24 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward);
 
 /// Captures that were left alone, for one of two reasons: how many have ended.
 std::uint64_t captures_left_alone(std::size_t reason, const char** why) noexcept;
+
+// The graph of an open capture, as a program may ask for it: communication libraries do, to bind what a captured
+// collective needs to the graph's life and to order their own stream behind it.
+
+/// hipStreamGetCaptureInfo_v2 that asks for more than the status. The status is not null.
+hipError_t tell_capture(StreamArgument stream, const CaptureQuestion& asked, Forward forward);
+hipError_t update_capture_dependencies(hipStream_t stream, const NamedNodes& named, NativeDependencies forward);
+/// Adds a node to the graph of an open capture. False: that graph is none, and nothing was done.
+bool add_to_capture(hipGraph_t graph, const AddedNode& added, Describe describe, NativeCapturedAdd forward,
+                    hipError_t* result);
+/// Lets the graph of an open capture hold on to user objects. False as above.
+bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* result);
+/// Of so many open captures the program knows the graph, or nodes.
+inline constinit std::atomic<int> g_told_captures{0};
+/// The program makes another call on such a graph, or on a node of one, than those above: its capture is real from now
+/// on, and no template.
+void expose_told_graph(hipGraph_t graph, const char* why);
+void expose_told_node(hipGraphNode_t node, const char* why);
 
 /// The program asks for, or changes, what only the real capture knows: makes the stream's capture real for good.
 void expose_capture(StreamArgument stream, const char* why);

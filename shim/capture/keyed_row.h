@@ -43,6 +43,13 @@ class KeyedRow {
     return entries_.back();
   }
 
+  /// The same in the place of one that was forgotten.
+  Entry& put(std::size_t position, Entry entry) noexcept {
+    entries_[position] = std::move(entry);
+    if (entries_.size() > kFew) index_all();  // what stood for the forgotten one goes, too
+    return entries_[position];
+  }
+
   /// Its key finds nobody any more.
   void forget(Entry& entry) noexcept { entry.*Key = KeyType{}; }
 

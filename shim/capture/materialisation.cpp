@@ -27,6 +27,8 @@ const char* difference(const Signature& own, const Signature& recorded) noexcept
     case OperationKind::kRecord:
     case OperationKind::kWait:
       return "event";
+    case OperationKind::kDependencies:
+      return "nodes or flags";
     default:
       return own.validity != recorded.validity ? "copy kind, element or empty size" : "memory of an operand";
   }
@@ -69,6 +71,10 @@ const char* kind_name(OperationKind kind) noexcept {
       return "event record";
     case OperationKind::kWait:
       return "stream wait";
+    case OperationKind::kDependencies:
+      return "change of dependencies";
+    case OperationKind::kLeave:
+      return "end of a stream";
     case OperationKind::kEnd:
       return "end";
   }

@@ -31,18 +31,31 @@ enum class OperationKind : std::uint8_t {
   kCopy3D,  ///< by hipMemcpy3DParms, without arrays; added by node only
   kFill,
   kHost,
-  kEmpty,   ///< no work; added by node only
-  kChild,   ///< another graph; added by node only
-  kEdges,   ///< hipGraphAddDependencies: no node, but edges between nodes there are
-  kRecord,  ///< hipEventRecord: no node, but fork and join points
-  kWait,    ///< hipStreamWaitEvent
-  kEnd,     ///< hipStreamEndCapture; of a graph built by nodes: its first use
+  kEmpty,         ///< no work; added by node only
+  kChild,         ///< another graph; added by node only
+  kEdges,         ///< hipGraphAddDependencies: no node, but edges between nodes there are
+  kRecord,        ///< hipEventRecord: no node, but fork and join points
+  kWait,          ///< hipStreamWaitEvent
+  kDependencies,  ///< hipStreamUpdateCaptureDependencies
+  kLeave,         ///< a stream of the capture was destroyed
+  kEnd,           ///< hipStreamEndCapture; of a graph built by nodes: its first use
 };
 
 /// True for kinds that make a node.
 constexpr bool makes_node(OperationKind kind) noexcept {
-  return kind != OperationKind::kBegin && kind != OperationKind::kCreate && kind != OperationKind::kRecord &&
-         kind != OperationKind::kWait && kind != OperationKind::kEdges && kind != OperationKind::kEnd;
+  switch (kind) {
+    case OperationKind::kBegin:
+    case OperationKind::kCreate:
+    case OperationKind::kEdges:
+    case OperationKind::kRecord:
+    case OperationKind::kWait:
+    case OperationKind::kDependencies:
+    case OperationKind::kLeave:
+    case OperationKind::kEnd:
+      return false;
+    default:
+      return true;
+  }
 }
 
 /// Whether a node of this kind may hold on to allocations, not only to their addresses (memory/freed_memory.h).
@@ -95,6 +108,8 @@ static_assert(offsetof(Signature, form) == 1 && offsetof(Signature, device) == 2
               offsetof(Signature, thread) == 6 && offsetof(Signature, payload_bytes) == 8);
 static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is compared as memory");
 inline constexpr std::uint64_t kExternalEvent = ~std::uint64_t{0};
+/// The stream of a node that the program adds to the graph of an open capture by that graph's handle.
+inline constexpr std::uint16_t kNoStream = 0xffff;
 /// What every recording ends with.
 inline constexpr Signature kEndSignature{.kind = OperationKind::kEnd};
 
@@ -130,8 +145,9 @@ struct Operation {
     const ArgumentLayout* layout = nullptr;  ///< kernels
     const std::vector<Operation>* child;     ///< child graphs: the operations of its recording
   };
-  std::vector<std::uint32_t> after;  ///< the operations this one depends on, by index: captured: rising; added by node:
-                                     ///< in the program's order; edges: from and to in turn
+  /// The operations this one depends on, by index: captured: rising; added by node: in the program's order; edges: from
+  /// and to in turn. Of kDependencies: those that it names, in its order.
+  std::vector<std::uint32_t> after;
 };
 
 using OperationTest = FunctionRef<bool(const Operation& operation)>;

@@ -88,6 +88,14 @@ bool replace_dependencies(hipStream_t stream, std::vector<hipGraphNode_t>& nodes
              more ? hipStreamAddCaptureDependencies : hipStreamSetCaptureDependencies) == hipSuccess;
 }
 
+/// Adds a node again that the program had added by the graph's handle.
+bool add_again(const Operation& operation, const Binding& binding, hipGraph_t graph,
+               const std::vector<hipGraphNode_t>& nodes, hipGraphNode_t* node) {
+  std::vector<hipGraphNode_t> after;
+  for (const std::uint32_t index : operation.after) after.push_back(nodes[index]);
+  return made([&] { return add_to_graph(operation, binding, graph, after, node) == hipSuccess; });
+}
+
 /// A stream of our own that takes part in a capture, made when it is first asked for. What is given to it leaves no
 /// trace in the stream it was forked from: the runtime takes nodes that the origin has let go of for joined.
 class CapturedStream {
@@ -120,8 +128,8 @@ class CapturedStream {
   hipEvent_t event_ = nullptr;
 };
 
-/// A signature has 16 bits for the number of a stream and 16 for that of a thread.
-constexpr std::size_t kMostStreams = std::size_t{1} << 16, kMostThreads = std::size_t{1} << 16;
+/// So many streams and threads of a capture have a number in signatures, which have 16 bits for each.
+constexpr std::size_t kMostStreams = kNoStream, kMostThreads = std::size_t{1} << 16;
 
 std::uint64_t next_serial() noexcept {
   static constinit std::atomic<std::uint64_t> last{0};
@@ -185,6 +193,7 @@ void CaptureSession::reset() noexcept {
   cursor_ = begin_ = expected_ = nullptr;
   place_ = nullptr;
   into_ = nullptr;
+  forget_told();
   walks_ = exposed_ = lost_ = ran_at_once_ = invalid_ = false;
   spoilt_ = nullptr;
   materialised_ = {};
@@ -252,7 +261,9 @@ void CaptureSession::check_status() {
   const std::uint64_t doubts = g_capture_doubts.load(std::memory_order_acquire);
   if (doubts == doubts_seen_) return;
   doubts_seen_ = doubts;
-  const auto may_take_part = [](const Stream& stream) { return stream.nameable() ? takes_part(stream) : !stream.left; };
+  const auto may_take_part = [](const Stream& stream) {
+    return stream.destroyed || (stream.nameable() ? takes_part(stream) : !stream.left);
+  };
   const bool invalid = !may_take_part(streams_.front());
   const auto forks_taking_part = std::count_if(streams_.begin() + 1, streams_.end(), may_take_part);
   if (!invalid && static_cast<std::size_t>(forks_taking_part) + 1 == streams_.size()) return;
@@ -274,8 +285,9 @@ TreeNode* CaptureSession::child_of(const TreeNode& at, const Signature& signatur
   return child;
 }
 
-void CaptureSession::expect(const Signature& signature) {
-  if (expected_ != nullptr) expected_ = child_of(*expected_, signature);
+void CaptureSession::expect(const Signature& signature, const std::vector<std::uint32_t>* after) {
+  if (expected_ == nullptr) return;
+  expected_ = after == nullptr ? child_of(*expected_, signature) : expected_->find(signature, *after);
 }
 
 HeldTemplate CaptureSession::expected_template() const {
@@ -328,7 +340,11 @@ hipError_t CaptureSession::forward_watched(hipStream_t stream, Forward forward) 
 /// before: these operations.
 bool CaptureSession::made_no_node(hipGraphNode_t last, hipStream_t stream,
                                   const std::vector<std::uint32_t>& tail) const {
-  if (last != nullptr) return tail.size() == 1 && nodes_[tail.front()] == last;
+  return last != nullptr ? tail.size() == 1 && nodes_[tail.front()] == last : comes_behind(stream, tail);
+}
+
+/// Whether the stream's next operation comes behind these, in this order.
+bool CaptureSession::comes_behind(hipStream_t stream, const std::vector<std::uint32_t>& tail) const {
   const LastErrorScope last_error;
   const Dependencies present = dependencies_of(stream);
   return present.known && present.count == tail.size() &&
@@ -533,7 +549,11 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     if (where == nullptr) return result;
   } else {
     object = static_cast<std::uint64_t>(known - events_.data());
-    if (where == nullptr) where = &streams_.add({key, plain_handle(stream), std::max(device_of(stream), 0), {}});
+    if (where == nullptr) {
+      Stream joined{key, plain_handle(stream), std::max(device_of(stream), 0), {}};
+      joined.joined_from = known->stream;
+      where = &add_stream(std::move(joined));
+    }
     // An invalidated stream takes part again, behind what it did before.
     where->left = false;
     const auto set = [&] { return set_after_wait(where->handle, told ? &before_wait : nullptr, known->tail); };
@@ -610,7 +630,10 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
     const Operation& operation = step->operation;
     const Signature& signature = operation.signature;
     hipGraphNode_t node = nullptr;
-    if (makes_node(signature.kind)) {
+    if (makes_node(signature.kind) && signature.stream == kNoStream) {
+      device.set(current_device_of(signature));
+      complete = add_again(operation, binding_, graph_, nodes_, &node) && complete;
+    } else if (makes_node(signature.kind)) {
       // A stream invalidated since then takes nothing more. Its nodes are in the graph all the same.
       const Stream& named = streams_[signature.stream];
       hipStream_t stream = named.handle;
@@ -633,6 +656,10 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
     streams_[i].issued_elsewhere = !taking[i];
     if (taking[i]) complete = made([&] { return set_dependencies(streams_[i].handle, streams_[i].tail); }) && complete;
   }
+  if (told_as_ != nullptr) {
+    told_as_->real = graph_;
+    told_as_->nodes = nodes_;
+  }
   if (!complete) {
     // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
     invalid_ = lost_ = true;
@@ -653,11 +680,41 @@ void CaptureSession::stream_left(StreamKey key) {
   if (serial_ != 0) serial_ = next_serial();
 }
 
+/// One that made no other take part leaves nothing in the runtime but its nodes.
 void CaptureSession::stream_destroyed(StreamKey key) {
-  expose("a stream of the capture was destroyed");
+  note_thread(key);
+  if (!invalid_) check_status();
+  Stream* const where = streams_.find(key);
+  if (invalid_ || where == nullptr || where->left || is_origin(key) || joined_others(key)) {
+    expose("a stream of the capture was destroyed");
+  } else {
+    follow_on(key);
+    Signature signature = signature_on(*where);
+    signature.kind = OperationKind::kLeave;
+    if (shell() && step(signature) == nullptr)
+      materialise("the end of a stream differs from every recording", &signature);
+    if (!shell()) {
+      expect(signature);
+      add_operation(signature, static_cast<std::uint32_t>(binding_.size()), nullptr, {}, nullptr);
+    }
+    where->destroyed = true;
+  }
   if (is_origin(key)) return;
   forget_stream(key);
   if (serial_ != 0) serial_ = next_serial();  // another stream may have its handle
+}
+
+/// Whether other streams take part by an event that was recorded on it: the runtime ends their part with its own.
+bool CaptureSession::joined_others(StreamKey key) noexcept {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [key](const Stream& stream) { return stream.joined_from == key && !stream.left; });
+}
+
+/// Takes the place of one of its device that was destroyed: there may be many, one after the other.
+CaptureSession::Stream& CaptureSession::add_stream(Stream stream) {
+  for (std::size_t i = 1; i < streams_.size(); ++i)
+    if (streams_[i].destroyed && streams_[i].device == stream.device) return streams_.put(i, std::move(stream));
+  return streams_.add(std::move(stream));
 }
 
 void CaptureSession::thread_ended(StreamKey key) noexcept {

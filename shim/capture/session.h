@@ -8,6 +8,7 @@
 #include <hip/hip_runtime_api.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 namespace graphpool {
 
 class HeldTemplate;
+struct KnownGraph;
 
 /// The first version that captures kernels by whatever function they are launched: before, hipLaunchKernel only (probe
 /// module_launch_is_captured).
@@ -44,6 +46,9 @@ class CaptureSession {
     std::vector<std::uint32_t> tail;  ///< what the next operation depends on: operation indices, in the runtime's order
     bool left = false;                ///< the runtime captures it no more, or in another capture
     bool issued_elsewhere = false;    ///< what was withheld of it reached the runtime by another stream
+    bool destroyed = false;           ///< by the program, and another may take its place
+    StreamKey joined_from = 0;        ///< the stream of the event that made it take part; 0: the origin
+    std::vector<hipGraphNode_t> told{};  ///< the handles that the program was told for `tail`
 
     /// Whether the calling thread can name it to the runtime.
     bool nameable() const noexcept { return !is_other_threads_own(key); }
@@ -87,6 +92,25 @@ class CaptureSession {
   bool take_launch(const KernelLaunch& launch);
   hipError_t record(StreamKey key, hipEvent_t event, Forward forward);
   hipError_t wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward);
+
+  // What the program asks of the graph of the open capture (told_graph.cpp).
+
+  /// The graph and the last nodes of a stream: of a shell by handles of ours, which stay the program's.
+  hipError_t tell(StreamKey key, const CaptureQuestion& asked, Forward forward);
+  hipError_t update_dependencies(StreamKey key, hipStream_t stream, const NamedNodes& named,
+                                 NativeDependencies forward);
+  /// A node added by the graph's handle: it belongs to no stream.
+  hipError_t add_node(const AddedNode& added, Describe describe, NativeCapturedAdd forward);
+  /// A call on the graph that changes neither it nor its nodes, but what it holds on to.
+  hipError_t hold_objects(NativeGraphCall forward);
+  /// Whether the program knows the capture's graph by this handle, or a node of it by that.
+  bool told_graph(hipGraph_t graph) const noexcept;
+  bool told_node(hipGraphNode_t node) const noexcept;
+  /// The graph whose handle the program was told while the capture was a shell; null: there is none.
+  const std::shared_ptr<KnownGraph>& told_as() const noexcept { return told_as_; }
+  std::shared_ptr<KnownGraph> take_told() noexcept { return std::move(told_as_); }
+  /// The graph holds on to user objects.
+  bool holds_objects() const noexcept { return holds_objects_; }
 
   /// Makes the capture real and keeps it so. The reason goes to the report.
   void expose(const char* why);
@@ -143,7 +167,7 @@ class CaptureSession {
   /// Why this capture cannot become a template; null while it can.
   const char* spoilt() const noexcept { return spoilt_; }
   /// True once the program may know the graph of this capture.
-  bool exposed() const noexcept { return exposed_ || into_ != nullptr; }
+  bool exposed() const noexcept { return exposed_ || told_ || into_ != nullptr; }
   /// Why it was made real; `why` is null when it never was a shell or still is.
   const Materialisation& materialised() const noexcept { return materialised_; }
   /// Operations the program was told had succeeded are gone: the capture must end as invalidated.
@@ -163,12 +187,22 @@ class CaptureSession {
   void note_overlap(StreamKey stream);
   Signature signature_on(const Stream& stream);
   void forget_stream(StreamKey key) noexcept;
+  Stream& add_stream(Stream stream);
+  bool joined_others(StreamKey key) noexcept;
+  void note_told();
+  void forget_told() noexcept;
+  bool know_graph_of_runtime();
+  bool operations_of(const NamedNodes& named, std::vector<std::uint32_t>* operations);
+  void follow_dependencies(Stream& stream, const std::vector<std::uint32_t>& named, unsigned flags);
+  hipError_t update_unfollowed(const NamedNodes& named, NativeDependencies forward);
+  void tell_as_known(Stream& where, const CaptureQuestion& asked);
   void check_status();
   bool set_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& tail);
   bool set_after_wait(hipStream_t stream, const std::vector<hipGraphNode_t>* before,
                       const std::vector<std::uint32_t>& operations);
   bool add_dependencies(hipStream_t stream, const std::vector<std::uint32_t>& operations);
   hipGraphNode_t last_node(hipStream_t stream) const;
+  bool comes_behind(hipStream_t stream, const std::vector<std::uint32_t>& tail) const;
   bool made_no_node(hipGraphNode_t last, hipStream_t stream, const std::vector<std::uint32_t>& tail) const;
   hipError_t forward_watched(hipStream_t stream, Forward forward);
   void add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
@@ -177,7 +211,7 @@ class CaptureSession {
   TreeNode* step(const Signature& signature);
   TreeNode* child_of(const TreeNode& at, const Signature& signature) const;
   /// The same beside a real capture that is to be verified.
-  void expect(const Signature& signature);
+  void expect(const Signature& signature, const std::vector<std::uint32_t>* after = nullptr);
   int device() noexcept;
 
   OwnerLock<LockRank::kCapture> lock_;
@@ -197,6 +231,10 @@ class CaptureSession {
   bool walks_ = false;                 ///< it holds the tree
   const void* place_ = nullptr;
   hipGraph_t into_ = nullptr;
+  hipGraph_t graph_ = nullptr;  ///< the runtime's, once it was asked for
+  std::shared_ptr<KnownGraph> told_as_;
+  bool told_ = false;  ///< the program knows the graph, or nodes of it
+  bool holds_objects_ = false;
   const char* spoilt_ = nullptr;
   Materialisation materialised_;
   bool exposed_ = false;
@@ -211,6 +249,10 @@ class CaptureSession {
   int device_ = -1;                      ///< that thread's current device; -1: not asked yet
   std::uint64_t device_changes_seen_ = 0;
 };
+
+/// The capture that a stream takes part in, or null; all that are open and followed.
+std::shared_ptr<CaptureSession> find_open_capture(StreamKey key);
+std::vector<std::shared_ptr<CaptureSession>> all_open_captures();
 
 /// The capture this thread fed last, so that the next operation finds it without the list. Valid while the serial is.
 struct Fed {

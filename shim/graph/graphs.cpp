@@ -242,14 +242,35 @@ void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
   of.rebuildable.store(true, std::memory_order_release);
 }
 
-void Graphs::real_graph_captured(hipGraph_t graph, Recording recording) {
-  const auto known = std::make_shared<KnownGraph>();
-  known->real = graph;
-  known->memory_freed = recording.memory_freed;
-  known->binding = std::move(recording.binding);
-  known->nodes = std::move(recording.nodes);
+hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, Recording recording) {
+  const auto known = captured.told != nullptr ? captured.told : std::make_shared<KnownGraph>();
+  {
+    const std::scoped_lock guard(known->lock);
+    known->real = captured.graph;
+    known->memory_freed = recording.memory_freed;
+    known->binding = std::move(recording.binding);
+    known->nodes = std::move(recording.nodes);
+    if (captured.holds_objects) known->objects = std::make_shared<ObjectHolder>(captured.graph);
+  }
   learn(*known, std::move(recording.operations));
-  known_.add_real(known);
+  if (captured.told == nullptr) {
+    known_.add_real(known);
+  } else {
+    static_cast<void>(made_private(hipSuccess, &captured.graph));  // the program knows it by our handle only
+    known_.told_ended(known);
+  }
+  return known->handle;
+}
+
+hipGraph_t Graphs::unknown_graph_captured(CapturedGraph captured) {
+  if (captured.told == nullptr) return captured.graph;
+  {
+    const std::scoped_lock guard(captured.told->lock);
+    captured.told->real = captured.graph;
+    captured.told->no_longer_exact();
+  }
+  known_.told_ended(captured.told);
+  return captured.told->handle;
 }
 
 bool Graphs::with_first_graph(Template& of, const Binding& binding, GraphUse use, hipError_t* result) {
@@ -284,13 +305,24 @@ void Graphs::note_handed_out(Template& of) noexcept {
   ++totals_.virtual_captures;
 }
 
-hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding) {
-  const auto known = std::make_shared<KnownGraph>();
-  known->binding = std::move(binding);
-  known->of = of.release();
+hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, CapturedGraph captured) {
+  const auto known = captured.told != nullptr ? captured.told : std::make_shared<KnownGraph>();
+  if (captured.holds_objects) {
+    known->objects = std::make_shared<ObjectHolder>(captured.graph);
+    known->objects->hide();
+  } else {
+    static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(captured.graph); }));
+  }
   {
-    const std::scoped_lock guard(lock_);
+    const std::scoped_lock guard(known->lock);
+    known->binding = std::move(binding);
+    known->of = of.release();
+    const std::scoped_lock templates(lock_);
     note_handed_out(*known->of);
+  }
+  if (captured.told != nullptr) {
+    known_.told_ended(known);
+    return known->handle;
   }
   if (const hipGraph_t handle = known_.add_virtual(known)) return handle;
   // No handle to be had: the program gets a graph of its own.
@@ -372,10 +404,15 @@ void Graphs::drop_template(std::size_t which, const char* why, Variants::Retired
 
 /// What an exec is to be made of by a graph: its template, now used by one more, and its binding. Null: it is not
 /// known. *outlived: memory that a node of it names may be freed, or may be going in stream order.
-Template* Graphs::template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived) {
+Template* Graphs::template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived, Objects* objects) {
   const std::scoped_lock guard(known.lock);
   if (known.build != nullptr) finish_build(known);
   if (!known.exact() || known.of == nullptr) return nullptr;
+  if (objects != nullptr) {
+    // An exec of the program's own graph would hold its user objects for as long as the library keeps it.
+    if (known.objects != nullptr && !known.of->rebuildable.load(std::memory_order_acquire)) return nullptr;
+    *objects = known.objects;
+  }
   *binding = known.binding;
   *real = known.real != nullptr;
   *outlived = *real && Variants::outlived_memory(*known.of, known.memory_freed);
@@ -392,7 +429,8 @@ hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
     const auto copy = std::make_shared<KnownGraph>();
     const std::scoped_lock guard(known->lock);
     if (known->build != nullptr) finish_build(*known);
-    if (known->exact() && known->of != nullptr && known->real == nullptr) {
+    // Of one that holds user objects the runtime makes a copy that holds them, too.
+    if (known->exact() && known->of != nullptr && known->real == nullptr && known->objects == nullptr) {
       copy->binding = known->binding;
       copy->of = known->of;
       copy->original = known->original;
@@ -435,10 +473,13 @@ bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_
                                NativeInstantiate native, hipError_t* answer) {
   Binding binding;
   bool real = false, outlived = false;
-  Template* const of = template_of(known, &binding, &real, &outlived);
+  Objects objects;
+  Template* const of = template_of(known, &binding, &real, &outlived, &objects);
   if (of == nullptr) return false;
   const int device = calling_device();
+  look_for_completed_objects();
   auto exec = std::make_unique<VirtualExec>();
+  exec->objects = objects;
   exec->of = of;
   exec->device = device;
   exec->flags = flags;
@@ -468,8 +509,8 @@ bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_
     Variants::Served served;
     // What a staged exec would be without staging could not be made any more (unstaged_execs.h).
     // Of a recording that verification has found to be wrong nothing is made, although a graph may still be virtual.
-    const bool natively = real || !of->rebuildable.load(std::memory_order_acquire);
-    result = outlived ? variants_.obtain_unstaged(*exec, binding, {&native_variant}, &served)
+    const bool natively = (real || !of->rebuildable.load(std::memory_order_acquire)) && objects == nullptr;
+    result = outlived ? variants_.obtain_unstaged(*exec, binding, {natively ? &native_variant : nullptr}, &served)
                       : variants_.obtain(*exec, binding, {natively ? &native_variant : nullptr}, &served);
     exec->variant = served.variant;
     exec->way = served.way;
@@ -483,7 +524,7 @@ bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_
     *answer = result == hipSuccess ? hipErrorOutOfMemory : result;
     return true;
   }
-  if (real && !outlived) keep_real_path(*exec, graph);
+  if (real && !outlived && objects == nullptr) keep_real_path(*exec, graph);
   note_binding(*exec.release());
   *out = static_cast<hipGraphExec_t>(handle);
   Variants::Retired retired;
@@ -1044,7 +1085,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
       static_cast<void>(exec.release());  // it goes with the launch
       return hipSuccess;
     }
-    if (exec->of != nullptr && exec->variant != nullptr) exec->variant->launches.seal();
+    if ((exec->of != nullptr || exec->objects != nullptr) && exec->variant != nullptr) exec->variant->launches.seal();
   }
   Variants::Retired retired;
   release(std::move(exec), &retired);
@@ -1055,8 +1096,17 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   return hipSuccess;
 }
 
+/// What it was instantiated from may hold user objects: they stay until its launches are complete.
+void Graphs::let_go_of_objects(VirtualExec& exec) {
+  Launches launches;
+  if (exec.variant != nullptr) launches.push_back(exec.variant->launches.copy());
+  launches.push_back(std::move(exec.before));
+  graphpool::let_go_of_objects(std::move(exec.objects), std::move(launches));
+}
+
 /// The exec goes; its variant is free. With `retired`, so does what is too much: not in a launch (rule 15).
 void Graphs::release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired) {
+  if (exec->objects != nullptr) let_go_of_objects(*exec);
   if (exec->of == nullptr) return;  // tainted: its own exec goes with it
   const std::unique_ptr<Variant> unstaged = unstaged_.take(&exec->unstaged);
   const std::scoped_lock guard(lock_);

@@ -55,10 +55,18 @@ class Graphs {
   HeldTemplate hold(const TreeNode& end) noexcept;
   HeldTemplate hold(Template& of) noexcept;
   void let_go(Template& of) noexcept;
-  /// A real capture ended and its graph is what was recorded.
-  void real_graph_captured(hipGraph_t graph, Recording recording);
-  /// The graph takes the hold over.
-  hipGraph_t make_virtual_graph(HeldTemplate of, Binding binding);
+  /// The runtime's graph of a capture that has ended.
+  struct CapturedGraph {
+    hipGraph_t graph = nullptr;
+    std::shared_ptr<KnownGraph> told;  ///< the program was told this one's handle for it; null: none of ours
+    bool holds_objects = false;        ///< it holds user objects
+  };
+  /// A real capture ended and its graph is what was recorded. The handle by which the program knows it.
+  hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording);
+  /// A real capture ended of which no recording was made.
+  hipGraph_t unknown_graph_captured(CapturedGraph captured);
+  /// A shell ended as the template says. The graph takes the hold over, and `captured` goes where nothing needs it.
+  hipGraph_t make_virtual_graph(HeldTemplate of, Binding binding, CapturedGraph captured);
   /// A capture that was to be verified is what was expected of it; or it is not: the template is used no more.
   void capture_verified(Template& of) noexcept;
   void capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
@@ -171,7 +179,7 @@ class Graphs {
   bool wants_verification(TreeNode& begin);
   void note_handed_out(Template& of) noexcept;
   Template* template_for(std::vector<Operation> operations, const KnownGraph& known);
-  Template* template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived);
+  Template* template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived, Objects* objects = nullptr);
   bool instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_t graph, unsigned long long flags,
                          NativeInstantiate native, hipError_t* answer);
 
@@ -202,6 +210,7 @@ class Graphs {
   void note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream, hipError_t result);
   void disown(Variant& variant) noexcept;
   void release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired);
+  static void let_go_of_objects(VirtualExec& exec);
   void note_binding(VirtualExec& exec);
   hipError_t leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
   bool stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);

@@ -48,6 +48,14 @@ bool runtime_finds_inside() {
   return finds;
 }
 
+constexpr const char* kToldGraphUsed = "the program used the graph of an open capture";
+
+/// The program uses a node of an open capture in a call that is not followed. Under no graph's lock.
+void settle_node(hipGraphNode_t node) {
+  if (g_told_captures.load(std::memory_order_acquire) != 0) [[unlikely]]
+    expose_told_node(node, kToldGraphUsed);
+}
+
 GraphPart* part_at(KnownGraph& known, std::uint32_t index) noexcept {
   const auto found = std::find_if(known.parts.begin(), known.parts.end(),
                                   [index](const GraphPart& part) { return part.index == index; });
@@ -123,7 +131,48 @@ void KnownGraphs::put_nodes(KnownGraph& known) {
     if (known.nodes[i] != nullptr) put_node(known.nodes[i], {&known, i});
 }
 
+/// The program names the graph of an open capture in a call that is not followed.
+void KnownGraphs::settle(hipGraph_t graph) {
+  if (g_told_captures.load(std::memory_order_acquire) != 0) [[unlikely]]
+    expose_told_graph(graph, kToldGraphUsed);
+}
+
+bool KnownGraphs::add_told(std::shared_ptr<KnownGraph>* made) {
+  auto known = std::make_shared<KnownGraph>();
+  known->open.store(true, std::memory_order_relaxed);
+  known->handle = static_cast<hipGraph_t>(graph_handles_.add(known.get()));
+  if (known->handle == nullptr) return false;
+  *made = std::move(known);
+  return true;
+}
+
+hipGraphNode_t KnownGraphs::told_handle(KnownGraph& known, std::uint32_t index) {
+  if (index < known.handles.size() && known.handles[index] != nullptr) return known.handles[index];
+  return add_handle(known, index);
+}
+
+NodeRef KnownGraphs::told_node(hipGraphNode_t node) const noexcept {
+  const NodeRef* const ref = node_handles_.owns(node) ? node_handles_.find(node) : nullptr;
+  return ref == nullptr ? NodeRef{} : *ref;
+}
+
+void KnownGraphs::drop_told(KnownGraph& known) noexcept {
+  for (const hipGraphNode_t handle : known.handles)
+    if (handle != nullptr) node_handles_.remove(handle);
+  known.handles.clear();
+  graph_handles_.remove(known.handle);
+}
+
+void KnownGraphs::told_ended(const std::shared_ptr<KnownGraph>& known) {
+  const std::scoped_lock guard(lock_);
+  known->place = virtual_.size();
+  virtual_.push_back(known);
+  if (known->real != nullptr) put_nodes(*known);
+  known->open.store(false, std::memory_order_release);
+}
+
 KnownGraph* KnownGraphs::find(hipGraph_t graph) {
+  settle(graph);
   if (graph_handles_.owns(graph)) return graph_handles_.find(graph);
   return find_real(graph);
 }
@@ -133,17 +182,31 @@ KnownGraph* KnownGraphs::find_real(hipGraph_t graph) const noexcept {
   return real_.find(graph, &found) ? reinterpret_cast<KnownGraph*>(found[0]) : nullptr;
 }
 
+/// A graph that holds user objects is made where it holds them.
+hipError_t KnownGraphs::build_real(KnownGraph& known, const std::vector<Operation>& operations) {
+  const PrivateCalls private_calls;
+  if (known.objects == nullptr) return build_graph(operations, known.binding, &known.real, &known.nodes);
+  const hipGraph_t holder = known.objects->graph();
+  const hipError_t result = add_all_to_graph(operations, known.binding, holder, {}, &known.nodes);
+  if (result == hipSuccess) {
+    known.real = holder;
+    return hipSuccess;
+  }
+  const LastErrorScope last_error;
+  for (const hipGraphNode_t node : known.nodes)
+    if (node != nullptr) PrivateCalls::gave_back([&] { return next().hipGraphDestroyNode(node); });
+  known.nodes.clear();
+  return result;
+}
+
 hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
   if (known.real != nullptr) return hipSuccess;
   std::vector<Operation> built;
   if (known.build != nullptr)
     for (const TreeNode* const step : known.build->path) built.push_back(step->operation);
   const std::vector<Operation>& operations = known.build != nullptr ? built : known.of->operations;
-  {
-    const PrivateCalls private_calls;
-    const hipError_t result = build_graph(operations, known.binding, &known.real, &known.nodes);
-    if (result != hipSuccess) return result;
-  }
+  const hipError_t result = build_real(known, operations);
+  if (result != hipSuccess) return result;
   if (known.build != nullptr) {
     known.build->leave_tree();
     known.build->operations = std::move(built);
@@ -159,6 +222,7 @@ hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
 }
 
 hipError_t KnownGraphs::read(hipGraph_t* graph, const char* why) {
+  settle(*graph);
   if (!graph_handles_.owns(*graph)) return hipSuccess;
   KnownGraph* const known = graph_handles_.find(*graph);
   if (known == nullptr) return refuse();
@@ -203,8 +267,9 @@ hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, C
   if (known != nullptr && known != parent) {
     const std::scoped_lock guard(known->lock);
     if (known->build != nullptr) finish_build(*known);
-    const bool may_stay = known->exact() && known->of != nullptr && known->of->node_count != 0 &&
-                          known->of->rebuildable.load(std::memory_order_acquire) &&
+    // What a child's user objects are held by its parent holds, too.
+    const bool may_stay = known->exact() && known->of != nullptr && known->objects == nullptr &&
+                          known->of->node_count != 0 && known->of->rebuildable.load(std::memory_order_acquire) &&
                           known->of->operations.front().signature.object == settings_epoch();
     // It is real from the second time on. Where that fails it is given as it was the first time.
     if (may_stay && known->real == nullptr && known->given.load(std::memory_order_relaxed) != 0)
@@ -249,11 +314,13 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   const bool ours = graph_handles_.owns(graph);
   KnownGraph* const virtual_one = ours ? graph_handles_.find(graph) : nullptr;
   if (ours && virtual_one == nullptr) return next().hipGraphDestroy(graph);  // which looks it up
-  if (ours) {
+  settle(graph);
+  look_for_completed_objects();
+  if (ours && !virtual_one->open.load(std::memory_order_acquire)) {
     const std::scoped_lock guard(lock_);
     known = virtual_[virtual_one->place];
     take_out(*known);
-  } else if (find_real(graph) != nullptr) {
+  } else if (!ours && find_real(graph) != nullptr) {
     const std::scoped_lock guard(lock_);
     if (KnownGraph* const real_one = find_real(graph)) {  // still: no other thread has destroyed it
       known = std::move(real_one->kept);
@@ -263,12 +330,14 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   if (known == nullptr) {
     unknown_ends();
     const CallbackScope callbacks;
-    return next().hipGraphDestroy(graph);
+    return next().hipGraphDestroy(ours ? virtual_one->real : graph);
   }
   hipGraph_t real;
+  Objects objects;
   {
     const std::scoped_lock guard(known->lock);
     known->gone = true;
+    objects = std::move(known->objects);
     known->build.reset();
     for (const hipGraphNode_t handle : known->handles)
       if (handle != nullptr) node_handles_.remove(handle);
@@ -278,10 +347,11 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
     forget_nodes(*known);
     if (known->of != nullptr) --known->of->users;
   }
-  if (real != nullptr) {
+  if (real != nullptr && objects == nullptr) {
     const CallbackScope callbacks;
     return next().hipGraphDestroy(no_longer_private(real));
   }
+  if (objects != nullptr) let_go_of_objects(std::move(objects));
   static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
   return hipSuccess;
 }
@@ -446,7 +516,7 @@ hipGraphNode_t KnownGraphs::add_handle(KnownGraph& known, std::uint32_t index) {
     known.refs->pop_back();
     return nullptr;
   }
-  known.handles.resize(index + 1);
+  if (known.handles.size() <= index) known.handles.resize(index + 1);
   known.handles[index] = handle;
   return handle;
 }
@@ -458,17 +528,18 @@ void KnownGraphs::add_node(KnownGraph& known, hipGraphNode_t node, std::uint32_t
   put_node(node, {&known, index});
 }
 
-NodeRef KnownGraphs::find_node(hipGraphNode_t node) {
-  if (node_handles_.owns(node)) {
-    const NodeRef* const ref = node_handles_.find(node);
-    return ref == nullptr ? NodeRef{} : *ref;
-  }
+/// Also under a graph's lock, so a node of an open capture stays what it is: calls that use it settle that first.
+NodeRef KnownGraphs::find_node(hipGraphNode_t node) { return look_up(node); }
+
+NodeRef KnownGraphs::look_up(hipGraphNode_t node) const noexcept {
+  if (node_handles_.owns(node)) return told_node(node);
   PointerTable::Value found;
   if (!nodes_.find(node, &found)) return {};
   return {reinterpret_cast<KnownGraph*>(found[0]), static_cast<std::uint32_t>(found[1])};
 }
 
 hipError_t KnownGraphs::read_node(hipGraphNode_t* node, const char* why) {
+  settle_node(*node);
   if (!node_handles_.owns(*node)) return hipSuccess;
   const NodeRef* const ref = node_handles_.find(*node);
   if (ref == nullptr) return refuse();
@@ -520,7 +591,7 @@ void KnownGraphs::nodes_gone(hipGraph_t graph) {
 
 hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {
   if (!node_handles_.used()) return real;
-  const NodeRef ref = find_node(real);
+  const NodeRef ref = look_up(real);
   if (ref.graph == nullptr) return real;
   const std::scoped_lock guard(ref.graph->lock);
   const auto& handles = ref.graph->handles;
@@ -528,6 +599,7 @@ hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {
 }
 
 hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeNodeCall forward) {
+  settle_node(node);
   const NodeRef ref = find_node(node);
   if (ref.graph == nullptr) return node_handles_.owns(node) ? refuse() : forward(node);
   KnownGraph& known = *ref.graph;

@@ -32,6 +32,7 @@
 #include "shim/graph/reason_counts.h"
 #include "shim/graph/reissue.h"
 #include "shim/graph/template.h"
+#include "shim/graph/user_objects.h"
 #include "shim/graph/variants.h"
 #include "shim/hip_abi.h"
 #include "shim/lock_rank.h"
@@ -77,6 +78,9 @@ struct KnownGraph {
   /// It is not known any more: left to the runtime, for this reason, a literal, which the report has. Under its lock.
   void give_up(const char* why) noexcept;
 
+  /// The same where somebody else has said why.
+  void no_longer_exact() noexcept { exact_.store(false, std::memory_order_release); }
+
   const std::uint64_t id;
   std::uint64_t memory_freed;  ///< memory_freed() before it had nodes
   RankedMutex<LockRank::kCapture> lock;
@@ -91,9 +95,12 @@ struct KnownGraph {
   std::uint64_t original = id;                ///< of the graph that it, or what it is a copy of, was copied from
   std::vector<GraphPart> parts;               ///< its child graphs
   bool gone = false;                          ///< destroyed
-  std::shared_ptr<KnownGraph> kept;           ///< itself, while it is found by its real graph
-  std::uint32_t looks = 0;                    ///< times it was looked at because memory was freed
-  std::atomic<std::uint32_t> given{0};        ///< times the runtime was given a graph in its place, to be copied
+  /// The graph of a capture that is open. Until it has ended only the capture changes the graph, under its own lock.
+  std::atomic<bool> open{false};
+  Objects objects;                      ///< what its user objects are held by; null: it has none
+  std::shared_ptr<KnownGraph> kept;     ///< itself, while it is found by its real graph
+  std::uint32_t looks = 0;              ///< times it was looked at because memory was freed
+  std::atomic<std::uint32_t> given{0};  ///< times the runtime was given a graph in its place, to be copied
   static constexpr std::size_t kNowhere = ~std::size_t{0};
   // Under the lock of Graphs:
   std::size_t place = kNowhere;  ///< among the virtual graphs
@@ -172,6 +179,20 @@ class KnownGraphs {
   /// Gives up the walks of all graphs that are being built, so that recordings can go.
   void end_builds(const char* why);
 
+  // --- graphs of open captures (capture/told_graph.cpp) ---
+
+  /// Makes a graph with a handle of ours for one. False: none is to be had.
+  bool add_told(std::shared_ptr<KnownGraph>* made);
+  /// The handle of one of its nodes; null: none is to be had.
+  hipGraphNode_t told_handle(KnownGraph& known, std::uint32_t index);
+  /// What a handle of ours stands for; no graph: it is none of ours, or gone. Of graphs of open captures too.
+  NodeRef told_node(hipGraphNode_t node) const noexcept;
+  bool gave_out(hipGraphNode_t node) const noexcept { return node_handles_.owns(node); }
+  /// The capture was broken off.
+  void drop_told(KnownGraph& known) noexcept;
+  /// It has ended: from now on the graph is one as others are.
+  void told_ended(const std::shared_ptr<KnownGraph>& known);
+
   // --- nodes ---
 
   /// A handle of ours for the next node. Null when none is to be had. Under the graph's lock.
@@ -217,6 +238,9 @@ class KnownGraphs {
   void put_nodes(KnownGraph& known);
   void forget_nodes(KnownGraph& known) noexcept;
   hipGraphNode_t find_inside(const NodeRef& original, hipGraph_t inside);
+  NodeRef look_up(hipGraphNode_t node) const noexcept;
+  void settle(hipGraph_t graph);
+  hipError_t build_real(KnownGraph& known, const std::vector<Operation>& operations);
   void put_node(hipGraphNode_t node, const NodeRef& ref);
 
   Variants::Lock& lock_;

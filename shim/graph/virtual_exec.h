@@ -15,6 +15,7 @@
 #include "shim/graph/outstanding_uses.h"
 #include "shim/graph/template.h"
 #include "shim/graph/unstaged_execs.h"
+#include "shim/graph/user_objects.h"
 #include "shim/lock_rank.h"
 
 namespace graphpool {
@@ -59,6 +60,7 @@ class VirtualExec {
   static constexpr std::uint32_t kMostForChildren = 8;
   std::uint32_t made_for_children = 0;
   std::unique_ptr<Variant> real_path;      ///< verify: of the program's own graph, for the next launch
+  Objects objects;                         ///< user objects of the graph that it was instantiated from
   std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
   int device = 0;
   unsigned long long flags = 0;  ///< as the program instantiated it

@@ -41,7 +41,7 @@ constexpr const char* kSource = R"(
     for (int other = 0; other < ranks; ++other)
       while (__atomic_load_n(&counts[other], __ATOMIC_SEQ_CST) < round) {}
   }
-  extern "C" __global__ void all_reduce(const int* send, int* receive, int count, Channel* channel, int rank, int ranks) {
+  extern "C" __global__ void ncclDevKernel_AllReduce(const int* send, int* receive, int count, Channel* channel, int rank, int ranks) {
     int round = channel->entered[rank] + 1;
     for (int i = 0; i < count; ++i) channel->data[rank][i] = send[i];
     meet(channel->entered, rank, ranks, round);
@@ -154,7 +154,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
     comm->ranks = count;
     const OnDevice scope(comm->device);
     if (hipModuleLoadData(&comm->module, code.data()) != hipSuccess ||
-        hipModuleGetFunction(&comm->kernel, comm->module, "all_reduce") != hipSuccess)
+        hipModuleGetFunction(&comm->kernel, comm->module, "ncclDevKernel_AllReduce") != hipSuccess)
       return ncclUnhandledCudaError;
     comms[rank] = comm.release();
   }
