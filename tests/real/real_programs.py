@@ -76,6 +76,15 @@ def rccl_tests(version, program, processes, arguments=(), **more):
 # A time limit of its own is raised, and a test of how fast it is is left out; without the switch it reads the kernel's files.
 RCCL_7 = {'RCCL_USE_ROCM_SMI_LIB': '1', 'HSACPU_ISA': GFX908, 'UT_TIMEOUT_US': '600000000'}
 NOT_TIMES = ('--gtest_filter=-*RegressionTiming*',)
+TRAINING = (('one', 'one thread, two devices', 2, ('--mode', 'one')),
+            ('threads', 'two threads', 2, ('--mode', 'threads')),
+            ('processes', 'two processes', 2, ('--mode', 'processes')),
+            ('updated', 'one exec updated', 2, ('--mode', 'one', '--update', '1')),
+            ('split', 'communicators that are split', 2, ('--mode', 'threads', '--end', 'split')),
+            ('abort', 'communicators that are aborted', 2, ('--mode', 'threads', '--end', 'abort')),
+            ('finalize', 'communicators that are finalized', 2, ('--mode', 'threads', '--end', 'finalize')),
+            ('four', 'four threads', 4, ('--mode', 'threads')),
+            ('eight', 'one thread, eight devices', 8, ('--mode', 'one')))
 LLAMA = ('llama', 'rocblas')
 LLAMA_TESTS = '{llama}/usr/libexec/x86_64-linux-gnu/llama.cpp-tests'
 COMPLETION = ('{llama}/usr/bin/llama-completion', '-p', 'abc def', '-n', '40', '-ngl', '99', '--temp', '0', '-s', '1', '-no-cnv')
@@ -95,6 +104,10 @@ PROGRAMS = [
             environment={'HSACPU_DEVICES': '2'}, right=()),
     Program('collectives_7.2.4', 'collectives, eager and captured, RCCL 7.2.4', '7.2.4', ('rccl',), ('{made}/collectives',), lines,
             environment={'HSACPU_DEVICES': '2', **RCCL_7, 'HSACPU_ISA': GFX90A}, right=()),
+    *(Program(f'training_{name}', f'training steps with all-reduces, RCCL 7.2.4, {about}', '7.2.4', ('rccl',),
+              ('{made}/training', '--devices', str(devices), *words), lines,
+              environment={'HSACPU_DEVICES': str(devices), **RCCL_7, 'HSACPU_ISA': GFX90A}, right=(), sample=('--steps', '6'))
+      for name, about, devices, words in TRAINING),
     *(Program(f'rocblas_6.4_{isa[:6]}', f'rocBLAS, eager and captured, {isa[:6]}', '6.4.3', ('rocblas',), ('{made}/gemm',), lines, right=(),
               environment={'HSACPU_ISA': isa}) for isa in ('gfx906:sramecc-:xnack-', GFX908, GFX90A)),
     llama('llama_f32', 'llama.cpp, completion, f32', (*COMPLETION, '-m', '{made}/f32.gguf'), right=()),
