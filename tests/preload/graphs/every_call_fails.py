@@ -7,7 +7,8 @@ The host must end normally each time. Steps whose calls all succeeded must have 
 failure: a call of the library's own that fails must not show. An error it prints must be one that it prints natively
 when some call fails, or one allowed. A host that prints what the runtime holds at its end ("held: NAME=COUNT ...") must
 not hold more than without a failure, unless what failed was giving a handle back. How many events these are is a matter
-of time, but where each call waits for its work (CPUHIP_SERIALISE).
+of time, but where each call waits for its work (CPUHIP_SERIALISE). So may one stream more be, where a launch still ran when
+the library looked for a stream of its own: only what each of three runs holds beyond is a leak.
 """
 import argparse
 import os
@@ -68,6 +69,10 @@ errors = set(options.allow)
 for _, done, lines, _ in each_failed({}, 1):
     errors.update(line for line in lines if is_error(line))
 
+def beyond(lines):
+    return [f"{name}={value} instead of {baseline[name]}" for name, value in held(lines).items() if value > baseline[name]]
+
+
 bad = 0
 count = 0
 for n, done, lines, calls in each_failed({"LD_PRELOAD": options.library}, options.every):
@@ -75,8 +80,10 @@ for n, done, lines, calls in each_failed({"LD_PRELOAD": options.library}, option
     failed = calls[n - 1][0]
     wrong = [line for line in lines if not line.startswith("held: ") and line not in expected and line not in errors]
     gives_back = "Destroy" in failed or failed == "hipMemAddressFree"
-    more = [] if gives_back else [f"{name}={value} instead of {baseline[name]}" for name, value in held(lines).items()
-                                  if value > baseline[name]]
+    more = [] if gives_back else beyond(lines)
+    for _ in range(2):
+        if more:
+            more = beyond(run({"LD_PRELOAD": options.library, "CPUHIP_FAIL": f"*:{n}:{options.code}"})[1])
     if done.returncode != 0 or wrong or more:
         bad += 1
         print(f"call {n}, {failed}, failed: exit code {done.returncode}, wrong lines {wrong}, held {more}")
