@@ -569,6 +569,8 @@ hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, Nati
     if (const hipError_t result = leave_shared_memory(exec, stream); result != hipSuccess) return result;
   if (settings_.verify.mode != Verify::Mode::kOff) [[unlikely]]
     return launch_verified(exec, stream, native);
+  if (exec.sets != nullptr) [[unlikely]]
+    if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
   return launch_selected(exec, stream, native);
 }
 
@@ -962,17 +964,23 @@ bool Graphs::must_stay(VirtualExec& exec) {
 /// a node. hipErrorNotSupported: the program's own call must do it.
 hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding, UpdateBy* by) {
   if (exec.variant == nullptr) return hipSuccess;
+  if (exec.sets != nullptr)
+    if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
   // A ring's copies may have outlived memory, whatever the graph holds: it looks for itself.
   if (equal(exec.binding, binding) && exec.variant->ring == nullptr &&
       !Variants::outlived_memory(*exec.of, *exec.variant))
     return hipSuccess;
   const bool may_update = by != nullptr && exec.variant->ring == nullptr && !exec.variant->broken;
-  if (must_stay(exec)) return may_update ? update_own(exec, binding, by) : hipErrorNotSupported;
+  if (must_stay(exec)) {
+    forget_sets(exec);
+    return may_update ? update_own(exec, binding, by) : hipErrorNotSupported;
+  }
   const bool other_child = !may_update && child_differs(*exec.of, exec.binding, binding);
   if (other_child && exec.made_for_children >= VirtualExec::kMostForChildren) return hipErrorNotSupported;
   Variants::Served served;
   const hipError_t result = variants_.obtain(exec, binding, {nullptr, may_update}, &served);
   if (result != hipSuccess) return result;
+  forget_sets(exec);
   if (served.way == Way::kUpdate) return update_own(exec, binding, by);
   exec.made_for_children += other_child && served.made ? 1 : 0;
   if (served.made) {
@@ -1158,6 +1166,9 @@ bool Graphs::is_outdated(const Template& of) noexcept {
 /// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known,
 /// unless it must stay what it is.
 hipError_t Graphs::taint(VirtualExec& exec) {
+  if (exec.sets != nullptr)
+    if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
+  forget_sets(exec);
   std::unique_ptr<Variant> own, unstaged = unstaged_.take(&exec.unstaged);
   std::unique_ptr<Variant> former = std::move(exec.own);
   const bool stays = must_stay(exec);

@@ -219,6 +219,8 @@ class Graphs {
   void drop_template(std::size_t which, const char* why, Variants::Retired* retired);
   static TemplateReport report_of(const Template& of);
   void prune_tree() noexcept;
+  /// The exec has been given a binding as a whole: what was set in it before tells nothing.
+  static void forget_sets(VirtualExec& exec) noexcept { exec.sets.reset(); }
   static bool must_stay(VirtualExec& exec);
   void evict_due();
   /// A graph of an exec's own template that the program updates it by.
@@ -230,8 +232,22 @@ class Graphs {
   hipError_t rebind(VirtualExec& exec, const Binding& binding, UpdateBy* by);
   hipError_t update_own(VirtualExec& exec, const Binding& binding, UpdateBy* by);
   hipError_t switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding);
+  /// A node that the program sets in an exec, and what it sets there.
+  struct NodeSet {
+    hipGraphNode_t node;
+    std::uint32_t index;  ///< of its operation
+    const Operation& operation;
+    const Binding& payload;
+    ExecSets::Print change;  ///< of the binding's fingerprint
+  };
   bool set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,
                  NativeExecNodeCall forward, hipError_t* result);
+  bool keeps_sets(VirtualExec& exec) const;
+  bool serve_set(VirtualExec& exec, const NodeSet& set);
+  bool note_set(VirtualExec& exec, const NodeSet& set);
+  bool set_natively(VirtualExec& exec, const NodeSet& set, NativeExecNodeCall forward, hipError_t* result);
+  hipError_t give_noted(VirtualExec& exec);
+  hipError_t give_noted_to(VirtualExec& exec);
   hipError_t move_to(VirtualExec& exec, Template& of, const Binding& binding);
   hipError_t update_natively(VirtualExec& exec, HeldTemplate of, bool plain, hipGraph_t graph,
                              hipGraphNode_t* error_node, hipGraphExecUpdateResult* result);

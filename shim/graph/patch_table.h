@@ -43,6 +43,8 @@ bool patch_is_exact(NodeClass node, int version) noexcept;
 /// Whether the device sees the arguments that an update has written to a kernel's node, on the loaded runtime. The
 /// first question about a device makes calls.
 bool arguments_are_seen(int device) noexcept;
+/// Whether an update keeps the caller's array of a kernel's arguments (probe set_kernel_copies_arguments).
+constexpr bool keeps_callers_arguments(int version) noexcept { return version >= 60300000 && version < 60400000; }
 void test_forget_devices() noexcept;
 
 /// Whether that node may be patched: the class, and the device of a kernel. The loaded runtime's.

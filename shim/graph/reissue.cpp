@@ -355,6 +355,10 @@ hipError_t patch_exec(const Operation& operation, const Binding& binding, hipGra
                                      pointer(payload_at<HostPayload>(binding, offset).user)};
       return next().hipGraphExecHostNodeSetParams(exec, node, &params);
     }
+    case OperationKind::kChild:
+      return with_graph(*operation.child, payload_of(operation, binding), [&](hipGraph_t child, const auto&) {
+        return next().hipGraphExecChildGraphNodeSetParams(exec, node, child);
+      });
     default:
       return hipErrorInvalidValue;
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "shim/graph/exec_sets.h"
 #include "shim/graph/outstanding_uses.h"
 #include "shim/graph/template.h"
 #include "shim/graph/unstaged_execs.h"
@@ -59,8 +60,9 @@ class VirtualExec {
   /// Execs made because updates brought other child graphs. After so many the program's own updates are cheaper.
   static constexpr std::uint32_t kMostForChildren = 8;
   std::uint32_t made_for_children = 0;
-  std::unique_ptr<Variant> real_path;      ///< verify: of the program's own graph, for the next launch
-  Objects objects;                         ///< user objects of the graph that it was instantiated from
+  std::unique_ptr<ExecSets> sets;      ///< null: the program has set nothing since it was given a binding as a whole
+  std::unique_ptr<Variant> real_path;  ///< verify: of the program's own graph, for the next launch
+  Objects objects;                     ///< user objects of the graph that it was instantiated from
   std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
   int device = 0;
   unsigned long long flags = 0;  ///< as the program instantiated it
