@@ -673,6 +673,14 @@ static void note_time_since(std::uint64_t began) noexcept {
   if (t_step.timed) t_step.ticks += ticks_now() - began;
 }
 
+/// Before the runtime begins a capture of the thread's. Execs that are kept for captures which are left alone from now
+/// on would only be in the way: the runtime's tables have all their nodes (7.2.4: a captured kernel takes 0.36 instead
+/// of 0.29 us beside four execs of 1000).
+static void end_former_step() noexcept {
+  if (const void* const left_alone = end_step(); left_alone != nullptr) [[unlikely]]
+    graphs().drop_free_execs_of(left_alone);
+}
+
 static void step_left_alone() noexcept {
   t_step.left_alone = true;
   t_step.lost_seen = g_left_alone_lost.load(std::memory_order_acquire);
@@ -690,8 +698,8 @@ static void step_left_alone() noexcept {
                                 hipError_t* result) noexcept {
   const StreamKey key = stream_key({stream, false});
   if (!sole_capture_left_alone(mode, key)) return false;
+  end_former_step();
   *result = next().hipStreamBeginCapture(stream, mode);
-  end_step();
   if (*result != hipSuccess) {
     left_alone_closed(key);
     return true;
@@ -707,7 +715,7 @@ static void step_left_alone() noexcept {
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward) {
   const bool decides = !t_ahead.covers(t_caller);
   const std::uint64_t began = decides ? ticks_now() : 0;
-  end_step();
+  end_former_step();
   check_objects_loaded_since();
   const std::uint64_t forwarded = decides ? ticks_now() : 0;
   const hipError_t result = counted_begin(stream, mode, forward);
@@ -892,7 +900,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   close(session);
   std::unique_lock guard(session->lock());
   const bool by_passed = was_shell && !session->shell_is_empty(*graph);
-  const Graphs::CapturedGraph captured{*graph, session->take_told(), session->holds_objects()};
+  const Graphs::CapturedGraph captured{*graph, session->take_told(), session->holds_objects(), session->place()};
   if (session->lost() || by_passed) {
     if (captured.told != nullptr) graphs().known().drop_told(*captured.told);
     const char* const lost = session->spoilt();

@@ -111,6 +111,7 @@ StepCosts::Verdict StepCosts::took(const void* place, const Step& step, std::uin
   Arm& arm = step.follow ? entry.followed : entry.alone;
   if (arm.taken++ >= kWarmUp && arm.taken <= kArm) arm.ticks[arm.taken - 1 - kWarmUp] = ticks;
   arm.least = std::min(arm.least, ticks);
+  if (step.follow && arm.taken == kArm) return {.leaves_alone = entry.operations > kMostOperations};
   if (entry.followed.taken < kArm || entry.alone.taken < kFew) return {};
   if (entry.alone.taken >= kArm) return decide(entry, entry.alone.median());
   const bool far = static_cast<double>(entry.alone.least) > kFar * static_cast<double>(entry.followed.median());
@@ -136,7 +137,7 @@ StepCosts::Verdict StepCosts::decide(Entry& entry, std::uint64_t alone_ticks) no
   entry.dearer = 0;
   entry.followed_ticks = followed;
   entry.alone_ticks = alone;
-  return {true, follow, ratio};
+  return {true, follow, ratio, !follow};
 }
 
 StepCosts& step_costs() noexcept {
@@ -144,14 +145,15 @@ StepCosts& step_costs() noexcept {
   return instance;
 }
 
-void tell_step() noexcept {
+const void* tell_step() noexcept {
   const ThreadStep ended = std::exchange(t_step, {});
   if (ended.served_anew != 0) step_costs().served_anew(ended.place, ended.served_anew);
-  if (!ended.complete || !ended.timed) return;
+  if (!ended.complete || !ended.timed) return nullptr;
   const StepCosts::Verdict verdict = step_costs().took(ended.place, ended.step, ended.ticks);
   if (verdict.reached)
     log_info("captures that begin at %p cost %.2f times as much compared as left alone: they are %s", ended.place,
              verdict.ratio, verdict.follow ? "compared" : "left alone for a while");
+  return verdict.leaves_alone ? ended.place : nullptr;
 }
 
 }  // namespace graphpool

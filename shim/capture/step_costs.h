@@ -58,10 +58,12 @@ class StepCosts {
     std::uint32_t most_operations = ~0u;  ///< left alone: of more the decision says nothing
     std::uint32_t ahead = 0;              ///< so many more captures of the thread there are left alone without asking
   };
-  /// A trial has ended.
+  /// What a step that was timed has decided. Reached: a trial has ended.
   struct Verdict {
     bool reached = false, follow = true;
     double ratio = 1;  ///< compared, in what it takes left alone
+    /// The captures that follow are left alone, by the decision or, if they are large, for the trial.
+    bool leaves_alone = false;
   };
 
   constexpr StepCosts() = default;
@@ -188,13 +190,14 @@ class TimedCall {
   const std::uint64_t began_;
 };
 
-/// Tells StepCosts what the thread's step took and needed, and logs the decision if one was reached by it.
-void tell_step() noexcept;
-/// Ends the thread's step.
-inline void end_step() noexcept {
-  if (t_step.timed || t_step.served_anew != 0) [[unlikely]]
-    tell_step();
+/// Tells StepCosts what the thread's step took and needed, and logs the decision if one was reached by it. Returns the
+/// place whose captures are left alone from now on (StepCosts::Verdict); null: none.
+const void* tell_step() noexcept;
+/// Ends the thread's step. Returns what tell_step() does.
+inline const void* end_step() noexcept {
+  const void* const left_alone = t_step.timed || t_step.served_anew != 0 ? tell_step() : nullptr;
   t_step = {};
+  return left_alone;
 }
 
 }  // namespace graphpool

@@ -319,6 +319,7 @@ hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, Captured
     known->of = of.release();
     const std::scoped_lock templates(lock_);
     note_handed_out(*known->of);
+    known->of->place = captured.place;
   }
   if (captured.told != nullptr) {
     known_.told_ended(known);
@@ -821,16 +822,18 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
   VirtualExec* const exec = execs_.find(handle);
   KnownGraph* const known = known_.find(graph);
   const bool plain = known == nullptr;
-  HeldTemplate held;
+  Binding binding;
+  NativeUpdate natively;
+  natively.plain = plain;
   const char* why = exec == nullptr   ? kUnknownExecUpdated
                     : exec->touched() ? "an update of an exec that the program has reached otherwise"
                                       : "an update that tells nothing of its result";
   if (exec != nullptr && (exec->of != nullptr || !exec->touched()) && error_node != nullptr && result != nullptr) {
     updates_.add();
-    Binding binding;
     bool real = false, outlived = false;
     Template* const of = plain ? nullptr : template_of(*known, &binding, &real, &outlived);
-    held = HeldTemplate(of);
+    natively.of = HeldTemplate(of);
+    natively.binding = of != nullptr && !outlived ? &binding : nullptr;
     const bool same_template = of != nullptr && of == exec->of;
     why = of == nullptr    ? "an update by a graph that is not known"
           : of->fills_rows ? "an update that sets a fill of several rows"
@@ -860,8 +863,9 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
   hipError_t failed = known_.read(&graph, "an exec is updated by it");
   if (failed == hipSuccess) {
     if (exec == nullptr) failed = expose_exec(&handle, nullptr, why);
+    natively.graph = graph;
     if (exec != nullptr)
-      failed = update_natively(*exec, std::move(held), plain, graph, error_node, result);
+      failed = update_natively(*exec, std::move(natively), error_node, result);
     else if (failed == hipSuccess)
       failed = retry_with_room([&] { return next().hipGraphExecUpdate(handle, graph, error_node, result); });
   }
@@ -870,10 +874,10 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
   return failed;
 }
 
-/// By the program's own call, on the exec that is its own. `of`: what the graph is, or none. `plain`: then it is a
-/// capture that nobody has looked into, or changed since.
-hipError_t Graphs::update_natively(VirtualExec& exec, HeldTemplate of, bool plain, hipGraph_t graph,
-                                   hipGraphNode_t* error_node, hipGraphExecUpdateResult* result) {
+/// By the program's own call, on the exec that is its own.
+hipError_t Graphs::update_natively(VirtualExec& exec, NativeUpdate by, hipGraphNode_t* error_node,
+                                   hipGraphExecUpdateResult* result) {
+  const std::uint64_t freed = memory_freed();
   HeldTemplate from;
   if (exec.of != nullptr) {
     from = hold(*exec.of);
@@ -887,18 +891,47 @@ hipError_t Graphs::update_natively(VirtualExec& exec, HeldTemplate of, bool plai
   }
   exec.at = HeldTemplate();
   const hipError_t failed =
-      retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, graph, error_node, result); });
-  if (failed != hipSuccess || (!of && !plain) || exec.made_for_children >= VirtualExec::kMostForChildren) {
+      retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, by.graph, error_node, result); });
+  if (failed != hipSuccess || (!by.of && !by.plain) || exec.made_for_children >= VirtualExec::kMostForChildren) {
     exec.touch(failed != hipSuccess ? "an update that the runtime refused"
-               : !of                ? "an update by a graph that the program has changed"
+               : !by.of             ? "an update by a graph that the program has changed"
                                     : "updates by graphs with other child graphs");
+  } else if (may_serve_again(exec, by)) {
+    serve_again(exec, std::move(by), freed);
   } else if (!exec.touched() && !from) {
-    exec.at = std::move(of);  // what it was before is not known, but what it does now may be
-  } else if (!exec.touched() && of) {
-    exec.updates.note(std::move(from), hold(*of));
-    exec.at = std::move(of);
+    exec.at = std::move(by.of);  // what it was before is not known, but what it does now may be
+  } else if (!exec.touched() && by.of) {
+    exec.updates.note(std::move(from), hold(*by.of));
+    exec.at = std::move(by.of);
   }
   return failed;
+}
+
+/// Whether the exec, which the runtime has just updated by this graph, is of the graph's recording again: graphs that
+/// are not known have been in it meanwhile, but none of another recording. Not where execs can be patched: move_to()
+/// gives it one of those.
+bool Graphs::may_serve_again(const VirtualExec& exec, const NativeUpdate& by) noexcept {
+  if (exec.touched() || by.binding == nullptr || !exec.updates.none() || exec.own == nullptr) return false;
+  const Template& of = *by.of;
+  if (exec.own->made_for != of.number || exec.own->broken || !of.children.empty() || of.fills_rows) return false;
+  const std::scoped_lock guard(lock_);
+  return of.rebuildable.load(std::memory_order_acquire) && !of.outdated && !Variants::updates_are_exact(of);
+}
+
+/// Its next updates are compared with this binding again. It serves nobody else, as any that was updated so.
+void Graphs::serve_again(VirtualExec& exec, NativeUpdate by, std::uint64_t memory_freed_before) {
+  {
+    const std::scoped_lock guard(exec.lock);
+    const std::scoped_lock templates(lock_);
+    exec.of = by.of.release();
+    exec.variant = variants_.take_in(*exec.of, std::move(exec.own), &exec);
+    exec.binding = *by.binding;
+    exec.written = nullptr;
+    exec.way = Way::kUpdate;
+    exec.set_by_program = true;
+    variants_.updated(*exec.of, *exec.variant, exec.binding, memory_freed_before);
+  }
+  note_binding(exec);
 }
 
 /// Makes the exec one of another template, as an update by the program has done before.
@@ -1039,6 +1072,17 @@ void Graphs::evict_due() {
   Variants::Retired retired;
   const std::scoped_lock guard(lock_);
   variants_.evict_due(&retired);
+}
+
+void Graphs::drop_free_execs_of(const void* place) {
+  {
+    const std::scoped_lock guard(lock_);
+    for (const auto& of : templates_) {
+      if (of->place != place) continue;
+      for (std::size_t i = 0; i < of->free_variants; ++i) of->variants[i]->keep = false;
+    }
+  }
+  evict_due();
 }
 
 hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding) {

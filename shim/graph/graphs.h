@@ -60,6 +60,7 @@ class Graphs {
     hipGraph_t graph = nullptr;
     std::shared_ptr<KnownGraph> told;  ///< the program was told this one's handle for it; null: none of ours
     bool holds_objects = false;        ///< it holds user objects
+    const void* place = nullptr;       ///< where the program began it; null: not known
   };
   /// A real capture ended and its graph is what was recorded. The handle by which the program knows it.
   hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording);
@@ -106,6 +107,9 @@ class Graphs {
     if (variants_.eviction_due()) [[unlikely]]
       evict_due();
   }
+  /// Captures that the program begins at this place are left alone from now on: execs of recordings that were captured
+  /// there last go, as far as nobody uses them. Without a lock held.
+  void drop_free_execs_of(const void* place);
   /// The real exec for any other call: tainted from now on. `node` becomes the exec's own node where the program names
   /// one of the graph that the exec was made from.
   hipError_t expose_exec(hipGraphExec_t* exec, hipGraphNode_t* node, const char* why);
@@ -249,8 +253,17 @@ class Graphs {
   hipError_t give_noted(VirtualExec& exec);
   hipError_t give_noted_to(VirtualExec& exec);
   hipError_t move_to(VirtualExec& exec, Template& of, const Binding& binding);
-  hipError_t update_natively(VirtualExec& exec, HeldTemplate of, bool plain, hipGraph_t graph,
-                             hipGraphNode_t* error_node, hipGraphExecUpdateResult* result);
+  /// A real graph by which the program updates an exec that no recording serves.
+  struct NativeUpdate {
+    hipGraph_t graph = nullptr;
+    HeldTemplate of;         ///< what it is; none: not known
+    const Binding* binding;  ///< of that; null: not known, or its memory is not what it was made over
+    bool plain = false;      ///< not known, but a capture that nobody has looked into, or changed since
+  };
+  hipError_t update_natively(VirtualExec& exec, NativeUpdate by, hipGraphNode_t* error_node,
+                             hipGraphExecUpdateResult* result);
+  bool may_serve_again(const VirtualExec& exec, const NativeUpdate& by) noexcept;
+  void serve_again(VirtualExec& exec, NativeUpdate by, std::uint64_t memory_freed_before);
   bool is_outdated(const Template& of) noexcept;
   hipError_t taint(VirtualExec& exec);
   hipError_t bring_up_to_date(VirtualExec& exec, Variant& own);

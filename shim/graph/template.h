@@ -48,6 +48,7 @@ struct Variant {
   bool launched = false;               ///< the first launch costs more
   std::size_t device_bytes = 0;        ///< device memory it is taken to hold
   Template* of = nullptr;              ///< kept by this template
+  std::uint64_t made_for = 0;          ///< number of the template it was made for; its nodes are that one's
   std::size_t place = 0;               ///< among that one's variants
   std::size_t kept_place = 0;          ///< among those of all templates
   bool unsure = false;      ///< updated in a way the runtime is not known to do correctly: it serves its holder only
@@ -88,6 +89,7 @@ class Template {
   std::size_t host_bytes = 0;      ///< host memory the recording holds
   std::uint64_t number = 0;        ///< names it in messages and the report, from 1
   TreeNode* end = nullptr;
+  const void* place = nullptr;  ///< where the program began its last capture that came to this; null: not known
   std::vector<std::shared_ptr<StagePlans>> stage_plans;  ///< by the rules of the bindings there were
   StageChoice stage_choice;                              ///< of all open plans
   double ring_ns = 0;                                    ///< what a ring of an open plan took to make; 0: not measured

@@ -153,14 +153,20 @@ std::unique_ptr<Variant> Variants::remove(Template& of, Variant* variant) noexce
   kept_.pop_back();
   removed->owner = nullptr;
   removed->of = nullptr;
-  held_[removed->device].bytes -= removed->device_bytes;
+  held_[removed->device].bytes -= std::exchange(removed->device_bytes, 0);
   return removed;
 }
 
 Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner) {
   const std::scoped_lock guard(lock_);
+  ++of.statistics.instantiates;
+  return take_in(of, std::move(variant), owner);
+}
+
+Variant* Variants::take_in(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner) {
   variant->owner = owner;
   variant->of = &of;
+  variant->made_for = of.number;
   variant->last_used = ++clock_;
   Variant* const adopted = variant.get();
   adopted->place = of.variants.size();
@@ -176,7 +182,6 @@ Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const V
     swap_places(of, adopted->place, of.free_variants++);
     ++held_[adopted->device].free;
   }
-  ++of.statistics.instantiates;
   return adopted;
 }
 
@@ -741,16 +746,21 @@ hipError_t Variants::build(Template& of, const Binding& binding, int device, std
   timer.stop(Cost::kInstantiateNode, of.node_count, &of.exec_costs);
   variant->device = device;
   variant->baked = binding;
+  variant->made_for = of.number;
   *made = std::move(variant);
   return hipSuccess;
 }
 
+bool Variants::updates_are_exact(const Template& of) noexcept {
+  return of.may_patch && std::all_of(of.operations.begin(), of.operations.end(), [](const Operation& operation) {
+           return !makes_node(operation.signature.kind) || patch_is_exact(operation.signature);
+         });
+}
+
 void Variants::updated(Template& of, Variant& variant, const Binding& binding, std::uint64_t memory_freed_before) {
   std::size_t memory = 0;
-  bool exact = of.may_patch;
   for (const Operation& operation : of.operations) {
     if (!makes_node(operation.signature.kind)) continue;
-    exact = exact && patch_is_exact(operation.signature);
     memory += argument_memory(operation);
     ++variant.patches;
   }
@@ -760,7 +770,7 @@ void Variants::updated(Template& of, Variant& variant, const Binding& binding, s
   variant.patched_bytes += memory;
   ++of.statistics.native_updates;
   hold(variant, variant.device_bytes + memory);
-  if (exact) return;
+  if (updates_are_exact(of)) return;
   variant.unsure = true;
   variant.keep = false;
 }

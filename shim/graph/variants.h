@@ -100,8 +100,10 @@ class Variants {
 
   /// Under the lock: it is this exec's, or nobody's.
   void give(Variant& variant, const VirtualExec* owner) noexcept;
-  /// Takes a new variant into the template.
+  /// Takes a variant that was just instantiated into the template.
   Variant* adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
+  /// Under the lock: the same of one that was instantiated before.
+  Variant* take_in(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner);
   /// Under the lock: a free variant that has this binding, or null; it is the owner's then.
   Variant* take_free(Template& of, const Binding& binding, int device, const VirtualExec* owner);
   /// The same for that binding with another payload of one operation.
@@ -109,6 +111,8 @@ class Variants {
                      const VirtualExec* owner);
   /// Under the lock: takes a variant out of its template.
   std::unique_ptr<Variant> remove(Template& of, Variant* variant) noexcept;
+  /// Under the lock: whether the runtime is known to update every node of such an exec correctly.
+  static bool updates_are_exact(const Template& of) noexcept;
   /// Under the lock, after the program's own update of a whole variant, begun when memory had been freed so often: it
   /// has this binding now. Where the runtime is not known to do all of it correctly it serves its holder only.
   void updated(Template& of, Variant& variant, const Binding& binding, std::uint64_t memory_freed_before);

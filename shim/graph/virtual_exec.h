@@ -30,6 +30,8 @@ class Updates {
   bool known(const Template& from, const Template& to) const noexcept {
     return std::find(steps_.begin(), steps_.end(), std::pair{&from, &to}) != steps_.end();
   }
+  /// No such step is known.
+  bool none() const noexcept { return steps_.empty(); }
   /// It has. Both are held.
   void note(HeldTemplate from, HeldTemplate to) {
     if (steps_.size() >= kMost || known(*from, *to)) return;

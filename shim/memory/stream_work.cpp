@@ -109,8 +109,12 @@ StreamWork::StreamEntry* StreamWork::enter_locked(hipStream_t stream, int device
     if (entry->stream.load() == nullptr && !entry->listed.load()) unused = entry;
   }
   if (unused == nullptr) {
-    unused = new (std::nothrow) StreamEntry;
-    if (unused == nullptr) return nullptr;
+    if (unused_left_ == 0) {
+      unused_ = new (std::nothrow) StreamEntry[kEntriesAtOnce];
+      if (unused_ == nullptr) return nullptr;
+      unused_left_ = kEntriesAtOnce;
+    }
+    unused = &unused_[--unused_left_];
     unused->next.store(head.load());
     head.store(unused, std::memory_order_release);
   }

@@ -248,6 +248,11 @@ class StreamWork {
 
   RankedMutex<LockRank::kStreams> lock_;
   std::atomic<bool> fencing_{false};
+  /// Entries stay for good. One by one they would lie between what the runtime allocates for its streams, and keep its
+  /// heap in pieces when these are gone (7.2.4, after 2000 streams: a captured kernel takes 0.38 instead of 0.29 us).
+  static constexpr std::size_t kEntriesAtOnce = 128;
+  StreamEntry* unused_ = nullptr;
+  std::size_t unused_left_ = 0;
   std::uint64_t last_serial_ = kNullSerial;
   std::array<Device, kMaxDevices> devices_{};
 };

@@ -12,8 +12,8 @@ LIST is the JSON file that meson writes of all benchmarks (tests/bench/meson.bui
            spread by way, which of those in `forced` is best, and the ratio of the first way, the chosen one, to that
 `against`: the first of the two runs is one under the library too, with these variables, in the place of a native run.
 A benchmark may say how many `runs` it needs, and with --quick `quick_runs`, and take `arguments` or `quick_arguments`.
-`limit`: what takes time shall take at most so many times as long as natively. --check: it ends with 1 where the ratios of
-at least CHECK_RUNS runs of a benchmark that has a limit say otherwise, and names the figures. The machine must be left alone.
+`limits`: by a word of a figure's name, how many times as long as natively it may take. --check: it ends with 1 where the
+ratios of at least CHECK_RUNS runs say otherwise, and names the figures. The machine must be left alone.
 --json: one JSON object a benchmark, one a line. --quick: few runs. What is being run is said on stderr.
 """
 import argparse
@@ -131,12 +131,9 @@ def measure(benchmark, library, count):
 
 def over_limit(benchmark, figures):
     """What is slower than its limit allows."""
-    limit = benchmark.get('limit')
-    if limit is None:
-        return []
     return [f'{benchmark["name"]}: {figure} takes {values["ratio"]:.3f} times as long as natively; the limit is {limit}'
-            for figure, values in figures.items()
-            if values['unit'] in TIMES and values.get('ratio') is not None and values['ratio'] > limit]
+            for word, limit in benchmark.get('limits', {}).items() for figure, values in figures.items()
+            if word in figure and values['unit'] in TIMES and values.get('ratio') is not None and values['ratio'] > limit]
 
 
 def show(name, figures):
@@ -175,7 +172,7 @@ def main():
             continue
         benchmark['command'] = benchmark['command'] + benchmark.get(quick + 'arguments', [])
         count = benchmark.get(quick + 'runs', default_runs[benchmark['kind']])
-        if options.check and 'limit' in benchmark:
+        if options.check and 'limits' in benchmark:
             count = max(count, CHECK_RUNS)
         figures = measure(benchmark, listed['library'], count)
         slower += over_limit(benchmark, figures) if options.check else []

@@ -35,6 +35,7 @@ class Program {
       ++timed;
       const StepCosts::Verdict verdict = costs_.took(place_, step, step.follow ? compared : alone);
       if (verdict.reached) ++verdicts;
+      if (verdict.leaves_alone) ++left_alone;
     }
     return step.follow;
   }
@@ -51,7 +52,7 @@ class Program {
     ASSERT_EQ(before + 1, verdicts);
   }
 
-  std::uint32_t timed = 0, verdicts = 0;
+  std::uint32_t timed = 0, verdicts = 0, left_alone = 0;
 
  private:
   void leave_alone() {
@@ -135,6 +136,24 @@ TEST(StepCosts, the_next_trial_waits_until_a_hundred_times_its_cost_is_saved) {
   ASSERT_LT(StepCosts::kFirstStay, saved);
   EXPECT_EQ(saved, program.steps(saved));
   EXPECT_EQ(StepCosts::kArm, program.steps(StepCosts::kArm + StepCosts::kFew));
+}
+
+TEST(StepCosts, who_keeps_execs_for_a_place_is_told_when_its_captures_are_left_alone) {
+  for (const bool large : {false, true}) {
+    StepCosts costs;
+    Program program(costs);
+    program.operations = large ? StepCosts::kMostOperations + 1 : 1;
+    program.served_anew = large;
+    program.steps(StepCosts::kFirstTrial + StepCosts::kArm - 1);
+    EXPECT_EQ(0u, program.left_alone);
+    program.steps(1);
+    EXPECT_EQ(large ? 1u : 0u, program.left_alone) << "execs of large ones would be in the way of the trial";
+    program.to_verdict();
+    EXPECT_EQ(large ? 2u : 1u, program.left_alone);
+    program.compared = 50;
+    program.to_verdict();
+    EXPECT_EQ(large ? 3u : 1u, program.left_alone) << "they are compared";
+  }
 }
 
 TEST(StepCosts, what_is_dearer_but_below_left_alone_is_not_tried_again) {

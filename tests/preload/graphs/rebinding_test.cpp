@@ -144,6 +144,55 @@ TEST(Rebinding, an_exec_is_not_patched_while_it_runs) {
   OK(hipGraphExecDestroy(exec));
 }
 
+TEST(Rebinding, an_exec_that_an_unknown_graph_has_updated_is_compared_again) {
+  const Stream stream;
+  const Buffer buffer;
+  // A capture in which an operation failed is of no recording.
+  const auto captured = [&](int first, bool unknown) {
+    return capture(stream, [&] {
+      OK(kernels().mix(stream, buffer.get(), kCount, first));
+      if (unknown) {
+        EXPECT_EQ(hipErrorInvalidValue, hipMemsetAsync(nullptr, 0, 4, stream));
+        static_cast<void>(hipGetLastError());
+      }
+      OK(kernels().mix(stream, buffer.get(), kCount, 7));
+    });
+  };
+  hipGraphExec_t exec = nullptr;
+  int value = 0, updates = 0;
+  const auto one = [&](int first, bool unknown) {
+    const hipGraph_t graph = captured(first, unknown);
+    const Since since = Since({"hipGraphExecUpdate"});
+    if (exec == nullptr) {
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    } else {
+      hipGraphNode_t node = nullptr;
+      hipGraphExecUpdateResult result;
+      OK(hipGraphExecUpdate(exec, graph, &node, &result));
+    }
+    updates = since["hipGraphExecUpdate"];
+    OK(hipGraphDestroy(graph));
+    OK(hipGraphLaunch(exec, stream));
+    OK(hipStreamSynchronize(stream));
+    value = mixed(mixed(value, first), 7);
+    EXPECT_EQ(value, buffer.value()) << first << (unknown ? " of an unknown graph" : "");
+  };
+  const std::string strategy = policy("STRATEGY");
+  const bool serves = under_library() && strategy != "record" && strategy != "patch" && policy("VARIANT_MEMORY") != "0";
+  for (int i = 0; i < 3; ++i) one(5, false);
+  for (int round = 0; round < 4; ++round) {
+    one(40 + round, true);
+    for (int i = 0; i < 4; ++i) {
+      one(5, false);
+      if (serves && i >= 2) {
+        EXPECT_EQ(0, updates) << "round " << round << ", update " << i;
+      }
+    }
+    one(6 + round, false);
+  }
+  OK(hipGraphExecDestroy(exec));
+}
+
 TEST(Rebinding, bindings_that_come_in_turn_have_an_exec_each) {
   const Stream stream;
   const Buffer buffers[3];
