@@ -654,6 +654,7 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
   }
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     streams_[i].issued_elsewhere = !taking[i];
+    device.set(streams_[i].device);  // a thread's own stream is that of the current device
     if (taking[i]) complete = made([&] { return set_dependencies(streams_[i].handle, streams_[i].tail); }) && complete;
   }
   if (told_as_ != nullptr) {
