@@ -3,8 +3,10 @@
 // GraphRead and the like take the row's own parameter names, so a row and its body cannot disagree.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/engine.h"
 #include "shim/graph/epochs.h"
 #include "shim/graph/graphs.h"
+#include "shim/graph/stale_addresses.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
@@ -139,6 +141,7 @@ template <typename Forward>
 hipError_t enable_peer(int peer, Forward&& forward) {
   const hipError_t result = change_settings(forward);
   if (result == hipSuccess) pool().peers_enabled(peer);
+  if (result == hipSuccess && policy().graph.check) stale_addresses().peer_enabled(current_device(), peer);
   return result;
 }
 

@@ -8,7 +8,9 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/operand.h"
+#include "shim/engine.h"
 #include "shim/graph/epochs.h"
+#include "shim/graph/stale_addresses.h"
 #include "shim/kept_error.h"
 #include "shim/log.h"
 #include "shim/memory/mapped_kinds.h"
@@ -195,6 +197,7 @@ hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGe
   if (result == hipSuccess) {
     shared_memory().map(ptr, bytes, number(handle));
     mapped_kinds().mapped(ptr, bytes, offset, number(handle));
+    if (policy().graph.check) stale_addresses().mapped(ptr, bytes);
   }
   return result;
 }
@@ -204,6 +207,7 @@ hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
   if (result == hipSuccess) {
     shared_memory().unmap(ptr, bytes);
     mapped_kinds().unmapped(ptr, bytes, note_unmapped());
+    if (policy().graph.check) stale_addresses().unmapped(ptr, bytes);
   }
   return result;
 }

@@ -15,6 +15,7 @@
 #include "shim/coverage.h"
 #include "shim/elf_image.h"
 #include "shim/graph/graphs.h"
+#include "shim/graph/stale_addresses.h"
 #include "shim/log.h"
 #include "shim/memory/memory_look.h"
 #include "shim/memory/pool.h"
@@ -39,6 +40,8 @@ void configure_graphs(const Policy& policy) {
   settings.most_variants = policy.graph.variants;
   settings.most_variant_bytes = policy.graph.variant_memory.bytes;
   settings.verify = policy.graph.verify;
+  settings.check = policy.graph.check;
+  settings.looks_at_launches = settings.check || settings.verify.mode != Verify::Mode::kOff;
   settings.track_operands = !policy.report.file.empty();
   settings.patch_budget = policy.graph.patch_budget;
   settings.ring_timeout = policy.graph.ring_timeout;
@@ -53,6 +56,7 @@ void configure_graphs(const Policy& policy) {
 void tell_graphs(const void* address, std::size_t bytes) noexcept {
   // Launches that are compared wait a second at most, a few times.
   static_cast<void>(MemoryLook::wait_for_others(address, bytes, std::chrono::seconds(4)));
+  if (g_policy->graph.check) stale_addresses().memory_leaves(address);
   try {
     graphs().memory_leaves(address, bytes, "memory was freed");
   } catch (const std::bad_alloc&) {
@@ -61,7 +65,7 @@ void tell_graphs(const void* address, std::size_t bytes) noexcept {
 
 void configure_pool(const Policy& policy) {
   PoolSettings settings;
-  settings.enabled = policy.pool.enabled;
+  settings.enabled = policy.pool.enabled && !policy.graph.check;  // what is kept would hide that it was freed
   if (policy.pool.limit.is_percent) {
     settings.limit_percent = policy.pool.limit.percent;
   } else {

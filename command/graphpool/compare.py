@@ -148,17 +148,8 @@ def compare(words):
         off, on = turns(words, count, native, under)
         same = print_result(off, on)
         print_served(folder)
-    except policy.Refused as refused:
-        for error in refused.errors:
-            run.say(error)
-        run.say('the policy cannot be used: nothing was started')
-        return run.OWN_FAULT
-    except run.Refusal as why:
-        run.say('{}: nothing was started'.format(why))
-        return run.OWN_FAULT
-    except launch.CannotStart as why:
-        run.say(str(why))
-        return why.code
+    except run.REFUSALS as why:
+        return run.refuse(why)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if same is False or any(each.code for each in off) else 0

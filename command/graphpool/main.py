@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 
-from . import compare, explain, learn, options, places, policy, report, reports, run, selftest
+from . import check, compare, explain, learn, options, places, policy, report, reports, run, selftest
 from .options import UsageError
 from .places import Missing
 
-COMMANDS = [run.COMMAND, report.COMMAND, explain.COMMAND, compare.COMMAND, policy.COMMAND, policy.CHECK, policy.SHOW,
+COMMANDS = [run.COMMAND, report.COMMAND, explain.COMMAND, compare.COMMAND, check.COMMAND, policy.COMMAND, policy.CHECK, policy.SHOW,
             learn.COMMAND, selftest.COMMAND]
 OWN_FAULT = 125
 WRONG_WORDS = 2

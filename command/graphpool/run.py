@@ -149,20 +149,24 @@ def prepare(words):
     return environment_for(words, folder, names, given), said, folder, names, path
 
 
+REFUSALS = (policy.Refused, Refusal, launch.CannotStart)
+
+
+def refuse(why):
+    """Says why nothing was started; -> the exit code."""
+    if isinstance(why, policy.Refused):
+        for error in why.errors:
+            say(error)
+        why = Refusal('the policy cannot be used')
+    say('{}: nothing was started'.format(why) if isinstance(why, Refusal) else str(why))
+    return why.code if isinstance(why, launch.CannotStart) else OWN_FAULT
+
+
 def run(words):
     try:
         environment, said, folder, names, path = prepare(words)
-    except policy.Refused as refused:
-        for error in refused.errors:
-            say(error)
-        say('the policy cannot be used: nothing was started')
-        return OWN_FAULT
-    except Refusal as why:
-        say('{}: nothing was started'.format(why))
-        return OWN_FAULT
-    except launch.CannotStart as why:
-        say(str(why))
-        return why.code
+    except REFUSALS as why:
+        return refuse(why)
     for warning in said['warnings']:
         say('warning: ' + warning)
     mine = rank()
@@ -175,8 +179,7 @@ def run(words):
     try:
         ended = launch.run(words.rest, environment)
     except launch.CannotStart as why:
-        say(str(why))
-        return why.code
+        return refuse(why)
     if not quiet:
         tell(words, said, folder, names, ended, path)
     return launch.end_like(ended)

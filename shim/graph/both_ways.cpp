@@ -27,15 +27,6 @@ bool may_be_address(std::uint64_t word) {
   return pool().table().find(reinterpret_cast<const void*>(word)) != nullptr || shared_memory().knows(word);
 }
 
-/// Whether the word is an address in memory that the runtime knows and we do not, such as memory of hipMallocAsync.
-bool runtime_knows(std::uint64_t word) {
-  constexpr std::uint64_t kLeast = std::uint64_t{1} << 16, kEnd = std::uint64_t{1} << 47;
-  if (word < kLeast || word >= kEnd) return false;
-  hipPointerAttribute_t attributes{};
-  const auto ask = [&] { return next().hipPointerGetAttributes(&attributes, reinterpret_cast<const void*>(word)); };
-  return PrivateCalls::answered(ask) && attributes.devicePointer != nullptr;
-}
-
 /// Calls visit(place, word) for every word that may be an address.
 template <typename Visit>
 void for_each_word(std::vector<char>& bytes, Visit&& visit) {
@@ -47,6 +38,14 @@ void for_each_word(std::vector<char>& bytes, Visit&& visit) {
 }
 
 }  // namespace
+
+bool runtime_knows(std::uint64_t word) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 16, kEnd = std::uint64_t{1} << 47;
+  if (word < kLeast || word >= kEnd) return false;
+  hipPointerAttribute_t attributes{};
+  const auto ask = [&] { return next().hipPointerGetAttributes(&attributes, reinterpret_cast<const void*>(word)); };
+  return PrivateCalls::answered(ask) && attributes.devicePointer != nullptr;
+}
 
 bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& binding, const StagePlan& plan) {
   const bool seen_whole = std::all_of(operations.begin(), operations.end(), [](const Operation& operation) {

@@ -20,6 +20,7 @@
 #include "shim/graph/graphs.h"
 #include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
+#include "shim/graph/stale_addresses.h"
 #include "shim/memory/quirks.h"
 #include "shim/restore.h"
 #include "shim/seeded_defect.h"
@@ -51,8 +52,15 @@ hipError_t Graphs::set_in_exec(hipGraphExec_t handle, hipGraphNode_t node, Descr
   if (exec != nullptr && exec->of != nullptr && exec->own == nullptr) {
     const NodeRef named = known_.find_node(node);
     hipError_t result;
+    StaleAddresses::Allocations before = exec->allocations;  // empty but where check is on
     if (named.graph != nullptr && named.graph->id == exec->source &&
         set_known(*exec, node, named.index, describe, forward, &result)) {
+      if (settings_.check && result == hipSuccess && exec->of != nullptr) {
+        // The others keep what they had, even where another exec of the runtime's serves now.
+        const std::scoped_lock guard(exec->lock);
+        exec->allocations =
+            StaleAddresses::with_operation(exec->of->operations, exec->binding, named.index, std::move(before));
+      }
       make_room_for_execs();
       return result;
     }

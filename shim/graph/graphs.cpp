@@ -20,6 +20,7 @@
 #include "shim/graph/node_graphs.h"
 #include "shim/graph/patch_table.h"
 #include "shim/graph/reissue.h"
+#include "shim/graph/stale_addresses.h"
 #include "shim/graph/way_counts.h"
 #include "shim/kernel/functions.h"
 #include "shim/log.h"
@@ -568,11 +569,37 @@ hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, Nati
   launches_.add();
   if (exec.shared_seen.load(std::memory_order_relaxed) != shared_memory().version()) [[unlikely]]
     if (const hipError_t result = leave_shared_memory(exec, stream); result != hipSuccess) return result;
-  if (settings_.verify.mode != Verify::Mode::kOff) [[unlikely]]
-    return launch_verified(exec, stream, native);
+  if (settings_.looks_at_launches) [[unlikely]] {
+    if (settings_.check) look_for_stale(exec);
+    if (settings_.verify.mode != Verify::Mode::kOff) return launch_verified(exec, stream, native);
+  }
   if (exec.sets != nullptr) [[unlikely]]
     if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
   return launch_selected(exec, stream, native);
+}
+
+/// Without host memory for it nothing is told.
+void Graphs::look_for_stale(VirtualExec& exec) noexcept {
+  try {
+    std::vector<StaleAddress> all;
+    {
+      const std::scoped_lock guard(exec.lock);
+      if (exec.of != nullptr) all = stale_addresses().look(*exec.of, exec.binding, exec.allocations);
+    }
+    for (const StaleAddress& stale : all)
+      if (stale_addresses().told(stale)) say_stale(stale);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+/// check: the exec has got all its addresses now. Where they cannot be kept, what was freed tells alone.
+void Graphs::note_allocations(VirtualExec& exec) noexcept {
+  const std::scoped_lock guard(exec.lock);
+  try {
+    exec.allocations = StaleAddresses::allocations_of(exec.of->operations, exec.binding);
+  } catch (const std::bad_alloc&) {
+    exec.allocations.clear();
+  }
 }
 
 /// Memory was exported or opened since the exec was last launched. Where it is staged and names such memory, it works
@@ -1001,8 +1028,10 @@ hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding, UpdateBy* b
     if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
   // A ring's copies may have outlived memory, whatever the graph holds: it looks for itself.
   if (equal(exec.binding, binding) && exec.variant->ring == nullptr &&
-      !Variants::outlived_memory(*exec.of, *exec.variant))
+      !Variants::outlived_memory(*exec.of, *exec.variant)) {
+    if (settings_.check) note_allocations(exec);
     return hipSuccess;
+  }
   const bool may_update = by != nullptr && exec.variant->ring == nullptr && !exec.variant->broken;
   if (must_stay(exec)) {
     forget_sets(exec);
@@ -1109,6 +1138,7 @@ hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, 
 
 /// The exec has this binding from now on, and is staged or not.
 void Graphs::note_binding(VirtualExec& exec) {
+  if (settings_.check) note_allocations(exec);
   if (exec.variant != nullptr && exec.variant->ring != nullptr)
     unstaged_.bound(&exec.unstaged, *exec.of, exec.device, exec.binding);
   else

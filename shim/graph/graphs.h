@@ -216,6 +216,8 @@ class Graphs {
   void release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired);
   static void let_go_of_objects(VirtualExec& exec);
   void note_binding(VirtualExec& exec);
+  static void look_for_stale(VirtualExec& exec) noexcept;
+  static void note_allocations(VirtualExec& exec) noexcept;
   hipError_t leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
   bool stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
   void trim_templates(Variants::Retired* retired);

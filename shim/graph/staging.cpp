@@ -7,6 +7,7 @@
 #include "shim/buffer_rules.h"
 #include "shim/capture/signature_bits.h"
 #include "shim/engine.h"
+#include "shim/graph/operand_addresses.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/shared_memory.h"
@@ -15,65 +16,6 @@
 
 namespace graphpool {
 namespace {
-
-/// Calls visit(place in the binding, address, whether the operation may write there) for every operand that is a device
-/// address. `base`: where the payloads of these operations begin.
-template <typename Visit>
-void for_each_address(const std::vector<Operation>& operations, const Binding& binding, Visit&& visit,
-                      std::uint32_t base = 0) {
-  for (const Operation& operation : operations) {
-    const std::uint32_t at = base + operation.payload_offset;
-    switch (operation.signature.kind) {
-      case OperationKind::kKernel: {
-        const std::uint32_t segment = at + static_cast<std::uint32_t>(sizeof(KernelPayload));
-        operation.layout->for_each_pointer(binding.data() + segment,
-                                           [&](std::size_t, std::size_t offset, std::uint64_t address) {
-                                             visit(segment + static_cast<std::uint32_t>(offset), address, true);
-                                           });
-        break;
-      }
-      case OperationKind::kCopy:
-      case OperationKind::kCopy2D: {
-        const auto& copy = payload_at<CopyPayload>(binding, at);
-        visit(at + static_cast<std::uint32_t>(offsetof(CopyPayload, dst)), copy.dst, true);
-        visit(at + static_cast<std::uint32_t>(offsetof(CopyPayload, src)), copy.src, false);
-        break;
-      }
-      case OperationKind::kCopy3D: {
-        const hipMemcpy3DParms& params = payload_at<Copy3DPayload>(binding, at).params;
-        const auto visit_pointer = [&](std::size_t place, const hipPitchedPtr& operand, bool written) {
-          visit(at + static_cast<std::uint32_t>(place + offsetof(hipPitchedPtr, ptr)),
-                reinterpret_cast<std::uint64_t>(operand.ptr), written);
-        };
-        visit_pointer(offsetof(hipMemcpy3DParms, dstPtr), params.dstPtr, true);
-        visit_pointer(offsetof(hipMemcpy3DParms, srcPtr), params.srcPtr, false);
-        break;
-      }
-      case OperationKind::kFill:
-        visit(at + static_cast<std::uint32_t>(offsetof(FillPayload, dst)), payload_at<FillPayload>(binding, at).dst,
-              true);
-        break;
-      case OperationKind::kChild:
-        for_each_address(*operation.child, binding, visit, at);
-        break;
-      default:
-        break;
-    }
-  }
-}
-
-/// Calls visit(word) for every word of a kernel's arguments that may be an address, or not.
-template <typename Visit>
-void for_each_hidden_word(const std::vector<Operation>& operations, const Binding& binding, const Visit& visit,
-                          std::uint32_t base = 0) {
-  for (const Operation& operation : operations) {
-    const std::uint32_t at = base + operation.payload_offset;
-    if (operation.signature.kind == OperationKind::kChild) for_each_hidden_word(*operation.child, binding, visit, at);
-    if (operation.signature.kind != OperationKind::kKernel) continue;
-    operation.layout->for_each_value_word(binding.data() + at + sizeof(KernelPayload),
-                                          [&](std::size_t, std::size_t, std::uint64_t word) { visit(word); });
-  }
-}
 
 /// Why a graph of these operations may not work on other memory than the program's (rule 4); null: it may.
 const char* why_not_moved(const std::vector<Operation>& operations) {
@@ -113,7 +55,8 @@ bool may_be_written(std::uint64_t address) {
 bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding,
                      FunctionRef<bool(std::uint64_t word)> holds) {
   bool any = false;
-  for_each_hidden_word(operations, binding, [&](std::uint64_t word) { any = any || (word != 0 && holds(word)); });
+  for_each_hidden_word(operations, binding,
+                       [&](std::uint32_t, std::uint64_t word) { any = any || (word != 0 && holds(word)); });
   return any;
 }
 
@@ -132,7 +75,7 @@ void wholly_staged(const std::vector<Operation>& operations, const Binding& bind
   for_each_address(operations, binding, [&](std::uint32_t, std::uint64_t address, bool writes) {
     if (writes) note(address);
   });
-  for_each_hidden_word(operations, binding, note);
+  for_each_hidden_word(operations, binding, [&](std::uint32_t, std::uint64_t word) { note(word); });
 }
 
 bool staging_rules(const std::vector<Operation>& operations, const Binding& binding,

@@ -51,6 +51,8 @@ struct GraphSettings {
   std::uint32_t patch_budget = 100'000;                              ///< patches of one exec before it is replaced
   bool track_operands = false;                                       ///< for a report: which operands moved
   Verify verify;                                                     ///< matches that also take the real path
+  bool check = false;                                                ///< launches look for stale addresses
+  bool looks_at_launches = false;                                    ///< verify, check or both
   std::chrono::nanoseconds ring_timeout = std::chrono::seconds(30);  ///< longest wait for a free slot set
 };
 

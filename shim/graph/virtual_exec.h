@@ -78,6 +78,7 @@ class VirtualExec {
   bool set_by_program = false;  ///< it does what the program's own calls made of it since it was given a binding
   Way way = Way::kSame;         ///< how the binding is served
   Binding binding;              ///< the program's
+  std::vector<std::uint64_t> allocations;  ///< check: what its addresses lay in when it was bound (stale_addresses.h)
   std::shared_ptr<const OutstandingUses::Bases> written;  ///< wholly_staged() of the binding; null: not asked yet
   std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
 

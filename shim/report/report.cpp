@@ -24,6 +24,7 @@
 #include "shim/entry.h"
 #include "shim/file_signals.h"
 #include "shim/graph/graphs.h"
+#include "shim/graph/stale_addresses.h"
 #include "shim/graph/way_counts.h"
 #include "shim/guest_scope.h"
 #include "shim/log.h"
@@ -187,6 +188,24 @@ void write_graphs(JsonWriter& json) {
   json.key("templates").open_array();
   for (const Graphs::TemplateReport& of : graphs().templates()) write_template(json, of);
   json.close_array();
+}
+
+/// What launches were found to name although it was freed, where that is looked for.
+void write_check(JsonWriter& json) {
+  if (!policy().graph.check) return;
+  json.key("check").open_object().key("launches").value(stale_addresses().launches());
+  json.key("stale").open_array();
+  for (const StaleAddress& stale : stale_addresses().found()) {
+    json.open_object().key("graph").value(stale.graph).key("operation").value(std::uint64_t{stale.operation});
+    json.key("kind").value(stale.what);
+    if (stale.kernel != nullptr) json.key("kernel").value(stale.kernel);
+    json.key("argument").value(std::uint64_t{stale.argument}).key("hidden").value(stale.hidden);
+    json.key("why").value(word_of(stale.kind)).key("times").value(stale.times);
+    if (stale.allocated_by != 0) json.key("allocated_by").value(call_site_text(stale.allocated_by));
+    if (stale.freed_by != 0) json.key("freed_by").value(call_site_text(stale.freed_by));
+    json.close_object();
+  }
+  json.close_array().close_object();
 }
 
 void write_memory(JsonWriter& json) {
@@ -453,6 +472,7 @@ std::string report_text(bool ended) {
   write_pool(json);
   write_memory(json);
   write_graphs(json);
+  write_check(json);
   write_compile(json);
   write_calls(json);
   json.close_object();

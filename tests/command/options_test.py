@@ -38,7 +38,7 @@ class Words(support.CommandTest):
         self.assertIn('/nowhere.so is not there', output)
 
     def test_unknown_words_are_named_with_the_nearest(self):
-        self.refused(2, says='which command? There are run, report, explain, compare, policy, selftest')
+        self.refused(2, says='which command? There are run, report, explain, compare, check, policy, selftest')
         self.refused(2, 'rnu', says='unknown command rnu, did you mean run?')
         self.refused(2, 'python3', says='unknown command python3; to run a program: graphpool run -- PROGRAM')
         self.refused(2, '--versoin', says='unknown option --versoin, did you mean --version?')

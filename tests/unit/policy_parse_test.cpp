@@ -73,6 +73,7 @@ std::vector<KeyCase> key_cases() {
        "bad value \"async\"", "sync, deferred"},
       {"pool", "preallocate", "'1G'", [](const Policy& p) { return p.pool.preallocate.bytes == 1u << 30; }, "1.5",
        "a floating-point number", kSizes},
+      {"graph", "check", "true", [](const Policy& p) { return p.graph.check; }, "1", "an integer", kFlags},
       {"graph", "virtual_capture", "false", [](const Policy& p) { return !p.graph.virtual_capture; }, "0", "an integer",
        kFlags},
       {"graph", "reuse", "false", [](const Policy& p) { return !p.graph.reuse; }, "[]", "a list", kFlags},
