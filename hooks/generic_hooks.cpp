@@ -10,6 +10,7 @@
 #include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/stream_work.h"
+#include "shim/process_policy.h"
 
 namespace graphpool::hooks {
 namespace {

@@ -16,6 +16,7 @@
 #include "shim/memory/mapped_kinds.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/shared_memory.h"
+#include "shim/process_policy.h"
 #include "shim/restore.h"
 
 namespace graphpool::hooks {

@@ -6,9 +6,9 @@
 #include "policy/policy.h"
 #include "shim/callsite/callsite.h"
 #include "shim/elf_image.h"
-#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/log.h"
+#include "shim/process_policy.h"
 
 namespace graphpool {
 namespace {

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "shim/elf_image.h"
-#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/log.h"
 #include "shim/lookup.h"
 #include "shim/next.h"
+#include "shim/process_policy.h"
 
 namespace graphpool {
 namespace {

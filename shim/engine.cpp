@@ -1,33 +1,23 @@
 #include "shim/engine.h"
 
-#include <pthread.h>
-#include <sys/auxv.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <utility>
 
-#include "policy/load.h"
 #include "shim/buffer_rules.h"
 #include "shim/compile/permits.h"
 #include "shim/coverage.h"
-#include "shim/elf_image.h"
 #include "shim/graph/graphs.h"
 #include "shim/graph/stale_addresses.h"
 #include "shim/log.h"
 #include "shim/memory/memory_look.h"
 #include "shim/memory/pool.h"
 #include "shim/next.h"
-#include "shim/report/about.h"
+#include "shim/process_policy.h"
 #include "shim/report/report.h"
 
 namespace graphpool {
 namespace {
-
-/// Set once, before any body runs; never destroyed.
-const Policy* g_policy = nullptr;
 
 void configure_graphs(const Policy& policy) {
   GraphSettings& settings = graphs().settings();
@@ -56,7 +46,7 @@ void configure_graphs(const Policy& policy) {
 void tell_graphs(const void* address, std::size_t bytes) noexcept {
   // Launches that are compared wait a second at most, a few times.
   static_cast<void>(MemoryLook::wait_for_others(address, bytes, std::chrono::seconds(4)));
-  if (g_policy->graph.check) stale_addresses().memory_leaves(address);
+  if (policy().graph.check) stale_addresses().memory_leaves(address);
   try {
     graphs().memory_leaves(address, bytes, "memory was freed");
   } catch (const std::bad_alloc&) {
@@ -87,69 +77,24 @@ void configure_pool(const Policy& policy) {
   pool().configure(settings, decide_by_policy);
 }
 
-/// Under the lock of policy_of_process().
-bool load_policy_once() noexcept {
-  static constinit bool loaded_before = false;
-  if (std::exchange(loaded_before, true)) return g_policy != nullptr;
-  if (getauxval(AT_SECURE) != 0) return false;  // files would be read and written for who called, with more rights
-  if (another_copy_behind_us()) {
-    log_warn("this library is preloaded twice, from two files: the first passes every call through");
-    return false;
-  }
-  Loaded loaded = load(read_policy_file, environ);
-  if (loaded.policy.has_value()) open_log(loaded.policy->log.level, loaded.policy->log.file);
-  for (const std::string& warning : loaded.warnings) log_warn("%s", warning.c_str());
-  if (!loaded.policy.has_value()) {
-    for (const std::string& error : loaded.errors) log_error("%s", error.c_str());
-    log_error("the policy cannot be used: every call of this process is passed through");
-    return false;
-  }
-  if (!loaded.policy->enabled) return false;
-  note_policy_given(std::move(loaded.given));
-  g_policy = new (std::nothrow) Policy(std::move(*loaded.policy));
-  return g_policy != nullptr;
-}
-
 }  // namespace
 
-const Policy& policy() noexcept { return *g_policy; }
-
-bool another_copy_behind_us() noexcept {
-  bool behind_us = false;
-  return for_each_image([&behind_us](const ElfImage& image) {
-    if (image.contains(reinterpret_cast<const void*>(&another_copy_behind_us))) return behind_us = true, false;
-    // No other library has functions of HIP, of a compiler and of the C library.
-    return behind_us && image.find_export("hipGraphLaunch") != nullptr && image.find_export("prctl") != nullptr &&
-           image.find_export("amd_comgr_do_action") != nullptr;
-  });
+void permits_opened(const Policy& policy) noexcept {
+  write_reports(policy.report.file, {});  // a compiler is given no thread
 }
 
-const Policy* policy_of_process() noexcept {
-  // A child forked while another thread of its parent reads it has none.
-  static constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
-  pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, [] { lock = PTHREAD_MUTEX_INITIALIZER; }); });
-  const LogLater log_without_lock;
-  pthread_mutex_lock(&lock);
-  const bool usable = load_policy_once();
-  pthread_mutex_unlock(&lock);
-  return usable ? g_policy : nullptr;
-}
-
-bool load_policy() noexcept { return policy_of_process() != nullptr; }
-
-void open_what_policy_needs() noexcept { open_call_sites(*g_policy); }
+void open_what_policy_needs() noexcept { open_call_sites(policy()); }
 
 bool start_engine() noexcept {
   try {
-    configure_pool(*g_policy);
-    configure_graphs(*g_policy);
+    configure_pool(policy());
+    configure_graphs(policy());
   } catch (const std::bad_alloc&) {
     return false;
   }
   check_coverage();
-  note_scope_counts(*g_policy);
-  write_reports(g_policy->report.file, g_policy->report.every);
+  note_scope_counts(policy());
+  write_reports(policy().report.file, policy().report.every);
   return true;
 }
 

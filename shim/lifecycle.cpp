@@ -12,6 +12,7 @@
 #include "shim/guest_scope.h"
 #include "shim/log.h"
 #include "shim/next.h"
+#include "shim/process_policy.h"
 
 namespace graphpool {
 
@@ -79,7 +80,7 @@ void start() noexcept {
     g_starting.fetch_add(1, std::memory_order_relaxed);
     const auto starting = [] { return g_mode.load(std::memory_order_acquire) == Mode::kStarting; };
     pthread_mutex_lock(&g_start_lock);
-    const bool usable = starting() && load_policy();
+    const bool usable = starting() && policy_of_process() != nullptr;
     pthread_mutex_unlock(&g_start_lock);
     if (usable) open_what_policy_needs();
     pthread_mutex_lock(&g_start_lock);

@@ -10,9 +10,9 @@
 #include "shim/coverage.h"
 #include "shim/early_lookup.h"
 #include "shim/elf_image.h"
-#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/next.h"
+#include "shim/process_policy.h"
 
 extern "C" {
 /// Our exports; absent in unit tests of the engine.

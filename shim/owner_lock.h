@@ -22,7 +22,7 @@
 #include <thread>
 
 #include "shim/lock_rank.h"
-#include "shim/memory/stream_work.h"
+#include "shim/owned_count.h"
 
 namespace graphpool {
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "shim/capture/capture_sink.h"
 #include "shim/capture/hit_rate.h"
 #include "shim/capture/keyed_row.h"
 #include "shim/capture/operand.h"
@@ -16,12 +17,12 @@
 #include "shim/capture/step_costs.h"
 #include "shim/coverage.h"
 #include "shim/entry.h"
-#include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/node_creation.h"
 #include "shim/graph/outstanding_uses.h"
 #include "shim/graph/slot_ring.h"
 #include "shim/graph/staging.h"
+#include "shim/graph/variants.h"
 #include "shim/guest_scope.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/asked_kernels.h"
@@ -657,7 +658,7 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
 /// Why a capture that begins at this place is left alone; null: it is followed.
 static const char* why_left_alone(const void* place, StreamKey key) noexcept {
   if (!t_ahead.covers(place) && !hit_rates().follow(place)) return kSeldomComesBack;
-  const GraphSettings& settings = graphs().settings();
+  const GraphSettings& settings = capture_sink().settings();
   if (!settings.weigh || !settings.virtual_capture || !settings.reuse || settings.verify.mode != Verify::Mode::kOff)
     return nullptr;
   const StepCosts::Step step = step_begins(place);
@@ -678,7 +679,7 @@ static void note_time_since(std::uint64_t began) noexcept {
 /// of 0.29 us beside four execs of 1000).
 static void end_former_step() noexcept {
   if (const void* const left_alone = end_step(); left_alone != nullptr) [[unlikely]]
-    graphs().drop_free_execs_of(left_alone);
+    capture_sink().drop_free_execs_of(left_alone);
 }
 
 static void step_left_alone() noexcept {
@@ -745,17 +746,17 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   begin.validity = static_cast<std::uint32_t>(mode);
   begin.object = settings_epoch();
   const bool may_be_virtual =
-      active() && own_handle && stream_device >= 0 && graphs().settings().virtual_capture && !captures_bypassed();
+      active() && own_handle && stream_device >= 0 && capture_sink().settings().virtual_capture && !captures_bypassed();
   const bool follow = why == nullptr;
-  if (!may_be_virtual && follow && active() && graphs().settings().virtual_capture) {
+  if (!may_be_virtual && follow && active() && capture_sink().settings().virtual_capture) {
     Materialisation told;
     told.why = !own_handle         ? "captured on a null stream, or on a thread's own"
                : stream_device < 0 ? "captured on a stream whose device the runtime does not tell"
                                    : "the library does not see every call of this process";
-    graphs().known().note_materialised(told);
+    capture_sink().note_materialised(told);
   }
   bool verify = false;
-  TreeNode* const known = may_be_virtual && follow ? graphs().walk_begins(begin, &verify) : nullptr;
+  TreeNode* const known = may_be_virtual && follow ? capture_sink().walk_begins(begin, &verify) : nullptr;
   using Mode = CaptureSession::Mode;
   const Mode way = known == nullptr ? Mode::kRecord : verify ? Mode::kVerify : Mode::kCompare;
   auto session = new_session(stream, mode, begin, known, way, follow ? place : nullptr);
@@ -797,7 +798,7 @@ static void note_failed_end(StreamArgument stream) noexcept {
 
 /// The capture is over, but its stream is there.
 static void close_failed(const std::shared_ptr<CaptureSession>& session) {
-  if (session->into() != nullptr) graphs().known().nodes_gone(session->into());
+  if (session->into() != nullptr) capture_sink().nodes_gone(session->into());
   close(session);
 }
 
@@ -900,12 +901,12 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   close(session);
   std::unique_lock guard(session->lock());
   const bool by_passed = was_shell && !session->shell_is_empty(*graph);
-  const Graphs::CapturedGraph captured{*graph, session->take_told(), session->holds_objects(), session->place()};
+  const CapturedGraph captured{*graph, session->take_told(), session->holds_objects(), session->place()};
   if (session->lost() || by_passed) {
-    if (captured.told != nullptr) graphs().known().drop_told(*captured.told);
+    if (captured.told != nullptr) told_graphs().drop(*captured.told);
     const char* const lost = session->spoilt();
     guard.unlock();
-    graphs().note_refused(by_passed ? "operations reached the capture past the library" : lost);
+    capture_sink().note_refused(by_passed ? "operations reached the capture past the library" : lost);
     if (by_passed && !g_virtual_off.exchange(true))
       log_warn("operations reached a capture past the library: captures are left to the runtime from now on");
     static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(*graph); }));
@@ -922,25 +923,26 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   if (was_shell) {
     Binding binding = std::move(session->binding());
     guard.unlock();
-    *graph = graphs().make_virtual_graph(std::move(end), std::move(binding), captured);
+    *graph = capture_sink().make_virtual_graph(std::move(end), std::move(binding), captured);
     return hipSuccess;
   }
   const LastErrorScope last_error;
-  if (session->materialised().why != nullptr) graphs().known().note_materialised(session->materialised());
+  if (session->materialised().why != nullptr) capture_sink().note_materialised(session->materialised());
   session->finish_recording();
   const char* why = session->spoilt();
   std::uint32_t which = 0;
   if (why == nullptr && session->matches(*graph, &why, &which)) {
-    if (expected) graphs().capture_verified(*expected);
+    if (expected) capture_sink().capture_verified(*expected);
     Recording recording = session->take_recording();
     guard.unlock();
-    *graph = graphs().real_graph_captured(captured, std::move(recording));
+    *graph = capture_sink().real_graph_captured(captured, std::move(recording));
   } else {
     guard.unlock();
     if (expected)
-      graphs().capture_differs(*expected, session->operations()[which], session->binding(), session->node(which), why);
-    graphs().note_refused(why);
-    *graph = graphs().unknown_graph_captured(captured);
+      capture_sink().capture_differs(*expected, session->operations()[which], session->binding(), session->node(which),
+                                     why);
+    capture_sink().note_refused(why);
+    *graph = capture_sink().unknown_graph_captured(captured);
   }
   return hipSuccess;
 }
@@ -1105,7 +1107,7 @@ void end_walks(const char* why) {
 void memory_goes(const void* address, std::size_t bytes, const char* why) {
   note_memory_freed();
   materialise_captures_naming(address, bytes, why);
-  graphs().memory_leaves(address, bytes, why);
+  capture_sink().memory_leaves(address, bytes, why);
 }
 
 bool captures_bypassed() noexcept {

@@ -26,6 +26,7 @@
 #include "shim/capture/open_captures.h"
 #include "shim/capture/operation.h"
 #include "shim/capture/step_costs.h"
+#include "shim/capture/stream_key.h"
 #include "shim/entry.h"
 #include "shim/function_ref.h"
 #include "shim/hook_table.h"
@@ -36,33 +37,6 @@
 namespace graphpool {
 
 struct TreeNode;
-
-/// A stream as an entry got it. `per_thread`: the _spt entries, where null is the calling thread's stream (rule 10).
-struct StreamArgument {
-  hipStream_t handle = nullptr;
-  bool per_thread = false;
-};
-
-/// The handle by which calls without _spt name the same stream.
-inline hipStream_t plain_handle(StreamArgument stream) noexcept {
-  return stream.per_thread && stream.handle == nullptr ? hipStreamPerThread : stream.handle;
-}
-
-/// One key a stream: null, legacy and per-thread handles are told apart by device and thread.
-using StreamKey = std::uintptr_t;
-StreamKey unnamed_stream_key(StreamArgument stream) noexcept;
-inline StreamKey stream_key(StreamArgument stream) noexcept {
-  const auto handle = reinterpret_cast<StreamKey>(stream.handle);
-  return handle > reinterpret_cast<StreamKey>(hipStreamPerThread) ? handle : unnamed_stream_key(stream);
-}
-
-/// Has the library forget, when the calling thread ends, the events that it recorded on that thread's own streams: the
-/// runtime destroys these streams then. Call it after the runtime has made such a stream. Returns false where the
-/// library cannot learn of the thread's end: then no event recorded there may be queried.
-[[nodiscard]] bool watch_own_streams() noexcept;
-
-/// Whether that is another thread's own stream: the handle by which that thread names it names the caller's own here.
-bool is_other_threads_own(StreamKey key) noexcept;
 
 /// Fills in one operation: its signature's kind-specific fields and its payload.
 class OperationWriter {

@@ -4,11 +4,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shim/capture/capture_sink.h"
 #include "shim/capture/mismatch.h"
 #include "shim/capture/operand.h"
 #include "shim/capture/signature_bits.h"
 #include "shim/capture/step_costs.h"
-#include "shim/graph/graphs.h"
 #include "shim/graph/node_check.h"
 #include "shim/graph/node_creation.h"
 #include "shim/graph/reissue.h"
@@ -174,13 +174,13 @@ void CaptureSession::start(StreamArgument origin, const Signature& begin_signatu
 void CaptureSession::close() noexcept {
   serial_ = 0;
   cursor_ = begin_ = expected_ = nullptr;
-  if (std::exchange(walks_, false)) graphs().walk_ended();
+  if (std::exchange(walks_, false)) capture_sink().walk_ended();
 }
 
 void CaptureSession::leave_tree(const char* why) {
   if (shell()) materialise(why);
   begin_ = expected_ = nullptr;
-  if (std::exchange(walks_, false)) graphs().walk_ended();
+  if (std::exchange(walks_, false)) capture_sink().walk_ended();
 }
 
 void CaptureSession::reset() noexcept {
@@ -293,7 +293,7 @@ void CaptureSession::expect(const Signature& signature, const std::vector<std::u
 HeldTemplate CaptureSession::expected_template() const {
   if (expected_ == nullptr || spoilt_ != nullptr) return HeldTemplate();
   const TreeNode* const found = expected_->find(kEndSignature);
-  return found == nullptr ? HeldTemplate() : graphs().hold(*found);
+  return found == nullptr ? HeldTemplate() : capture_sink().hold(*found);
 }
 
 TreeNode* CaptureSession::step(const Signature& signature) {
@@ -657,10 +657,7 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
     device.set(streams_[i].device);  // a thread's own stream is that of the current device
     if (taking[i]) complete = made([&] { return set_dependencies(streams_[i].handle, streams_[i].tail); }) && complete;
   }
-  if (told_as_ != nullptr) {
-    told_as_->real = graph_;
-    told_as_->nodes = nodes_;
-  }
+  if (told_as_ != nullptr) told_graphs().made_real(*told_as_, graph_, nodes_);
   if (!complete) {
     // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
     invalid_ = lost_ = true;
@@ -762,7 +759,7 @@ HeldTemplate CaptureSession::matched_end() {
   }
   if (begin_->expected_bytes.load(std::memory_order_relaxed) < binding_.size())
     begin_->expected_bytes.store(static_cast<std::uint32_t>(binding_.size()), std::memory_order_relaxed);
-  HeldTemplate of = graphs().hold(*found);
+  HeldTemplate of = capture_sink().hold(*found);
   return of && (*of).rebuildable.load(std::memory_order_acquire) ? std::move(of) : HeldTemplate();
 }
 

@@ -34,9 +34,6 @@ std::uintptr_t name_thread() noexcept;
 extern constinit thread_local std::uintptr_t t_thread __attribute__((tls_model("initial-exec")));
 inline std::uintptr_t calling_thread() noexcept { return t_thread != 0 ? t_thread : name_thread(); }
 
-/// The device of a stream; -1 when the runtime does not say.
-int device_of(StreamArgument stream) noexcept;
-
 class CaptureSession {
  public:
   struct Stream {

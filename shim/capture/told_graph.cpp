@@ -8,10 +8,10 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/capture/capture_sink.h"
 #include "shim/capture/operand.h"
 #include "shim/capture/session.h"
 #include "shim/capture/signature_bits.h"
-#include "shim/graph/graphs.h"
 #include "shim/graph/node_creation.h"
 #include "shim/memory/stream_work.h"
 #include "shim/next.h"
@@ -38,7 +38,7 @@ void CaptureSession::note_told() {
 
 /// The capture is over. A graph whose handle the program was told, and that nobody has taken, is gone.
 void CaptureSession::forget_told() noexcept {
-  if (told_as_ != nullptr) graphs().known().drop_told(*std::exchange(told_as_, nullptr));
+  if (told_as_ != nullptr) told_graphs().drop(*std::exchange(told_as_, nullptr));
   if (std::exchange(told_, false)) g_told_captures.fetch_sub(1, std::memory_order_acq_rel);
   graph_ = nullptr;
   holds_objects_ = false;
@@ -66,19 +66,19 @@ hipError_t CaptureSession::tell(StreamKey key, const CaptureQuestion& asked, For
   }
   note_told();
   if (asked.graph != nullptr) graph_ = *asked.graph;
-  if (shell() && told_as_ == nullptr && (!know_graph_of_runtime() || !graphs().known().add_told(&told_as_))) {
+  if (shell() && told_as_ == nullptr && (!know_graph_of_runtime() || !told_graphs().add(&told_as_))) {
     expose("no handle for the graph of a capture");
     result = forward();
   }
   if (told_as_ == nullptr) return result;
-  if (asked.graph != nullptr) *asked.graph = told_as_->handle;
+  if (asked.graph != nullptr) *asked.graph = told_graphs().handle(*told_as_);
   where.told.clear();
   if (!shell()) {
     tell_as_known(where, asked);
     return result;
   }
   for (const std::uint32_t operation : where.tail) {
-    where.told.push_back(graphs().known().told_handle(*told_as_, operation));
+    where.told.push_back(told_graphs().node_handle(*told_as_, operation));
     if (where.told.back() != nullptr) continue;
     expose("no handle for a node of a capture");
     return tell(key, asked, forward);
@@ -91,12 +91,11 @@ hipError_t CaptureSession::tell(StreamKey key, const CaptureQuestion& asked, For
 /// The capture is real, and the runtime has told its nodes: those that the program knows by handles of ours stay those.
 void CaptureSession::tell_as_known(Stream& where, const CaptureQuestion& asked) {
   if (asked.nodes == nullptr || asked.count == nullptr || *asked.count == 0) return;
-  const auto& handles = told_as_->handles;
   for (std::size_t i = 0; i < *asked.count; ++i) {
     const hipGraphNode_t node = (*asked.nodes)[i];
     const auto operation = static_cast<std::size_t>(std::find(nodes_.begin(), nodes_.end(), node) - nodes_.begin());
-    const bool ours = operation < nodes_.size() && operation < handles.size() && handles[operation] != nullptr;
-    where.told.push_back(ours ? handles[operation] : node);
+    const hipGraphNode_t ours = operation < nodes_.size() ? told_graphs().handle_told(*told_as_, operation) : nullptr;
+    where.told.push_back(ours != nullptr ? ours : node);
   }
   *asked.nodes = where.told.data();
 }
@@ -106,7 +105,7 @@ bool CaptureSession::operations_of(const NamedNodes& named, std::vector<std::uin
   if (named.count != 0 && named.nodes == nullptr) return false;
   for (std::size_t i = 0; i < named.count; ++i) {
     const hipGraphNode_t node = named.nodes[i];
-    const NodeRef ours = graphs().known().told_node(node);
+    const NodeRef ours = told_graphs().node(node);
     std::uint32_t operation = ours.index;
     if (ours.graph == nullptr) {
       const auto found = std::find(nodes_.rbegin(), nodes_.rend(), node);
@@ -133,9 +132,9 @@ void CaptureSession::follow_dependencies(Stream& stream, const std::vector<std::
 hipError_t CaptureSession::update_unfollowed(const NamedNodes& named, NativeDependencies forward) {
   std::vector<hipGraphNode_t> nodes;
   for (std::size_t i = 0; named.nodes != nullptr && i < named.count; ++i) {
-    const NodeRef ours = graphs().known().told_node(named.nodes[i]);
+    const NodeRef ours = told_graphs().node(named.nodes[i]);
     const bool own = ours.graph != nullptr && ours.graph == told_as_.get() && ours.index < nodes_.size();
-    if (!own && graphs().known().gave_out(named.nodes[i])) return refuse();
+    if (!own && told_graphs().gave_out(named.nodes[i])) return refuse();
     nodes.push_back(own ? nodes_[ours.index] : named.nodes[i]);
   }
   return forward(named.nodes == nullptr ? nullptr : nodes.data());
@@ -210,7 +209,7 @@ hipError_t CaptureSession::add_node(const AddedNode& added, Describe describe, N
     const bool accepted = matched != nullptr && (signature.kind != OperationKind::kKernel ||
                                                  matched->accepts(payload_at<KernelPayload>(binding_, offset).grid));
     const hipGraphNode_t handle =
-        accepted && told_as_ != nullptr ? graphs().known().told_handle(*told_as_, matched->index) : nullptr;
+        accepted && told_as_ != nullptr ? told_graphs().node_handle(*told_as_, matched->index) : nullptr;
     if (handle != nullptr) {
       cursor_ = matched;
       *added.node = handle;
@@ -241,12 +240,13 @@ hipError_t CaptureSession::hold_objects(NativeGraphCall forward) {
 }
 
 bool CaptureSession::told_graph(hipGraph_t graph) const noexcept {
-  return told_ && (told_as_ != nullptr ? told_as_->handle == graph : graph_ != nullptr && graph_ == graph);
+  return told_ &&
+         (told_as_ != nullptr ? told_graphs().handle(*told_as_) == graph : graph_ != nullptr && graph_ == graph);
 }
 
 bool CaptureSession::told_node(hipGraphNode_t node) const noexcept {
   if (!told_) return false;
-  const NodeRef ours = graphs().known().told_node(node);
+  const NodeRef ours = told_graphs().node(node);
   if (ours.graph != nullptr) return ours.graph == told_as_.get();
   return std::find(nodes_.begin(), nodes_.end(), node) != nodes_.end();
 }
@@ -271,7 +271,7 @@ hipError_t update_capture_dependencies(hipStream_t stream, const NamedNodes& nam
   const hipGraphNode_t* nodes = named.nodes;
   std::vector<hipGraphNode_t> storage;
   const hipError_t failed =
-      graphs().known().read_nodes(&nodes, named.count, &storage, "hipStreamUpdateCaptureDependencies");
+      told_graphs().read_nodes(&nodes, named.count, &storage, "hipStreamUpdateCaptureDependencies");
   return failed == hipSuccess ? forward(const_cast<hipGraphNode_t*>(nodes)) : failed;
 }
 

@@ -14,10 +14,9 @@
 #include "shim/compile/jobserver.h"
 #include "shim/compile/pool_threads.h"
 #include "shim/compile/shared_memory.h"
-#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/log.h"
-#include "shim/report/report.h"
+#include "shim/process_policy.h"
 
 namespace graphpool {
 namespace {
@@ -72,7 +71,7 @@ CompilePermits* make_permits_of_process() {
   permits->settings = permit_settings(*policy);
   permits->scope = scope;
   if (const char* const text = std::getenv(kPermitVariable)) permits->parent = parse_permit(text);
-  write_reports(policy->report.file, {});  // a compiler is given no thread
+  permits_opened(*policy);
   return permits;
 }
 

@@ -74,6 +74,9 @@ const CompilePermits* compile_permits_in_use() noexcept;
 /// first call counts. Makes no table. By one thread at a time.
 void note_scope_counts(const Policy& policy) noexcept;
 
+/// The permits of this process have been opened. Defined with the report, which is arranged for then.
+void permits_opened(const Policy& policy) noexcept;
+
 /// For the report: what this process did, and all of its scope since note_scope_counts().
 struct CompileReport {
   PermitCounters process;

@@ -13,8 +13,8 @@
 #include "shim/compile/compiler_process.h"
 #include "shim/compile/permits.h"
 #include "shim/elf_image.h"
-#include "shim/engine.h"
 #include "shim/entry.h"
+#include "shim/process_policy.h"
 
 namespace graphpool {
 namespace {

@@ -7,7 +7,6 @@
 #include <unordered_map>
 
 #include "shim/capture/open_captures.h"
-#include "shim/capture/session.h"
 #include "shim/lock_rank.h"
 #include "shim/next.h"
 #include "shim/null_stream.h"

@@ -9,11 +9,12 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "shim/capture/capture.h"
+#include "shim/capture/stream_key.h"
 
 namespace graphpool {
 

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "shim/capture/edges.h"
-#include "shim/graph/graphs.h"
 #include "shim/hip_version.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/quirks.h"
@@ -84,7 +83,7 @@ void make_argument_room(int device, std::size_t before, std::size_t bytes, std::
   };
   if (enough()) return;
   static_cast<void>(pool().trim(device, needed));
-  if (!enough()) static_cast<void>(graphs().reclaim(device));
+  if (!enough()) static_cast<void>(pool().reclaim(device));
 }
 
 }  // namespace graphpool

@@ -13,7 +13,6 @@
 #include "shim/capture/session.h"
 #include "shim/capture/signature_bits.h"
 #include "shim/capture/step_costs.h"
-#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/graph/exec_size.h"
 #include "shim/graph/node_check.h"

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "shim/capture/capture.h"
+#include "shim/capture/capture_sink.h"
 #include "shim/capture/materialisation.h"
 #include "shim/capture/prefix_tree.h"
 #include "shim/function_ref.h"
@@ -55,13 +56,6 @@ class Graphs {
   HeldTemplate hold(const TreeNode& end) noexcept;
   HeldTemplate hold(Template& of) noexcept;
   void let_go(Template& of) noexcept;
-  /// The runtime's graph of a capture that has ended.
-  struct CapturedGraph {
-    hipGraph_t graph = nullptr;
-    std::shared_ptr<KnownGraph> told;  ///< the program was told this one's handle for it; null: none of ours
-    bool holds_objects = false;        ///< it holds user objects
-    const void* place = nullptr;       ///< where the program began it; null: not known
-  };
   /// A real capture ended and its graph is what was recorded. The handle by which the program knows it.
   hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording);
   /// A real capture ended of which no recording was made.

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "shim/capture/capture.h"
+#include "shim/capture/capture_sink.h"
 #include "shim/capture/materialisation.h"
 #include "shim/function_ref.h"
 #include "shim/graph/handle_table.h"
@@ -43,12 +44,6 @@ namespace graphpool {
 inline constexpr const char* kUsedAsChild = "used as a child graph";
 
 struct KnownGraph;
-
-/// A node of a known graph: the operation it was made by. No graph: the node is none of a known graph.
-struct NodeRef {
-  KnownGraph* graph = nullptr;
-  std::uint32_t index = 0;
-};
 
 /// A child graph of a known graph: what it was when it was added.
 struct GraphPart {

@@ -21,7 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shim/capture/capture.h"
+#include "shim/capture/stream_key.h"
 #include "shim/graph/completion.h"
 #include "shim/lock_rank.h"
 

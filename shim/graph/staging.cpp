@@ -6,12 +6,12 @@
 #include "policy/policy.h"
 #include "shim/buffer_rules.h"
 #include "shim/capture/signature_bits.h"
-#include "shim/engine.h"
 #include "shim/graph/operand_addresses.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/shared_memory.h"
 #include "shim/next.h"
+#include "shim/process_policy.h"
 #include "shim/seeded_defect.h"
 
 namespace graphpool {

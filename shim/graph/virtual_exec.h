@@ -15,11 +15,12 @@
 #include "shim/graph/exec_sets.h"
 #include "shim/graph/outstanding_uses.h"
 #include "shim/graph/template.h"
-#include "shim/graph/unstaged_execs.h"
 #include "shim/graph/user_objects.h"
 #include "shim/lock_rank.h"
 
 namespace graphpool {
+
+struct UnstagedExec;
 
 /// What updates by graphs of other templates have made of an exec. Each was the program's own call once, on the exec
 /// that is its own; what succeeded from one template to another does so again, so variants of it can serve from then

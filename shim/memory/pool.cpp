@@ -969,7 +969,7 @@ bool Pool::trim(int device, std::size_t bytes) noexcept {
 }
 
 bool Pool::give_back(int device) noexcept {
-  bool any = reclaim_ != nullptr && reclaim_(device);
+  bool any = reclaim(device);
   any = free_retired_slots(device) || any;
   const int first = device < 0 ? 0 : device, last = device < 0 ? kMaxDevices - 1 : device;
   for (int each = first; each <= last; ++each) {

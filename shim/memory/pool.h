@@ -151,6 +151,8 @@ class Pool {
   /// Asked, without a lock held, for device memory of others when a call has failed for memory: whether any was given.
   using Reclaim = bool (*)(int device);
   void set_reclaim(Reclaim reclaim) noexcept { reclaim_ = reclaim; }
+  /// Asks for it. All devices: -1.
+  bool reclaim(int device) const noexcept { return reclaim_ != nullptr && reclaim_(device); }
   /// Nothing is kept from now on; what is kept is given back. What was handed out is still known.
   void disable() noexcept;
   /// The same, but what is kept is given back in the program's next hipFree only: that waits anyway.

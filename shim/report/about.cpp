@@ -7,11 +7,14 @@
 #include <array>
 #include <chrono>
 #include <ctime>
-#include <new>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "policy/parse.h"
 #include "shim/hip_version.h"
 #include "shim/memory/quirks.h"
+#include "shim/process_policy.h"
 #include "shim/report/devices.h"
 #include "shim/report/report_file.h"
 #include "shim/report/version.h"
@@ -25,9 +28,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kFormat = 1;
 constexpr std::size_t kMostCommandBytes = 4096;
 
-// Set once, at start, before any report is written; never destroyed.
+/// Set once, at start, before any report is written; never destroyed.
 Clock::time_point g_began{};
-const std::vector<Given>* g_given = nullptr;
 
 /// The words the process was started with, as far as they fit.
 void write_command(JsonWriter& json) {
@@ -66,8 +68,8 @@ void write_devices(JsonWriter& json) {
 
 void write_policy(JsonWriter& json) {
   json.key("policy").open_array();
-  if (g_given != nullptr) {
-    for (const Given& given : *g_given) {
+  if (const std::vector<Given>* const all = policy_given(); all != nullptr) {
+    for (const Given& given : *all) {
       json.open_object().key("key").value(given.key).key("value").value(given.value);
       json.key("from").value(given.from).close_object();
     }
@@ -76,10 +78,6 @@ void write_policy(JsonWriter& json) {
 }
 
 }  // namespace
-
-void note_policy_given(std::vector<Given> given) noexcept {
-  if (g_given == nullptr) g_given = new (std::nothrow) std::vector<Given>(std::move(given));
-}
 
 void begin_elapsed() noexcept { g_began = Clock::now(); }
 

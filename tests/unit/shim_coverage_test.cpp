@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "shim/coverage.h"
-#include "shim/engine.h"
 #include "shim/entry.h"
 #include "shim/next.h"
+#include "shim/process_policy.h"
 
 namespace graphpool {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 class Coverage : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    ASSERT_TRUE(load_policy());
+    ASSERT_TRUE(policy_of_process() != nullptr);
     runtime_ = dlopen(std::getenv("FAKE_RUNTIME"), RTLD_NOW | RTLD_GLOBAL);
     ASSERT_NE(runtime_, nullptr) << dlerror();
     resolve_next();

@@ -1,0 +1,107 @@
+// capture_sink.h: what a capture says to those who hold the graphs, and what it asks them. The one way up from here.
+//
+// Threads: any. Methods may take kTemplates and ranks above; walk_begins() holds the tree until walk_ended().
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shim/capture/operation.h"
+#include "shim/graph/template.h"
+
+namespace graphpool {
+
+struct GraphSettings;
+struct KnownGraph;
+struct Materialisation;
+struct TreeNode;
+
+/// The runtime's graph of a capture that has ended.
+struct CapturedGraph {
+  hipGraph_t graph = nullptr;
+  std::shared_ptr<KnownGraph> told;  ///< the program was told this one's handle for it; null: none of ours
+  bool holds_objects = false;        ///< it holds user objects
+  const void* place = nullptr;       ///< where the program began it; null: not known
+};
+
+/// A node of a known graph: the operation it was made by. No graph: the node is none of a known graph.
+struct NodeRef {
+  KnownGraph* graph = nullptr;
+  std::uint32_t index = 0;
+};
+
+class CaptureSink {
+ public:
+  virtual const GraphSettings& settings() const noexcept = 0;
+
+  /// Where captures with this beginning start in the tree, or null; not null: the tree is held until walk_ended().
+  /// *verify: the capture is to be recorded all the same, and compared with what it is expected to be.
+  virtual TreeNode* walk_begins(const Signature& begin, bool* verify) = 0;
+  virtual void walk_ended() noexcept = 0;
+  /// The recording that ends at this place of the tree, which the caller holds. Empty: it is not kept any more.
+  virtual HeldTemplate hold(const TreeNode& end) noexcept = 0;
+
+  /// A real capture has ended, and its graph is what was recorded. The handle by which the program knows it.
+  virtual hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording) = 0;
+  /// A real capture has ended of which no recording was made. The handle by which the program knows its graph.
+  virtual hipGraph_t unknown_graph_captured(CapturedGraph captured) = 0;
+  /// A virtual capture has ended: the handle that the program gets. The graph takes the hold over, and `captured` goes
+  /// where nothing needs it.
+  virtual hipGraph_t make_virtual_graph(HeldTemplate of, Binding binding, CapturedGraph captured) = 0;
+  /// Captures that the program begins at this place are left alone from now on: free execs of recordings that were
+  /// captured there last go. Without a lock held.
+  virtual void drop_free_execs_of(const void* place) = 0;
+  /// A capture that was to be verified is what was expected of it.
+  virtual void capture_verified(Template& of) noexcept = 0;
+  /// It is not: the template is used no more.
+  virtual void capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
+                               const char* why) = 0;
+  /// A capture that gives no recording, and why. A literal.
+  virtual void note_refused(const char* why) noexcept = 0;
+  virtual void note_materialised(const Materialisation& told) noexcept = 0;
+
+  /// Nodes of this graph are not known any more: it was captured into.
+  virtual void nodes_gone(hipGraph_t graph) = 0;
+  /// Memory is about to go back to the runtime: what can be made over it only while it is there is made.
+  virtual void memory_leaves(const void* address, std::size_t bytes, const char* why) = 0;
+
+ protected:
+  ~CaptureSink() = default;  ///< there is one, and it stays
+};
+
+/// Handles of ours for the graph of an open capture and its nodes, which the program has asked for (told_graph.cpp).
+class ToldGraphs {
+ public:
+  /// Makes a graph with a handle of ours for one. False: none is to be had.
+  virtual bool add(std::shared_ptr<KnownGraph>* made) = 0;
+  /// The capture was broken off.
+  virtual void drop(KnownGraph& told) noexcept = 0;
+  /// The capture has become real: this is its graph in the runtime, with a node for each operation.
+  virtual void made_real(KnownGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) = 0;
+
+  virtual hipGraph_t handle(const KnownGraph& told) const noexcept = 0;
+  /// The handle of the operation's node, made where there is none yet; null: none is to be had.
+  virtual hipGraphNode_t node_handle(KnownGraph& told, std::uint32_t index) = 0;
+  /// The handle of the operation's node; null: the program was told none.
+  virtual hipGraphNode_t handle_told(const KnownGraph& told, std::size_t index) const noexcept = 0;
+
+  /// What a handle of ours stands for; no graph: it is none of ours, or gone.
+  virtual NodeRef node(hipGraphNode_t handle) const noexcept = 0;
+  virtual bool gave_out(hipGraphNode_t handle) const noexcept = 0;
+  /// For a call that only reads nodes: `nodes` points into `storage` where a handle of ours had to be replaced.
+  virtual hipError_t read_nodes(const hipGraphNode_t** nodes, std::size_t count, std::vector<hipGraphNode_t>* storage,
+                                const char* why) = 0;
+
+ protected:
+  ~ToldGraphs() = default;  ///< there is one, and it stays
+};
+
+// Defined with the graphs.
+CaptureSink& capture_sink() noexcept;
+ToldGraphs& told_graphs() noexcept;
+
+}  // namespace graphpool

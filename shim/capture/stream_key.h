@@ -1,0 +1,42 @@
+// stream_key.h: which stream a call means: one key a stream, whatever handle it was named by.
+//
+// Threads: any. Where a thread's own stream is known by a key of that thread's, it can be named by that thread only.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstdint>
+
+namespace graphpool {
+
+/// A stream as an entry got it. `per_thread`: the _spt entries, where null is the calling thread's stream (rule 10).
+struct StreamArgument {
+  hipStream_t handle = nullptr;
+  bool per_thread = false;
+};
+
+/// The handle by which calls without _spt name the same stream.
+inline hipStream_t plain_handle(StreamArgument stream) noexcept {
+  return stream.per_thread && stream.handle == nullptr ? hipStreamPerThread : stream.handle;
+}
+
+/// One key a stream: null, legacy and per-thread handles are told apart by device and thread.
+using StreamKey = std::uintptr_t;
+StreamKey unnamed_stream_key(StreamArgument stream) noexcept;
+inline StreamKey stream_key(StreamArgument stream) noexcept {
+  const auto handle = reinterpret_cast<StreamKey>(stream.handle);
+  return handle > reinterpret_cast<StreamKey>(hipStreamPerThread) ? handle : unnamed_stream_key(stream);
+}
+
+/// Has the library forget, when the calling thread ends, the events that it recorded on that thread's own streams: the
+/// runtime destroys these streams then. Call it after the runtime has made such a stream. Returns false where the
+/// library cannot learn of the thread's end: then no event recorded there may be queried.
+[[nodiscard]] bool watch_own_streams() noexcept;
+
+/// Whether that is another thread's own stream: the handle by which that thread names it names the caller's own here.
+bool is_other_threads_own(StreamKey key) noexcept;
+
+/// The device of a stream; -1 when the runtime does not say.
+int device_of(StreamArgument stream) noexcept;
+
+}  // namespace graphpool
