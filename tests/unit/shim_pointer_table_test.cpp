@@ -1,11 +1,11 @@
-#include "shim/pointer_table.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 #include <thread>
 #include <vector>
+
+#include "shim/pointer_table.h"
 
 namespace graphpool {
 namespace {
