@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
-#include "shim/entry.h"
-#include "shim/next.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/next.h"
 
 namespace graphpool::hooks {
 
@@ -15,7 +15,7 @@ namespace graphpool::hooks {
   result on_##name GP_WITH_ENTRY(Entry& entry, GP_UNPACK params);
 #define HIP_NEXT(result, name, params, args, node, declared, effect)
 #define HIP_FORWARD(name, node, effect)
-#include "hooks/hip_hooks.def"
+#include "shim/hip/hip_hooks.def"
 #undef HIP_HOOK
 #undef HIP_NEXT
 #undef HIP_FORWARD

@@ -1,9 +1,9 @@
 // capture_hooks.cpp: begin, end and queries of stream captures, and the events that fork and join them.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/graph/completion.h"
-#include "shim/graph/graphs.h"
-#include "shim/restore.h"
+#include "shim/graphs/graphs.h"
+#include "shim/hip/restore.h"
+#include "shim/streams/completion.h"
 
 namespace graphpool::hooks {
 

@@ -1,5 +1,5 @@
 // compile_hooks.cpp: calls that compile or link in this process take a permit: hipRTC's, and those of
-// compile_hooks.def.
+// hip/compile_hooks.def.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -7,10 +7,10 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/compile/entries.h"
 #include "shim/compile/permits.h"
-#include "shim/elf_image.h"
-#include "shim/lookup.h"
+#include "shim/hip/compile_entries.h"
+#include "shim/hip/elf_image.h"
+#include "shim/hip/lookup.h"
 
 namespace graphpool {
 namespace {
@@ -104,12 +104,12 @@ hiprtcResult on_hiprtcLinkComplete(Entry&, void* state, void** binary, size_t* s
     const CompileScope scope(compilation_would_count() ? what : Compilation{});                                     \
     return forward args;                                                                                            \
   }
-#include "hooks/compile_hooks.def"
+#include "shim/hip/compile_hooks.def"
 #undef COMPILE_HOOK
 
 extern "C" __attribute__((visibility("hidden"))) void* const gp_compile_entries[kCompileEntries] = {
 #define COMPILE_HOOK(result, name, params, args, what) reinterpret_cast<void*>(&gp_compile_##name),
-#include "hooks/compile_hooks.def"
+#include "shim/hip/compile_hooks.def"
 #undef COMPILE_HOOK
 };
 

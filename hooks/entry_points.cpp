@@ -7,8 +7,8 @@
 
 #include "hooks/hot_bodies.h"
 #include "hooks/passing.h"
+#include "shim/hip/private_handles.h"
 #include "shim/memory/pool.h"
-#include "shim/private_handles.h"
 
 namespace graphpool {
 namespace {
@@ -31,8 +31,8 @@ Result run(Body&& body) {
   }
 }
 
-/// Forwards a call of a step that is timed (step_costs.h). A function of its own, so that an entry needs no stack frame
-/// for the calls that are not timed.
+/// Forwards a call of a step that is timed (costs/step_costs.h). A function of its own, so that an entry needs no stack
+/// frame for the calls that are not timed.
 template <typename Result, typename... Arguments>
 [[gnu::cold, gnu::noinline]] Result forward_timed(Result (*next_call)(Arguments...),
                                                   std::type_identity_t<Arguments>... arguments) {
@@ -111,6 +111,6 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
   }
 #define HIP_NEXT(result, name, params, args, node, declared, effect)
 #define HIP_FORWARD(name, node, effect)
-#include "hooks/hip_hooks.def"
+#include "shim/hip/hip_hooks.def"
 
 }  // namespace graphpool

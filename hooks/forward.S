@@ -1,6 +1,6 @@
 // forward.S: the exported functions of rows without a body, whatever their parameters: count, then jump to next.
-// Two things take the slow way first: a process that has not started yet, and one with an open capture, which must learn
-// of operations it does not understand and of calls that may have invalidated it.
+// Two things take the slow way first: a process that has not started yet, and one with an open capture, which must
+// learn of operations it does not understand and of calls that may have invalidated it.
 // Also here: the table of our exported addresses, and the stubs of dlsym and dlvsym, which must jump to the real
 // functions because these look at their return address.
 
@@ -20,7 +20,7 @@ name: endbr64 ; \
 
   .text
   .set gp_slot, 0
-#include "hooks/hip_hooks.def"
+#include "shim/hip/hip_hooks.def"
 
 // The entry's index is on the stack. Saves everything that can hold an argument, asks gp_forward_slow(index) for the
 // address to jump to.
@@ -117,7 +117,7 @@ gp_dlvsym:
 exported: endbr64 ; \
   jmp name@PLT ; \
   .size exported, . - exported ;
-#include "hooks/hip_aliases.def"
+#include "shim/hip/hip_aliases.def"
 
 // Our exported address of every entry, by id.
 #undef HIP_HOOK
@@ -131,6 +131,6 @@ exported: endbr64 ; \
   .hidden gp_entries
   .p2align 3
 gp_entries:
-#include "hooks/hip_hooks.def"
+#include "shim/hip/hip_hooks.def"
 
   .section .note.GNU-stack, "", @progbits

@@ -3,14 +3,14 @@
 // GraphRead and the like take the row's own parameter names, so a row and its body cannot disagree.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/engine.h"
-#include "shim/graph/epochs.h"
-#include "shim/graph/graphs.h"
-#include "shim/graph/stale_addresses.h"
+#include "shim/graphs/epochs.h"
+#include "shim/graphs/graphs.h"
+#include "shim/hip/process_policy.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
-#include "shim/memory/stream_work.h"
-#include "shim/process_policy.h"
+#include "shim/process/engine.h"
+#include "shim/streams/stream_work.h"
+#include "shim/verify/stale_addresses.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -292,6 +292,6 @@ hipError_t enable_peer(int peer, Forward&& forward) {
   GP_MAKE_BODY(GP_EFFECT_##effect, name, params, args)
 #define HIP_NEXT(result, name, params, args, node, declared, effect)
 #define HIP_FORWARD(name, node, effect)
-#include "hooks/hip_hooks.def"
+#include "shim/hip/hip_hooks.def"
 
 }  // namespace graphpool::hooks

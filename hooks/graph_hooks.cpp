@@ -1,11 +1,11 @@
 // graph_hooks.cpp: graphs and execs as the program holds them. What only reads or changes a graph: generic_hooks.cpp.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/graph/graphs.h"
-#include "shim/graph/node_graphs.h"
-#include "shim/hip_abi.h"
+#include "shim/graphs/graphs.h"
+#include "shim/graphs/node_graphs.h"
+#include "shim/hip/hip_abi.h"
+#include "shim/hip/restore.h"
 #include "shim/memory/pool.h"
-#include "shim/restore.h"
 
 namespace graphpool::hooks {
 

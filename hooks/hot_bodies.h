@@ -3,8 +3,8 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/signature_bits.h"
 #include "shim/memory/pool.h"
+#include "shim/recording/signature_bits.h"
 
 namespace graphpool::hooks {
 

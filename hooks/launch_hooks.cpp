@@ -3,7 +3,7 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/signature_bits.h"
+#include "shim/recording/signature_bits.h"
 
 namespace graphpool::hooks {
 

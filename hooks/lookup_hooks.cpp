@@ -1,6 +1,6 @@
 // lookup_hooks.cpp: hipGetProcAddress and its relatives answer with the runtime's own functions: give ours instead.
 #include "hooks/bodies.h"
-#include "shim/lookup.h"
+#include "shim/hip/lookup.h"
 
 namespace graphpool::hooks {
 namespace {

@@ -1,12 +1,12 @@
 // memory_hooks.cpp: memory is allocated and freed; devices are reset. What is done is the pool's (shim/memory/pool.h).
 #include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/graph/epochs.h"
-#include "shim/graph/graphs.h"
-#include "shim/kept_error.h"
+#include "shim/graphs/epochs.h"
+#include "shim/graphs/graphs.h"
+#include "shim/hip/kept_error.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/registered_memory.h"
-#include "shim/memory/stream_work.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool::hooks {
 namespace {

@@ -1,10 +1,10 @@
 // module_hooks.cpp: where kernels come from: registered fat binaries and loaded modules.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/graph/epochs.h"
+#include "shim/graphs/epochs.h"
+#include "shim/hip/restore.h"
 #include "shim/kernel/functions.h"
 #include "shim/memory/pool.h"
-#include "shim/restore.h"
 
 namespace graphpool::hooks {
 namespace {

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "hooks/bodies.h"
-#include "shim/graph/graphs.h"
-#include "shim/graph/node_graphs.h"
-#include "shim/hip_abi.h"
+#include "shim/graphs/graphs.h"
+#include "shim/graphs/node_graphs.h"
+#include "shim/hip/hip_abi.h"
+#include "shim/hip/restore.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/pool.h"
-#include "shim/restore.h"
 
 namespace graphpool::hooks {
 namespace {

@@ -13,13 +13,13 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/entry.h"
-#include "shim/graph/graphs.h"
-#include "shim/graph/node_creation.h"
-#include "shim/memory/quirks.h"
-#include "shim/memory/stream_work.h"
-#include "shim/next.h"
-#include "shim/private_handles.h"
+#include "shim/graphs/graphs.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/next.h"
+#include "shim/hip/private_handles.h"
+#include "shim/hip/quirks.h"
+#include "shim/recording/node_creation.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool::hooks {
 
@@ -104,8 +104,8 @@ struct Passing<EntryId::hipModuleLaunchKernel> {
   }
 };
 
-// The other calls of a step (step_costs.h) whose capture is left alone: its beginning and end, instantiate, update,
-// launch and destroy.
+// The other calls of a step (costs/step_costs.h) whose capture is left alone: its beginning and end, instantiate,
+// update, launch and destroy.
 
 /// Runs the body of a call that was to pass and could not. Where the runtime has refused it for lack of memory, the
 /// body makes the call again after giving memory back.

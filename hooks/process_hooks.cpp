@@ -20,7 +20,7 @@
 
 #include "shim/compile/compiler_process.h"
 #include "shim/compile/pool_threads.h"
-#include "shim/entry.h"
+#include "shim/hip/entry.h"
 
 namespace graphpool {
 namespace {

@@ -6,18 +6,18 @@
 #include <cstring>
 
 #include "hooks/bodies.h"
+#include "shim/base/log.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/operand.h"
-#include "shim/engine.h"
-#include "shim/graph/epochs.h"
-#include "shim/graph/stale_addresses.h"
-#include "shim/kept_error.h"
-#include "shim/log.h"
+#include "shim/graphs/epochs.h"
+#include "shim/hip/kept_error.h"
+#include "shim/hip/process_policy.h"
+#include "shim/hip/restore.h"
 #include "shim/memory/mapped_kinds.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/shared_memory.h"
-#include "shim/process_policy.h"
-#include "shim/restore.h"
+#include "shim/process/engine.h"
+#include "shim/recording/operand.h"
+#include "shim/verify/stale_addresses.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -99,8 +99,8 @@ hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
     static constinit std::atomic<bool> said{false};
     if (!said.exchange(true))
       log_warn("hipIpcGetMemHandle of VMM memory is refused: give its buffer rule backing = \"classic\"");
-    // It can crash the kernel driver (quirks.h, kIpcOfVmmCrashes); this leaves the error where the program looks for
-    // it.
+    // It can crash the kernel driver (hip/quirks.h, kIpcOfVmmCrashes); this leaves the error where the program looks
+    // for it.
     (void)next().hipIpcGetMemHandle(handle, Pool::refused());
     return hipErrorInvalidValue;
   }

@@ -1,13 +1,13 @@
 // stream_hooks.cpp: streams end, and the program waits: what completes, and what may invalidate a capture.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/graph/completion.h"
-#include "shim/graph/graphs.h"
-#include "shim/graph/outstanding_uses.h"
-#include "shim/kept_error.h"
+#include "shim/graphs/graphs.h"
+#include "shim/hip/kept_error.h"
+#include "shim/hip/restore.h"
 #include "shim/memory/pool.h"
-#include "shim/memory/stream_work.h"
-#include "shim/restore.h"
+#include "shim/streams/completion.h"
+#include "shim/streams/outstanding_uses.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool::hooks {
 namespace {

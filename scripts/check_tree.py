@@ -3,6 +3,7 @@
 
 - No file names anything outside of the tree: each path that begins with `../` leads to a file or folder of it.
 - Each rule of shim/RULES.md has its tests: rules 1 to 39 by `rule_NN` in a test's name, later ones by the names they give.
+- Includes point downwards only, in the order of the rooms that shim/README.md lists.
 
 Each check takes the tree as {path: text of a tracked file} and yields its findings, so that check_tree_test.py can try it.
 """
@@ -79,7 +80,29 @@ def has(tree, file):
     return any(name.rpartition('/')[2] == file for name in tree)
 
 
-CHECKS = [names_outside, rules_without_tests]
+ROOM = re.compile(r'^\| `((?:shim/)?\w+)/`', re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
+
+
+def upward_includes(tree):
+    """The rooms' order, from top to bottom, is the table of rooms in shim/README.md."""
+    order = ROOM.findall(tree.get('shim/README.md', ''))
+    if len(order) < 2:
+        yield 'shim/README.md: its table of rooms is not there'
+    def room(name):
+        return '/'.join(name.split('/')[:2 if name.startswith('shim/') else 1])
+    for name, text in tree.items():
+        if not name.startswith(('shim/', 'hooks/', 'policy/')) or not name.endswith(('.h', '.cpp', '.def', '.S')):
+            continue
+        if room(name) not in order:
+            yield f'{name}: {room(name)} is no room of shim/README.md'
+            continue
+        for target in INCLUDE.findall(text):
+            if target in tree and room(target) in order and order.index(room(target)) < order.index(room(name)):
+                yield f'{name}: includes {target}, of a room above'
+
+
+CHECKS = [names_outside, rules_without_tests, upward_includes]
 
 
 def main():

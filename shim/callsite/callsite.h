@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "policy/policy.h"
+#include "shim/base/status.h"
 #include "shim/callsite/frame_tree.h"
 #include "shim/callsite/symbols.h"
 #include "shim/callsite/unwinder.h"
-#include "shim/status.h"
 
 namespace graphpool {
 

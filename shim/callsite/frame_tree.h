@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <span>
 
-#include "shim/lock_rank.h"
+#include "shim/base/lock_rank.h"
 
 namespace graphpool {
 

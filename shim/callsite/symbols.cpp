@@ -17,8 +17,8 @@
 #include <mutex>
 #include <new>
 
-#include "shim/guest_scope.h"
-#include "shim/image_reader.h"
+#include "shim/base/guest_scope.h"
+#include "shim/base/image_reader.h"
 
 namespace graphpool {
 namespace {

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "shim/lock_rank.h"
-#include "shim/pointer_table.h"
+#include "shim/base/lock_rank.h"
+#include "shim/base/pointer_table.h"
 
 namespace graphpool {
 

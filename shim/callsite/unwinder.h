@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "shim/lock_rank.h"
-#include "shim/status.h"
+#include "shim/base/lock_rank.h"
+#include "shim/base/status.h"
 
 namespace graphpool {
 

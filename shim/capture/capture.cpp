@@ -8,36 +8,36 @@
 #include <memory>
 #include <utility>
 
+#include "shim/base/guest_scope.h"
+#include "shim/base/log.h"
+#include "shim/base/owned_count.h"
+#include "shim/base/seeded_defect.h"
+#include "shim/base/short_lock.h"
+#include "shim/base/units.h"
 #include "shim/capture/capture_sink.h"
-#include "shim/capture/hit_rate.h"
-#include "shim/capture/keyed_row.h"
-#include "shim/capture/operand.h"
 #include "shim/capture/session.h"
-#include "shim/capture/signature_bits.h"
-#include "shim/capture/step_costs.h"
-#include "shim/coverage.h"
-#include "shim/entry.h"
-#include "shim/graph/node_check.h"
-#include "shim/graph/node_creation.h"
-#include "shim/graph/outstanding_uses.h"
-#include "shim/graph/slot_ring.h"
-#include "shim/graph/staging.h"
-#include "shim/graph/variants.h"
-#include "shim/guest_scope.h"
+#include "shim/costs/hit_rate.h"
+#include "shim/costs/keyed_row.h"
+#include "shim/costs/step_costs.h"
+#include "shim/execs/variants.h"
+#include "shim/hip/coverage.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/next.h"
+#include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/asked_kernels.h"
 #include "shim/kernel/functions.h"
-#include "shim/log.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/freed_memory.h"
-#include "shim/memory/quirks.h"
-#include "shim/next.h"
-#include "shim/owned_count.h"
-#include "shim/restore.h"
-#include "shim/seeded_defect.h"
-#include "shim/settings.h"
-#include "shim/short_lock.h"
-#include "shim/units.h"
+#include "shim/recording/node_check.h"
+#include "shim/recording/node_creation.h"
+#include "shim/recording/operand.h"
+#include "shim/recording/settings.h"
+#include "shim/recording/signature_bits.h"
+#include "shim/staging/slot_ring.h"
+#include "shim/staging/staging.h"
+#include "shim/streams/outstanding_uses.h"
 
 /// The C library's: calls the function when the calling thread ends, the last one registered first. `object`: one of
 /// ours, which is not unloaded before.
@@ -844,7 +844,8 @@ void settle_failed_end_now() noexcept {
 
 /// Ends such a capture.
 static hipError_t end_left_alone(StreamArgument stream, Forward forward) {
-  // The program may know the graph, whose end may call it back: nodes are not made in line here (node_creation.h).
+  // The program may know the graph, whose end may call it back: nodes are not made in line here
+  // (recording/node_creation.h).
   const hipError_t result = forward();
   left_alone_ended(stream, result);
   return result;

@@ -23,16 +23,16 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "shim/capture/open_captures.h"
-#include "shim/capture/operation.h"
-#include "shim/capture/step_costs.h"
-#include "shim/capture/stream_key.h"
-#include "shim/entry.h"
-#include "shim/function_ref.h"
-#include "shim/hook_table.h"
+#include "shim/base/function_ref.h"
+#include "shim/base/status.h"
+#include "shim/costs/step_costs.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/hook_table.h"
 #include "shim/memory/pool.h"
-#include "shim/memory/stream_work.h"
-#include "shim/status.h"
+#include "shim/recording/operation.h"
+#include "shim/streams/open_captures.h"
+#include "shim/streams/stream_key.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool {
 
@@ -108,7 +108,7 @@ using NativeGraphCall = FunctionRef<hipError_t(hipGraph_t graph)>;
 /// An operation while some capture is open in the process; use operation() below.
 hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward);
 
-/// Whether what streams enqueue outside of captures is noted (graph/outstanding_uses.h), and that.
+/// Whether what streams enqueue outside of captures is noted (streams/outstanding_uses.h), and that.
 inline constinit std::atomic<bool> g_uses_tracked{false};
 inline bool uses_tracked() noexcept { return g_uses_tracked.load(std::memory_order_relaxed); }
 void note_use(StreamArgument stream, Describe describe);

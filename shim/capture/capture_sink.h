@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "shim/capture/operation.h"
-#include "shim/graph/template.h"
+#include "shim/execs/template.h"
+#include "shim/recording/operation.h"
 
 namespace graphpool {
 

@@ -4,24 +4,24 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shim/base/seeded_defect.h"
 #include "shim/capture/capture_sink.h"
-#include "shim/capture/mismatch.h"
-#include "shim/capture/operand.h"
-#include "shim/capture/signature_bits.h"
-#include "shim/capture/step_costs.h"
-#include "shim/graph/node_check.h"
-#include "shim/graph/node_creation.h"
-#include "shim/graph/reissue.h"
-#include "shim/graph/template.h"
+#include "shim/costs/step_costs.h"
+#include "shim/execs/template.h"
+#include "shim/hip/next.h"
+#include "shim/hip/private_handles.h"
+#include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/memory/freed_memory.h"
-#include "shim/memory/quirks.h"
-#include "shim/memory/stream_work.h"
-#include "shim/next.h"
-#include "shim/private_handles.h"
-#include "shim/restore.h"
-#include "shim/seeded_defect.h"
+#include "shim/recording/mismatch.h"
+#include "shim/recording/node_check.h"
+#include "shim/recording/node_creation.h"
+#include "shim/recording/operand.h"
+#include "shim/recording/reissue.h"
+#include "shim/recording/signature_bits.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool {
 

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "shim/base/owner_lock.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/keyed_row.h"
-#include "shim/capture/materialisation.h"
-#include "shim/capture/prefix_tree.h"
-#include "shim/hip_version.h"
-#include "shim/owner_lock.h"
+#include "shim/costs/keyed_row.h"
+#include "shim/hip/hip_version.h"
+#include "shim/recording/materialisation.h"
+#include "shim/recording/prefix_tree.h"
 
 namespace graphpool {
 

@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "shim/capture/capture_sink.h"
-#include "shim/capture/operand.h"
 #include "shim/capture/session.h"
-#include "shim/capture/signature_bits.h"
-#include "shim/graph/node_creation.h"
-#include "shim/memory/stream_work.h"
-#include "shim/next.h"
-#include "shim/restore.h"
+#include "shim/hip/next.h"
+#include "shim/hip/restore.h"
+#include "shim/recording/node_creation.h"
+#include "shim/recording/operand.h"
+#include "shim/recording/signature_bits.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool {
 namespace {

@@ -21,8 +21,8 @@
 #include "shim/compile/jobserver.h"
 #include "shim/compile/permits.h"
 #include "shim/compile/shared_memory.h"
-#include "shim/entry.h"
-#include "shim/process_policy.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/process_policy.h"
 
 namespace graphpool {
 namespace {

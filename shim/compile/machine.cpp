@@ -15,7 +15,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "shim/small_file.h"
+#include "shim/base/small_file.h"
 
 namespace graphpool {
 namespace {

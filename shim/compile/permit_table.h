@@ -37,9 +37,9 @@
 #include <limits>
 #include <string_view>
 
+#include "shim/base/units.h"
 #include "shim/compile/machine.h"
 #include "shim/compile/memory_watch.h"
-#include "shim/units.h"
 
 namespace graphpool {
 

@@ -7,9 +7,9 @@
 #include <functional>
 #include <optional>
 
+#include "shim/base/log.h"
+#include "shim/base/waits.h"
 #include "shim/compile/jobserver.h"
-#include "shim/log.h"
-#include "shim/waits.h"
 
 namespace graphpool {
 namespace {

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "policy/values.h"
+#include "shim/base/guest_scope.h"
 #include "shim/compile/permit_table.h"
-#include "shim/guest_scope.h"
 
 namespace graphpool {
 

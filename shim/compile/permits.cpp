@@ -9,14 +9,14 @@
 #include <cstdlib>
 #include <new>
 
+#include "shim/base/log.h"
 #include "shim/compile/compiler_process.h"
 #include "shim/compile/control_group.h"
 #include "shim/compile/jobserver.h"
 #include "shim/compile/pool_threads.h"
 #include "shim/compile/shared_memory.h"
-#include "shim/entry.h"
-#include "shim/log.h"
-#include "shim/process_policy.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/process_policy.h"
 
 namespace graphpool {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "shim/compile/compiler_process.h"
 #include "shim/compile/permits.h"
-#include "shim/elf_image.h"
-#include "shim/entry.h"
-#include "shim/process_policy.h"
+#include "shim/hip/elf_image.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/process_policy.h"
 
 namespace graphpool {
 namespace {

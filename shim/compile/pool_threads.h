@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "shim/entry.h"
+#include "shim/hip/entry.h"
 
 namespace graphpool {
 

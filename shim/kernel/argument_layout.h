@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "shim/status.h"
+#include "shim/base/status.h"
 
 namespace graphpool {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "shim/memory/quirks.h"
-#include "shim/next.h"
-#include "shim/restore.h"
+#include "shim/hip/next.h"
+#include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
 
 namespace graphpool {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <new>
 
-#include "shim/image_reader.h"
+#include "shim/base/image_reader.h"
 #include "shim/kernel/compressed_bundle.h"
 
 namespace graphpool {

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "shim/base/status.h"
 #include "shim/kernel/metadata.h"
-#include "shim/status.h"
 
 namespace graphpool {
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <new>
 
-#include "shim/image_reader.h"
-#include "shim/units.h"
+#include "shim/base/image_reader.h"
+#include "shim/base/units.h"
 
 namespace graphpool {
 namespace {

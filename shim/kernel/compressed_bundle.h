@@ -15,7 +15,7 @@
 #include <memory>
 #include <span>
 
-#include "shim/status.h"
+#include "shim/base/status.h"
 
 namespace graphpool {
 

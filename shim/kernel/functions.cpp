@@ -20,10 +20,10 @@
 #include <utility>
 #include <vector>
 
-#include "shim/guest_scope.h"
+#include "shim/base/guest_scope.h"
+#include "shim/base/seeded_defect.h"
 #include "shim/kernel/asked_kernels.h"
 #include "shim/kernel/code_object.h"
-#include "shim/seeded_defect.h"
 
 namespace graphpool {
 namespace {

@@ -19,11 +19,11 @@
 #include <mutex>
 #include <vector>
 
+#include "shim/base/lock_rank.h"
+#include "shim/base/pointer_table.h"
+#include "shim/base/status.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/kernel/kernel_settings.h"
-#include "shim/lock_rank.h"
-#include "shim/pointer_table.h"
-#include "shim/status.h"
 
 namespace graphpool {
 

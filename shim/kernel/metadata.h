@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "shim/base/status.h"
 #include "shim/kernel/argument_layout.h"
-#include "shim/status.h"
 
 namespace graphpool {
 

@@ -5,9 +5,9 @@
 #include <initializer_list>
 #include <utility>
 
-#include "shim/hip_version.h"
+#include "shim/hip/hip_version.h"
+#include "shim/hip/quirks.h"
 #include "shim/memory/pool.h"
-#include "shim/memory/quirks.h"
 
 namespace graphpool {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shim/hip_abi.h"
+#include "shim/hip/hip_abi.h"
 
 namespace graphpool {
 

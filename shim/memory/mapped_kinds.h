@@ -17,7 +17,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "shim/lock_rank.h"
+#include "shim/base/lock_rank.h"
 
 namespace graphpool {
 
@@ -37,7 +37,8 @@ class MappedKinds {
   std::uint64_t unmapped_when(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
   /// The program has mapped the handle's memory there.
   void mapped(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
-  /// The program has unmapped this range. `when` is what note_unmapped() of capture/operand.h returned; it is never 0.
+  /// The program has unmapped this range. `when` is what note_unmapped() of recording/operand.h returned; it is never
+  /// 0.
   void unmapped(const void* base, std::size_t bytes, std::uint64_t when) noexcept;
 
  private:

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "shim/memory/stream_work.h"
-#include "shim/restore.h"
-#include "shim/units.h"
+#include "shim/base/units.h"
+#include "shim/hip/restore.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool {
 namespace {

@@ -7,14 +7,14 @@
 #include <limits>
 #include <mutex>
 
-#include "shim/capture/open_captures.h"
-#include "shim/log.h"
+#include "shim/base/log.h"
+#include "shim/base/seeded_defect.h"
+#include "shim/base/units.h"
+#include "shim/hip/quirks.h"
 #include "shim/memory/memory_use.h"
 #include "shim/memory/never_address.h"
-#include "shim/memory/quirks.h"
 #include "shim/memory/slot_set.h"
-#include "shim/seeded_defect.h"
-#include "shim/units.h"
+#include "shim/streams/open_captures.h"
 
 namespace graphpool {
 namespace {

@@ -11,9 +11,9 @@
 // says so) call site; of those the lowest address.
 //
 // What the program sees stays HIP's:
-//   - a free waits as hipFree does (deferred: not at all), by a fence (stream_work.h), never by hipDeviceSynchronize;
-//     where no fence can be made, as while a capture is open, the runtime frees a page in its place and so waits
-//     (probes free_waits_for_streams and relaxed_thread_may_wait, malloc_waits_for_nothing,
+//   - a free waits as hipFree does (deferred: not at all), by a fence (streams/stream_work.h), never by
+//     hipDeviceSynchronize; where no fence can be made, as while a capture is open, the runtime frees a page in its
+//     place and so waits (probes free_waits_for_streams and relaxed_thread_may_wait, malloc_waits_for_nothing,
 //     relaxed_thread_may_allocate);
 //   - where a capture makes the runtime refuse them (probes capture_refuses_malloc, refused_call_spoils_capture),
 //   malloc (unless kept memory is to serve those too) and free are the
@@ -30,7 +30,8 @@
 //     chunk the physical memory goes, once that is so for all its parts; the addresses stay.
 //
 // Threads: any. One lock (rank kBlocks), never held over a HIP call that can wait. Lookups take none.
-// Units: bytes. Not here: which memory is pooled (the Decider's answer), waiting (stream_work.h), VMM calls (vmm.h).
+// Units: bytes. Not here: which memory is pooled (the Decider's answer), waiting (streams/stream_work.h), VMM calls
+// (vmm.h).
 #pragma once
 
 #include <array>
@@ -43,16 +44,16 @@
 #include <utility>
 #include <vector>
 
-#include "shim/hip_version.h"
-#include "shim/lock_rank.h"
+#include "shim/base/lock_rank.h"
+#include "shim/base/short_lock.h"
+#include "shim/hip/hip_version.h"
+#include "shim/hip/next.h"
+#include "shim/hip/restore.h"
 #include "shim/memory/block_table.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/kept_blocks.h"
-#include "shim/memory/stream_work.h"
 #include "shim/memory/vmm.h"
-#include "shim/next.h"
-#include "shim/restore.h"
-#include "shim/short_lock.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool {
 

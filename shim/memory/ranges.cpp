@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shim/units.h"
+#include "shim/base/units.h"
 
 namespace graphpool {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <mutex>
 
-#include "shim/short_lock.h"
+#include "shim/base/short_lock.h"
 
 namespace graphpool {
 

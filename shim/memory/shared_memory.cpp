@@ -5,9 +5,9 @@
 #include <mutex>
 #include <new>
 
+#include "shim/hip/next.h"
+#include "shim/hip/restore.h"
 #include "shim/memory/pool.h"
-#include "shim/next.h"
-#include "shim/restore.h"
 
 namespace graphpool {
 namespace {

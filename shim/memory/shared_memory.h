@@ -18,7 +18,7 @@
 #include <map>
 #include <unordered_set>
 
-#include "shim/lock_rank.h"
+#include "shim/base/lock_rank.h"
 
 namespace graphpool {
 

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "shim/lock_rank.h"
+#include "shim/base/lock_rank.h"
+#include "shim/base/units.h"
+#include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
 #include "shim/memory/pool.h"
-#include "shim/memory/quirks.h"
-#include "shim/memory/stream_work.h"
 #include "shim/memory/vmm.h"
-#include "shim/restore.h"
-#include "shim/units.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool {
 

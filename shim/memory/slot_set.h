@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "shim/next.h"
+#include "shim/hip/next.h"
 
 namespace graphpool {
 

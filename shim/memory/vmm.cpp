@@ -5,11 +5,11 @@
 #include <mutex>
 #include <new>
 
-#include "shim/capture/open_captures.h"
-#include "shim/lock_rank.h"
-#include "shim/memory/quirks.h"
-#include "shim/memory/stream_work.h"
-#include "shim/restore.h"
+#include "shim/base/lock_rank.h"
+#include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
+#include "shim/streams/open_captures.h"
+#include "shim/streams/stream_work.h"
 
 namespace graphpool {
 namespace {

@@ -2,7 +2,7 @@
 // once.
 //
 //   hipMemAddressReserve -> hipMemCreate -> hipMemMap (offset 0) -> hipMemSetAccess (owner and every device that can
-//   reach it) -> hipMemGetAccess (the mapping is believed only now: see quirks.h, kMapErrorsHidden)
+//   reach it) -> hipMemGetAccess (the mapping is believed only now: see hip/quirks.h, kMapErrorsHidden)
 //
 // Why whole chunks: access rights must cover whole mappings on some runtimes, and each of these calls costs more than a
 // step's copies. Everything smaller is a part of a chunk (ranges.h).
@@ -16,9 +16,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "shim/base/units.h"
+#include "shim/hip/next.h"
 #include "shim/memory/ranges.h"
-#include "shim/next.h"
-#include "shim/units.h"
 
 namespace graphpool {
 

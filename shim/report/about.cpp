@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "policy/parse.h"
-#include "shim/hip_version.h"
-#include "shim/memory/quirks.h"
-#include "shim/process_policy.h"
+#include "shim/base/small_file.h"
+#include "shim/hip/hip_version.h"
+#include "shim/hip/process_policy.h"
+#include "shim/hip/quirks.h"
 #include "shim/report/devices.h"
 #include "shim/report/report_file.h"
 #include "shim/report/version.h"
-#include "shim/small_file.h"
 
 namespace graphpool {
 namespace {

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "shim/small_file.h"
+#include "shim/base/small_file.h"
 
 namespace graphpool {
 namespace {

@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-#include "shim/launcher_rank.h"
+#include "shim/base/launcher_rank.h"
 
 namespace graphpool {
 namespace {

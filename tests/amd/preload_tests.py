@@ -33,7 +33,7 @@ import runs  # noqa: E402
 from amd_runtimes import UNCONTRACTED, roots  # noqa: E402
 from generate_abi import read_rows  # noqa: E402
 
-ROWS = HERE.parents[1] / 'hooks/hip_hooks.def'
+ROWS = HERE.parents[1] / 'shim/hip/hip_hooks.def'
 # Switches of the CPU runtime that HSA on the CPU has as well, or that choose the version, which the runtime at hand has.
 SAME_SWITCH = {'CPUHIP_DEVICES': 'HSACPU_DEVICES', 'CPUHIP_MEMORY': 'HSACPU_MEMORY'}
 LEFT_OUT = {'CPUHIP_VERSION', 'CPUHIP_JOURNAL'}

@@ -24,7 +24,7 @@ class Calls {
   Calls(const Calls&) = delete;
   Calls& operator=(const Calls&) = delete;
 
-  /// Captures that are not measured come first: the library weighs a place meanwhile (shim/capture/step_costs.h).
+  /// Captures that are not measured come first: the library weighs a place meanwhile (shim/costs/step_costs.h).
   [[gnu::noinline]] void remade(bool in_turn) {
     const int steps = count();
     for (int step = -before(); step < steps; ++step) {

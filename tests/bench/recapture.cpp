@@ -5,7 +5,7 @@
 // "exec beside": an exec made and destroyed while so many of the same graph are held.
 //
 // Each part has a place of its own, as a program's parts have, and begins with captures that are not measured, so many
-// that the library has weighed the place (shim/capture/step_costs.h): what it costs meanwhile is a matter of the first
+// that the library has weighed the place (shim/costs/step_costs.h): what it costs meanwhile is a matter of the first
 // captures.
 //
 // "operation" is the time a captured call takes, "allocations" how often the thread asked for host memory meanwhile.

@@ -49,8 +49,8 @@ def all_reasons():
 
 
 def differences():
-    """What of an operation differed, as shim/capture/materialisation.cpp says it."""
-    text = (support.TOP / 'shim/capture/materialisation.cpp').read_text()
+    """What of an operation differed, as shim/recording/materialisation.cpp says it."""
+    text = (support.TOP / 'shim/recording/materialisation.cpp').read_text()
     body = text[:text.index('const char* kind_name')]
     return {literal for line in body.splitlines() if 'return' in line for literal in LITERAL.findall(line)}
 

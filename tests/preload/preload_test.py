@@ -605,7 +605,7 @@ def typed_rows():
 
 
 def body_of(name):
-    hooks = pathlib.Path(CONFIG['rows']).parent
+    hooks = pathlib.Path(__file__).resolve().parents[2] / 'hooks'
     for file in [hooks / 'hot_bodies.h', *sorted(hooks.glob('*_hooks.cpp'))]:
         if match := re.search(rf'^(?:inline )?hipError_t on_{name}\(.*?^}}', file.read_text(), re.M | re.S):
             return match[0]

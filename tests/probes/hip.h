@@ -1,7 +1,7 @@
 // hip.h: HIP's and hipRTC's functions by their names, in the runtime that was opened.
 //
 // Why: one binary asks every runtime, whatever its SONAME, and also one that lacks functions: calling one that is not
-// there throws Unknown. Rows: hooks/hip_hooks.def. Threads: any, after open_runtime().
+// there throws Unknown. Rows: shim/hip/hip_hooks.def. Threads: any, after open_runtime().
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "shim/hip_abi.h"
+#include "shim/hip/hip_abi.h"
 
 namespace probes {
 
@@ -42,7 +42,7 @@ using graphpool::ProcAddressResult;
 #define HIP_HOOK PROBES_FUNCTION
 #define HIP_NEXT PROBES_FUNCTION
 #define HIP_FORWARD(name, node, effect)
-#include "hooks/hip_hooks.def"
+#include "shim/hip/hip_hooks.def"
 #undef HIP_HOOK
 #undef HIP_NEXT
 #undef HIP_FORWARD

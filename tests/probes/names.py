@@ -12,7 +12,7 @@ NAMED = re.compile(r'\b[Pp]robes? ((?:[a-z]+(?:_[a-z]+)+(?:, | and )?)+)')
 
 def main(probes, relied, *folders):
     asked, facts = set(answers.known(probes)), set(answers.relied(relied, 0))
-    wrong = [f'{name}: a probe, but no fact of shim/facts.cpp' for name in asked - facts]
+    wrong = [f'{name}: a probe, but no fact of shim/process/facts.cpp' for name in asked - facts]
     wrong += [f'{name}: a fact, but no probe' for name in facts - asked]
     named = set()
     for path in (path for folder in folders for path in sorted(pathlib.Path(folder).rglob('*'))):

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "shim/facts.h"
+#include "shim/process/facts.h"
 
 int main(int count, char** arguments) {
   if (count != 2) {

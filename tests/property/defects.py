@@ -1,4 +1,4 @@
-"""defects.py: each fault put into the library on purpose (shim/seeded_defect.h) is found by the fixed seeds.
+"""defects.py: each fault put into the library on purpose (shim/base/seeded_defect.h) is found by the fixed seeds.
 
 defects.py [--programs N] --seeded LIBRARY CONFIG
 
@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from property import Runner, Settings, compare, random_settings  # noqa: E402
 
-HEADER = pathlib.Path(__file__).resolve().parents[2] / 'shim' / 'seeded_defect.h'
+HEADER = pathlib.Path(__file__).resolve().parents[2] / 'shim' / 'base' / 'seeded_defect.h'
 SWITCH = b'SEEDED_DEFECT'
 
 

@@ -29,6 +29,12 @@ def main(path):
     expect('rules_without_tests', 2, tests__a_test_dot_cpp=TESTS.replace('rule_07_', '').replace('proof', ''))
     expect('rules_without_tests', 1, shim__RULES_dot_md=RULES.replace(' Test: `proof`', ''))
     expect('rules_without_tests', 1, shim__RULES_dot_md=RULES.replace('\n5. **', '\n55, **'))
+    table = '| `hooks/` | a |\n| `shim/upper/` | b |\n| `shim/lower/` | c |\n'
+    rooms = {'shim__README_dot_md': table, 'shim__upper__a_dot_h': '#pragma once\n', 'shim__lower__b_dot_h': '#pragma once\n'}
+    expect('upward_includes', 0, **rooms, shim__upper__a_dot_cpp='#include "shim/lower/b.h"\n')
+    expect('upward_includes', 1, **rooms, shim__lower__b_dot_cpp='#include "shim/upper/a.h"\n')
+    expect('upward_includes', 1, **rooms, shim__loose_dot_h='#pragma once\n')
+    expect('upward_includes', 1, shim__README_dot_md='No table.\n')
     return wrong > 0
 
 

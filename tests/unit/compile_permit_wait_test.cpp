@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "shim/base/log.h"
+#include "shim/base/waits.h"
 #include "shim/compile/permit_wait.h"
 #include "shim/compile/shared_memory.h"
-#include "shim/log.h"
-#include "shim/waits.h"
 #include "tests/unit/fake_machine.h"
 
 namespace graphpool {

@@ -1,4 +1,4 @@
-// Exports and imports for shim_elf_image_test.cpp.
+// Exports and imports for hip_elf_image_test.cpp.
 #include <unistd.h>
 
 #define ELF_EXPORT extern "C" __attribute__((visibility("default")))

@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "shim/capture/open_captures.h"
+#include "shim/base/units.h"
+#include "shim/hip/next.h"
+#include "shim/hip/quirks.h"
 #include "shim/memory/never_address.h"
-#include "shim/memory/quirks.h"
-#include "shim/next.h"
-#include "shim/units.h"
+#include "shim/streams/open_captures.h"
 
 namespace graphpool::fake {
 

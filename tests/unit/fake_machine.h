@@ -12,8 +12,8 @@
 #include <mutex>
 #include <string>
 
+#include "shim/base/units.h"
 #include "shim/compile/machine.h"
-#include "shim/units.h"
 
 namespace graphpool {
 

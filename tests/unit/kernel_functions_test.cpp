@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "shim/hip/next.h"
 #include "shim/kernel/functions.h"
-#include "shim/next.h"
 #include "tests/support/code_images.h"
 
 namespace graphpool {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "shim/base/units.h"
 #include "shim/memory/block_table.h"
-#include "shim/units.h"
 #include "tests/support/never_destroyed.h"
 
 namespace graphpool {

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstring>
 
+#include "shim/hip/quirks.h"
 #include "shim/memory/copy_params.h"
 #include "shim/memory/never_address.h"
 #include "shim/memory/pool.h"
-#include "shim/memory/quirks.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {

@@ -5,9 +5,9 @@
 #include <thread>
 #include <vector>
 
+#include "shim/base/units.h"
+#include "shim/hip/next.h"
 #include "shim/memory/never_address.h"
-#include "shim/next.h"
-#include "shim/units.h"
 
 namespace graphpool {
 namespace {

@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
+#include "shim/base/units.h"
 #include "shim/memory/ranges.h"
-#include "shim/units.h"
 
 namespace graphpool {
 namespace {

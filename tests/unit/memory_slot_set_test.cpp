@@ -3,10 +3,10 @@
 
 #include <vector>
 
+#include "shim/base/units.h"
 #include "shim/memory/slot_set.h"
-#include "shim/memory/stream_work.h"
 #include "shim/memory/vmm.h"
-#include "shim/units.h"
+#include "shim/streams/stream_work.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {

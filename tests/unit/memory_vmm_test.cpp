@@ -1,8 +1,8 @@
 // Tests of shim/memory/vmm.h.
 #include <gtest/gtest.h>
 
-#include "shim/memory/stream_work.h"
 #include "shim/memory/vmm.h"
+#include "shim/streams/stream_work.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {

@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "node_calls.h"
-#include "shim/hook_table.h"
+#include "shim/hip/hook_table.h"
 
 using graphpool::MemoryOperation;
 
@@ -258,7 +258,7 @@ const std::vector<Row>& rows() {
 #define HIP_HOOK(result, name, params, args, node, declared, effect) add_row<result params>(#name, &found);
 #define HIP_NEXT(result, name, params, args, node, declared, effect) add_row<result params>(#name, &found);
 #define HIP_FORWARD(name, node, effect)
-#include "hooks/hip_hooks.def"
+#include "shim/hip/hip_hooks.def"
 #undef HIP_HOOK
 #undef HIP_NEXT
 #undef HIP_FORWARD

@@ -1,5 +1,5 @@
-// bounds_test.cpp: bounds are those of the allocation, to the byte, in every function of hooks/hip_hooks.def that takes
-// an address and a size. The same natively and under the library.
+// bounds_test.cpp: bounds are those of the allocation, to the byte, in every function of shim/hip/hip_hooks.def that
+// takes an address and a size. The same natively and under the library.
 #include "bounds.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A runtime's ABI from hooks/hip_hooks.def.
+"""A runtime's ABI from shim/hip/hip_hooks.def.
 
 generate_abi.py hip_hooks.def NAMESPACE EXTRA VERSION_SCRIPT STAND_INS HIPRTC NAMES
   NAMESPACE       of the runtime's stand_in functions; the prefix of what it prints

@@ -1,8 +1,8 @@
 // defects.cpp: small HIP programs, chosen by name, that checked mode is tried with. defects.py runs them.
 //
 // Some use memory that they may not use. The others are right, and only a fault that was put into the library on
-// purpose (shim/seeded_defect.h) makes them use wrong memory. `clean` does rightly all that the others do wrongly. They
-// link AMD's runtime and nothing of ours.
+// purpose (shim/base/seeded_defect.h) makes them use wrong memory. `clean` does rightly all that the others do wrongly.
+// They link AMD's runtime and nothing of ours.
 #include <cstdio>
 #include <functional>
 #include <map>

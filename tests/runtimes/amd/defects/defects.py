@@ -2,7 +2,7 @@
 
 defects.cpp is compiled against each runtime that scripts/amd has brought and run on HSA on the CPU of the build folder BUILD, in
 checked mode: natively, under its library, and under SEEDED, the same library with a fault chosen by its number
-(shim/seeded_defect.h). Each row of DEFECTS says what is to be found. What is right has no findings. Ends with 77 where no
+(shim/base/seeded_defect.h). Each row of DEFECTS says what is to be found. What is right has no findings. Ends with 77 where no
 runtime is there.
 """
 import pathlib

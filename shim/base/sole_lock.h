@@ -1,0 +1,75 @@
+// sole_lock.h: a lock that costs next to nothing as long as only one thread takes it.
+//
+// Why: most programs capture and build graphs in one thread, and there every captured launch takes
+// recording/node_creation.h's.
+// How: the first thread takes it by a plain store, as the owner of an OwnerLock does. A second thread ends that for
+// good: it lets the kernel put a barrier into every running thread, waits until the first one has left, and from then
+// on the lock is a mutex for all. Where the kernel has no such call it is one from the beginning.
+// Threads: any; a later thread at the address of the first one takes its place. Not recursive.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "shim/base/lock_rank.h"
+#include "shim/base/owned_count.h"
+#include "shim/base/owner_lock.h"
+
+namespace graphpool {
+
+template <LockRank Rank>
+class SoleLock {
+ public:
+  constexpr SoleLock() = default;
+  SoleLock(const SoleLock&) = delete;
+  SoleLock& operator=(const SoleLock&) = delete;
+
+  void lock() {
+    if (first_.load(std::memory_order_relaxed) == &t_thread_token) [[likely]] {
+      inside_.store(true, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      if (!shared_.load(std::memory_order_acquire)) [[likely]] {
+        rank_.entered();
+        return;
+      }
+      inside_.store(false, std::memory_order_release);
+    }
+    lock_mutex();
+  }
+  void unlock() {
+    if (first_.load(std::memory_order_relaxed) == &t_thread_token && inside_.load(std::memory_order_relaxed))
+        [[likely]] {
+      rank_.left();
+      inside_.store(false, std::memory_order_release);
+      return;
+    }
+    mutex_.unlock();
+  }
+
+ private:
+  [[gnu::noinline]] void lock_mutex() {
+    mutex_.lock();
+    if (shared_.load(std::memory_order_relaxed)) return;
+    const bool is_first = first_.load(std::memory_order_relaxed) == nullptr;
+    if (is_first && barrier_in_all_threads()) {
+      first_.store(&t_thread_token, std::memory_order_relaxed);  // from the next time on
+      return;
+    }
+    shared_.store(true);
+    if (is_first) return;
+    // Refused only where a filter of system calls came later: a store is seen by all long before the thread runs again.
+    if (!barrier_in_all_threads()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (inside_.load(std::memory_order_acquire)) sched_yield();
+  }
+
+  std::atomic<const void*> first_{nullptr};
+  std::atomic<bool> inside_{false};  ///< the first thread is, by the short way
+  std::atomic<bool> shared_{false};
+  RankedMutex<Rank> mutex_;
+  [[no_unique_address]] RankHeld<Rank> rank_;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,203 @@
+// step_costs.h: whether captures that begin at a place of the program cost less when they are compared than when they
+// are left to the runtime: tried, not guessed.
+//
+// Why: a comparison costs nearly the same whatever the runtime's calls cost. Of a small graph, or one of more forks
+// than operations, so little is saved that comparing may cost more than it saves. The runtime, the machine and the
+// program's use of the graph decide which is cheaper, so the library measures it.
+//
+// How: a place whose captures are small is tried once they have matched for a while, which is the shorter the more they
+// fork, for then comparing may cost several times as much: a few captures in a row are
+// compared, a few are left to the runtime, and of both it is measured how long the program's calls of HIP take, from a
+// capture's beginning to the thread's next one. Counted are capturing calls, instantiate and update, the first launch,
+// and what is destroyed; not what waits. The medians decide, with a margin, and what was decided stands for a number of
+// captures that doubles with each trial that says the same. It falls earlier when captures that are left alone become
+// larger than those tried, or comparing dearer than it was in the trial (a sample now and then tells).
+//
+// Large ones are tried only where their bindings keep needing work (a patch, an update, an exec): one that an exec has
+// already costs a comparison and nothing else (probe launch_costs_less_than_capture). The larger, the sooner. A trial
+// ends after a few captures left alone where each of them took far longer than a compared one. All captures of a trial
+// are of about one size. Exact either way: left alone is what every capture is that has no recording. A place is the
+// return address of the call that began the capture.
+// Bounded: see place_table.h; places that share an entry share the decision. Threads: any; one lock (kReport)
+// for a few instructions. Units: ticks of the processor's clock, which are only compared.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/base/lock_rank.h"
+#include "shim/base/short_lock.h"
+#include "shim/costs/place_table.h"
+
+namespace graphpool {
+
+class StepCosts {
+ public:
+  static constexpr std::uint32_t kFirstTrial = 256;  ///< captures that match before a place's first trial
+  static constexpr std::uint32_t kForks = 16;  ///< so many of a capture's records and waits count as one capture more
+  static constexpr std::uint32_t kMostOperations = 32;  ///< of a small capture; one of more is large
+  /// A large capture counts as one capture more, on the way to a trial, for every so many operations of it.
+  static constexpr std::uint32_t kOperations = 256;
+  static constexpr std::uint32_t kArm = 16;    ///< captures in a row that a trial runs each way
+  static constexpr std::uint32_t kWarmUp = 8;  ///< the first so many of them are not measured
+  static constexpr std::uint32_t kFew = 4;     ///< a trial may end after so many left alone
+  static constexpr std::uint32_t kFirstPause = 256, kLongestPause = 4096;   ///< captures left alone
+  static constexpr std::uint32_t kFirstStay = 512, kLongestStay = 1 << 14;  ///< captures compared
+  static constexpr std::uint32_t kSample = 8;                               ///< one in so many of these is measured
+  static constexpr std::uint32_t kAhead = 15;                               ///< captures decided about at once, at most
+  static constexpr std::uint32_t kLeastBetween = 32;  ///< captures between two trials, whatever the samples say
+
+  /// The decision about one capture: compare it or leave it to the runtime, and whether to measure it.
+  struct Step {
+    bool follow = true;
+    bool timed = false;
+    std::uint32_t trial = 0;              ///< which trial it is part of; 0: none
+    std::uint32_t most_operations = ~0u;  ///< left alone: of more the decision says nothing
+    std::uint32_t ahead = 0;              ///< so many more captures of the thread there are left alone without asking
+  };
+  /// What a step that was timed has decided. Reached: a trial has ended.
+  struct Verdict {
+    bool reached = false, follow = true;
+    double ratio = 1;  ///< compared, in what it takes left alone
+    /// The captures that follow are left alone, by the decision or, if they are large, for the trial.
+    bool leaves_alone = false;
+  };
+
+  constexpr StepCosts() = default;
+
+  /// A capture begins.
+  Step begins(const void* place) noexcept;
+  /// A capture that was followed has ended with so many operations, and records and waits of events.
+  void ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks = 0) noexcept;
+  /// No exec had the binding of a large capture of the place yet: work was done for it.
+  void served_anew(const void* place, std::uint32_t operations) noexcept;
+  /// One that was left alone has ended with more than most_operations.
+  void larger_alone(const void* place) noexcept;
+  /// What a timed step has taken.
+  Verdict took(const void* place, const Step& step, std::uint64_t ticks) noexcept;
+
+ private:
+  static constexpr double kMostToFollow =
+      0.97;  ///< comparing is kept if it takes at most this share of what captures left alone take
+  static constexpr double kDearer =
+      1.05;  ///< a sample is dearer if it takes so many times what comparing took in the trial
+  static constexpr double kFar =
+      1.5;  ///< a trial ends early if each capture left alone took so many times a compared one
+  static constexpr double kSteps = 100;  ///< comparing saves so many times what a trial costs before the next trial
+  static constexpr std::size_t kMeasured = kArm - kWarmUp;
+
+  enum class Phase : std::uint8_t { kWatch, kFollowed, kAlone };
+  struct Arm {
+    std::array<std::uint64_t, kMeasured> ticks{};
+    std::uint32_t taken = 0, begun = 0;
+    std::uint64_t least = ~std::uint64_t{0};  ///< of all that was taken
+    std::uint64_t median() const noexcept;
+  };
+  struct Entry {
+    Phase phase = Phase::kWatch;
+    bool follow = true;                ///< what stands
+    std::uint32_t left = kFirstTrial;  ///< captures before the next trial
+    std::uint32_t stands = 0;          ///< captures that the decision was to stand for; 0: there was none
+    std::uint32_t since = 0;           ///< captures since the last trial
+    std::uint32_t trial = 0;           ///< its number
+    std::uint32_t operations = 0;      ///< the most of a capture compared in it
+    std::uint32_t dearer = 0;          ///< samples in a row
+    std::uint64_t followed_ticks = 0;  ///< what comparing took in it
+    std::uint64_t alone_ticks = 0;     ///< what it took left alone
+    Arm followed, alone;
+  };
+  static void watch(Entry& entry, std::uint32_t captures) noexcept;
+  static void begin_trial(Entry& entry) noexcept;
+  static Verdict decide(Entry& entry, std::uint64_t alone_ticks) noexcept;
+
+  ShortLock<LockRank::kReport> lock_;
+  PlaceTable<Entry> places_;
+};
+
+/// The process's.
+StepCosts& step_costs() noexcept;
+
+inline std::uint64_t ticks_now() noexcept { return __builtin_ia32_rdtsc(); }
+
+/// The calling thread's step: from the beginning of a capture to that of its next.
+struct ThreadStep {
+  static constexpr std::uintptr_t kNoStream = ~std::uintptr_t{0};
+
+  const void* place = nullptr;
+  std::uintptr_t stream = 0;  ///< StreamKey of the capture's
+  StepCosts::Step step;
+  bool timed = false;       ///< `ticks` adds up what its calls take
+  bool launched = false;    ///< only the first launch counts
+  bool left_alone = false;  ///< its capture is open and left to the runtime
+  bool complete = false;    ///< its capture has ended
+  /// The stream on which a capture began that is left alone. Launches on it go straight to the runtime.
+  std::uintptr_t passes_on = kNoStream;
+  /// Of such a capture: the graph it ended in, and the exec that was made of it or updated by it last. The library
+  /// knows neither.
+  hipGraph_t graph = nullptr;
+  hipGraphExec_t exec = nullptr;
+  std::uint64_t lost_seen = 0;    ///< g_left_alone_lost when it began
+  std::uint64_t ended_seen = 0;   ///< g_unknown_ended when it began
+  std::uint32_t operations = 0;   ///< launches seen in a capture that is left alone
+  std::uint32_t served_anew = 0;  ///< operations of a large one whose exec needed work for its binding; 0: none
+  std::uint64_t ticks = 0;
+
+  /// Notes that an exec of so many operations needs work for its binding. Does nothing for a small one.
+  void note_work(std::size_t of_operations) noexcept {
+    if (place != nullptr && of_operations > StepCosts::kMostOperations)
+      served_anew = static_cast<std::uint32_t>(of_operations);
+  }
+};
+extern constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec")));
+
+/// What the thread was last told of captures ahead. A place that is judged anew meanwhile has that many left alone
+/// still.
+struct ThreadAhead {
+  const void* place = nullptr;
+  std::uint32_t left = 0;
+  std::uint32_t most_operations = 0;
+
+  bool covers(const void* other) const noexcept { return left != 0 && place == other; }
+};
+extern constinit thread_local ThreadAhead t_ahead __attribute__((tls_model("initial-exec")));
+
+/// Decides about a capture that the thread begins at this place; a decision made ahead costs no lock.
+inline StepCosts::Step step_begins(const void* place) noexcept {
+  if (t_ahead.covers(place)) {
+    --t_ahead.left;
+    return {false, false, 0, t_ahead.most_operations, 0};
+  }
+  const StepCosts::Step step = step_costs().begins(place);
+  t_ahead = {place, step.ahead, step.most_operations};
+  return step;
+}
+
+/// Adds what it encloses to the thread's step, where that is timed.
+class TimedCall {
+ public:
+  explicit TimedCall(bool counts = true) noexcept : began_(counts && t_step.timed ? ticks_now() : 0) {}
+  ~TimedCall() {
+    if (began_ != 0) [[unlikely]]
+      t_step.ticks += ticks_now() - began_;
+  }
+  TimedCall(const TimedCall&) = delete;
+  TimedCall& operator=(const TimedCall&) = delete;
+
+ private:
+  const std::uint64_t began_;
+};
+
+/// Tells StepCosts what the thread's step took and needed, and logs the decision if one was reached by it. Returns the
+/// place whose captures are left alone from now on (StepCosts::Verdict); null: none.
+const void* tell_step() noexcept;
+/// Ends the thread's step. Returns what tell_step() does.
+inline const void* end_step() noexcept {
+  const void* const left_alone = t_step.timed || t_step.served_anew != 0 ? tell_step() : nullptr;
+  t_step = {};
+  return left_alone;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,128 @@
+// exec_sets.h: what a program sets in the nodes of one exec: which of the bindings that it launches come back, and
+// which nodes have been set that the exec's variant does not have yet.
+//
+// Why: a program whose buffers change places sets the same few nodes before each launch, to one of a few bindings in
+// turn. Each of them can have an exec of its own, and then no node has to be set. But what lies between two bindings,
+// while some nodes have been set and others not, is never launched: to give it to an exec would spoil that one.
+// How: a binding that was launched is remembered by a fingerprint. Once one has come back, sets are noted
+// (graphs/exec_params.cpp) until the binding is one that an exec has, or that has come back so often that one is made,
+// or until it is launched, and then the exec's own variant is given what was noted.
+// Bounded: kRemembered bindings; after kMostLost execs that were gone, or busy, when their binding came back none is
+// made any more. Threads: those of the exec (virtual_exec.h).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "shim/recording/operation.h"
+
+namespace graphpool {
+
+class ExecSets {
+ public:
+  static constexpr std::size_t kRemembered = 16;
+  static constexpr std::uint32_t kReturns = 2;  ///< with its so manieth return a binding has an exec of its own
+  static constexpr std::uint32_t kMostLost = 4;
+
+  using Print = std::uint64_t;
+
+  /// The exec has this binding, and was launched with it or not.
+  ExecSets(const std::vector<Operation>& operations, const Binding& binding, bool launched) {
+    for (std::size_t i = 0; i < operations.size(); ++i)
+      print_ ^= part(i, binding.begin() + operations[i].payload_offset, operations[i].signature.payload_bytes);
+    if (launched) arrive();
+  }
+
+  /// What changes in the fingerprint when an operation's payload does.
+  static Print change(std::uint32_t index, const std::byte* from, const std::byte* to, std::size_t bytes) noexcept {
+    return part(index, from, bytes) ^ part(index, to, bytes);
+  }
+  /// The binding has changed.
+  void set(Print change) noexcept {
+    print_ ^= change;
+    changed_ = changed_ || change != 0;
+  }
+  /// The exec is launched with it. Cost: a look where nothing was set since.
+  void launched() noexcept {
+    if (changed_) arrive();
+  }
+
+  /// Whether what is set may be noted, because bindings come back.
+  bool may_note() const noexcept { return returns_ != 0 && lost_ <= kMostLost; }
+  /// Whether the binding as it would be after that change has come back often enough for an exec of its own.
+  bool wants_own(Print change) const noexcept {
+    const Entry* const entry = find(print_ ^ change);
+    return may_note() && entry != nullptr && entry->arrivals >= kReturns;
+  }
+  /// One was made for the present binding.
+  void own_made() noexcept {
+    if (Entry* const entry = find(print_)) lost_ += std::exchange(entry->made, true) ? 1 : 0;
+  }
+
+  /// The operations that have been set in the binding only.
+  const std::vector<std::uint32_t>& noted() const noexcept { return noted_; }
+  void note(std::uint32_t index) {
+    if (std::find(noted_.begin(), noted_.end(), index) == noted_.end()) noted_.push_back(index);
+  }
+  void given(std::uint32_t index) noexcept { std::erase(noted_, index); }
+  void all_given() noexcept { noted_.clear(); }
+
+  /// The runtime has taken another child graph of the same recording for this operation.
+  void accept_child(std::uint32_t index) {
+    if (!accepts_child(index)) children_.push_back(index);
+  }
+  bool accepts_child(std::uint32_t index) const noexcept {
+    return std::find(children_.begin(), children_.end(), index) != children_.end();
+  }
+
+ private:
+  struct Entry {
+    Print print = 0;
+    std::uint32_t arrivals = 0;  ///< launches with it that came after another binding; 0: none
+    bool made = false;           ///< an exec of its own was
+    std::uint64_t last = 0;
+  };
+
+  static Print part(std::size_t index, const std::byte* at, std::size_t bytes) noexcept {
+    Print print = (index + 1) * 0x9e3779b97f4a7c15u;
+    for (std::size_t i = 0; i < bytes; i += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at + i, std::min(sizeof word, bytes - i));
+      print = (print ^ word) * 0xff51afd7ed558ccdu;
+      print ^= print >> 32;
+    }
+    return print;
+  }
+  const Entry* find(Print print) const noexcept {
+    const auto found = std::find_if(entries_.begin(), entries_.end(), [print](const Entry& entry) {
+      return entry.arrivals != 0 && entry.print == print;
+    });
+    return found == entries_.end() ? nullptr : &*found;
+  }
+  Entry* find(Print print) noexcept { return const_cast<Entry*>(std::as_const(*this).find(print)); }
+  void arrive() noexcept {
+    changed_ = false;
+    Entry* entry = find(print_);
+    if (entry == nullptr) {
+      entry = &*std::min_element(entries_.begin(), entries_.end(),
+                                 [](const Entry& a, const Entry& b) { return a.last < b.last; });
+      *entry = {print_, 0, false, 0};
+    }
+    returns_ += ++entry->arrivals > 1 ? 1 : 0;
+    entry->last = ++clock_;
+  }
+
+  Print print_ = 0;       ///< of the binding
+  bool changed_ = false;  ///< since the last launch
+  std::array<Entry, kRemembered> entries_{};
+  std::uint64_t clock_ = 0, returns_ = 0;
+  std::uint32_t lost_ = 0;
+  std::vector<std::uint32_t> noted_, children_;
+};
+
+}  // namespace graphpool

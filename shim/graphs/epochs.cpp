@@ -1,0 +1,135 @@
+#include "shim/graphs/epochs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "shim/graphs/graphs.h"
+#include "shim/hip/next.h"
+#include "shim/hip/restore.h"
+#include "shim/kernel/functions.h"
+#include "shim/memory/pool.h"
+#include "shim/recording/operand.h"
+#include "shim/recording/settings.h"
+#include "shim/recording/signature_bits.h"
+#include "shim/streams/timeline.h"
+
+namespace graphpool {
+namespace {
+
+constexpr const char* kFunctionSet = "an attribute of its function was set";
+
+void make_all_real(const char* why) {
+  materialise_open_captures(why);
+  graphs().known().end_builds(why);
+}
+
+/// Attributes that only say what is preferred: HIP makes the same of an operation whatever they are.
+bool is_preference(KernelSetting setting) noexcept {
+  return setting.which == hipFuncAttributePreferredSharedMemoryCarveout ||
+         setting.which == KernelSetting::kCacheConfig || setting.which == KernelSetting::kSharedMemoryConfig;
+}
+
+/// Operations of the kernel that were judged by what is set now, and that the runtime might refuse after this.
+void make_real_what_breaks(const void* handle, KernelSetting setting, std::uint64_t value) {
+  if (is_preference(setting)) return;
+  const bool limit = setting.which == hipFuncAttributeMaxDynamicSharedMemorySize;
+  const std::vector<const void*> handles = functions().handles_of_same_kernel(handle);
+  const auto breaks = [&](const Operation& operation) {
+    const Signature& signature = operation.signature;
+    return signature.kind == OperationKind::kKernel && (!limit || shared_bytes_of(signature) > value) &&
+           std::find(handles.begin(), handles.end(), reinterpret_cast<const void*>(signature.object)) != handles.end();
+  };
+  materialise_captures_with(breaks, kFunctionSet);
+  graphs().known().make_real_with(breaks, kFunctionSet);
+}
+
+/// Whether a copy or fill has memory of HIP that no allocation of the program's is known to be, nor a variable of
+/// another module: a variable of this one is such. Only these need it while they are made; to kernels it is an address.
+bool may_name_variable(const Operation& operation, const void* module) {
+  const auto unknown = [module](std::uint64_t operand_class) {
+    if (is_known_class(operand_class)) return false;
+    auto* const address = reinterpret_cast<void*>(operand_class);
+    if (const void* const owner = functions().module_of_variable(address)) return owner == module;
+    if (pool().table().find(address) != nullptr) return false;
+    const PrivateCalls private_calls;
+    hipDeviceptr_t base = nullptr;
+    std::size_t bytes = 0;
+    return PrivateCalls::worked([&] { return next().hipMemGetAddressRange(&base, &bytes, address); });
+  };
+  switch (operation.signature.kind) {
+    case OperationKind::kCopy:
+    case OperationKind::kCopy2D:
+    case OperationKind::kCopy3D:
+    case OperationKind::kFill:
+      return unknown(operation.signature.dst_class) || unknown(operation.signature.src_class);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+hipError_t change_settings(Forward forward) {
+  make_all_real("settings were changed");
+  const hipError_t result = forward();
+  if (result == hipSuccess) settings_changed();
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+
+hipError_t change_setting(EntryId function, std::uint64_t attribute, std::uint64_t value, Forward forward) {
+  SettingCall call(function, attribute, value);
+  if (call.differs()) make_all_real("a setting was changed");
+  const hipError_t result = forward();
+  if (result == hipSuccess) call.set();
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+
+hipError_t change_kernel_setting(const void* handle, KernelSetting setting, std::uint64_t value, Forward forward) {
+  if (!functions().knows_kernel(handle)) return change_settings(forward);
+  const SettingUnderWay call;
+  if (!functions().has_setting(handle, setting, value)) make_real_what_breaks(handle, setting, value);
+  const hipError_t result = forward();
+  if (result == hipSuccess && !functions().set(handle, setting, value, call.alone())) settings_changed();
+  return result;
+}
+
+hipError_t change_function_setting(const void* handle, std::uint64_t which, std::uint64_t value, Forward forward) {
+  return change_kernel_setting(handle, {static_cast<std::uint32_t>(which), calling_device()}, value, forward);
+}
+
+hipError_t change_kind(const void* address, std::size_t bytes, Forward forward) {
+  const bool judged = recordings_judged(address, bytes);
+  if (judged) make_all_real("memory of the capture becomes another kind");
+  const hipError_t result = forward();
+  if (judged && result == hipSuccess) next_settings_epoch();
+  if (captures_open()) note_capture_doubt();
+  return result;
+}
+
+void module_leaves(const void* module) {
+  const std::vector<const void*> handles = functions().handles_of_module(module);
+  const auto gone = [&](const Operation& operation) {
+    const auto* const function = reinterpret_cast<const void*>(operation.signature.object);
+    return operation.signature.kind == OperationKind::kKernel &&
+           std::find(handles.begin(), handles.end(), function) != handles.end();
+  };
+  const auto names = [&](const Operation& operation) {
+    return gone(operation) || may_name_variable(operation, module);
+  };
+  end_comparing_with(names, "a module was unloaded during the capture");
+  graphs().module_leaves(names, gone, "a module was unloaded");
+  functions().on_module_unloaded(module);
+}
+
+void drop_device(int device) {
+  materialise_open_captures("a device was reset");
+  graphs().memory_leaves(nullptr, 0, "a device was reset");
+  graphs().device_reset(device);  // before the pool: they give their slots back
+  timelines_device_reset(device);
+  pool().device_reset(device);
+  settings_changed();
+}
+
+}  // namespace graphpool

@@ -1,0 +1,1420 @@
+#include "shim/graphs/graphs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "policy/policy.h"
+#include "shim/base/back_off.h"
+#include "shim/base/log.h"
+#include "shim/base/seeded_defect.h"
+#include "shim/base/waits.h"
+#include "shim/capture/capture.h"
+#include "shim/capture/session.h"
+#include "shim/costs/step_costs.h"
+#include "shim/costs/way_counts.h"
+#include "shim/execs/exec_size.h"
+#include "shim/graphs/node_graphs.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/next.h"
+#include "shim/hip/private_handles.h"
+#include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
+#include "shim/kernel/functions.h"
+#include "shim/memory/buffer_rules.h"
+#include "shim/memory/freed_memory.h"
+#include "shim/memory/pool.h"
+#include "shim/memory/shared_memory.h"
+#include "shim/recording/node_check.h"
+#include "shim/recording/patch_table.h"
+#include "shim/recording/reissue.h"
+#include "shim/recording/signature_bits.h"
+#include "shim/streams/open_captures.h"
+#include "shim/streams/stream_work.h"
+#include "shim/verify/stale_addresses.h"
+
+namespace graphpool {
+namespace {
+
+constexpr const char* kUnknownGraphInstantiated = "a graph that is not known was instantiated";
+constexpr const char* kUnknownExecUpdated = "an update of an exec that is not known";
+
+/// Host memory of a recording: its operations, their nodes in the tree, its binding and the last one (see history).
+std::size_t recording_memory(const std::vector<Operation>& operations) noexcept {
+  std::size_t bytes = sizeof(Template) + operations.size() * (sizeof(Operation) + sizeof(TreeNode)) +
+                      2 * std::size_t{operations.back().payload_offset};
+  for (const Operation& operation : operations) bytes += operation.after.size() * sizeof operation.after[0];
+  return bytes;
+}
+
+/// What the template has saved its program, by the costs as they are now: captures, execs and updates that were not
+/// made, less what was patched, copied and made in their place.
+double saved_ns(const Template& of) noexcept {
+  const Template::Statistics& counts = of.statistics;
+  const CostModel& model = costs();
+  const auto times = [](std::uint64_t count, double ns) { return static_cast<double>(count) * ns; };
+  const std::uint64_t nodes = of.node_count;
+  return times(counts.captures_avoided * nodes, model.ns(Cost::kCaptureNode)) +
+         times(counts.instantiates_avoided * nodes,
+               model.ns(Cost::kInstantiateNode) + model.ns(Cost::kFirstLaunchNode)) +
+         times(counts.updates_avoided * nodes, model.ns(Cost::kPatchNode)) -
+         times(counts.instead_of_update, model.exec_ns(nodes, &of.exec_costs)) -
+         times(counts.built_for_update * nodes, model.ns(Cost::kBuildNode)) -
+         times(counts.patched_nodes, model.ns(Cost::kPatchNode)) -
+         times(counts.staged.bytes / 1024, model.ns(Cost::kCopyKiB));
+}
+
+/// Once more where memory has run out and the launch is no part of a capture. The runtime may load code then.
+hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall native) {
+  const auto launch = [&] { return native(exec); };
+  return captured ? launch() : retry_with_room(launch);
+}
+
+/// Whether child graphs of the two bindings differ: the runtime is not known to patch them (recording/patch_table.h).
+bool child_differs(const Template& of, const Binding& a, const Binding& b) noexcept {
+  return !of.children.empty() && a.size() == b.size() &&
+         std::any_of(of.operations.begin(), of.operations.end(), [&](const Operation& operation) {
+           return operation.signature.kind == OperationKind::kChild &&
+                  std::memcmp(a.begin() + operation.payload_offset, b.begin() + operation.payload_offset,
+                              operation.signature.payload_bytes) != 0;
+         });
+}
+
+/// The name of the kernel that an operation launches, kept for good; null: it launches none, or it is not known.
+const char* kernel_name(const Signature& signature) noexcept {
+  if (signature.kind != OperationKind::kKernel) return nullptr;
+  return functions().find(reinterpret_cast<const void*>(signature.object)).name;
+}
+
+/// Whether the stream is one of this device's. In doubt it is not.
+bool is_stream_of(int device, hipStream_t stream) noexcept {
+  const int on = stream_work().device_of_stream(stream);
+  return (on < 0 ? device_of({stream, false}) : on) == device;
+}
+
+}  // namespace
+
+Graphs& graphs() noexcept {
+  static Graphs* const instance = new Graphs;
+  return *instance;
+}
+
+hipError_t judge_stream(hipStream_t stream) noexcept {
+  if (stream == nullptr || stream == kStreamLegacy || stream == hipStreamPerThread) {
+    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    return hipSuccess;
+  }
+  unsigned flags = 0;
+  return next().hipStreamGetFlags(stream, &flags);
+}
+
+bool stream_is_gone(hipStream_t stream) noexcept {
+  if (stream == nullptr || stream == kStreamLegacy || stream == hipStreamPerThread) return false;
+  unsigned flags = 0;
+  const hipError_t pending = pending_error();
+  const hipError_t result = next().hipStreamGetFlags(stream, &flags);
+  if (result != hipSuccess) clear_error(pending);
+  return result == hipErrorContextIsDestroyed;
+}
+
+// --- captures ---
+
+TreeNode* Graphs::walk_begins(const Signature& begin, bool* verify) {
+  const std::scoped_lock guard(lock_);
+  TreeNode* const node = tree_.find_begin(begin);
+  if (node == nullptr) return nullptr;
+  ++walks_;
+  *verify = settings_.verify.mode != Verify::Mode::kOff && wants_verification(*node);
+  return node;
+}
+
+/// Which template a capture will be is known only at its end, but whether it takes the real path is decided here. So
+/// first:K goes on until every template with this beginning has been verified K times, for so many captures as that
+/// would take if they came in turn. Under lock_.
+bool Graphs::wants_verification(TreeNode& begin) {
+  std::uint64_t below = 0;
+  bool pending = false;
+  for (const auto& of : templates_) {
+    if (of->operations.front().signature != begin.operation.signature) continue;
+    ++below;
+    pending =
+        pending || (of->rebuildable.load(std::memory_order_relaxed) && settings_.verify.wants(of->statistics.verified));
+  }
+  if (below == 0) return false;
+  if (settings_.verify.mode == Verify::Mode::kEvery) return settings_.verify.wants(begin.walks++);
+  return pending && begin.walks++ < below * settings_.verify.count;
+}
+
+void Graphs::capture_verified(Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  ++of.statistics.verified;
+}
+
+void Graphs::capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
+                             const char* why) {
+  if (!of.rebuildable.exchange(false)) return;
+  {
+    const std::scoped_lock guard(lock_);
+    ++of.statistics.differences;
+  }
+  log_error("verify: graph %llu, %s: %s; captures of it are left to the runtime from now on",
+            static_cast<unsigned long long>(of.number), difference_of(node, operation, binding).c_str(), why);
+}
+
+void Graphs::walk_ended() noexcept {
+  const std::scoped_lock guard(lock_);
+  if (--walks_ == 0) prune_tree();
+}
+
+/// No capture walks the tree. Under lock_.
+void Graphs::prune_tree() noexcept {
+  tree_.prune();
+  left_ = left_bytes_ = 0;
+}
+
+HeldTemplate Graphs::hold(const TreeNode& end) noexcept {
+  const std::scoped_lock guard(lock_);
+  Template* const of = end.graph.load(std::memory_order_relaxed);
+  if (of != nullptr) ++of->users;
+  return HeldTemplate(of);
+}
+
+void Graphs::let_go(Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  --of.users;
+}
+
+HeldTemplate::~HeldTemplate() {
+  if (of_ != nullptr) graphs().let_go(*of_);
+}
+
+/// The template of a graph's recording: the one it has, or a new one. Under the lock. Throws std::bad_alloc; then there
+/// is none.
+Template* Graphs::template_for(std::vector<Operation> operations, const KnownGraph& known) {
+  TreeNode* const found = tree_.find(operations, known.binding);
+  Template* const there = found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
+  if (there != nullptr) return there;
+  auto made = std::make_unique<Template>();
+  made->operations = std::move(operations);
+  for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
+  made->number = ++last_number_;
+  if (settings_.track_operands)
+    for (const Operation& operation : made->operations) made->kernels.push_back(kernel_name(operation.signature));
+  made->exec_bytes = exec_memory(made->operations, runtime_version());
+  for (const Operation& operation : made->operations) made->argument_bytes += argument_memory(operation);
+  made->host_bytes = recording_memory(made->operations);
+  if (known.build != nullptr)
+    for (const HeldTemplate& child : known.build->children) made->children.push_back(&*child);
+  templates_.reserve(templates_.size() + 1);
+  made->end = tree_.insert(made->operations, known.binding);
+  recording_bytes_ += made->host_bytes;
+  Template* const of = made.get();
+  of->fills_rows = std::any_of(of->operations.begin(), of->operations.end(), [](const Operation& operation) {
+    return holds(operation, [](const Operation& each) { return fills_rows(each); });
+  });
+  for (Template* const child : of->children) ++child->users;
+  templates_.push_back(std::move(made));
+  of->end->number.store(of->number, std::memory_order_relaxed);
+  of->end->graph.store(of, std::memory_order_release);
+  return of;
+}
+
+void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
+  for (const Operation& operation : operations) static_cast<void>(patch_is_exact(operation.signature));  // without lock
+  {
+    const std::scoped_lock guard(lock_);
+    ++totals_.captures;
+    known.of = template_for(std::move(operations), known);
+    known.of->last_used = ++clock_;
+    ++known.of->users;
+    if (++known.of->statistics.captures != 1) return;
+  }
+  // The first of its kind: prove that a graph of our own can be made of it. The first exec will use that graph.
+  Template& of = *known.of;
+  auto first = std::make_unique<Variant>();
+  first->memory_freed = memory_freed();
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  if (build_graph(of.operations, known.binding, &first->graph, &first->nodes) != hipSuccess) return;
+  first->baked = known.binding;
+  of.first = std::move(first);
+  of.rebuildable.store(true, std::memory_order_release);
+}
+
+hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, Recording recording) {
+  const auto known = captured.told != nullptr ? captured.told : std::make_shared<KnownGraph>();
+  {
+    const std::scoped_lock guard(known->lock);
+    known->real = captured.graph;
+    known->memory_freed = recording.memory_freed;
+    known->binding = std::move(recording.binding);
+    known->nodes = std::move(recording.nodes);
+    if (captured.holds_objects) known->objects = std::make_shared<ObjectHolder>(captured.graph);
+  }
+  learn(*known, std::move(recording.operations));
+  if (captured.told == nullptr) {
+    known_.add_real(known);
+  } else {
+    static_cast<void>(made_private(hipSuccess, &captured.graph));  // the program knows it by our handle only
+    known_.told_ended(known);
+  }
+  return known->handle;
+}
+
+hipGraph_t Graphs::unknown_graph_captured(CapturedGraph captured) {
+  if (captured.told == nullptr) return captured.graph;
+  {
+    const std::scoped_lock guard(captured.told->lock);
+    captured.told->real = captured.graph;
+    captured.told->no_longer_exact();
+  }
+  known_.told_ended(captured.told);
+  return captured.told->handle;
+}
+
+bool Graphs::with_first_graph(Template& of, const Binding& binding, GraphUse use, hipError_t* result) {
+  std::unique_ptr<Variant> first;
+  {
+    const std::scoped_lock guard(lock_);
+    if (of.first == nullptr || Variants::outlived_memory(of, *of.first) ||
+        !graph_is_settable(of.operations, of.first->baked, binding))
+      return false;
+    first = std::move(of.first);  // nobody else has it meanwhile
+  }
+  {
+    const PrivateCalls private_calls;
+    if (!set_graph(of.operations, binding, first->nodes, &first->baked)) return false;
+  }
+  *result = use(first->graph, first->nodes);
+  const std::scoped_lock guard(lock_);
+  of.first = std::move(first);
+  return true;
+}
+
+void Graphs::handed_out(Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  ++of.users;
+  note_handed_out(of);
+}
+
+/// Under lock_.
+void Graphs::note_handed_out(Template& of) noexcept {
+  of.last_used = ++clock_;
+  ++of.statistics.captures_avoided;
+  ++totals_.virtual_captures;
+}
+
+hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, CapturedGraph captured) {
+  const auto known = captured.told != nullptr ? captured.told : std::make_shared<KnownGraph>();
+  if (captured.holds_objects) {
+    known->objects = std::make_shared<ObjectHolder>(captured.graph);
+    known->objects->hide();
+  } else {
+    static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(captured.graph); }));
+  }
+  {
+    const std::scoped_lock guard(known->lock);
+    known->binding = std::move(binding);
+    known->of = of.release();
+    const std::scoped_lock templates(lock_);
+    note_handed_out(*known->of);
+    known->of->place = captured.place;
+  }
+  if (captured.told != nullptr) {
+    known_.told_ended(known);
+    return known->handle;
+  }
+  if (const hipGraph_t handle = known_.add_virtual(known)) return handle;
+  // No handle to be had: the program gets a graph of its own.
+  static_cast<void>(known_.make_real(*known, "no handle left"));
+  if (known->real != nullptr) {
+    known_.add_real(known);
+    return known->real;
+  }
+  const std::scoped_lock guard(lock_);
+  --known->of->users;
+  return nullptr;
+}
+
+void Graphs::note_refused(const char* why) noexcept { refusals_.count(why); }
+
+void Graphs::note_left(const char* why) noexcept { left_to_runtime_.count(why); }
+
+void VirtualExec::touch(const char* why) noexcept {
+  if (!std::exchange(touched_, true)) graphs().note_left(why);
+}
+
+/// Whether the tree still has the nodes of as many recordings as may be kept at most, although they are gone.
+bool Graphs::tree_over_limit() const noexcept {
+  const std::scoped_lock guard(lock_);
+  return left_ > settings_.most_templates || left_bytes_ > settings_.most_recording_bytes;
+}
+
+/// Whether a launch of it is being made.
+bool is_launching(const Template& of) noexcept {
+  return std::any_of(of.variants.begin(), of.variants.end(),
+                     [](const auto& variant) { return variant->under_way.load(std::memory_order_acquire) != 0; });
+}
+
+/// Too many recordings, or too large: the least recently used ones that nobody refers to go. Under lock_.
+void Graphs::trim_templates(Variants::Retired* retired) {
+  drop_outdated(retired);
+  while (templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes) {
+    std::size_t oldest = templates_.size();
+    for (std::size_t i = 0; i < templates_.size(); ++i)
+      if (templates_[i]->users == 0 && !is_launching(*templates_[i]) &&
+          (oldest == templates_.size() || templates_[i]->last_used < templates_[oldest]->last_used))
+        oldest = i;
+    if (oldest == templates_.size()) return;
+    drop_template(oldest, "others were used later, and there were too many", retired);
+  }
+}
+
+/// Those that nobody refers to any more go. Under lock_.
+void Graphs::drop_outdated(Variants::Retired* retired) {
+  if (outdated_ == 0) return;
+  for (std::size_t i = templates_.size(); i-- > 0;)
+    if (templates_[i]->outdated && templates_[i]->users == 0 && !is_launching(*templates_[i]))
+      drop_template(i, "a module with a kernel of it was unloaded", retired);
+}
+
+/// Under lock_. Pre-condition: nobody refers to it.
+void Graphs::drop_template(std::size_t which, const char* why, Variants::Retired* retired) {
+  Template& of = *templates_[which];
+  if (of.outdated) --outdated_;
+  tree_.drop(of.end);
+  ++left_;
+  left_bytes_ += of.host_bytes;
+  if (walks_ == 0) prune_tree();
+  while (!of.variants.empty()) retired->push_back(variants_.remove(of, of.variants.back().get()));
+  retired->push_back(std::move(of.first));
+  ++totals_.templates_dropped;
+  totals_.saved_ns += saved_ns(of);
+  if (settings_.track_operands) {
+    if (dropped_.size() == kMostDroppedTold) dropped_.pop_front();
+    dropped_.push_back(report_of(of));
+    dropped_.back().dropped = why;
+  }
+  recording_bytes_ -= of.host_bytes;
+  for (Template* const child : of.children) --child->users;
+  templates_.erase(templates_.begin() + static_cast<std::ptrdiff_t>(which));
+}
+
+// --- execs ---
+
+/// What an exec is to be made of by a graph: its template, now used by one more, and its binding. Null: it is not
+/// known. *outlived: memory that a node of it names may be freed, or may be going in stream order.
+Template* Graphs::template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived, Objects* objects) {
+  const std::scoped_lock guard(known.lock);
+  if (known.build != nullptr) finish_build(known);
+  if (!known.exact() || known.of == nullptr) return nullptr;
+  if (objects != nullptr) {
+    // An exec of the program's own graph would hold its user objects for as long as the library keeps it.
+    if (known.objects != nullptr && !known.of->rebuildable.load(std::memory_order_acquire)) return nullptr;
+    *objects = known.objects;
+  }
+  *binding = known.binding;
+  *real = known.real != nullptr;
+  *outlived = *real && Variants::outlived_memory(*known.of, known.memory_freed);
+  const std::scoped_lock templates(lock_);
+  known.of->last_used = ++clock_;
+  if (settings_.track_operands) known.of->moved.note(known.of->operations, *binding);
+  ++known.of->users;
+  return known.of;
+}
+
+hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
+  KnownGraph* const known = out != nullptr && active() ? known_.find(original) : nullptr;
+  if (known != nullptr) {
+    const auto copy = std::make_shared<KnownGraph>();
+    const std::scoped_lock guard(known->lock);
+    if (known->build != nullptr) finish_build(*known);
+    // Of one that holds user objects the runtime makes a copy that holds them, too.
+    if (known->exact() && known->of != nullptr && known->real == nullptr && known->objects == nullptr) {
+      copy->binding = known->binding;
+      copy->of = known->of;
+      copy->original = known->original;
+      copy->parts = known->parts;
+      const hipGraph_t handle = known_.add_virtual(copy);
+      if (handle != nullptr) {
+        static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+        const std::scoped_lock templates(lock_);
+        ++known->of->users;
+        *out = handle;
+        return hipSuccess;
+      }
+    }
+  }
+  if (known != nullptr) note_refused("a copy of a graph that is real");
+  const hipError_t failed = known_.read(&original, "hipGraphClone");
+  return failed == hipSuccess ? next().hipGraphClone(out, original) : failed;
+}
+
+hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long flags,
+                               NativeInstantiate native) {
+  const TimedCall timed;
+  instantiates_.add();
+  const bool plain = flags == 0 || flags == kInstantiateAutoFree;
+  const bool may_serve = settings_.reuse && active() && out != nullptr;
+  KnownGraph* const known = known_.find(graph);
+  hipError_t result = hipSuccess;
+  if (known != nullptr && plain && may_serve && instantiate_known(out, *known, graph, flags, native, &result))
+    return result;
+  if (may_serve)
+    note_left(!plain             ? "instantiated with flags or parameters of its own"
+              : known == nullptr ? kUnknownGraphInstantiated
+                                 : "a graph that the program has changed was instantiated");
+  result = known_.expose(&graph, known, "instantiated in a way of its own");
+  return result == hipSuccess ? retry_with_room([&] { return native(graph, out); }) : result;
+}
+
+/// False: it has no template, and nothing was done.
+bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_t graph, unsigned long long flags,
+                               NativeInstantiate native, hipError_t* answer) {
+  Binding binding;
+  bool real = false, outlived = false;
+  Objects objects;
+  Template* const of = template_of(known, &binding, &real, &outlived, &objects);
+  if (of == nullptr) return false;
+  const int device = calling_device();
+  look_for_completed_objects();
+  auto exec = std::make_unique<VirtualExec>();
+  exec->objects = objects;
+  exec->of = of;
+  exec->device = device;
+  exec->flags = flags;
+  exec->source = known.id;
+  exec->binding = binding;
+  hipError_t result = hipSuccess;
+  bool avoided = false;
+  if (of->node_count != 0) {
+    const auto from_program = [&](std::unique_ptr<Variant>* made) {
+      auto variant = std::make_unique<Variant>();
+      hipGraph_t source = graph;
+      hipError_t failed = known_.read(&source, "instantiated");
+      if (failed == hipSuccess)
+        failed = pool().retry_after_trim(device,
+                                         [&] { return made_private(native(source, &variant->exec), &variant->exec); });
+      if (failed != hipSuccess) {
+        variant->exec = nullptr;
+        return failed;
+      }
+      variant->device = device;
+      variant->source = known.id;
+      variant->baked = binding;
+      *made = std::move(variant);
+      return hipSuccess;
+    };
+    const Variants::NativeVariant native_variant(from_program);
+    Variants::Served served;
+    // What a staged exec would be without staging could not be made any more (unstaged_execs.h).
+    // Of a recording that verification has found to be wrong nothing is made, although a graph may still be virtual.
+    const bool natively = (real || !of->rebuildable.load(std::memory_order_acquire)) && objects == nullptr;
+    result = outlived ? variants_.obtain_unstaged(*exec, binding, {natively ? &native_variant : nullptr}, &served)
+                      : variants_.obtain(*exec, binding, {natively ? &native_variant : nullptr}, &served);
+    exec->variant = served.variant;
+    exec->way = served.way;
+    avoided = !served.made;
+  }
+  void* const handle = result == hipSuccess ? execs_.add(exec.get()) : nullptr;
+  if (handle == nullptr) {
+    const std::scoped_lock guard(lock_);
+    --of->users;
+    if (exec->variant != nullptr) variants_.give(*exec->variant, nullptr);
+    *answer = result == hipSuccess ? hipErrorOutOfMemory : result;
+    return true;
+  }
+  if (real && !outlived && objects == nullptr) keep_real_path(*exec, graph);
+  note_binding(*exec.release());
+  *out = static_cast<hipGraphExec_t>(handle);
+  Variants::Retired retired;
+  const std::scoped_lock guard(lock_);
+  of->statistics.instantiates_avoided += avoided ? 1 : 0;
+  totals_.instantiates_avoided += avoided ? 1 : 0;
+  variants_.evict(*of, &retired);
+  *answer = hipSuccess;
+  return true;
+}
+
+bool Graphs::flags_of(hipGraphExec_t handle, unsigned long long* flags) const noexcept {
+  const VirtualExec* const exec = execs_.find(handle);
+  if (exec == nullptr) return false;
+  *flags = exec->flags;
+  return true;
+}
+
+hipError_t Graphs::read_exec(hipGraphExec_t* handle) const noexcept {
+  const VirtualExec* const exec = execs_.find(*handle);
+  if (exec == nullptr) return execs_.owns(*handle) ? refuse() : hipSuccess;
+  *handle = exec->variant == nullptr ? nullptr : exec->variant->exec;
+  return hipSuccess;
+}
+
+hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
+  const TimedCall timed(!std::exchange(t_step.launched, true));
+  VirtualExec* const exec = execs_.find(handle);
+  if (exec == nullptr && execs_.owns(handle)) return refuse();
+  const hipError_t result = exec == nullptr ? launch_with_room(handle, in_open_capture(stream), native)
+                                            : launch_virtual(*exec, stream, native);
+  // In a stream that is gone there is nothing, and to ask about it would replace the error.
+  if (result != hipErrorContextIsDestroyed) stream_work().note_work(plain_handle(stream));
+  if (exec == nullptr && result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
+    outstanding_uses().used_unseen(stream);
+  return result;
+}
+
+hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+  launches_.add();
+  if (exec.shared_seen.load(std::memory_order_relaxed) != shared_memory().version()) [[unlikely]]
+    if (const hipError_t result = leave_shared_memory(exec, stream); result != hipSuccess) return result;
+  if (settings_.looks_at_launches) [[unlikely]] {
+    if (settings_.check) look_for_stale(exec);
+    if (settings_.verify.mode != Verify::Mode::kOff) return launch_verified(exec, stream, native);
+  }
+  if (exec.sets != nullptr) [[unlikely]]
+    if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
+  return launch_selected(exec, stream, native);
+}
+
+/// Without host memory for it nothing is told.
+void Graphs::look_for_stale(VirtualExec& exec) noexcept {
+  try {
+    std::vector<StaleAddress> all;
+    {
+      const std::scoped_lock guard(exec.lock);
+      if (exec.of != nullptr) all = stale_addresses().look(*exec.of, exec.binding, exec.allocations);
+    }
+    for (const StaleAddress& stale : all)
+      if (stale_addresses().told(stale)) say_stale(stale);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+/// check: the exec has got all its addresses now. Where they cannot be kept, what was freed tells alone.
+void Graphs::note_allocations(VirtualExec& exec) noexcept {
+  const std::scoped_lock guard(exec.lock);
+  try {
+    exec.allocations = StaleAddresses::allocations_of(exec.of->operations, exec.binding);
+  } catch (const std::bad_alloc&) {
+    exec.allocations.clear();
+  }
+}
+
+/// Memory was exported or opened since the exec was last launched. Where it is staged and names such memory, it works
+/// on the program's own from here on. What was launched before still ends on its slots: nothing can be waited for here,
+/// for its kernels may themselves wait for the process that has the handle now.
+hipError_t Graphs::leave_shared_memory(VirtualExec& exec, StreamArgument stream) {
+  const std::uint64_t version = shared_memory().version();
+  bool leave = false;
+  {
+    const std::scoped_lock guard(exec.lock);
+    leave = exec.of != nullptr && exec.variant != nullptr && exec.variant->ring != nullptr &&
+            reaches_shared_memory(exec.of->operations, exec.binding);
+    if (leave) {
+      const std::scoped_lock templates(lock_);
+      exec.of->not_staged = kSharedMemory;
+    }
+  }
+  bool ordered = false;
+  const hipError_t result = leave ? leave_ring(exec, stream_key(stream), plain_handle(stream), &ordered) : hipSuccess;
+  if (result == hipSuccess) exec.shared_seen.store(version, std::memory_order_relaxed);
+  return result;
+}
+
+hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+  const StreamKey key = stream_key(stream);
+  const hipStream_t handle = plain_handle(stream);
+  const bool captured = in_open_capture(stream);
+  BackOff wait(settings_.ring_timeout);
+  std::optional<NotedWait> noted;
+  hipGraphExec_t real = nullptr;
+  Variant* launched = nullptr;
+  Template* first = nullptr;  // its first launch costs more than others
+  std::shared_ptr<const OutstandingUses::Bases> written;
+  bool in_order = true, ordered = false;
+  for (bool on_device = false, made_room = false; real == nullptr;) {
+    bool in_capture = false, other_device = false, written_elsewhere = false, on_shadows = false, no_room = false;
+    std::uint64_t graph = 0;
+    {
+      const std::scoped_lock guard(exec.lock);
+      if (exec.variant == nullptr) {
+        // A graph without operations: nothing to run, and some runtimes crash on one (probe empty_graph_runs).
+        const hipError_t judged = judge_stream(handle);
+        if (judged == hipSuccess && StreamWork::is_null(handle)) stream_work().enter_null_stream();
+        return judged;
+      }
+      if (exec.before != nullptr) {
+        // Rule 3: also behind what another variant still runs. Where the stream cannot be told, nothing waits (rule
+        // 16).
+        in_order = (exec.before->order_before(key, handle) || ordered) && in_order;
+        exec.before.reset();
+      }
+      on_shadows = exec.on_shadows;
+      if (on_shadows && exec.variant->ring == nullptr) return hipErrorNotReady;
+      in_capture = exec.variant->ring != nullptr && may_be_capturing(handle);
+      other_device = exec.variant->ring != nullptr && !is_stream_of(exec.variant->plan->device(), handle);
+      if (exec.variant->ring == nullptr) {
+        count_launch(exec);
+        launched = exec.variant;
+        real = launched->exec;
+        ++exec.launching;
+        launched->under_way.store(launched->under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        if (!std::exchange(launched->launched, true)) first = exec.of;
+        if (uses_tracked() && outstanding_uses().several(stream)) written = what_is_written(exec);
+      } else if (!in_capture && !other_device) {
+        const SlotRing* const ring = exec.variant->ring.get();
+        graph = exec.of->number;
+        const bool whole = uses_tracked() && !ring->whole().empty();
+        written_elsewhere =
+            whole && !ring->at_home() && !on_shadows && outstanding_uses().elsewhere(ring->whole(), stream, ring);
+        const hipError_t pending = pending_error();
+        hipError_t result = hipSuccess;
+        bool replayed = false;
+        if (written_elsewhere ||
+            !launch_staged(exec, key, handle, native, on_device, wait.waited(), &replayed, &result)) {
+          // It is served otherwise, or waits.
+        } else if (result == hipErrorOutOfMemory && !replayed && !made_room) {
+          no_room = true;
+        } else if (result == hipErrorStreamCaptureInvalidated && !replayed && !on_shadows) {
+          // A runtime that leaves a stream so when its capture has ended takes launches there, but no copies.
+          clear_error(pending);
+          in_capture = true;
+        } else {
+          // What it writes without a slot, because staging is open and not chosen, counts too.
+          if (result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
+            outstanding_uses().used(stream, *what_is_written(exec), ring);
+          return result;
+        }
+      }
+    }
+    if (no_room) [[unlikely]] {
+      pool().make_room();
+      made_room = true;
+    } else if (in_capture || other_device || written_elsewhere) {
+      // In a capture the runtime may run the launch at once and capture the copies, or the other way about. A ring's
+      // events are its device's: none can come behind a launch in another one's stream.
+      if (on_shadows) return hipErrorNotReady;
+      const hipError_t result = leave_ring(exec, key, handle, &ordered);
+      if (result != hipSuccess) return result;
+    } else if (real == nullptr && !wait.again()) {
+      if (on_shadows) return hipErrorNotReady;
+      on_device = !stop_waiting(exec, key, handle, &ordered);
+    } else if (real == nullptr && !noted) {
+      noted.emplace("a free slot set", graph);
+    }
+  }
+  if (!in_order) [[unlikely]]
+    log_once(LogLevel::kWarn, "launch out of order",
+             "a launch could not be told to come behind an earlier one of its exec: one of their streams is captured");
+  // The runtime may call back or wait, so the exec is not locked. What the launch does may be the sign for another
+  // thread to destroy or update the exec: it and the variant stay until the launch is noted.
+  hipError_t result;
+  if (first == nullptr) {
+    result = launch_with_room(real, captured, native);
+  } else {
+    const CostTimer timer;
+    result = launch_with_room(real, captured, native);
+    if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count, &first->exec_costs);
+  }
+  if (written != nullptr && result == hipSuccess) outstanding_uses().used(stream, *written, nullptr);
+  note_launched(exec, *launched, key, handle, result);
+  return result;
+}
+
+/// What an exec that is not staged may write to of buffers that other launches copy out whole. Under the exec's lock.
+std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(VirtualExec& exec) {
+  if (exec.written == nullptr) {
+    auto bases = std::make_shared<OutstandingUses::Bases>();
+    if (exec.of != nullptr)
+      wholly_staged(exec.of->operations, exec.binding, bases.get());
+    else
+      bases->push_back(nullptr);  // the program's own: not known any more
+    exec.written = std::move(bases);
+  }
+  return exec.written;
+}
+
+/// It has a number once it is enqueued: a wait of another thread before that says nothing of it.
+void Graphs::note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream, hipError_t result) {
+  bool last = false;
+  {
+    const std::scoped_lock guard(exec.lock);
+    if (result == hipSuccess)
+      launched.launches.add(key, stream, next_launch());
+    else
+      launched.launches.add_failed(key, next_launch());  // before HIP 7 a call would replace the error
+    launched.under_way.store(launched.under_way.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    last = --exec.launching == 0 && exec.destroyed;
+    if (&launched != exec.variant) [[unlikely]] {
+      // The exec was given another one meanwhile.
+      const std::scoped_lock templates(lock_);
+      disown(launched);
+    }
+  }
+  if (last) [[unlikely]]
+    release(std::unique_ptr<VirtualExec>(&exec), nullptr);
+}
+
+/// A variant that its exec does not use any more is free, unless a launch of it is under way, at whose end it is. Under
+/// lock_ and the exec's.
+void Graphs::disown(Variant& variant) noexcept {
+  if (variant.under_way.load(std::memory_order_acquire) == 0) variants_.give(variant, nullptr);
+}
+
+void Graphs::count_launch(VirtualExec& exec) noexcept {
+  if (exec.of != nullptr) exec.of->launches[static_cast<std::size_t>(exec.way)].fetch_add(1, std::memory_order_relaxed);
+  g_launches_by_way.add(exec.way);
+}
+
+/// Copy in, replay, copy out, all in the program's stream (staging/slot_ring.h). Under the exec's lock; what is
+/// enqueued here neither waits nor calls back. False: no set is free, nothing was enqueued.
+bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
+                           bool waited, bool* replayed, hipError_t* result) {
+  RingCounts counts;
+  bool busy = false;
+  *result = exec.variant->ring->launch(key, stream, native, on_device, &counts, &busy, replayed);
+  if (busy) return false;
+  if (*result == hipSuccess || counts.submissions != 0)
+    exec.variant->launches.add(key, stream, next_launch());
+  else
+    exec.variant->launches.add_failed(key, next_launch());
+  count_launch(exec);
+  const std::scoped_lock guard(lock_);
+  exec.of->statistics.staged += counts;
+  exec.of->statistics.ring_waits += waited ? 1 : 0;
+  return true;
+}
+
+/// The exec serves its holder without staging from now on, on the program's own memory. The one place where a launch
+/// makes an exec. *ordered: the stream comes behind what the ring has launched.
+hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
+  if (stream_is_gone(stream)) return judge_stream(stream);
+  Variants::Served own;
+  hipError_t result = variants_.obtain_unstaged(exec, exec.binding, {}, &own);
+  // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
+  if (result != hipSuccess) result = variants_.obtain_unstaged(exec, exec.binding, {}, &own);
+  // What it names may be freed by now, or the recording not be trusted any more: it becomes the program's own.
+  if (result != hipSuccess) {
+    exec.touch("a staged exec could not be made without staging");
+    return taint(exec);
+  }
+  Variant* ring = nullptr;
+  {
+    const std::scoped_lock guard(exec.lock);
+    if (exec.variant->ring == nullptr) {  // another launch was first
+      const std::scoped_lock templates(lock_);
+      if (own.variant != exec.variant) disown(*own.variant);
+      return hipSuccess;
+    }
+    {
+      const std::scoped_lock templates(lock_);  // another launch may be looking for an exec of its own
+      ring = std::exchange(exec.variant, own.variant);
+    }
+    exec.way = own.way;
+    ring->launches.seal();
+    if (!ring->plan->overlap()) {
+      exec.before = ring->launches.copy();
+      // A ring can be followed where its last stream is captured now.
+      const LastErrorScope last_error;
+      *ordered = !may_be_capturing(stream) && ring->ring->order_behind_last(key, stream);
+    }
+  }
+  const std::scoped_lock guard(lock_);
+  variants_.give(*ring, nullptr);
+  return hipSuccess;
+}
+
+/// No slot set came free in time. False: the launch cannot do without.
+bool Graphs::stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
+  const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count();
+  HeldTemplate of;
+  {
+    const std::scoped_lock guard(exec.lock);
+    if (exec.variant->ring == nullptr) return true;  // another launch was first
+    of = hold(*exec.of);
+  }
+  const bool left = leave_ring(exec, key, stream, ordered) == hipSuccess;
+  log_error("no slot set of a staged graph came free in %lld ms: %s", static_cast<long long>(limit_ms),
+            left ? "it takes the program's own path from now on" : "no memory for the program's own path, so it waits");
+  const std::scoped_lock guard(lock_);
+  ++(*of).statistics.ring_timeouts;
+  return left;
+}
+
+hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_t* error_node,
+                          hipGraphExecUpdateResult* result) {
+  const TimedCall timed;
+  VirtualExec* const exec = execs_.find(handle);
+  KnownGraph* const known = known_.find(graph);
+  const bool plain = known == nullptr;
+  Binding binding;
+  NativeUpdate natively;
+  natively.plain = plain;
+  const char* why = exec == nullptr   ? kUnknownExecUpdated
+                    : exec->touched() ? "an update of an exec that the program has reached otherwise"
+                                      : "an update that tells nothing of its result";
+  if (exec != nullptr && (exec->of != nullptr || !exec->touched()) && error_node != nullptr && result != nullptr) {
+    updates_.add();
+    bool real = false, outlived = false;
+    Template* const of = plain ? nullptr : template_of(*known, &binding, &real, &outlived);
+    natively.of = HeldTemplate(of);
+    natively.binding = of != nullptr && !outlived ? &binding : nullptr;
+    const bool same_template = of != nullptr && of == exec->of;
+    why = of == nullptr    ? "an update by a graph that is not known"
+          : of->fills_rows ? "an update that sets a fill of several rows"
+          : same_template  ? "an update that must stay with its exec, or could not be served"
+                           : "an update by a graph of another recording, for the first time";
+    UpdateBy by{graph, real};
+    // clr's GraphMemsetNode::SetParams refuses them by a size that only pitched allocations have, and leaves what was
+    // set before.
+    const bool may_serve = of != nullptr && !of->fills_rows;
+    if ((may_serve && same_template &&
+         (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding, &by) == hipSuccess)) ||
+        (may_serve && !same_template && move_to(*exec, *of, binding) == hipSuccess)) {
+      if (real && !outlived && !by.native) keep_real_path(*exec, graph);
+      *error_node = nullptr;
+      *result = hipGraphExecUpdateSuccess;
+      static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+      {
+        const std::scoped_lock guard(lock_);
+        totals_.updates_avoided += by.native ? 0 : 1;
+        exec->of->statistics.updates_avoided += by.native ? 0 : 1;
+      }
+      make_room_for_execs();
+      return hipSuccess;
+    }
+  }
+  if (settings_.reuse && active()) note_left(why);
+  hipError_t failed = known_.read(&graph, "an exec is updated by it");
+  if (failed == hipSuccess) {
+    if (exec == nullptr) failed = expose_exec(&handle, nullptr, why);
+    natively.graph = graph;
+    if (exec != nullptr)
+      failed = update_natively(*exec, std::move(natively), error_node, result);
+    else if (failed == hipSuccess)
+      failed = retry_with_room([&] { return next().hipGraphExecUpdate(handle, graph, error_node, result); });
+  }
+  if (failed != hipSuccess && error_node != nullptr && *error_node != nullptr)
+    *error_node = known_.as_program_knows(*error_node);
+  return failed;
+}
+
+/// By the program's own call, on the exec that is its own.
+hipError_t Graphs::update_natively(VirtualExec& exec, NativeUpdate by, hipGraphNode_t* error_node,
+                                   hipGraphExecUpdateResult* result) {
+  const std::uint64_t freed = memory_freed();
+  HeldTemplate from;
+  if (exec.of != nullptr) {
+    from = hold(*exec.of);
+    const hipError_t failed = taint(exec);
+    if (failed != hipSuccess) {
+      exec.touch("no exec of its own could be made");
+      return failed;
+    }
+  } else {
+    from = std::move(exec.at);
+  }
+  exec.at = HeldTemplate();
+  const hipError_t failed =
+      retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, by.graph, error_node, result); });
+  if (failed != hipSuccess || (!by.of && !by.plain) || exec.made_for_children >= VirtualExec::kMostForChildren) {
+    exec.touch(failed != hipSuccess ? "an update that the runtime refused"
+               : !by.of             ? "an update by a graph that the program has changed"
+                                    : "updates by graphs with other child graphs");
+  } else if (may_serve_again(exec, by)) {
+    serve_again(exec, std::move(by), freed);
+  } else if (!exec.touched() && !from) {
+    exec.at = std::move(by.of);  // what it was before is not known, but what it does now may be
+  } else if (!exec.touched() && by.of) {
+    exec.updates.note(std::move(from), hold(*by.of));
+    exec.at = std::move(by.of);
+  }
+  return failed;
+}
+
+/// Whether the exec, which the runtime has just updated by this graph, is of the graph's recording again: graphs that
+/// are not known have been in it meanwhile, but none of another recording. Not where execs can be patched: move_to()
+/// gives it one of those.
+bool Graphs::may_serve_again(const VirtualExec& exec, const NativeUpdate& by) noexcept {
+  if (exec.touched() || by.binding == nullptr || !exec.updates.none() || exec.own == nullptr) return false;
+  const Template& of = *by.of;
+  if (exec.own->made_for != of.number || exec.own->broken || !of.children.empty() || of.fills_rows) return false;
+  const std::scoped_lock guard(lock_);
+  return of.rebuildable.load(std::memory_order_acquire) && !of.outdated && !Variants::updates_are_exact(of);
+}
+
+/// Its next updates are compared with this binding again. It serves nobody else, as any that was updated so.
+void Graphs::serve_again(VirtualExec& exec, NativeUpdate by, std::uint64_t memory_freed_before) {
+  {
+    const std::scoped_lock guard(exec.lock);
+    const std::scoped_lock templates(lock_);
+    exec.of = by.of.release();
+    exec.variant = variants_.take_in(*exec.of, std::move(exec.own), &exec);
+    exec.binding = *by.binding;
+    exec.written = nullptr;
+    exec.way = Way::kUpdate;
+    exec.set_by_program = true;
+    variants_.updated(*exec.of, *exec.variant, exec.binding, memory_freed_before);
+  }
+  note_binding(exec);
+}
+
+/// Makes the exec one of another template, as an update by the program has done before.
+hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& binding) {
+  const Template* const from = exec.of != nullptr ? exec.of : exec.at ? &*exec.at : nullptr;
+  if (exec.touched() || exec.own == nullptr || from == nullptr || of.node_count == 0 || must_stay(exec))
+    return hipErrorNotSupported;
+  if (from != &of && !exec.updates.known(*from, of)) return hipErrorNotSupported;
+  const bool has_children = !of.children.empty();
+  if (has_children && exec.made_for_children >= VirtualExec::kMostForChildren) return hipErrorNotSupported;
+  Template* const before = std::exchange(exec.of, &of);
+  Variants::Served served;
+  hipError_t result = variants_.obtain(exec, binding, {nullptr, true}, &served);
+  if (result == hipSuccess && served.way == Way::kUpdate) result = hipErrorNotSupported;
+  if (result != hipSuccess) {
+    exec.of = before;
+    return result;
+  }
+  exec.made_for_children += has_children && served.made ? 1 : 0;
+  {
+    const std::scoped_lock guard(lock_);
+    ++of.users;
+    if (before != nullptr) --before->users;
+    of.statistics.instead_of_update += served.made ? 1 : 0;
+  }
+  exec.at = HeldTemplate();
+  return switch_to(exec, served, binding);
+}
+
+HeldTemplate Graphs::hold(Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  ++of.users;
+  return HeldTemplate(&of);
+}
+
+/// Makes an exec that was the program's own before do what the binding says.
+hipError_t Graphs::bring_up_to_date(VirtualExec& exec, Variant& own) {
+  hipGraph_t graph = nullptr;
+  std::vector<hipGraphNode_t> nodes;
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  const SavedDevice device;
+  device.set(exec.device);
+  hipError_t result = build_graph(exec.of->operations, exec.binding, &graph, &nodes);
+  if (result != hipSuccess) return result;
+  hipGraphNode_t failed = nullptr;
+  hipGraphExecUpdateResult told{};
+  result = retry_with_room([&] { return next().hipGraphExecUpdate(own.exec, graph, &failed, &told); });
+  static_cast<void>(next().hipGraphDestroy(no_longer_private(graph)));
+  return result;
+}
+
+/// Whether the exec must be launched as the variant it is: launches of that may still run on a stream that is being
+/// captured, so that nothing else can be told to come behind them. Launches of one exec the runtime orders itself.
+bool Graphs::must_stay(VirtualExec& exec) {
+  if (!captures_open() || exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken)
+    return false;
+  const std::scoped_lock guard(exec.lock);
+  return !exec.variant->launches.seal();
+}
+
+/// Makes the exec serve another binding. In flight launches keep the old one. `by`: the program's update; null: it set
+/// a node. hipErrorNotSupported: the program's own call must do it.
+hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding, UpdateBy* by) {
+  if (exec.variant == nullptr) return hipSuccess;
+  if (exec.sets != nullptr)
+    if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
+  // A ring's copies may have outlived memory, whatever the graph holds: it looks for itself.
+  if (equal(exec.binding, binding) && exec.variant->ring == nullptr &&
+      !Variants::outlived_memory(*exec.of, *exec.variant)) {
+    if (settings_.check) note_allocations(exec);
+    return hipSuccess;
+  }
+  const bool may_update = by != nullptr && exec.variant->ring == nullptr && !exec.variant->broken;
+  if (must_stay(exec)) {
+    forget_sets(exec);
+    return may_update ? update_own(exec, binding, by) : hipErrorNotSupported;
+  }
+  const bool other_child = !may_update && child_differs(*exec.of, exec.binding, binding);
+  if (other_child && exec.made_for_children >= VirtualExec::kMostForChildren) return hipErrorNotSupported;
+  Variants::Served served;
+  const hipError_t result = variants_.obtain(exec, binding, {nullptr, may_update}, &served);
+  if (result != hipSuccess) return result;
+  forget_sets(exec);
+  if (served.way == Way::kUpdate) return update_own(exec, binding, by);
+  exec.made_for_children += other_child && served.made ? 1 : 0;
+  if (served.made) {
+    const std::scoped_lock guard(lock_);
+    ++exec.of->statistics.instead_of_update;
+  }
+  return switch_to(exec, served, binding);
+}
+
+/// By the program's own call, on the variant that the exec has: nobody else uses it while the exec lives (rule 20), and
+/// launches before and after keep their order because it is the same exec, in flight or not (rule 3). The runtime sees
+/// a graph that is made as the variant's was. What it then does is known where the runtime updates all of it correctly;
+/// else the variant goes with its holder. A failure is judged by the caller, which makes the call once more with the
+/// program's graph: that leaves of the exec and of the error what it would have left of them natively.
+hipError_t Graphs::update_own(VirtualExec& exec, const Binding& binding, UpdateBy* by) {
+  Template& of = *exec.of;
+  Variant& own = *exec.variant;
+  const std::uint64_t freed = memory_freed();
+  const hipError_t pending = pending_error();
+  const auto call = [&](hipGraph_t graph) {
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult told{};
+    return retry_with_room([&] { return next().hipGraphExecUpdate(own.exec, graph, &node, &told); });
+  };
+  make_argument_room(calling_device(), own.patched_bytes, of.argument_bytes, of.argument_bytes);
+  hipError_t result;
+  const bool build = !by->real && own.graph != nullptr;
+  if (build) {
+    result = with_graph(of.operations, binding, [&](hipGraph_t graph, const auto&) { return call(graph); });
+  } else {
+    hipGraph_t graph = by->graph;
+    result = known_.read(&graph, "an exec is updated by it");
+    if (result == hipSuccess) result = call(graph);
+  }
+  if (result != hipSuccess) {
+    clear_error(pending);
+    return result;
+  }
+  by->native = true;
+  exec.real_path.reset();
+  {
+    const std::scoped_lock guard(exec.lock);
+    exec.binding = binding;
+    exec.written = nullptr;
+    exec.way = Way::kUpdate;
+    exec.set_by_program = true;
+    const std::scoped_lock templates(lock_);
+    variants_.updated(of, own, binding, freed);
+    of.statistics.built_for_update += build ? 1 : 0;
+  }
+  note_binding(exec);
+  return hipSuccess;
+}
+
+void Graphs::evict_due() {
+  Variants::Retired retired;
+  const std::scoped_lock guard(lock_);
+  variants_.evict_due(&retired);
+}
+
+void Graphs::drop_free_execs_of(const void* place) {
+  {
+    const std::scoped_lock guard(lock_);
+    for (const auto& of : templates_) {
+      if (of->place != place) continue;
+      for (std::size_t i = 0; i < of->free_variants; ++i) of->variants[i]->keep = false;
+    }
+  }
+  evict_due();
+}
+
+hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding) {
+  Variant* const old = exec.variant;
+  exec.real_path.reset();
+  {
+    const std::scoped_lock guard(exec.lock);
+    exec.binding = binding;
+    exec.written = nullptr;
+    exec.way = served.way;
+    exec.set_by_program = false;
+    if (served.variant != old) {
+      old->launches.seal();
+      // Not launched since the last change: it stays behind what came before that.
+      if (auto launched = old->launches.copy()) exec.before = std::move(launched);
+      const std::scoped_lock templates(lock_);
+      exec.variant = served.variant;
+      disown(*old);
+    }  // else staged: only the program's buffers moved
+  }
+  note_binding(exec);
+  return hipSuccess;
+}
+
+/// The exec has this binding from now on, and is staged or not.
+void Graphs::note_binding(VirtualExec& exec) {
+  if (settings_.check) note_allocations(exec);
+  if (exec.variant != nullptr && exec.variant->ring != nullptr)
+    unstaged_.bound(&exec.unstaged, *exec.of, exec.device, exec.binding);
+  else
+    unstaged_.take(&exec.unstaged);
+}
+
+hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
+  const TimedCall timed;
+  if (!execs_.owns(handle)) {
+    unknown_ends();
+    const CallbackScope callbacks;
+    return stream_work().destroy_exec(handle);
+  }
+  std::unique_ptr<VirtualExec> exec(execs_.find(handle));
+  if (exec == nullptr) return refuse();
+  static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+  if (seeded_defect(Seeded::kDestroyedExecServes)) {
+    static_cast<void>(exec.release());
+    return hipSuccess;
+  }
+  execs_.remove(handle);
+  {
+    const std::scoped_lock guard(exec->lock);
+    exec->destroyed = true;
+    if (exec->launching != 0) {
+      static_cast<void>(exec.release());  // it goes with the launch
+      return hipSuccess;
+    }
+    if ((exec->of != nullptr || exec->objects != nullptr) && exec->variant != nullptr) exec->variant->launches.seal();
+  }
+  Variants::Retired retired;
+  release(std::move(exec), &retired);
+  if (tree_over_limit()) [[unlikely]] {
+    known_.end_builds("too many recordings");
+    end_walks("too many recordings");
+  }
+  return hipSuccess;
+}
+
+/// What it was instantiated from may hold user objects: they stay until its launches are complete.
+void Graphs::let_go_of_objects(VirtualExec& exec) {
+  Launches launches;
+  if (exec.variant != nullptr) launches.push_back(exec.variant->launches.copy());
+  launches.push_back(std::move(exec.before));
+  graphpool::let_go_of_objects(std::move(exec.objects), std::move(launches));
+}
+
+/// The exec goes; its variant is free. With `retired`, so does what is too much: not in a launch (rule 15).
+void Graphs::release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired) {
+  if (exec->objects != nullptr) let_go_of_objects(*exec);
+  if (exec->of == nullptr) return;  // tainted: its own exec goes with it
+  const std::unique_ptr<Variant> unstaged = unstaged_.take(&exec->unstaged);
+  const std::scoped_lock guard(lock_);
+  --exec->of->users;
+  if (exec->variant != nullptr) {
+    variants_.give(*exec->variant, nullptr);
+    if (exec->variant->unsure || exec->variant->broken) {
+      exec->variant->keep = false;
+      if (retired != nullptr) retired->push_back(variants_.remove(*exec->of, exec->variant));
+    }
+  }
+  if (retired == nullptr) return;
+  variants_.evict(*exec->of, retired);
+  trim_templates(retired);
+}
+
+hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node, const char* why) {
+  VirtualExec* const exec = execs_.find(*handle);
+  if (exec == nullptr) {
+    if (execs_.owns(*handle)) return refuse();
+    return node == nullptr ? hipSuccess : known_.read_node(node, "an exec's node is named by it");
+  }
+  if (seeded_defect(Seeded::kTaintedServesOn) && node != nullptr && exec->of != nullptr && exec->variant != nullptr) {
+    const NodeRef named = known_.find_node(*node);
+    *handle = exec->variant->exec;
+    if (named.index < exec->variant->nodes.size()) *node = exec->variant->nodes[named.index];
+    return hipSuccess;
+  }
+  if (exec->of != nullptr) {
+    const hipError_t result = taint(*exec);
+    if (result != hipSuccess) return result;
+  }
+  exec->touch(why);
+  *handle = exec->own->exec;
+  if (node == nullptr) return hipSuccess;
+  const NodeRef named = known_.find_node(*node);
+  if (named.graph != nullptr && named.graph->id == exec->source && named.index < exec->own->nodes.size()) {
+    *node = exec->own->nodes[named.index];
+    return hipSuccess;
+  }
+  return known_.read_node(node, "an exec's node is named by it");
+}
+
+bool Graphs::is_outdated(const Template& of) noexcept {
+  const std::scoped_lock guard(lock_);
+  return of.outdated;
+}
+
+/// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known,
+/// unless it must stay what it is.
+hipError_t Graphs::taint(VirtualExec& exec) {
+  if (exec.sets != nullptr)
+    if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
+  forget_sets(exec);
+  std::unique_ptr<Variant> own, unstaged = unstaged_.take(&exec.unstaged);
+  std::unique_ptr<Variant> former = std::move(exec.own);
+  const bool stays = must_stay(exec);
+  if (former != nullptr && !stays && bring_up_to_date(exec, *former) == hipSuccess)
+    own = std::move(former);
+  else if (former != nullptr)
+    exec.source = 0;  // nobody has the program's nodes any more
+  const bool unfit = exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken;
+  if (own != nullptr) {
+    // It has been the program's own before.
+  } else if (unstaged != nullptr && equal(unstaged->baked, exec.binding)) {
+    own = std::move(unstaged);  // made while what it names was there
+  } else if (unfit || (exec.variant->graph == nullptr && exec.variant->source != exec.source && !stays)) {
+    const LastErrorScope last_error;
+    // What it was made over, or its functions, may be gone by now, so that it cannot be built again. Then it goes out
+    // as it is: its nodes are the program's own.
+    const hipError_t result =
+        is_outdated(*exec.of) ? hipErrorNotSupported : variants_.build(*exec.of, exec.binding, exec.device, &own);
+    if (own == nullptr && result != hipSuccess && unfit) {
+      note_binding(exec);
+      return result;
+    }
+  }
+  const std::scoped_lock exec_guard(exec.lock);
+  if (exec.variant != nullptr && own != nullptr) {
+    exec.variant->launches.seal();
+    if (auto launched = exec.variant->launches.copy()) exec.before = std::move(launched);
+  }
+  const std::scoped_lock guard(lock_);
+  if (own == nullptr)
+    own = variants_.remove(*exec.of, exec.variant);
+  else if (exec.variant != nullptr)
+    disown(*exec.variant);
+  exec.own = std::move(own);
+  exec.variant = exec.own.get();
+  --exec.of->users;
+  exec.of = nullptr;
+  exec.written = nullptr;
+  return hipSuccess;
+}
+
+void Graphs::memory_leaves(const void* address, std::size_t bytes, const char* why) {
+  known_.memory_leaves(address, bytes, why);
+  unstaged_.memory_leaves(address, bytes);
+}
+
+void Graphs::module_leaves(OperationTest names, OperationTest gone, const char* why) {
+  known_.make_real_with(names, why);
+  unstaged_.make_with(names);
+  Variants::Retired retired;  // destroyed before the functions are gone
+  const std::scoped_lock guard(lock_);
+  for (const auto& of : templates_) {
+    const auto& operations = of->operations;
+    if (of->outdated ||
+        std::none_of(operations.begin(), operations.end(), [&](const Operation& each) { return holds(each, gone); }))
+      continue;
+    of->outdated = true;
+    ++outdated_;
+    retired.push_back(std::move(of->first));
+    for (std::size_t i = of->variants.size(); i-- > 0;) {
+      Variant* const variant = of->variants[i].get();
+      if (variant->owner == nullptr && variant->under_way.load(std::memory_order_acquire) == 0)
+        retired.push_back(variants_.remove(*of, variant));
+    }
+  }
+  drop_outdated(&retired);
+}
+
+void Graphs::device_reset(int device) noexcept {
+  launches_device_reset(device);
+  g_private_handles.forget_all();
+  let_go_of_graphs(false);
+  // What the runtime made on the device is gone with it: forget it without destroying.
+  const std::scoped_lock guard(lock_);
+  variants_.device_reset(device);
+}
+
+bool Graphs::reclaim(int device) noexcept { return variants_.reclaim(device); }
+
+Graphs::Totals Graphs::totals() const noexcept {
+  const std::scoped_lock guard(lock_);
+  Totals totals = totals_;
+  totals.templates = templates_.size();
+  for (const auto& of : templates_) {
+    totals.variants += of->variants.size();
+    totals.saved_ns += saved_ns(*of);
+  }
+  totals.instantiates = instantiates_.load() + g_passed_instantiates.load();
+  totals.updates = updates_.load();
+  totals.launches = launches_.load();
+  totals.refused = refusals_.sum();
+  const char* why = nullptr;
+  totals.refused += captures_left_alone(0, &why) + captures_left_alone(1, &why);
+  return totals;
+}
+
+/// Under lock_.
+Graphs::TemplateReport Graphs::report_of(const Template& of) {
+  TemplateReport report{};
+  report.number = of.number;
+  report.operations = of.node_count;
+  report.variants = of.variants.size();
+  report.host_bytes = of.host_bytes;
+  report.volatile_words = of.history.volatile_words();
+  report.statistics = of.statistics;
+  for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of.launches[i].load(std::memory_order_relaxed);
+  for (const char* const kernel : of.kernels) {
+    if (kernel == nullptr) continue;
+    if (report.first_kernel == nullptr) report.first_kernel = kernel;
+    report.last_kernel = kernel;
+  }
+  report.other_moves = of.moved.others();
+  report.saved_ns = saved_ns(of);
+  report.not_staged = of.not_staged;
+  report.staging_open = of.staging_open();
+  report.staging_chosen = of.stage_choice.staged();
+  report.staging_changes = of.stage_choice.changes();
+  for (const MovedOperand& operand : of.moved.operands()) {
+    const Signature& signature = of.operations[operand.operation].signature;
+    const bool named = operand.operation < of.kernels.size();
+    report.moved.push_back({operand, kind_name(signature.kind), named ? of.kernels[operand.operation] : nullptr});
+  }
+  for (const auto& variant : of.variants) {
+    report.device_bytes += variant->device_bytes;
+    if (variant->ring == nullptr) continue;
+    report.slot_sets += variant->ring->sets();
+    report.slots += variant->ring->slots();
+    report.slot_bytes += variant->ring->slot_bytes();
+  }
+  return report;
+}
+
+std::vector<Graphs::TemplateReport> Graphs::templates() const {
+  const std::scoped_lock guard(lock_);
+  std::vector<TemplateReport> reports;
+  for (const auto& of : templates_) reports.push_back(report_of(*of));
+  reports.insert(reports.end(), dropped_.begin(), dropped_.end());
+  return reports;
+}
+
+std::vector<Graphs::ExecMemory> Graphs::exec_memory_held() const {
+  const std::scoped_lock guard(lock_);
+  std::vector<ExecMemory> all;
+  for (const int device : variants_.devices())
+    all.push_back({device, variants_.held_bytes(device), variants_.peak_bytes(device)});
+  return all;
+}
+
+Reasons Graphs::refusals() const {
+  Reasons all = refusals_.all();
+  for (const std::size_t reason : {0, 1}) {
+    const char* why = nullptr;
+    const std::uint64_t count = captures_left_alone(reason, &why);
+    if (count != 0) all.emplace_back(why, count);
+  }
+  return all;
+}
+
+Reasons Graphs::left_to_runtime() const {
+  Reasons all = left_to_runtime_.all();
+  const auto add = [&all](const char* why, std::uint64_t times) {
+    if (times == 0) return;
+    const auto found = std::find_if(all.begin(), all.end(), [why](const auto& reason) { return reason.first == why; });
+    if (found == all.end())
+      all.emplace_back(why, times);
+    else
+      found->second += times;
+  };
+  if (settings_.reuse) {
+    add(kUnknownGraphInstantiated, g_passed_instantiates.load());
+    add(kUnknownExecUpdated, g_passed_updates.load());
+  }
+  return all;
+}
+
+}  // namespace graphpool

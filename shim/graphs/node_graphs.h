@@ -1,0 +1,65 @@
+// node_graphs.h: graphs that a program builds node by node, matched like captures.
+//
+// The life of such a graph:
+//   hipGraphCreate     no recording begins like this: forwarded, and every node the program adds is recorded with what
+//                      it depends on. Else the graph is virtual, and what the program adds is compared.
+//   hipGraphAdd*Node   virtual: the next operation of a recording, with the same dependencies -> its payload is stored,
+//                      the program gets a handle of ours. Anything else -> the graph is made real with the nodes so far
+//                      and the call is forwarded; recording goes on from there.
+//   first use          instantiate, or update of an exec by it: virtual and at the end of a recording -> that template;
+//                      real -> if every node is what was recorded, a template is made of it.
+// A child graph that is known is one operation: its recording is part of the signature, its binding is the payload. It
+// stays virtual itself; where HIP is to see it, HIP is given another with the same operations, of which it takes a
+// copy. A node added after that, or in a way that is not followed, makes the graph real and unknown: HIP does the rest.
+//
+// Errors are HIP's: a call whose outcome the recording does not decide is forwarded. Threads: HIP allows no calls on
+// one graph beside each other; each graph's own lock keeps frees of memory in other threads apart from them.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "shim/base/function_ref.h"
+#include "shim/capture/capture.h"
+#include "shim/graphs/known_graphs.h"
+
+namespace graphpool {
+
+/// hipGraphCreate. `plain`: nothing in its arguments that HIP might refuse.
+hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward);
+
+/// What every call that adds a node begins with.
+struct NodePlace {
+  hipGraphNode_t* node;
+  hipGraph_t graph;
+  const hipGraphNode_t* dependencies;
+  std::size_t count;
+};
+/// The program's call with the real graph and the real nodes.
+using NativeAdd = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies)>;
+
+hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward);
+/// The same with a child graph that the runtime can copy.
+using NativeAddChild = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies, hipGraph_t child)>;
+hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddChild forward);
+
+/// The program adds edges between nodes of a graph that it builds. False: nothing was done, HIP must see the call, and
+/// what it makes of the graph is not known.
+bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
+               hipError_t* result);
+
+/// A child graph that is added and known. `forward` leaves the nodes of its copy in `nodes`, where HIP tells them.
+struct AddedChild {
+  const ChildGraph& child;
+  std::vector<hipGraphNode_t> nodes;
+};
+/// The same as add_node(), where `forward` sees to it that nodes are made in line (recording/node_creation.h). Null: no
+/// such child.
+hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added);
+
+/// The graph is used: gives it its template, where it can have one. Pre-condition: it has a build. Under its lock.
+void finish_build(KnownGraph& known);
+
+}  // namespace graphpool

@@ -1,0 +1,177 @@
+#include "shim/graphs/unstaged_execs.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "shim/hip/next.h"
+#include "shim/hip/private_handles.h"
+#include "shim/hip/restore.h"
+#include "shim/memory/freed_memory.h"
+#include "shim/recording/reissue.h"
+
+namespace graphpool {
+namespace {
+
+/// Whether a node of the binding cannot be made once the memory is gone.
+bool holds(const std::vector<Operation>& operations, const Binding& binding, const void* address, std::size_t bytes) {
+  if (bytes == 0) return true;
+  const auto first = reinterpret_cast<std::uint64_t>(address);
+  return std::any_of(operations.begin(), operations.end(), [&](const Operation& operation) {
+    if (operation.signature.kind == OperationKind::kKernel) return false;
+    const std::uint32_t end = operation.payload_offset + operation.signature.payload_bytes;
+    for (std::uint32_t at = operation.payload_offset; at + sizeof(std::uint64_t) <= end; at += sizeof(std::uint64_t))
+      if (payload_at<std::uint64_t>(binding, at) - first < bytes) return true;
+    return false;
+  });
+}
+
+/// The pages that nodes name which cannot be made once those are gone.
+std::vector<std::uint64_t> pages_held(const std::vector<Operation>& operations, const Binding& binding) {
+  Binding held;
+  for (const Operation& operation : operations) {
+    const std::byte* const payload = binding.begin() + operation.payload_offset;
+    if (operation.signature.kind != OperationKind::kKernel)
+      held.append(payload, payload + operation.signature.payload_bytes);
+  }
+  return MemoryIndex::pages_of(held);
+}
+
+}  // namespace
+
+/// Under lock_, as what follows.
+void UnstagedExecs::exchange_places(std::size_t a, std::size_t b) noexcept {
+  std::swap(entries_[a], entries_[b]);
+  entries_[a]->place = a;
+  entries_[b]->place = b;
+}
+
+/// It is to be looked at again.
+void UnstagedExecs::watch(UnstagedExec& entry) noexcept {
+  if (entry.place >= unwatched_) return;
+  exchange_places(entry.place, --unwatched_);
+  index_.remove(std::exchange(entry.indexed, 0));
+}
+
+/// It was found to have this binding. Takes lock_.
+void UnstagedExecs::stop_watching(UnstagedExec& entry, std::uint64_t bindings,
+                                  const std::vector<std::uint64_t>& pages) {
+  const std::scoped_lock guard(lock_);
+  const bool there = entry.place < entries_.size() && entries_[entry.place].get() == &entry;
+  // A binding that comes now is watched as soon as this has the lock no more.
+  if (!there || entry.place < unwatched_ || entry.bindings.load() != bindings) return;
+  if (!pages.empty()) entry.indexed = index_.add(&entry, pages);
+  exchange_places(entry.place, unwatched_++);
+}
+
+void UnstagedExecs::bound(Entry* entry, const Template& of, int device, const Binding& binding) {
+  if (*entry == nullptr) {
+    auto added = std::make_shared<UnstagedExec>(of, device);
+    added->binding = binding;
+    const std::scoped_lock guard(lock_);
+    added->place = entries_.size();
+    entries_.push_back(added);
+    *entry = std::move(added);
+    return;
+  }
+  std::unique_ptr<Variant> old;
+  {
+    const std::scoped_lock guard((*entry)->lock);
+    (*entry)->binding = binding;
+    ++(*entry)->bindings;
+    (*entry)->looks = 0;
+    old = std::move((*entry)->made);
+  }
+  const std::scoped_lock guard(lock_);
+  watch(**entry);
+}
+
+std::unique_ptr<Variant> UnstagedExecs::take(Entry* entry) noexcept {
+  if (*entry == nullptr) return nullptr;
+  const Entry taken = std::move(*entry);
+  {
+    const std::scoped_lock guard(lock_);
+    watch(*taken);
+    exchange_places(taken->place, entries_.size() - 1);
+    entries_.pop_back();
+  }
+  const std::scoped_lock guard(taken->lock);
+  taken->gone = true;
+  return std::move(taken->made);
+}
+
+/// Also others.
+std::vector<UnstagedExecs::Entry> UnstagedExecs::that_may_name(const void* address, std::size_t bytes) {
+  const std::scoped_lock guard(lock_);
+  if (bytes == 0) return entries_;
+  std::vector<Entry> all(entries_.begin() + static_cast<std::ptrdiff_t>(unwatched_), entries_.end());
+  for (void* const owner : index_.find(address, bytes))
+    all.push_back(entries_[static_cast<UnstagedExec*>(owner)->place]);
+  return all;
+}
+
+void UnstagedExecs::memory_leaves(const void* address, std::size_t bytes) {
+  for (const Entry& entry : that_may_name(address, bytes)) {
+    const auto named = [&](const UnstagedExec& each) {
+      return holds(each.of.operations, each.binding, address, bytes);
+    };
+    std::uint64_t bindings = 0;
+    std::vector<std::uint64_t> pages;
+    bool looked_enough = false;
+    {
+      const std::scoped_lock guard(entry->lock);
+      if (entry->gone || entry->made != nullptr) continue;
+      if (!named(*entry)) {
+        if (++entry->looks != kLooks) continue;
+        bindings = entry->bindings.load();
+        pages = pages_held(entry->of.operations, entry->binding);
+        looked_enough = true;
+      }
+    }
+    if (looked_enough)
+      stop_watching(*entry, bindings, pages);
+    else
+      make(entry, named);
+  }
+}
+
+void UnstagedExecs::make_with(OperationTest test) {
+  const auto named = [&](const UnstagedExec& each) {
+    return std::any_of(each.of.operations.begin(), each.of.operations.end(),
+                       [&](const Operation& operation) { return graphpool::holds(operation, test); });
+  };
+  for (const Entry& entry : that_may_name(nullptr, 0)) make(entry, named);
+}
+
+/// Where what is named, by the binding that the exec has now, is about to go.
+void UnstagedExecs::make(const Entry& entry, Named named) {
+  const auto wanted = [&] { return !entry->gone && entry->made == nullptr; };
+  const PrivateCalls private_calls;
+  auto made = std::make_unique<Variant>();
+  made->memory_freed = memory_freed();
+  std::uint64_t bindings = 0;
+  {
+    const std::scoped_lock guard(entry->lock);
+    if (!wanted() || !named(*entry)) return;
+    if (build_graph(entry->of.operations, entry->binding, &made->graph, &made->nodes) != hipSuccess) return;
+    made->baked = entry->binding;
+    bindings = entry->bindings.load();
+  }
+  made->device = entry->device;
+  {
+    const SavedDevice device(entry->device);
+    if (made_private(next().hipGraphInstantiate(&made->exec, made->graph, nullptr, nullptr, 0), &made->exec) !=
+        hipSuccess) {
+      made->exec = nullptr;
+      return;
+    }
+  }
+  {
+    const std::scoped_lock guard(entry->lock);
+    if (!wanted() || entry->bindings.load() != bindings) return;
+    entry->made = std::move(made);
+  }
+  stop_watching(*entry, bindings, {});
+}
+
+}  // namespace graphpool

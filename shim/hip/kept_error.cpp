@@ -1,0 +1,42 @@
+#include "shim/hip/kept_error.h"
+
+#include "shim/hip/quirks.h"
+
+namespace graphpool {
+namespace {
+
+/// The calls that had been made when the error began to be owed.
+constinit thread_local std::uint64_t t_owed_since = 0;
+
+/// Calls of all threads but those that ask for the last error. The one that the thread is in counts.
+std::uint64_t calls_so_far() noexcept {
+  const auto calls = [](EntryId id) {
+    return __atomic_load_n(&gp_calls[static_cast<std::size_t>(id)], __ATOMIC_RELAXED);
+  };
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kEntryCount; ++i) sum += calls(static_cast<EntryId>(i));
+  return sum - calls(EntryId::hipGetLastError) - calls(EntryId::hipPeekAtLastError);
+}
+
+}  // namespace
+
+KeptError::KeptError() noexcept {
+  const int version = runtime_version();
+  if (version < kLeavesErrors || version >= kKeepsErrors) return;
+  pending_ = next().hipPeekAtLastError();
+  const bool owed = pending_ == hipSuccess && t_owed_error != hipSuccess;
+  if (owed && calls_so_far() == t_owed_since + 1) pending_ = t_owed_error;  // this call has been counted already
+}
+
+void KeptError::keep() const noexcept {
+  if (pending_ == hipSuccess || next().hipPeekAtLastError() != hipSuccess) return;
+  t_owed_error = pending_;
+  t_owed_since = calls_so_far();
+}
+
+void forget_kept_error() noexcept {
+  if (t_owed_error == hipSuccess || runtime_version() >= kKeepsErrors) return;
+  if (calls_so_far() != t_owed_since) t_owed_error = hipSuccess;
+}
+
+}  // namespace graphpool

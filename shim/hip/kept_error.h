@@ -1,0 +1,40 @@
+// kept_error.h: what the program has pending where its own call leaves the last error as it was, before HIP 7.
+//
+// Why: there a call that succeeds replaces the last error, ours too (probe last_error_goes_by_version). A few calls
+// leave it, whatever they answer: natively the program still finds what it had pending. Calls of ours in their bodies
+// would have taken it away; so the program is owed it (t_owed_error) until it makes another call.
+// Threads: each scope lives on one thread's stack. Whether another call was made is told by the calls of all threads:
+// one of another thread's ends it, too. Not here: what a failure of ours replaces (restore.h). Not done: some calls
+// leave it on 5.7.1 and 6.4.3 when they are captured (hipModuleLaunchKernel, hipMemcpyDtoDAsync, hipMemsetD32Async,
+// hipMallocAsync among them); under the library they may take it away.
+#pragma once
+
+#include "shim/hip/hip_version.h"
+#include "shim/hip/restore.h"
+
+namespace graphpool {
+
+/// The first version in which hipDeviceSynchronize and hipMallocAsync leave the last error where a capture forbids
+/// them, and hipFreeAsync where the memory is hipMalloc's. (5.7.1 does not, 6.4.3 does; that those between them do is a
+/// guess.)
+inline constexpr int kLeavesErrors = hip_version(6, 0);
+
+/// For a call of the program's that may leave the last error: what was pending before it. Made at the beginning of the
+/// body.
+class KeptError {
+ public:
+  KeptError() noexcept;
+  KeptError(const KeptError&) = delete;
+  KeptError& operator=(const KeptError&) = delete;
+
+  /// The call has left it. Comes after the last call of ours in the body.
+  void keep() const noexcept;
+
+ private:
+  hipError_t pending_ = hipSuccess;  ///< hipSuccess: there is nothing to keep
+};
+
+/// Before last_error_of_program(): nothing is owed any more once the program has made another call. Not from HIP 7 on.
+void forget_kept_error() noexcept;
+
+}  // namespace graphpool

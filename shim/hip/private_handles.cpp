@@ -1,0 +1,106 @@
+#include "shim/hip/private_handles.h"
+
+#include <mutex>
+#include <new>
+
+#include "shim/hip/hip_version.h"
+#include "shim/hip/next.h"
+#include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
+
+namespace graphpool {
+
+constinit PrivateHandles g_private_handles;
+
+bool PrivateHandles::is_entered(const void* handle) const noexcept {
+  const Table* const table = table_.load(std::memory_order_acquire);
+  return table != nullptr && table->has(reinterpret_cast<std::uintptr_t>(handle));
+}
+
+/// Under lock_. The former tables stay, for they are half as large each and may be read.
+bool PrivateHandles::grow() noexcept {
+  Table* const before = table_.load(std::memory_order_relaxed);
+  const std::size_t size = before == nullptr ? kFewPlaces : 2 * (before->mask + 1);
+  auto* const places = new (std::nothrow) std::atomic<std::uintptr_t>[size]();
+  auto* const table = places == nullptr ? nullptr : new (std::nothrow) Table(size, before);
+  if (table == nullptr) {
+    delete[] places;
+    return false;
+  }
+  table->places = places;
+  for (std::size_t i = 0; before != nullptr && i <= before->mask; ++i)
+    if (const std::uintptr_t handle = before->places[i].load(std::memory_order_relaxed); handle != 0)
+      places[table->place_of(handle)].store(handle, std::memory_order_relaxed);
+  table_.store(table, std::memory_order_release);
+  return true;
+}
+
+void PrivateHandles::add(const void* handle) noexcept {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value == 0) return;
+  const std::scoped_lock guard(lock_);
+  const Table* table = table_.load(std::memory_order_relaxed);
+  if (table == nullptr || 2 * (used_ + 1) > table->mask + 1) {
+    if (!grow()) return;
+    table = table_.load(std::memory_order_relaxed);
+  }
+  std::atomic<std::uintptr_t>& place = table->places[table->place_of(value)];
+  if (place.load(std::memory_order_relaxed) != 0) return;
+  ++used_;
+  place.store(value, std::memory_order_relaxed);
+  filter_.add(hash_of(value));
+}
+
+void PrivateHandles::remove(const void* handle) noexcept {
+  if (!has(handle)) return;
+  const std::scoped_lock guard(lock_);
+  const Table* const table = table_.load(std::memory_order_relaxed);
+  std::size_t hole = table->place_of(reinterpret_cast<std::uintptr_t>(handle));
+  if (table->places[hole].load(std::memory_order_relaxed) == 0) return;
+  --used_;
+  filter_.remove(hash_of(reinterpret_cast<std::uintptr_t>(handle)));
+  // What comes behind it moves up, where it is still found from its home.
+  for (std::size_t place = (hole + 1) & table->mask;; place = (place + 1) & table->mask) {
+    const std::uintptr_t value = table->places[place].load(std::memory_order_relaxed);
+    if (value == 0) break;
+    if (((place - table->home(value)) & table->mask) < ((place - hole) & table->mask)) continue;
+    table->places[hole].store(value, std::memory_order_relaxed);
+    hole = place;
+  }
+  table->places[hole].store(0, std::memory_order_relaxed);
+}
+
+void PrivateHandles::forget_all() noexcept {
+  const std::scoped_lock guard(lock_);
+  const Table* const table = table_.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; table != nullptr && i <= table->mask; ++i)
+    table->places[i].store(0, std::memory_order_relaxed);
+  filter_.clear();
+  used_ = 0;
+}
+
+hipError_t refuse_private(PrivateKind kind, EntryId call) noexcept {
+  static char nobodys;
+  // A runtime that does not look a handle up must not be given this one. Events are looked up from 5.5 on, where they
+  // are destroyed; streams before 7.0.
+  constexpr int kLooksEventsUp = hip_version(5, 5), kTrustsStreams = hip_version(7, 0);
+  unsigned flags = 0;
+  switch (kind) {
+    case PrivateKind::kStream:
+      if (runtime_version() < kTrustsStreams)
+        return next().hipStreamGetFlags(reinterpret_cast<hipStream_t>(&nobodys), &flags);
+      return refuse_private(PrivateKind::kEvent, call);
+    case PrivateKind::kEvent:
+      return runtime_version() < kLooksEventsUp ? next().hipEventQuery(nullptr)
+                                                : next().hipEventDestroy(reinterpret_cast<hipEvent_t>(&nobodys));
+    case PrivateKind::kGraph:
+      if (call == EntryId::hipGraphDestroy) return next().hipGraphDestroy(reinterpret_cast<hipGraph_t>(&nobodys));
+      return refuse();
+    case PrivateKind::kExec:
+    case PrivateKind::kNone:
+      break;
+  }
+  return refuse();
+}
+
+}  // namespace graphpool

@@ -1,0 +1,101 @@
+#include "shim/process/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "shim/base/log.h"
+#include "shim/compile/permits.h"
+#include "shim/graphs/graphs.h"
+#include "shim/hip/coverage.h"
+#include "shim/hip/next.h"
+#include "shim/hip/process_policy.h"
+#include "shim/memory/buffer_rules.h"
+#include "shim/memory/pool.h"
+#include "shim/report/report.h"
+#include "shim/verify/memory_look.h"
+#include "shim/verify/stale_addresses.h"
+
+namespace graphpool {
+namespace {
+
+void configure_graphs(const Policy& policy) {
+  GraphSettings& settings = graphs().settings();
+  settings.virtual_capture = policy.graph.virtual_capture;
+  settings.reuse = policy.graph.reuse;
+  settings.weigh = policy.graph.weigh;
+  settings.strategy = policy.graph.strategy;
+  settings.most_templates = policy.graph.recordings;
+  settings.most_recording_bytes = policy.graph.recording_memory.bytes;
+  settings.most_variants = policy.graph.variants;
+  settings.most_variant_bytes = policy.graph.variant_memory.bytes;
+  settings.verify = policy.graph.verify;
+  settings.check = policy.graph.check;
+  settings.looks_at_launches = settings.check || settings.verify.mode != Verify::Mode::kOff;
+  settings.track_operands = !policy.report.file.empty();
+  settings.patch_budget = policy.graph.patch_budget;
+  settings.ring_timeout = policy.graph.ring_timeout;
+  g_uses_tracked.store(
+      std::any_of(policy.buffers.begin(), policy.buffers.end(),
+                  [](const BufferRule& rule) { return copies_out_whole(rule) && rule.stage != Stage::kNever; }),
+      std::memory_order_relaxed);
+  pool().set_reclaim([](int device) { return graphs().reclaim(device); });
+}
+
+/// Without memory to do it in, a virtual graph that names it stays as it is.
+void tell_graphs(const void* address, std::size_t bytes) noexcept {
+  // Launches that are compared wait a second at most, a few times.
+  static_cast<void>(MemoryLook::wait_for_others(address, bytes, std::chrono::seconds(4)));
+  if (policy().graph.check) stale_addresses().memory_leaves(address);
+  try {
+    graphs().memory_leaves(address, bytes, "memory was freed");
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void configure_pool(const Policy& policy) {
+  PoolSettings settings;
+  settings.enabled = policy.pool.enabled && !policy.graph.check;  // what is kept would hide that it was freed
+  if (policy.pool.limit.is_percent) {
+    settings.limit_percent = policy.pool.limit.percent;
+  } else {
+    settings.limit_bytes = policy.pool.limit.bytes;
+    settings.limit_percent = 0;
+  }
+  settings.large_bytes = policy.pool.large.bytes;
+  settings.idle = policy.pool.idle;
+  settings.deferred_free = policy.pool.free == FreeMode::kDeferred;
+  settings.chunk_bytes = policy.pool.chunk.bytes;
+  settings.preallocate_bytes = policy.pool.preallocate.bytes;
+  settings.serve_captures = policy.graph.malloc_in_capture;
+  if (settings.enabled && !runtime_owns_memory()) {
+    settings.enabled = false;
+    log_warn("hipMalloc is another library's, not the HIP runtime's: memory is left to it");
+  }
+  settings.leaving = tell_graphs;
+  prepare_buffer_rules(policy);
+  pool().configure(settings, decide_by_policy);
+}
+
+}  // namespace
+
+void permits_opened(const Policy& policy) noexcept {
+  write_reports(policy.report.file, {});  // a compiler is given no thread
+}
+
+void open_what_policy_needs() noexcept { open_call_sites(policy()); }
+
+bool start_engine() noexcept {
+  try {
+    configure_pool(policy());
+    configure_graphs(policy());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  check_coverage();
+  note_scope_counts(policy());
+  write_reports(policy().report.file, policy().report.every);
+  return true;
+}
+
+}  // namespace graphpool

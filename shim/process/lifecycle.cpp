@@ -1,0 +1,118 @@
+// lifecycle.cpp: the first HIP call, forks, the way into pass-through, and the slow way of forwarded entries.
+//
+// What is not guaranteed: the first HIP call may come before this library's own constructors and the last one after the
+// exit handlers. So all state is constant-initialised or made here on first use, and none of it is ever destroyed.
+#include <pthread.h>
+#include <unistd.h>
+
+#include "shim/base/guest_scope.h"
+#include "shim/base/log.h"
+#include "shim/hip/coverage.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/next.h"
+#include "shim/hip/process_policy.h"
+#include "shim/process/engine.h"
+#include "shim/streams/open_captures.h"
+
+namespace graphpool {
+
+constinit std::atomic<Mode> g_mode{Mode::kStarting};
+constinit thread_local bool t_inside __attribute__((tls_model("initial-exec"))) = false;
+
+constinit thread_local const void* t_caller __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local bool t_error_possible __attribute__((tls_model("initial-exec"))) = false;
+
+extern "C" {
+std::uint64_t gp_calls[kEntryCount] __attribute__((visibility("hidden"))) = {};
+/// Whether a forwarded entry must take the slow way. Read by hooks/forward.S.
+__attribute__((visibility("hidden"))) std::uint8_t gp_attention = 1;
+}
+
+namespace {
+
+constinit pthread_mutex_t g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/// What a forwarded entry means to open captures, from its row.
+enum class ForwardEffect : std::uint8_t { Plain, Quiet, Stream };
+constexpr ForwardEffect kEffects[kEntryCount] = {
+#define HIP_HOOK(result, name, params, args, node, declared, effect) ForwardEffect::Plain,
+#define HIP_NEXT(result, name, params, args, node, declared, effect) ForwardEffect::effect,
+#define HIP_FORWARD(name, node, effect) ForwardEffect::effect,
+#include "shim/hip/hip_hooks.def"
+#undef HIP_HOOK
+#undef HIP_NEXT
+#undef HIP_FORWARD
+};
+
+void set_mode(Mode mode) noexcept {
+  g_mode.store(mode, std::memory_order_release);
+  set_attention(false);
+}
+
+/// A child of a process that had initialised HIP cannot use it (nor could it without us): everything is forwarded.
+void after_fork_in_child() noexcept { set_mode(Mode::kPassThrough); }
+
+/// Threads that find out how the process is to run.
+constinit std::atomic<int> g_starting{0};
+
+/// In a child of a process of which another thread was about to: what that left is not to be gone on with.
+void after_fork_while_starting() noexcept {
+  if (g_starting.exchange(0, std::memory_order_relaxed) == 0) return;
+  g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+  set_mode(Mode::kPassThrough);
+}
+
+}  // namespace
+
+void set_attention(bool wanted) noexcept { __atomic_store_n(&gp_attention, wanted ? 1 : 0, __ATOMIC_RELEASE); }
+
+// Nothing under the lock may call dl* functions or wait for HIP: another thread may be in a constructor that the loader
+// runs while it holds its own lock, and that constructor's first HIP call waits here.
+void start() noexcept {
+  const GuestScope guest;
+  InsideScope inside;
+  const LogLater log_without_lock;
+  resolve_next();
+  // Before the C library has started (.preinit_array) there is no environment, so no policy: such calls are forwarded.
+  if (environ != nullptr) {
+    static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
+    pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, after_fork_while_starting); });
+    g_starting.fetch_add(1, std::memory_order_relaxed);
+    const auto starting = [] { return g_mode.load(std::memory_order_acquire) == Mode::kStarting; };
+    pthread_mutex_lock(&g_start_lock);
+    const bool usable = starting() && policy_of_process() != nullptr;
+    pthread_mutex_unlock(&g_start_lock);
+    if (usable) open_what_policy_needs();
+    pthread_mutex_lock(&g_start_lock);
+    if (starting()) {
+      const bool active = usable && start_engine();
+      pthread_atfork(nullptr, nullptr, after_fork_in_child);
+      set_mode(active ? Mode::kActive : Mode::kPassThrough);
+    }
+    pthread_mutex_unlock(&g_start_lock);
+    g_starting.fetch_sub(1, std::memory_order_relaxed);
+  }
+  keep_runtime_loaded();
+}
+
+void pass_through(const char* reason) noexcept {
+  Mode expected = Mode::kActive;
+  if (g_mode.compare_exchange_strong(expected, Mode::kDraining))
+    log_warn("%s: every call is passed through from now on", reason);
+}
+
+/// The slow way of a forwarded entry (hooks/forward.S): returns the address to jump to.
+extern "C" __attribute__((visibility("hidden"))) void* gp_forward_slow(std::size_t index) noexcept {
+  if (g_mode.load(std::memory_order_acquire) == Mode::kStarting && !t_inside) start();
+  // What is made from inside an entry counts too: a library may change the device in a call of its own.
+  if (kEffects[index] == ForwardEffect::Plain || static_cast<EntryId>(index) == EntryId::hipSetDevice)
+    g_device_changes.fetch_add(1, std::memory_order_acq_rel);
+  if (!t_inside && captures_open()) {
+    t_error_possible = true;
+    if (kEffects[index] == ForwardEffect::Stream) note_unknown_operation(static_cast<EntryId>(index));
+    if (kEffects[index] == ForwardEffect::Plain) note_capture_doubt();
+  }
+  return reinterpret_cast<void* const*>(&g_next)[index];
+}
+
+}  // namespace graphpool

@@ -1,0 +1,26 @@
+// edges.h: what the nodes of a graph depend on, edges that were added after their nodes included.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shim/recording/operation.h"
+
+namespace graphpool {
+
+/// Of each operation the operations it comes behind, in the order in which that was said.
+inline std::vector<std::vector<std::uint32_t>> dependencies_of(const std::vector<Operation>& operations) {
+  std::vector<std::vector<std::uint32_t>> all(operations.size());
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const std::vector<std::uint32_t>& after = operations[i].after;
+    if (operations[i].signature.kind != OperationKind::kEdges) {
+      all[i] = after;
+      continue;
+    }
+    for (std::size_t pair = 0; pair + 1 < after.size(); pair += 2) all[after[pair + 1]].push_back(after[pair]);
+  }
+  return all;
+}
+
+}  // namespace graphpool

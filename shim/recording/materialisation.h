@@ -1,0 +1,35 @@
+// materialisation.h: why a virtual capture or graph was made real, for the report: the reason, and what of which
+// operation was not in any recording. Texts are literals or kept for good (kernel names): compared by address.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/recording/prefix_tree.h"
+
+namespace graphpool {
+
+struct Materialisation {
+  const char* why = nullptr;
+  std::uint64_t graph = 0;      ///< number of the recording that was followed, or one of several; 0: none
+  std::uint32_t operation = 0;  ///< where it left the recording: 1 is the first after the beginning; 0: not there
+  const char* kind = nullptr;   ///< of the program's operation; null: it was no operation
+  const char* kernel = nullptr;
+  const char* differs = nullptr;  ///< what of it differs from the recorded one
+  std::uint64_t count = 1;
+
+  bool same(const Materialisation& other) const noexcept {
+    return why == other.why && graph == other.graph && operation == other.operation && kind == other.kind &&
+           kernel == other.kernel && differs == other.differs;
+  }
+};
+
+/// "kernel", "copy", ...
+const char* kind_name(OperationKind kind) noexcept;
+
+/// `at`: the last node of the tree that matched; `operation`: the index of what came then; `own`: what it was, null for
+/// calls that are no operation. Pre-condition: the tree is held.
+Materialisation describe_materialisation(const char* why, const TreeNode& at, std::size_t operation,
+                                         const Signature* own) noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,44 @@
+// moved_operands.h: which operands of a template had another address than the time before, and whose memory that was.
+//
+// Why: a program whose buffers move pays for it in every step; the report says which ones, and where the program
+// allocates them. Kept only when a report is asked for. Bounded: kMost operands a template, the rest are only counted.
+// Threads: under the lock of Graphs (kTemplates). Cost: one compare of two bindings, and for operands that moved a
+// look-up each. Not here: names of call sites, which are asked for when the report is written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shim/recording/operation.h"
+
+namespace graphpool {
+
+struct MovedOperand {
+  std::uint32_t operation = 0;
+  std::uint32_t argument = 0;  ///< of a kernel; of a copy 0 is the destination and 1 the source
+  std::uint64_t times = 0;
+  std::uint32_t call_site = 0;  ///< of the last allocation it moved to; 0: unknown
+  std::uint32_t rule = 0;       ///< the buffer rule of that allocation, from 1; 0: not known memory
+};
+
+class MovedOperands {
+ public:
+  static constexpr std::size_t kMost = 256;
+
+  /// The binding of one more capture. Throws std::bad_alloc.
+  void note(const std::vector<Operation>& operations, const Binding& binding);
+
+  const std::vector<MovedOperand>& operands() const noexcept { return operands_; }
+  /// Moves of operands beyond kMost.
+  std::uint64_t others() const noexcept { return others_; }
+
+ private:
+  void moved(std::uint32_t operation, std::uint32_t argument, std::uint64_t address);
+
+  Binding last_;
+  std::vector<MovedOperand> operands_;
+  std::uint64_t others_ = 0;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,209 @@
+// operation.h: one captured call, split in what decides a graph's shape and validity (signature) and what may differ
+// from one capture to the next (payload).
+//
+// Invariants: signatures and payloads have no uninitialised bytes, so both are compared as memory. The payloads of a
+// capture lie one behind the other in one buffer, the binding; equal sequences of signatures give equal offsets, so two
+// bindings of one template compare by one memcmp and an operation's payload has the same place in both.
+// Units: bytes; `width` of a fill counts elements.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "shim/base/byte_buffer.h"
+#include "shim/base/function_ref.h"
+
+namespace graphpool {
+
+class ArgumentLayout;
+
+enum class OperationKind : std::uint8_t {
+  kBegin,   ///< hipStreamBeginCapture
+  kCreate,  ///< hipGraphCreate: what follows was added node by node
+  kKernel,
+  kCopy,  ///< one row of bytes
+  kCopy2D,
+  kCopy3D,  ///< by hipMemcpy3DParms, without arrays; added by node only
+  kFill,
+  kHost,
+  kEmpty,         ///< no work; added by node only
+  kChild,         ///< another graph; added by node only
+  kEdges,         ///< hipGraphAddDependencies: no node, but edges between nodes there are
+  kRecord,        ///< hipEventRecord: no node, but fork and join points
+  kWait,          ///< hipStreamWaitEvent
+  kDependencies,  ///< hipStreamUpdateCaptureDependencies
+  kLeave,         ///< a stream of the capture was destroyed
+  kEnd,           ///< hipStreamEndCapture; of a graph built by nodes: its first use
+};
+
+/// True for kinds that make a node.
+constexpr bool makes_node(OperationKind kind) noexcept {
+  switch (kind) {
+    case OperationKind::kBegin:
+    case OperationKind::kCreate:
+    case OperationKind::kEdges:
+    case OperationKind::kRecord:
+    case OperationKind::kWait:
+    case OperationKind::kDependencies:
+    case OperationKind::kLeave:
+    case OperationKind::kEnd:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// Whether a node of this kind may hold on to allocations, not only to their addresses (memory/freed_memory.h).
+constexpr bool may_hold_memory(OperationKind kind) noexcept {
+  return kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kCopy3D ||
+         kind == OperationKind::kFill || kind == OperationKind::kChild;
+}
+
+/// How a kernel was named by the program.
+enum class KernelForm : std::uint8_t { kNone, kStub, kFunction };
+
+struct Signature {
+  OperationKind kind = OperationKind::kBegin;
+  KernelForm form = KernelForm::kNone;
+  std::int16_t device = 0;   ///< current device at the call (rule 14)
+  std::uint16_t stream = 0;  ///< index of the stream in this capture, by first appearance
+  std::uint16_t thread =
+      0;  ///< index of the thread that issued it among those that feed this capture, by first appearance
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t validity = 0;    ///< kind-specific bits: copy kind, zero sizes, element size, flags (rule 28)
+  std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of the device's settings;
+                                 ///< driver-style copy: its context; child: the number of its recording; record,
+                                 ///< wait: index of the event in this capture, or kExternalEvent
+  std::uint64_t generation = 0;  ///< of the object
+  std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown
+  std::uint64_t src_class = 0;
+
+  /// Word by word, without a call or a copy: the first thing asked of every captured operation.
+  bool operator==(const Signature& other) const noexcept {
+    std::uint64_t difference = 0;
+    for (std::size_t i = 0; i < 6; ++i) difference |= word(i) ^ other.word(i);
+    return difference == 0;
+  }
+
+  /// The i-th 8 bytes.
+  std::uint64_t word(std::size_t i) const noexcept {
+    std::uint64_t value;
+    std::memcpy(&value, reinterpret_cast<const char*>(this) + i * sizeof value, sizeof value);
+    return value;
+  }
+};
+/// The first 8 bytes of a signature.
+constexpr std::uint64_t first_word(OperationKind kind, KernelForm form, std::int16_t device, std::uint16_t stream,
+                                   std::uint16_t thread) noexcept {
+  return static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(form) << 8 |
+         std::uint64_t{static_cast<std::uint16_t>(device)} << 16 | std::uint64_t{stream} << 32 |
+         std::uint64_t{thread} << 48;
+}
+static_assert(offsetof(Signature, form) == 1 && offsetof(Signature, device) == 2 && offsetof(Signature, stream) == 4 &&
+              offsetof(Signature, thread) == 6 && offsetof(Signature, payload_bytes) == 8);
+static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is compared as memory");
+inline constexpr std::uint64_t kExternalEvent = ~std::uint64_t{0};
+/// The stream of a node that the program adds to the graph of an open capture by that graph's handle.
+inline constexpr std::uint16_t kNoStream = 0xffff;
+/// What every recording ends with.
+inline constexpr Signature kEndSignature{.kind = OperationKind::kEnd};
+
+struct KernelPayload {
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::uint32_t shared_bytes;
+  std::uint32_t argument_bytes;  ///< the packed arguments follow, padded with zeros to a multiple of 8
+};
+struct CopyPayload {
+  std::uint64_t dst, src, width, height, dst_pitch, src_pitch;
+};
+struct FillPayload {
+  std::uint64_t dst, value, width, height, pitch;
+};
+struct Copy3DPayload {
+  hipMemcpy3DParms params;  ///< as the program gave them; what it cannot see is zero
+};
+struct HostPayload {
+  std::uint64_t user;
+};
+
+/// A binding: the payloads of one capture.
+using Binding = ByteBuffer;
+
+inline bool equal(const Binding& a, const Binding& b) noexcept { return a == b; }
+
+/// One operation of a recording. The payload of a child graph is its binding.
+struct Operation {
+  Signature signature;
+  std::uint32_t payload_offset = 0;
+  union {
+    const ArgumentLayout* layout = nullptr;  ///< kernels
+    const std::vector<Operation>* child;     ///< child graphs: the operations of its recording
+  };
+  /// The operations this one depends on, by index: captured: rising; added by node: in the program's order; edges: from
+  /// and to in turn. Of kDependencies: those that it names, in its order.
+  std::vector<std::uint32_t> after;
+};
+
+using OperationTest = FunctionRef<bool(const Operation& operation)>;
+
+/// Whether it holds for the operation, or for one of the child graph that this is.
+inline bool holds(const Operation& operation, OperationTest test) {
+  if (operation.signature.kind != OperationKind::kChild) return test(operation);
+  return std::any_of(operation.child->begin(), operation.child->end(),
+                     [&](const Operation& each) { return holds(each, test); });
+}
+
+/// What a real capture gave: beginning and end included, with the node of each operation (null for those without).
+struct Recording {
+  std::vector<Operation> operations;
+  Binding binding;
+  std::vector<hipGraphNode_t> nodes;
+  std::uint64_t memory_freed;  ///< memory_freed() when the capture began
+};
+
+/// Room for a payload of so many bytes at the end. Only what pads it to a multiple of 8 is set.
+[[gnu::always_inline]] inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
+  constexpr std::size_t kWord = 8;
+  const std::size_t at = binding.size(), end = at + (bytes + kWord - 1) / kWord * kWord;
+  std::byte* const base = binding.grow(end);
+  if (bytes % kWord != 0) std::memset(base + end - kWord, 0, kWord);
+  return base + at;
+}
+
+/// Adds a kernel's payload but for its arguments; their place.
+[[gnu::always_inline]] inline std::byte* add_kernel_payload(Binding& binding, const KernelPayload& shape) {
+  std::byte* const at = add_payload(binding, sizeof shape + shape.argument_bytes);
+  std::memcpy(at, &shape, sizeof shape);
+  return at + sizeof shape;
+}
+
+template <typename Payload>
+Payload& payload_at(Binding& binding, std::uint32_t offset) {
+  return *reinterpret_cast<Payload*>(binding.data() + offset);
+}
+template <typename Payload>
+const Payload& payload_at(const Binding& binding, std::uint32_t offset) noexcept {
+  return *reinterpret_cast<const Payload*>(binding.data() + offset);
+}
+
+/// The payload of one operation as a binding of its own.
+inline Binding payload_of(const Operation& operation, const Binding& binding) {
+  const std::byte* const from = binding.begin() + operation.payload_offset;
+  return Binding(from, from + operation.signature.payload_bytes);
+}
+
+/// Whether a payload may name an address of this range: every pointer of an operation lies at a multiple of 8.
+inline bool names_memory(const Binding& binding, const void* address, std::size_t bytes) noexcept {
+  const auto first = reinterpret_cast<std::uint64_t>(address);
+  for (std::uint32_t at = 0; at + sizeof(std::uint64_t) <= binding.size(); at += sizeof(std::uint64_t))
+    if (payload_at<std::uint64_t>(binding, at) - first < bytes) return true;
+  return false;
+}
+
+}  // namespace graphpool

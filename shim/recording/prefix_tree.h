@@ -1,0 +1,102 @@
+// prefix_tree.h: all known recordings, as a tree of signatures; captures are matched against it call by call.
+//
+// Why: which graph a capture will become is known only at its end; a tree needs no guess, and a recording that is the
+// prefix of another is just an inner node with a template.
+// Invariants: a node is immutable once published, but for the head of its children and its template; nodes are freed
+// only while no capture walks the tree (the capture engine sees to that). A recording may go before that: its nodes
+// stay, and no capture that walks to their end finds one there.
+// Threads: reading takes no lock; changes are made under the engine's lock (kTemplates).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shim/recording/operation.h"
+
+namespace graphpool {
+
+class Template;
+
+struct alignas(64) TreeNode {
+  // What a capture reads of it, in two cache lines.
+  Operation operation;
+  std::uint32_t index = 0;               ///< position of the operation in its recordings
+  std::atomic<std::uint32_t> grid[3]{};  ///< kernels: the largest grid the runtime has accepted here
+  std::atomic<TreeNode*> first_child{nullptr};
+  TreeNode* next_sibling = nullptr;
+  std::atomic<std::uint64_t> functions_version{0};  ///< kernels: Functions::version() when it was last looked up
+
+  std::atomic<Template*> graph{nullptr};  ///< set where a recording ends; looked into under the engine's lock
+  std::atomic<std::uint64_t> number{0};   ///< names the recording that ends here in messages
+  TreeNode* parent = nullptr;
+  TreeNode* next_dropped = nullptr;  ///< in the tree's list, while `dropped`
+  bool dropped = false;
+  std::uint64_t walks = 0;  ///< beginnings, under the engine's lock: captures that might be verified
+  std::atomic<std::uint32_t> expected_bytes{0};  ///< beginnings: the largest binding of a capture that began here
+
+  /// Whether a grid is within what the runtime has accepted here (rule 28).
+  bool accepts(const std::uint32_t (&wanted)[3]) const noexcept {
+    for (int i = 0; i < 3; ++i)
+      if (wanted[i] == 0 || wanted[i] > grid[i].load(std::memory_order_relaxed)) return false;
+    return true;
+  }
+
+  /// Asks for the memory of what probably comes next.
+  void prefetch_child() const noexcept {
+    const char* const child = reinterpret_cast<const char*>(first_child.load(std::memory_order_relaxed));
+    __builtin_prefetch(child);
+    __builtin_prefetch(child + 64);
+  }
+
+  /// The child with this signature, or null. Cost: one compare of 48 bytes where a program repeats itself.
+  TreeNode* find(const Signature& wanted) const noexcept {
+    for (TreeNode* child = first_child.load(std::memory_order_acquire); child != nullptr; child = child->next_sibling)
+      if (child->operation.signature == wanted) return child;
+    return nullptr;
+  }
+
+  /// The same where dependencies are named by the program, and so part of what must be equal: graphs built by nodes.
+  TreeNode* find(const Signature& wanted, const std::vector<std::uint32_t>& after) const noexcept {
+    for (TreeNode* child = first_child.load(std::memory_order_acquire); child != nullptr; child = child->next_sibling)
+      if (child->operation.signature == wanted && child->operation.after == after) return child;
+    return nullptr;
+  }
+
+  /// The runtime has accepted this grid here.
+  void accept(const std::uint32_t (&accepted)[3]) noexcept {
+    for (int i = 0; i < 3; ++i)
+      if (accepted[i] > grid[i].load(std::memory_order_relaxed)) grid[i].store(accepted[i], std::memory_order_relaxed);
+  }
+};
+
+class PrefixTree {
+ public:
+  constexpr PrefixTree() = default;
+
+  /// The node where captures with this first signature start, or null when none was recorded.
+  TreeNode* find_begin(const Signature& begin) const noexcept;
+
+  /// The node at the end of a recording that was added before, or null. Notes the grids of `binding` as accepted.
+  TreeNode* find(const std::vector<Operation>& operations, const Binding& binding) noexcept;
+
+  /// Adds a recording (which begins with kBegin or kCreate and ends with kEnd) and returns the node at its end: an
+  /// existing one when the same sequence is known. Throws std::bad_alloc; then nothing was changed. `binding` tells the
+  /// grids the runtime has accepted.
+  TreeNode* insert(const std::vector<Operation>& operations, const Binding& binding);
+
+  /// The recording that ends there goes. Its nodes stay until prune().
+  void drop(TreeNode* end) noexcept;
+  /// Frees the nodes that only recordings dropped since then needed. Pre-condition: no capture walks the tree.
+  void prune() noexcept;
+
+  std::size_t nodes() const noexcept { return nodes_; }
+
+ private:
+  std::atomic<TreeNode*> first_{nullptr};  ///< the beginnings
+  TreeNode* dropped_ = nullptr;
+  std::size_t nodes_ = 0;
+};
+
+}  // namespace graphpool

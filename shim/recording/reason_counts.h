@@ -1,0 +1,65 @@
+// reason_counts.h: reasons, each a literal, and how often each was given.
+//
+// Why: what is left to the runtime is counted in every step of a program whose steps are, so counting takes no lock.
+// Invariants: a place has its reason for good; a reason has one place. Bounded: beyond kMost reasons are counted
+// together. Threads: any; what one that reads sees of another thread may be late.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "shim/base/owned_count.h"
+
+namespace graphpool {
+
+using Reasons = std::vector<std::pair<const char*, std::uint64_t>>;
+
+class ReasonCounts {
+ public:
+  static constexpr std::size_t kMost = 64;
+  static constexpr const char* kOthers = "other reasons";
+
+  constexpr ReasonCounts() = default;
+
+  /// `why`: told apart by its address.
+  void count(const char* why) noexcept {
+    for (Place& place : places_) {
+      const char* there = place.why.load(std::memory_order_acquire);
+      if (there == nullptr && place.why.compare_exchange_strong(there, why)) there = why;
+      if (there != why) continue;
+      place.times.add();
+      return;
+    }
+    others_.add();
+  }
+
+  std::uint64_t sum() const noexcept {
+    std::uint64_t all = others_.load();
+    for (const Place& place : places_) all += place.times.load();
+    return all;
+  }
+
+  /// In the order in which they came up first.
+  Reasons all() const {
+    Reasons found;
+    for (const Place& place : places_)
+      if (const std::uint64_t times = place.times.load(); times != 0)
+        found.emplace_back(place.why.load(std::memory_order_acquire), times);
+    if (others_.load() != 0) found.emplace_back(kOthers, others_.load());
+    return found;
+  }
+
+ private:
+  struct Place {
+    std::atomic<const char*> why{nullptr};
+    OwnedCount times;
+  };
+  std::array<Place, kMost> places_{};
+  OwnedCount others_;
+};
+
+}  // namespace graphpool

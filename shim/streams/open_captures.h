@@ -1,0 +1,90 @@
+// open_captures.h: how many captures are open in the process. Where one is, calls that a capture forbids must reach the
+// runtime, and forwarded operations must be noticed. Threads: atomic, any.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "shim/base/lock_rank.h"
+#include "shim/hip/hook_table.h"
+
+namespace graphpool {
+
+extern constinit std::atomic<int> g_open_captures;
+
+/// Of so many of them, which are left to the runtime, only the origin is known.
+inline constinit std::atomic<int> g_captures_left_alone{0};
+inline bool any_left_alone() noexcept { return g_captures_left_alone.load(std::memory_order_acquire) != 0; }
+
+/// So many parts of the library look at the events by which streams wait for each other, in captures or about to be.
+inline constinit std::atomic<int> g_fork_watchers{0};
+/// One of them. Threads: under the part's own lock.
+class ForkWatcher {
+ public:
+  void watch(bool wanted) noexcept {
+    if (wanted == watches_) return;
+    watches_ = wanted;
+    g_fork_watchers.fetch_add(wanted ? 1 : -1, std::memory_order_acq_rel);
+  }
+
+ private:
+  bool watches_ = false;
+};
+
+/// Rises with every call that may have invalidated a capture: a shell asks the runtime before it withholds another
+/// operation (rule 8).
+extern constinit std::atomic<std::uint64_t> g_capture_doubts;
+
+/// Rises with every call, while a capture is open, that may have changed its thread's current device.
+extern constinit std::atomic<std::uint64_t> g_device_changes;
+
+inline bool captures_open() noexcept { return g_open_captures.load() > 0; }
+
+/// Whether the caller's own capture, which counts as open, is the only one.
+inline bool no_other_capture_open() noexcept { return g_open_captures.load(std::memory_order_acquire) == 1; }
+
+/// While one lives no capture begins, in any thread: what may be done to a stream and its events as long as nothing is
+/// captured stays so until it has been done. For calls that neither wait nor call back.
+class CaptureGate {
+ public:
+  CaptureGate() noexcept;
+  ~CaptureGate();
+  CaptureGate(const CaptureGate&) = delete;
+  CaptureGate& operator=(const CaptureGate&) = delete;
+};
+
+/// Whether what is enqueued on the stream might get into a capture. Asking invalidates none, and leaves no error.
+bool may_be_capturing(hipStream_t stream) noexcept;
+
+/// The calling thread begins a capture.
+void capture_opened(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal) noexcept;
+/// One is over, also by failing or by its stream's destruction, that the thread of this token began; null: the caller.
+void capture_closed(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal, const void* thread = nullptr) noexcept;
+
+/// Leaves the calling thread's last capture of this mode to the runtime. `stream` is the StreamKey of its origin.
+/// Returns false where the list of such captures is full: then the capture is followed.
+bool capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
+bool is_left_alone(std::uintptr_t stream) noexcept;
+/// The calling thread begins a capture that is left to the runtime: capture_opened() and capture_left_alone() in one,
+/// before it is forwarded. Returns false where another capture is open; then nothing was done.
+bool sole_capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
+/// Takes the capture that began on this stream off the list. Returns false where none is left alone there.
+bool left_alone_closed(std::uintptr_t stream) noexcept;
+
+/// Whether the runtime refuses hipMalloc, hipFree and their like from the calling thread, and invalidates for them,
+/// because of captures that are open: those the thread began itself, but for relaxed ones, and global ones anywhere, as
+/// far as the thread's capture mode lets them count. That mode is asked of the runtime, which changes nothing. True
+/// where the runtime does not say.
+bool captures_refuse_memory_calls_now() noexcept;
+inline bool captures_refuse_memory_calls() noexcept { return captures_open() && captures_refuse_memory_calls_now(); }
+
+/// A call was made that a capture may forbid. Cheap; call it whenever captures_open().
+inline void note_capture_doubt() noexcept { g_capture_doubts.fetch_add(1, std::memory_order_acq_rel); }
+
+/// A forwarded operation that touches a stream was issued while a capture is open: no open capture can become a
+/// template, for it may hold what nobody recorded.
+void note_unknown_operation(EntryId id) noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,100 @@
+// outstanding_uses.h: which streams may still write to staged buffers that a launch copies out as a whole (rule 4).
+//
+// Why: a rule without `range` has the whole buffer copied out, so what another stream writes to it between the copy in
+// and the copy out would be lost. A launch that finds such work outstanding, and not ordered before it, goes without
+// staging. What another stream is given after the launch cannot be known at it: only `range` protects that.
+//
+// Known are kernels, copies and fills by their operands, launches of graphs by theirs, and that a stream has something
+// outstanding nobody can see into. Order is what the program said: the same stream, events recorded and waited for, the
+// null stream's order with others; and what is complete.
+//
+// Cost: nothing where no rule is like that (uses_tracked(), capture/capture.h); little while all work comes on one
+// stream.
+// Threads: any. Lock: kSlots, never held across next.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "shim/base/lock_rank.h"
+#include "shim/streams/completion.h"
+#include "shim/streams/stream_key.h"
+
+namespace graphpool {
+
+class OutstandingUses {
+ public:
+  using Bases = std::vector<const char*>;
+
+  /// Notes that a stream is used, and says whether others are too: only then is anything else to be noted.
+  bool several(StreamArgument stream) {
+    const StreamKey key = stream_key(stream);
+    if (several_.load(std::memory_order_relaxed)) return true;
+    if (first_.load(std::memory_order_relaxed) != key) return second(key, plain_handle(stream));
+    first_used_.store(launch_clock() + 1, std::memory_order_relaxed);
+    return false;
+  }
+
+  /// Enqueued on the stream: work that may write to these buffers. `by`: the ring whose launch it is, or null.
+  void used(StreamArgument stream, const Bases& bases, const void* by);
+  /// The same of work that nobody can see into.
+  void used_unseen(StreamArgument stream) { used(stream, {nullptr}, nullptr); }
+
+  void recorded(hipEvent_t event, StreamArgument stream);
+  void waited(StreamArgument stream, hipEvent_t event);
+  void event_destroyed(hipEvent_t event);
+  /// To be called before the handle's destruction is noted or forwarded.
+  void stream_destroyed(hipStream_t stream);
+
+  /// How many uses are told apart: bounded by the streams alive.
+  std::size_t size() {
+    const std::scoped_lock guard(lock_);
+    return uses_.size();
+  }
+
+  /// Whether another stream has work outstanding that may write to one of these buffers and is not ordered before what
+  /// the stream does next. Neither waits nor allocates. In doubt: yes.
+  bool elsewhere(const Bases& bases, StreamArgument stream, const void* by);
+
+ private:
+  struct Use {
+    const char* base;  ///< null: any buffer
+    const void* by;
+    StreamKey key;
+    hipStream_t stream;
+    int device;
+    std::uint64_t number;
+    std::shared_ptr<StreamState> state;
+  };
+  using Clock = std::unordered_map<StreamKey, std::uint64_t>;  ///< what is ordered before, by stream
+
+  bool second(StreamKey key, hipStream_t stream);
+  void add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device, std::uint64_t number);
+  void forget_complete();
+  void coarsen();
+  Clock& clock_of(StreamKey key);
+
+  static constexpr std::size_t kMostClocks = 512;  ///< streams
+  static constexpr std::size_t kMostUses = 256;
+  static constexpr std::size_t kMostAsked = 16;  ///< streams; more are in doubt
+  std::atomic<bool> several_{false};
+  std::atomic<StreamKey> first_{0};
+  std::atomic<std::uint64_t> first_used_{0};  ///< before what is recorded after its last use, behind what was before
+  hipStream_t first_stream_ = nullptr;
+  int first_device_ = 0;
+  RankedMutex<LockRank::kSlots> lock_;
+  std::vector<Use> uses_;
+  std::unordered_map<StreamKey, Clock> clocks_;
+  std::unordered_map<hipEvent_t, Clock> events_;
+};
+
+/// The process's. Never destroyed.
+OutstandingUses& outstanding_uses() noexcept;
+
+}  // namespace graphpool

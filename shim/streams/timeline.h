@@ -1,0 +1,50 @@
+// timeline.h: a count in signal memory that a stream raises behind its work: has the device come this far? One atomic
+// load tells; nothing is asked of HIP.
+//
+// The words are 8 bytes of signal memory each (the size HIP asks for; probe values_are_written). They are never freed,
+// because freeing waits for the device (rule 16): a word that nobody uses any more goes to the next timeline of the
+// device once the last value written to it has arrived, and goes on counting from there, so the count never falls.
+//
+// Threads: one timeline is advanced under its owner's lock and read by any thread; the words are kept under a lock of
+// their own (rank kSlots), not held over HIP calls. Not here: what waits for it (staging/slot_ring.h).
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace graphpool {
+
+struct TimelineWord;
+
+class Timeline {
+ public:
+  /// Null where the runtime has no signal memory, no stream write value, or no room. Leaves no error behind.
+  static std::unique_ptr<Timeline> make(int device);
+  ~Timeline();
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  /// Enqueues the next value behind what is on the stream. False: the runtime refused, and nothing is to be waited for;
+  /// its error is taken out of the program's sight.
+  bool advance(hipStream_t stream) noexcept;
+
+  /// Whether every value enqueued so far has been written; true after a reset of the device.
+  bool reached() const noexcept;
+
+ private:
+  explicit Timeline(TimelineWord* word) noexcept : word_(word) {}
+
+  TimelineWord* const word_;
+};
+
+/// The device is about to be reset: its words are gone, and what waits for them is over.
+void timelines_device_reset(int device) noexcept;
+
+/// Words made so far and not lost to a reset.
+std::size_t timeline_words() noexcept;
+
+}  // namespace graphpool

@@ -1,0 +1,183 @@
+#include "shim/verify/both_ways.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "shim/base/lock_rank.h"
+#include "shim/hip/next.h"
+#include "shim/hip/restore.h"
+#include "shim/kernel/argument_layout.h"
+#include "shim/memory/pool.h"
+#include "shim/memory/shared_memory.h"
+
+namespace graphpool {
+namespace {
+
+struct Left {
+  RankedMutex<LockRank::kSlots> lock;
+  std::vector<char*> shadows;
+};
+Left& left() noexcept {
+  static Left* const instance = new Left;
+  return *instance;
+}
+
+bool may_be_address(std::uint64_t word) {
+  return pool().table().find(reinterpret_cast<const void*>(word)) != nullptr || shared_memory().knows(word);
+}
+
+/// Calls visit(place, word) for every word that may be an address.
+template <typename Visit>
+void for_each_word(std::vector<char>& bytes, Visit&& visit) {
+  std::uint64_t word;
+  for (std::size_t at = 0; at + sizeof word <= bytes.size(); at += sizeof word) {
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    if (word != 0) visit(bytes.data() + at, word);
+  }
+}
+
+}  // namespace
+
+bool runtime_knows(std::uint64_t word) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 16, kEnd = std::uint64_t{1} << 47;
+  if (word < kLeast || word >= kEnd) return false;
+  hipPointerAttribute_t attributes{};
+  const auto ask = [&] { return next().hipPointerGetAttributes(&attributes, reinterpret_cast<const void*>(word)); };
+  return PrivateCalls::answered(ask) && attributes.devicePointer != nullptr;
+}
+
+bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& binding, const StagePlan& plan) {
+  const bool seen_whole = std::all_of(operations.begin(), operations.end(), [](const Operation& operation) {
+    const OperationKind kind = operation.signature.kind;
+    if (kind == OperationKind::kKernel) return operation.layout->self_contained();
+    return kind != OperationKind::kHost && kind != OperationKind::kChild;
+  });
+  const auto is_address = [](std::uint64_t word) { return may_be_address(word) || runtime_knows(word); };
+  return seen_whole && !any_hidden_word(operations, binding, is_address) && plan.covers(operations, binding);
+}
+
+void Shadows::drop() noexcept {
+  if (shadows_.empty()) return;
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  for (char* const shadow : shadows_)
+    if (shadow != nullptr) static_cast<void>(next().hipFree(shadow));
+  shadows_.clear();
+}
+
+void Shadows::leave() noexcept {
+  const std::scoped_lock guard(left().lock);
+  try {
+    left().shadows.insert(left().shadows.end(), shadows_.begin(), shadows_.end());
+  } catch (const std::bad_alloc&) {
+  }
+  shadows_.clear();
+}
+
+void Shadows::free_left() noexcept {
+  Shadows all;
+  const std::scoped_lock guard(left().lock);
+  all.shadows_.swap(left().shadows);
+}
+
+hipError_t Shadows::allocate(const StagePlan& plan) {
+  plan_ = &plan;
+  shadows_.assign(plan.buffers(), nullptr);
+  for (std::size_t i = 0; i < shadows_.size(); ++i) {
+    const hipError_t result = pool().retry_after_trim(
+        plan.device(), [&] { return next().hipMalloc(reinterpret_cast<void**>(&shadows_[i]), plan.bytes(i)); });
+    if (result != hipSuccess) {
+      shadows_[i] = nullptr;
+      return result;
+    }
+  }
+  return hipSuccess;
+}
+
+hipError_t Shadows::copy_from(const std::vector<char*>& bases, hipStream_t stream) {
+  for (std::size_t i = 0; i < shadows_.size(); ++i) {
+    const hipError_t result =
+        next().hipMemcpyAsync(shadows_[i], bases[i], plan_->bytes(i), hipMemcpyDeviceToDevice, stream);
+    if (result != hipSuccess) return result;
+  }
+  return hipSuccess;
+}
+
+/// Waits: the host memory must not go before.
+hipError_t Shadows::fetch(const char* from, std::size_t bytes, hipStream_t stream, std::vector<char>* to) const {
+  to->resize(bytes);
+  const hipError_t result = next().hipMemcpyAsync(to->data(), from, bytes, hipMemcpyDeviceToHost, stream);
+  const hipError_t waited = next().hipStreamSynchronize(stream);
+  return result != hipSuccess ? result : waited;
+}
+
+/// A part of what the buffer has, and of what its shadow says that it should.
+hipError_t Shadows::fetch_both(const Part& part, const std::vector<char*>& bases, hipStream_t stream,
+                               std::vector<char>* program, std::vector<char>* shadow) const {
+  hipError_t result = fetch(bases[part.buffer] + part.offset, part.bytes, stream, program);
+  if (result == hipSuccess) result = fetch(shadows_[part.buffer] + part.offset, part.bytes, stream, shadow);
+  if (result != hipSuccess || *program == *shadow) return result;
+  for_each_word(*shadow, [&](char* at, std::uint64_t word) {
+    for (std::size_t i = 0; i < shadows_.size(); ++i) {
+      const std::uint64_t offset = word - reinterpret_cast<std::uint64_t>(shadows_[i]);
+      if (offset >= plan_->bytes(i)) continue;
+      const std::uint64_t meant = reinterpret_cast<std::uint64_t>(bases[i]) + offset;
+      std::memcpy(at, &meant, sizeof meant);
+    }
+  });
+  return hipSuccess;
+}
+
+/// All buffers of which something survives, in parts of a bounded size, until visit(part) returns false or an error.
+template <typename Visit>
+hipError_t Shadows::for_each_part(Visit&& visit) const {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  for (std::size_t i = 0; i < shadows_.size(); ++i) {
+    const std::size_t bytes = plan_->survives(i) ? plan_->bytes(i) : 0;
+    for (std::size_t at = 0; at < bytes; at += kMost) {
+      bool go_on = true;
+      const hipError_t result = visit(Part{i, at, std::min(kMost, bytes - at)}, &go_on);
+      if (result != hipSuccess || !go_on) return result;
+    }
+  }
+  return hipSuccess;
+}
+
+hipError_t Shadows::look_for_addresses(hipStream_t stream, bool* found) const {
+  *found = false;
+  std::vector<char> bytes;
+  return for_each_part([&](const Part& part, bool* go_on) {
+    const hipError_t result = fetch(shadows_[part.buffer] + part.offset, part.bytes, stream, &bytes);
+    for_each_word(bytes, [&](const char*, std::uint64_t word) { *found = *found || may_be_address(word); });
+    *go_on = !*found;
+    return result;
+  });
+}
+
+hipError_t Shadows::compare(const std::vector<char*>& bases, hipStream_t stream, Difference* difference) const {
+  std::vector<char> program, shadow;
+  const hipError_t result = for_each_part([&](const Part& part, bool* go_on) {
+    const hipError_t fetched = fetch_both(part, bases, stream, &program, &shadow);
+    const auto at = std::mismatch(program.begin(), program.end(), shadow.begin());
+    if (fetched != hipSuccess || at.first == program.end()) return fetched;
+    *difference = {true, part.buffer, part.offset + static_cast<std::size_t>(at.first - program.begin())};
+    *go_on = false;
+    return hipSuccess;
+  });
+  return result != hipSuccess ? result : next().hipStreamSynchronize(stream);
+}
+
+hipError_t Shadows::restore(const std::vector<char*>& bases, hipStream_t stream) const {
+  std::vector<char> program, shadow;
+  return for_each_part([&](const Part& part, bool*) {
+    hipError_t result = fetch_both(part, bases, stream, &program, &shadow);
+    if (result != hipSuccess || program == shadow) return result;
+    result = next().hipMemcpyAsync(bases[part.buffer] + part.offset, shadow.data(), part.bytes, hipMemcpyHostToDevice,
+                                   stream);
+    const hipError_t waited = next().hipStreamSynchronize(stream);
+    return result != hipSuccess ? result : waited;
+  });
+}
+
+}  // namespace graphpool
