@@ -29,6 +29,9 @@ TEXTS = {
         'The capture began like an earlier one, then did something else: another kernel, other dimensions, another size.', SHAPES),
     'an event record differs from every recording': Reason(
         'The capture began like an earlier one, then recorded an event where the earlier one did not.', SHAPES),
+    'an event of another open capture is recorded': Reason(
+        'The capture recorded an event that another capture, still open, had recorded before.',
+        'Give captures that are open at the same time events of their own.'),
     'the end of a stream differs from every recording': Reason(
         'The capture began like an earlier one, then a stream of it was destroyed where none was before.', SHAPES),
     'a change of dependencies differs from every recording': Reason(

@@ -100,14 +100,27 @@ class OpenCaptures {
     return nullptr;
   }
 
-  /// The event is recorded in this capture: it stands for nothing of another any more.
-  void forget_event(hipEvent_t event, const CaptureSession* recorded_in) {
-    if (only().get() == recorded_in) return;
+  /// The event is recorded in this capture: it stands for nothing of another any more. Returns whether it did once, of
+  /// one that is open.
+  bool forget_event(hipEvent_t event, const CaptureSession* recorded_in) {
+    if (only().get() == recorded_in) return false;
+    bool noted = false;
     for (const Session& session : all()) {
       if (session.get() == recorded_in) continue;
       const std::scoped_lock guard(session->lock());
-      session->event_destroyed(event);
+      noted = session->has_noted(event) || noted;
+      session->event_recorded_elsewhere(event);
     }
+    return noted;
+  }
+
+  void event_destroyed(hipEvent_t event) {
+    const auto forget = [event](const Session& session) {
+      const std::scoped_lock guard(session->lock());
+      session->event_destroyed(event);
+    };
+    if (const Session one = only()) return forget(one);
+    for (const Session& session : all()) forget(session);
   }
 
   /// Not its origin.
@@ -965,13 +978,13 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
     const auto other = result == hipSuccess ? open_captures().find_event(event) : nullptr;
     if (other != nullptr) {
       const std::scoped_lock guard(other->lock());
-      other->event_destroyed(event);
+      other->event_recorded_elsewhere(event);
     }
     return result;
   }
-  open_captures().forget_event(event, session.get());
+  const bool of_another = open_captures().forget_event(event, session.get());
   const std::scoped_lock guard(session->lock());
-  return session->record(key, event, forward_only);
+  return session->record(key, event, of_another, forward_only);
 }
 
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_only) {
@@ -1057,10 +1070,7 @@ void capture_stream_destroyed(hipStream_t stream) noexcept {
 void capture_event_destroyed(hipEvent_t event) noexcept {
   if (uses_tracked()) outstanding_uses().event_destroyed(event);
   if (!captures_open()) return;
-  const auto session = open_captures().find_event(event);
-  if (session == nullptr) return;
-  const std::scoped_lock guard(session->lock());
-  session->event_destroyed(event);
+  open_captures().event_destroyed(event);
 }
 
 void materialise_open_captures(const char* why) {

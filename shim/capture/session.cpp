@@ -187,6 +187,7 @@ void CaptureSession::reset() noexcept {
   serial_ = 0;
   streams_.clear();
   events_.clear();
+  elsewhere_.clear();
   binding_ = {};
   operations_ = {};
   nodes_ = {};
@@ -495,9 +496,12 @@ bool matched_launch(const KernelLaunch& launch) {
   return fed.serial() == t_fed.serial && fed.take_launch(launch);
 }
 
-hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forward) {
+hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, bool of_another, Forward forward) {
   note_thread(key);
   if (!invalid_) check_status();
+  // Once that stream of the other capture is invalidated and the event recorded on it again, the runtime takes it for
+  // one of that capture, and refuses what comes behind the nodes that it has from this one: they must be there.
+  if (of_another && shell() && !invalid_) materialise("an event of another open capture is recorded");
   follow_on(key);
   const hipError_t result = forward();
   if (result != hipSuccess) {
@@ -509,7 +513,7 @@ hipError_t CaptureSession::record(StreamKey key, hipEvent_t event, Forward forwa
   Event* known = events_.find(event);
   if (where.left) {
     // Recorded outside of the capture. What the runtime has noted on this stream it finds there still.
-    if (known != nullptr && known->stream != key) event_destroyed(event);
+    if (known != nullptr && known->stream != key) event_recorded_elsewhere(event);
     return result;
   }
   if (known == nullptr) known = &events_.add({event, key, {}, false});
@@ -739,6 +743,18 @@ void CaptureSession::forget_stream(StreamKey key) noexcept {
 void CaptureSession::event_destroyed(hipEvent_t event) {
   // The handle may come back as another event. In a shell nothing the runtime still needs hangs on it.
   if (Event* known = events_.find(event)) events_.forget(*known);
+  std::erase(elsewhere_, event);
+}
+
+bool CaptureSession::noted_elsewhere(hipEvent_t event) const noexcept {
+  return std::find(elsewhere_.begin(), elsewhere_.end(), event) != elsewhere_.end();
+}
+
+void CaptureSession::event_recorded_elsewhere(hipEvent_t event) {
+  Event* const known = events_.find(event);
+  if (known == nullptr) return;
+  if (!noted_elsewhere(event)) elsewhere_.push_back(event);
+  events_.forget(*known);
 }
 
 bool CaptureSession::shell_is_empty(hipGraph_t graph) const {

@@ -87,7 +87,8 @@ class CaptureSession {
   hipError_t operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward);
   /// The same for a launch that is what the tree says came last time; else false, and nothing was done.
   bool take_launch(const KernelLaunch& launch);
-  hipError_t record(StreamKey key, hipEvent_t event, Forward forward);
+  /// `of_another`: it has been recorded in another capture, which is open.
+  hipError_t record(StreamKey key, hipEvent_t event, bool of_another, Forward forward);
   hipError_t wait(StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward);
 
   // What the program asks of the graph of the open capture (told_graph.cpp).
@@ -123,6 +124,8 @@ class CaptureSession {
   /// The calling thread, whose own stream that is, ends. No call of the runtime is made.
   void thread_ended(StreamKey key) noexcept;
   void event_destroyed(hipEvent_t event);
+  /// It stands for nothing of this capture any more, but the runtime has noted it on a stream of it.
+  void event_recorded_elsewhere(hipEvent_t event);
 
   bool has_stream(StreamKey key) noexcept { return streams_.find(key) != nullptr; }
   bool is_origin(StreamKey key) const noexcept { return streams_.front().key == key; }
@@ -132,6 +135,8 @@ class CaptureSession {
   /// Whether it has such an operation, withheld or not.
   bool has(OperationTest test) const;
   bool knows_event(hipEvent_t event) noexcept { return events_.find(event) != nullptr; }
+  /// Whether it has been recorded in this capture, whatever was done with it since.
+  bool has_noted(hipEvent_t event) noexcept { return knows_event(event) || noted_elsewhere(event); }
 
   /// At the end, after a forwarded hipStreamEndCapture that gave `graph`. A shell: whether the runtime's graph is
   /// empty, as it must be. A real one: whether every node of it is what was recorded.
@@ -184,6 +189,7 @@ class CaptureSession {
   void note_overlap(StreamKey stream);
   Signature signature_on(const Stream& stream);
   void forget_stream(StreamKey key) noexcept;
+  bool noted_elsewhere(hipEvent_t event) const noexcept;
   Stream& add_stream(Stream stream);
   bool joined_others(StreamKey key) noexcept;
   void note_told();
@@ -217,6 +223,7 @@ class CaptureSession {
   hipStreamCaptureMode capture_mode_ = hipStreamCaptureModeGlobal;
   KeyedRow<Stream, &Stream::key> streams_;  ///< the first one is the origin
   KeyedRow<Event, &Event::handle> events_;
+  std::vector<hipEvent_t> elsewhere_;  ///< noted here once, then recorded elsewhere
   Binding binding_;
 
   TreeNode* cursor_ = nullptr;    ///< shell: the last node matched; what was matched before are its parents

@@ -21,6 +21,7 @@ bool Features::set(const std::string& name) {
                                                {"keeps_arguments", &keeps_arguments},
                                                {"free_waits", &free_waits},
                                                {"copies_at_patch", &copies_at_patch},
+                                               {"handles_return", &handles_return},
                                                {"stuck", &stuck},
                                                {"swallowed", &swallowed},
                                                {"whole_buffers", &whole_buffers},
@@ -552,8 +553,12 @@ bool Machine::allowed(const Step& step) {
       return slot_ok(events_, n[0]);
     case Kind::event_record:
       return slot_ok(events_, n[0]) && stream_ok(n[1]);
-    case Kind::event_wait:
-      return stream_ok(n[0]) && slot_ok(events_, n[1]) && !event(static_cast<int>(n[1])).dangling;
+    case Kind::event_wait: {
+      if (!stream_ok(n[0]) || !slot_ok(events_, n[1])) return false;
+      // What comes behind nodes that are gone is refused, unless new ones of this capture have their handles.
+      const Event& of = event(static_cast<int>(n[1]));
+      return !of.dangling && !(features_.handles_return && of.foreign);
+    }
     case Kind::allocate:
       return slot_free(buffers_, n[0]) && n[1] >= 0 && n[1] < static_cast<std::int64_t>(Memory::kCount) && n[2] >= 4 &&
              n[2] <= 1 << 20 && stream_ok(n[3]) &&

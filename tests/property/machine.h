@@ -37,6 +37,7 @@ struct Features {
   bool params_at_node = false;   ///< an update may change a launch that has not run: never update an exec in flight
   bool free_waits = false;       ///< hipFree waits for the device, and the program relies on it
   bool copies_at_patch = false;  ///< setting a copy from host to host in an exec may run it
+  bool handles_return = false;   ///< what is new may have the handle of what was destroyed
   bool stuck = false;            ///< an invalidated capture's events outlive its graph
   bool swallowed = false;        ///< a refused update may answer success
   bool keeps_arguments = false;  ///< of a kernel set in an exec: the program's own are read when it runs
@@ -139,6 +140,8 @@ struct Event {
   hipEvent_t handle = nullptr;
   bool live = false, recorded = false;
   bool dangling = false;  ///< it may stand for nodes of a graph that is gone
+  bool foreign = false;   ///< it may be taken for one of a capture, and stand for nodes of another, which may be gone
+  std::shared_ptr<const Capture> noted;  ///< the capture it was last recorded in; null: in none yet
   int device = 0;
   Clock clock;
   std::uint64_t captured = 0;  ///< number of the capture it was last recorded in

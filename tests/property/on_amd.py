@@ -15,8 +15,8 @@ DEFECTS = pathlib.Path(__file__).resolve().parents[1] / 'amd' / 'defects.toml'
 FINDINGS_EXIT = 86
 # What the CPU runtime alone can be told: calls fail, and what is gone is refused.
 CPU_ONLY = {'inject', 'gone'}
-# How much is free is counted in AMD's own units, and execs take some.
-ALWAYS = {'no_mem_info'}
+# How much is free is counted in AMD's own units, and execs take some. Memory of what was destroyed serves again.
+ALWAYS = {'no_mem_info', 'handles_return'}
 
 
 class OnAmd:

@@ -135,6 +135,8 @@ def random_settings(number, rely_on_order=False):
     if random.Random(f'weighed {number}').random() < 0.25:
         features.append('weighed')
     use_more(runtime, library, features, random.Random(f'classes {number}'))
+    if runtime['CPUHIP_REUSE'] != 'never':
+        features.append('handles_return')
     return Settings(runtime, library, sorted(set(features)))
 
 

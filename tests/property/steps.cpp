@@ -810,6 +810,8 @@ std::string Machine::perform(const Step& step) {
       event.agent = on.agent;
       if (on.capture && !on.capture->doubtful) event.dangling = false;  // else the runtime may still take it for that
       if (on.capture) {
+        event.foreign = on.capture->doubtful && (event.foreign || (event.noted && event.noted != on.capture));
+        event.noted = on.capture;
         // In a doubtful one captured or not, as the runtime has it: who waits for the event asks.
         event.captured = on.capture->number;
         event.tail = on.tail;
