@@ -18,6 +18,25 @@ std::uint64_t calls_so_far() noexcept {
   return sum - calls(EntryId::hipGetLastError) - calls(EntryId::hipPeekAtLastError);
 }
 
+/// Makes this the runtime's last error again, by a call that fails so and does nothing else. Returns whether it is.
+bool raise(hipError_t error) noexcept {
+  int attribute = 0;
+  switch (error) {
+    case hipErrorInvalidValue:
+      static_cast<void>(next().hipGetDevice(nullptr));
+      break;
+    case hipErrorInvalidDevice:
+      static_cast<void>(next().hipDeviceGetAttribute(&attribute, hipDeviceAttributeWarpSize, -1));
+      break;
+    case hipErrorInvalidHandle:
+      static_cast<void>(next().hipEventQuery(nullptr));
+      break;
+    default:
+      return false;
+  }
+  return next().hipPeekAtLastError() == error;
+}
+
 }  // namespace
 
 KeptError::KeptError() noexcept {
@@ -29,7 +48,7 @@ KeptError::KeptError() noexcept {
 }
 
 void KeptError::keep() const noexcept {
-  if (pending_ == hipSuccess || next().hipPeekAtLastError() != hipSuccess) return;
+  if (pending_ == hipSuccess || next().hipPeekAtLastError() != hipSuccess || raise(pending_)) return;
   t_owed_error = pending_;
   t_owed_since = calls_so_far();
 }

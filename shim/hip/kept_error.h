@@ -2,11 +2,12 @@
 //
 // Why: there a call that succeeds replaces the last error, ours too (probe last_error_goes_by_version). A few calls
 // leave it, whatever they answer: natively the program still finds what it had pending. Calls of ours in their bodies
-// would have taken it away; so the program is owed it (t_owed_error) until it makes another call.
+// would have taken it away. A call that fails in the same way brings it back; where there is none, the program is owed
+// it (t_owed_error) until it makes another call.
 // Threads: each scope lives on one thread's stack. Whether another call was made is told by the calls of all threads:
-// one of another thread's ends it, too. Not here: what a failure of ours replaces (restore.h). Not done: some calls
-// leave it on 5.7.1 and 6.4.3 when they are captured (hipModuleLaunchKernel, hipMemcpyDtoDAsync, hipMemsetD32Async,
-// hipMallocAsync among them); under the library they may take it away.
+// one of another thread's ends what is owed, too. Not here: what a failure of ours replaces (restore.h). Not done: some
+// calls leave it on 5.7.1 and 6.4.3 when they are captured (hipModuleLaunchKernel, hipMemcpyDtoDAsync,
+// hipMemsetD32Async, hipMallocAsync among them); under the library they may take it away.
 #pragma once
 
 #include "shim/hip/hip_version.h"

@@ -679,7 +679,7 @@ bool Machine::allowed(const Step& step) {
       if (!live(graph_accesses(nodes)) || !may_copy_now(host_copies(nodes)) || !devices_certain(of.nodes)) return false;
       // Of a graph nobody knows the nodes of all memory counts.
       const Graph& by = graph(static_cast<int>(n[1]));
-      if (!by.known && by.generation <= last_free_) return false;
+      if (!by.known && by.begun <= last_free_) return false;
       return !features_.params_at_node || !in_flight(of);
     }
     case Kind::clone:

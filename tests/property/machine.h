@@ -120,6 +120,7 @@ struct Capture {
   std::uint64_t number = 0;
   int origin = 0, thread = 0, device = 0;
   unsigned long long id = 0;
+  std::uint64_t begun = 0;  ///< in the order of generations; 0: not known
   std::vector<Node> nodes;
   int own_of = -1;        ///< it began on this thread's own stream; -1: on another
   bool doubtful = false;  ///< what it holds is not known for sure: its graph is never launched
@@ -156,6 +157,7 @@ struct Graph {
   bool live = false, known = true, by_hand = false;
   int device = 0;
   std::uint64_t generation = 0;
+  std::uint64_t begun = 0;  ///< when its capture began, or, of another, its generation
   std::vector<Node> nodes;
 };
 

@@ -480,6 +480,7 @@ std::string Machine::do_end(const Step& step) {
   made.generation = ++generations_;
   if (capture) {
     made.known = !capture->doubtful;
+    made.begun = capture->begun;
     made.device = capture->device;
     made.nodes = capture->nodes;
     leave_capture(capture.get());
@@ -903,6 +904,7 @@ std::string Machine::perform(const Step& step) {
       ++open_captures_;
       on.capture = std::make_shared<Capture>();
       on.capture->number = ++captures_;
+      on.capture->begun = ++generations_;
       on.capture->thread = step.thread;
       on.capture->device = on.device;
       on.capture->own_of = n[0] == kPerThread ? step.thread : -1;
@@ -1074,7 +1076,7 @@ std::string Machine::perform(const Step& step) {
       if (result != hipSuccess) return code(result);
       made.live = made.by_hand = true;
       made.device = self.device;
-      made.generation = ++generations_;
+      made.begun = made.generation = ++generations_;
       graphs_[static_cast<std::size_t>(n[0])] = std::move(made);
       return code(result);
     }
