@@ -9,7 +9,7 @@ namespace graphpool::hooks {
 
 namespace {
 
-/// The question for a stream's capture. What is no more than the status the runtime answers.
+/// Answers what the program asks of a stream's capture. The runtime answers a question for the status or the id alone.
 template <typename Forward>
 hipError_t tell(StreamArgument stream, const CaptureQuestion& asked, Forward&& forward) {
   const bool more = asked.graph != nullptr || asked.nodes != nullptr || asked.count != nullptr;

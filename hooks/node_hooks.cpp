@@ -149,7 +149,8 @@ hipError_t on_hipGraphAddEmptyNode(Entry&, hipGraphNode_t* node, hipGraph_t grap
       });
 }
 
-/// Kernels, copies, fills and child graphs as the functions for one kind take them; other kinds nobody can compare.
+/// Takes kernels, copies, fills and child graphs as the function for their kind does. Nodes of other kinds cannot be
+/// compared: they make the graph real.
 hipError_t on_hipGraphAddNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
                               size_t count, void* params) {
   ParamsCopy copy;

@@ -687,9 +687,9 @@ static void note_time_since(std::uint64_t began) noexcept {
   if (t_step.timed) t_step.ticks += ticks_now() - began;
 }
 
-/// Before the runtime begins a capture of the thread's. Execs that are kept for captures which are left alone from now
-/// on would only be in the way: the runtime's tables have all their nodes (7.2.4: a captured kernel takes 0.36 instead
-/// of 0.29 us beside four execs of 1000).
+/// Ends the thread's step, before the runtime begins the next capture. Drops the execs that are kept for captures which
+/// are left alone from now on: their nodes fill the runtime's tables. On 7.2.4 capturing a kernel takes 0.29 us without
+/// such execs, and 0.36 us while four execs of 1000 nodes are kept.
 static void end_former_step() noexcept {
   if (const void* const left_alone = end_step(); left_alone != nullptr) [[unlikely]]
     capture_sink().drop_free_execs_of(left_alone);

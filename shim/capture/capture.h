@@ -262,10 +262,12 @@ std::uint64_t captures_left_alone(std::size_t reason, const char** why) noexcept
 /// hipStreamGetCaptureInfo_v2 that asks for more than the status. The status is not null.
 hipError_t tell_capture(StreamArgument stream, const CaptureQuestion& asked, Forward forward);
 hipError_t update_capture_dependencies(hipStream_t stream, const NamedNodes& named, NativeDependencies forward);
-/// Adds a node to the graph of an open capture. False: that graph is none, and nothing was done.
+/// Adds a node to the graph of an open capture. Returns false, and does nothing, if the graph belongs to no open
+/// capture.
 bool add_to_capture(hipGraph_t graph, const AddedNode& added, Describe describe, NativeCapturedAdd forward,
                     hipError_t* result);
-/// Lets the graph of an open capture hold on to user objects. False as above.
+/// Lets the graph of an open capture hold on to user objects. Returns false, and does nothing, if the graph belongs to
+/// no open capture.
 bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* result);
 /// Of so many open captures the program knows the graph, or nodes.
 inline constinit std::atomic<int> g_told_captures{0};

@@ -23,9 +23,10 @@ struct TreeNode;
 /// The runtime's graph of a capture that has ended.
 struct CapturedGraph {
   hipGraph_t graph = nullptr;
-  std::shared_ptr<KnownGraph> told;  ///< the program was told this one's handle for it; null: none of ours
-  bool holds_objects = false;        ///< it holds user objects
-  const void* place = nullptr;       ///< where the program began it; null: not known
+  /// The graph whose handle the library gave the program while the capture was open. Null: the library gave none.
+  std::shared_ptr<KnownGraph> told;
+  bool holds_objects = false;   ///< it holds user objects
+  const void* place = nullptr;  ///< where the program began the capture; null: not known
 };
 
 /// A node of a known graph: the operation it was made by. No graph: the node is none of a known graph.
@@ -73,10 +74,11 @@ class CaptureSink {
   ~CaptureSink() = default;  ///< there is one, and it stays
 };
 
-/// Handles of ours for the graph of an open capture and its nodes, which the program has asked for (told_graph.cpp).
+/// Keeps the library's handles for the graphs of open captures and for their nodes. A program gets these handles when
+/// it asks for the graph of its capture (told_graph.cpp).
 class ToldGraphs {
  public:
-  /// Makes a graph with a handle of ours for one. False: none is to be had.
+  /// Makes a graph and a handle for it. Returns false if there is no handle left.
   virtual bool add(std::shared_ptr<KnownGraph>* made) = 0;
   /// The capture was broken off.
   virtual void drop(KnownGraph& told) noexcept = 0;
@@ -84,15 +86,17 @@ class ToldGraphs {
   virtual void made_real(KnownGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) = 0;
 
   virtual hipGraph_t handle(const KnownGraph& told) const noexcept = 0;
-  /// The handle of the operation's node, made where there is none yet; null: none is to be had.
+  /// Returns the handle of the operation's node, and makes it if there is none yet. Null: there is no handle left.
   virtual hipGraphNode_t node_handle(KnownGraph& told, std::uint32_t index) = 0;
-  /// The handle of the operation's node; null: the program was told none.
+  /// Returns the handle of the operation's node. Null: the program has not got one.
   virtual hipGraphNode_t handle_told(const KnownGraph& told, std::size_t index) const noexcept = 0;
 
-  /// What a handle of ours stands for; no graph: it is none of ours, or gone.
+  /// Returns the node that one of the library's handles names. No graph: the handle is not the library's, or its node
+  /// is gone.
   virtual NodeRef node(hipGraphNode_t handle) const noexcept = 0;
   virtual bool gave_out(hipGraphNode_t handle) const noexcept = 0;
-  /// For a call that only reads nodes: `nodes` points into `storage` where a handle of ours had to be replaced.
+  /// Replaces the library's handles by the runtime's, for a call that only reads the nodes. If it replaced one, `nodes`
+  /// points into `storage` afterwards.
   virtual hipError_t read_nodes(const hipGraphNode_t** nodes, std::size_t count, std::vector<hipGraphNode_t>* storage,
                                 const char* why) = 0;
 

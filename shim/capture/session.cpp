@@ -408,19 +408,11 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
       succeeded_unseen();
       return hipSuccess;
     }
-    // The payload of the operation that differs is not part of what is issued.
-    Binding own(binding_.begin() + offset, binding_.end());
-    binding_.resize(offset);
-    materialise("an operation differs from every recording", &signature);
-    binding_.append(own.begin(), own.end());
+    materialise_before(offset, "an operation differs from every recording", signature);
   }
 
-  const hipError_t result = forward();
-  if (result != hipSuccess) {
-    binding_.resize(offset);
-    spoil("an operation failed");
-    return result;
-  }
+  const hipError_t result = forward_noted(offset, forward);
+  if (result != hipSuccess) return result;
   const hipGraphNode_t node = last_node(plain_handle(stream));
   if (signature.kind == OperationKind::kKernel && made_no_node(node, plain_handle(stream), streams_.find(key)->tail))
     leave_to_runtime();
@@ -667,6 +659,22 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
     invalid_ = lost_ = true;
     spoil("a withheld operation failed when it was issued");
   }
+}
+
+void CaptureSession::materialise_before(std::size_t offset, const char* why, const Signature& own) {
+  const Binding payload(binding_.begin() + offset, binding_.end());
+  binding_.resize(offset);
+  materialise(why, &own);
+  binding_.append(payload.begin(), payload.end());
+}
+
+hipError_t CaptureSession::forward_noted(std::size_t offset, Forward forward) {
+  const hipError_t result = forward();
+  if (result != hipSuccess) {
+    binding_.resize(offset);
+    spoil("an operation failed");
+  }
+  return result;
 }
 
 void CaptureSession::stream_left(StreamKey key) {

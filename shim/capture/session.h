@@ -93,7 +93,8 @@ class CaptureSession {
 
   // What the program asks of the graph of the open capture (told_graph.cpp).
 
-  /// The graph and the last nodes of a stream: of a shell by handles of ours, which stay the program's.
+  /// Tells the capture's graph and the last nodes of a stream. In a shell it tells handles of the library's own, which
+  /// stay valid when the capture ends or becomes real.
   hipError_t tell(StreamKey key, const CaptureQuestion& asked, Forward forward);
   hipError_t update_dependencies(StreamKey key, hipStream_t stream, const NamedNodes& named,
                                  NativeDependencies forward);
@@ -164,6 +165,12 @@ class CaptureSession {
   }
   /// `own`: the program's operation that the recording does not have.
   void materialise(const char* why, const Signature* own = nullptr);
+  /// Makes the shell real at an operation that differs. The operation's payload begins at `offset` in the binding. It
+  /// is not issued, and stays in the binding.
+  void materialise_before(std::size_t offset, const char* why, const Signature& own);
+  /// Makes the program's call for an operation whose payload begins at `offset`. If it fails, the payload is dropped
+  /// and the capture is spoilt.
+  hipError_t forward_noted(std::size_t offset, Forward forward);
   /// The runtime has ended the capture: another thread that still finds it must not make it real any more.
   void leave_shell() noexcept { cursor_ = nullptr; }
   /// Why this capture cannot become a template; null while it can.

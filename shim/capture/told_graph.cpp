@@ -1,8 +1,8 @@
 // told_graph.cpp: what a program asks of the graph of an open capture, and does to it by its handle (session.h).
 //
-// A shell's graph in the runtime is empty: the program is told handles of ours, of a graph that becomes the virtual one
-// at the capture's end, or stands for the runtime's where the capture becomes real. What is asked is no operation. What
-// is changed is one: the nodes that dependencies name are part of what must be equal.
+// A shell has no nodes in the runtime. So the program gets handles of the library's own. They name a graph that becomes
+// the virtual graph when the capture ends, or stands for the runtime's graph if the capture becomes real. A question is
+// no operation. A change of dependencies is one, and matches a recording only if it names the same nodes.
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -216,17 +216,10 @@ hipError_t CaptureSession::add_node(const AddedNode& added, Describe describe, N
       succeeded_unseen();
       return hipSuccess;
     }
-    Binding own(binding_.begin() + offset, binding_.end());
-    binding_.resize(offset);
-    materialise("a node differs from every recording", &signature);
-    binding_.append(own.begin(), own.end());
+    materialise_before(offset, "a node differs from every recording", signature);
   }
-  const hipError_t result = forward();
-  if (result != hipSuccess) {
-    binding_.resize(offset);
-    spoil("an operation failed");
-    return result;
-  }
+  const hipError_t result = forward_noted(offset, forward);
+  if (result != hipSuccess) return result;
   note_judged_operands(signature, binding_, offset);
   expect(signature, &after);
   add_operation(signature, offset, writer.layout(), std::move(after), *added.node);
@@ -275,41 +268,40 @@ hipError_t update_capture_dependencies(hipStream_t stream, const NamedNodes& nam
   return failed == hipSuccess ? forward(const_cast<hipGraphNode_t*>(nodes)) : failed;
 }
 
-bool add_to_capture(hipGraph_t graph, const AddedNode& added, Describe describe, NativeCapturedAdd forward,
-                    hipError_t* result) {
+/// Calls use(session) for the open capture for which is_its(session) holds, under the session's lock. Returns false if
+/// there is none.
+template <typename IsIts, typename Use>
+static bool with_told_capture(const IsIts& is_its, const Use& use) {
   if (g_told_captures.load(std::memory_order_acquire) == 0) return false;
-  const auto session = session_with([graph](const CaptureSession& each) { return each.told_graph(graph); });
+  const auto session = session_with(is_its);
   if (session == nullptr) return false;
   const std::scoped_lock guard(session->lock());
-  if (!session->told_graph(graph)) return false;
-  *result = session->add_node(added, describe, forward);
+  if (!is_its(*session)) return false;
+  use(*session);
   return true;
+}
+
+static auto has_graph(hipGraph_t graph) {
+  return [graph](const CaptureSession& session) { return session.told_graph(graph); };
+}
+
+bool add_to_capture(hipGraph_t graph, const AddedNode& added, Describe describe, NativeCapturedAdd forward,
+                    hipError_t* result) {
+  return with_told_capture(has_graph(graph),
+                           [&](CaptureSession& session) { *result = session.add_node(added, describe, forward); });
 }
 
 bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* result) {
-  if (g_told_captures.load(std::memory_order_acquire) == 0) return false;
-  const auto session = session_with([graph](const CaptureSession& each) { return each.told_graph(graph); });
-  if (session == nullptr) return false;
-  const std::scoped_lock guard(session->lock());
-  if (!session->told_graph(graph)) return false;
-  *result = session->hold_objects(forward);
-  return true;
+  return with_told_capture(has_graph(graph), [&](CaptureSession& session) { *result = session.hold_objects(forward); });
 }
 
 void expose_told_graph(hipGraph_t graph, const char* why) {
-  if (g_told_captures.load(std::memory_order_acquire) == 0) return;
-  const auto session = session_with([graph](const CaptureSession& each) { return each.told_graph(graph); });
-  if (session == nullptr) return;
-  const std::scoped_lock guard(session->lock());
-  if (session->told_graph(graph)) session->expose(why);
+  with_told_capture(has_graph(graph), [&](CaptureSession& session) { session.expose(why); });
 }
 
 void expose_told_node(hipGraphNode_t node, const char* why) {
-  if (g_told_captures.load(std::memory_order_acquire) == 0) return;
-  const auto session = session_with([node](const CaptureSession& each) { return each.told_node(node); });
-  if (session == nullptr) return;
-  const std::scoped_lock guard(session->lock());
-  if (session->told_node(node)) session->expose(why);
+  with_told_capture([node](const CaptureSession& session) { return session.told_node(node); },
+                    [&](CaptureSession& session) { session.expose(why); });
 }
 
 }  // namespace graphpool

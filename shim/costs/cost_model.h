@@ -10,8 +10,8 @@
 //     exec is left that the next one could be patched into, it is kept for that;
 //   - the first few bindings of a template get an exec each: bindings often come in turn;
 //   - then what is cheaper (probe setting_costs_less_than_an_exec is the first guess), but for the first patch of all,
-//   which is tried to see what it costs. A patched node
-//     also uses up a share of an exec, which is replaced after a budget of patches;
+//     which is tried to see what it costs. A patched node also uses up a share of an exec, which is replaced after a
+//     budget of patches;
 //   - a binding that was there before gets an exec once patching for such bindings has cost a quarter of one.
 // Where the program itself asks for an update, its own call is a way too. It is chosen wherever the runtime is not
 // known to patch what differs (then the program has what it would have had natively), instead of an exec for one use,

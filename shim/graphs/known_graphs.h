@@ -176,11 +176,12 @@ class KnownGraphs {
 
   // --- graphs of open captures (capture/told_graph.cpp) ---
 
-  /// Makes a graph with a handle of ours for one. False: none is to be had.
+  /// Makes a graph and a handle for it. Returns false if there is no handle left.
   bool add_told(std::shared_ptr<KnownGraph>* made);
   /// The handle of one of its nodes; null: none is to be had.
   hipGraphNode_t told_handle(KnownGraph& known, std::uint32_t index);
-  /// What a handle of ours stands for; no graph: it is none of ours, or gone. Of graphs of open captures too.
+  /// Returns the node that one of the library's handles names, also in the graph of an open capture. No graph: the
+  /// handle is not the library's, or its node is gone.
   NodeRef told_node(hipGraphNode_t node) const noexcept;
   bool gave_out(hipGraphNode_t node) const noexcept { return node_handles_.owns(node); }
   /// The capture was broken off.

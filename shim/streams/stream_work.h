@@ -248,8 +248,9 @@ class StreamWork {
 
   RankedMutex<LockRank::kStreams> lock_;
   std::atomic<bool> fencing_{false};
-  /// Entries stay for good. One by one they would lie between what the runtime allocates for its streams, and keep its
-  /// heap in pieces when these are gone (7.2.4, after 2000 streams: a captured kernel takes 0.38 instead of 0.29 us).
+  /// Entries are allocated in blocks, because they are never freed. A single entry would lie between what the runtime
+  /// allocates for its streams, and keep the heap in pieces when those are gone. On 7.2.4 capturing a kernel took 0.38
+  /// us after 2000 streams with single entries, and takes 0.29 us with blocks.
   static constexpr std::size_t kEntriesAtOnce = 128;
   StreamEntry* unused_ = nullptr;
   std::size_t unused_left_ = 0;
