@@ -188,16 +188,22 @@ template <>
 struct Passing<EntryId::hipGraphExecUpdate> {
   static bool now(const void*, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t*,
                   hipGraphExecUpdateResult*) noexcept {
-    return graph_passes(graph) && exec != nullptr && !graphs().gave_out(exec) &&
-           names_private(exec) == PrivateKind::kNone;
+    if (!graph_passes(graph) || exec == nullptr || names_private(exec) != PrivateKind::kNone) return false;
+    return !graphs().gave_out(exec) || graphs().find_unserved(exec) != nullptr;
   }
   static hipError_t call(const void* caller, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
                          hipGraphExecUpdateResult* result) {
     const TimedCall timed;
-    const hipError_t error = next().hipGraphExecUpdate(exec, graph, error_node, result);
+    VirtualExec* const unserved = graphs().find_unserved(exec);
+    const hipGraphExec_t real = unserved == nullptr ? exec : unserved->own->exec;
+    const hipError_t error = next().hipGraphExecUpdate(real, graph, error_node, result);
     if (error == hipErrorOutOfMemory) [[unlikely]]
       return body_after_all(
           caller, [&](Entry& entry) { return on_hipGraphExecUpdate(entry, exec, graph, error_node, result); });
+    if (unserved != nullptr) {
+      graphs().updated_unfollowed(*unserved, error_node, result, error);
+      return error;
+    }
     g_passed_updates.add();
     if (error == hipSuccess) t_step.exec = exec;
     return error;

@@ -26,8 +26,9 @@
 
 namespace graphpool {
 
-/// Whether every running thread of the process has passed a barrier now. The first call finds out whether the kernel
-/// can do that.
+/// Whether the kernel can put a barrier into every thread of the process. The first call finds out.
+bool kernel_has_barrier() noexcept;
+/// Puts one into every running thread. Returns false where the kernel cannot, or refuses to.
 bool barrier_in_all_threads() noexcept;
 
 template <LockRank Rank>

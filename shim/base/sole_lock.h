@@ -1,10 +1,12 @@
 // sole_lock.h: a lock that costs next to nothing as long as only one thread takes it.
 //
-// Why: most programs capture and build graphs in one thread, and there every captured launch takes
-// recording/node_creation.h's.
+// Why: most programs capture, build and launch graphs in one thread, and there every captured launch takes
+// recording/node_creation.h's, every capture the list of open ones, and every launch its exec's.
 // How: the first thread takes it by a plain store, as the owner of an OwnerLock does. A second thread ends that for
 // good: it lets the kernel put a barrier into every running thread, waits until the first one has left, and from then
-// on the lock is a mutex for all. Where the kernel has no such call it is one from the beginning.
+// on the lock is the one behind it, for all. Where the kernel has no such call it is that from the beginning. Of locks
+// that are made in numbers, one for each object, those that are made after a second thread came to one of them are so
+// from the beginning, too: the barrier is a matter of the first objects.
 // Threads: any; a later thread at the address of the first one takes its place. Not recursive.
 #pragma once
 
@@ -20,10 +22,15 @@
 
 namespace graphpool {
 
-template <LockRank Rank>
+/// Says that the lock is one of many, each an object's.
+struct OneOfMany {};
+
+/// Behind: what it is once a second thread has come.
+template <LockRank Rank, typename Behind = RankedMutex<Rank>>
 class SoleLock {
  public:
   constexpr SoleLock() = default;
+  explicit SoleLock(OneOfMany) noexcept : shared_(several_.load(std::memory_order_relaxed)) {}
   SoleLock(const SoleLock&) = delete;
   SoleLock& operator=(const SoleLock&) = delete;
 
@@ -37,7 +44,7 @@ class SoleLock {
       }
       inside_.store(false, std::memory_order_release);
     }
-    lock_mutex();
+    lock_behind();
   }
   void unlock() {
     if (first_.load(std::memory_order_relaxed) == &t_thread_token && inside_.load(std::memory_order_relaxed))
@@ -46,29 +53,31 @@ class SoleLock {
       inside_.store(false, std::memory_order_release);
       return;
     }
-    mutex_.unlock();
+    behind_.unlock();
   }
 
  private:
-  [[gnu::noinline]] void lock_mutex() {
-    mutex_.lock();
+  [[gnu::noinline]] void lock_behind() {
+    behind_.lock();
     if (shared_.load(std::memory_order_relaxed)) return;
     const bool is_first = first_.load(std::memory_order_relaxed) == nullptr;
-    if (is_first && barrier_in_all_threads()) {
+    if (is_first && kernel_has_barrier()) {
       first_.store(&t_thread_token, std::memory_order_relaxed);  // from the next time on
       return;
     }
     shared_.store(true);
     if (is_first) return;
+    several_.store(true, std::memory_order_relaxed);
     // Refused only where a filter of system calls came later: a store is seen by all long before the thread runs again.
     if (!barrier_in_all_threads()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     while (inside_.load(std::memory_order_acquire)) sched_yield();
   }
 
+  static inline constinit std::atomic<bool> several_{false};  ///< a second thread has come to one of these locks
   std::atomic<const void*> first_{nullptr};
   std::atomic<bool> inside_{false};  ///< the first thread is, by the short way
   std::atomic<bool> shared_{false};
-  RankedMutex<Rank> mutex_;
+  Behind behind_;
   [[no_unique_address]] RankHeld<Rank> rank_;
 };
 

@@ -1,24 +1,27 @@
-// way_counts.h: launches by the way that served their binding, counted for the report. Threads: any.
+// way_counts.h: launches by the way that served their binding. Threads: any.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/base/owned_count.h"
 #include "shim/costs/cost_model.h"
 
 namespace graphpool {
 
 class WayCounts {
  public:
-  void add(Way way) noexcept { counts_[static_cast<std::size_t>(way)].fetch_add(1, std::memory_order_relaxed); }
-  std::uint64_t of(Way way) const noexcept {
-    return counts_[static_cast<std::size_t>(way)].load(std::memory_order_relaxed);
+  void add(Way way) noexcept { counts_[static_cast<std::size_t>(way)].add(); }
+  std::uint64_t of(Way way) const noexcept { return counts_[static_cast<std::size_t>(way)].load(); }
+  std::uint64_t sum() const noexcept {
+    std::uint64_t all = 0;
+    for (const OwnedCount& count : counts_) all += count.load();
+    return all;
   }
 
  private:
-  std::array<std::atomic<std::uint64_t>, kWays> counts_{};
+  std::array<OwnedCount, kWays> counts_{};
 };
 
 /// The process's.

@@ -16,6 +16,7 @@
 #include "shim/costs/binding_history.h"
 #include "shim/costs/cost_model.h"
 #include "shim/costs/stage_choice.h"
+#include "shim/costs/way_counts.h"
 #include "shim/recording/moved_operands.h"
 #include "shim/recording/prefix_tree.h"
 #include "shim/staging/slot_ring.h"
@@ -29,23 +30,24 @@ class VirtualExec;
 
 /// One exec and the binding baked into it. Owned by the template, or, tainted, by the virtual exec that holds it.
 struct Variant {
-  hipGraphExec_t exec = nullptr;      ///< null: staged
-  hipGraph_t graph = nullptr;         ///< of our own, when the exec was made from one; else null
-  std::vector<hipGraphNode_t> nodes;  ///< of that graph, one an operation
-  std::uint64_t source = 0;           ///< id of the program's graph it was made from otherwise, which names its nodes
+  // What each launch reads comes first.
+  hipGraphExec_t exec = nullptr;            ///< null: staged
+  std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
+  bool launched = false;                    ///< the first launch costs more
+  LaunchMarks launches;
+  std::shared_ptr<const StagePlan> plan;  ///< staged: by this one of the template's
+  std::unique_ptr<SlotRing> ring;         ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
+  hipGraph_t graph = nullptr;             ///< of our own, when the exec was made from one; else null
+  std::vector<hipGraphNode_t> nodes;      ///< of that graph, one an operation
+  std::uint64_t source = 0;  ///< id of the program's graph it was made from otherwise, which names its nodes
   Binding baked;
   int device = 0;                      ///< current when it was instantiated (rule 14)
   const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it; set by Variants::give()
-  LaunchMarks launches;
-  std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
-  std::shared_ptr<const StagePlan> plan;    ///< staged: by this one of the template's
-  std::unique_ptr<SlotRing> ring;           ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
   std::uint32_t patches = 0;
   std::size_t patched_bytes = 0;       ///< of argument memory that updates have taken (exec_size.h)
   std::vector<std::uint64_t> reached;  ///< verify: addresses it had before it was patched (add_addresses)
   std::uint64_t memory_freed = 0;      ///< memory_freed() before its graph was made
   bool keep = true;                    ///< false: for one use, or worn out by patches; goes when it is free
-  bool launched = false;               ///< the first launch costs more
   std::size_t device_bytes = 0;        ///< device memory it is taken to hold
   Template* of = nullptr;              ///< kept by this template
   std::uint64_t made_for = 0;          ///< number of the template it was made for; its nodes are that one's
@@ -109,7 +111,7 @@ class Template {
   std::uint32_t passed_over = 0;            ///< bindings in a row that could have been patched and were not
   bool may_patch = true, may_stage = true;  ///< false once verification has found a difference
   std::atomic<bool> may_be_at_home{true};   ///< the same of launches without copies (staging/slot_ring.h), without lock
-  std::array<std::atomic<std::uint64_t>, kWays> launches{};  ///< by way, without lock
+  WayCounts launches;                       ///< without lock
 
   struct Statistics {
     std::uint64_t captures = 0, captures_avoided = 0, materialised = 0;

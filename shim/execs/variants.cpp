@@ -50,11 +50,7 @@ double followed_ns(const Template& of, const Binding& from, const Binding& to, d
   return costs().patch_ns(exec_ns, differing, budget);
 }
 
-void note_launches(Template& of) noexcept {
-  std::uint64_t launches = 0;
-  for (const auto& by_way : of.launches) launches += by_way.load(std::memory_order_relaxed);
-  of.stage_choice.note_launches(launches);
-}
+void note_launches(Template& of) noexcept { of.stage_choice.note_launches(of.launches.sum()); }
 
 /// Of what an exec costs, what must have been lost by staging before it ends.
 constexpr double kLeastLost = 0.25;

@@ -12,7 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "shim/base/lock_rank.h"
+#include "shim/base/short_lock.h"
+#include "shim/base/sole_lock.h"
 #include "shim/execs/exec_sets.h"
 #include "shim/execs/template.h"
 #include "shim/execs/user_objects.h"
@@ -51,10 +52,26 @@ class Updates {
 
 class VirtualExec {
  public:
-  Template* of = nullptr;        ///< null while the program's own exec serves
-  Variant* variant = nullptr;    ///< null for a graph without operations
-  std::unique_ptr<Variant> own;  ///< a tainted variant; not up to date while there is a template
-  HeldTemplate at;               ///< what the last update made of `own`; none: not known
+  // What each launch reads comes first: it lies in two cache lines.
+  Template* of = nullptr;               ///< null while the program's own exec serves
+  Variant* variant = nullptr;           ///< null for a graph without operations
+  std::unique_ptr<Variant> own;         ///< a tainted variant; not up to date while there is a template
+  std::unique_ptr<ExecSets> sets;       ///< null: the program has set nothing since it was given a binding as a whole
+  std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
+  std::atomic<std::uint64_t> shared_seen{0};  ///< SharedMemory::version() when a launch last asked what is shared
+  /// Of the fields up to `written`. The variant is changed under this and the templates' lock, and read under either.
+  SoleLock<LockRank::kExecs, ShortLock<LockRank::kExecs>> lock{OneOfMany{}};
+  bool destroyed = false;       ///< by the program meanwhile: it goes with the last launch under way
+  bool on_shadows = false;      ///< verify: the ring works on copies, so it must serve this launch
+  bool set_by_program = false;  ///< it does what the program's own calls made of it since it was given a binding
+  Way way = Way::kSame;         ///< how the binding is served
+  std::uint32_t launching = 0;  ///< launches handed to the runtime that have not returned
+  Binding binding;              ///< the program's
+  std::vector<std::uint64_t>
+      allocations;  ///< check: what its addresses lay in when it was bound (verify/stale_addresses.h)
+  std::shared_ptr<const OutstandingUses::Bases> written;  ///< wholly_staged() of the binding; null: not asked yet
+
+  HeldTemplate at;  ///< what the last update made of `own`; none: not known
   Updates updates;
   /// Reached by more than updates that succeeded.
   bool touched() const noexcept { return touched_; }
@@ -63,26 +80,12 @@ class VirtualExec {
   /// Execs made because updates brought other child graphs. After so many the program's own updates are cheaper.
   static constexpr std::uint32_t kMostForChildren = 8;
   std::uint32_t made_for_children = 0;
-  std::unique_ptr<ExecSets> sets;      ///< null: the program has set nothing since it was given a binding as a whole
-  std::unique_ptr<Variant> real_path;  ///< verify: of the program's own graph, for the next launch
-  Objects objects;                     ///< user objects of the graph that it was instantiated from
+  std::unique_ptr<Variant> real_path;      ///< verify: of the program's own graph, for the next launch
+  Objects objects;                         ///< user objects of the graph that it was instantiated from
   std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
   int device = 0;
   unsigned long long flags = 0;  ///< as the program instantiated it
   std::uint64_t source = 0;      ///< id of the graph it was made from: the program names its nodes by that graph's
-  /// Of the fields below. The variant is changed under this and the templates' lock, and read under either.
-  std::atomic<std::uint64_t> shared_seen{0};  ///< SharedMemory::version() when a launch last asked what is shared
-  RankedMutex<LockRank::kExecs> lock;
-  std::uint32_t launching = 0;  ///< launches handed to the runtime that have not returned
-  bool destroyed = false;       ///< by the program meanwhile: it goes with the last of them
-  bool on_shadows = false;      ///< verify: the ring works on copies, so it must serve this launch
-  bool set_by_program = false;  ///< it does what the program's own calls made of it since it was given a binding
-  Way way = Way::kSame;         ///< how the binding is served
-  Binding binding;              ///< the program's
-  std::vector<std::uint64_t>
-      allocations;  ///< check: what its addresses lay in when it was bound (verify/stale_addresses.h)
-  std::shared_ptr<const OutstandingUses::Bases> written;  ///< wholly_staged() of the binding; null: not asked yet
-  std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
 
  private:
   bool touched_ = false;

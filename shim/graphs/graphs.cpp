@@ -39,6 +39,11 @@ namespace {
 
 constexpr const char* kUnknownGraphInstantiated = "a graph that is not known was instantiated";
 constexpr const char* kUnknownExecUpdated = "an update of an exec that is not known";
+constexpr const char* kTouchedExecUpdated = "an update of an exec that the program has reached otherwise";
+constexpr const char* kUpdateTellsNothing = "an update that tells nothing of its result";
+constexpr const char* kUpdateByUnknown = "an update by a graph that is not known";
+constexpr const char* kUpdateRefused = "an update that the runtime refused";
+constexpr const char* kOtherChildGraphs = "updates by graphs with other child graphs";
 
 /// Host memory of a recording: its operations, their nodes in the tree, its binding and the last one (see history).
 std::size_t recording_memory(const std::vector<Operation>& operations) noexcept {
@@ -66,7 +71,7 @@ double saved_ns(const Template& of) noexcept {
 }
 
 /// Once more where memory has run out and the launch is no part of a capture. The runtime may load code then.
-hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall native) {
+[[gnu::hot]] hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall native) {
   const auto launch = [&] { return native(exec); };
   return captured ? launch() : retry_with_room(launch);
 }
@@ -95,7 +100,7 @@ bool is_stream_of(int device, hipStream_t stream) noexcept {
 
 }  // namespace
 
-Graphs& graphs() noexcept {
+[[gnu::hot]] Graphs& graphs() noexcept {
   static Graphs* const instance = new Graphs;
   return *instance;
 }
@@ -551,7 +556,66 @@ hipError_t Graphs::read_exec(hipGraphExec_t* handle) const noexcept {
   return hipSuccess;
 }
 
-hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
+/// The exec works on the program's own memory: its variant stays until the launch is noted. Under the exec's lock.
+inline void Graphs::begin_unstaged(VirtualExec& exec, StreamArgument stream, UnstagedLaunch* launch) {
+  Variant& variant = *exec.variant;
+  if (uses_tracked() && outstanding_uses().several(stream)) launch->written = what_is_written(exec);
+  count_launch(exec);
+  launch->variant = &variant;
+  ++exec.launching;
+  variant.under_way.store(variant.under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!std::exchange(variant.launched, true)) launch->first = exec.of;
+}
+
+/// The runtime may call back or wait, so the exec is not locked. What the launch does may be the sign for another
+/// thread to destroy or update the exec: it and the variant stay until the launch is noted.
+inline hipError_t Graphs::launch_unstaged(VirtualExec& exec, StreamArgument stream, NativeExecCall native,
+                                          const UnstagedLaunch& launch) {
+  const hipGraphExec_t real = launch.variant->exec;
+  const StreamKey key = stream_key(stream);  // may ask the runtime: before HIP 7 that would replace the launch's error
+  const bool captured = in_open_capture(stream);
+  hipError_t result;
+  if (launch.first == nullptr) {
+    result = launch_with_room(real, captured, native);
+  } else {
+    const CostTimer timer;
+    result = launch_with_room(real, captured, native);
+    if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, launch.first->node_count, &launch.first->exec_costs);
+  }
+  if (launch.written != nullptr && result == hipSuccess) outstanding_uses().used(stream, *launch.written, nullptr);
+  note_launched(exec, *launch.variant, key, plain_handle(stream), result);
+  return result;
+}
+
+[[gnu::hot]] hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+  UnstagedLaunch launch;
+  {
+    const std::scoped_lock guard(exec.lock);
+    if (exec.variant != nullptr && exec.variant->ring == nullptr && exec.before == nullptr && !exec.on_shadows)
+        [[likely]]
+      begin_unstaged(exec, stream, &launch);
+  }
+  if (launch.variant == nullptr) [[unlikely]] {
+    hipError_t answer = hipSuccess;
+    if (!choose_launch(exec, stream, native, &launch, &answer)) return answer;
+  }
+  return launch_unstaged(exec, stream, native, launch);
+}
+
+inline hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+  launches_.add();
+  if (exec.shared_seen.load(std::memory_order_relaxed) != SharedMemory::version()) [[unlikely]]
+    if (const hipError_t result = leave_shared_memory(exec, stream); result != hipSuccess) return result;
+  if (settings_.looks_at_launches) [[unlikely]] {
+    if (settings_.check) look_for_stale(exec);
+    if (settings_.verify.mode != Verify::Mode::kOff) return launch_verified(exec, stream, native);
+  }
+  if (exec.sets != nullptr) [[unlikely]]
+    if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
+  return launch_selected(exec, stream, native);
+}
+
+[[gnu::hot]] hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
   const TimedCall timed(!std::exchange(t_step.launched, true));
   VirtualExec* const exec = execs_.find(handle);
   if (exec == nullptr && execs_.owns(handle)) return refuse();
@@ -562,19 +626,6 @@ hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeEx
   if (exec == nullptr && result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
     outstanding_uses().used_unseen(stream);
   return result;
-}
-
-hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
-  launches_.add();
-  if (exec.shared_seen.load(std::memory_order_relaxed) != shared_memory().version()) [[unlikely]]
-    if (const hipError_t result = leave_shared_memory(exec, stream); result != hipSuccess) return result;
-  if (settings_.looks_at_launches) [[unlikely]] {
-    if (settings_.check) look_for_stale(exec);
-    if (settings_.verify.mode != Verify::Mode::kOff) return launch_verified(exec, stream, native);
-  }
-  if (exec.sets != nullptr) [[unlikely]]
-    if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
-  return launch_selected(exec, stream, native);
 }
 
 /// Without host memory for it nothing is told.
@@ -605,7 +656,7 @@ void Graphs::note_allocations(VirtualExec& exec) noexcept {
 /// on the program's own from here on. What was launched before still ends on its slots: nothing can be waited for here,
 /// for its kernels may themselves wait for the process that has the handle now.
 hipError_t Graphs::leave_shared_memory(VirtualExec& exec, StreamArgument stream) {
-  const std::uint64_t version = shared_memory().version();
+  const std::uint64_t version = SharedMemory::version();
   bool leave = false;
   {
     const std::scoped_lock guard(exec.lock);
@@ -622,18 +673,20 @@ hipError_t Graphs::leave_shared_memory(VirtualExec& exec, StreamArgument stream)
   return result;
 }
 
-hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+/// Launches of an exec that is staged, that has nothing to do, or that comes behind what served it before. True: it
+/// works on the program's own memory now, and the launch of it is begun. False: it is done, with this answer.
+bool Graphs::choose_launch(VirtualExec& exec, StreamArgument stream, NativeExecCall native, UnstagedLaunch* launch,
+                           hipError_t* answer) {
+  const auto answered = [answer](hipError_t result) {
+    *answer = result;
+    return false;
+  };
   const StreamKey key = stream_key(stream);
   const hipStream_t handle = plain_handle(stream);
-  const bool captured = in_open_capture(stream);
   BackOff wait(settings_.ring_timeout);
   std::optional<NotedWait> noted;
-  hipGraphExec_t real = nullptr;
-  Variant* launched = nullptr;
-  Template* first = nullptr;  // its first launch costs more than others
-  std::shared_ptr<const OutstandingUses::Bases> written;
   bool in_order = true, ordered = false;
-  for (bool on_device = false, made_room = false; real == nullptr;) {
+  for (bool on_device = false, made_room = false; launch->variant == nullptr;) {
     bool in_capture = false, other_device = false, written_elsewhere = false, on_shadows = false, no_room = false;
     std::uint64_t graph = 0;
     {
@@ -642,7 +695,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         // A graph without operations: nothing to run, and some runtimes crash on one (probe empty_graph_runs).
         const hipError_t judged = judge_stream(handle);
         if (judged == hipSuccess && StreamWork::is_null(handle)) stream_work().enter_null_stream();
-        return judged;
+        return answered(judged);
       }
       if (exec.before != nullptr) {
         // Rule 3: also behind what another variant still runs. Where the stream cannot be told, nothing waits (rule
@@ -651,17 +704,11 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
         exec.before.reset();
       }
       on_shadows = exec.on_shadows;
-      if (on_shadows && exec.variant->ring == nullptr) return hipErrorNotReady;
+      if (on_shadows && exec.variant->ring == nullptr) return answered(hipErrorNotReady);
       in_capture = exec.variant->ring != nullptr && may_be_capturing(handle);
       other_device = exec.variant->ring != nullptr && !is_stream_of(exec.variant->plan->device(), handle);
       if (exec.variant->ring == nullptr) {
-        count_launch(exec);
-        launched = exec.variant;
-        real = launched->exec;
-        ++exec.launching;
-        launched->under_way.store(launched->under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        if (!std::exchange(launched->launched, true)) first = exec.of;
-        if (uses_tracked() && outstanding_uses().several(stream)) written = what_is_written(exec);
+        begin_unstaged(exec, stream, launch);
       } else if (!in_capture && !other_device) {
         const SlotRing* const ring = exec.variant->ring.get();
         graph = exec.of->number;
@@ -684,7 +731,7 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
           // What it writes without a slot, because staging is open and not chosen, counts too.
           if (result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
             outstanding_uses().used(stream, *what_is_written(exec), ring);
-          return result;
+          return answered(result);
         }
       }
     }
@@ -694,32 +741,20 @@ hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, Nat
     } else if (in_capture || other_device || written_elsewhere) {
       // In a capture the runtime may run the launch at once and capture the copies, or the other way about. A ring's
       // events are its device's: none can come behind a launch in another one's stream.
-      if (on_shadows) return hipErrorNotReady;
+      if (on_shadows) return answered(hipErrorNotReady);
       const hipError_t result = leave_ring(exec, key, handle, &ordered);
-      if (result != hipSuccess) return result;
-    } else if (real == nullptr && !wait.again()) {
-      if (on_shadows) return hipErrorNotReady;
+      if (result != hipSuccess) return answered(result);
+    } else if (launch->variant == nullptr && !wait.again()) {
+      if (on_shadows) return answered(hipErrorNotReady);
       on_device = !stop_waiting(exec, key, handle, &ordered);
-    } else if (real == nullptr && !noted) {
+    } else if (launch->variant == nullptr && !noted) {
       noted.emplace("a free slot set", graph);
     }
   }
   if (!in_order) [[unlikely]]
     log_once(LogLevel::kWarn, "launch out of order",
              "a launch could not be told to come behind an earlier one of its exec: one of their streams is captured");
-  // The runtime may call back or wait, so the exec is not locked. What the launch does may be the sign for another
-  // thread to destroy or update the exec: it and the variant stay until the launch is noted.
-  hipError_t result;
-  if (first == nullptr) {
-    result = launch_with_room(real, captured, native);
-  } else {
-    const CostTimer timer;
-    result = launch_with_room(real, captured, native);
-    if (result == hipSuccess) timer.stop(Cost::kFirstLaunchNode, first->node_count, &first->exec_costs);
-  }
-  if (written != nullptr && result == hipSuccess) outstanding_uses().used(stream, *written, nullptr);
-  note_launched(exec, *launched, key, handle, result);
-  return result;
+  return true;
 }
 
 /// What an exec that is not staged may write to of buffers that other launches copy out whole. Under the exec's lock.
@@ -736,7 +771,8 @@ std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(VirtualExe
 }
 
 /// It has a number once it is enqueued: a wait of another thread before that says nothing of it.
-void Graphs::note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream, hipError_t result) {
+[[gnu::hot]] void Graphs::note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream,
+                                        hipError_t result) {
   bool last = false;
   {
     const std::scoped_lock guard(exec.lock);
@@ -763,7 +799,7 @@ void Graphs::disown(Variant& variant) noexcept {
 }
 
 void Graphs::count_launch(VirtualExec& exec) noexcept {
-  if (exec.of != nullptr) exec.of->launches[static_cast<std::size_t>(exec.way)].fetch_add(1, std::memory_order_relaxed);
+  if (exec.of != nullptr) exec.of->launches.add(exec.way);
   g_launches_by_way.add(exec.way);
 }
 
@@ -847,13 +883,19 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
   const TimedCall timed;
   VirtualExec* const exec = execs_.find(handle);
   KnownGraph* const known = known_.find(graph);
+  return known == nullptr && exec != nullptr && exec->of == nullptr && !known_.gave_out(graph)
+             ? update_unfollowed(*exec, graph, error_node, result)
+             : update_found(handle, exec, graph, known, error_node, result);
+}
+
+/// exec, known: what the handles stand for; null: the runtime's own.
+hipError_t Graphs::update_found(hipGraphExec_t handle, VirtualExec* exec, hipGraph_t graph, KnownGraph* known,
+                                hipGraphNode_t* error_node, hipGraphExecUpdateResult* result) {
   const bool plain = known == nullptr;
   Binding binding;
   NativeUpdate natively;
   natively.plain = plain;
-  const char* why = exec == nullptr   ? kUnknownExecUpdated
-                    : exec->touched() ? "an update of an exec that the program has reached otherwise"
-                                      : "an update that tells nothing of its result";
+  const char* why = exec == nullptr ? kUnknownExecUpdated : exec->touched() ? kTouchedExecUpdated : kUpdateTellsNothing;
   if (exec != nullptr && (exec->of != nullptr || !exec->touched()) && error_node != nullptr && result != nullptr) {
     updates_.add();
     bool real = false, outlived = false;
@@ -861,7 +903,7 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
     natively.of = HeldTemplate(of);
     natively.binding = of != nullptr && !outlived ? &binding : nullptr;
     const bool same_template = of != nullptr && of == exec->of;
-    why = of == nullptr    ? "an update by a graph that is not known"
+    why = of == nullptr    ? kUpdateByUnknown
           : of->fills_rows ? "an update that sets a fill of several rows"
           : same_template  ? "an update that must stay with its exec, or could not be served"
                            : "an update by a graph of another recording, for the first time";
@@ -900,6 +942,28 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
   return failed;
 }
 
+/// The exec is its own, and nobody has followed the capture that the graph is of: there is nothing to compare.
+hipError_t Graphs::update_unfollowed(VirtualExec& exec, hipGraph_t graph, hipGraphNode_t* error_node,
+                                     hipGraphExecUpdateResult* result) {
+  const hipError_t failed =
+      retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, graph, error_node, result); });
+  updated_unfollowed(exec, error_node, result, failed);
+  return failed;
+}
+
+[[gnu::hot]] void Graphs::updated_unfollowed(VirtualExec& exec, hipGraphNode_t* error_node,
+                                             const hipGraphExecUpdateResult* result, hipError_t failed) {
+  const bool tells = error_node != nullptr && result != nullptr;
+  if (tells && !exec.touched()) updates_.add();
+  if (settings_.reuse && active())
+    note_left(exec.touched() ? kTouchedExecUpdated : tells ? kUpdateByUnknown : kUpdateTellsNothing);
+  if (exec.at) exec.at = HeldTemplate();
+  if (failed == hipSuccess && exec.made_for_children < VirtualExec::kMostForChildren) return;
+  exec.touch(failed != hipSuccess ? kUpdateRefused : kOtherChildGraphs);
+  if (failed != hipSuccess && error_node != nullptr && *error_node != nullptr)
+    *error_node = known_.as_program_knows(*error_node);
+}
+
 /// By the program's own call, on the exec that is its own.
 hipError_t Graphs::update_natively(VirtualExec& exec, NativeUpdate by, hipGraphNode_t* error_node,
                                    hipGraphExecUpdateResult* result) {
@@ -919,9 +983,9 @@ hipError_t Graphs::update_natively(VirtualExec& exec, NativeUpdate by, hipGraphN
   const hipError_t failed =
       retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, by.graph, error_node, result); });
   if (failed != hipSuccess || (!by.of && !by.plain) || exec.made_for_children >= VirtualExec::kMostForChildren) {
-    exec.touch(failed != hipSuccess ? "an update that the runtime refused"
+    exec.touch(failed != hipSuccess ? kUpdateRefused
                : !by.of             ? "an update by a graph that the program has changed"
-                                    : "updates by graphs with other child graphs");
+                                    : kOtherChildGraphs);
   } else if (may_serve_again(exec, by)) {
     serve_again(exec, std::move(by), freed);
   } else if (!exec.touched() && !from) {
@@ -1347,7 +1411,7 @@ Graphs::TemplateReport Graphs::report_of(const Template& of) {
   report.host_bytes = of.host_bytes;
   report.volatile_words = of.history.volatile_words();
   report.statistics = of.statistics;
-  for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of.launches[i].load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of.launches.of(static_cast<Way>(i));
   for (const char* const kernel : of.kernels) {
     if (kernel == nullptr) continue;
     if (report.first_kernel == nullptr) report.first_kernel = kernel;

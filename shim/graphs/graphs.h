@@ -92,6 +92,14 @@ class Graphs {
   hipError_t launch(hipGraphExec_t exec, StreamArgument stream, NativeExecCall native);
   hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
                     hipGraphExecUpdateResult* result);
+  /// The program's exec behind a handle of the library's that no recording serves; null: it is another.
+  VirtualExec* find_unserved(hipGraphExec_t handle) const noexcept {
+    VirtualExec* const exec = execs_.find(handle);
+    return exec != nullptr && exec->of == nullptr ? exec : nullptr;
+  }
+  /// The runtime has updated such an exec by a graph of a capture that nobody followed.
+  void updated_unfollowed(VirtualExec& exec, hipGraphNode_t* error_node, const hipGraphExecUpdateResult* result,
+                          hipError_t failed);
   hipError_t destroy_exec(hipGraphExec_t exec);
   /// The program sets what a node of the exec does. Bytes that do not change do not reach HIP; those that do go to the
   /// variant by the program's own call, unless a free one has them. `forward` gets the real exec and its node.
@@ -183,6 +191,17 @@ class Graphs {
 
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t leave_shared_memory(VirtualExec& exec, StreamArgument stream);
+  /// The launch of an exec on the program's own memory.
+  struct UnstagedLaunch {
+    Variant* variant = nullptr;
+    Template* first = nullptr;  ///< not null: it is the variant's first, which costs more than others
+    std::shared_ptr<const OutstandingUses::Bases> written;  ///< null: nobody asks
+  };
+  void begin_unstaged(VirtualExec& exec, StreamArgument stream, UnstagedLaunch* launch);
+  hipError_t launch_unstaged(VirtualExec& exec, StreamArgument stream, NativeExecCall native,
+                             const UnstagedLaunch& launch);
+  bool choose_launch(VirtualExec& exec, StreamArgument stream, NativeExecCall native, UnstagedLaunch* launch,
+                     hipError_t* answer);
   /// hipErrorNotReady: on shadows, and no slot set serves it; nothing was enqueued.
   hipError_t launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_verified(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
@@ -258,6 +277,10 @@ class Graphs {
   };
   hipError_t update_natively(VirtualExec& exec, NativeUpdate by, hipGraphNode_t* error_node,
                              hipGraphExecUpdateResult* result);
+  hipError_t update_found(hipGraphExec_t handle, VirtualExec* exec, hipGraph_t graph, KnownGraph* known,
+                          hipGraphNode_t* error_node, hipGraphExecUpdateResult* result);
+  hipError_t update_unfollowed(VirtualExec& exec, hipGraph_t graph, hipGraphNode_t* error_node,
+                               hipGraphExecUpdateResult* result);
   bool may_serve_again(const VirtualExec& exec, const NativeUpdate& by) noexcept;
   void serve_again(VirtualExec& exec, NativeUpdate by, std::uint64_t memory_freed_before);
   bool is_outdated(const Template& of) noexcept;

@@ -143,6 +143,8 @@ class KnownGraphs {
   void add_real(const std::shared_ptr<KnownGraph>& known);
   /// The known graph behind a handle, or null. It lives until the program destroys it.
   KnownGraph* find(hipGraph_t graph);
+  /// Whether the library made this handle. The graph may have been destroyed since.
+  bool gave_out(hipGraph_t graph) const noexcept { return graph_handles_.owns(graph); }
 
   /// The real graph behind a handle, for a call that only reads it. Makes a virtual graph real.
   /// hipErrorOutOfMemory when that fails; null is given to HIP as it is.

@@ -112,7 +112,7 @@ hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, Nat
     comparable = way == Way::kStage || (exec.variant->ring == nullptr && !exec.set_by_program &&
                                         (way == Way::kPatch || way == Way::kSame || real_path != nullptr));
   }
-  std::uint64_t launches = exec.of->launches[static_cast<std::size_t>(way)].load(std::memory_order_relaxed);
+  std::uint64_t launches = exec.of->launches.of(way);
   if (at_home) {
     const std::scoped_lock guard(lock_);
     launches = exec.of->statistics.staged.without_copies;
@@ -132,9 +132,7 @@ hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, Nat
 void Graphs::keep_real_path(VirtualExec& exec, hipGraph_t graph) {
   if (settings_.verify.mode == Verify::Mode::kOff || exec.variant == nullptr) return;
   const bool anew = exec.variant->graph != nullptr && (exec.way == Way::kVariant || exec.way == Way::kRecord);
-  if (!(anew || exec.way == Way::kStage) ||
-      !settings_.verify.wants(exec.of->launches[static_cast<std::size_t>(exec.way)].load(std::memory_order_relaxed)))
-    return;
+  if (!(anew || exec.way == Way::kStage) || !settings_.verify.wants(exec.of->launches.of(exec.way))) return;
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   const SavedDevice device;

@@ -27,7 +27,7 @@ class SharedMemory {
   using Handle = std::uint64_t;
 
   /// Changes whenever memory becomes shared that was not.
-  std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
+  static std::uint64_t version() noexcept { return version_.load(std::memory_order_acquire); }
   /// Memory that says it itself has become shared.
   void note() noexcept { version_.fetch_add(1, std::memory_order_acq_rel); }
 
@@ -60,7 +60,7 @@ class SharedMemory {
   void change(Change&& body) noexcept;
   std::map<std::uint64_t, Range>::iterator range_of(std::uint64_t address);
 
-  std::atomic<std::uint64_t> version_{0};
+  static inline constinit std::atomic<std::uint64_t> version_{0};
   std::atomic<bool> any_{false};          ///< something is, or was, shared by range
   std::atomic<bool> ranges_held_{false};  ///< there is, or was, a range
   RankedMutex<LockRank::kBlocks> lock_;

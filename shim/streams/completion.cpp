@@ -87,7 +87,7 @@ bool launch_waited_for(const StreamState& stream, int device, std::uint64_t numb
 }
 
 std::uint64_t launch_clock() noexcept { return g_clock.load(std::memory_order_acquire); }
-std::uint64_t next_launch() noexcept { return g_clock.fetch_add(1, std::memory_order_acq_rel) + 1; }
+[[gnu::hot]] std::uint64_t next_launch() noexcept { return g_clock.fetch_add(1, std::memory_order_acq_rel) + 1; }
 
 void stream_waited(StreamKey stream, std::uint64_t clock) noexcept {
   Waits& all = waits();
@@ -377,7 +377,7 @@ std::vector<LaunchMarks::Mark>::iterator LaunchMarks::find(StreamKey key) noexce
   });
 }
 
-void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
+[[gnu::hot]] void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
   auto mark = find(key);
   if (mark == marks_.end()) {
     if (marks_.size() >= most_) forget_complete();

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "shim/base/short_lock.h"
+#include "shim/base/sole_lock.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
@@ -119,10 +120,10 @@ class OpenList {
     if (left == 0) set_attention(false);
   }
 
-  ShortLock<LockRank::kCaptureGate> lock_;
-  std::array<Capture, 64> captures_{};
+  SoleLock<LockRank::kCaptureGate, ShortLock<LockRank::kCaptureGate>> lock_;
   std::ptrdiff_t count_ = 0;
   std::size_t unlisted_ = 0;  ///< more than there is room for
+  std::array<Capture, 64> captures_{};
 };
 
 constinit OpenList g_open;

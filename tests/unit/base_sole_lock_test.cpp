@@ -5,24 +5,34 @@
 #include <thread>
 
 #include "lock_threads.h"
+#include "shim/base/short_lock.h"
 #include "shim/base/sole_lock.h"
 
 namespace graphpool {
 namespace {
 
-using Lock = SoleLock<LockRank::kNodes>;
+constexpr LockRank kRank = LockRank::kNodes;
+/// One of many, as an object's.
+struct OfMany : SoleLock<kRank, ShortLock<kRank>> {
+  OfMany() : SoleLock(OneOfMany{}) {}
+};
 
-TEST(SoleLock, two_threads_are_never_inside_together) {
+template <typename Lock>
+class SoleLocks : public ::testing::Test {};
+using Kinds = ::testing::Types<SoleLock<kRank>, SoleLock<kRank, ShortLock<kRank>>, OfMany>;
+TYPED_TEST_SUITE(SoleLocks, Kinds);
+
+TYPED_TEST(SoleLocks, two_threads_are_never_inside_together) {
   for (int round = 0; round < 20; ++round) {
-    Lock lock;
+    TypeParam lock;
     { const std::scoped_lock first(lock); }
     constexpr int kOwnTurns = 20'000, kOtherTurns = 1'000, kOthers = 3;
     EXPECT_EQ(kOwnTurns + kOthers * kOtherTurns, turns_inside(lock, kOthers, kOtherTurns, kOwnTurns, [] {}));
   }
 }
 
-TEST(SoleLock, a_second_thread_waits_for_the_first_that_is_inside) {
-  Lock lock;
+TYPED_TEST(SoleLocks, a_second_thread_waits_for_the_first_that_is_inside) {
+  TypeParam lock;
   { const std::scoped_lock first(lock); }
   bool done = false, seen = false;
   std::thread other;
@@ -39,8 +49,8 @@ TEST(SoleLock, a_second_thread_waits_for_the_first_that_is_inside) {
   EXPECT_TRUE(seen);
 }
 
-TEST(SoleLock, the_first_waits_for_a_second_that_is_inside) {
-  Lock lock;
+TYPED_TEST(SoleLocks, the_first_waits_for_a_second_that_is_inside) {
+  TypeParam lock;
   { const std::scoped_lock first(lock); }
   bool done = false;
   std::atomic<bool> inside{false};
