@@ -57,7 +57,6 @@
 #include "capture.h"
 
 #include <algorithm>
-#include <thread>
 #include <unordered_set>
 
 #include "api.h"
@@ -76,7 +75,7 @@ class Capture {
   bool graph_of_program = false;  ///< begun with ...ToGraph
   bool origin = false;
   bool listed = false;       ///< an origin whose capture has begun and not ended
-  std::thread::id thread;    ///< that began it
+  std::uint64_t thread = 0;  ///< that began it
   Stream* parent = nullptr;  ///< whose event made this stream join; null for an origin
   std::vector<Stream*> forked;
   std::unordered_set<ihipEvent_t*> events;  ///< recorded on this stream in this capture
@@ -102,12 +101,20 @@ bool is_active(const Stream* stream) {
   return stream != nullptr && part(*stream) != nullptr && part(*stream)->status == hipStreamCaptureStatusActive;
 }
 
+/// HIP keeps a list of captures in each thread: a later thread is another one, although it may have the id of one that
+/// has ended.
+std::uint64_t thread_number() {
+  static constinit std::atomic<std::uint64_t> last{0};
+  thread_local const std::uint64_t number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number;
+}
+
 enum class List { Own, Global, All };
 bool in_list(const Capture& capture, List list) {
   if (!capture.listed) return false;
   switch (list) {
     case List::Own:
-      return capture.mode != hipStreamCaptureModeRelaxed && capture.thread == std::this_thread::get_id();
+      return capture.mode != hipStreamCaptureModeRelaxed && capture.thread == thread_number();
     case List::Global:
       return capture.mode == hipStreamCaptureModeGlobal;
     case List::All:
@@ -426,7 +433,7 @@ hipError_t begin(Stream& stream, hipStreamCaptureMode mode, Graph* graph, Graph*
   capture.graph = graph != nullptr ? graph : new_graph(stream.device().ordinal());
   capture.graph->captured = true;
   capture.origin = capture.listed = true;
-  capture.thread = std::this_thread::get_id();
+  capture.thread = thread_number();
   return hipSuccess;
 }
 

@@ -95,6 +95,14 @@ TEST_F(CaptureTest, EndIsRefused) {
   std::thread([&] { end(stream, 0); }).join();
 }
 
+TEST_F(CaptureTest, AThreadThatHasTheIdOfAnEndedOneIsAnother) {
+  TestStream stream;
+  hipGraph_t graph = nullptr;
+  std::thread([&] { ASSERT_HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal)); }).join();
+  std::thread([&] { EXPECT_EQ(hipErrorStreamCaptureWrongThread, hipStreamEndCapture(stream, &graph)); }).join();
+  EXPECT_EQ(hipStreamCaptureStatusActive, status(stream));
+}
+
 TEST_F(CaptureTest, PerThreadStreamIsCaptured) {
   ASSERT_HIP(hipStreamBeginCapture_spt(nullptr, hipStreamCaptureModeThreadLocal));
   EXPECT_HIP(hipMemsetAsync(data_, 1, 16, hipStreamPerThread));
