@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "hooks/bodies.h"
+#include "shim/base/trace.h"
 #include "shim/capture/capture.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/entry.h"
@@ -149,7 +150,7 @@ struct Passing<EntryId::hipStreamEndCapture> {
 template <>
 struct Passing<EntryId::hipGraphInstantiate> {
   static bool now(const void*, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t*, char*, size_t) noexcept {
-    return graph_passes(graph) && exec != nullptr;
+    return graph_passes(graph) && exec != nullptr && !trace_on();
   }
   static hipError_t call(const void* caller, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node,
                          char* log, size_t log_bytes) {
@@ -172,7 +173,7 @@ struct Passing<EntryId::hipGraphInstantiate> {
 template <>
 struct Passing<EntryId::hipGraphInstantiateWithFlags> {
   static bool now(const void*, hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) noexcept {
-    return graph_passes(graph) && exec != nullptr && flags == 0;
+    return graph_passes(graph) && exec != nullptr && flags == 0 && !trace_on();
   }
   static hipError_t call(const void* caller, hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) {
     const TimedCall timed;
@@ -188,7 +189,8 @@ template <>
 struct Passing<EntryId::hipGraphExecUpdate> {
   static bool now(const void*, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t*,
                   hipGraphExecUpdateResult*) noexcept {
-    if (!graph_passes(graph) || exec == nullptr || names_private(exec) != PrivateKind::kNone) return false;
+    if (!graph_passes(graph) || exec == nullptr || names_private(exec) != PrivateKind::kNone || trace_on())
+      return false;
     return !graphs().gave_out(exec) || graphs().find_unserved(exec) != nullptr;
   }
   static hipError_t call(const void* caller, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
@@ -214,7 +216,7 @@ template <>
 struct Passing<EntryId::hipGraphLaunch> {
   static bool now(const void*, hipGraphExec_t exec, hipStream_t stream) noexcept {
     return exec_passes(exec) && !captures_open() && !uses_tracked() &&
-           names_private(exec, stream) == PrivateKind::kNone;
+           names_private(exec, stream) == PrivateKind::kNone && !trace_on();
   }
   static hipError_t call(const void* caller, hipGraphExec_t exec, hipStream_t stream) {
     const TimedCall timed(!std::exchange(t_step.launched, true));

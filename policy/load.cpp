@@ -72,6 +72,9 @@ std::string unknown_variable(std::string_view name, const std::vector<std::strin
   return text;
 }
 
+constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {{"REPORT", "report.file"},
+                                                                         {"TRACE", "report.trace"}};
+
 void read_all(ReadFile read_file, const char* const* environment, Loaded& loaded) {
   std::vector<Variable> variables = own_variables(environment);
   Policy policy;
@@ -85,11 +88,12 @@ void read_all(ReadFile read_file, const char* const* environment, Loaded& loaded
       append(loaded.errors, parse_policy(text, path, policy, &notes));
     }
   }
-  if (std::string_view report = value_of(variables, "REPORT"); !report.empty()) {
-    for (const Key<Policy>& key : policy_keys()) {
-      if (full_name(key) != "report.file") continue;
-      append(loaded.errors, parse_value(report, "environment GRAPHPOOL_REPORT", key, policy, &notes));
-    }
+  for (const auto& [name, stands_for] : kShortNames) {
+    const std::string_view value = value_of(variables, name);
+    if (value.empty()) continue;
+    for (const Key<Policy>& key : policy_keys())
+      if (full_name(key) == stands_for)
+        append(loaded.errors, parse_value(value, place_of(std::string(kPrefix).append(name)), key, policy, &notes));
   }
 
   std::vector<std::string> known;

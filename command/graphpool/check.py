@@ -59,7 +59,7 @@ def tell(found):
 
 def looked_at(words, folder):
     """Runs the program; -> (how it ended, whether something was found)."""
-    words.report, words.verify = folder, False
+    words.report, words.verify, words.trace = folder, False, False
     environment, said, _, _, path = run.prepare(words)
     environment.update(SETTINGS)
     ended = launch.run(words.rest, environment)

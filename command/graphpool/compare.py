@@ -142,7 +142,7 @@ def compare(words):
     native = {name: value for name, value in os.environ.items() if not name.startswith('GRAPHPOOL_')}
     folder = tempfile.mkdtemp(prefix='graphpool-')
     try:
-        words.report, words.verify = folder, False
+        words.report, words.verify, words.trace = folder, False, False
         under = run.prepare(words)[0]
         under['GRAPHPOOL_REPORT_EVERY'] = '0s'  # nothing is written while the clock runs
         off, on = turns(words, count, native, under)

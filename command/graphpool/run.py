@@ -10,6 +10,7 @@ from .options import Command, Option, UsageError
 FOLDER = 'graphpool-reports'
 OWN_FAULT = 125
 EVERY = '2s'
+TRACE = '.trace.json'  # the end of a trace's name
 MOST_TABLES = 3
 RANKS = ('OMPI_COMM_WORLD_RANK', 'PMI_RANK', 'SLURM_PROCID', 'RANK')
 
@@ -71,6 +72,9 @@ def environment_for(words, folder, names, given):
     environment['GRAPHPOOL_REPORT_FILE'] = '{}/{}-%h-r%r-p%p%u.json'.format(folder, names.replace('%', '%%'))
     if 'GRAPHPOOL_REPORT_EVERY' not in environment:
         environment['GRAPHPOOL_REPORT_EVERY'] = EVERY
+    if words.trace:
+        environment.pop('GRAPHPOOL_TRACE', None)
+        environment['GRAPHPOOL_REPORT_TRACE'] = environment['GRAPHPOOL_REPORT_FILE'][:-len('.json')] + TRACE
     if words.verify:
         environment['GRAPHPOOL_GRAPH_VERIFY'] = 'first:3'
     before = environment.get('LD_PRELOAD')
@@ -117,7 +121,7 @@ def tell(words, said, folder, names, ended, path):
     shown = folder.replace('%%', '%')
     found = []
     for name in sorted(os.listdir(shown)):
-        if name.startswith(names + '-') and name.endswith('.json'):
+        if name.startswith(names + '-') and name.endswith('.json') and not name.endswith(TRACE):
             try:
                 found.append(reports.load(os.path.join(shown, name)))
             except reports.Unreadable as why:
@@ -135,8 +139,17 @@ def tell(words, said, folder, names, ended, path):
     else:
         say('{} processes'.format(len(found)))
         sys.stderr.write('\n'.join('  ' + line for line in tables.many(found)) + '\n')
+    tell_traces([report.data['trace'] for report in found if report.data.get('trace')])
     target = os.path.relpath(found[0].path) if len(found) == 1 else os.path.relpath(shown)
     say('next: graphpool explain {}'.format(target if len(target) < len(found[0].path) else found[0].path))
+
+
+def tell_traces(traces):
+    for trace in traces[:MOST_TABLES]:
+        lost = ', {} older ones dropped'.format(trace['dropped']) if trace['dropped'] else ''
+        say('trace: {} ({} events{}); ui.perfetto.dev shows it'.format(os.path.relpath(trace['file']), trace['events'], lost))
+    if len(traces) > MOST_TABLES:
+        say('and {} traces more beside the reports'.format(len(traces) - MOST_TABLES))
 
 
 def prepare(words):
@@ -189,6 +202,7 @@ COMMAND = Command(
     'run', '[OPTION...] [--] PROGRAM [ARGUMENT...]', 'runs a program under the library and tells what that did', run,
     policy.OPTIONS + [
         Option('--report', 'DIR', 'folder for the reports, one a process; default: ' + FOLDER),
+        Option('--trace', None, 'also write what happened when beside each report, as Chrome and Perfetto read it'),
         Option('--verify', None, 'run the first three launches of each graph both ways and compare; slow'),
         Option('--quiet', None, 'no line at the start, no table at the end; the reports are written all the same')],
     details="""
@@ -204,5 +218,6 @@ COMMAND = Command(
     Exit code where the program was not started: 125 graphpool cannot, 126 it cannot be run, 127 it is not there.""",
     examples=[('graphpool run -- python3 train.py', 'the default policy'),
               ('graphpool run --policy my.toml --set graph.slots=2 -- ./step', 'a policy, and one key over it'),
+              ('graphpool run --trace -- ./step', 'a time line of captures, launches, waits and memory'),
               ('srun -n 8 graphpool run --report /scratch/job -- ./step', 'eight ranks, one folder')],
     program=True)

@@ -25,7 +25,8 @@ std::uint64_t now_ms() noexcept {
 
 }  // namespace
 
-NotedWait::NotedWait(const char* what, std::uint64_t graph) noexcept {
+NotedWait::NotedWait(const char* what, std::uint64_t graph) noexcept : traced_(TraceKind::kWait) {
+  tell_trace(what, graph);
   for (place_ = 0; place_ < kMost; ++place_) {
     Place& place = g_places[place_];
     if (place.taken.exchange(true, std::memory_order_acquire)) continue;

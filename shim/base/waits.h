@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "shim/base/trace.h"
+
 namespace graphpool {
 
 /// Waits from its making on.
@@ -26,6 +28,7 @@ class NotedWait {
 
  private:
   std::size_t place_ = kMost;
+  const TraceSpan traced_;
 };
 
 struct WaitSeen {

@@ -13,6 +13,7 @@
 #include "shim/base/owned_count.h"
 #include "shim/base/seeded_defect.h"
 #include "shim/base/short_lock.h"
+#include "shim/base/trace.h"
 #include "shim/base/units.h"
 #include "shim/capture/capture_sink.h"
 #include "shim/capture/session.h"
@@ -695,7 +696,11 @@ static void end_former_step() noexcept {
     capture_sink().drop_free_execs_of(left_alone);
 }
 
+/// When the thread's capture began that is left alone, for the trace; 0: it is not traced.
+static constinit thread_local std::uint64_t t_left_alone_began __attribute__((tls_model("initial-exec"))) = 0;
+
 static void step_left_alone() noexcept {
+  t_left_alone_began = trace_begins();
   t_step.left_alone = true;
   t_step.lost_seen = g_left_alone_lost.load(std::memory_order_acquire);
   t_step.ended_seen = g_unknown_ended.load(std::memory_order_acquire);
@@ -839,6 +844,12 @@ void settle_failed_end_now() noexcept {
   close_failed(session);
 }
 
+/// Of one that another thread has ended it is not known when it began.
+[[gnu::cold, gnu::noinline]] static void trace_left_alone(bool own) noexcept {
+  const TraceSpan traced(TraceKind::kCapture, own ? std::exchange(t_left_alone_began, 0) : trace_ticks());
+  tell_trace(own && t_step.place != nullptr ? kComparingCosts : kSeldomComesBack, 0, own ? t_step.operations : 0);
+}
+
 /// The end of a capture that the library left to the runtime has been forwarded.
 [[gnu::hot]] static void left_alone_ended(StreamArgument stream, hipError_t result) noexcept {
   const StreamKey key = stream_key(stream);
@@ -853,6 +864,8 @@ void settle_failed_end_now() noexcept {
     }
   }
   if (result == hipSuccess) g_left_alone[own && t_step.place != nullptr].add();
+  if (trace_on()) [[unlikely]]
+    trace_left_alone(own);
 }
 
 /// Ends such a capture.
@@ -880,6 +893,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   if (left_alone_here(key) || is_left_alone(key)) return end_left_alone(stream, forward);
   const auto session = open_captures().find(key);
   if (session == nullptr) return forward();
+  TraceSpan traced(TraceKind::kCapture, session->began());
   HeldTemplate end, expected;
   bool was_shell = false, over = false;
   hipError_t result;
@@ -905,6 +919,8 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     }
   }
   if (result != hipSuccess) {
+    tell_trace("it was invalid at its end", 0);
+    if (!over) traced.drop();
     if (over)
       close_failed(session);
     else
@@ -920,6 +936,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     if (captured.told != nullptr) told_graphs().drop(*captured.told);
     const char* const lost = session->spoilt();
     guard.unlock();
+    tell_trace("invalidated", 0);
     capture_sink().note_refused(by_passed ? "operations reached the capture past the library" : lost);
     if (by_passed && !g_virtual_off.exchange(true))
       log_warn("operations reached a capture past the library: captures are left to the runtime from now on");
@@ -937,13 +954,16 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   if (was_shell) {
     Binding binding = std::move(session->binding());
     guard.unlock();
+    tell_trace("served", (*end).number, (*end).node_count);
     *graph = capture_sink().make_virtual_graph(std::move(end), std::move(binding), captured);
     return hipSuccess;
   }
   const LastErrorScope last_error;
   if (session->materialised().why != nullptr) capture_sink().note_materialised(session->materialised());
-  session->finish_recording();
   const char* why = session->spoilt();
+  tell_trace(session->materialised().why != nullptr ? session->materialised().why : "recorded", 0,
+             session->operations().size());
+  session->finish_recording();
   std::uint32_t which = 0;
   if (why == nullptr && session->matches(*graph, &why, &which)) {
     if (expected) capture_sink().capture_verified(*expected);
@@ -955,6 +975,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     if (expected)
       capture_sink().capture_differs(*expected, session->operations()[which], session->binding(), session->node(which),
                                      why);
+    tell_trace(why, 0);
     capture_sink().note_refused(why);
     *graph = capture_sink().unknown_graph_captured(captured);
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shim/base/seeded_defect.h"
+#include "shim/base/trace.h"
 #include "shim/capture/capture_sink.h"
 #include "shim/costs/step_costs.h"
 #include "shim/execs/template.h"
@@ -151,6 +152,7 @@ int device_of(StreamArgument stream) noexcept {
 void CaptureSession::start(StreamArgument origin, const Signature& begin_signature, TreeNode* begin, Mode mode,
                            const void* place) {
   thread_ = &t_thread_token;
+  began_ = trace_begins();
   lock_.hand_over();
   threads_.assign(1, calling_thread());
   thread_now_ = 0;
@@ -607,7 +609,9 @@ bool CaptureSession::add_dependencies(hipStream_t stream, const std::vector<std:
 /// Makes a shell real: it is the real capture already, so what was withheld is issued into it, each operation behind
 /// the nodes it depends on; then every stream's last nodes are what they would have been.
 void CaptureSession::materialise(const char* why, const Signature* own) {
+  const TraceSpan traced(TraceKind::kMadeReal);
   materialised_ = describe_materialisation(why, *cursor_, std::size_t{cursor_->index} + 1, own);
+  tell_trace(why, materialised_.graph);
   const LastErrorScope last_error;
   const SavedDevice device;
   std::vector<const TreeNode*> path;

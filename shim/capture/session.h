@@ -70,6 +70,8 @@ class CaptureSession {
   void begun_in(hipStreamCaptureMode mode) noexcept { capture_mode_ = mode; }
   hipStreamCaptureMode capture_mode() const noexcept { return capture_mode_; }
   const void* begun_by() const noexcept { return thread_; }
+  /// When it began, for the trace; 0: it is not traced.
+  std::uint64_t began() const noexcept { return began_; }
   /// The device that was current when the capture began, asked for when g_device_changes was this.
   void know_device(int device, std::uint64_t changes) noexcept {
     device_ = device;
@@ -226,6 +228,7 @@ class CaptureSession {
 
   OwnerLock<LockRank::kCapture> lock_;
   std::uint64_t serial_ = 0;
+  std::uint64_t began_ = 0;
   const void* thread_ = nullptr;  ///< the token of the thread that began it
   hipStreamCaptureMode capture_mode_ = hipStreamCaptureModeGlobal;
   KeyedRow<Stream, &Stream::key> streams_;  ///< the first one is the origin

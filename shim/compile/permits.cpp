@@ -10,6 +10,7 @@
 #include <new>
 
 #include "shim/base/log.h"
+#include "shim/base/trace.h"
 #include "shim/compile/compiler_process.h"
 #include "shim/compile/control_group.h"
 #include "shim/compile/jobserver.h"
@@ -209,6 +210,7 @@ CompileScope::CompileScope(const Compilation& of) noexcept {
   CompilePermits* const permits = compile_permits();
   if (permits == nullptr) return;
   const InsideScope inside;
+  traced_since_ = trace_begins();
   if (compiler_process_holds()) return;
   if (thread_rides(*permits)) {
     __atomic_add_fetch(&permits->counters.ridden, 1, __ATOMIC_RELAXED);
@@ -235,6 +237,8 @@ CompileScope::~CompileScope() {
   if (counted_) --t_depth;
   if (!outermost_) return;
   const GuestScope guest;
+  if (traced_since_ != 0) [[unlikely]]
+    trace({TraceKind::kCompile, 0, traced_since_, trace_ticks(), holds_ ? "held" : "of another, or none"});
   if (holds_) t_permit = {};
   if (permit_.held())
     if (CompilePermits* const permits = compile_permits())

@@ -43,6 +43,7 @@ class CompileScope {
   Permit permit_;
   bool counted_ = false, outermost_ = false, holds_ = false;
   bool alone_ = false;
+  std::uint64_t traced_since_ = 0;
 };
 
 /// The permit of the compilation that the calling thread is in, its own or the one it rides on; not held: none.

@@ -9,6 +9,7 @@
 #include "shim/base/back_off.h"
 #include "shim/base/log.h"
 #include "shim/base/seeded_defect.h"
+#include "shim/base/trace.h"
 #include "shim/base/waits.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/session.h"
@@ -233,6 +234,7 @@ void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
     known.of = template_for(std::move(operations), known);
     known.of->last_used = ++clock_;
     ++known.of->users;
+    tell_trace(nullptr, known.of->number);
     if (++known.of->statistics.captures != 1) return;
   }
   // The first of its kind: prove that a graph of our own can be made of it. The first exec will use that graph.
@@ -458,6 +460,7 @@ hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
 
 hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned long long flags,
                                NativeInstantiate native) {
+  const TraceSpan traced(TraceKind::kInstantiate);
   const TimedCall timed;
   instantiates_.add();
   const bool plain = flags == 0 || flags == kInstantiateAutoFree;
@@ -470,6 +473,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
     note_left(!plain             ? "instantiated with flags or parameters of its own"
               : known == nullptr ? kUnknownGraphInstantiated
                                  : "a graph that the program has changed was instantiated");
+  tell_trace("the program's own call", 0);
   result = known_.expose(&graph, known, "instantiated in a way of its own");
   return result == hipSuccess ? retry_with_room([&] { return native(graph, out); }) : result;
 }
@@ -531,6 +535,7 @@ bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_
     return true;
   }
   if (real && !outlived && objects == nullptr) keep_real_path(*exec, graph);
+  tell_trace(way_name(exec->way), of->number);
   note_binding(*exec.release());
   *out = static_cast<hipGraphExec_t>(handle);
   Variants::Retired retired;
@@ -615,7 +620,8 @@ inline hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument strea
   return launch_selected(exec, stream, native);
 }
 
-[[gnu::hot]] hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
+[[gnu::always_inline]] inline hipError_t Graphs::launch_now(hipGraphExec_t handle, StreamArgument stream,
+                                                            NativeExecCall native) {
   const TimedCall timed(!std::exchange(t_step.launched, true));
   VirtualExec* const exec = execs_.find(handle);
   if (exec == nullptr && execs_.owns(handle)) return refuse();
@@ -626,6 +632,25 @@ inline hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument strea
   if (exec == nullptr && result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
     outstanding_uses().used_unseen(stream);
   return result;
+}
+
+[[gnu::hot]] hipError_t Graphs::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
+  if (trace_on()) [[unlikely]]
+    return launch_traced(handle, stream, native);
+  return launch_now(handle, stream, native);
+}
+
+/// What serves it is told as it is before the launch: afterwards the exec may be gone.
+[[gnu::cold, gnu::noinline]] hipError_t Graphs::launch_traced(hipGraphExec_t handle, StreamArgument stream,
+                                                              NativeExecCall native) {
+  const TraceSpan traced(TraceKind::kLaunch);
+  VirtualExec* const exec = execs_.find(handle);
+  tell_trace("the runtime's own exec", 0);
+  if (exec != nullptr) {
+    const std::scoped_lock guard(exec->lock);
+    if (exec->of != nullptr) tell_trace(way_name(exec->way), exec->of->number);
+  }
+  return launch_now(handle, stream, native);
 }
 
 /// Without host memory for it nothing is told.
@@ -809,7 +834,10 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
                            bool waited, bool* replayed, hipError_t* result) {
   RingCounts counts;
   bool busy = false;
+  TraceSpan traced(TraceKind::kCopies);
   *result = exec.variant->ring->launch(key, stream, native, on_device, &counts, &busy, replayed);
+  if (busy) traced.drop();
+  tell_trace(counts.without_copies != 0 ? "nothing to copy" : "copied", exec.of->number, counts.bytes);
   if (busy) return false;
   if (*result == hipSuccess || counts.submissions != 0)
     exec.variant->launches.add(key, stream, next_launch());
@@ -880,6 +908,7 @@ bool Graphs::stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, 
 
 hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_t* error_node,
                           hipGraphExecUpdateResult* result) {
+  const TraceSpan traced(TraceKind::kUpdate);
   const TimedCall timed;
   VirtualExec* const exec = execs_.find(handle);
   KnownGraph* const known = known_.find(graph);
@@ -917,6 +946,7 @@ hipError_t Graphs::update_found(hipGraphExec_t handle, VirtualExec* exec, hipGra
       if (real && !outlived && !by.native) keep_real_path(*exec, graph);
       *error_node = nullptr;
       *result = hipGraphExecUpdateSuccess;
+      tell_trace(way_name(exec->way), exec->of->number);
       static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
       {
         const std::scoped_lock guard(lock_);
@@ -928,6 +958,7 @@ hipError_t Graphs::update_found(hipGraphExec_t handle, VirtualExec* exec, hipGra
     }
   }
   if (settings_.reuse && active()) note_left(why);
+  tell_trace(why, 0);
   hipError_t failed = known_.read(&graph, "an exec is updated by it");
   if (failed == hipSuccess) {
     if (exec == nullptr) failed = expose_exec(&handle, nullptr, why);
@@ -945,6 +976,7 @@ hipError_t Graphs::update_found(hipGraphExec_t handle, VirtualExec* exec, hipGra
 /// The exec is its own, and nobody has followed the capture that the graph is of: there is nothing to compare.
 hipError_t Graphs::update_unfollowed(VirtualExec& exec, hipGraph_t graph, hipGraphNode_t* error_node,
                                      hipGraphExecUpdateResult* result) {
+  tell_trace(kUpdateByUnknown, 0);
   const hipError_t failed =
       retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, graph, error_node, result); });
   updated_unfollowed(exec, error_node, result, failed);

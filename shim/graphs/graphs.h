@@ -189,6 +189,8 @@ class Graphs {
   bool instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_t graph, unsigned long long flags,
                          NativeInstantiate native, hipError_t* answer);
 
+  hipError_t launch_now(hipGraphExec_t exec, StreamArgument stream, NativeExecCall native);
+  hipError_t launch_traced(hipGraphExec_t exec, StreamArgument stream, NativeExecCall native);
   hipError_t launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native);
   hipError_t leave_shared_memory(VirtualExec& exec, StreamArgument stream);
   /// The launch of an exec on the program's own memory.

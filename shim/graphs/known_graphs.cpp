@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/base/trace.h"
 #include "shim/capture/capture.h"
 #include "shim/costs/step_costs.h"
 #include "shim/graphs/graphs.h"
@@ -201,6 +202,8 @@ hipError_t KnownGraphs::build_real(KnownGraph& known, const std::vector<Operatio
 
 hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
   if (known.real != nullptr) return hipSuccess;
+  const TraceSpan traced(TraceKind::kMadeReal);
+  tell_trace(why, known.of != nullptr ? known.of->number : 0);
   std::vector<Operation> built;
   if (known.build != nullptr)
     for (const TreeNode* const step : known.build->path) built.push_back(step->operation);

@@ -9,6 +9,7 @@
 
 #include "shim/base/log.h"
 #include "shim/base/seeded_defect.h"
+#include "shim/base/trace.h"
 #include "shim/base/units.h"
 #include "shim/hip/quirks.h"
 #include "shim/memory/memory_use.h"
@@ -910,6 +911,11 @@ Block* Pool::next_to_go(const Device& device, bool only_idle) const noexcept {
   return nullptr;
 }
 
+static void trace_given_back(int device, std::size_t bytes, const char* why) noexcept {
+  const std::uint64_t now = trace_begins();
+  if (now != 0) trace({TraceKind::kGivenBack, 0, now, now, why, static_cast<std::uint64_t>(device), bytes});
+}
+
 /// Gives the block back that was freed first. Returns by how much kept memory shrank; 0: there is none to give.
 std::size_t Pool::give_back_oldest(int device, bool only_idle) noexcept {
   void* classic = nullptr;
@@ -954,6 +960,7 @@ std::size_t Pool::give_back_oldest(int device, bool only_idle) noexcept {
     std::lock_guard guard(lock_);
     parked->changing = false;
   }
+  trace_given_back(device, bytes, only_idle ? "nobody used it for pool.idle" : "over a limit, or room was needed");
   return bytes;
 }
 
@@ -1108,6 +1115,8 @@ void Pool::to_kept(Block* block, bool linked) noexcept {
   add_under_lock(kept_blocks_, 1);
   add_kept(block);
   if (linked) link_newest(block);
+  if (trace_on()) [[unlikely]]
+    trace_kept(block->device, device_of(block->device).kept_bytes);
 }
 
 void Pool::from_kept(Block* block) noexcept {

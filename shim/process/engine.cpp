@@ -13,6 +13,7 @@
 #include "shim/memory/buffer_rules.h"
 #include "shim/memory/pool.h"
 #include "shim/report/report.h"
+#include "shim/report/trace_file.h"
 #include "shim/verify/memory_look.h"
 #include "shim/verify/stale_addresses.h"
 
@@ -32,7 +33,7 @@ void configure_graphs(const Policy& policy) {
   settings.verify = policy.graph.verify;
   settings.check = policy.graph.check;
   settings.looks_at_launches = settings.check || settings.verify.mode != Verify::Mode::kOff;
-  settings.track_operands = !policy.report.file.empty();
+  settings.track_operands = !policy.report.file.empty() || !policy.report.trace.empty();
   settings.patch_budget = policy.graph.patch_budget;
   settings.ring_timeout = policy.graph.ring_timeout;
   g_uses_tracked.store(
@@ -80,6 +81,7 @@ void configure_pool(const Policy& policy) {
 }  // namespace
 
 void permits_opened(const Policy& policy) noexcept {
+  open_trace(policy.report.trace);
   write_reports(policy.report.file, {});  // a compiler is given no thread
 }
 
@@ -94,6 +96,7 @@ bool start_engine() noexcept {
   }
   check_coverage();
   note_scope_counts(policy());
+  open_trace(policy().report.trace);
   write_reports(policy().report.file, policy().report.every);
   return true;
 }

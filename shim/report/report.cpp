@@ -34,6 +34,7 @@
 #include "shim/report/about.h"
 #include "shim/report/json.h"
 #include "shim/report/report_file.h"
+#include "shim/report/trace_file.h"
 #include "shim/report/version.h"
 #include "shim/verify/stale_addresses.h"
 
@@ -387,6 +388,37 @@ void write_samples(JsonWriter& json) {
   json.close_array();
 }
 
+/// Every graph that has a name: its first and last kernel.
+TraceGraphs names_of_graphs() {
+  TraceGraphs names;
+  for (const Graphs::TemplateReport& of : graphs().templates()) {
+    if (of.first_kernel == nullptr) continue;
+    std::string& name = names[of.number];
+    name = of.first_kernel;
+    if (of.last_kernel != of.first_kernel) name.append(" .. ").append(of.last_kernel);
+  }
+  return names;
+}
+
+std::uint64_t g_trace_due_ms = 0;  ///< under g_writing: not before that, unless the process ends
+
+/// Writing a trace takes its time: while the program runs at most one part in twenty of it.
+void write_trace_if_due(bool ended) {
+  constexpr std::uint64_t kPart = 20;
+  const std::uint64_t began_ms = elapsed_ms();
+  if (!trace_on() || (!ended && began_ms < g_trace_due_ms)) return;
+  write_trace(names_of_graphs());
+  const std::uint64_t now_ms = elapsed_ms();
+  g_trace_due_ms = now_ms + kPart * (now_ms - began_ms);
+}
+
+void write_trace_facts(JsonWriter& json) {
+  const TraceWritten* const trace = trace_written();
+  if (trace == nullptr || trace->name.empty()) return;
+  json.key("trace").open_object().key("file").value(trace->name);
+  json.key("events").value(trace->events).key("dropped").value(trace->lost).close_object();
+}
+
 void write_report(bool ended) {
   const InsideScope inside;
   if (ended) {
@@ -398,6 +430,7 @@ void write_report(bool ended) {
         static_cast<unsigned long long>(totals.instantiates_avoided), static_cast<unsigned long long>(totals.launches),
         totals.saved_ns / 1e6);
   }
+  write_trace_if_due(ended);
   if (g_file->empty()) return;
   if (g_name == nullptr) g_name = new std::string(claim_report_name(*g_file));
   take_sample();
@@ -474,6 +507,7 @@ std::string report_text(bool ended) {
   write_graphs(json);
   write_check(json);
   write_compile(json);
+  write_trace_facts(json);
   write_calls(json);
   json.close_object();
   return json.text() + "\n";
@@ -493,7 +527,8 @@ void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
     } catch (const std::bad_alloc&) {
     }
   }
-  const bool starts = g_file != nullptr && !pattern.empty() && every.count() > 0 && g_every.count() == 0;
+  const bool writes = !pattern.empty() || trace_on();
+  const bool starts = g_file != nullptr && writes && every.count() > 0 && g_every.count() == 0;
   if (starts) g_every = every;
   pthread_mutex_unlock(&g_writing);
   if (starts) start_writing();

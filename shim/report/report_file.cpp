@@ -16,7 +16,7 @@ namespace {
 constexpr unsigned kMostNames = 10000;
 
 /// Writes all of the text. Returns false where that failed; errno says why.
-bool write_all(int file, const std::string& text) noexcept {
+bool write_all(int file, std::string_view text) noexcept {
   std::size_t written = 0;
   while (written < text.size()) {
     const ssize_t more = write(file, text.data() + written, text.size() - written);
@@ -88,6 +88,16 @@ std::string claim_report_name(std::string_view pattern) {
   return first;
 }
 
+std::string claim_new_name(std::string_view pattern) {
+  const std::string name = expand_report_name(pattern);
+  struct stat status {};
+  const bool numbered = name != expand_report_name(pattern, 2);
+  if (numbered || (lstat(name.c_str(), &status) == 0 && !S_ISREG(status.st_mode))) return claim_report_name(pattern);
+  const std::size_t slash = pattern.rfind('/'), dot = pattern.rfind('.');
+  const bool ends = dot != std::string_view::npos && (slash == std::string_view::npos || dot > slash);
+  return claim_report_name(std::string(pattern).insert(ends ? dot : pattern.size(), "%u"));
+}
+
 const char* why_unwritable(const std::string& name) {
   struct stat status {};
   if (stat(name.c_str(), &status) == 0) {
@@ -101,6 +111,10 @@ const char* why_unwritable(const std::string& name) {
 }
 
 bool write_report_file(const std::string& name, const std::string& text) {
+  return write_report_pieces(name, [&text](WritePiece write) { return write(text); });
+}
+
+bool write_report_pieces(const std::string& name, FunctionRef<bool(WritePiece write)> produce) {
   struct stat before {};
   const bool there = lstat(name.c_str(), &before) == 0;
   const bool plain =
@@ -112,7 +126,7 @@ bool write_report_file(const std::string& name, const std::string& text) {
   if (!replaces) file = open(name.c_str(), kNew, 0666);
   if (file < 0) return false;
   if (replaces && there) static_cast<void>(fchmod(file, before.st_mode & 0777));
-  bool good = write_all(file, text);
+  bool good = produce([file](std::string_view text) { return write_all(file, text); });
   int why = errno;
   close(file);
   if (replaces && good && rename(aside.c_str(), name.c_str()) != 0) {

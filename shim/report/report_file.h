@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "shim/base/function_ref.h"
+
 namespace graphpool {
 
 /// The rank that the usual launchers give a process; "0" without one.
@@ -20,6 +22,10 @@ std::string expand_report_name(std::string_view pattern, unsigned number = 1);
 /// an empty file of that name, so that no other process takes it. Call it once and use that name for all reports.
 std::string claim_report_name(std::string_view pattern);
 
+/// The same for a file that replaces none: where the pattern has no %u and there is a plain file of that name, a number
+/// comes before the name's ending.
+std::string claim_new_name(std::string_view pattern);
+
 /// Returns null where a file of this name could be written now, else the reason as a static text. Makes no file.
 const char* why_unwritable(const std::string& name);
 
@@ -27,5 +33,10 @@ const char* why_unwritable(const std::string& name);
 /// the process is killed meanwhile. If `name` is something else (a pipe, a link), the report is written into that.
 /// Returns false on failure; errno says why.
 bool write_report_file(const std::string& name, const std::string& text);
+
+/// Writes a piece of a file. Returns false on failure; errno says why.
+using WritePiece = FunctionRef<bool(std::string_view text)>;
+/// The same for a text that comes in pieces. `produce` writes them and returns false where one of them failed.
+bool write_report_pieces(const std::string& name, FunctionRef<bool(WritePiece write)> produce);
 
 }  // namespace graphpool

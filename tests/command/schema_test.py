@@ -52,11 +52,12 @@ class Schema(support.CommandTest):
         for program, words in (('transformer', ['--set', 'report.callsites=true']), ('batch_sizes', ['--set', 'graph.verify=first:2']),
                                ('transformer', ['--policy', staged])):
             self.assertEqual(0, self.graphpool('run', '--quiet', *words, '--', support.PROGRAMS / program)[0])
-        self.assertEqual(0, self.graphpool('run', '--quiet', '--', *self.python(''))[0])
+        self.assertEqual(0, self.graphpool('run', '--quiet', '--', *self.python(''), GRAPHPOOL_TRACE=self.folder / 't')[0])
         found = self.reports()
         self.assertEqual(4, len(found))
         for report in found:
             self.assertEqual([], faults(self.SCHEMA, report))
+        self.assertEqual(1, sum('trace' in report for report in found))
         self.assertTrue(any(graph.get('staged_launches') for report in found for graph in report['templates']))
 
     def test_the_head(self):

@@ -131,6 +131,13 @@ TEST(Load, Report) {
   EXPECT_EQ(load_with(nullptr, {"GRAPHPOOL_REPORT_FILE=b", "GRAPHPOOL_REPORT=a"}).policy->report.file, "b");
 }
 
+TEST(Load, Trace) {
+  EXPECT_EQ(load_with(nullptr, {"GRAPHPOOL_TRACE=a.json"}).policy->report.trace, "a.json");
+  EXPECT_EQ(load_with("[report]\ntrace = 'f.json'", {"GRAPHPOOL_TRACE="}).policy->report.trace, "f.json");
+  EXPECT_EQ(load_with(nullptr, {"GRAPHPOOL_TRACE=a", "GRAPHPOOL_REPORT_TRACE=b"}).policy->report.trace, "b");
+  EXPECT_EQ(load_with(nullptr, {"GRAPHPOOL_TRACE=a\tb"}).policy->report.trace, "") << "none, with a warning";
+}
+
 TEST(Load, BadReportMeansNone) {
   Loaded loaded = load_with("[report]\nfile = 'f.json'", {"GRAPHPOOL_REPORT=a\tb"});
   ASSERT_TRUE(loaded.policy);

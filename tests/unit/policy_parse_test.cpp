@@ -134,6 +134,8 @@ std::vector<KeyCase> key_cases() {
        "bad value \"a?b\"", kTexts},
       {"report", "file", "'r-%p.json'", [](const Policy& p) { return p.report.file == "r-%p.json"; }, "[1]", "a list",
        kTexts},
+      {"report", "trace", "'t-%p.json'", [](const Policy& p) { return p.report.trace == "t-%p.json"; }, "[1]", "a list",
+       kTexts},
       {"report", "every", "'5s'", [](const Policy& p) { return p.report.every == 5s; }, "5", "an integer", kDurations},
       {"report", "callsites", "true", [](const Policy& p) { return p.report.callsites; }, "'true'", "a string", kFlags},
       {"buffer", "name", "'weights'", [](const Policy& p) { return rule(p).name == "weights"; }, "\"\\n\"",

@@ -1,0 +1,114 @@
+// trace.h: what the library does and when, kept for the trace file (report/trace_file.h).
+//
+// Each thread has a ring of its last events. A ring that is full loses its oldest event for each new one, and the file
+// says how many were lost. A thread gets its ring at its first event: memory of the kernel's, no lock, no call of the
+// program's allocator. A ring whose thread has ended is taken over by a thread in the same place of memory.
+//
+// Cost: while nothing is traced one look at a flag. Else two looks at the processor's clock and six stores.
+// Threads: any. An event may be noted under any lock. Texts are literals or kept for good. Units: ticks, in the file
+// ns.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace graphpool {
+
+enum class TraceKind : std::uint8_t {
+  kCapture,      ///< from its beginning to its end; may end in another thread than it began in
+  kInstantiate,  ///< the program's call
+  kUpdate,       ///< the program's call
+  kLaunch,       ///< the program's call
+  kCopies,       ///< copies between the program's memory and slots enqueued for a launch
+  kMadeReal,     ///< what was withheld is given to the runtime
+  kWait,         ///< inside the library
+  kCompile,      ///< a compilation, with what it waits for its permit
+  kKept,         ///< how many bytes are kept: a moment
+  kGivenBack,    ///< kept memory goes back to the runtime: a moment
+};
+inline constexpr std::size_t kTraceKinds = 10;
+
+struct TraceEvent {
+  TraceKind kind{};
+  std::uint32_t thread = 0;  ///< as gettid() has it; trace() fills it in
+  std::uint64_t begin = 0, end = 0;
+  const char* detail = nullptr;  ///< the way, the reason, ...; null: nothing to say
+  std::uint64_t graph = 0;       ///< number of its recording, 0: none; of kKept and kGivenBack the device
+  std::uint64_t value = 0;       ///< operations of a capture; else bytes
+};
+
+inline constexpr std::size_t kTraceRing = (std::size_t{1} << 14) - 1;  ///< events that a thread's ring keeps
+inline constexpr std::size_t kMostTraceRings = 128;                    ///< threads beyond that are not traced
+
+inline constinit std::atomic<bool> g_trace_on{false};
+/// False: do nothing for the trace.
+[[nodiscard]] inline bool trace_on() noexcept { return g_trace_on.load(std::memory_order_relaxed); }
+
+/// Traces from now on. A forked child does not. Call it once.
+void begin_trace() noexcept;
+/// Traces no more; what was noted stays.
+void end_trace() noexcept;
+
+/// Now. Never 0. Pre-condition: begin_trace() was called.
+std::uint64_t trace_ticks() noexcept;
+/// Now, or 0 where nothing is traced.
+inline std::uint64_t trace_begins() noexcept { return trace_on() ? trace_ticks() : 0; }
+/// Notes an event.
+void trace(TraceEvent event) noexcept;
+/// Notes how many bytes are kept on a device, if that was not noted in the last millisecond.
+void trace_kept(int device, std::uint64_t bytes) noexcept;
+
+/// An event from its making to its end. Of one thread they lie inside one another.
+class TraceSpan {
+ public:
+  explicit TraceSpan(TraceKind kind) noexcept {
+    if (trace_on()) [[unlikely]]
+      begin(kind, trace_ticks());
+  }
+  /// It has begun earlier. 0: it is not traced.
+  TraceSpan(TraceKind kind, std::uint64_t began) noexcept {
+    if (began != 0) [[unlikely]]
+      begin(kind, began);
+  }
+  ~TraceSpan() {
+    if (began_ != 0) [[unlikely]]
+      end();
+  }
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+
+  /// It is none after all.
+  void drop() noexcept { dropped_ = true; }
+
+ private:
+  friend void tell_span(const char* detail, std::uint64_t graph, std::uint64_t value) noexcept;
+  void begin(TraceKind kind, std::uint64_t began) noexcept;
+  void end() noexcept;
+
+  std::uint64_t began_ = 0;  ///< 0: nothing is traced, and what follows is not set
+  bool dropped_ = false;
+  TraceKind kind_;
+  const char* detail_;
+  std::uint64_t graph_, value_;
+  TraceSpan* outer_;
+};
+
+void tell_span(const char* detail, std::uint64_t graph, std::uint64_t value) noexcept;
+/// Says what the calling thread's innermost span is about. What is null or 0 stays as it was. Without a span it does
+/// nothing.
+inline void tell_trace(const char* detail, std::uint64_t graph, std::uint64_t value = 0) noexcept {
+  if (trace_on()) [[unlikely]]
+    tell_span(detail, graph, value);
+}
+
+/// What the rings hold, with times of CLOCK_MONOTONIC in ns instead of ticks, in no order; and how many events were
+/// lost. Events that are overwritten meanwhile are lost. Throws std::bad_alloc.
+struct TraceSeen {
+  std::vector<TraceEvent> events;
+  std::uint64_t lost = 0;
+};
+TraceSeen trace_seen();
+
+}  // namespace graphpool
