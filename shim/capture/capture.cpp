@@ -700,7 +700,8 @@ static void end_former_step() noexcept {
 static constinit thread_local std::uint64_t t_left_alone_began __attribute__((tls_model("initial-exec"))) = 0;
 
 static void step_left_alone() noexcept {
-  t_left_alone_began = trace_begins();
+  if (trace_on()) [[unlikely]]
+    t_left_alone_began = trace_ticks();
   t_step.left_alone = true;
   t_step.lost_seen = g_left_alone_lost.load(std::memory_order_acquire);
   t_step.ended_seen = g_unknown_ended.load(std::memory_order_acquire);
