@@ -53,6 +53,8 @@ def tell(found):
             sys.stderr.write('  The other launches were not looked at: their graphs were left to the runtime.\n')
             for count, reason, _ in report.reasons()[:3]:
                 sys.stderr.write('    {} x {}\n'.format(count, reason))
+        if not report.ended:
+            sys.stderr.write('  It did not come to its end, so this is what was seen up to its last report.\n')
         any_stale = any_stale or bool(seen['stale'])
     return any_stale
 

@@ -532,6 +532,8 @@ void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
   if (starts) g_every = every;
   pthread_mutex_unlock(&g_writing);
   if (starts) start_writing();
+  if (!pattern.empty())
+    g_stale_found.store([]() noexcept { static_cast<void>(write_next_report(false)); }, std::memory_order_release);
   if (pattern.empty()) return;
   try {
     const std::string name = expand_report_name(pattern);

@@ -315,6 +315,7 @@ void say_stale(const StaleAddress& stale) {
            stale.operation, stale.kernel != nullptr ? stale.kernel : stale.what,
            stale.hidden ? "a word of argument" : "argument", stale.argument, text_of(stale.kind),
            site_text("; allocated by ", stale.allocated_by).c_str(), site_text("; freed by ", stale.freed_by).c_str());
+  if (void (*const found)() noexcept = g_stale_found.load(std::memory_order_acquire)) found();
 }
 
 StaleAddresses& stale_addresses() noexcept {

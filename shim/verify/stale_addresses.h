@@ -111,6 +111,10 @@ class StaleAddresses {
   std::vector<StaleAddress> found_;
 };
 
+/// Called after each warning: the launch that follows may end the process, and with it what was found. Set by the
+/// report; null: nobody wants to know.
+inline constinit std::atomic<void (*)() noexcept> g_stale_found{nullptr};
+
 /// A warning. Without a lock held.
 void say_stale(const StaleAddress& stale);
 

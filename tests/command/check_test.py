@@ -61,6 +61,12 @@ class Check(support.CommandTest):
         self.told(self.stale('beyond'), 'beyond', 'make_scratch')
         self.told(self.stale('nowhere'), 'nowhere')
 
+    def test_a_launch_that_ends_the_process_is_told(self):
+        code, _, lines = self.check(STALE, '--defect', 'freed', '--killed', '1')
+        self.assertEqual(1, code, lines)
+        self.assertRegex(lines[0], r': 1 stale address in 1 of 1 launches of graphs$')
+        self.assertIn('  It did not come to its end, so this is what was seen up to its last report.', lines)
+
     def test_each_is_said_once_while_the_program_runs(self):
         errors = self.graphpool('check', '--', STALE, '--defect', 'freed')[2]
         self.assertRegex(errors, r'(?m)^graphpool\[\d+\]: warning: graph 1, operation 2 \(add_one\): argument 1 is an address in '

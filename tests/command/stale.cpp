@@ -1,6 +1,8 @@
 // A program whose graph names memory that is not its own any more, or never was, in each of the ways that graphpool
 // check tells apart; --defect none: it does not. Some defects come with sound uses that look alike: all of them are in
 // none.
+#include <csignal>
+
 #include "program.h"
 
 using namespace program;
@@ -90,8 +92,9 @@ float* make(const std::string& defect, const std::string& memory, Mapped* mapped
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Options options(argc, argv,
-                        {{"defect", "none"}, {"operation", "kernel"}, {"memory", "malloc"}, {"launches", "3"}});
+  const Options options(
+      argc, argv,
+      {{"defect", "none"}, {"operation", "kernel"}, {"memory", "malloc"}, {"launches", "3"}, {"killed", "0"}});
   const std::string &defect = options.text("defect"), &operation = options.text("operation");
   const Kernels& kernels = *new Kernels(kSource);  // unloading fails where a launch has
   hipStream_t stream = nullptr;
@@ -151,7 +154,10 @@ int main(int argc, char** argv) {
     }
   }
   // What a launch over freed memory does is the runtime's to say.
-  for (int i = 0; i < options.number("launches"); ++i) static_cast<void>(hipGraphLaunch(exec, stream));
+  for (int i = 0; i < options.number("launches"); ++i) {
+    static_cast<void>(hipGraphLaunch(exec, stream));
+    if (i + 1 == options.number("killed")) static_cast<void>(raise(SIGKILL));
+  }
   static_cast<void>(hipStreamSynchronize(stream));
   std::printf("launched\n");
   return 0;

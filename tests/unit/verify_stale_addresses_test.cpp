@@ -313,6 +313,17 @@ TEST_F(StaleAddressesTest, EachIsToldOnceAndCounted) {
   EXPECT_EQ(1u, found[1].times);
 }
 
+TEST_F(StaleAddressesTest, WhoWantsToKnowIsCalledAfterEachWarning) {
+  static int calls = 0;
+  say_stale({});
+  g_stale_found.store([]() noexcept { ++calls; });
+  say_stale({});
+  say_stale({});
+  g_stale_found.store(nullptr);
+  say_stale({});
+  EXPECT_EQ(2, calls);
+}
+
 TEST_F(StaleAddressesTest, SoManyAreKeptAndNoMore) {
   StaleAddress stale;
   for (std::uint32_t i = 0; i < StaleAddresses::kMostFound; ++i) {
