@@ -5,6 +5,8 @@
 #include <cassert>
 #include <mutex>
 
+#include "shim/base/thread_safety.h"
+
 namespace graphpool {
 
 enum class LockRank : int {
@@ -58,17 +60,17 @@ class RankHeld {
 
 /// A mutex that knows its rank. Never destroyed (a constinit global or a member of a leaked object).
 template <LockRank Rank>
-class RankedMutex {
+class CAPABILITY("mutex") RankedMutex {
  public:
   constexpr RankedMutex() = default;
-  void lock() {
+  void lock() ACQUIRE() {
 #ifndef NDEBUG
     RankHeld<Rank>::check();  // before it waits
 #endif
     mutex_.lock();
     rank_.entered();
   }
-  void unlock() {
+  void unlock() RELEASE() {
     rank_.left();
     mutex_.unlock();
   }
@@ -76,6 +78,48 @@ class RankedMutex {
  private:
   std::mutex mutex_;
   [[no_unique_address]] RankHeld<Rank> rank_;
+};
+
+/// Tells the check that the lock is held here. For a function object that is only called by a function that holds it.
+template <typename Lock>
+void assume_held([[maybe_unused]] const Lock& lock) noexcept ASSERT_CAPABILITY(lock) {}
+
+/// Holds a lock from its making to the end of the scope.
+template <typename Lock>
+class SCOPED_CAPABILITY LockGuard {
+ public:
+  explicit LockGuard(Lock& lock) ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  ~LockGuard() RELEASE() { lock_.unlock(); }
+  LockGuard(const LockGuard&) = delete;
+  LockGuard& operator=(const LockGuard&) = delete;
+
+ private:
+  Lock& lock_;
+};
+
+/// A LockGuard whose lock may be given back before the end of the scope, and taken again.
+template <typename Lock>
+class SCOPED_CAPABILITY UniqueLock {
+ public:
+  explicit UniqueLock(Lock& lock) ACQUIRE(lock) : lock_(lock) { this->lock(); }
+  ~UniqueLock() RELEASE() {
+    if (holds_) lock_.unlock();
+  }
+  UniqueLock(const UniqueLock&) = delete;
+  UniqueLock& operator=(const UniqueLock&) = delete;
+
+  void lock() ACQUIRE() {
+    lock_.lock();
+    holds_ = true;
+  }
+  void unlock() RELEASE() {
+    holds_ = false;
+    lock_.unlock();
+  }
+
+ private:
+  Lock& lock_;
+  bool holds_ = false;
 };
 
 }  // namespace graphpool

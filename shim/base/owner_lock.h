@@ -32,7 +32,7 @@ bool kernel_has_barrier() noexcept;
 bool barrier_in_all_threads() noexcept;
 
 template <LockRank Rank>
-class OwnerLock {
+class CAPABILITY("mutex") OwnerLock {
  public:
   static constexpr std::size_t kOwners = 4;
 
@@ -52,7 +52,7 @@ class OwnerLock {
   /// There is no owner, because the kernel has no membarrier.
   bool owned_by_nobody() const noexcept { return owner_.load(std::memory_order_acquire) == nullptr; }
 
-  void lock() {
+  void lock() ACQUIRE() {
     Owner* const owner = owner_.load(std::memory_order_acquire);
     if (is_callers(owner)) [[likely]] {
       owner->inside.store(true, std::memory_order_relaxed);
@@ -66,7 +66,7 @@ class OwnerLock {
     }
     lock_as_others();
   }
-  void unlock() {
+  void unlock() RELEASE() NOT_CHECKED {  // the owner has no mutex to give back
     Owner* const owner = owner_.load(std::memory_order_relaxed);
     if (is_callers(owner) && owner->inside.load(std::memory_order_relaxed)) [[likely]] {
       rank_.left();
@@ -79,10 +79,8 @@ class OwnerLock {
     mutex_.unlock();
   }
 
-  // While the caller holds it:
-
   /// Makes the caller the owner from its next lock() on. Does nothing where kOwners other threads have been owners.
-  void hand_over() noexcept {
+  void hand_over() noexcept REQUIRES(this) {
     if (owned_by_nobody() || owned_by_caller()) return;
     const auto place = std::find_if(owners_.begin(), owners_.end(), [](const Owner& owner) {
       return is_callers(&owner) || owner.thread.load(std::memory_order_relaxed) == nullptr;
@@ -93,7 +91,7 @@ class OwnerLock {
   }
   /// Whether another thread was inside when the caller called lock(). Always false for a caller that took the lock as
   /// its owner: `waited_` then belongs to a thread that is taking it as another.
-  bool waited() const noexcept {
+  bool waited() const noexcept REQUIRES(this) {
     const Owner* const owner = owner_.load(std::memory_order_relaxed);
     return !(is_callers(owner) && owner->inside.load(std::memory_order_relaxed)) && waited_;
   }
@@ -108,7 +106,7 @@ class OwnerLock {
     return owner != nullptr && owner->thread.load(std::memory_order_relaxed) == &t_thread_token;
   }
 
-  [[gnu::noinline]] void lock_as_others() {
+  [[gnu::noinline]] void lock_as_others() NOT_CHECKED {  // unlock() gives it back
     const bool held = held_.load(std::memory_order_relaxed);
     mutex_.lock();
     waited_ = held;

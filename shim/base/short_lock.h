@@ -18,13 +18,13 @@
 namespace graphpool {
 
 template <LockRank Rank>
-class ShortLock {
+class CAPABILITY("mutex") ShortLock {
  public:
   constexpr ShortLock() = default;
   ShortLock(const ShortLock&) = delete;
   ShortLock& operator=(const ShortLock&) = delete;
 
-  void lock() noexcept {
+  void lock() noexcept ACQUIRE() {
 #ifndef NDEBUG
     RankHeld<Rank>::check();  // before it waits
 #endif
@@ -32,7 +32,7 @@ class ShortLock {
       wait();
     rank_.entered();
   }
-  void unlock() noexcept {
+  void unlock() noexcept RELEASE() {
     rank_.left();
     taken_.store(false, std::memory_order_release);
   }

@@ -27,14 +27,14 @@ struct OneOfMany {};
 
 /// Behind: what it is once a second thread has come.
 template <LockRank Rank, typename Behind = RankedMutex<Rank>>
-class SoleLock {
+class CAPABILITY("mutex") SoleLock {
  public:
   constexpr SoleLock() = default;
   explicit SoleLock(OneOfMany) noexcept : shared_(several_.load(std::memory_order_relaxed)) {}
   SoleLock(const SoleLock&) = delete;
   SoleLock& operator=(const SoleLock&) = delete;
 
-  void lock() {
+  void lock() ACQUIRE() {
     if (first_.load(std::memory_order_relaxed) == &t_thread_token) [[likely]] {
       inside_.store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -46,7 +46,7 @@ class SoleLock {
     }
     lock_behind();
   }
-  void unlock() {
+  void unlock() RELEASE() NOT_CHECKED {  // by the short way there is no mutex to give back
     if (first_.load(std::memory_order_relaxed) == &t_thread_token && inside_.load(std::memory_order_relaxed))
         [[likely]] {
       rank_.left();
@@ -57,7 +57,7 @@ class SoleLock {
   }
 
  private:
-  [[gnu::noinline]] void lock_behind() {
+  [[gnu::noinline]] void lock_behind() NOT_CHECKED {  // unlock() gives it back
     behind_.lock();
     if (shared_.load(std::memory_order_relaxed)) return;
     const bool is_first = first_.load(std::memory_order_relaxed) == nullptr;

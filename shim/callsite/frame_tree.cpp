@@ -1,6 +1,5 @@
 #include "shim/callsite/frame_tree.h"
 
-#include <mutex>
 #include <new>
 
 namespace graphpool {
@@ -32,7 +31,7 @@ FrameTree::Index FrameTree::intern(std::span<const std::uintptr_t> addresses, bo
     --left;
   }
   if (left == 0) return frame;
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   for (; left > 0 && frame != kUnknown; --left) frame = add_child(frame, addresses[left - 1]);
   return frame;
 }
@@ -46,7 +45,7 @@ FrameTree::Index FrameTree::find_child(const Table* table, Index parent, std::ui
   }
 }
 
-/// The child, added if it is not there. Under the lock.
+/// The child, added if it is not there.
 FrameTree::Index FrameTree::add_child(Index parent, std::uintptr_t address) noexcept {
   if (table_.load(std::memory_order_relaxed) == nullptr && !grow()) return kUnknown;
   Table* table = table_.load(std::memory_order_relaxed);

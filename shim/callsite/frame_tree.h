@@ -71,8 +71,8 @@ class FrameTree {
     return static_cast<std::size_t>(((address ^ parent * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu) >> 24) & mask;
   }
   Index find_child(const Table* table, Index parent, std::uintptr_t address) const noexcept;
-  Index add_child(Index parent, std::uintptr_t address) noexcept;
-  bool grow() noexcept;
+  Index add_child(Index parent, std::uintptr_t address) noexcept REQUIRES(mutex_);
+  bool grow() noexcept REQUIRES(mutex_);
 
   std::atomic<Table*> table_{nullptr};
   std::atomic<Node*> chunks_[kChunks]{};

@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <new>
 
 #include "shim/base/guest_scope.h"
@@ -212,7 +211,7 @@ std::string_view Symbols::module(std::uintptr_t return_address, std::uint64_t ge
 std::string_view Symbols::keep(PointerTable* table, std::uintptr_t address, std::uint64_t generation,
                                std::string_view text) noexcept {
   try {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (kept_ == nullptr) kept_ = new std::unordered_set<std::string>;
     std::string_view kept = kNoRoom;
     if (const auto known = kept_->find(std::string(text)); known != kept_->end()) {

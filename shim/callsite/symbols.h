@@ -42,8 +42,8 @@ class Symbols {
                         std::string_view text) noexcept;
 
   RankedMutex<LockRank::kCallSites> mutex_;
-  PointerTable texts_, modules_;                     ///< by address: text, its length, generation
-  std::unordered_set<std::string>* kept_ = nullptr;  ///< made at first use
+  PointerTable texts_, modules_;                                        ///< by address: text, its length, generation
+  std::unordered_set<std::string>* kept_ GUARDED_BY(mutex_) = nullptr;  ///< made at first use
 };
 
 }  // namespace graphpool

@@ -4,7 +4,6 @@
 #include <link.h>
 
 #include <algorithm>
-#include <mutex>
 
 namespace graphpool {
 
@@ -40,7 +39,7 @@ Status Unwinder::open(AddressRange own, const char* library) noexcept {
     if (handle != nullptr) dlclose(handle);
     return Status::kNotFound;
   }
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (ready()) return Status::kOk;
   own_ = own;
   backtrace_.store(reinterpret_cast<Function*>(function), std::memory_order_release);

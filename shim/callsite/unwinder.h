@@ -52,7 +52,7 @@ class Unwinder {
 
   std::atomic<Function*> backtrace_{nullptr};
   RankedMutex<LockRank::kCallSites> lock_;
-  AddressRange own_;
+  AddressRange own_;  ///< written once under the lock, before backtrace_
 };
 
 }  // namespace graphpool

@@ -67,7 +67,7 @@ class OpenCaptures {
 
   void add(StreamKey key, Session session) {
     if (is_own(key)) watch_thread();
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     const bool known = std::find(sessions_.begin(), sessions_.end(), session) != sessions_.end();
     if (!known) sessions_.reserve(sessions_.size() + 1);
     entries_.add({key, session});
@@ -76,14 +76,14 @@ class OpenCaptures {
   }
 
   Session find(StreamKey key) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     const Entry* const entry = entries_.find(key);
     return entry == nullptr ? nullptr : entry->session;
   }
 
   /// A stream that is one of these of a thread's own, and its capture; or none.
   std::pair<StreamKey, Session> find_own(StreamKey own) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     const auto found = std::find_if(entries_.begin(), entries_.end(),
                                     [own](const Entry& entry) { return of_one_thread(entry.key, own); });
     return found == entries_.end() ? std::pair<StreamKey, Session>() : std::pair(found->key, found->session);
@@ -92,7 +92,7 @@ class OpenCaptures {
   /// The capture in which the event was recorded.
   Session find_event(hipEvent_t event) {
     const auto knows = [event](const Session& session) {
-      const std::scoped_lock guard(session->lock());
+      const LockGuard guard(session->lock());
       return session->knows_event(event);
     };
     if (const Session one = only()) return knows(one) ? one : nullptr;
@@ -108,7 +108,7 @@ class OpenCaptures {
     bool noted = false;
     for (const Session& session : all()) {
       if (session.get() == recorded_in) continue;
-      const std::scoped_lock guard(session->lock());
+      const LockGuard guard(session->lock());
       noted = session->has_noted(event) || noted;
       session->event_recorded_elsewhere(event);
     }
@@ -117,7 +117,7 @@ class OpenCaptures {
 
   void event_destroyed(hipEvent_t event) {
     const auto forget = [event](const Session& session) {
-      const std::scoped_lock guard(session->lock());
+      const LockGuard guard(session->lock());
       session->event_destroyed(event);
     };
     if (const Session one = only()) return forget(one);
@@ -126,20 +126,20 @@ class OpenCaptures {
 
   /// Not its origin.
   void remove(StreamKey key) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     entries_.erase_if([key](const Entry& entry) { return entry.key == key; });
   }
 
   /// False when the capture was not open.
   bool remove(const CaptureSession* session) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     std::erase_if(sessions_, [session](const Session& open) { return open.get() == session; });
     count();
     return entries_.erase_if([session](const Entry& entry) { return entry.session.get() == session; }) != 0;
   }
 
   std::vector<Session> all() {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     return sessions_;
   }
 
@@ -151,20 +151,19 @@ class OpenCaptures {
 
   /// Null where there are several, or none.
   Session only() {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     return sessions_.size() == 1 ? sessions_.front() : nullptr;
   }
 
-  /// Under lock_.
-  void count() noexcept {
+  void count() noexcept REQUIRES(lock_) {
     g_followed_captures.store(sessions_.size(), std::memory_order_release);
     forks_.watch(!sessions_.empty());
   }
 
   ShortLock<LockRank::kCaptureList> lock_;
-  ForkWatcher forks_;
-  KeyedRow<Entry, &Entry::key> entries_;  ///< by stream
-  std::vector<Session> sessions_;         ///< each once
+  ForkWatcher forks_ GUARDED_BY(lock_);
+  KeyedRow<Entry, &Entry::key> entries_ GUARDED_BY(lock_);  ///< by stream
+  std::vector<Session> sessions_ GUARDED_BY(lock_);         ///< each once
 };
 
 /// Made at the first capture and never destroyed: captures may end after the exit handlers.
@@ -188,7 +187,7 @@ class IdleSessions {
   std::shared_ptr<CaptureSession> take() {
     CaptureSession* session = nullptr;
     {
-      const std::scoped_lock guard(lock_);
+      const LockGuard guard(lock_);
       const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [](CaptureSession* idle) {
         return idle->lock().was_owned_by_caller() || idle->lock().owned_by_nobody();
       });
@@ -211,23 +210,23 @@ class IdleSessions {
  private:
   void give_back(CaptureSession* session) noexcept {
     {
-      const std::scoped_lock guard(session->lock());
+      const LockGuard guard(session->lock());
       session->reset();
     }
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     idle_.push_back(session);
   }
 
   ShortLock<LockRank::kCaptureList> lock_;
-  std::vector<CaptureSession*> idle_;
-  std::size_t made_ = 0;
+  std::vector<CaptureSession*> idle_ GUARDED_BY(lock_);
+  std::size_t made_ GUARDED_BY(lock_) = 0;
 };
 
 std::shared_ptr<CaptureSession> new_session(StreamArgument origin, hipStreamCaptureMode begun_in,
                                             const Signature& begin, TreeNode* known, CaptureSession::Mode mode,
                                             const void* place) {
   auto session = IdleSessions::idle_sessions().take();
-  const std::scoped_lock guard(session->lock());
+  const LockGuard guard(session->lock());
   session->start(origin, begin, known, mode, place);
   session->begun_in(begun_in);
   return session;
@@ -239,7 +238,7 @@ void close(const std::shared_ptr<CaptureSession>& session) noexcept {
   const void* thread;
   hipStreamCaptureMode mode;
   {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     thread = session->begun_by();
     mode = session->capture_mode();
     session->close();
@@ -257,7 +256,7 @@ void thread_ends(void*) noexcept {
     if (session == nullptr) return;
     bool origin;
     {
-      const std::scoped_lock guard(session->lock());
+      const LockGuard guard(session->lock());
       session->thread_ended(key);
       origin = session->is_origin(key);
     }
@@ -305,7 +304,7 @@ void leave_former_capture(StreamKey key) {
   if (before == nullptr) return;
   bool origin;
   {
-    const std::scoped_lock guard(before->lock());
+    const LockGuard guard(before->lock());
     before->stream_left(key);
     origin = before->is_origin(key);
   }
@@ -602,7 +601,7 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
   }
   if (t_fed.stream == key) {
     CaptureSession& fed = *t_fed.session;
-    std::unique_lock guard(fed.lock());
+    UniqueLock guard(fed.lock());
     if (fed.serial() == t_fed.serial) {
       const hipError_t result = fed.operation(key, stream, describe, forward);
       const bool at_once = fed.ran_at_once();
@@ -624,7 +623,7 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
     if (uses_tracked()) note_use(stream, describe);
     return result;
   }
-  std::unique_lock guard(session->lock());
+  UniqueLock guard(session->lock());
   t_fed = session->serial() != 0 ? Fed{key, session.get(), session->serial()} : Fed{};
   const hipError_t result = session->operation(key, stream, describe, forward);
   const bool at_once = session->ran_at_once();
@@ -779,6 +778,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   using Mode = CaptureSession::Mode;
   const Mode way = known == nullptr ? Mode::kRecord : verify ? Mode::kVerify : Mode::kCompare;
   auto session = new_session(stream, mode, begin, known, way, follow ? place : nullptr);
+  assume_held(session->lock());  // nobody else can find it yet
   session->know_device(device, device_changes);
   if (!follow) session->spoil(why);
   if (!sees_all) session->spoil("the library does not see every call of this process");
@@ -792,6 +792,7 @@ hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mod
   const hipError_t result = counted_begin(stream, mode, forward);
   if (result != hipSuccess) return result;
   auto session = new_session(stream, mode, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
+  assume_held(session->lock());  // nobody else can find it yet
   session->spoil("captured into a graph of the program's");
   session->goes_into(into);
   leave_former_capture(stream_key(stream));
@@ -839,7 +840,7 @@ void settle_failed_end_now() noexcept {
     return;
   }
   {
-    const std::scoped_lock guard(session->lock());  // its stream is not destroyed meanwhile
+    const LockGuard guard(session->lock());  // its stream is not destroyed meanwhile
     if (!session->has_stream(key) || !session->is_origin(key) || !over()) return;
   }
   close_failed(session);
@@ -899,7 +900,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   bool was_shell = false, over = false;
   hipError_t result;
   {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     if (session->shell()) {
       session->make_real_if_spoilt();
       if (session->shell() && !session->is_origin(stream_key(stream))) session->expose("ended on another stream");
@@ -930,7 +931,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   }
   if (session->into() != nullptr) *graph = session->into();
   close(session);
-  std::unique_lock guard(session->lock());
+  UniqueLock guard(session->lock());
   const bool by_passed = was_shell && !session->shell_is_empty(*graph);
   const CapturedGraph captured{*graph, session->take_told(), session->holds_objects(), session->place()};
   if (session->lost() || by_passed) {
@@ -973,6 +974,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     *graph = capture_sink().real_graph_captured(captured, std::move(recording));
   } else {
     guard.unlock();
+    assume_held(session->lock());  // it is closed, so nobody changes it
     if (expected)
       capture_sink().capture_differs(*expected, session->operations()[which], session->binding(), session->node(which),
                                      why);
@@ -999,13 +1001,13 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
     // The event now stands for work outside of any capture.
     const auto other = result == hipSuccess ? open_captures().find_event(event) : nullptr;
     if (other != nullptr) {
-      const std::scoped_lock guard(other->lock());
+      const LockGuard guard(other->lock());
       other->event_recorded_elsewhere(event);
     }
     return result;
   }
   const bool of_another = open_captures().forget_event(event, session.get());
-  const std::scoped_lock guard(session->lock());
+  const LockGuard guard(session->lock());
   return session->record(key, event, of_another, forward_only);
 }
 
@@ -1044,14 +1046,14 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_o
     leave_stream(key);
     hipError_t result;
     {
-      const std::scoped_lock guard(session->lock());
+      const LockGuard guard(session->lock());
       result = session->wait(key, stream, event, forward);
       if (!session->has_stream(key)) return result;
     }
     open_captures().add(key, session);
     return result;
   }
-  const std::scoped_lock guard(session->lock());
+  const LockGuard guard(session->lock());
   return session->wait(key, stream, event, forward);
 }
 
@@ -1059,7 +1061,7 @@ void expose_capture(StreamArgument stream, const char* why) {
   if (!captures_open()) return;
   const auto session = open_captures().find(stream_key(stream));
   if (session == nullptr) return;
-  const std::scoped_lock guard(session->lock());
+  const LockGuard guard(session->lock());
   session->expose(why);
   session->follow_on(stream_key(stream));
 }
@@ -1079,7 +1081,7 @@ void capture_stream_destroyed(hipStream_t stream) noexcept {
   if (session == nullptr) return;
   bool origin;
   {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     session->stream_destroyed(key);
     origin = session->is_origin(key);
   }
@@ -1098,7 +1100,7 @@ void capture_event_destroyed(hipEvent_t event) noexcept {
 void materialise_open_captures(const char* why) {
   if (!captures_open()) return;
   for (const auto& session : open_captures().all()) {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     if (session->shell()) session->materialise(why);
   }
 }
@@ -1106,7 +1108,7 @@ void materialise_open_captures(const char* why) {
 void materialise_captures_naming(const void* address, std::size_t bytes, const char* why) {
   if (!captures_open()) return;
   for (const auto& session : open_captures().all()) {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     if (session->shell() && (bytes == 0 || names_memory(session->binding(), address, bytes))) session->materialise(why);
   }
 }
@@ -1114,7 +1116,7 @@ void materialise_captures_naming(const void* address, std::size_t bytes, const c
 void materialise_captures_with(OperationTest test, const char* why) {
   if (!captures_open()) return;
   for (const auto& session : open_captures().all()) {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     if (session->shell() && session->withholds(test)) session->materialise(why);
   }
 }
@@ -1122,7 +1124,7 @@ void materialise_captures_with(OperationTest test, const char* why) {
 void end_comparing_with(OperationTest test, const char* why) {
   if (!captures_open()) return;
   for (const auto& session : open_captures().all()) {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     if (!session->has(test)) continue;
     if (session->shell()) session->materialise(why);
     session->spoil(why);
@@ -1132,7 +1134,7 @@ void end_comparing_with(OperationTest test, const char* why) {
 void end_walks(const char* why) {
   if (!captures_open()) return;
   for (const auto& session : open_captures().all()) {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     session->leave_tree(why);
   }
 }
@@ -1151,7 +1153,7 @@ bool captures_bypassed() noexcept {
 void note_unknown_operation(EntryId) noexcept {
   note_capture_doubt();
   for (const auto& session : open_captures().all()) {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     session->expose("an operation that the library does not follow");
   }
 }

@@ -351,8 +351,10 @@ bool CaptureSession::comes_behind(hipStream_t stream, const std::vector<std::uin
   const LastErrorScope last_error;
   const Dependencies present = dependencies_of(stream);
   return present.known && present.count == tail.size() &&
-         std::equal(tail.begin(), tail.end(), present.nodes,
-                    [&](std::uint32_t index, hipGraphNode_t node) { return nodes_[index] == node; });
+         std::equal(tail.begin(), tail.end(), present.nodes, [&](std::uint32_t index, hipGraphNode_t node) {
+           assume_held(lock_);
+           return nodes_[index] == node;
+         });
 }
 
 void CaptureSession::add_operation(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout,
@@ -371,7 +373,10 @@ void CaptureSession::follow_on(StreamKey key) {
   if (shell()) return;
   Stream* const stream = streams_.find(key);
   if (stream == nullptr || !stream->issued_elsewhere || stream->left) return;
-  stream->issued_elsewhere = !made([&] { return add_dependencies(stream->handle, stream->tail); });
+  stream->issued_elsewhere = !made([&] {
+    assume_held(lock_);
+    return add_dependencies(stream->handle, stream->tail);
+  });
   if (stream->issued_elsewhere) spoil("the runtime did not take a dependency");
 }
 
@@ -486,7 +491,7 @@ bool matched_launch(const KernelLaunch& launch) {
   if (key <= reinterpret_cast<StreamKey>(hipStreamPerThread) || t_fed.stream != key) return false;
   const TimedCall timed;
   CaptureSession& fed = *t_fed.session;
-  const std::scoped_lock guard(fed.lock());
+  const LockGuard guard(fed.lock());
   return fed.serial() == t_fed.serial && fed.take_launch(launch);
 }
 
@@ -554,7 +559,10 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
     }
     // An invalidated stream takes part again, behind what it did before.
     where->left = false;
-    const auto set = [&] { return set_after_wait(where->handle, told ? &before_wait : nullptr, known->tail); };
+    const auto set = [&] {
+      assume_held(lock_);
+      return set_after_wait(where->handle, told ? &before_wait : nullptr, known->tail);
+    };
     if (replace && !made(set)) spoil("the runtime did not take a dependency");
     follow_on(key);
     merge(where->tail, known->tail);
@@ -642,20 +650,32 @@ void CaptureSession::materialise(const char* why, const Signature* own) {
         stream = active < streams_.size() ? substitutes[named.device].from(streams_[active].handle) : nullptr;
       }
       device.set(current_device_of(signature));
+      const auto depend = [&] {
+        assume_held(lock_);
+        return set_dependencies(stream, operation.after);
+      };
       const auto reissue = [&] {
+        assume_held(lock_);
         const NodeCreation making;
         return reissue_into_stream(signature, operation.payload_offset, operation.layout, binding_, stream) ==
                hipSuccess;
       };
-      complete = stream != nullptr && made([&] { return set_dependencies(stream, operation.after); }) &&
-                 made(reissue) && made([&] { return (node = last_node(stream)) != nullptr; }) && complete;
+      const auto find_node = [&] {
+        assume_held(lock_);
+        return (node = last_node(stream)) != nullptr;
+      };
+      complete = stream != nullptr && made(depend) && made(reissue) && made(find_node) && complete;
     }
     add_operation(signature, operation.payload_offset, operation.layout, operation.after, node);
   }
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     streams_[i].issued_elsewhere = !taking[i];
     device.set(streams_[i].device);  // a thread's own stream is that of the current device
-    if (taking[i]) complete = made([&] { return set_dependencies(streams_[i].handle, streams_[i].tail); }) && complete;
+    const auto depend = [&] {
+      assume_held(lock_);
+      return set_dependencies(streams_[i].handle, streams_[i].tail);
+    };
+    if (taking[i]) complete = made(depend) && complete;
   }
   if (told_as_ != nullptr) told_graphs().made_real(*told_as_, graph_, nodes_);
   if (!complete) {

@@ -5,7 +5,6 @@
 // no operation. A change of dependencies is one, and matches a recording only if it names the same nodes.
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "shim/capture/capture_sink.h"
@@ -24,7 +23,7 @@ namespace {
 template <typename Told>
 std::shared_ptr<CaptureSession> session_with(Told&& told) {
   for (const auto& session : all_open_captures()) {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     if (told(*session)) return session;
   }
   return nullptr;
@@ -192,7 +191,9 @@ hipError_t CaptureSession::add_node(const AddedNode& added, Describe describe, N
                         operations_of({const_cast<hipGraphNode_t*>(added.after), added.count, 0}, &after) &&
                         describe(writer) == Status::kOk && binding_.size() <= UINT32_MAX;
   const auto forward = [&] {
+    assume_held(lock_);
     return update_unfollowed({const_cast<hipGraphNode_t*>(added.after), added.count, 0}, [&](hipGraphNode_t* nodes) {
+      assume_held(lock_);
       const NodeCreation making;
       return forward_only(graph_, nodes);
     });
@@ -250,7 +251,7 @@ hipError_t tell_capture(StreamArgument stream, const CaptureQuestion& asked, For
   const StreamKey key = stream_key(stream);
   const auto session = find_open_capture(key);
   if (session == nullptr) return forward();
-  const std::scoped_lock guard(session->lock());
+  const LockGuard guard(session->lock());
   return session->has_stream(key) ? session->tell(key, asked, forward) : forward();
 }
 
@@ -258,7 +259,7 @@ hipError_t update_capture_dependencies(hipStream_t stream, const NamedNodes& nam
   const StreamKey key = stream_key({stream, false});
   const auto session = find_open_capture(key);
   if (session != nullptr) {
-    const std::scoped_lock guard(session->lock());
+    const LockGuard guard(session->lock());
     if (session->has_stream(key)) return session->update_dependencies(key, stream, named, forward);
   }
   const hipGraphNode_t* nodes = named.nodes;
@@ -275,33 +276,50 @@ static bool with_told_capture(const IsIts& is_its, const Use& use) {
   if (g_told_captures.load(std::memory_order_acquire) == 0) return false;
   const auto session = session_with(is_its);
   if (session == nullptr) return false;
-  const std::scoped_lock guard(session->lock());
+  const LockGuard guard(session->lock());
   if (!is_its(*session)) return false;
   use(*session);
   return true;
 }
 
 static auto has_graph(hipGraph_t graph) {
-  return [graph](const CaptureSession& session) { return session.told_graph(graph); };
+  return [graph](CaptureSession& session) {
+    assume_held(session.lock());
+    return session.told_graph(graph);
+  };
 }
 
 bool add_to_capture(hipGraph_t graph, const AddedNode& added, Describe describe, NativeCapturedAdd forward,
                     hipError_t* result) {
-  return with_told_capture(has_graph(graph),
-                           [&](CaptureSession& session) { *result = session.add_node(added, describe, forward); });
+  return with_told_capture(has_graph(graph), [&](CaptureSession& session) {
+    assume_held(session.lock());
+    *result = session.add_node(added, describe, forward);
+  });
 }
 
 bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* result) {
-  return with_told_capture(has_graph(graph), [&](CaptureSession& session) { *result = session.hold_objects(forward); });
+  return with_told_capture(has_graph(graph), [&](CaptureSession& session) {
+    assume_held(session.lock());
+    *result = session.hold_objects(forward);
+  });
 }
 
 void expose_told_graph(hipGraph_t graph, const char* why) {
-  with_told_capture(has_graph(graph), [&](CaptureSession& session) { session.expose(why); });
+  with_told_capture(has_graph(graph), [&](CaptureSession& session) {
+    assume_held(session.lock());
+    session.expose(why);
+  });
 }
 
 void expose_told_node(hipGraphNode_t node, const char* why) {
-  with_told_capture([node](const CaptureSession& session) { return session.told_node(node); },
-                    [&](CaptureSession& session) { session.expose(why); });
+  const auto has_node = [node](CaptureSession& session) {
+    assume_held(session.lock());
+    return session.told_node(node);
+  };
+  with_told_capture(has_node, [&](CaptureSession& session) {
+    assume_held(session.lock());
+    session.expose(why);
+  });
 }
 
 }  // namespace graphpool

@@ -5,7 +5,7 @@
 namespace graphpool {
 
 bool HitRates::follow(const void* place) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Entry& entry = places_.of(place);
   if (entry.pause_left == 0) return true;
   --entry.pause_left;
@@ -13,7 +13,7 @@ bool HitRates::follow(const void* place) noexcept {
 }
 
 void HitRates::ended(const void* place, bool matched) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Entry& entry = places_.of(place);
   entry.hits += matched ? 1 : 0;
   if (++entry.captures < kWindow) return;

@@ -37,7 +37,7 @@ class HitRates {
   };
 
   ShortLock<LockRank::kReport> lock_;
-  PlaceTable<Entry> places_;
+  PlaceTable<Entry> places_ GUARDED_BY(lock_);
 };
 
 /// The process's.

@@ -1,7 +1,6 @@
 #include "shim/costs/step_costs.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "shim/base/log.h"
@@ -39,7 +38,7 @@ void StepCosts::begin_trial(Entry& entry) noexcept {
 static constexpr std::uint32_t twice(std::uint32_t operations) noexcept { return 2 * operations + 4; }
 
 StepCosts::Step StepCosts::begins(const void* place) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Entry& entry = places_.of(place);
   if (entry.phase == Phase::kWatch && entry.left == 0) begin_trial(entry);
   if (entry.phase == Phase::kFollowed && entry.followed.begun == kArm) entry.phase = Phase::kAlone;
@@ -67,7 +66,7 @@ StepCosts::Step StepCosts::begins(const void* place) noexcept {
 }
 
 void StepCosts::ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Entry& entry = places_.of(place);
   const bool large = operations > kMostOperations;
   if (entry.phase == Phase::kWatch) {
@@ -86,18 +85,18 @@ void StepCosts::ended(const void* place, bool matched, std::uint32_t operations,
 }
 
 void StepCosts::served_anew(const void* place, std::uint32_t operations) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Entry& entry = places_.of(place);
   if (entry.phase == Phase::kWatch && entry.follow) entry.left -= std::min(entry.left, 1 + operations / kOperations);
 }
 
 void StepCosts::larger_alone(const void* place) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   watch(places_.of(place), kLeastBetween);
 }
 
 StepCosts::Verdict StepCosts::took(const void* place, const Step& step, std::uint64_t ticks) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Entry& entry = places_.of(place);
   if (step.trial == 0) {
     if (entry.phase != Phase::kWatch || !entry.follow || entry.followed_ticks == 0) return {};

@@ -114,7 +114,7 @@ class StepCosts {
   static Verdict decide(Entry& entry, std::uint64_t alone_ticks) noexcept;
 
   ShortLock<LockRank::kReport> lock_;
-  PlaceTable<Entry> places_;
+  PlaceTable<Entry> places_ GUARDED_BY(lock_);
 };
 
 /// The process's.

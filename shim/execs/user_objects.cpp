@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -36,7 +35,7 @@ class WaitingObjects {
   void add(Waiting one) {
     bool first = false;
     {
-      const std::scoped_lock guard(lock_);
+      const LockGuard guard(lock_);
       waiting_.push_back(std::move(one));
       g_objects_waiting.fetch_add(1, std::memory_order_release);
       first = !std::exchange(watched_, true);
@@ -47,13 +46,13 @@ class WaitingObjects {
   void let_go_of_completed() {
     std::vector<Waiting> mine, done;
     {
-      const std::scoped_lock guard(lock_);
+      const LockGuard guard(lock_);
       mine = std::exchange(waiting_, {});
     }
     const auto runs = std::partition(mine.begin(), mine.end(), [](Waiting& one) { return one.complete(); });
     done.assign(std::make_move_iterator(mine.begin()), std::make_move_iterator(runs));
     mine.erase(mine.begin(), runs);
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     std::move(mine.begin(), mine.end(), std::back_inserter(waiting_));
     g_objects_waiting.fetch_sub(done.size(), std::memory_order_release);
   }
@@ -74,7 +73,7 @@ class WaitingObjects {
       pthread_detach(thread);
     } else {
       log_warn("no thread to look for the end of launches: user objects of their graphs end with a later call");
-      const std::scoped_lock guard(lock_);
+      const LockGuard guard(lock_);
       watched_ = false;
     }
   }
@@ -98,7 +97,7 @@ class WaitingObjects {
     } catch (const std::bad_alloc&) {
       // They are let go of later.
     }
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     return watched_ = g_objects_waiting.load(std::memory_order_acquire) != 0;
   }
 
@@ -116,8 +115,8 @@ class WaitingObjects {
   static constinit bool g_ended;
 
   ShortLock<LockRank::kReport> lock_;
-  std::vector<Waiting> waiting_;
-  bool watched_ = false;  ///< a thread looks, or is about to
+  std::vector<Waiting> waiting_ GUARDED_BY(lock_);
+  bool watched_ GUARDED_BY(lock_) = false;  ///< a thread looks, or is about to
 };
 
 constinit pthread_mutex_t WaitingObjects::g_looking = PTHREAD_MUTEX_INITIALIZER;

@@ -154,7 +154,7 @@ std::unique_ptr<Variant> Variants::remove(Template& of, Variant* variant) noexce
 }
 
 Variant* Variants::adopt(Template& of, std::unique_ptr<Variant> variant, const VirtualExec* owner) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   ++of.statistics.instantiates;
   return take_in(of, std::move(variant), owner);
 }
@@ -251,7 +251,7 @@ void Variants::evict_due(Retired* retired) {
 
 bool Variants::reclaim(int device) noexcept {
   Retired retired;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   while (Variant* const oldest = oldest_free(device)) {
     ++oldest->of->statistics.evicted;
     retired.push_back(remove(*oldest->of, oldest));
@@ -482,7 +482,7 @@ Way Variants::decide(const VirtualExec& exec, const Binding& binding, const Stag
 
 /// Null: it is.
 void Variants::note_not_staged(Template& of, const char* why) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   of.not_staged = why;
 }
 
@@ -534,13 +534,13 @@ Variants::Plans Variants::plans_for(Template& of, const Binding& binding) {
     return nullptr;
   };
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (Plans found = known()) return found;
   }
   made->always = StagePlan::make(of.operations, binding, false);
   made->open = StagePlan::make(of.operations, binding, true);
   if (made->open != nullptr && !made->open->open()) made->open.reset();
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (Plans found = known()) return found;
   if (!make_room_for_plans(of)) {
     of.not_staged = "other rules have all its slots";
@@ -632,7 +632,7 @@ bool Variants::becomes_staged(const VirtualExec& exec, const Binding& binding, c
 bool Variants::chooses_open_plan(const VirtualExec& exec, const Binding& binding, const StagePlans& plans) {
   Template& of = *exec.of;
   if (!staging_is_open(exec, plans.open.get())) return false;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   note_launches(of);
   const double ring = ring_ns(of, *plans.open);
   const bool before = of.stage_choice.staged();
@@ -652,7 +652,7 @@ hipError_t Variants::obtain_open(VirtualExec& exec, const Binding& binding, cons
   Template& of = *exec.of;
   const hipError_t result = obtain_staged(exec, binding, open, served);
   if (result == hipSuccess) return result;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (result == hipErrorInvalidValue)
     of.stage_choice.change(false);
   else
@@ -687,7 +687,7 @@ bool Variants::patch(Template& of, const Binding& binding, const Candidate& cand
     static_cast<void>(patch_exec(of.operations[i], variant.baked, variant.exec, variant.nodes[i]));
   }
   std::unique_ptr<Variant> broken;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   variant.patches += patched;
   variant.patched_bytes += memory;
   of.statistics.patched_nodes += patched;
@@ -712,7 +712,7 @@ void Variants::note_reached(const Template& of, Variant& variant) const {
 hipError_t Variants::build(Template& of, const Binding& binding, int device, std::unique_ptr<Variant>* made) {
   std::unique_ptr<Variant> variant, unused;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (of.first != nullptr) {
       const bool usable = equal(of.first->baked, binding) && !outlived_memory(of, *of.first);
       (usable ? variant : unused) = std::move(of.first);
@@ -800,7 +800,7 @@ hipError_t Variants::obtain_by_cost(VirtualExec& exec, const Binding& binding, c
   bool staged = false;
   double launches = 0, through_slots_ns = 0;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (of.staging_open()) note_launches(of);
     served->variant = take_free(of, binding, exec.device, &exec);
     if (served->variant != nullptr) {
@@ -876,7 +876,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
   Binding canonical = plan.canonical(binding);
   Variant* chosen = nullptr;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     // The exec's own; else one that has worked on these buffers, so that nothing has to follow.
     int best = 0;
     for_each_reachable(exec, [&](Variant& held) {
@@ -898,7 +898,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
   if (chosen != nullptr) {
     RingCounts counts;
     result = chosen->ring->bind(std::move(bases), &counts);
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     of.statistics.staged += counts;
     hold_ring(of, *chosen);
     if (result != hipSuccess && exec.variant != chosen) give(*chosen, nullptr);
@@ -911,7 +911,7 @@ hipError_t Variants::obtain_staged(VirtualExec& exec, const Binding& binding, co
                             &made->ring);
     if (result == hipSuccess) {
       if (plan.open()) {
-        const std::scoped_lock guard(lock_);
+        const LockGuard guard(lock_);
         of.ring_ns = static_cast<double>((CostModel::Clock::now() - began).count());
       }
       made->device = exec.device;

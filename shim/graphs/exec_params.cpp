@@ -13,7 +13,6 @@
 // made otherwise, whatever the policy says: of many nodes set in turn each would have an exec that nobody launches.
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
 #include "shim/base/seeded_defect.h"
 #include "shim/execs/exec_size.h"
@@ -57,7 +56,7 @@ hipError_t Graphs::set_in_exec(hipGraphExec_t handle, hipGraphNode_t node, Descr
         set_known(*exec, node, named.index, describe, forward, &result)) {
       if (settings_.check && result == hipSuccess && exec->of != nullptr) {
         // The others keep what they had, even where another exec of the runtime's serves now.
-        const std::scoped_lock guard(exec->lock);
+        const LockGuard guard(exec->lock);
         exec->allocations =
             StaleAddresses::with_operation(exec->of->operations, exec->binding, named.index, std::move(before));
       }
@@ -87,7 +86,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   const bool same = compared == 0 || std::memcmp(now, payload.data(), compared) == 0;
   if (same && !Variants::outlived_memory(operation, *variant)) {
     *result = hipSuccess;
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     ++of.statistics.updates_avoided;
     return true;
   }
@@ -147,7 +146,7 @@ bool Graphs::serve_set(VirtualExec& exec, const NodeSet& set) {
   };
   Variant* free = nullptr;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     free = variants_.take_free(of, exec.binding, set.operation, set.payload, exec.device, &exec);
   }
   if (free != nullptr) {
@@ -174,7 +173,7 @@ bool Graphs::note_set(VirtualExec& exec, const NodeSet& set) {
   if (!accepted || Variants::outlived_memory(of, *exec.variant)) return false;
   const bool wants_own = exec.sets->wants_own(set.change);
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     if (!set.payload.empty())
       std::memcpy(exec.binding.data() + set.operation.payload_offset, set.payload.data(), set.payload.size());
     exec.written = nullptr;
@@ -219,7 +218,7 @@ bool Graphs::set_natively(VirtualExec& exec, const NodeSet& set, NativeExecNodeC
       std::memcpy(into.data() + operation.payload_offset, set.payload.data(), set.payload.size());
   };
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     put(exec.binding);
     exec.written = nullptr;
     exec.way = Way::kUpdate;
@@ -230,7 +229,7 @@ bool Graphs::set_natively(VirtualExec& exec, const NodeSet& set, NativeExecNodeC
     exec.sets->given(set.index);
     if (operation.signature.kind == OperationKind::kChild) exec.sets->accept_child(set.index);
   }
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   variants_.note_reached(of, *variant);
   put(variant->baked);
   if (!sure) {
@@ -253,7 +252,7 @@ hipError_t Graphs::give_noted(VirtualExec& exec) {
     if (const hipError_t failed = give_noted_to(exec); failed != hipSuccess) {
       // Half of it may have been taken: nobody else may have the variant. Another one that has all of it serves.
       {
-        const std::scoped_lock guard(lock_);
+        const LockGuard guard(lock_);
         exec.variant->broken = true;
         exec.variant->keep = false;
       }
@@ -264,7 +263,7 @@ hipError_t Graphs::give_noted(VirtualExec& exec) {
       exec.sets->all_given();
     }
   }
-  const std::scoped_lock guard(exec.lock);
+  const LockGuard guard(exec.lock);
   exec.sets->launched();
   return hipSuccess;
 }
@@ -274,7 +273,7 @@ hipError_t Graphs::give_noted_to(VirtualExec& exec) {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   const SavedDevice device;
-  const std::scoped_lock guard(exec.lock);
+  const LockGuard guard(exec.lock);
   Template& of = *exec.of;
   Variant& variant = *exec.variant;
   while (!exec.sets->noted().empty()) {
@@ -284,7 +283,7 @@ hipError_t Graphs::give_noted_to(VirtualExec& exec) {
     const hipError_t result = patch_exec(operation, exec.binding, variant.exec, variant.nodes[index]);
     if (result != hipSuccess) return result;
     exec.sets->given(index);
-    const std::scoped_lock templates(lock_);
+    const LockGuard templates(lock_);
     variants_.note_reached(of, variant);
     if (operation.signature.payload_bytes != 0)
       std::memcpy(variant.baked.data() + operation.payload_offset, exec.binding.data() + operation.payload_offset,

@@ -127,7 +127,7 @@ bool stream_is_gone(hipStream_t stream) noexcept {
 // --- captures ---
 
 TreeNode* Graphs::walk_begins(const Signature& begin, bool* verify) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   TreeNode* const node = tree_.find_begin(begin);
   if (node == nullptr) return nullptr;
   ++walks_;
@@ -153,7 +153,7 @@ bool Graphs::wants_verification(TreeNode& begin) {
 }
 
 void Graphs::capture_verified(Template& of) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   ++of.statistics.verified;
 }
 
@@ -161,7 +161,7 @@ void Graphs::capture_differs(Template& of, const Operation& operation, const Bin
                              const char* why) {
   if (!of.rebuildable.exchange(false)) return;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     ++of.statistics.differences;
   }
   log_error("verify: graph %llu, %s: %s; captures of it are left to the runtime from now on",
@@ -169,7 +169,7 @@ void Graphs::capture_differs(Template& of, const Operation& operation, const Bin
 }
 
 void Graphs::walk_ended() noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (--walks_ == 0) prune_tree();
 }
 
@@ -180,14 +180,14 @@ void Graphs::prune_tree() noexcept {
 }
 
 HeldTemplate Graphs::hold(const TreeNode& end) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Template* const of = end.graph.load(std::memory_order_relaxed);
   if (of != nullptr) ++of->users;
   return HeldTemplate(of);
 }
 
 void Graphs::let_go(Template& of) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   --of.users;
 }
 
@@ -229,7 +229,7 @@ Template* Graphs::template_for(std::vector<Operation> operations, const KnownGra
 void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
   for (const Operation& operation : operations) static_cast<void>(patch_is_exact(operation.signature));  // without lock
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     ++totals_.captures;
     known.of = template_for(std::move(operations), known);
     known.of->last_used = ++clock_;
@@ -252,7 +252,7 @@ void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
 hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, Recording recording) {
   const auto known = captured.told != nullptr ? captured.told : std::make_shared<KnownGraph>();
   {
-    const std::scoped_lock guard(known->lock);
+    const LockGuard guard(known->lock);
     known->real = captured.graph;
     known->memory_freed = recording.memory_freed;
     known->binding = std::move(recording.binding);
@@ -272,7 +272,7 @@ hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, Recording recordi
 hipGraph_t Graphs::unknown_graph_captured(CapturedGraph captured) {
   if (captured.told == nullptr) return captured.graph;
   {
-    const std::scoped_lock guard(captured.told->lock);
+    const LockGuard guard(captured.told->lock);
     captured.told->real = captured.graph;
     captured.told->no_longer_exact();
   }
@@ -283,7 +283,7 @@ hipGraph_t Graphs::unknown_graph_captured(CapturedGraph captured) {
 bool Graphs::with_first_graph(Template& of, const Binding& binding, GraphUse use, hipError_t* result) {
   std::unique_ptr<Variant> first;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (of.first == nullptr || Variants::outlived_memory(of, *of.first) ||
         !graph_is_settable(of.operations, of.first->baked, binding))
       return false;
@@ -294,13 +294,13 @@ bool Graphs::with_first_graph(Template& of, const Binding& binding, GraphUse use
     if (!set_graph(of.operations, binding, first->nodes, &first->baked)) return false;
   }
   *result = use(first->graph, first->nodes);
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   of.first = std::move(first);
   return true;
 }
 
 void Graphs::handed_out(Template& of) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   ++of.users;
   note_handed_out(of);
 }
@@ -321,10 +321,10 @@ hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, Captured
     static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(captured.graph); }));
   }
   {
-    const std::scoped_lock guard(known->lock);
+    const LockGuard guard(known->lock);
     known->binding = std::move(binding);
     known->of = of.release();
-    const std::scoped_lock templates(lock_);
+    const LockGuard templates(lock_);
     note_handed_out(*known->of);
     known->of->place = captured.place;
   }
@@ -339,7 +339,7 @@ hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, Captured
     known_.add_real(known);
     return known->real;
   }
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   --known->of->users;
   return nullptr;
 }
@@ -354,7 +354,7 @@ void VirtualExec::touch(const char* why) noexcept {
 
 /// Whether the tree still has the nodes of as many recordings as may be kept at most, although they are gone.
 bool Graphs::tree_over_limit() const noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return left_ > settings_.most_templates || left_bytes_ > settings_.most_recording_bytes;
 }
 
@@ -413,7 +413,7 @@ void Graphs::drop_template(std::size_t which, const char* why, Variants::Retired
 /// What an exec is to be made of by a graph: its template, now used by one more, and its binding. Null: it is not
 /// known. *outlived: memory that a node of it names may be freed, or may be going in stream order.
 Template* Graphs::template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived, Objects* objects) {
-  const std::scoped_lock guard(known.lock);
+  const LockGuard guard(known.lock);
   if (known.build != nullptr) finish_build(known);
   if (!known.exact() || known.of == nullptr) return nullptr;
   if (objects != nullptr) {
@@ -424,7 +424,7 @@ Template* Graphs::template_of(KnownGraph& known, Binding* binding, bool* real, b
   *binding = known.binding;
   *real = known.real != nullptr;
   *outlived = *real && Variants::outlived_memory(*known.of, known.memory_freed);
-  const std::scoped_lock templates(lock_);
+  const LockGuard templates(lock_);
   known.of->last_used = ++clock_;
   if (settings_.track_operands) known.of->moved.note(known.of->operations, *binding);
   ++known.of->users;
@@ -435,7 +435,7 @@ hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
   KnownGraph* const known = out != nullptr && active() ? known_.find(original) : nullptr;
   if (known != nullptr) {
     const auto copy = std::make_shared<KnownGraph>();
-    const std::scoped_lock guard(known->lock);
+    const LockGuard guard(known->lock);
     if (known->build != nullptr) finish_build(*known);
     // Of one that holds user objects the runtime makes a copy that holds them, too.
     if (known->exact() && known->of != nullptr && known->real == nullptr && known->objects == nullptr) {
@@ -446,7 +446,7 @@ hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
       const hipGraph_t handle = known_.add_virtual(copy);
       if (handle != nullptr) {
         static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
-        const std::scoped_lock templates(lock_);
+        const LockGuard templates(lock_);
         ++known->of->users;
         *out = handle;
         return hipSuccess;
@@ -528,7 +528,7 @@ bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_
   }
   void* const handle = result == hipSuccess ? execs_.add(exec.get()) : nullptr;
   if (handle == nullptr) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     --of->users;
     if (exec->variant != nullptr) variants_.give(*exec->variant, nullptr);
     *answer = result == hipSuccess ? hipErrorOutOfMemory : result;
@@ -539,7 +539,7 @@ bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_
   note_binding(*exec.release());
   *out = static_cast<hipGraphExec_t>(handle);
   Variants::Retired retired;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   of->statistics.instantiates_avoided += avoided ? 1 : 0;
   totals_.instantiates_avoided += avoided ? 1 : 0;
   variants_.evict(*of, &retired);
@@ -595,7 +595,7 @@ inline hipError_t Graphs::launch_unstaged(VirtualExec& exec, StreamArgument stre
 [[gnu::hot]] hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
   UnstagedLaunch launch;
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     if (exec.variant != nullptr && exec.variant->ring == nullptr && exec.before == nullptr && !exec.on_shadows)
         [[likely]]
       begin_unstaged(exec, stream, &launch);
@@ -647,7 +647,7 @@ inline hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument strea
   VirtualExec* const exec = execs_.find(handle);
   tell_trace("the runtime's own exec", 0);
   if (exec != nullptr) {
-    const std::scoped_lock guard(exec->lock);
+    const LockGuard guard(exec->lock);
     if (exec->of != nullptr) tell_trace(way_name(exec->way), exec->of->number);
   }
   return launch_now(handle, stream, native);
@@ -658,7 +658,7 @@ void Graphs::look_for_stale(VirtualExec& exec) noexcept {
   try {
     std::vector<StaleAddress> all;
     {
-      const std::scoped_lock guard(exec.lock);
+      const LockGuard guard(exec.lock);
       if (exec.of != nullptr) all = stale_addresses().look(*exec.of, exec.binding, exec.allocations);
     }
     for (const StaleAddress& stale : all)
@@ -669,7 +669,7 @@ void Graphs::look_for_stale(VirtualExec& exec) noexcept {
 
 /// check: the exec has got all its addresses now. Where they cannot be kept, what was freed tells alone.
 void Graphs::note_allocations(VirtualExec& exec) noexcept {
-  const std::scoped_lock guard(exec.lock);
+  const LockGuard guard(exec.lock);
   try {
     exec.allocations = StaleAddresses::allocations_of(exec.of->operations, exec.binding);
   } catch (const std::bad_alloc&) {
@@ -684,11 +684,11 @@ hipError_t Graphs::leave_shared_memory(VirtualExec& exec, StreamArgument stream)
   const std::uint64_t version = SharedMemory::version();
   bool leave = false;
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     leave = exec.of != nullptr && exec.variant != nullptr && exec.variant->ring != nullptr &&
             reaches_shared_memory(exec.of->operations, exec.binding);
     if (leave) {
-      const std::scoped_lock templates(lock_);
+      const LockGuard templates(lock_);
       exec.of->not_staged = kSharedMemory;
     }
   }
@@ -715,7 +715,7 @@ bool Graphs::choose_launch(VirtualExec& exec, StreamArgument stream, NativeExecC
     bool in_capture = false, other_device = false, written_elsewhere = false, on_shadows = false, no_room = false;
     std::uint64_t graph = 0;
     {
-      const std::scoped_lock guard(exec.lock);
+      const LockGuard guard(exec.lock);
       if (exec.variant == nullptr) {
         // A graph without operations: nothing to run, and some runtimes crash on one (probe empty_graph_runs).
         const hipError_t judged = judge_stream(handle);
@@ -800,7 +800,7 @@ std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(VirtualExe
                                         hipError_t result) {
   bool last = false;
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     if (result == hipSuccess)
       launched.launches.add(key, stream, next_launch());
     else
@@ -809,7 +809,7 @@ std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(VirtualExe
     last = --exec.launching == 0 && exec.destroyed;
     if (&launched != exec.variant) [[unlikely]] {
       // The exec was given another one meanwhile.
-      const std::scoped_lock templates(lock_);
+      const LockGuard templates(lock_);
       disown(launched);
     }
   }
@@ -844,7 +844,7 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
   else
     exec.variant->launches.add_failed(key, next_launch());
   count_launch(exec);
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   exec.of->statistics.staged += counts;
   exec.of->statistics.ring_waits += waited ? 1 : 0;
   return true;
@@ -865,14 +865,14 @@ hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stre
   }
   Variant* ring = nullptr;
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     if (exec.variant->ring == nullptr) {  // another launch was first
-      const std::scoped_lock templates(lock_);
+      const LockGuard templates(lock_);
       if (own.variant != exec.variant) disown(*own.variant);
       return hipSuccess;
     }
     {
-      const std::scoped_lock templates(lock_);  // another launch may be looking for an exec of its own
+      const LockGuard templates(lock_);  // another launch may be looking for an exec of its own
       ring = std::exchange(exec.variant, own.variant);
     }
     exec.way = own.way;
@@ -884,7 +884,7 @@ hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stre
       *ordered = !may_be_capturing(stream) && ring->ring->order_behind_last(key, stream);
     }
   }
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   variants_.give(*ring, nullptr);
   return hipSuccess;
 }
@@ -894,14 +894,14 @@ bool Graphs::stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, 
   const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count();
   HeldTemplate of;
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     if (exec.variant->ring == nullptr) return true;  // another launch was first
     of = hold(*exec.of);
   }
   const bool left = leave_ring(exec, key, stream, ordered) == hipSuccess;
   log_error("no slot set of a staged graph came free in %lld ms: %s", static_cast<long long>(limit_ms),
             left ? "it takes the program's own path from now on" : "no memory for the program's own path, so it waits");
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   ++(*of).statistics.ring_timeouts;
   return left;
 }
@@ -949,7 +949,7 @@ hipError_t Graphs::update_found(hipGraphExec_t handle, VirtualExec* exec, hipGra
       tell_trace(way_name(exec->way), exec->of->number);
       static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
       {
-        const std::scoped_lock guard(lock_);
+        const LockGuard guard(lock_);
         totals_.updates_avoided += by.native ? 0 : 1;
         exec->of->statistics.updates_avoided += by.native ? 0 : 1;
       }
@@ -1036,15 +1036,15 @@ bool Graphs::may_serve_again(const VirtualExec& exec, const NativeUpdate& by) no
   if (exec.touched() || by.binding == nullptr || !exec.updates.none() || exec.own == nullptr) return false;
   const Template& of = *by.of;
   if (exec.own->made_for != of.number || exec.own->broken || !of.children.empty() || of.fills_rows) return false;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return of.rebuildable.load(std::memory_order_acquire) && !of.outdated && !Variants::updates_are_exact(of);
 }
 
 /// Its next updates are compared with this binding again. It serves nobody else, as any that was updated so.
 void Graphs::serve_again(VirtualExec& exec, NativeUpdate by, std::uint64_t memory_freed_before) {
   {
-    const std::scoped_lock guard(exec.lock);
-    const std::scoped_lock templates(lock_);
+    const LockGuard guard(exec.lock);
+    const LockGuard templates(lock_);
     exec.of = by.of.release();
     exec.variant = variants_.take_in(*exec.of, std::move(exec.own), &exec);
     exec.binding = *by.binding;
@@ -1074,7 +1074,7 @@ hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& bindi
   }
   exec.made_for_children += has_children && served.made ? 1 : 0;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     ++of.users;
     if (before != nullptr) --before->users;
     of.statistics.instead_of_update += served.made ? 1 : 0;
@@ -1084,7 +1084,7 @@ hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& bindi
 }
 
 HeldTemplate Graphs::hold(Template& of) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   ++of.users;
   return HeldTemplate(&of);
 }
@@ -1111,7 +1111,7 @@ hipError_t Graphs::bring_up_to_date(VirtualExec& exec, Variant& own) {
 bool Graphs::must_stay(VirtualExec& exec) {
   if (!captures_open() || exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken)
     return false;
-  const std::scoped_lock guard(exec.lock);
+  const LockGuard guard(exec.lock);
   return !exec.variant->launches.seal();
 }
 
@@ -1141,7 +1141,7 @@ hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding, UpdateBy* b
   if (served.way == Way::kUpdate) return update_own(exec, binding, by);
   exec.made_for_children += other_child && served.made ? 1 : 0;
   if (served.made) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     ++exec.of->statistics.instead_of_update;
   }
   return switch_to(exec, served, binding);
@@ -1179,12 +1179,12 @@ hipError_t Graphs::update_own(VirtualExec& exec, const Binding& binding, UpdateB
   by->native = true;
   exec.real_path.reset();
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     exec.binding = binding;
     exec.written = nullptr;
     exec.way = Way::kUpdate;
     exec.set_by_program = true;
-    const std::scoped_lock templates(lock_);
+    const LockGuard templates(lock_);
     variants_.updated(of, own, binding, freed);
     of.statistics.built_for_update += build ? 1 : 0;
   }
@@ -1194,13 +1194,13 @@ hipError_t Graphs::update_own(VirtualExec& exec, const Binding& binding, UpdateB
 
 void Graphs::evict_due() {
   Variants::Retired retired;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   variants_.evict_due(&retired);
 }
 
 void Graphs::drop_free_execs_of(const void* place) {
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     for (const auto& of : templates_) {
       if (of->place != place) continue;
       for (std::size_t i = 0; i < of->free_variants; ++i) of->variants[i]->keep = false;
@@ -1213,7 +1213,7 @@ hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, 
   Variant* const old = exec.variant;
   exec.real_path.reset();
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     exec.binding = binding;
     exec.written = nullptr;
     exec.way = served.way;
@@ -1222,7 +1222,7 @@ hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, 
       old->launches.seal();
       // Not launched since the last change: it stays behind what came before that.
       if (auto launched = old->launches.copy()) exec.before = std::move(launched);
-      const std::scoped_lock templates(lock_);
+      const LockGuard templates(lock_);
       exec.variant = served.variant;
       disown(*old);
     }  // else staged: only the program's buffers moved
@@ -1256,7 +1256,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   }
   execs_.remove(handle);
   {
-    const std::scoped_lock guard(exec->lock);
+    const LockGuard guard(exec->lock);
     exec->destroyed = true;
     if (exec->launching != 0) {
       static_cast<void>(exec.release());  // it goes with the launch
@@ -1286,7 +1286,7 @@ void Graphs::release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retir
   if (exec->objects != nullptr) let_go_of_objects(*exec);
   if (exec->of == nullptr) return;  // tainted: its own exec goes with it
   const std::unique_ptr<Variant> unstaged = unstaged_.take(&exec->unstaged);
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   --exec->of->users;
   if (exec->variant != nullptr) {
     variants_.give(*exec->variant, nullptr);
@@ -1328,7 +1328,7 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node, con
 }
 
 bool Graphs::is_outdated(const Template& of) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return of.outdated;
 }
 
@@ -1361,12 +1361,12 @@ hipError_t Graphs::taint(VirtualExec& exec) {
       return result;
     }
   }
-  const std::scoped_lock exec_guard(exec.lock);
+  const LockGuard exec_guard(exec.lock);
   if (exec.variant != nullptr && own != nullptr) {
     exec.variant->launches.seal();
     if (auto launched = exec.variant->launches.copy()) exec.before = std::move(launched);
   }
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (own == nullptr)
     own = variants_.remove(*exec.of, exec.variant);
   else if (exec.variant != nullptr)
@@ -1388,7 +1388,7 @@ void Graphs::module_leaves(OperationTest names, OperationTest gone, const char* 
   known_.make_real_with(names, why);
   unstaged_.make_with(names);
   Variants::Retired retired;  // destroyed before the functions are gone
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   for (const auto& of : templates_) {
     const auto& operations = of->operations;
     if (of->outdated ||
@@ -1411,14 +1411,14 @@ void Graphs::device_reset(int device) noexcept {
   g_private_handles.forget_all();
   let_go_of_graphs(false);
   // What the runtime made on the device is gone with it: forget it without destroying.
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   variants_.device_reset(device);
 }
 
 bool Graphs::reclaim(int device) noexcept { return variants_.reclaim(device); }
 
 Graphs::Totals Graphs::totals() const noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Totals totals = totals_;
   totals.templates = templates_.size();
   for (const auto& of : templates_) {
@@ -1471,7 +1471,7 @@ Graphs::TemplateReport Graphs::report_of(const Template& of) {
 }
 
 std::vector<Graphs::TemplateReport> Graphs::templates() const {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   std::vector<TemplateReport> reports;
   for (const auto& of : templates_) reports.push_back(report_of(*of));
   reports.insert(reports.end(), dropped_.begin(), dropped_.end());
@@ -1479,7 +1479,7 @@ std::vector<Graphs::TemplateReport> Graphs::templates() const {
 }
 
 std::vector<Graphs::ExecMemory> Graphs::exec_memory_held() const {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   std::vector<ExecMemory> all;
   for (const int device : variants_.devices())
     all.push_back({device, variants_.held_bytes(device), variants_.peak_bytes(device)});

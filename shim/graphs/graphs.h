@@ -20,7 +20,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "shim/base/function_ref.h"

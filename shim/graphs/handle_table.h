@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 
 #include "shim/base/lock_rank.h"
 
@@ -28,7 +27,7 @@ class HandleTable {
   /// Null when the address range cannot be reserved or the table is full: the caller then serves the program without a
   /// handle of ours. Throws std::bad_alloc.
   void* add(Object* object) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (base_.load(std::memory_order_relaxed) == 0) {
       void* const range = mmap(nullptr, kMost * kStride, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (range == MAP_FAILED) return nullptr;
@@ -69,7 +68,7 @@ class HandleTable {
   }
 
   void remove(const void* handle) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     slot(index_of(handle)).store(nullptr, std::memory_order_release);
     free_.push_back(static_cast<std::uint32_t>(index_of(handle)));
   }

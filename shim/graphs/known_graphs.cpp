@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "shim/base/trace.h"
@@ -89,20 +88,20 @@ void KnownGraph::give_up(const char* why) noexcept {
 
 hipGraph_t KnownGraphs::add_virtual(const std::shared_ptr<KnownGraph>& known) {
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     known->place = virtual_.size();
     virtual_.push_back(known);
   }
   known->handle = static_cast<hipGraph_t>(graph_handles_.add(known.get()));
   if (known->handle != nullptr) return known->handle;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   take_out(*known);
   return nullptr;
 }
 
 void KnownGraphs::add_real(const std::shared_ptr<KnownGraph>& known) {
   std::shared_ptr<KnownGraph> gone;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   known->handle = known->real;
   KnownGraph* const before = find_real(known->real);
   if (!real_.put(known->real, {reinterpret_cast<std::uint64_t>(known.get()), 0, 0})) throw std::bad_alloc();
@@ -165,7 +164,7 @@ void KnownGraphs::drop_told(KnownGraph& known) noexcept {
 }
 
 void KnownGraphs::told_ended(const std::shared_ptr<KnownGraph>& known) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   known->place = virtual_.size();
   virtual_.push_back(known);
   if (known->real != nullptr) put_nodes(*known);
@@ -214,7 +213,7 @@ hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
     known.build->leave_tree();
     known.build->operations = std::move(built);
   }
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (known.of != nullptr) ++known.of->statistics.materialised;
   Materialisation told;
   told.why = why;
@@ -229,7 +228,7 @@ hipError_t KnownGraphs::read(hipGraph_t* graph, const char* why) {
   if (!graph_handles_.owns(*graph)) return hipSuccess;
   KnownGraph* const known = graph_handles_.find(*graph);
   if (known == nullptr) return refuse();
-  const std::scoped_lock guard(known->lock);
+  const LockGuard guard(known->lock);
   const hipError_t result = make_real(*known, why);
   if (result == hipSuccess) *graph = known->real;
   return result;
@@ -268,7 +267,7 @@ hipError_t ChildGraph::give_real(hipGraph_t graph, GraphUse use) const {
 hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, ChildGraph* child) {
   KnownGraph* const known = find(*graph);
   if (known != nullptr && known != parent) {
-    const std::scoped_lock guard(known->lock);
+    const LockGuard guard(known->lock);
     if (known->build != nullptr) finish_build(*known);
     // What a child's user objects are held by its parent holds, too.
     const bool may_stay = known->exact() && known->of != nullptr && known->objects == nullptr &&
@@ -302,7 +301,7 @@ hipError_t KnownGraphs::expose(hipGraph_t* graph, const char* why) { return expo
 
 hipError_t KnownGraphs::expose(hipGraph_t* graph, KnownGraph* known, const char* why) {
   if (known == nullptr) return graph_handles_.owns(*graph) ? refuse() : hipSuccess;
-  const std::scoped_lock guard(known->lock);
+  const LockGuard guard(known->lock);
   const hipError_t result = make_real(*known, why);
   if (result != hipSuccess) return result;
   *graph = no_longer_private(known->real);  // who captures into it and asks for the capture's graph is told it
@@ -320,11 +319,11 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   settle(graph);
   look_for_completed_objects();
   if (ours && !virtual_one->open.load(std::memory_order_acquire)) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     known = virtual_[virtual_one->place];
     take_out(*known);
   } else if (!ours && find_real(graph) != nullptr) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (KnownGraph* const real_one = find_real(graph)) {  // still: no other thread has destroyed it
       known = std::move(real_one->kept);
       real_.erase(graph);
@@ -338,7 +337,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   hipGraph_t real;
   Objects objects;
   {
-    const std::scoped_lock guard(known->lock);
+    const LockGuard guard(known->lock);
     known->gone = true;
     objects = std::move(known->objects);
     known->build.reset();
@@ -346,7 +345,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
       if (handle != nullptr) node_handles_.remove(handle);
     if (ours) graph_handles_.remove(graph);
     real = known->real;
-    const std::scoped_lock tables(lock_);
+    const LockGuard tables(lock_);
     forget_nodes(*known);
     if (known->of != nullptr) --known->of->users;
   }
@@ -362,7 +361,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
 bool KnownGraphs::count_nodes(hipGraph_t graph, std::size_t* count) {
   KnownGraph* const known = graph_handles_.find(graph);
   if (known == nullptr) return false;
-  const std::scoped_lock guard(known->lock);
+  const LockGuard guard(known->lock);
   if (known->real != nullptr || (known->build == nullptr && known->of == nullptr)) return false;
   *count = 0;
   if (known->build == nullptr) {
@@ -378,7 +377,7 @@ hipGraphNode_t KnownGraphs::find_in_copy(hipGraphNode_t original, hipGraph_t cop
   KnownGraph* const known = ref.graph == nullptr ? nullptr : find(copy);
   if (known == nullptr && ref.graph != nullptr) return find_inside(ref, copy);
   if (known == nullptr || known == ref.graph || known->original != ref.graph->original) return nullptr;
-  const std::scoped_lock guard(known->lock);
+  const LockGuard guard(known->lock);
   if (make_real(*known, "hipGraphNodeFindInClone") != hipSuccess) return nullptr;
   return ref.index < known->nodes.size() ? known->nodes[ref.index] : nullptr;
 }
@@ -386,7 +385,7 @@ hipGraphNode_t KnownGraphs::find_in_copy(hipGraphNode_t original, hipGraph_t cop
 void KnownGraphs::note_inside(hipGraphNode_t node, hipGraph_t inside) {
   const NodeRef ref = find_node(node);
   if (ref.graph == nullptr) return;
-  const std::scoped_lock guard(ref.graph->lock);
+  const LockGuard guard(ref.graph->lock);
   GraphPart* const part = part_at(*ref.graph, ref.index);
   if (part == nullptr || part->inside != nullptr) return;
   if (ref.graph->build == nullptr && ref.graph->of == nullptr)
@@ -395,7 +394,7 @@ void KnownGraphs::note_inside(hipGraphNode_t node, hipGraph_t inside) {
   std::vector<hipGraphNode_t> nodes;
   if (part->nodes.empty() && child_matches(inside, operation, ref.graph->binding, &nodes))
     part->nodes = std::move(nodes);
-  const std::scoped_lock tables(lock_);
+  const LockGuard tables(lock_);
   insides_[inside] = ref;
   part->inside = inside;
 }
@@ -404,14 +403,14 @@ void KnownGraphs::note_inside(hipGraphNode_t node, hipGraph_t inside) {
 hipGraphNode_t KnownGraphs::find_inside(const NodeRef& original, hipGraph_t inside) {
   NodeRef parent;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     const auto found = insides_.find(inside);
     if (found == insides_.end()) return nullptr;
     parent = found->second;
   }
   hipGraphNode_t node = nullptr;
   {
-    const std::scoped_lock guard(parent.graph->lock);
+    const LockGuard guard(parent.graph->lock);
     const GraphPart* const part = part_at(*parent.graph, parent.index);
     if (part == nullptr || part->original != original.graph->original || original.index >= part->nodes.size())
       return nullptr;
@@ -429,7 +428,7 @@ hipGraphNode_t KnownGraphs::find_inside(const NodeRef& original, hipGraph_t insi
 }
 
 std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::all_virtual() const {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return virtual_;
 }
 
@@ -462,7 +461,7 @@ void KnownGraphs::take_out(KnownGraph& known) noexcept {
 
 /// Also others.
 std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::that_may_name(const void* address, std::size_t bytes) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (bytes == 0) return virtual_;
   std::vector<std::shared_ptr<KnownGraph>> all(virtual_.begin() + static_cast<std::ptrdiff_t>(unwatched_),
                                                virtual_.end());
@@ -472,14 +471,14 @@ std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::that_may_name(const void* 
 
 void KnownGraphs::memory_leaves(const void* address, std::size_t bytes, const char* why) {
   for (const auto& known : that_may_name(address, bytes)) {
-    const std::scoped_lock guard(known->lock);
+    const LockGuard guard(known->lock);
     if (known->gone) continue;
     if (known->real == nullptr && (bytes == 0 || names_memory(known->binding, address, bytes)))
       static_cast<void>(make_real(*known, why));
     if (known->real == nullptr && (known->build != nullptr || ++known->looks != kLooks)) continue;
     const std::vector<std::uint64_t> pages =
         known->real != nullptr ? std::vector<std::uint64_t>() : MemoryIndex::pages_of(known->binding);
-    const std::scoped_lock tables(lock_);
+    const LockGuard tables(lock_);
     if (known->place == KnownGraph::kNowhere) continue;
     if (known->real == nullptr)
       known->indexed = index_.add(known.get(), pages);
@@ -491,7 +490,7 @@ void KnownGraphs::memory_leaves(const void* address, std::size_t bytes, const ch
 
 void KnownGraphs::make_real_with(OperationTest test, const char* why) {
   for (const auto& known : all_virtual()) {
-    const std::scoped_lock guard(known->lock);
+    const LockGuard guard(known->lock);
     if (known->gone || known->real != nullptr || (known->build == nullptr && known->of == nullptr)) continue;
     const auto count = known->build != nullptr ? known->build->size() : known->of->operations.size();
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -504,7 +503,7 @@ void KnownGraphs::make_real_with(OperationTest test, const char* why) {
 
 void KnownGraphs::end_builds(const char* why) {
   for (const auto& known : all_virtual()) {
-    const std::scoped_lock guard(known->lock);
+    const LockGuard guard(known->lock);
     if (!known->gone && known->build != nullptr && known->build->walks()) static_cast<void>(make_real(*known, why));
   }
 }
@@ -527,7 +526,7 @@ hipGraphNode_t KnownGraphs::add_handle(KnownGraph& known, std::uint32_t index) {
 void KnownGraphs::add_node(KnownGraph& known, hipGraphNode_t node, std::uint32_t index) {
   known.nodes.resize(index + 1);
   known.nodes[index] = node;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   put_node(node, {&known, index});
 }
 
@@ -546,7 +545,7 @@ hipError_t KnownGraphs::read_node(hipGraphNode_t* node, const char* why) {
   if (!node_handles_.owns(*node)) return hipSuccess;
   const NodeRef* const ref = node_handles_.find(*node);
   if (ref == nullptr) return refuse();
-  const std::scoped_lock guard(ref->graph->lock);
+  const LockGuard guard(ref->graph->lock);
   const hipError_t result = make_real(*ref->graph, why);
   if (result == hipSuccess) *node = ref->graph->nodes[ref->index];
   return result;
@@ -567,7 +566,7 @@ hipError_t KnownGraphs::expose_node(hipGraphNode_t* node, const char* why) {
   if (const hipError_t result = read_node(node, why); result != hipSuccess) return result;
   const NodeRef ref = find_node(*node);
   if (ref.graph == nullptr || !ref.graph->exact()) return hipSuccess;
-  const std::scoped_lock guard(ref.graph->lock);
+  const LockGuard guard(ref.graph->lock);
   ref.graph->give_up(why);
   return hipSuccess;
 }
@@ -575,11 +574,11 @@ hipError_t KnownGraphs::expose_node(hipGraphNode_t* node, const char* why) {
 void KnownGraphs::node_destroyed(hipGraphNode_t node) {
   const NodeRef ref = find_node(node);
   if (ref.graph == nullptr) return;
-  const std::scoped_lock guard(ref.graph->lock);
+  const LockGuard guard(ref.graph->lock);
   if (ref.index < ref.graph->handles.size() && ref.graph->handles[ref.index] != nullptr)
     node_handles_.remove(std::exchange(ref.graph->handles[ref.index], nullptr));
   const GraphPart* const part = part_at(*ref.graph, ref.index);
-  const std::scoped_lock tables(lock_);
+  const LockGuard tables(lock_);
   nodes_.erase(std::exchange(ref.graph->nodes[ref.index], nullptr));
   if (part != nullptr && part->inside != nullptr) insides_.erase(part->inside);
 }
@@ -587,8 +586,8 @@ void KnownGraphs::node_destroyed(hipGraphNode_t node) {
 void KnownGraphs::nodes_gone(hipGraph_t graph) {
   KnownGraph* const known = find(graph);
   if (known == nullptr) return;
-  const std::scoped_lock guard(known->lock);
-  const std::scoped_lock tables(lock_);
+  const LockGuard guard(known->lock);
+  const LockGuard tables(lock_);
   forget_nodes(*known);
 }
 
@@ -596,7 +595,7 @@ hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {
   if (!node_handles_.used()) return real;
   const NodeRef ref = look_up(real);
   if (ref.graph == nullptr) return real;
-  const std::scoped_lock guard(ref.graph->lock);
+  const LockGuard guard(ref.graph->lock);
   const auto& handles = ref.graph->handles;
   return ref.index < handles.size() && handles[ref.index] != nullptr ? handles[ref.index] : real;
 }
@@ -606,14 +605,14 @@ hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeN
   const NodeRef ref = find_node(node);
   if (ref.graph == nullptr) return node_handles_.owns(node) ? refuse() : forward(node);
   KnownGraph& known = *ref.graph;
-  const std::scoped_lock guard(known.lock);
+  const LockGuard guard(known.lock);
   Binding payload;
   const bool same = known.exact() && same_but_payload(known.operation(ref.index), describe, &payload);
   const auto bind = [&] {
     std::memcpy(known.binding.data() + known.operation(ref.index).payload_offset, payload.data(), payload.size());
     if (known.real != nullptr) return;
     known.looks = 0;
-    const std::scoped_lock tables(lock_);
+    const LockGuard tables(lock_);
     watch(known);
   };
   if (known.real == nullptr && same) {
@@ -641,7 +640,7 @@ hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeN
 }
 
 void KnownGraphs::note_materialised(const Materialisation& told) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   count_materialisation(told);
 }
 
@@ -666,7 +665,7 @@ void KnownGraphs::count_materialisation(const Materialisation& told) {
 }
 
 std::vector<Materialisation> KnownGraphs::materialisations() const {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return materialisations_;
 }
 

@@ -240,7 +240,7 @@ bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_
   KnownGraph* const found = graphs().known().find(graph);
   if (found == nullptr) return false;
   KnownGraph& known = *found;
-  const std::scoped_lock guard(known.lock);
+  const LockGuard guard(known.lock);
   if (!known.exact() || known.build == nullptr) return false;
   std::vector<std::uint32_t> ends;
   if (!ends_of_edges(known, from, to, count, &ends)) return false;

@@ -1,7 +1,6 @@
 #include "shim/graphs/unstaged_execs.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "shim/hip/next.h"
@@ -56,7 +55,7 @@ void UnstagedExecs::watch(UnstagedExec& entry) noexcept {
 /// It was found to have this binding. Takes lock_.
 void UnstagedExecs::stop_watching(UnstagedExec& entry, std::uint64_t bindings,
                                   const std::vector<std::uint64_t>& pages) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const bool there = entry.place < entries_.size() && entries_[entry.place].get() == &entry;
   // A binding that comes now is watched as soon as this has the lock no more.
   if (!there || entry.place < unwatched_ || entry.bindings.load() != bindings) return;
@@ -68,7 +67,7 @@ void UnstagedExecs::bound(Entry* entry, const Template& of, int device, const Bi
   if (*entry == nullptr) {
     auto added = std::make_shared<UnstagedExec>(of, device);
     added->binding = binding;
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     added->place = entries_.size();
     entries_.push_back(added);
     *entry = std::move(added);
@@ -76,13 +75,13 @@ void UnstagedExecs::bound(Entry* entry, const Template& of, int device, const Bi
   }
   std::unique_ptr<Variant> old;
   {
-    const std::scoped_lock guard((*entry)->lock);
+    const LockGuard guard((*entry)->lock);
     (*entry)->binding = binding;
     ++(*entry)->bindings;
     (*entry)->looks = 0;
     old = std::move((*entry)->made);
   }
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   watch(**entry);
 }
 
@@ -90,19 +89,19 @@ std::unique_ptr<Variant> UnstagedExecs::take(Entry* entry) noexcept {
   if (*entry == nullptr) return nullptr;
   const Entry taken = std::move(*entry);
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     watch(*taken);
     exchange_places(taken->place, entries_.size() - 1);
     entries_.pop_back();
   }
-  const std::scoped_lock guard(taken->lock);
+  const LockGuard guard(taken->lock);
   taken->gone = true;
   return std::move(taken->made);
 }
 
 /// Also others.
 std::vector<UnstagedExecs::Entry> UnstagedExecs::that_may_name(const void* address, std::size_t bytes) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (bytes == 0) return entries_;
   std::vector<Entry> all(entries_.begin() + static_cast<std::ptrdiff_t>(unwatched_), entries_.end());
   for (void* const owner : index_.find(address, bytes))
@@ -119,7 +118,7 @@ void UnstagedExecs::memory_leaves(const void* address, std::size_t bytes) {
     std::vector<std::uint64_t> pages;
     bool looked_enough = false;
     {
-      const std::scoped_lock guard(entry->lock);
+      const LockGuard guard(entry->lock);
       if (entry->gone || entry->made != nullptr) continue;
       if (!named(*entry)) {
         if (++entry->looks != kLooks) continue;
@@ -151,7 +150,7 @@ void UnstagedExecs::make(const Entry& entry, Named named) {
   made->memory_freed = memory_freed();
   std::uint64_t bindings = 0;
   {
-    const std::scoped_lock guard(entry->lock);
+    const LockGuard guard(entry->lock);
     if (!wanted() || !named(*entry)) return;
     if (build_graph(entry->of.operations, entry->binding, &made->graph, &made->nodes) != hipSuccess) return;
     made->baked = entry->binding;
@@ -167,7 +166,7 @@ void UnstagedExecs::make(const Entry& entry, Named named) {
     }
   }
   {
-    const std::scoped_lock guard(entry->lock);
+    const LockGuard guard(entry->lock);
     if (!wanted() || entry->bindings.load() != bindings) return;
     entry->made = std::move(made);
   }

@@ -11,7 +11,6 @@
 // does next. A staged launch that is not complete by then is not compared. An exec beside a new one is not either where
 // the device has other work before the launch or gets any before its end, for what that writes could not be told apart.
 #include <chrono>
-#include <mutex>
 #include <string>
 
 #include "policy/policy.h"
@@ -105,7 +104,7 @@ hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, Nat
   Way way;
   bool at_home = false, comparable = false;
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     real_path = std::move(exec.real_path);
     way = exec.way;
     at_home = exec.variant->ring != nullptr && exec.variant->ring->at_home();
@@ -114,7 +113,7 @@ hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, Nat
   }
   std::uint64_t launches = exec.of->launches.of(way);
   if (at_home) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     launches = exec.of->statistics.staged.without_copies;
   }
   // Where nothing can be made of the recording, or not to be trusted, there is nothing to compare with. Its peers do
@@ -147,7 +146,7 @@ void Graphs::keep_real_path(VirtualExec& exec, hipGraph_t graph) {
   }
   made->device = exec.device;
   made->baked = exec.binding;
-  const std::scoped_lock guard(exec.lock);
+  const LockGuard guard(exec.lock);
   exec.real_path = std::move(made);
 }
 
@@ -155,13 +154,13 @@ void Graphs::keep_real_path(VirtualExec& exec, hipGraph_t graph) {
 /// the recording may differ from that.
 void Graphs::serve_by(VirtualExec& exec, std::unique_ptr<Variant> made) {
   made->unsure = made->graph == nullptr;
-  const std::scoped_lock guard(exec.lock);
+  const LockGuard guard(exec.lock);
   Variant* const old = exec.variant;
   old->launches.seal();
   if (auto launched = old->launches.copy()) exec.before = std::move(launched);
   Variant* const adopted = variants_.adopt(*exec.of, std::move(made), &exec);
   exec.way = Way::kVariant;
-  const std::scoped_lock templates(lock_);
+  const LockGuard templates(lock_);
   exec.variant = adopted;
   disown(*old);
 }
@@ -194,7 +193,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
   std::vector<char*> bases;
   hipError_t result, staged = hipErrorUnknown;  // unless there is a ring
   {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     // The exec's launches are in order: the real one too comes behind those before it.
     if (exec.before != nullptr) static_cast<void>(exec.before->order_before(stream_key(stream), handle));
     if (SlotRing* const ring = exec.variant->ring.get()) {
@@ -221,12 +220,12 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     const PrivateCalls private_calls;
     const LastErrorScope last_error;
     const auto bind = [&](const std::vector<char*>& to) {
-      const std::scoped_lock guard(exec.lock);
+      const LockGuard guard(exec.lock);
       RingCounts counts;
       return exec.variant->ring == nullptr ? hipErrorUnknown : exec.variant->ring->work_on(to, &counts);
     };
     const auto on_shadows = [&](bool now) {
-      const std::scoped_lock guard(exec.lock);
+      const LockGuard guard(exec.lock);
       exec.on_shadows = now;
     };
     staged = bind(shadows.bases());
@@ -248,7 +247,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     } else if (staged == hipSuccess && !complete) {
       say_not_compared(of, "was not complete in time; such launches are not compared");
     } else if (staged == hipSuccess && !difference.found) {
-      const std::scoped_lock guard(lock_);
+      const LockGuard guard(lock_);
       ++of.statistics.launches_verified;
     } else {
       staging_differs(exec, std::move(real), difference, bases);
@@ -260,7 +259,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
   real->keep = false;
   real->launches.seal();
   if (!staged_by_plan->overlap()) {
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     exec.before = real->launches.copy();
   }
   static_cast<void>(variants_.adopt(of, std::move(real), nullptr));
@@ -273,7 +272,7 @@ void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, c
   Template& of = *exec.of;
   serve_by(exec, std::move(real));
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     of.may_stage = false;
     ++of.statistics.differences;
   }
@@ -310,8 +309,8 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
     const LastErrorScope last_error;
     std::vector<std::uint64_t> reached;
     {
-      const std::scoped_lock exec_guard(exec.lock);
-      const std::scoped_lock guard(lock_);
+      const LockGuard exec_guard(exec.lock);
+      const LockGuard guard(lock_);
       reached = exec.variant->reached;
       if (exec.variant->ring != nullptr)
         for (const char* const base : exec.variant->ring->home_bases())
@@ -349,7 +348,7 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
   }
   if (real_path != nullptr) {
     real_path->launches.add(stream_key(stream), handle, next_launch());
-    const std::scoped_lock guard(exec.lock);
+    const LockGuard guard(exec.lock);
     count_launch(exec);
   }
   stream_work().note_work(handle);
@@ -373,7 +372,7 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
     static_cast<void>(shadows.restore(bases, handle));
     repeated_differs(exec, difference);
   } else {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     ++of.statistics.launches_verified;
   }
   return result;
@@ -385,7 +384,7 @@ void Graphs::rebuilt_differs(VirtualExec& exec, std::unique_ptr<Variant> real_pa
   Template& of = *exec.of;
   of.rebuildable.store(false);
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     of.may_patch = of.may_stage = false;
     for (const auto& variant : of.variants) {
       if (variant->graph == nullptr) continue;
@@ -410,7 +409,7 @@ void Graphs::repeated_differs(VirtualExec& exec, const Shadows::Difference& diff
   if (exec.variant->ring != nullptr) {
     of.may_be_at_home.store(false);
     {
-      const std::scoped_lock guard(lock_);
+      const LockGuard guard(lock_);
       ++of.statistics.differences;
     }
     log_error(
@@ -420,7 +419,7 @@ void Graphs::repeated_differs(VirtualExec& exec, const Shadows::Difference& diff
     return;
   }
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     patched = exec.variant->patches != 0;
     exec.variant->distrusted = true;
     if (patched) of.may_patch = false;
@@ -443,7 +442,7 @@ void Graphs::repeated_differs(VirtualExec& exec, const Shadows::Difference& diff
 void Graphs::replace_distrusted(VirtualExec& exec) {
   Template& of = *exec.of;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (!exec.variant->distrusted || exec.set_by_program || !of.rebuildable.load(std::memory_order_acquire)) return;
   }
   const PrivateCalls private_calls;

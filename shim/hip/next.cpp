@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <string_view>
 #include <type_traits>
@@ -157,10 +156,10 @@ bool has(EntryId id) noexcept {
 }
 
 void resolve_next() noexcept {
-  static constinit std::uint64_t resolved_epoch = 0;  // guarded by the lock
+  static constinit std::uint64_t resolved_epoch GUARDED_BY(g_resolve_lock) = 0;
   watch_forks();
   const std::uint64_t epoch = loaded_objects_epoch();
-  const std::scoped_lock guard(g_resolve_lock);
+  const LockGuard guard(g_resolve_lock);
   if (epoch == resolved_epoch) return;
   if (g_runtime_bytes.load(std::memory_order_relaxed) == 0) find_runtime();
   fill_table();
@@ -171,7 +170,7 @@ bool adopt_next(EntryId id, void* address) noexcept {
   if (!has(id)) resolve_next();
   if (!has(id) && g_runtime_bytes.load(std::memory_order_relaxed) == 0) {
     // A runtime under a name we do not know, opened by the program: it is the object that the lookup led to.
-    const std::scoped_lock guard(g_resolve_lock);
+    const LockGuard guard(g_resolve_lock);
     for_each_image([address](const ElfImage& image) {
       if (!image.contains(address)) return false;
       set_runtime(image, false);

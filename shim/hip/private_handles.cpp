@@ -1,6 +1,5 @@
 #include "shim/hip/private_handles.h"
 
-#include <mutex>
 #include <new>
 
 #include "shim/hip/hip_version.h"
@@ -17,7 +16,7 @@ bool PrivateHandles::is_entered(const void* handle) const noexcept {
   return table != nullptr && table->has(reinterpret_cast<std::uintptr_t>(handle));
 }
 
-/// Under lock_. The former tables stay, for they are half as large each and may be read.
+/// The former tables stay, for they are half as large each and may be read.
 bool PrivateHandles::grow() noexcept {
   Table* const before = table_.load(std::memory_order_relaxed);
   const std::size_t size = before == nullptr ? kFewPlaces : 2 * (before->mask + 1);
@@ -38,7 +37,7 @@ bool PrivateHandles::grow() noexcept {
 void PrivateHandles::add(const void* handle) noexcept {
   const auto value = reinterpret_cast<std::uintptr_t>(handle);
   if (value == 0) return;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const Table* table = table_.load(std::memory_order_relaxed);
   if (table == nullptr || 2 * (used_ + 1) > table->mask + 1) {
     if (!grow()) return;
@@ -53,7 +52,7 @@ void PrivateHandles::add(const void* handle) noexcept {
 
 void PrivateHandles::remove(const void* handle) noexcept {
   if (!has(handle)) return;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const Table* const table = table_.load(std::memory_order_relaxed);
   std::size_t hole = table->place_of(reinterpret_cast<std::uintptr_t>(handle));
   if (table->places[hole].load(std::memory_order_relaxed) == 0) return;
@@ -71,7 +70,7 @@ void PrivateHandles::remove(const void* handle) noexcept {
 }
 
 void PrivateHandles::forget_all() noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const Table* const table = table_.load(std::memory_order_relaxed);
   for (std::size_t i = 0; table != nullptr && i <= table->mask; ++i)
     table->places[i].store(0, std::memory_order_relaxed);

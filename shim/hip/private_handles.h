@@ -53,7 +53,7 @@ class PrivateHandles {
       const std::uint64_t bit = bit_of(hash);
       return (bits_[bit / 64].load(std::memory_order_relaxed) >> bit % 64 & 1) != 0;
     }
-    // Under lock_.
+    // The owner holds its lock.
     void add(std::uint64_t hash) noexcept {
       if (times_[bit_of(hash)]++ == 0) flip(hash);
     }
@@ -98,14 +98,14 @@ class PrivateHandles {
   };
 
   bool is_entered(const void* handle) const noexcept;
-  bool grow() noexcept;
+  bool grow() noexcept REQUIRES(lock_);
 
   static constexpr std::size_t kFewPlaces = 1024;
 
   Filter filter_;
   std::atomic<Table*> table_{nullptr};
   RankedMutex<LockRank::kPrivateHandles> lock_;
-  std::size_t used_ = 0;
+  std::size_t used_ GUARDED_BY(lock_) = 0;
 };
 
 extern constinit PrivateHandles g_private_handles;

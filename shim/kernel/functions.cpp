@@ -185,7 +185,7 @@ void Functions::on_function_registered(void** handle, const void* stub, const ch
 }
 
 /// Enters what was registered, oldest first; reads no binary. The list is empty only when all of it can be found. What
-/// memory does not suffice for stays unknown. Under the lock.
+/// memory does not suffice for stays unknown.
 void Functions::drain_events() noexcept {
   Event* const mark = Event::entering();
   for (Event* newest = events_.load(std::memory_order_acquire); newest != nullptr;) {
@@ -230,7 +230,6 @@ void Functions::enter(const Event& event) {
   table_.put(event.stub, value);
 }
 
-/// Under the lock.
 void Functions::forget_functions(const std::vector<const void*>& functions, const void* owner) noexcept {
   for (const void* function : functions) {
     const auto owned = state_->owner_of_function.find(function);
@@ -264,9 +263,10 @@ void Functions::forget_module(const void* module) noexcept {
 }
 
 void Functions::on_fat_binary_unregistered(void** handle) noexcept {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   drain_events();
   const auto is_read = [&] {
+    assume_held(mutex_);
     const auto binary = state_->binaries.find(handle);
     return binary != state_->binaries.end() && binary->second.reader != 0;
   };
@@ -275,18 +275,21 @@ void Functions::on_fat_binary_unregistered(void** handle) noexcept {
 }
 
 void Functions::on_module_unloaded(const void* module) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   forget_module(module);
 }
 
 std::vector<const void*> Functions::handles_of_module(const void* module) {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (state_ == nullptr) return {};
   const auto found = state_->modules.find(module);
   if (found == state_->modules.end()) return {};
   std::vector<const void*> all;
   std::copy_if(found->second.functions.begin(), found->second.functions.end(), std::back_inserter(all),
-               [&](const void* each) { return state_->owner_of(each) == module; });
+               [&](const void* each) {
+                 assume_held(mutex_);
+                 return state_->owner_of(each) == module;
+               });
   return all;
 }
 
@@ -305,39 +308,44 @@ KernelInfo Functions::find(const void* key) noexcept {
 
 /// Enters what is new and reads the binary the stub belongs to.
 KernelInfo Functions::find_slowly(const void* key) {
-  std::unique_lock lock(mutex_);
+  UniqueLock lock(mutex_);
   drain_events();
   for (;;) {
     PointerTable::Value value;
     if (!table_.find(key, &value)) return {};
     if (value[0] != kUnread) return unpack(value);
     void** const handle = state_->binary_of_stub.at(key);
-    if (state_->binaries.at(handle).reader == 0)
-      read_binary(lock, handle);
-    else
+    if (state_->binaries.at(handle).reader != 0) {
       state_->was_read.wait(lock);
+      continue;
+    }
+    const Reading reading = begin_reading(handle);
+    lock.unlock();
+    KernelSet kernels;
+    const bool usable =
+        reading.image != nullptr && read_image(reading.image, &kernels, device_architectures()) == Status::kOk;
+    lock.lock();
+    end_reading(handle, reading, usable ? &kernels : nullptr);
   }
 }
 
-/// Under the lock, which is given back while it reads. It may be another binary's handle by then.
-void Functions::read_binary(std::unique_lock<Mutex>& lock, void** handle) {
-  const std::uint64_t reader = ++state_->last_reader;
-  State::Binary& reading = state_->binaries.at(handle);
-  reading.reader = reader;
-  const void* const image = reading.readable ? reading.image : nullptr;
-  lock.unlock();
-  KernelSet kernels;
-  const bool usable = image != nullptr && read_image(image, &kernels, device_architectures()) == Status::kOk;
-  lock.lock();
+Functions::Reading Functions::begin_reading(void** handle) {
+  State::Binary& binary = state_->binaries.at(handle);
+  binary.reader = ++state_->last_reader;
+  return {binary.reader, binary.readable ? binary.image : nullptr};
+}
+
+/// `kernels`: what was read; null: nothing could be.
+void Functions::end_reading(void** handle, const Reading& reading, const KernelSet* kernels) {
   state_->was_read.notify_all();
   const auto found = state_->binaries.find(handle);
-  if (found == state_->binaries.end() || found->second.reader != reader) return;
+  if (found == state_->binaries.end() || found->second.reader != reading.number) return;
   found->second.reader = 0;
   for (const void* stub : found->second.stubs) {
     PointerTable::Value entry;
     if (!table_.find(stub, &entry) || entry[0] != kUnread) continue;
     KernelInfo info = unpack(entry);
-    const KernelDescription* const kernel = usable ? kernels.find(info.name) : nullptr;
+    const KernelDescription* const kernel = kernels != nullptr ? kernels->find(info.name) : nullptr;
     info.layout = state_->layout_of(kernel);
     info.may_be_asked = kernel == nullptr;
     table_.put(stub, pack(info));
@@ -347,7 +355,7 @@ void Functions::read_binary(std::unique_lock<Mutex>& lock, void** handle) {
 /// Also when the module could not be read: its functions are known, their layouts are not.
 Status Functions::add_module(const void* module, Status read, const KernelSet& kernels, const char* file) noexcept {
   try {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     forget_module(module);  // an unload nobody saw: the handle has been used again
     State::Module& added = state().modules[module];
     if (file != nullptr) added.file = state_->keep_name(file);
@@ -398,13 +406,13 @@ bool Functions::still_there(const void* stub_or_function, std::uint64_t generati
 }
 
 bool Functions::is_stub(const void* address) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   return state_ != nullptr && state_->binary_of_stub.contains(address);
 }
 
 KernelInfo Functions::learn(const void* key, const KernelInfo& asked, const std::vector<Argument>* arguments) noexcept {
   try {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     PointerTable::Value value;
     if (!table_.find(key, &value)) return {};
     KernelInfo info = unpack(value);
@@ -420,7 +428,7 @@ KernelInfo Functions::learn(const void* key, const KernelInfo& asked, const std:
 }
 
 const char* Functions::file_of(const void* function) noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (state_ == nullptr) return nullptr;
   const auto owner = state_->owner_of_function.find(function);
   if (owner == state_->owner_of_function.end()) return nullptr;
@@ -428,7 +436,7 @@ const char* Functions::file_of(const void* function) noexcept {
   return module == state_->modules.end() ? nullptr : module->second.file;
 }
 
-/// Under the lock. A function its owner already has, of the same kernel, keeps its generation.
+/// A function its owner already has, of the same kernel, keeps its generation.
 Status Functions::add_function(const void* owner, std::vector<const void*>* functions, const void* function,
                                KernelInfo info) {
   const auto [known, added] = state_->owner_of_function.try_emplace(function, owner);
@@ -448,7 +456,7 @@ void Functions::on_variable_found(const void* module, const void* address, std::
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   if (begin == 0 || bytes == 0 || begin + bytes < begin) return;
   try {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     static_cast<void>(state().modules[module]);  // made here when the module came before us
     auto& variables = state_->variables;
     // What was there is gone, although nobody saw it go.
@@ -460,7 +468,7 @@ void Functions::on_variable_found(const void* module, const void* address, std::
 
 const void* Functions::module_of_variable(const void* address) noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (state_ == nullptr) return nullptr;
   const auto behind = state_->variables.upper_bound(at);
   if (behind == state_->variables.begin()) return nullptr;
@@ -471,7 +479,7 @@ const void* Functions::module_of_variable(const void* address) noexcept {
 Status Functions::on_function_found(const void* module, const char* name, const void* function) noexcept {
   if (name == nullptr || function == nullptr) return Status::kMalformed;
   try {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     State::Module& owner = state().modules[module];  // made here when the module came before us
     const auto layout = owner.layouts.find(name);
     const bool known = layout != owner.layouts.end();
@@ -486,7 +494,7 @@ Status Functions::on_function_of_stub(const void* stub, const void* function) no
   if (function == nullptr) return Status::kMalformed;
   const KernelInfo info = find(stub);
   try {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     if (state_ == nullptr) return Status::kNotFound;
     const auto handle = state_->binary_of_stub.find(stub);
     if (!info.registered() || handle == state_->binary_of_stub.end()) return Status::kNotFound;
@@ -500,13 +508,12 @@ bool Functions::knows_kernel(const void* handle) noexcept { return find(handle).
 
 bool Functions::has_setting(const void* handle, KernelSetting setting, std::uint64_t value) noexcept {
   const KernelInfo info = find(handle);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (state_ == nullptr || info.name == nullptr) return false;
   const auto known = state_->set_kernels.find({state_->owner_of(handle), info.name});
   return known != state_->set_kernels.end() && known->second.settings.has(setting, value);
 }
 
-/// Under the lock.
 void Functions::put_settings_number(const void* handle, std::uint64_t number) noexcept {
   PointerTable::Value value;
   if (!table_.find(handle, &value)) return;
@@ -517,7 +524,7 @@ void Functions::put_settings_number(const void* handle, std::uint64_t number) no
 bool Functions::set(const void* handle, KernelSetting setting, std::uint64_t value, bool certain) noexcept {
   const KernelInfo info = find(handle);
   try {
-    const std::lock_guard lock(mutex_);
+    const LockGuard lock(mutex_);
     const void* const owner = state_ == nullptr ? nullptr : state_->owner_of(handle);
     if (owner == nullptr || info.name == nullptr) return false;
     const auto [at, added] = state_->set_kernels.try_emplace({owner, info.name});
@@ -527,7 +534,10 @@ bool Functions::set(const void* handle, KernelSetting setting, std::uint64_t val
     if (seeded_defect(Seeded::kSettingsIgnored)) return true;
     if (!kernel.settings.set(setting, value, certain)) return false;
     if (kernel.settings.number() == before) return true;
-    std::erase_if(kernel.handles, [&](const void* each) { return !stands_for(each, owner, info.name); });
+    std::erase_if(kernel.handles, [&](const void* each) {
+      assume_held(mutex_);
+      return !stands_for(each, owner, info.name);
+    });
     for (const void* const each : kernel.handles) put_settings_number(each, kernel.settings.number());
     return true;
   } catch (const std::bad_alloc&) {
@@ -536,7 +546,7 @@ bool Functions::set(const void* handle, KernelSetting setting, std::uint64_t val
 }
 
 void Functions::forget_settings() noexcept {
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   if (state_ == nullptr) return;
   for (const auto& [key, kernel] : state_->set_kernels)
     for (const void* const each : kernel.handles)
@@ -546,23 +556,25 @@ void Functions::forget_settings() noexcept {
 
 std::vector<const void*> Functions::handles_of_same_kernel(const void* handle) {
   const KernelInfo info = find(handle);
-  const std::lock_guard lock(mutex_);
+  const LockGuard lock(mutex_);
   const void* const owner = state_ == nullptr ? nullptr : state_->owner_of(handle);
   return owner == nullptr || info.name == nullptr ? std::vector<const void*>() : handles_of(owner, info.name);
 }
 
-/// Handles come back as those of others. Under the lock.
+/// Handles come back as those of others.
 bool Functions::stands_for(const void* handle, const void* owner, const char* name) const noexcept {
   PointerTable::Value value;
   return table_.find(handle, &value) && unpack(value).name == name && state_->owner_of(handle) == owner;
 }
 
-/// Of what a binary or a module has by this name. Under the lock.
+/// Of what a binary or a module has by this name.
 std::vector<const void*> Functions::handles_of(const void* owner, const char* name) const {
   std::vector<const void*> all;
   const auto add = [&](const std::vector<const void*>& handles) {
-    std::copy_if(handles.begin(), handles.end(), std::back_inserter(all),
-                 [&](const void* each) { return stands_for(each, owner, name); });
+    std::copy_if(handles.begin(), handles.end(), std::back_inserter(all), [&](const void* each) {
+      assume_held(mutex_);
+      return stands_for(each, owner, name);
+    });
   };
   const auto binary = state_->binaries.find(static_cast<void**>(const_cast<void*>(owner)));
   if (binary != state_->binaries.end()) {

@@ -110,29 +110,35 @@ class Functions {
   }
 
  private:
-  using Mutex = RankedMutex<LockRank::kKernels>;
   struct Event;
   struct State;
+  /// A binary that is being read. It may be another binary's handle by the time it has been read.
+  struct Reading {
+    std::uint64_t number;
+    const void* image;  ///< null: it cannot be read
+  };
 
   void push(Event* event) noexcept;
-  void drain_events() noexcept;
-  void enter(const Event& event);
-  void read_binary(std::unique_lock<Mutex>& lock, void** handle);
-  void forget_binary(void** handle) noexcept;
-  void forget_module(const void* module) noexcept;
-  void forget_functions(const std::vector<const void*>& functions, const void* owner) noexcept;
-  State& state();
-  bool stands_for(const void* handle, const void* owner, const char* name) const noexcept;
-  std::vector<const void*> handles_of(const void* owner, const char* name) const;
-  void put_settings_number(const void* handle, std::uint64_t number) noexcept;
+  void drain_events() noexcept REQUIRES(mutex_);
+  void enter(const Event& event) REQUIRES(mutex_);
+  Reading begin_reading(void** handle) REQUIRES(mutex_);
+  void end_reading(void** handle, const Reading& reading, const KernelSet* kernels) REQUIRES(mutex_);
+  void forget_binary(void** handle) noexcept REQUIRES(mutex_);
+  void forget_module(const void* module) noexcept REQUIRES(mutex_);
+  void forget_functions(const std::vector<const void*>& functions, const void* owner) noexcept REQUIRES(mutex_);
+  State& state() REQUIRES(mutex_);
+  bool stands_for(const void* handle, const void* owner, const char* name) const noexcept REQUIRES(mutex_);
+  std::vector<const void*> handles_of(const void* owner, const char* name) const REQUIRES(mutex_);
+  void put_settings_number(const void* handle, std::uint64_t number) noexcept REQUIRES(mutex_);
   KernelInfo find_slowly(const void* key);
   Status add_module(const void* module, Status read, const KernelSet& kernels, const char* file = nullptr) noexcept;
-  Status add_function(const void* owner, std::vector<const void*>* functions, const void* function, KernelInfo info);
+  Status add_function(const void* owner, std::vector<const void*>* functions, const void* function, KernelInfo info)
+      REQUIRES(mutex_);
 
-  Mutex mutex_;
-  PointerTable table_;                   ///< stubs and functions
-  std::atomic<Event*> events_{nullptr};  ///< registrations not yet looked at, newest first
-  State* state_ = nullptr;               ///< all that needs the lock; made at first use
+  RankedMutex<LockRank::kKernels> mutex_;
+  PointerTable table_;                                               ///< stubs and functions
+  std::atomic<Event*> events_{nullptr};                              ///< registrations not yet looked at, newest first
+  State* state_ GUARDED_BY(mutex_) PT_GUARDED_BY(mutex_) = nullptr;  ///< made at first use
 };
 
 /// The process's.

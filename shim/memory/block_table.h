@@ -13,9 +13,8 @@
 //   - nodes, page lists and Block objects are recycled, never given back to the heap: a reader that races with
 //     a removal reads stale words, never unmapped memory, and a Block's sequence number tells it that the words are
 //     stale.
-// Threads: find() from any thread without a lock. insert(), remove() under the caller's lock (the pool's,
-// rank kBlocks). The other members of Block belong to whoever holds that lock; a thread that was handed a pointer into
-// the block by the program may read those marked "fixed while live".
+// Threads: find() from any thread without a lock; what changes the table is done with g_blocks_lock held. A thread that
+// was handed a pointer into the block by the program may read those members that are marked "fixed while live".
 // Units: bytes. Not here: who may reuse a block (pool.h).
 #pragma once
 
@@ -26,7 +25,12 @@
 #include <memory>
 #include <vector>
 
+#include "shim/base/short_lock.h"
+
 namespace graphpool {
+
+/// Guards what is known of device memory: blocks, and the pool. Alone in its cache line, for every allocation takes it.
+alignas(64) inline constinit ShortLock<LockRank::kBlocks> g_blocks_lock;
 
 class Chunk;
 class Fence;
@@ -97,17 +101,18 @@ struct alignas(64) Block {
   std::atomic<bool> exported{false};  ///< not as it was made any more: really freed, never handed out again
   std::atomic<bool> shared{false};    ///< and other processes can reach it (shared_memory.h)
 
-  // The pool's, under its lock.
-  bool linked = false;          ///< in the order of frees
-  std::uint8_t waits_for = 0;   ///< while pending: the device whose work it waits for
-  std::uint32_t freed_ms = 0;   ///< while kept or pending: when it was freed, by the pool's clock
-  std::uint32_t buffer_id = 0;  ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0: the runtime's, 1: one of ours, not given yet
-  FreeList* list = nullptr;     ///< where it goes when freed; null: not pooled
-  Block* older = nullptr;       ///< neighbours in the order of frees, while kept or pending
-  Block* newer = nullptr;
-  Chunk* chunk = nullptr;      ///< the VMM chunk it is part of
-  Fence* fence = nullptr;      ///< while pending
-  Block* next_free = nullptr;  ///< in the table's store of unused blocks
+  bool linked GUARDED_BY(g_blocks_lock) = false;         ///< in the order of frees
+  std::uint8_t waits_for GUARDED_BY(g_blocks_lock) = 0;  ///< while pending: the device whose work it waits for
+  std::uint32_t freed_ms GUARDED_BY(g_blocks_lock) =
+      0;  ///< while kept or pending: when it was freed, by the pool's clock
+  std::uint32_t buffer_id GUARDED_BY(g_blocks_lock) =
+      0;  ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0: the runtime's, 1: one of ours, not given yet
+  FreeList* list GUARDED_BY(g_blocks_lock) = nullptr;  ///< where it goes when freed; null: not pooled
+  Block* older GUARDED_BY(g_blocks_lock) = nullptr;    ///< neighbours in the order of frees, while kept or pending
+  Block* newer GUARDED_BY(g_blocks_lock) = nullptr;
+  Chunk* chunk GUARDED_BY(g_blocks_lock) = nullptr;      ///< the VMM chunk it is part of
+  Fence* fence GUARDED_BY(g_blocks_lock) = nullptr;      ///< while pending
+  Block* next_free GUARDED_BY(g_blocks_lock) = nullptr;  ///< in the table's store of unused blocks
 
   std::uintptr_t address() const noexcept { return base.load(std::memory_order_relaxed); }
   void* pointer() const noexcept { return reinterpret_cast<void*>(address()); }
@@ -130,25 +135,25 @@ class BlockTable {
   Block* find(const void* address) const noexcept;
 
   /// Blocks that share an address with [base, base + bytes), appended to `found`.
-  void overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Block*>* found) const;
+  void overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Block*>* found) const REQUIRES(g_blocks_lock);
 
   /// A block for [base, base + bytes), which overlaps no other, with default members: the caller says what it is, then
   /// that it is live. Null if it cannot be known: no bytes, an address beyond user space, no host memory.
-  Block* insert(std::uintptr_t base, std::size_t bytes) noexcept;
+  Block* insert(std::uintptr_t base, std::size_t bytes) noexcept REQUIRES(g_blocks_lock);
 
   /// Takes the block out; the object may serve another allocation.
-  void remove(Block* block) noexcept;
+  void remove(Block* block) noexcept REQUIRES(g_blocks_lock);
 
-  std::size_t size() const noexcept { return count_; }
+  std::size_t size() const noexcept REQUIRES(g_blocks_lock) { return count_; }
 
-  /// Calls visit(Block*) for every block, in rising address order. Under the lock; visit must not change the table.
+  /// Calls visit(Block*) for every block, in rising address order; visit must not change the table.
   template <typename Visit>
-  void for_each(Visit visit) const {
+  void for_each(Visit visit) const REQUIRES(g_blocks_lock) {
     for (const Block* block : blocks_in_order()) visit(const_cast<Block*>(block));
   }
 
   /// All invariants hold. Slow.
-  bool is_valid() const;
+  bool is_valid() const REQUIRES(g_blocks_lock);
 
  private:
   static constexpr unsigned kPageShift = 12, kRegionShift = 24, kRootShift = 36;
@@ -170,31 +175,32 @@ class BlockTable {
     std::array<Slot, kFan> pages{};
     std::array<std::atomic<Block*>, 2> across{};  ///< a block that begins below the leaf's range, one that ends above
     std::array<std::atomic<Block*>, kParts> parts{};  ///< a block that covers the whole part
-    std::array<std::uint32_t, kParts> in_pages{};     ///< blocks in the slots of each part's pages; under the lock
-    std::size_t entries = 0;                          ///< blocks in all slots; under the lock
+    std::array<std::uint32_t, kParts> in_pages
+        GUARDED_BY(g_blocks_lock){};                    ///< blocks in the slots of each part's pages
+    std::size_t entries GUARDED_BY(g_blocks_lock) = 0;  ///< blocks in all slots
   };
   struct Region {
     std::array<std::atomic<Leaf*>, kFan> leaves{};
     std::array<std::atomic<Block*>, kFan> whole{};
   };
 
-  Leaf* leaf_for(std::uintptr_t address) noexcept;
-  Region* region_for(std::uintptr_t address) noexcept;
-  bool add_to_slot(Slot& slot, Block* block) noexcept;
+  Leaf* leaf_for(std::uintptr_t address) noexcept REQUIRES(g_blocks_lock);
+  Region* region_for(std::uintptr_t address) noexcept REQUIRES(g_blocks_lock);
+  bool add_to_slot(Slot& slot, Block* block) noexcept REQUIRES(g_blocks_lock);
   /// How often it was there.
   static std::size_t remove_from_slot(Slot& slot, const Block* block) noexcept;
   static std::size_t entries_of(std::uintptr_t slot) noexcept;
   static std::atomic<Block*>* across_of(Leaf* leaf, std::uintptr_t at, std::uintptr_t base,
                                         std::uintptr_t end) noexcept;
   static Block* find_in_slot(std::uintptr_t slot, std::uintptr_t address) noexcept;
-  bool fill(Block* block, std::uintptr_t base, std::uintptr_t end) noexcept;
-  void clear(Block* block) noexcept;
-  void recycle(Block* block) noexcept;
+  bool fill(Block* block, std::uintptr_t base, std::uintptr_t end) noexcept REQUIRES(g_blocks_lock);
+  void clear(Block* block) noexcept REQUIRES(g_blocks_lock);
+  void recycle(Block* block) noexcept REQUIRES(g_blocks_lock);
   std::vector<const Block*> blocks_in_order() const;
 
   std::array<std::atomic<Region*>, kRootFan> root_{};
-  Block* unused_ = nullptr;
-  std::size_t count_ = 0;
+  Block* unused_ GUARDED_BY(g_blocks_lock) = nullptr;
+  std::size_t count_ GUARDED_BY(g_blocks_lock) = 0;
 };
 
 }  // namespace graphpool

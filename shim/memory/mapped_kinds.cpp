@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <iterator>
-#include <mutex>
 #include <new>
 
 namespace graphpool {
@@ -18,7 +17,7 @@ MappedKinds& mapped_kinds() noexcept {
 }
 
 void MappedKinds::made(Handle handle, const hipMemAllocationProp* properties) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   kinds_.erase(handle);
   if (properties == nullptr || kinds_.size() >= kMost) return;
   Kind kind;
@@ -30,7 +29,7 @@ void MappedKinds::made(Handle handle, const hipMemAllocationProp* properties) no
 }
 
 void MappedKinds::also(Handle handle, const void* mapped) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   auto at = mappings_.upper_bound(number(mapped));
   if (at == mappings_.begin() || (--at)->second.unmapped != 0 || number(mapped) - at->first >= at->second.bytes) {
     kinds_.erase(handle);
@@ -45,7 +44,7 @@ void MappedKinds::also(Handle handle, const void* mapped) noexcept {
 
 std::uint64_t MappedKinds::unmapped_when(const void* base, std::size_t bytes, std::size_t offset,
                                          Handle handle) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const auto kind = kinds_.find(handle);
   const auto before = mappings_.find(number(base));
   if (kind == kinds_.end() || before == mappings_.end()) return 0;
@@ -54,7 +53,7 @@ std::uint64_t MappedKinds::unmapped_when(const void* base, std::size_t bytes, st
 }
 
 void MappedKinds::mapped(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   // The new mapping replaces every mapping that it overlaps.
   const std::uint64_t first = number(base), end = first + bytes;
   auto at = mappings_.upper_bound(first);
@@ -69,7 +68,7 @@ void MappedKinds::mapped(const void* base, std::size_t bytes, std::size_t offset
 }
 
 void MappedKinds::unmapped(const void* base, std::size_t bytes, std::uint64_t when) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const std::uint64_t first = number(base), end = first + bytes;
   for (auto at = mappings_.lower_bound(first); at != mappings_.end() && at->first < end; ++at)
     if (at->second.unmapped == 0) at->second.unmapped = when;

@@ -52,8 +52,9 @@ class MappedKinds {
   };
 
   RankedMutex<LockRank::kBlocks> lock_;
-  std::unordered_map<Handle, Kind> kinds_;
-  std::map<std::uint64_t, Mapping> mappings_;  ///< of a known kind, by their beginnings, and what they were last
+  std::unordered_map<Handle, Kind> kinds_ GUARDED_BY(lock_);
+  std::map<std::uint64_t, Mapping> mappings_
+      GUARDED_BY(lock_);  ///< of a known kind, by their beginnings, and what they were last
 };
 
 /// The process's. Never destroyed.

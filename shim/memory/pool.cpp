@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <mutex>
 
 #include "shim/base/log.h"
 #include "shim/base/seeded_defect.h"
@@ -114,7 +113,7 @@ std::size_t Pool::KeyHash::operator()(const PoolKey& key) const noexcept {
 }
 
 void Pool::configure(const PoolSettings& settings, Decider decide) noexcept {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   settings_ = settings;
   decide_ = decide;
   if (settings_.clock_ms == nullptr) settings_.clock_ms = clock_of_machine_ms;
@@ -157,7 +156,7 @@ void Pool::stop_keeping() noexcept {
 
 /// A kept block of the key that can be handed out without a call of the runtime, live again; null if there is none.
 [[gnu::always_inline]] inline Block* Pool::take_ready(const PoolKey& key, const Decision& decision) noexcept {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   FreeList* const list = find_list(key);
   if (list == nullptr || list->kept.empty()) return nullptr;
   Block* const block = list->kept.lowest();
@@ -235,7 +234,7 @@ hipError_t Pool::allocate(const AllocationRequest& request, void** ptr) {
     return error;
   }
   try {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     ++counters_.fresh;
     (void)enter(*ptr, key, Returns::kToItsList, MemoryKind::kDevice, decision);
   } catch (const std::bad_alloc&) {
@@ -280,7 +279,7 @@ void Pool::hand_out(Block* block, const Decision& decision) noexcept {
 }
 
 std::uint32_t Pool::buffer_id(const void* ptr) noexcept {
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   Block* const block = table_.find(ptr);
   if (block == nullptr || !block->live()) return kRuntimesId;
   if (block->buffer_id == kOwnId) block->buffer_id = --last_buffer_id_;
@@ -291,7 +290,7 @@ void Pool::note_native(void* ptr, std::size_t bytes, int device, unsigned flags,
                        AllocationFunction function, const Decision& decision) noexcept {
   if (ptr == nullptr || bytes == 0) return;
   try {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     ++counters_.fresh;
     PoolKey key;
     key.bytes = bytes;
@@ -307,7 +306,7 @@ void Pool::note_native(void* ptr, std::size_t bytes, int device, unsigned flags,
 
 void Pool::peers_enabled(int device) noexcept {
   constexpr std::uint32_t kOutdated = 1u << 31;  // in flags: what is kept has none
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   std::vector<FreeList*> lists;
   try {
     lists.reserve(lists_.size());
@@ -334,7 +333,7 @@ Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipSt
     Named parked{};
     bool pending = false;
     {
-      std::lock_guard guard(lock_);
+      const LockGuard guard(g_blocks_lock);
       FreeList* const list = find_list(key);
       if (list == nullptr) return nullptr;
       block = take_locked(*list, stream);
@@ -343,7 +342,7 @@ Block* Pool::take_kept(const PoolKey& key, const Decision& decision, const hipSt
       } else if (block->chunk != nullptr && !block->chunk->resident()) {
         block->chunk->changing = true;
         block->state.store(BlockState::kLeaving, std::memory_order_release);
-        parked = {block, block->generation, key.device, block->kind};
+        parked = named(block);
       } else {
         hand_out(block, decision);
         ++counters_.reused;
@@ -378,18 +377,21 @@ Block* Pool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
 
 bool Pool::collect_pending(const PoolKey& key) {
   return collect([this, &key](auto&& visit) {
+    assume_held(g_blocks_lock);
     if (FreeList* const list = find_list(key)) visit(*list);
   });
 }
 
 bool Pool::collect_pending(int device) {
   return collect([this, device](auto&& visit) {
+    assume_held(g_blocks_lock);
     for (auto& [key, list] : lists_)
       if (key.device == device) visit(*list);
   });
 }
 
-/// Moves blocks whose fence the device has passed to the kept ones. False: there was none.
+/// `for_each_list` is called with the lock held. Moves blocks whose fence the device has passed to the kept ones.
+/// False: there was none.
 template <typename ForEachList>
 bool Pool::collect(ForEachList for_each_list) {
   PrivateCalls private_calls;
@@ -398,17 +400,18 @@ bool Pool::collect(ForEachList for_each_list) {
     Block* without = nullptr;
     int waits_for = -1;
     const auto look = [&](FreeList& list) {
+      assume_held(g_blocks_lock);
       for (Block* block : list.pending)
         if (block->fence == nullptr && (waits_for < 0 || block->waits_for == waits_for)) without = block;
     };
     {
-      std::lock_guard guard(lock_);
+      const LockGuard guard(g_blocks_lock);
       for_each_list(look);
       if (without != nullptr) waits_for = without->waits_for;
     }
     Fence* fence = without == nullptr ? nullptr : work_.make_fence(waits_for);
     if (fence == nullptr) break;
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     without = nullptr;
     for_each_list(look);
     if (without != nullptr) without->fence = std::exchange(fence, nullptr);
@@ -416,8 +419,9 @@ bool Pool::collect(ForEachList for_each_list) {
   }
   bool any = false;
   {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     for_each_list([&](FreeList& list) {
+      assume_held(g_blocks_lock);
       for (std::size_t i = 0; i < list.pending.size();) {
         Block* block = list.pending[i];
         if (block->fence == nullptr || !work_.passed(block->fence)) {
@@ -439,7 +443,7 @@ bool Pool::collect(ForEachList for_each_list) {
 /// Parts of chunks that the device may still use hold their chunk back: waits for it, as hipFree does.
 void Pool::settle_pending(int device) {
   const auto any_part = [&] {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     return std::any_of(lists_.begin(), lists_.end(), [device](const auto& entry) {
       return entry.first.device == device && entry.first.backing == BlockBacking::kVmm &&
              !entry.second->pending.empty();
@@ -458,15 +462,18 @@ void Pool::settle_pending(int device) {
 
 /// Physical memory for a chunk of which we held the addresses only. The block is out of its list, its chunk marked.
 bool Pool::load_chunk(Named named, const Decision& decision) {
-  Chunk* chunk = named.block->chunk;
+  Chunk* const chunk = named.chunk;
   const int device = chunk->device();
   const bool loaded = may_map(device) && chunk->load() == hipSuccess;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   chunk->changing = false;
   if (loaded) {
     --device_of(device).parked;
     tell_kept(chunk->base(), chunk->bytes());
-    for_each_kept(chunk, [&](Block* block) { link_newest(block); });
+    for_each_kept(chunk, [&](Block* block) {
+      assume_held(g_blocks_lock);
+      link_newest(block);
+    });
     hand_out(named.block, decision);
     ++counters_.reused;
     return true;
@@ -488,7 +495,7 @@ Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
   const std::size_t bytes = pages(key.bytes);
   std::size_t chunk_bytes = 0;
   {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     Device& device = device_of(key.device);
     for (auto& chunk : device.chunks) {
       if (chunk->changing || !chunk->resident()) continue;
@@ -504,7 +511,7 @@ Block* Pool::allocate_vmm(const PoolKey& key, const Decision& decision) {
   if (!vmm_works(key.device) || !may_map(key.device)) return nullptr;
   std::unique_ptr<Chunk> chunk;
   if (make_chunk(key.device, chunk_bytes, &chunk) != hipSuccess) return nullptr;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   Device& device = device_of(key.device);
   device.preallocated = true;
   chunks_begin_.store(std::min(chunks_begin_.load(), chunk->base()));
@@ -558,7 +565,7 @@ hipError_t Pool::free(void* ptr, Free forward) {
     return hipSuccess;
   }
   const bool keepable =
-      is_hip_free && !inside && named.block->list != nullptr && !named.block->exported.load() && enabled() && !refused;
+      is_hip_free && !inside && named.pooled && !named.block->exported.load() && enabled() && !refused;
   // Whether an address inside an allocation frees it is the runtime's to say.
   const hipError_t error = named.block->backing == BlockBacking::kVmm ? free_vmm(named, inside, forward)
                            : keepable                                 ? free_kept(named, ptr, forward)
@@ -569,11 +576,11 @@ hipError_t Pool::free(void* ptr, Free forward) {
 
 /// The live block that this address is in is being freed from now on; no block where there is none.
 Pool::Named Pool::start_free(const void* ptr) noexcept {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   Block* const block = table_.find(ptr);
   if (block == nullptr || block->state.load() != BlockState::kLive) return {};
   block->state.store(BlockState::kLeaving, std::memory_order_release);
-  return {block, block->generation, block->device, block->kind};
+  return named(block);
 }
 
 bool Pool::free_at_once(void* ptr) noexcept {
@@ -586,7 +593,7 @@ bool Pool::free_at_once(void* ptr) noexcept {
   const std::size_t limit = limit_of(device);
   {
     // Blocks stay where they are: by now it may only be another allocation's.
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     if (block->pointer() != ptr || block->state.load() != BlockState::kLive || block->device != device ||
         block->kind != MemoryKind::kDevice || block->list == nullptr || block->chunk != nullptr ||
         block->exported.load() || device_of(device).kept_bytes + pages(block->bytes()) > limit)
@@ -613,7 +620,7 @@ hipError_t Pool::free_native(Named named, void* ptr, Free forward) {
   work_.idle(waited_for);
   if (!waited_for.empty()) (void)free_retired_slots(named.device);
   {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     if (same(named)) forget(named.block);
     ++counters_.real;
   }
@@ -622,7 +629,7 @@ hipError_t Pool::free_native(Named named, void* ptr, Free forward) {
 }
 
 void Pool::back_to_live(Named named) noexcept {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   if (same(named)) named.block->state.store(BlockState::kLive, std::memory_order_release);
 }
 
@@ -732,8 +739,7 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
   if (named.block == nullptr) return next().hipFreeAsync(never_address(), stream);
   const bool vmm = named.block->backing == BlockBacking::kVmm;
   const bool ordered = named.block->function == AllocationFunction::kMallocAsync;
-  const bool keepable =
-      !capturing && enabled() && named.block->list != nullptr && !named.block->exported.load() && (vmm || ordered);
+  const bool keepable = !capturing && enabled() && named.pooled && !named.block->exported.load() && (vmm || ordered);
   if (vmm && refuses_captured_free(stream)) {
     back_to_live(named);
     return next().hipFreeAsync(never_address(), stream);
@@ -776,7 +782,7 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
     return error;
   }
   {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     if (same(named)) forget(named.block);
     ++counters_.real;
   }
@@ -787,7 +793,7 @@ hipError_t Pool::free_async(void* ptr, hipStream_t stream) {
 /// The block is freed. Without a fence a pending one gets it later (collect_pending), behind that device's work.
 void Pool::keep(Named named, BlockState state, Fence* fence, int waits_for) noexcept {
   {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     if (same(named)) {
       Block* block = named.block;
       ++counters_.kept;
@@ -809,7 +815,7 @@ void Pool::keep(Named named, BlockState state, Fence* fence, int waits_for) noex
 }
 
 bool Pool::mark_exported(const void* ptr) noexcept {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   Block* block = table_.find(ptr);
   if (block == nullptr || !block->live()) return false;
   block->exported.store(true);
@@ -817,7 +823,7 @@ bool Pool::mark_exported(const void* ptr) noexcept {
 }
 
 bool Pool::mark_shared(const void* ptr, std::size_t bytes) noexcept {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   Block* const named = table_.find(ptr);
   std::vector<Block*> found;
   try {
@@ -853,7 +859,7 @@ void Pool::evict_over_limit(int device) noexcept {
   const std::size_t limit = limit_of(device);
   for (;;) {
     {
-      std::lock_guard guard(lock_);
+      const LockGuard guard(g_blocks_lock);
       if (device_of(device).kept_bytes <= limit) return;
       ++counters_.evicted;
     }
@@ -881,7 +887,7 @@ void Pool::evict_excess() noexcept {
   now_ms_.store(settings_.clock_ms(), std::memory_order_relaxed);
   std::uint64_t idle = 0;
   {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     for (int device = 0; device < kMaxDevices; ++device) {
       const Block* const oldest = device_of(device).oldest;
       if (oldest != nullptr && is_old(oldest->freed_ms)) idle |= std::uint64_t{1} << device;
@@ -894,7 +900,7 @@ void Pool::evict_excess() noexcept {
 void Pool::give_back_idle(int device) noexcept {
   if (idle_ms_.load(std::memory_order_relaxed) == 0) return;
   while (!captures_open() && give_back_oldest(device, true) != 0) {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     ++counters_.idle;
   }
 }
@@ -923,7 +929,7 @@ std::size_t Pool::give_back_oldest(int device, bool only_idle) noexcept {
   std::unique_ptr<Chunk> dead;
   std::size_t bytes = 0, classic_bytes = 0;
   {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     Device& state = device_of(device);
     Block* const block = next_to_go(state, only_idle);
     if (block == nullptr) return 0;
@@ -939,10 +945,13 @@ std::size_t Pool::give_back_oldest(int device, bool only_idle) noexcept {
       parked = block->chunk;
       parked->changing = true;
       ++state.parked;
-      for_each_kept(parked, [&](Block* kept) { unlink(kept); });
+      for_each_kept(parked, [&](Block* kept) {
+        assume_held(g_blocks_lock);
+        unlink(kept);
+      });
     } else {
       const auto owner = std::find_if(state.chunks.begin(), state.chunks.end(),
-                                      [&](const auto& chunk) { return chunk.get() == block->chunk; });
+                                      [its = block->chunk](const auto& chunk) { return chunk.get() == its; });
       dead = std::move(*owner);
       state.chunks.erase(owner);
       while (Block* part = any_kept(dead.get())) forget(part);
@@ -957,7 +966,7 @@ std::size_t Pool::give_back_oldest(int device, bool only_idle) noexcept {
   if (classic != nullptr) (void)PrivateCalls::gave_back([&] { return next().hipFree(classic); });
   if (parked != nullptr) {
     parked->unload();
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     parked->changing = false;
   }
   trace_given_back(device, bytes, only_idle ? "nobody used it for pool.idle" : "over a limit, or room was needed");
@@ -984,7 +993,7 @@ bool Pool::give_back(int device) noexcept {
     settle_pending(each);
     while (give_back_oldest(each) > 0) {
       any = true;
-      std::lock_guard guard(lock_);
+      const LockGuard guard(g_blocks_lock);
       ++counters_.trimmed;
     }
   }
@@ -999,7 +1008,7 @@ bool Pool::give_back(int device) noexcept {
 std::size_t Pool::hidden_free_bytes(int device) noexcept {
   if (!valid_device(device) || seeded_defect(Seeded::kKeptNotCounted)) return 0;
   std::size_t bytes = retired_slot_bytes(device) + too_small_bytes(device);
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   const Device& state = device_of(device);
   bytes += state.classic_bytes;
   for (const auto& chunk : state.chunks)
@@ -1020,23 +1029,26 @@ void* Pool::checked(const void* ptr, std::size_t bytes) const noexcept {
 void* Pool::refused_value() noexcept { return never_mapped_address(); }
 
 bool Pool::in_chunk(std::uintptr_t address) const noexcept {
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   const auto in_any = [address](const std::vector<std::unique_ptr<Chunk>>& chunks) {
     return std::any_of(chunks.begin(), chunks.end(), [address](const std::unique_ptr<Chunk>& chunk) {
       return address >= chunk->base() && address - chunk->base() < chunk->bytes();
     });
   };
-  return std::any_of(devices_.begin(), devices_.end(),
-                     [&](const Device& device) { return in_any(device.chunks) || in_any(device.dropped); });
+  return std::any_of(devices_.begin(), devices_.end(), [&](const Device& device) {
+    assume_held(g_blocks_lock);
+    return in_any(device.chunks) || in_any(device.dropped);
+  });
 }
 
 void Pool::device_reset(int device) {
   if (!valid_device(device)) return;
   std::vector<std::unique_ptr<Chunk>> chunks;
   {
-    std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     std::vector<Block*> gone;
     table_.for_each([&](Block* block) {
+      assume_held(g_blocks_lock);
       if (block->device == device) gone.push_back(block);
     });
     for (Block* block : gone) forget(block);
@@ -1065,13 +1077,13 @@ void Pool::device_was_reset(int device) {
   if (!valid_device(device)) return;
   std::vector<std::unique_ptr<Chunk>> dropped;
   {
-    const std::lock_guard guard(lock_);
+    const LockGuard guard(g_blocks_lock);
     dropped.swap(device_of(device).dropped);
   }
   dropped.clear();
 }
 
-// --- lists; all under the lock ---
+// --- lists ---
 
 void Pool::link_newest(Block* block) noexcept {
   Device& device = device_of(block->device);
@@ -1153,7 +1165,7 @@ void Pool::drop_fence(Block* block) noexcept {
   block->fence = nullptr;
 }
 
-/// Only under the lock; taken out without it.
+/// Taken out without the lock.
 void Pool::add_dropped(Fence* fence) noexcept {
   fence->next = dropped_fences_.load();
   while (!dropped_fences_.compare_exchange_weak(fence->next, fence)) {
@@ -1169,7 +1181,7 @@ void Pool::recycle_fences() noexcept {
   }
 }
 
-/// The key's list, or null. Under the lock.
+/// The key's list, or null.
 FreeList* Pool::find_list(const PoolKey& key) noexcept {
   FreeList*& near = near_lists_[near_place(key)];
   if (near != nullptr && near->key == key) return near;
@@ -1235,13 +1247,13 @@ Block* Pool::any_kept(const Chunk* chunk) noexcept {
 }
 
 PoolCounters Pool::counters() const noexcept {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   return counters_;
 }
 
 std::vector<PoolMemory> Pool::memory() const {
   std::vector<PoolMemory> all;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   for (int device = 0; device < kMaxDevices; ++device) {
     const Device& state = devices_[static_cast<std::size_t>(device)];
     if (state.peak_bytes == 0 && state.chunks.empty()) continue;
@@ -1253,12 +1265,13 @@ std::vector<PoolMemory> Pool::memory() const {
 }
 
 bool Pool::is_valid() {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_blocks_lock);
   if (!table_.is_valid()) return false;
   std::size_t kept = 0, members = 0, vmm = 0;
   std::array<std::size_t, kMaxDevices> kept_bytes{};
   bool good = true;
   table_.for_each([&](Block* block) {
+    assume_held(g_blocks_lock);
     const BlockState state = block->state.load();
     const bool freed = state == BlockState::kKept || state == BlockState::kPending;
     members += block->list != nullptr;

@@ -286,16 +286,17 @@ class Pool {
   };
   static constexpr std::size_t kUnknown = ~std::size_t{0};
   struct Device {
-    Block* oldest = nullptr;  ///< kept and pending blocks in the order they were freed
-    Block* newest = nullptr;
-    std::size_t kept_bytes = 0;     ///< of those, rounded to pages; without parts of parked chunks
-    std::size_t classic_bytes = 0;  ///< the classic ones among them
-    std::size_t peak_bytes = 0;     ///< the most kept_bytes has been
+    Block* oldest GUARDED_BY(g_blocks_lock) = nullptr;  ///< kept and pending blocks in the order they were freed
+    Block* newest GUARDED_BY(g_blocks_lock) = nullptr;
+    std::size_t kept_bytes GUARDED_BY(g_blocks_lock) =
+        0;  ///< of those, rounded to pages; without parts of parked chunks
+    std::size_t classic_bytes GUARDED_BY(g_blocks_lock) = 0;  ///< the classic ones among them
+    std::size_t peak_bytes GUARDED_BY(g_blocks_lock) = 0;     ///< the most kept_bytes has been
     std::atomic<std::size_t> limit_bytes{kUnknown};
-    bool preallocated = false;
-    std::size_t parked = 0;  ///< chunks of which only the addresses are held
-    std::vector<std::unique_ptr<Chunk>> chunks;
-    std::vector<std::unique_ptr<Chunk>> dropped;  ///< while the device is reset
+    bool preallocated GUARDED_BY(g_blocks_lock) = false;
+    std::size_t parked GUARDED_BY(g_blocks_lock) = 0;  ///< chunks of which only the addresses are held
+    std::vector<std::unique_ptr<Chunk>> chunks GUARDED_BY(g_blocks_lock);
+    std::vector<std::unique_ptr<Chunk>> dropped GUARDED_BY(g_blocks_lock);  ///< while the device is reset
   };
   /// A block and the allocation it was when we looked.
   struct Named {
@@ -303,7 +304,12 @@ class Pool {
     std::uint64_t generation = 0;
     int device = 0;
     MemoryKind kind = MemoryKind::kDevice;
+    bool pooled = false;     ///< it has a list to go to
+    Chunk* chunk = nullptr;  ///< that it is part of
   };
+  static Named named(Block* block) noexcept REQUIRES(g_blocks_lock) {
+    return {block, block->generation, block->device, block->kind, block->list != nullptr, block->chunk};
+  }
 
   static void* never_address() noexcept;
   static void* refused_value() noexcept;
@@ -321,7 +327,7 @@ class Pool {
   hipError_t allocate_other(const AllocationRequest& request, void** ptr, const Decision& decision, PoolKey key,
                             bool capturing);
   Block* take_ready(const PoolKey& key, const Decision& decision) noexcept;
-  Block* take_locked(FreeList& list, const hipStream_t* stream) noexcept;
+  Block* take_locked(FreeList& list, const hipStream_t* stream) noexcept REQUIRES(g_blocks_lock);
   bool collect_pending(const PoolKey& key);
   bool collect_pending(int device);
   template <typename ForEachList>
@@ -329,11 +335,12 @@ class Pool {
   void settle_pending(int device);
   bool load_chunk(Named named, const Decision& decision);
   Block* allocate_vmm(const PoolKey& key, const Decision& decision);
-  Block* place(Chunk& chunk, const PoolKey& key, const Decision& decision);
+  Block* place(Chunk& chunk, const PoolKey& key, const Decision& decision) REQUIRES(g_blocks_lock);
   /// Where memory goes when the program frees it.
   enum class Returns : bool { kToTheRuntime, kToItsList };
-  Block* enter(void* ptr, const PoolKey& key, Returns returns, MemoryKind kind, const Decision& decision);
-  void hand_out(Block* block, const Decision& decision) noexcept;
+  Block* enter(void* ptr, const PoolKey& key, Returns returns, MemoryKind kind, const Decision& decision)
+      REQUIRES(g_blocks_lock);
+  void hand_out(Block* block, const Decision& decision) noexcept REQUIRES(g_blocks_lock);
   static constexpr std::uint32_t kRuntimesId = 0, kOwnId = 1;
 
   void tell_leaving(const void* address, std::size_t bytes) const noexcept {
@@ -359,7 +366,7 @@ class Pool {
   bool is_old(std::uint32_t freed_ms) const noexcept {
     return now_ms_.load(std::memory_order_relaxed) - freed_ms >= idle_ms_;
   }
-  Block* next_to_go(const Device& device, bool only_idle) const noexcept;
+  Block* next_to_go(const Device& device, bool only_idle) const noexcept REQUIRES(g_blocks_lock);
   void give_back_idle(int device) noexcept;
   void evict_over_limit(int device) noexcept;
   void evict_excess() noexcept;
@@ -367,29 +374,29 @@ class Pool {
   std::size_t give_back_oldest(int device, bool only_idle = false) noexcept;
   std::size_t limit_of(int device) noexcept;
   template <typename Visit>
-  void for_each_kept(const Chunk* chunk, Visit visit);
+  void for_each_kept(const Chunk* chunk, Visit visit) REQUIRES(g_blocks_lock);
 
-  void link_newest(Block* block) noexcept;
-  void unlink(Block* block) noexcept;
-  void take_back(Chunk& chunk, std::size_t bytes) noexcept;
-  void add_kept(Block* block) noexcept;
-  void to_kept(Block* block, bool linked) noexcept;
-  void from_kept(Block* block) noexcept;
-  void to_pending(Block* block, Fence* fence, int waits_for) noexcept;
-  void from_pending(Block* block) noexcept;
-  FreeList* find_list(const PoolKey& key) noexcept;
-  void drop_list(FreeList* list) noexcept;
+  void link_newest(Block* block) noexcept REQUIRES(g_blocks_lock);
+  void unlink(Block* block) noexcept REQUIRES(g_blocks_lock);
+  void take_back(Chunk& chunk, std::size_t bytes) noexcept REQUIRES(g_blocks_lock);
+  void add_kept(Block* block) noexcept REQUIRES(g_blocks_lock);
+  void to_kept(Block* block, bool linked) noexcept REQUIRES(g_blocks_lock);
+  void from_kept(Block* block) noexcept REQUIRES(g_blocks_lock);
+  void to_pending(Block* block, Fence* fence, int waits_for) noexcept REQUIRES(g_blocks_lock);
+  void from_pending(Block* block) noexcept REQUIRES(g_blocks_lock);
+  FreeList* find_list(const PoolKey& key) noexcept REQUIRES(g_blocks_lock);
+  void drop_list(FreeList* list) noexcept REQUIRES(g_blocks_lock);
   static std::size_t near_place(const PoolKey& key) noexcept {
     return key.bytes * 0x9E3779B97F4A7C15u >> 57 & (kNearLists - 1);
   }
-  FreeList* join_list(const PoolKey& key);
-  void leave_list(Block* block) noexcept;
-  void forget(Block* block) noexcept;
-  void drop_fence(Block* block) noexcept;
-  void add_dropped(Fence* fence) noexcept;
+  FreeList* join_list(const PoolKey& key) REQUIRES(g_blocks_lock);
+  void leave_list(Block* block) noexcept REQUIRES(g_blocks_lock);
+  void forget(Block* block) noexcept REQUIRES(g_blocks_lock);
+  void drop_fence(Block* block) noexcept REQUIRES(g_blocks_lock);
+  void add_dropped(Fence* fence) noexcept REQUIRES(g_blocks_lock);
   void recycle_fences() noexcept;
-  Block* any_kept(const Chunk* chunk) noexcept;
-  bool same(Named named) const noexcept {
+  Block* any_kept(const Chunk* chunk) noexcept REQUIRES(g_blocks_lock);
+  bool same(Named named) const noexcept REQUIRES(g_blocks_lock) {
     return named.block->generation == named.generation && named.block->state.load() != BlockState::kFree;
   }
 
@@ -410,18 +417,19 @@ class Pool {
   PoolSettings settings_;
   Decider decide_ = nullptr;
   Reclaim reclaim_ = nullptr;
-  mutable ShortLock<LockRank::kBlocks> lock_;
-  std::unordered_map<PoolKey, std::unique_ptr<FreeList>, KeyHash> lists_;
+  std::unordered_map<PoolKey, std::unique_ptr<FreeList>, KeyHash> lists_ GUARDED_BY(g_blocks_lock);
   static constexpr std::size_t kNearLists = 128;
-  std::array<FreeList*, kNearLists> near_lists_{};  ///< by hash: the list asked for last, or null
+  std::array<FreeList*, kNearLists> near_lists_
+      GUARDED_BY(g_blocks_lock){};  ///< by hash: the list asked for last, or null
   std::array<Device, kMaxDevices> devices_{};
   std::atomic<Fence*> dropped_fences_{nullptr};  ///< to be recycled when the lock has been left
   static constexpr std::size_t kMaxParked = 1024;
-  std::uint32_t outdated_lists_ = 0;
-  std::uint64_t last_order_ = 0;
-  std::uint64_t last_generation_ = 0;
-  std::uint32_t last_buffer_id_ = 0;  ///< ours count down, AMD's runtimes up (probe buffer_ids_count_up)
-  PoolCounters counters_;
+  std::uint32_t outdated_lists_ GUARDED_BY(g_blocks_lock) = 0;
+  std::uint64_t last_order_ GUARDED_BY(g_blocks_lock) = 0;
+  std::uint64_t last_generation_ GUARDED_BY(g_blocks_lock) = 0;
+  std::uint32_t last_buffer_id_ GUARDED_BY(g_blocks_lock) =
+      0;  ///< ours count down, AMD's runtimes up (probe buffer_ids_count_up)
+  PoolCounters counters_ GUARDED_BY(g_blocks_lock);
 };
 
 extern constinit std::atomic<Pool*> g_pool;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 
 #include "shim/base/short_lock.h"
 
@@ -14,18 +13,18 @@ class RegisteredMemory {
   constexpr RegisteredMemory() = default;
 
   void add(const void* address, std::size_t bytes) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     Range* const to = find(nullptr);
     if (to != nullptr) *to = {address, bytes};
   }
   void remove(const void* address) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     Range* const known = find(address);
     if (known != nullptr) known->address = nullptr;
   }
   /// 0: not known.
   std::size_t bytes_at(const void* address) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     const Range* const known = address == nullptr ? nullptr : find(address);
     return known == nullptr ? 0 : known->bytes;
   }
@@ -38,14 +37,14 @@ class RegisteredMemory {
   };
 
   /// Null finds a free place.
-  Range* find(const void* address) noexcept {
+  Range* find(const void* address) noexcept REQUIRES(lock_) {
     for (Range& each : ranges_)
       if (each.address == address) return &each;
     return nullptr;
   }
 
   ShortLock<LockRank::kReport> lock_;
-  Range ranges_[kMost]{};
+  Range ranges_[kMost] GUARDED_BY(lock_){};
 };
 
 inline constinit RegisteredMemory g_registered_memory;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <new>
 
 #include "shim/hip/next.h"
@@ -31,10 +30,10 @@ SharedMemory& shared_memory() noexcept {
   return *instance;
 }
 
-/// `body` under the lock: it returns whether something may have become shared.
+/// Calls body() with the lock held: it returns whether something may have become shared.
 template <typename Change>
 void SharedMemory::change(Change&& body) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   ranges_held_.store(true, std::memory_order_release);
   bool shared = true;
   try {
@@ -47,7 +46,6 @@ void SharedMemory::change(Change&& body) noexcept {
   note();
 }
 
-/// Under the lock.
 std::map<std::uint64_t, SharedMemory::Range>::iterator SharedMemory::range_of(std::uint64_t address) {
   auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return ranges_.end();
@@ -56,6 +54,7 @@ std::map<std::uint64_t, SharedMemory::Range>::iterator SharedMemory::range_of(st
 
 void SharedMemory::add(const void* base, std::size_t bytes) noexcept {
   change([&] {
+    assume_held(lock_);
     Range& range = ranges_[number(base)];
     range = {std::max(range.end, number(base) + bytes), kNone, true};
     return true;
@@ -64,14 +63,14 @@ void SharedMemory::add(const void* base, std::size_t bytes) noexcept {
 
 void SharedMemory::remove(const void* address) noexcept {
   if (!any_.load(std::memory_order_acquire)) return;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const auto found = range_of(number(address));
   if (found != ranges_.end() && found->second.handle == kNone) ranges_.erase(found);
 }
 
 void SharedMemory::made(Handle handle) noexcept {
   if (!any_.load(std::memory_order_acquire)) return;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   if (handles_.erase(handle) == 0) return;
   // Mappings of what had the value before stay what they are.
   for (auto& [base, range] : ranges_)
@@ -80,6 +79,7 @@ void SharedMemory::made(Handle handle) noexcept {
 
 void SharedMemory::share(Handle handle) noexcept {
   change([&] {
+    assume_held(lock_);
     handles_.insert(handle);
     for (auto& [base, range] : ranges_) range.shared = range.shared || range.handle == handle;
     return true;
@@ -88,6 +88,7 @@ void SharedMemory::share(Handle handle) noexcept {
 
 void SharedMemory::also(Handle handle, const void* mapped) noexcept {
   change([&] {
+    assume_held(lock_);
     const auto found = range_of(number(mapped));
     if (found == ranges_.end() || found->second.handle == handle) return false;
     if (found->second.shared) handles_.insert(handle);
@@ -98,6 +99,7 @@ void SharedMemory::also(Handle handle, const void* mapped) noexcept {
 
 void SharedMemory::map(const void* base, std::size_t bytes, Handle handle) noexcept {
   change([&] {
+    assume_held(lock_);
     const bool shared = handles_.contains(handle);
     ranges_[number(base)] = {number(base) + bytes, handle, shared};
     return shared;
@@ -105,21 +107,21 @@ void SharedMemory::map(const void* base, std::size_t bytes, Handle handle) noexc
 }
 
 void SharedMemory::unmap(const void* base, std::size_t bytes) noexcept {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   auto at = ranges_.lower_bound(number(base));
   while (at != ranges_.end() && at->first < number(base) + bytes) at = ranges_.erase(at);
 }
 
 bool SharedMemory::holds(std::uint64_t address) noexcept {
   if (!any_.load(std::memory_order_acquire)) return false;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const auto found = range_of(address);
   return all_ || (found != ranges_.end() && found->second.shared);
 }
 
 bool SharedMemory::knows(std::uint64_t address) noexcept {
   if (!ranges_held_.load(std::memory_order_acquire)) return false;
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return all_ || range_of(address) != ranges_.end();
 }
 

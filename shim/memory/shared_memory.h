@@ -58,15 +58,15 @@ class SharedMemory {
 
   template <typename Change>
   void change(Change&& body) noexcept;
-  std::map<std::uint64_t, Range>::iterator range_of(std::uint64_t address);
+  std::map<std::uint64_t, Range>::iterator range_of(std::uint64_t address) REQUIRES(lock_);
 
   static inline constinit std::atomic<std::uint64_t> version_{0};
   std::atomic<bool> any_{false};          ///< something is, or was, shared by range
   std::atomic<bool> ranges_held_{false};  ///< there is, or was, a range
   RankedMutex<LockRank::kBlocks> lock_;
-  std::map<std::uint64_t, Range> ranges_;  ///< by their beginnings
-  std::unordered_set<Handle> handles_;     ///< shared ones
-  bool all_ = false;                       ///< there was no memory to hold something
+  std::map<std::uint64_t, Range> ranges_ GUARDED_BY(lock_);  ///< by their beginnings
+  std::unordered_set<Handle> handles_ GUARDED_BY(lock_);     ///< shared ones
+  bool all_ GUARDED_BY(lock_) = false;                       ///< there was no memory to hold something
 };
 
 /// The process's. Never destroyed.

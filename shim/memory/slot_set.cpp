@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -73,14 +72,15 @@ struct SlotMemory {
 namespace {
 
 constinit RankedMutex<LockRank::kSlots> g_lock;
-constinit SlotMemory* g_retired = nullptr;  // owned; a plain pointer so that nothing is destroyed at exit
-constinit SlotTotals g_totals;              // under g_lock
+constinit SlotMemory* g_retired GUARDED_BY(g_lock) =
+    nullptr;  // owned; a plain pointer so that nothing is destroyed at exit
+constinit SlotTotals g_totals GUARDED_BY(g_lock);
 
 /// Takes the first retired memory out of the list for which this holds.
 template <typename Wanted>
 std::unique_ptr<SlotMemory> take_retired(Wanted wanted) noexcept {
   if (!g_any_retired_slots.load(std::memory_order_relaxed)) return nullptr;
-  std::lock_guard guard(g_lock);
+  const LockGuard guard(g_lock);
   SlotMemory* before = nullptr;
   for (SlotMemory* memory = g_retired; memory != nullptr; before = memory, memory = memory->next.get()) {
     if (!wanted(*memory)) continue;
@@ -164,7 +164,7 @@ hipError_t SlotSet::create(std::span<const SlotRequest> requests, std::unique_pt
 }
 
 SlotSet::SlotSet(std::unique_ptr<SlotMemory> memory) noexcept : memory_(std::move(memory)) {
-  std::lock_guard guard(g_lock);
+  const LockGuard guard(g_lock);
   ++g_totals.sets;
   g_totals.slots += size();
   g_totals.bytes += total_bytes();
@@ -173,7 +173,7 @@ SlotSet::SlotSet(std::unique_ptr<SlotMemory> memory) noexcept : memory_(std::mov
 
 SlotSet::~SlotSet() {
   for (SlotMemory::Part& part : memory_->parts) part.fence = stream_work().make_fence(part.device);
-  std::lock_guard guard(g_lock);
+  const LockGuard guard(g_lock);
   --g_totals.sets;
   g_totals.slots -= size();
   g_totals.bytes -= total_bytes();
@@ -199,7 +199,7 @@ bool SlotSet::is_vmm(int device) const noexcept {
 }
 
 SlotTotals slot_totals() noexcept {
-  std::lock_guard guard(g_lock);
+  const LockGuard guard(g_lock);
   return g_totals;
 }
 
@@ -210,7 +210,7 @@ bool free_retired_slots_of(int device) noexcept {
 }
 
 std::size_t retired_slot_bytes(int device) noexcept {
-  std::lock_guard guard(g_lock);
+  const LockGuard guard(g_lock);
   std::size_t bytes = 0;
   for (const SlotMemory* memory = g_retired; memory != nullptr; memory = memory->next.get())
     for (const SlotMemory::Part& part : memory->parts)

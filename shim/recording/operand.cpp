@@ -1,7 +1,6 @@
 #include "shim/recording/operand.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "shim/base/short_lock.h"
 #include "shim/memory/pool.h"
@@ -19,12 +18,12 @@ struct JudgedMemory {
   };
 
   ShortLock<LockRank::kReport> lock;
-  Range ranges[kMost];
-  std::uint64_t too_many_in;  ///< the epoch in which there was no room for a range
-  std::uint64_t unmaps;       ///< how many times memory has been unmapped
+  Range ranges[kMost] GUARDED_BY(lock);
+  std::uint64_t too_many_in GUARDED_BY(lock);  ///< the epoch in which there was no room for a range
+  std::uint64_t unmaps GUARDED_BY(lock);       ///< how many times memory has been unmapped
 
   void add(std::uint64_t first, std::uint64_t last) noexcept {
-    const std::scoped_lock guard(lock);
+    const LockGuard guard(lock);
     const std::uint64_t epoch = settings_epoch();
     Range* free = nullptr;
     for (Range& each : ranges) {
@@ -42,7 +41,7 @@ struct JudgedMemory {
   }
 
   bool touches(std::uint64_t first, std::uint64_t last, std::uint64_t since) noexcept {
-    const std::scoped_lock guard(lock);
+    const LockGuard guard(lock);
     const std::uint64_t epoch = settings_epoch();
     if (too_many_in == epoch) return true;
     for (const Range& each : ranges)
@@ -100,7 +99,7 @@ bool recordings_judged_since(std::uint64_t when, const void* address, std::size_
 }
 
 std::uint64_t note_unmapped() noexcept {
-  const std::scoped_lock guard(g_judged.lock);
+  const LockGuard guard(g_judged.lock);
   return ++g_judged.unmaps;
 }
 

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
 
 #include "shim/base/short_lock.h"
 #include "shim/hip/restore.h"
@@ -22,11 +21,13 @@ struct SettingTable {
   static constexpr std::size_t kPlaces = 1024, kProbes = 16;
 
   ShortLock<LockRank::kReport> lock;
-  SettingCall::Remembered places[kPlaces];
+  SettingCall::Remembered places[kPlaces] GUARDED_BY(lock);
 
-  void clear() noexcept {
+  void clear() noexcept REQUIRES(lock) {
     for (auto& each : places) each.used = false;
   }
+  /// The place of a value; null: there is none left near its own.
+  SettingCall::Remembered* place_of(const SettingCall& call) noexcept REQUIRES(lock);
 };
 
 namespace {
@@ -50,7 +51,7 @@ void settings_changed() noexcept {
 }
 
 void forget_settings() noexcept {
-  const std::scoped_lock guard(g_table.lock);
+  const LockGuard guard(g_table.lock);
   g_table.clear();
 }
 
@@ -69,16 +70,16 @@ bool SettingUnderWay::alone() const noexcept {
 SettingCall::SettingCall(EntryId function, std::uint64_t attribute, std::uint64_t value) noexcept
     : function_(function), attribute_(attribute), value_(value), device_(calling_device()) {}
 
-SettingCall::Remembered* SettingCall::place() const noexcept {
-  std::uint64_t hash = attribute_ * 0x9e3779b97f4a7c15;
-  hash = (hash ^ static_cast<std::uint64_t>(function_) << 8 ^ static_cast<std::uint64_t>(device_) << 24) *
+SettingCall::Remembered* SettingTable::place_of(const SettingCall& call) noexcept {
+  std::uint64_t hash = call.attribute_ * 0x9e3779b97f4a7c15;
+  hash = (hash ^ static_cast<std::uint64_t>(call.function_) << 8 ^ static_cast<std::uint64_t>(call.device_) << 24) *
          0x9e3779b97f4a7c15;
-  Remembered* free = nullptr;
-  for (std::size_t i = 0; i < SettingTable::kProbes; ++i) {
-    Remembered& each = g_table.places[((hash >> 32) + i) % SettingTable::kPlaces];
+  SettingCall::Remembered* free = nullptr;
+  for (std::size_t i = 0; i < kProbes; ++i) {
+    SettingCall::Remembered& each = places[((hash >> 32) + i) % kPlaces];
     if (!each.used) {
       if (free == nullptr) free = &each;
-    } else if (each.function == function_ && each.attribute == attribute_ && each.device == device_) {
+    } else if (each.function == call.function_ && each.attribute == call.attribute_ && each.device == call.device_) {
       return &each;
     }
   }
@@ -86,19 +87,19 @@ SettingCall::Remembered* SettingCall::place() const noexcept {
 }
 
 bool SettingCall::differs() const noexcept {
-  const std::scoped_lock guard(g_table.lock);
-  const Remembered* const known = place();
+  const LockGuard guard(g_table.lock);
+  const Remembered* const known = g_table.place_of(*this);
   return known == nullptr || !known->used || known->value != value_;
 }
 
 void SettingCall::set() noexcept {
   {
-    const std::scoped_lock guard(g_table.lock);
-    Remembered* to = place();
+    const LockGuard guard(g_table.lock);
+    Remembered* to = g_table.place_of(*this);
     if (to != nullptr && to->used && to->value == value_) return;
     if (to == nullptr) {
       g_table.clear();
-      to = place();
+      to = g_table.place_of(*this);
     }
     *to = {attribute_, value_, device_, function_, under_way_.alone()};
   }

@@ -51,9 +51,6 @@ class SettingCall {
  private:
   struct Remembered;
 
-  /// The place of the value; null: there is none left near its own. Under the lock.
-  Remembered* place() const noexcept;
-
   SettingUnderWay under_way_;
   EntryId function_;
   std::uint64_t attribute_, value_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -40,20 +39,20 @@ std::vector<hipGraphNode_t> ends_of(const std::vector<Operation>& operations, co
 /// The rings there are.
 struct Rings {
   RankedMutex<LockRank::kRings> lock;
-  ForkWatcher forks;
-  std::vector<SlotRing*> all;
+  ForkWatcher forks GUARDED_BY(lock);
+  std::vector<SlotRing*> all GUARDED_BY(lock);
 
-  void count() noexcept {
+  void count() noexcept REQUIRES(lock) {
     g_rings.store(all.size(), std::memory_order_release);
     forks.watch(!all.empty());
   }
   void add(SlotRing* ring) {
-    const std::scoped_lock guard(lock);
+    const LockGuard guard(lock);
     all.push_back(ring);
     count();
   }
   void remove(SlotRing* ring) noexcept {
-    const std::scoped_lock guard(lock);
+    const LockGuard guard(lock);
     std::erase(all, ring);
     count();
   }
@@ -123,7 +122,7 @@ SlotRing::~SlotRing() {
 void SlotRing::forget() noexcept {
   std::vector<Set> sets;  // their slots are given back without the lock
   std::unique_ptr<Timeline> timeline;
-  const std::scoped_lock guard(order_lock_);
+  const LockGuard guard(order_lock_);
   sets.swap(sets_);
   last_ = nullptr;
   at_home_ = false;
@@ -393,7 +392,7 @@ void SlotRing::settle(bool stayed, std::uint64_t freed) {
 
 /// Whether the last launch is known to be complete. Never waits.
 bool SlotRing::complete(const Server& server) const {
-  const std::scoped_lock guard(order_lock_);
+  const LockGuard guard(order_lock_);
   return complete_locked(server);
 }
 
@@ -447,7 +446,7 @@ void SlotRing::before_destroy(StreamKey first, StreamKey count) noexcept {
   const auto on_it = [&](const Server& server) {
     return server.last_on - first < count && stream_lives(*server.state);
   };
-  const std::scoped_lock guard(order_lock_);
+  const LockGuard guard(order_lock_);
   for (Set& set : sets_)
     if (on_it(set)) leave_stream(set);
   if (on_it(home_)) leave_stream(home_);
@@ -456,12 +455,12 @@ void SlotRing::before_destroy(StreamKey first, StreamKey count) noexcept {
 void rings_before_destroy(StreamKey first, StreamKey count) noexcept {
   if (g_rings.load(std::memory_order_acquire) == 0) return;
   Rings& all = rings();
-  const std::scoped_lock guard(all.lock);
+  const LockGuard guard(all.lock);
   for (SlotRing* const ring : all.all) ring->before_destroy(first, count);
 }
 
 void SlotRing::before_capture(StreamKey stream) noexcept {
-  const std::scoped_lock guard(order_lock_);
+  const LockGuard guard(order_lock_);
   for (Set& set : sets_)
     if (set.last_on == stream && stream_lives(*set.state)) pass_on(set);
   if (home_.last_on == stream && stream_lives(*home_.state)) pass_on(home_);
@@ -469,7 +468,7 @@ void SlotRing::before_capture(StreamKey stream) noexcept {
 
 void all_rings_before_capture(StreamKey stream) noexcept {
   Rings& all = rings();
-  const std::scoped_lock guard(all.lock);
+  const LockGuard guard(all.lock);
   for (SlotRing* const ring : all.all) ring->before_capture(stream);
 }
 
@@ -477,7 +476,7 @@ void all_rings_before_capture(StreamKey stream) noexcept {
 hipError_t SlotRing::order(Server* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
                            bool* busy) {
   if (before == nullptr) return hipSuccess;
-  const std::scoped_lock guard(order_lock_);
+  const LockGuard guard(order_lock_);
   return order_locked(*before, key, stream, on_device, counts, busy);
 }
 
@@ -591,7 +590,7 @@ bool SlotRing::order_behind_last(StreamKey key, hipStream_t stream) {
 void SlotRing::launched(Server& server, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts) {
   ++counts->launches;
   std::shared_ptr<PassedEvent> former;
-  const std::scoped_lock guard(order_lock_);
+  const LockGuard guard(order_lock_);
   former = std::move(server.passed);
   if (server.timeline != nullptr) {
     if (server.timeline->advance(stream))

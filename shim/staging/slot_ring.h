@@ -176,15 +176,15 @@ class SlotRing {
   hipError_t copy_in(const Set& set, hipStream_t stream, RingCounts* counts);
   hipError_t order(Server* before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts, bool* busy);
   hipError_t order_locked(Server& before, StreamKey key, hipStream_t stream, bool on_device, RingCounts* counts,
-                          bool* busy);
+                          bool* busy) REQUIRES(order_lock_);
   static bool record(Server& server) noexcept;
-  void pass_on(Server& server) noexcept;
-  void leave_stream(Server& server) noexcept;
+  void pass_on(Server& server) noexcept REQUIRES(order_lock_);
+  void leave_stream(Server& server) noexcept REQUIRES(order_lock_);
   hipError_t launch_fused(Server& server, StreamKey key, hipStream_t stream, NativeLaunch native, RingCounts* counts,
                           bool* replayed);
   void launched(Server& server, StreamKey key, hipStream_t stream, bool fused, RingCounts* counts);
   bool complete(const Server& server) const;
-  bool complete_locked(const Server& server) const;
+  bool complete_locked(const Server& server) const REQUIRES(order_lock_);
   bool counts_timeline() const noexcept { return sets_.size() > 1 || plan_.overlap(); }
   static void destroy(Exec& exec) noexcept;
   static void destroy(Server& server) noexcept;

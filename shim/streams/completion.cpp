@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
-#include <mutex>
 #include <unordered_map>
 
 #include "shim/base/lock_rank.h"
@@ -15,14 +14,17 @@
 
 namespace graphpool {
 
+/// Guards Waits, and what it knows of each stream.
+static constinit RankedMutex<LockRank::kStreams> g_waits_lock;
+
 /// One stream, as long as it is alive or a mark names it.
 struct StreamState {
   std::atomic<std::uint64_t> waited{0};  ///< launches up to this number are complete
   std::atomic<bool> destroyed{false};    ///< its handle must not be used any more
   std::atomic<int> device{-1};           ///< -1: not asked yet
-  /// Recorded there, maybe gone or elsewhere by now. Under the lock of Waits.
-  std::vector<std::weak_ptr<LaunchMarks::Event>> events;
-  std::size_t most_events = kFewEvents;  ///< before those that are gone are forgotten
+  /// Recorded there, maybe gone or elsewhere by now.
+  std::vector<std::weak_ptr<LaunchMarks::Event>> events GUARDED_BY(g_waits_lock);
+  std::size_t most_events GUARDED_BY(g_waits_lock) = kFewEvents;  ///< before those that are gone are forgotten
   static constexpr std::size_t kFewEvents = 16;
 };
 
@@ -31,10 +33,9 @@ namespace {
 constinit std::atomic<std::uint64_t> g_clock{0};
 
 struct Waits {
-  RankedMutex<LockRank::kStreams> lock;
-  std::unordered_map<StreamKey, std::shared_ptr<StreamState>> streams;  ///< those alive
-  std::unordered_map<int, std::uint64_t> devices;                       ///< waited up to this number
-  std::size_t most = kFewStreams;  ///< streams before those that no mark names are forgotten
+  std::unordered_map<StreamKey, std::shared_ptr<StreamState>> streams GUARDED_BY(g_waits_lock);  ///< those alive
+  std::unordered_map<int, std::uint64_t> devices GUARDED_BY(g_waits_lock);  ///< waited up to this number
+  std::size_t most GUARDED_BY(g_waits_lock) = kFewStreams;  ///< streams before those that no mark names are forgotten
   static constexpr std::size_t kFewStreams = 64;
 };
 
@@ -61,7 +62,7 @@ int device_of(StreamState& state, hipStream_t stream) noexcept {
 
 bool device_complete(int device, std::uint64_t number) noexcept {
   Waits& all = waits();
-  const std::scoped_lock guard(all.lock);
+  const LockGuard guard(g_waits_lock);
   const auto found = all.devices.find(device);
   return found != all.devices.end() && found->second >= number;
 }
@@ -70,7 +71,7 @@ bool device_complete(int device, std::uint64_t number) noexcept {
 
 std::shared_ptr<StreamState> stream_state(StreamKey key) {
   Waits& all = waits();
-  const std::scoped_lock guard(all.lock);
+  const LockGuard guard(g_waits_lock);
   if (const auto found = all.streams.find(key); found != all.streams.end()) return found->second;
   // Nobody says when a thread's own stream goes.
   if (all.streams.size() >= all.most) {
@@ -91,7 +92,7 @@ std::uint64_t launch_clock() noexcept { return g_clock.load(std::memory_order_ac
 
 void stream_waited(StreamKey stream, std::uint64_t clock) noexcept {
   Waits& all = waits();
-  const std::scoped_lock guard(all.lock);
+  const LockGuard guard(g_waits_lock);
   // A stream no launch was made on has nothing to remember.
   const auto found = all.streams.find(stream);
   if (found != all.streams.end()) raise(found->second->waited, clock);
@@ -99,14 +100,14 @@ void stream_waited(StreamKey stream, std::uint64_t clock) noexcept {
 
 void device_waited(int device, std::uint64_t clock) noexcept {
   Waits& all = waits();
-  const std::scoped_lock guard(all.lock);
+  const LockGuard guard(g_waits_lock);
   std::uint64_t& waited = all.devices[device];
   if (waited < clock) waited = clock;
 }
 
 std::size_t streams_known() noexcept {
   Waits& all = waits();
-  const std::scoped_lock guard(all.lock);
+  const LockGuard guard(g_waits_lock);
   return all.streams.size();
 }
 
@@ -123,7 +124,7 @@ class LaunchMarks::OwnStreams {
 
   /// One that is idle. The device is current. Null on failure.
   std::shared_ptr<Entry> take(int device) {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     for (const auto& entry : entries_) {
       if (entry->taken || entry->device != device || next().hipEventQuery(entry->event) != hipSuccess) continue;
       entry->taken = true;
@@ -147,12 +148,12 @@ class LaunchMarks::OwnStreams {
   }
 
   void give_back(Entry& entry) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     entry.taken = false;
   }
 
   void device_reset(int device) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     for (const auto& entry : entries_)
       if (entry->device == device) entry->gone = true;
     std::erase_if(entries_, [](const auto& entry) { return entry->gone.load(); });
@@ -160,7 +161,7 @@ class LaunchMarks::OwnStreams {
 
  private:
   RankedMutex<LockRank::kStreams> lock_;
-  std::vector<std::shared_ptr<Entry>> entries_;
+  std::vector<std::shared_ptr<Entry>> entries_ GUARDED_BY(lock_);
 };
 
 LaunchMarks::OwnStreams& LaunchMarks::own_streams() {
@@ -283,15 +284,15 @@ struct LaunchMarks::Awaited {
 
 struct LaunchMarks::Waiting {
   RankedMutex<LockRank::kStreams> lock;
-  ForkWatcher forks;
-  std::vector<std::weak_ptr<Awaited>> events;
+  ForkWatcher forks GUARDED_BY(lock);
+  std::vector<std::weak_ptr<Awaited>> events GUARDED_BY(lock);
 
-  void count() noexcept {
+  void count() noexcept REQUIRES(lock) {
     g_launches_awaited.store(events.size(), std::memory_order_release);
     forks.watch(!events.empty());
   }
   void add(const std::shared_ptr<Awaited>& more) {
-    const std::scoped_lock guard(lock);
+    const LockGuard guard(lock);
     std::erase_if(events, [](const auto& each) { return each.expired(); });
     events.push_back(more);
     count();
@@ -311,7 +312,7 @@ void pass_capture_gate() noexcept { const CaptureGate gate; }
 /// The state of a stream that goes; null where nobody has one.
 std::shared_ptr<StreamState> take_state(StreamKey key) noexcept {
   Waits& all = waits();
-  const std::scoped_lock guard(all.lock);
+  const LockGuard guard(g_waits_lock);
   const auto found = all.streams.find(key);
   if (found == all.streams.end()) return nullptr;
   std::shared_ptr<StreamState> state = std::move(found->second);
@@ -327,7 +328,7 @@ void LaunchMarks::leave_for_good(StreamState& state, hipStream_t stream) noexcep
   pass_capture_gate();
   std::vector<std::weak_ptr<Event>> events;
   {
-    const std::scoped_lock guard(waits().lock);
+    const LockGuard guard(g_waits_lock);
     events.swap(state.events);
   }
   if (events.empty()) return;
@@ -354,7 +355,7 @@ void awaited_launches_before_capture(StreamKey stream) noexcept {
   try {
     std::vector<std::shared_ptr<LaunchMarks::Awaited>> there;
     {
-      const std::scoped_lock guard(all.lock);
+      const LockGuard guard(all.lock);
       std::erase_if(all.events, [](const auto& each) { return each.expired(); });
       all.count();
       // All, for the last reference to any must not go under the lock.
@@ -405,7 +406,7 @@ std::vector<LaunchMarks::Mark>::iterator LaunchMarks::find(StreamKey key) noexce
 void LaunchMarks::record(Mark& mark) {
   std::shared_ptr<Event> event = Event::record(mark.stream);
   if (event == nullptr) return;
-  const std::scoped_lock guard(waits().lock);
+  const LockGuard guard(g_waits_lock);
   auto& events = mark.state->events;
   if (events.size() >= mark.state->most_events) {
     std::erase_if(events, [](const auto& each) { return each.expired(); });

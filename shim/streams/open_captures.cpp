@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 #include "shim/base/short_lock.h"
 #include "shim/base/sole_lock.h"
@@ -15,14 +14,13 @@ namespace graphpool {
 
 namespace {
 
-constinit RankedMutex<LockRank::kCaptureGate> g_gate;
 constinit std::atomic<bool> g_gate_closed{false};
 
 /// The open captures that forbid something, or are left alone.
 class OpenList {
  public:
   void add(const void* thread, hipStreamCaptureMode mode) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (forbids(mode) && !list({thread, mode, 0})) ++unlisted_;
     g_open_captures.store(g_open_captures.load(std::memory_order_relaxed) + 1);
     set_attention(true);
@@ -30,7 +28,7 @@ class OpenList {
 
   /// Returns false where one is open.
   bool add_sole_left_alone(const void* thread, hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (g_open_captures.load(std::memory_order_relaxed) != 0 || !list({thread, mode, stream})) return false;
     note_left_alone(1);
     g_open_captures.store(1);
@@ -40,7 +38,7 @@ class OpenList {
 
   /// Leaves the thread's last capture of this mode alone. Returns false where the list is full: then it is followed.
   bool leave_alone(const void* thread, hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     const auto is_it = [&](const Capture& capture) { return followed_in(capture, thread, mode); };
     const auto listed = std::find_if(captures_.rend() - count_, captures_.rend(), is_it);
     if (listed != captures_.rend())
@@ -53,7 +51,7 @@ class OpenList {
 
   /// One that is followed.
   void remove(const void* thread, hipStreamCaptureMode mode) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (forbids(mode)) {
       const auto is_it = [&](const Capture& capture) { return followed_in(capture, thread, mode); };
       if (!erase_first(is_it) && unlisted_ != 0) --unlisted_;
@@ -63,7 +61,7 @@ class OpenList {
 
   /// Returns false where no capture that began on this stream is left alone.
   bool remove_left_alone(std::uintptr_t stream) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     if (!erase_first([stream](const Capture& capture) { return capture.left_alone == stream; })) return false;
     note_left_alone(-1);
     one_less();
@@ -71,13 +69,13 @@ class OpenList {
   }
 
   bool has_left_alone(std::uintptr_t stream) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     return std::any_of(captures_.begin(), captures_.begin() + count_,
                        [stream](const Capture& capture) { return capture.left_alone == stream; });
   }
 
   bool counts_for(const void* thread, hipStreamCaptureMode mode) noexcept {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     return unlisted_ != 0 || std::any_of(captures_.begin(), captures_.begin() + count_, [&](const Capture& capture) {
              return forbids(capture.mode) && (capture.thread == thread || (mode == hipStreamCaptureModeGlobal &&
                                                                            capture.mode == hipStreamCaptureModeGlobal));
@@ -99,14 +97,14 @@ class OpenList {
   static bool followed_in(const Capture& capture, const void* thread, hipStreamCaptureMode mode) noexcept {
     return capture.thread == thread && capture.mode == mode && capture.left_alone == 0;
   }
-  bool list(const Capture& capture) noexcept {
+  bool list(const Capture& capture) noexcept REQUIRES(lock_) {
     if (count_ == static_cast<std::ptrdiff_t>(captures_.size())) return false;
     captures_[static_cast<std::size_t>(count_++)] = capture;
     return true;
   }
   /// Those behind move up: they stay in the order in which they began.
   template <typename Which>
-  bool erase_first(Which&& which) noexcept {
+  bool erase_first(Which&& which) noexcept REQUIRES(lock_) {
     const auto end = captures_.begin() + count_;
     const auto found = std::find_if(captures_.begin(), end, which);
     if (found == end) return false;
@@ -121,26 +119,27 @@ class OpenList {
   }
 
   SoleLock<LockRank::kCaptureGate, ShortLock<LockRank::kCaptureGate>> lock_;
-  std::ptrdiff_t count_ = 0;
-  std::size_t unlisted_ = 0;  ///< more than there is room for
-  std::array<Capture, 64> captures_{};
+  std::ptrdiff_t count_ GUARDED_BY(lock_) = 0;
+  std::size_t unlisted_ GUARDED_BY(lock_) = 0;  ///< more than there is room for
+  std::array<Capture, 64> captures_ GUARDED_BY(lock_){};
 };
 
 constinit OpenList g_open;
 
 }  // namespace
 
+constinit RankedMutex<LockRank::kCaptureGate> g_capture_gate;
 constinit std::atomic<int> g_open_captures{0};
 constinit std::atomic<std::uint64_t> g_capture_doubts{0};
 constinit std::atomic<std::uint64_t> g_device_changes{0};
 
 CaptureGate::CaptureGate() noexcept {
-  g_gate.lock();
+  g_capture_gate.lock();
   g_gate_closed.store(true);
 }
 CaptureGate::~CaptureGate() {
   g_gate_closed.store(false);
-  g_gate.unlock();
+  g_capture_gate.unlock();
 }
 
 bool may_be_capturing(hipStream_t stream) noexcept {

@@ -45,12 +45,15 @@ inline bool captures_open() noexcept { return g_open_captures.load() > 0; }
 /// Whether the caller's own capture, which counts as open, is the only one.
 inline bool no_other_capture_open() noexcept { return g_open_captures.load(std::memory_order_acquire) == 1; }
 
+/// Held while no capture may begin.
+extern constinit RankedMutex<LockRank::kCaptureGate> g_capture_gate;
+
 /// While one lives no capture begins, in any thread: what may be done to a stream and its events as long as nothing is
 /// captured stays so until it has been done. For calls that neither wait nor call back.
-class CaptureGate {
+class SCOPED_CAPABILITY CaptureGate {
  public:
-  CaptureGate() noexcept;
-  ~CaptureGate();
+  CaptureGate() noexcept ACQUIRE(g_capture_gate);
+  ~CaptureGate() RELEASE();
   CaptureGate(const CaptureGate&) = delete;
   CaptureGate& operator=(const CaptureGate&) = delete;
 };

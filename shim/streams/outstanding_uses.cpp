@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
@@ -44,7 +43,7 @@ OutstandingUses& outstanding_uses() noexcept {
 /// The stream may be the second one ever: what the first did went unnoted.
 bool OutstandingUses::second(StreamKey key, hipStream_t stream) {
   const int device = device_of_stream(stream);
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const StreamKey first = first_.load(std::memory_order_relaxed);
   if (first == 0) {
     first_stream_ = stream;
@@ -65,7 +64,7 @@ void OutstandingUses::forget_complete() {
   std::erase_if(uses_, [](const Use& use) { return launch_waited_for(*use.state, use.device, use.number); });
 }
 
-/// There are so many that which ones is not told apart any more, nor which streams that are gone. Under lock_.
+/// There are so many that which ones is not told apart any more, nor which streams that are gone.
 void OutstandingUses::coarsen() {
   for (Use& use : uses_) {
     use.base = nullptr;
@@ -83,7 +82,6 @@ void OutstandingUses::coarsen() {
   uses_.erase(std::unique(uses_.begin(), uses_.end(), together), uses_.end());
 }
 
-/// Under lock_.
 void OutstandingUses::add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device,
                           std::uint64_t number) {
   for (Use& use : uses_) {
@@ -101,11 +99,11 @@ void OutstandingUses::add(const char* base, const void* by, StreamKey key, hipSt
 void OutstandingUses::used(StreamArgument stream, const Bases& bases, const void* by) {
   if (bases.empty()) return;
   const int device = device_of_stream(plain_handle(stream));
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   for (const char* const base : bases) add(base, by, stream_key(stream), plain_handle(stream), device, next_launch());
 }
 
-/// Under lock_. Nobody says when a thread's own stream goes: where there are too many, what is known of the order goes.
+/// Nobody says when a thread's own stream goes: where there are too many, what is known of the order goes.
 OutstandingUses::Clock& OutstandingUses::clock_of(StreamKey key) {
   if (clocks_.size() >= kMostClocks && clocks_.find(key) == clocks_.end()) {
     clocks_.clear();
@@ -116,7 +114,7 @@ OutstandingUses::Clock& OutstandingUses::clock_of(StreamKey key) {
 
 void OutstandingUses::recorded(hipEvent_t event, StreamArgument stream) {
   const StreamKey key = stream_key(stream);
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   Clock clock = clock_of(key);
   clock[key] = next_launch();
   events_[event] = std::move(clock);
@@ -124,7 +122,7 @@ void OutstandingUses::recorded(hipEvent_t event, StreamArgument stream) {
 
 void OutstandingUses::waited(StreamArgument stream, hipEvent_t event) {
   const StreamKey key = stream_key(stream);
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const auto found = events_.find(event);
   if (found == events_.end()) return;
   const Clock before = found->second;  // which may go for the stream's
@@ -132,7 +130,7 @@ void OutstandingUses::waited(StreamArgument stream, hipEvent_t event) {
 }
 
 void OutstandingUses::event_destroyed(hipEvent_t event) {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   events_.erase(event);
 }
 
@@ -140,7 +138,7 @@ void OutstandingUses::stream_destroyed(hipStream_t stream) {
   const StreamKey key = stream_key({stream, false});
   const bool busy = stream_work().is_busy(stream);
   const int device = device_of_stream(stream);
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   clocks_.erase(key);
   if (!busy) std::erase_if(uses_, [key](const Use& use) { return use.key == key && stream_lives(*use.state); });
   if (several_.load(std::memory_order_relaxed) || first_.load(std::memory_order_relaxed) != key) return;
@@ -164,7 +162,7 @@ bool OutstandingUses::elsewhere(const Bases& bases, StreamArgument stream, const
   std::array<Asked, kMostAsked> asked;
   std::size_t count = 0;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     forget_complete();
     const auto clock = clocks_.find(key);
     for (const Use& use : uses_) {

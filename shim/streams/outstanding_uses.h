@@ -18,7 +18,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -54,7 +53,7 @@ class OutstandingUses {
 
   /// How many uses are told apart: bounded by the streams alive.
   std::size_t size() {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     return uses_.size();
   }
 
@@ -75,10 +74,11 @@ class OutstandingUses {
   using Clock = std::unordered_map<StreamKey, std::uint64_t>;  ///< what is ordered before, by stream
 
   bool second(StreamKey key, hipStream_t stream);
-  void add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device, std::uint64_t number);
-  void forget_complete();
-  void coarsen();
-  Clock& clock_of(StreamKey key);
+  void add(const char* base, const void* by, StreamKey key, hipStream_t stream, int device, std::uint64_t number)
+      REQUIRES(lock_);
+  void forget_complete() REQUIRES(lock_);
+  void coarsen() REQUIRES(lock_);
+  Clock& clock_of(StreamKey key) REQUIRES(lock_);
 
   static constexpr std::size_t kMostClocks = 512;  ///< streams
   static constexpr std::size_t kMostUses = 256;
@@ -89,9 +89,9 @@ class OutstandingUses {
   hipStream_t first_stream_ = nullptr;
   int first_device_ = 0;
   RankedMutex<LockRank::kSlots> lock_;
-  std::vector<Use> uses_;
-  std::unordered_map<StreamKey, Clock> clocks_;
-  std::unordered_map<hipEvent_t, Clock> events_;
+  std::vector<Use> uses_ GUARDED_BY(lock_);
+  std::unordered_map<StreamKey, Clock> clocks_ GUARDED_BY(lock_);
+  std::unordered_map<hipEvent_t, Clock> events_ GUARDED_BY(lock_);
 };
 
 /// The process's. Never destroyed.

@@ -1,7 +1,6 @@
 #include "shim/streams/stream_work.h"
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 
 #include "shim/hip/null_stream.h"
@@ -60,7 +59,7 @@ void StreamWork::note_other(hipStream_t stream) noexcept {
 }
 
 void StreamWork::list(StreamEntry* entry) noexcept {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   try {
     list_locked(entry);
   } catch (const std::bad_alloc&) {
@@ -127,14 +126,14 @@ StreamWork::StreamEntry* StreamWork::enter_locked(hipStream_t stream, int device
 
 void StreamWork::created(hipStream_t stream, int device) noexcept {
   if (!is_handle(stream) || !valid_device(device)) return;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   (void)enter_locked(stream, device);
 }
 
 void StreamWork::before_destroy(hipStream_t stream) noexcept {
   if (!is_handle(stream)) return;
   PrivateCalls private_calls;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   const Fencing fencing(*this);
   StreamEntry* entry = find(stream);
   if (entry == nullptr) return;
@@ -179,7 +178,7 @@ StreamWork::Snapshot StreamWork::before_stream_sync(hipStream_t stream) {
 StreamWork::Snapshot StreamWork::before_device_sync(int device) {
   Snapshot marks;
   if (!valid_device(device)) return marks;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   Device& state = device_of(device);
   for (StreamEntry* entry : state.busy) marks.push_back({&entry->work.completed, entry->work.submitted.load()});
   for (CommonCount* count : {&null_, &per_thread_, &anywhere_}) marks.push_back(count->mark(device));
@@ -206,7 +205,7 @@ bool StreamWork::is_idle(int device) noexcept {
       state.lost.busy())
     return false;
   if (state.busy_count.load() == 0) return true;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   tidy_busy(state);
   return std::none_of(state.busy.begin(), state.busy.end(),
                       [](const StreamEntry* entry) { return entry->work.busy(); });
@@ -233,8 +232,10 @@ bool StreamWork::make_scratch(Device& device) noexcept {
 
 /// Lets the waiter wait for what is on the stream. A wait takes the event as it is now, so it is free again at once.
 bool StreamWork::join(Device& device, hipStream_t stream) noexcept {
-  return PrivateCalls::worked([&] { return next().hipEventRecord(device.scratch, recorded_on(stream)); }) &&
-         PrivateCalls::worked([&] { return next().hipStreamWaitEvent(device.waiter, device.scratch, 0); });
+  const hipEvent_t scratch = device.scratch;
+  const hipStream_t waiter = device.waiter;
+  return PrivateCalls::worked([&] { return next().hipEventRecord(scratch, recorded_on(stream)); }) &&
+         PrivateCalls::worked([&] { return next().hipStreamWaitEvent(waiter, scratch, 0); });
 }
 
 bool StreamWork::make_after_null(Device& device) noexcept {
@@ -305,7 +306,7 @@ Fence* StreamWork::make_locked(int device, hipStream_t only, bool all) {
                })) {
       return nullptr;
     }
-    if (!PrivateCalls::worked([&] { return next().hipEventRecord(event, state.waiter); })) {
+    if (!PrivateCalls::worked([&, waiter = state.waiter] { return next().hipEventRecord(event, waiter); })) {
       state.events.push_back(event);
       return nullptr;
     }
@@ -330,7 +331,7 @@ Fence* StreamWork::make_locked(int device, hipStream_t only, bool all) {
 Fence* StreamWork::make_fence(int device) noexcept {
   if (!valid_device(device)) return nullptr;
   PrivateCalls private_calls;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   const Fencing fencing(*this);
   try {
     return make_locked(device, nullptr, true);
@@ -343,7 +344,7 @@ Fence* StreamWork::make_stream_fence(int device, hipStream_t stream) noexcept {
   if (!valid_device(device)) return nullptr;
   if (is_handle(stream) && find(stream) == nullptr) note_work(stream);
   PrivateCalls private_calls;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   const Fencing fencing(*this);
   try {
     return make_locked(device, stream, false);
@@ -363,7 +364,7 @@ bool StreamWork::is_complete(int device, hipStream_t stream) noexcept {
   const PrivateCalls private_calls;
   const SavedDevice current(device);
   // No capture begins meanwhile, so the event may be asked.
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   const Fencing fencing(*this);
   Device& state = device_of(device);
   if (captures_open() || anywhere_.busy(device) || !current.ok() || !make_scratch(state)) return false;
@@ -373,18 +374,20 @@ bool StreamWork::is_complete(int device, hipStream_t stream) noexcept {
   } else if (find(stream) == nullptr) {
     return false;  // another thread has destroyed it
   }
-  return PrivateCalls::worked([&] { return next().hipEventRecord(state.scratch, stream); }) &&
-         PrivateCalls::worked([&] { return next().hipEventQuery(state.scratch); });
+  const hipEvent_t scratch = state.scratch;
+  return PrivateCalls::worked([&] { return next().hipEventRecord(scratch, stream); }) &&
+         PrivateCalls::worked([&] { return next().hipEventQuery(scratch); });
 }
 
 void StreamWork::enter_null_stream() noexcept {
   const PrivateCalls private_calls;
   const int device = current_device();
   if (!valid_device(device)) return;
-  const std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   Device& state = device_of(device);
-  const auto record = [&] { return next().hipEventRecord(state.scratch, nullptr); };
-  if (make_scratch(state) || make_scratch(state)) static_cast<void>(PrivateCalls::answered(record));
+  if (!make_scratch(state) && !make_scratch(state)) return;
+  static_cast<void>(
+      PrivateCalls::answered([scratch = state.scratch] { return next().hipEventRecord(scratch, nullptr); }));
 }
 
 bool StreamWork::wait(Fence* fence) noexcept {
@@ -423,7 +426,7 @@ bool StreamWork::same_stream(const Fence* fence, int device, hipStream_t stream)
 }
 
 void StreamWork::recycle(Fence* fence) noexcept {
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   recycle_locked(fence);
 }
 
@@ -441,12 +444,12 @@ void StreamWork::recycle_locked(Fence* fence) noexcept {
 
 void StreamWork::capture_begins() noexcept {
   if (!fencing_.load()) return;
-  std::lock_guard until_made(lock_);
+  const LockGuard until_made(g_streams_lock);
 }
 
 void StreamWork::device_reset(int device) noexcept {
   if (!valid_device(device)) return;
-  std::lock_guard guard(lock_);
+  const LockGuard guard(g_streams_lock);
   Device& state = device_of(device);
   state.epoch.fetch_add(1);
   if (state.latest != nullptr && drop_reference(state.latest)) recycle_locked(state.latest);

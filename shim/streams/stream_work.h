@@ -71,6 +71,9 @@ class Fence {
   std::vector<WorkMark> marks_;
 };
 
+/// Guards what StreamWork knows beside its counts.
+inline constinit RankedMutex<LockRank::kStreams> g_streams_lock;
+
 class StreamWork {
  public:
   /// Neither the null stream by one of its names nor hipStreamPerThread.
@@ -186,17 +189,19 @@ class StreamWork {
     WorkMark mark(int device) noexcept { return {&completed[static_cast<std::size_t>(device)], submitted.load()}; }
   };
   struct Device {
-    hipStream_t waiter = nullptr;      ///< non-blocking: waits for the events of the others
-    hipStream_t after_null = nullptr;  ///< blocking: comes after the null stream's work
-    hipEvent_t scratch = nullptr;      ///< recorded on a stream, then waited for by `waiter`, then free again
-    std::vector<hipEvent_t> events;    ///< unused events of fences
-    std::vector<StreamEntry*> busy;    ///< every stream whose count has moved since it was last known idle, and others
+    hipStream_t waiter GUARDED_BY(g_streams_lock) = nullptr;      ///< non-blocking: waits for the events of the others
+    hipStream_t after_null GUARDED_BY(g_streams_lock) = nullptr;  ///< blocking: comes after the null stream's work
+    hipEvent_t scratch GUARDED_BY(g_streams_lock) =
+        nullptr;  ///< recorded on a stream, then waited for by `waiter`, then free again
+    std::vector<hipEvent_t> events GUARDED_BY(g_streams_lock);  ///< unused events of fences
+    std::vector<StreamEntry*> busy
+        GUARDED_BY(g_streams_lock);  ///< every stream whose count has moved since it was last known idle, and others
     std::atomic<std::size_t> busy_count{0};
     WorkCount left;                       ///< work of destroyed streams that `waiter` waits for
     WorkCount lost;                       ///< work of destroyed streams that nothing waits for
     WorkCount ending;                     ///< execs that were destroyed and may end late
     std::atomic<std::uint64_t> epoch{0};  ///< resets so far
-    Fence* latest = nullptr;
+    Fence* latest GUARDED_BY(g_streams_lock) = nullptr;
   };
 
   static constexpr std::size_t kBuckets = 1024;
@@ -216,16 +221,16 @@ class StreamWork {
   const Device& device_of(int device) const noexcept { return devices_[static_cast<std::size_t>(device)]; }
   void note_other(hipStream_t stream) noexcept;
   void list(StreamEntry* entry) noexcept;
-  void list_locked(StreamEntry* entry);
-  void tidy_busy(Device& device) noexcept;
-  StreamEntry* enter_locked(hipStream_t stream, int device) noexcept;
-  bool prepare(Device& device) noexcept;
-  bool make_scratch(Device& device) noexcept;
-  bool make_after_null(Device& device) noexcept;
-  bool join(Device& device, hipStream_t stream) noexcept;
-  bool join_null(Device& device) noexcept;
-  Fence* make_locked(int device, hipStream_t only, bool all);
-  void recycle_locked(Fence* fence) noexcept;
+  void list_locked(StreamEntry* entry) REQUIRES(g_streams_lock);
+  void tidy_busy(Device& device) noexcept REQUIRES(g_streams_lock);
+  StreamEntry* enter_locked(hipStream_t stream, int device) noexcept REQUIRES(g_streams_lock);
+  bool prepare(Device& device) noexcept REQUIRES(g_streams_lock);
+  bool make_scratch(Device& device) noexcept REQUIRES(g_streams_lock);
+  bool make_after_null(Device& device) noexcept REQUIRES(g_streams_lock);
+  bool join(Device& device, hipStream_t stream) noexcept REQUIRES(g_streams_lock);
+  bool join_null(Device& device) noexcept REQUIRES(g_streams_lock);
+  Fence* make_locked(int device, hipStream_t only, bool all) REQUIRES(g_streams_lock);
+  void recycle_locked(Fence* fence) noexcept REQUIRES(g_streams_lock);
   static void complete(const std::vector<WorkMark>& marks) noexcept;
 
   std::array<std::atomic<StreamEntry*>, kBuckets> buckets_{};
@@ -234,7 +239,7 @@ class StreamWork {
   CommonCount anywhere_;
   std::atomic<const void*> per_thread_owner_{nullptr};  ///< the last thread that used its own stream
   std::atomic<bool> per_thread_shared_{false};          ///< another one had before
-  /// Under the lock: events of ours are about to be recorded, or not, because of what captures are open.
+  /// With the lock held: events of ours are about to be recorded, or not, because of what captures are open.
   class Fencing {
    public:
     explicit Fencing(StreamWork& work) noexcept : fencing_(work.fencing_) { fencing_.store(true); }
@@ -246,15 +251,14 @@ class StreamWork {
     std::atomic<bool>& fencing_;
   };
 
-  RankedMutex<LockRank::kStreams> lock_;
   std::atomic<bool> fencing_{false};
   /// Entries are allocated in blocks, because they are never freed. A single entry would lie between what the runtime
   /// allocates for its streams, and keep the heap in pieces when those are gone. On 7.2.4 capturing a kernel took 0.38
   /// us after 2000 streams with single entries, and takes 0.29 us with blocks.
   static constexpr std::size_t kEntriesAtOnce = 128;
-  StreamEntry* unused_ = nullptr;
-  std::size_t unused_left_ = 0;
-  std::uint64_t last_serial_ = kNullSerial;
+  StreamEntry* unused_ GUARDED_BY(g_streams_lock) = nullptr;
+  std::size_t unused_left_ GUARDED_BY(g_streams_lock) = 0;
+  std::uint64_t last_serial_ GUARDED_BY(g_streams_lock) = kNullSerial;
   std::array<Device, kMaxDevices> devices_{};
 };
 

@@ -1,7 +1,6 @@
 #include "shim/streams/timeline.h"
 
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
 #include "shim/base/lock_rank.h"
@@ -27,7 +26,7 @@ namespace {
 
 struct Words {
   RankedMutex<LockRank::kSlots> lock;
-  std::vector<std::unique_ptr<TimelineWord>> all;
+  std::vector<std::unique_ptr<TimelineWord>> all GUARDED_BY(lock);
 };
 
 Words& words() {
@@ -40,7 +39,7 @@ Words& words() {
 std::unique_ptr<Timeline> Timeline::make(int device) {
   Words& kept = words();
   {
-    const std::scoped_lock guard(kept.lock);
+    const LockGuard guard(kept.lock);
     for (const auto& word : kept.all) {
       if (word->used || word->device != device || !word->reached()) continue;
       word->used = true;
@@ -61,14 +60,14 @@ std::unique_ptr<Timeline> Timeline::make(int device) {
   word->at->store(0, std::memory_order_release);
   word->device = device;
   auto made = std::unique_ptr<Timeline>(new Timeline(word.get()));
-  const std::scoped_lock guard(kept.lock);
+  const LockGuard guard(kept.lock);
   kept.all.push_back(std::move(word));
   return made;
 }
 
 Timeline::~Timeline() {
   Words& kept = words();
-  const std::scoped_lock guard(kept.lock);
+  const LockGuard guard(kept.lock);
   word_->used = false;
   if (word_->lost) std::erase_if(kept.all, [&](const auto& word) { return word.get() == word_; });
 }
@@ -84,7 +83,7 @@ bool Timeline::reached() const noexcept { return word_->reached(); }
 
 void timelines_device_reset(int device) noexcept {
   Words& kept = words();
-  const std::scoped_lock guard(kept.lock);
+  const LockGuard guard(kept.lock);
   for (const auto& word : kept.all)
     if (word->device == device) word->lost.store(true, std::memory_order_release);
   std::erase_if(kept.all, [&](const auto& word) { return word->lost && !word->used; });
@@ -92,7 +91,7 @@ void timelines_device_reset(int device) noexcept {
 
 std::size_t timeline_words() noexcept {
   Words& kept = words();
-  const std::scoped_lock guard(kept.lock);
+  const LockGuard guard(kept.lock);
   return static_cast<std::size_t>(
       std::count_if(kept.all.begin(), kept.all.end(), [](const auto& word) { return !word->lost; }));
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
 #include "shim/base/lock_rank.h"
 #include "shim/hip/next.h"
@@ -16,7 +15,7 @@ namespace {
 
 struct Left {
   RankedMutex<LockRank::kSlots> lock;
-  std::vector<char*> shadows;
+  std::vector<char*> shadows GUARDED_BY(lock);
 };
 Left& left() noexcept {
   static Left* const instance = new Left;
@@ -67,7 +66,7 @@ void Shadows::drop() noexcept {
 }
 
 void Shadows::leave() noexcept {
-  const std::scoped_lock guard(left().lock);
+  const LockGuard guard(left().lock);
   try {
     left().shadows.insert(left().shadows.end(), shadows_.begin(), shadows_.end());
   } catch (const std::bad_alloc&) {
@@ -77,7 +76,7 @@ void Shadows::leave() noexcept {
 
 void Shadows::free_left() noexcept {
   Shadows all;
-  const std::scoped_lock guard(left().lock);
+  const LockGuard guard(left().lock);
   all.shadows_.swap(left().shadows);
 }
 

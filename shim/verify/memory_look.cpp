@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include "shim/base/back_off.h"
 #include "shim/base/lock_rank.h"
@@ -22,7 +21,7 @@ struct Range {
 /// All that is looked at.
 struct Looks {
   RankedMutex<LockRank::kSlots> lock;
-  std::vector<Range> ranges;
+  std::vector<Range> ranges GUARDED_BY(lock);
 };
 Looks& looks() noexcept {
   static Looks* const instance = new Looks;
@@ -35,7 +34,7 @@ constinit std::atomic<int> g_looks{0};
 bool MemoryLook::begin(const std::vector<Buffer>& buffers) {
   end();
   {
-    const std::scoped_lock guard(looks().lock);
+    const LockGuard guard(looks().lock);
     looks().ranges.reserve(looks().ranges.size() + buffers.size());
     for (const Buffer& buffer : buffers) {
       const auto begin = reinterpret_cast<std::uintptr_t>(buffer.base);
@@ -56,7 +55,7 @@ bool MemoryLook::begin(const std::vector<Buffer>& buffers) {
 
 void MemoryLook::end() noexcept {
   if (!looking_) return;
-  const std::scoped_lock guard(looks().lock);
+  const LockGuard guard(looks().lock);
   std::erase_if(looks().ranges, [this](const Range& range) { return range.look == this; });
   looking_ = false;
   g_looks.fetch_sub(1);
@@ -67,7 +66,7 @@ bool MemoryLook::wait_for_others(const void* address, std::size_t bytes, std::ch
   if (g_looks.fetch_add(0) == 0) return true;
   const auto from = reinterpret_cast<std::uintptr_t>(address);
   const auto looked_at = [&] {
-    const std::scoped_lock guard(looks().lock);
+    const LockGuard guard(looks().lock);
     return std::any_of(looks().ranges.begin(), looks().ranges.end(), [&](const Range& range) {
       return range.thread != &t_thread_token && range.begin < from + bytes && from < range.end;
     });

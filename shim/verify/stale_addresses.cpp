@@ -68,6 +68,7 @@ std::uint64_t order_at(std::uint64_t address) noexcept {
 const Block* block_before(std::uint64_t address) {
   std::vector<Block*> near;
   const std::uint64_t from = address - std::min<std::uint64_t>(address, StaleAddresses::kNear);
+  const LockGuard guard(g_blocks_lock);
   pool().table().overlaps(from, address - from, &near);
   const Block* last = nullptr;
   for (const Block* const block : near)
@@ -160,7 +161,7 @@ void StaleAddresses::memory_leaves(const void* address) noexcept {
   if (block == nullptr) return;
   const std::uint32_t freed_by = callsites().here();
   try {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     put_in(&freed_, block->address(), {block->address() + block->bytes(), block->order, block->call_site, freed_by});
   } catch (const std::bad_alloc&) {
   }
@@ -170,7 +171,7 @@ void StaleAddresses::mapped(const void* base, std::size_t bytes) noexcept {
   const auto from = reinterpret_cast<std::uintptr_t>(base);
   const std::uint32_t mapped_by = callsites().here();
   try {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     take_out(&freed_, from, from + bytes);
     put_in(&mapped_, from, {from + bytes, 0, mapped_by, 0});
   } catch (const std::bad_alloc&) {
@@ -181,7 +182,7 @@ void StaleAddresses::unmapped(const void* base, std::size_t bytes) noexcept {
   const auto from = reinterpret_cast<std::uintptr_t>(base);
   const std::uint32_t unmapped_by = callsites().here();
   try {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     Range range{0, 0, 0, 0};
     static_cast<void>(find(mapped_, from, &range));
     put_in(&freed_, from, {from + bytes, 0, range.allocated_by, unmapped_by});
@@ -241,7 +242,7 @@ bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bo
   Range freed{0, 0, 0, 0};
   bool known = false;
   {
-    const std::scoped_lock guard(lock_);
+    const LockGuard guard(lock_);
     known = find(freed_, address, &freed) && freed.order >= before;
   }
   if (before != 0 || known) {
@@ -294,7 +295,7 @@ bool StaleAddresses::told(const StaleAddress& stale) {
     if (runtime_knows(stale.address)) return false;
     if (stale.kind == StaleKind::kNowhere && is_host_memory(stale.address)) return false;
   }
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   const auto known = std::find_if(found_.begin(), found_.end(), [&](const auto& each) { return each.same(stale); });
   if (known != found_.end()) {
     ++known->times;
@@ -306,7 +307,7 @@ bool StaleAddresses::told(const StaleAddress& stale) {
 }
 
 std::vector<StaleAddress> StaleAddresses::found() const {
-  const std::scoped_lock guard(lock_);
+  const LockGuard guard(lock_);
   return found_;
 }
 

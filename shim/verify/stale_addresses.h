@@ -20,7 +20,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "shim/base/lock_rank.h"
@@ -107,8 +106,8 @@ class StaleAddresses {
   std::atomic<std::uint64_t> launches_{0};
   std::array<std::atomic<std::uint64_t>, 64> peers_{};  ///< by device: a bit for each whose memory it may use
   mutable RankedMutex<LockRank::kReport> lock_;
-  Ranges freed_, mapped_;
-  std::vector<StaleAddress> found_;
+  Ranges freed_ GUARDED_BY(lock_), mapped_ GUARDED_BY(lock_);
+  std::vector<StaleAddress> found_ GUARDED_BY(lock_);
 };
 
 /// Called after each warning: the launch that follows may end the process, and with it what was found. Set by the
