@@ -947,16 +947,19 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     return hipErrorStreamCaptureInvalidated;
   }
   if (session->place() != nullptr) {
-    hit_rates().ended(session->place(), was_shell || expected);
     const std::size_t nodes = was_shell ? (*end).node_count : 0, all = was_shell ? (*end).operations.size() : 0;
     step_costs().ended(session->place(), was_shell, static_cast<std::uint32_t>(nodes),
                        static_cast<std::uint32_t>(all - nodes));
     t_step.complete = t_step.complete || t_step.stream == key;
   }
+  const auto tell_rate = [&captured](bool matched) {
+    if (captured.place != nullptr) hit_rates().ended(captured.place, matched);
+  };
   if (was_shell) {
     Binding binding = std::move(session->binding());
     guard.unlock();
     tell_trace("served", (*end).number, (*end).node_count);
+    tell_rate(true);
     *graph = capture_sink().make_virtual_graph(std::move(end), std::move(binding), captured);
     return hipSuccess;
   }
@@ -971,9 +974,12 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     if (expected) capture_sink().capture_verified(*expected);
     Recording recording = session->take_recording();
     guard.unlock();
-    *graph = capture_sink().real_graph_captured(captured, std::move(recording));
+    bool learned = false;
+    *graph = capture_sink().real_graph_captured(captured, std::move(recording), &learned);
+    if (!learned) tell_rate(static_cast<bool>(expected));
   } else {
     guard.unlock();
+    tell_rate(static_cast<bool>(expected));
     assume_held(session->lock());  // it is closed, so nobody changes it
     if (expected)
       capture_sink().capture_differs(*expected, session->operations()[which], session->binding(), session->node(which),

@@ -46,8 +46,9 @@ class CaptureSink {
   /// The recording that ends at this place of the tree, which the caller holds. Empty: it is not kept any more.
   virtual HeldTemplate hold(const TreeNode& end) noexcept = 0;
 
-  /// A real capture has ended, and its graph is what was recorded. The handle by which the program knows it.
-  virtual hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording) = 0;
+  /// A real capture has ended, and its graph is what was recorded. The handle by which the program knows it. *learned:
+  /// the recording is new, and there was room for it.
+  virtual hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording, bool* learned) = 0;
   /// A real capture has ended of which no recording was made. The handle by which the program knows its graph.
   virtual hipGraph_t unknown_graph_captured(CapturedGraph captured) = 0;
   /// A virtual capture has ended: the handle that the program gets. The graph takes the hold over, and `captured` goes

@@ -16,14 +16,24 @@ void HitRates::ended(const void* place, bool matched) noexcept {
   const LockGuard guard(lock_);
   Entry& entry = places_.of(place);
   entry.hits += matched ? 1 : 0;
-  if (++entry.captures < kWindow) return;
-  if (entry.hits < kFewestHits) {
+  const std::uint32_t window = std::clamp(2 * std::max(entry.longest, entry.longest_before), kWindow, kLongestWindow);
+  if (++entry.captures < window) return;
+  const bool worth_it = entry.hits >= window / kWindow * kFewestHits;
+  if (worth_it) {
+    entry.next_pause = kFirstPause;
+  } else {
     entry.pause_left = entry.next_pause;
     entry.next_pause = std::min(entry.next_pause * 2, kLongestPause);
-  } else {
-    entry.next_pause = kFirstPause;
   }
-  entry.captures = entry.hits = 0;
+  entry.longest_before = worth_it ? entry.longest : 0;
+  entry.captures = entry.hits = entry.longest = 0;
+}
+
+void HitRates::came_back(const void* place, std::uint64_t captures) noexcept {
+  const LockGuard guard(lock_);
+  Entry& entry = places_.of(place);
+  const auto bounded = static_cast<std::uint32_t>(std::min<std::uint64_t>(captures, kLongestWindow));
+  entry.longest = std::max(entry.longest, bounded);
 }
 
 HitRates& hit_rates() noexcept {

@@ -98,8 +98,10 @@ class Template {
   std::vector<std::unique_ptr<Variant>> variants;        ///< those that nobody owns first
   std::size_t free_variants = 0;                         ///< how many those are
   std::uint64_t last_used = 0;
-  bool outdated = false;  ///< a function of it is gone: it goes with its last user
-  std::size_t users = 0;  ///< graphs and execs of the program that refer to it: it stays while there are any
+  std::uint64_t used_at = 0;  ///< the number of the last capture before that (costs/returns.h)
+  std::uint64_t away = 0;     ///< captures that it was away for when it was recorded anew; 0: it was not known before
+  bool outdated = false;      ///< a function of it is gone: it goes with its last user
+  std::size_t users = 0;      ///< graphs and execs of the program that refer to it: it stays while there are any
 
   BindingHistory history;
   MovedOperands moved;               ///< noted for a report only
@@ -126,6 +128,9 @@ class Template {
     std::uint64_t longest_return = 0;  ///< bindings noted until one came back, it among them; the most of all
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   } statistics;
+
+  /// Whether it has come back since it was recorded. Under the lock of the templates.
+  bool came_back() const noexcept { return statistics.captures + statistics.captures_avoided > 1; }
 
   /// Whether it has kernels of a communication library. Under no lock.
   bool communicates() const;

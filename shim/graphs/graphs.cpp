@@ -13,6 +13,7 @@
 #include "shim/base/waits.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/session.h"
+#include "shim/costs/hit_rate.h"
 #include "shim/costs/step_costs.h"
 #include "shim/costs/way_counts.h"
 #include "shim/execs/exec_size.h"
@@ -205,6 +206,7 @@ Template* Graphs::template_for(std::vector<Operation> operations, const KnownGra
   made->operations = std::move(operations);
   for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
   made->number = ++last_number_;
+  made->away = returns_.away_for(made->operations);
   if (settings_.track_operands)
     for (const Operation& operation : made->operations) made->kernels.push_back(kernel_name(operation.signature));
   made->exec_bytes = exec_memory(made->operations, runtime_version());
@@ -226,16 +228,19 @@ Template* Graphs::template_for(std::vector<Operation> operations, const KnownGra
   return of;
 }
 
-void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
+bool Graphs::learn(KnownGraph& known, std::vector<Operation> operations, const void* place) {
   for (const Operation& operation : operations) static_cast<void>(patch_is_exact(operation.signature));  // without lock
+  bool learned = false;
   {
     const LockGuard guard(lock_);
     ++totals_.captures;
     known.of = template_for(std::move(operations), known);
-    known.of->last_used = ++clock_;
+    const std::uint64_t away = note_captured(*known.of);
+    if (away != 0 && place != nullptr) hit_rates().came_back(place, away);
     ++known.of->users;
     tell_trace(nullptr, known.of->number);
-    if (++known.of->statistics.captures != 1) return;
+    if (++known.of->statistics.captures != 1) return false;
+    learned = !over_limit();
   }
   // The first of its kind: prove that a graph of our own can be made of it. The first exec will use that graph.
   Template& of = *known.of;
@@ -243,13 +248,14 @@ void Graphs::learn(KnownGraph& known, std::vector<Operation> operations) {
   first->memory_freed = memory_freed();
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
-  if (build_graph(of.operations, known.binding, &first->graph, &first->nodes) != hipSuccess) return;
+  if (build_graph(of.operations, known.binding, &first->graph, &first->nodes) != hipSuccess) return learned;
   first->baked = known.binding;
   of.first = std::move(first);
   of.rebuildable.store(true, std::memory_order_release);
+  return learned;
 }
 
-hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, Recording recording) {
+hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, Recording recording, bool* learned) {
   const auto known = captured.told != nullptr ? captured.told : std::make_shared<KnownGraph>();
   {
     const LockGuard guard(known->lock);
@@ -259,7 +265,7 @@ hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, Recording recordi
     known->nodes = std::move(recording.nodes);
     if (captured.holds_objects) known->objects = std::make_shared<ObjectHolder>(captured.graph);
   }
-  learn(*known, std::move(recording.operations));
+  *learned = learn(*known, std::move(recording.operations), captured.place);
   if (captured.told == nullptr) {
     known_.add_real(known);
   } else {
@@ -306,10 +312,27 @@ void Graphs::handed_out(Template& of) noexcept {
 }
 
 /// Under lock_.
-void Graphs::note_handed_out(Template& of) noexcept {
+void Graphs::note_used(Template& of) noexcept {
   of.last_used = ++clock_;
+  of.used_at = returns_.now();
+}
+
+/// A capture, or what was built node by node, has come to this. Returns how many captures ago it was used; 0: it is
+/// new. Under lock_.
+std::uint64_t Graphs::note_captured(Template& of) noexcept {
+  const char* why = nullptr;
+  const std::uint64_t now = returns_.captured(captures_left_alone(0, &why) + captures_left_alone(1, &why));
+  const std::uint64_t away = of.used_at == 0 ? of.away : now - of.used_at;
+  returns_.came_back(away);
+  note_used(of);
+  return away;
+}
+
+/// Under lock_.
+std::uint64_t Graphs::note_handed_out(Template& of) noexcept {
   ++of.statistics.captures_avoided;
   ++totals_.virtual_captures;
+  return note_captured(of);
 }
 
 hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, CapturedGraph captured) {
@@ -325,7 +348,8 @@ hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, Captured
     known->binding = std::move(binding);
     known->of = of.release();
     const LockGuard templates(lock_);
-    note_handed_out(*known->of);
+    const std::uint64_t away = note_handed_out(*known->of);
+    if (captured.place != nullptr) hit_rates().came_back(captured.place, away);
     known->of->place = captured.place;
   }
   if (captured.told != nullptr) {
@@ -364,17 +388,36 @@ bool is_launching(const Template& of) noexcept {
                      [](const auto& variant) { return variant->under_way.load(std::memory_order_acquire) != 0; });
 }
 
-/// Too many recordings, or too large: the least recently used ones that nobody refers to go. Under lock_.
+/// Whether there are more recordings, or larger ones, than may be kept. Under lock_.
+bool Graphs::over_limit() const noexcept {
+  return templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes;
+}
+
+/// The recording that is needed least, of those that nobody refers to: the least recently used one. If recordings often
+/// stay away for longer than it has, it will probably come back. Then it is the last one that was learned and has not
+/// come back, unless that one is known to come back sooner. The number of recordings: there is none. Under lock_.
+std::size_t Graphs::template_to_go() const noexcept {
+  std::size_t oldest = templates_.size(), newest = templates_.size();
+  for (std::size_t i = 0; i < templates_.size(); ++i) {
+    const Template& of = *templates_[i];
+    if (of.users != 0 || is_launching(of)) continue;
+    if (oldest == templates_.size() || of.last_used < templates_[oldest]->last_used) oldest = i;
+    if (!of.came_back() && (newest == templates_.size() || of.last_used > templates_[newest]->last_used)) newest = i;
+  }
+  if (oldest == templates_.size() || newest == templates_.size()) return oldest;
+  const std::uint64_t unused = returns_.now() - templates_[oldest]->used_at, away = templates_[newest]->away;
+  return !returns_.often_after(unused) || (away != 0 && away < unused) ? oldest : newest;
+}
+
+/// Too many recordings, or too large. Under lock_.
 void Graphs::trim_templates(Variants::Retired* retired) {
   drop_outdated(retired);
-  while (templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes) {
-    std::size_t oldest = templates_.size();
-    for (std::size_t i = 0; i < templates_.size(); ++i)
-      if (templates_[i]->users == 0 && !is_launching(*templates_[i]) &&
-          (oldest == templates_.size() || templates_[i]->last_used < templates_[oldest]->last_used))
-        oldest = i;
-    if (oldest == templates_.size()) return;
-    drop_template(oldest, "others were used later, and there were too many", retired);
+  while (over_limit()) {
+    const std::size_t which = template_to_go();
+    if (which == templates_.size()) return;
+    Template& of = *templates_[which];
+    returns_.let_go(of.operations, of.used_at);
+    drop_template(which, "others were used later, and there were too many", retired);
   }
 }
 
@@ -425,7 +468,7 @@ Template* Graphs::template_of(KnownGraph& known, Binding* binding, bool* real, b
   *real = known.real != nullptr;
   *outlived = *real && Variants::outlived_memory(*known.of, known.memory_freed);
   const LockGuard templates(lock_);
-  known.of->last_used = ++clock_;
+  note_used(*known.of);
   if (settings_.track_operands) known.of->moved.note(known.of->operations, *binding);
   ++known.of->users;
   return known.of;

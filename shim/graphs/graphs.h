@@ -25,6 +25,7 @@
 #include "shim/base/function_ref.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/capture_sink.h"
+#include "shim/costs/returns.h"
 #include "shim/execs/template.h"
 #include "shim/execs/variants.h"
 #include "shim/graphs/handle_table.h"
@@ -55,8 +56,9 @@ class Graphs {
   HeldTemplate hold(const TreeNode& end) noexcept;
   HeldTemplate hold(Template& of) noexcept;
   void let_go(Template& of) noexcept;
-  /// A real capture ended and its graph is what was recorded. The handle by which the program knows it.
-  hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording);
+  /// A real capture ended and its graph is what was recorded. The handle by which the program knows it. *learned: its
+  /// recording is new, and there was room for it.
+  hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording, bool* learned);
   /// A real capture ended of which no recording was made.
   hipGraph_t unknown_graph_captured(CapturedGraph captured);
   /// A shell ended as the template says. The graph takes the hold over, and `captured` goes where nothing needs it.
@@ -75,8 +77,9 @@ class Graphs {
   KnownGraphs& known() noexcept { return known_; }
   /// A virtual graph's copy is virtual too; of any other HIP makes one.
   hipError_t clone(hipGraph_t* out, hipGraph_t original);
-  /// The graph was built node by node and is what was recorded: it has a template from now on. Under its lock.
-  void learn(KnownGraph& known, std::vector<Operation> operations);
+  /// The graph was built node by node, or captured at this place, and is what was recorded: it has a template from now
+  /// on. Under its lock. Returns whether the recording is new and there was room for it.
+  bool learn(KnownGraph& known, std::vector<Operation> operations, const void* place = nullptr);
   /// Calls use() with the first graph of ours, set to this binding, where there is one and the runtime is known to set
   /// all its differing nodes exactly; else false, and nothing was done.
   bool with_first_graph(Template& of, const Binding& binding, GraphUse use, hipError_t* result);
@@ -182,7 +185,9 @@ class Graphs {
 
  private:
   bool wants_verification(TreeNode& begin);
-  void note_handed_out(Template& of) noexcept;
+  void note_used(Template& of) noexcept;
+  std::uint64_t note_captured(Template& of) noexcept;
+  std::uint64_t note_handed_out(Template& of) noexcept;
   Template* template_for(std::vector<Operation> operations, const KnownGraph& known);
   Template* template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived, Objects* objects = nullptr);
   bool instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_t graph, unsigned long long flags,
@@ -234,6 +239,8 @@ class Graphs {
   static void note_allocations(VirtualExec& exec) noexcept;
   hipError_t leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
   bool stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered);
+  bool over_limit() const noexcept;
+  std::size_t template_to_go() const noexcept;
   void trim_templates(Variants::Retired* retired);
   void drop_outdated(Variants::Retired* retired);
   void drop_template(std::size_t which, const char* why, Variants::Retired* retired);
@@ -299,6 +306,7 @@ class Graphs {
   std::size_t recording_bytes_ = 0;
   std::size_t outdated_ = 0;  ///< recordings that are only kept because the program's graphs and execs refer to them
   std::vector<std::unique_ptr<Template>> templates_;
+  Returns returns_;
   KnownGraphs known_{lock_};
   HandleTable<VirtualExec> execs_;
   UnstagedExecs unstaged_;

@@ -15,8 +15,8 @@ class GraphsCaptureSink final : public CaptureSink {
   TreeNode* walk_begins(const Signature& begin, bool* verify) override { return graphs().walk_begins(begin, verify); }
   void walk_ended() noexcept override { graphs().walk_ended(); }
   HeldTemplate hold(const TreeNode& end) noexcept override { return graphs().hold(end); }
-  hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording) override {
-    return graphs().real_graph_captured(std::move(captured), std::move(recording));
+  hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording, bool* learned) override {
+    return graphs().real_graph_captured(std::move(captured), std::move(recording), learned);
   }
   hipGraph_t unknown_graph_captured(CapturedGraph captured) override {
     return graphs().unknown_graph_captured(std::move(captured));

@@ -15,8 +15,9 @@ extern "C" __global__ void quarter(float* out, const float* in, int count) {
 )";
 
 int main(int argc, char** argv) {
-  const Options options(argc, argv, {{"graphs", "200"}, {"rounds", "5"}});
-  constexpr int kCount = 256, kOperations = 11;
+  const Options options(argc, argv, {{"graphs", "200"}, {"rounds", "5"}, {"operations", "40"}});
+  constexpr int kCount = 256;
+  const int operations = static_cast<int>(options.number("operations"));
   const Kernels kernels(kSource);
   const hipFunction_t functions[] = {kernels.get("halve"), kernels.get("quarter")};
   const hipStream_t stream = new_stream();
@@ -28,8 +29,8 @@ int main(int argc, char** argv) {
     for (int graph_number = 0; graph_number < options.number("graphs"); ++graph_number) {
       // The bits of its number choose the kernels: no two graphs are equal.
       CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
-      for (int i = 0; i < kOperations; ++i) {
-        launch(functions[(graph_number >> i) & 1], blocks_for(kCount), dim3(kThreads), stream, out,
+      for (int i = 0; i < operations; ++i) {
+        launch(functions[i < 31 ? (graph_number >> i) & 1 : 0], blocks_for(kCount), dim3(kThreads), stream, out,
                static_cast<const float*>(i == 0 ? in : out), kCount);
       }
       hipGraph_t graph = nullptr;
