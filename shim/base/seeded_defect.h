@@ -1,9 +1,13 @@
 // seeded_defect.h: faults put in on purpose, so that the property test (tests/property) and `verify` are known to find
 // faults. Only a library that the tests build for themselves can have one, chosen by SEEDED_DEFECT, the number of the
 // fault; in the library itself every answer is a constant, and nothing of this is left.
+// The same library can decide by chance what becomes of each capture, which must make no difference: SEEDED_COIN is the
+// seed, and each thread has numbers of its own.
 // Threads: any.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 
 namespace graphpool {
@@ -34,13 +38,34 @@ enum class Seeded : int {
   kHomeNotFollowed = 100,  ///< staging: launches without copies go on with the buffers there were
 };
 
+/// What becomes of a capture.
+enum class SeededWay : int {
+  kUsual,
+  kLeftAlone,  ///< it goes straight to the runtime
+  kRecorded,   ///< it is recorded, although it may be known
+};
+
 #ifdef GRAPHPOOL_SEEDED_DEFECTS
 inline bool seeded_defect(Seeded defect) noexcept {
   static const char* const chosen = std::getenv("SEEDED_DEFECT");
   return chosen != nullptr && std::atoi(chosen) == static_cast<int>(defect);
 }
+/// Of the capture that the calling thread begins: half of them go the usual way.
+inline SeededWay seeded_way() noexcept {
+  static const char* const seed = std::getenv("SEEDED_COIN");
+  if (seed == nullptr) return SeededWay::kUsual;
+  static constinit std::atomic<std::uint64_t> threads{0};
+  static constinit thread_local std::uint64_t state = 0;
+  if (state == 0) state = std::strtoull(seed, nullptr, 10) * 1000 + ++threads;
+  state += 0x9e3779b97f4a7c15u;
+  std::uint64_t mixed = (state ^ state >> 30) * 0xbf58476d1ce4e5b9u;
+  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
+  const std::uint64_t side = mixed >> 62;
+  return side < 2 ? SeededWay::kUsual : side == 2 ? SeededWay::kLeftAlone : SeededWay::kRecorded;
+}
 #else
 constexpr bool seeded_defect(Seeded) noexcept { return false; }
+constexpr SeededWay seeded_way() noexcept { return SeededWay::kUsual; }
 #endif
 
 }  // namespace graphpool

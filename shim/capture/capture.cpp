@@ -745,7 +745,10 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   const bool own_handle = key == reinterpret_cast<StreamKey>(stream.handle);
   const bool sees_all = active() && !unknown_entries_in_use();
   const void* const place = t_caller;
-  const char* const why = sees_all && own_handle ? why_left_alone(place, key) : nullptr;
+  const SeededWay way_by_chance = seeded_way();
+  const char* const why = !sees_all || !own_handle                 ? nullptr
+                          : way_by_chance == SeededWay::kLeftAlone ? kSeldomComesBack
+                                                                   : why_left_alone(place, key);
   if (why != nullptr && !uses_tracked() && !g_runs_at_once.load(std::memory_order_relaxed) &&
       capture_left_alone(mode, key)) {
     t_step.stream = key;
@@ -774,7 +777,9 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
     capture_sink().note_materialised(told);
   }
   bool verify = false;
-  TreeNode* const known = may_be_virtual && follow ? capture_sink().walk_begins(begin, &verify) : nullptr;
+  TreeNode* const known = may_be_virtual && follow && way_by_chance == SeededWay::kUsual
+                              ? capture_sink().walk_begins(begin, &verify)
+                              : nullptr;
   using Mode = CaptureSession::Mode;
   const Mode way = known == nullptr ? Mode::kRecord : verify ? Mode::kVerify : Mode::kCompare;
   auto session = new_session(stream, mode, begin, known, way, follow ? place : nullptr);

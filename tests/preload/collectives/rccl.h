@@ -21,4 +21,9 @@ ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, n
                            ncclComm_t comm, hipStream_t stream);
 /// Waits until nobody holds what the communicator gave to graphs; ncclInternalError, with a line on stderr, after 30 s.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
+
+/// What the communicator gave to graphs that is still held, and how often its host function has run. RCCL has no such
+/// functions.
+int fakeRcclHeld(ncclComm_t comm);
+unsigned long fakeRcclProxied(ncclComm_t comm);
 }
