@@ -12,11 +12,6 @@
 namespace captures {
 namespace {
 
-#define NCCL_OK(call)               \
-  do {                              \
-    ASSERT_EQ(ncclSuccess, (call)); \
-  } while (false)
-
 int number(const char* name, int otherwise) {
   const char* const wanted = std::getenv(name);
   return wanted == nullptr ? otherwise : std::atoi(wanted);

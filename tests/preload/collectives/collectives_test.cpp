@@ -11,11 +11,6 @@
 namespace captures {
 namespace {
 
-#define NCCL_OK(call)               \
-  do {                              \
-    ASSERT_EQ(ncclSuccess, (call)); \
-  } while (false)
-
 /// A device of the process and what one rank has there.
 struct Rank {
   explicit Rank(int ordinal) : device(ordinal) {

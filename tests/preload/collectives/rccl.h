@@ -27,3 +27,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm);
 int fakeRcclHeld(ncclComm_t comm);
 unsigned long fakeRcclProxied(ncclComm_t comm);
 }
+
+/// In a test: the call succeeds, or the test ends.
+#define NCCL_OK(call)               \
+  do {                              \
+    ASSERT_EQ(ncclSuccess, (call)); \
+  } while (false)
