@@ -1,9 +1,8 @@
 // seeded_defect.h: faults put in on purpose, so that the property test (tests/property) and `verify` are known to find
 // faults. Only a library that the tests build for themselves can have one, chosen by SEEDED_DEFECT, the number of the
 // fault; in the library itself every answer is a constant, and nothing of this is left.
-// The same library can decide by chance what becomes of each capture, which must make no difference: SEEDED_COIN is the
-// seed, and each thread has numbers of its own.
-// Threads: any.
+// The tests' library can also decide by chance what becomes of each capture. The program's results must not depend on
+// it. SEEDED_COIN is the seed. Each thread draws numbers of its own. Threads: any.
 #pragma once
 
 #include <atomic>

@@ -2,8 +2,8 @@
 //
 // A lock is a CAPABILITY. A member GUARDED_BY a lock is only touched, and a function that REQUIRES a lock is only
 // called, by code that holds the lock. EXCLUDES: the caller must not hold it, because the function takes it.
-// `scripts/test thread_safety` runs the check. NOT_CHECKED is for functions that clang cannot follow; each says why
-// beside it.
+// `scripts/test thread_safety` runs the check. NOT_CHECKED marks a function that clang cannot follow. A comment beside
+// the mark says why.
 #pragma once
 
 #ifdef __clang__

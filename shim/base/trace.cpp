@@ -59,7 +59,7 @@ bool processor_clock_is_even() noexcept {
   return length >= 3 && std::memcmp(name.data(), "tsc", 3) == 0;
 }
 
-/// The place of a ring whose thread had the caller's token, and so has ended, or of none.
+/// Returns the ring of a thread that had the caller's token, and so has ended. Null: there is none.
 Ring* take_over(const void* token) noexcept {
   for (const auto& place : g_rings) {
     Ring* const ring = place.load(std::memory_order_acquire);
@@ -69,35 +69,29 @@ Ring* take_over(const void* token) noexcept {
   return nullptr;
 }
 
+/// Makes a ring for the calling thread. Null: there is no memory for it, or no place left.
 Ring* make_ring() noexcept {
   const int saved_errno = errno;
   void* const memory =
       mmap(nullptr, sizeof(Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   errno = saved_errno;
-  return memory == MAP_FAILED ? nullptr : static_cast<Ring*>(memory);  // all its words are 0
+  if (memory == MAP_FAILED) return nullptr;
+  auto* const ring = static_cast<Ring*>(memory);  // all its words are 0
+  ring->owner.store(&t_thread_token, std::memory_order_relaxed);
+  for (auto& place : g_rings) {
+    Ring* nobody = nullptr;
+    if (place.compare_exchange_strong(nobody, ring, std::memory_order_acq_rel)) return ring;
+  }
+  munmap(memory, sizeof(Ring));
+  return nullptr;
 }
 
 /// The calling thread's ring; null: it gets none.
 [[gnu::cold, gnu::noinline]] Ring* ring_of_thread() noexcept {
   if (t_no_ring) return nullptr;
   Ring* ring = take_over(&t_thread_token);
-  if (ring == nullptr) {
-    ring = make_ring();
-    if (ring != nullptr) {
-      ring->owner.store(&t_thread_token, std::memory_order_relaxed);
-      ring->thread.store(static_cast<std::uint32_t>(gettid()), std::memory_order_relaxed);
-      const auto free = std::find_if(g_rings.begin(), g_rings.end(), [ring](auto& place) {
-        Ring* nobody = nullptr;
-        return place.compare_exchange_strong(nobody, ring, std::memory_order_acq_rel);
-      });
-      if (free == g_rings.end()) {
-        munmap(ring, sizeof(Ring));
-        ring = nullptr;
-      }
-    }
-  } else {
-    ring->thread.store(static_cast<std::uint32_t>(gettid()), std::memory_order_relaxed);
-  }
+  if (ring == nullptr) ring = make_ring();
+  if (ring != nullptr) ring->thread.store(static_cast<std::uint32_t>(gettid()), std::memory_order_relaxed);
   t_no_ring = ring == nullptr;
   return t_ring = ring;
 }
@@ -129,7 +123,8 @@ void read(const Ring& ring, TraceSeen* seen) {
     seen->events.push_back({static_cast<TraceKind>(words[5] >> 32), static_cast<std::uint32_t>(words[5]), words[0],
                             words[1], reinterpret_cast<const char*>(words[2]), words[3], words[4]});
   }
-  // What was overwritten meanwhile, or is about to be, goes: it is among the first.
+  // The thread may have overwritten events while they were read, and may be overwriting one now. These are the oldest:
+  // they are dropped.
   const std::uint64_t now = ring.written.load(std::memory_order_acquire);
   const std::uint64_t sound = std::min(now - std::min<std::uint64_t>(now, kTraceRing), written);
   const auto begin = seen->events.begin() + static_cast<std::ptrdiff_t>(before);

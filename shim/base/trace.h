@@ -43,7 +43,7 @@ inline constexpr std::size_t kTraceRing = (std::size_t{1} << 14) - 1;  ///< even
 inline constexpr std::size_t kMostTraceRings = 128;                    ///< threads beyond that are not traced
 
 inline constinit std::atomic<bool> g_trace_on{false};
-/// False: do nothing for the trace.
+/// Whether events are noted. If they are not, the caller does nothing for the trace.
 [[nodiscard]] inline bool trace_on() noexcept { return g_trace_on.load(std::memory_order_relaxed); }
 
 /// Traces from now on. A forked child does not. Call it once.
@@ -96,8 +96,8 @@ class TraceSpan {
 };
 
 void tell_span(const char* detail, std::uint64_t graph, std::uint64_t value) noexcept;
-/// Says what the calling thread's innermost span is about. What is null or 0 stays as it was. Without a span it does
-/// nothing.
+/// Says what the calling thread's innermost span is about. A null text and a 0 change nothing. The function does
+/// nothing if the thread has no span.
 inline void tell_trace(const char* detail, std::uint64_t graph, std::uint64_t value = 0) noexcept {
   if (trace_on()) [[unlikely]]
     tell_span(detail, graph, value);

@@ -783,7 +783,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   using Mode = CaptureSession::Mode;
   const Mode way = known == nullptr ? Mode::kRecord : verify ? Mode::kVerify : Mode::kCompare;
   auto session = new_session(stream, mode, begin, known, way, follow ? place : nullptr);
-  assume_held(session->lock());  // nobody else can find it yet
+  assume_held(session->lock());  // no other thread can find the session yet
   session->know_device(device, device_changes);
   if (!follow) session->spoil(why);
   if (!sees_all) session->spoil("the library does not see every call of this process");
@@ -797,7 +797,7 @@ hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mod
   const hipError_t result = counted_begin(stream, mode, forward);
   if (result != hipSuccess) return result;
   auto session = new_session(stream, mode, Signature{}, nullptr, CaptureSession::Mode::kRecord, nullptr);
-  assume_held(session->lock());  // nobody else can find it yet
+  assume_held(session->lock());  // no other thread can find the session yet
   session->spoil("captured into a graph of the program's");
   session->goes_into(into);
   leave_former_capture(stream_key(stream));
@@ -985,7 +985,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   } else {
     guard.unlock();
     tell_rate(static_cast<bool>(expected));
-    assume_held(session->lock());  // it is closed, so nobody changes it
+    assume_held(session->lock());  // the session is closed: no other thread changes it
     if (expected)
       capture_sink().capture_differs(*expected, session->operations()[which], session->binding(), session->node(which),
                                      why);

@@ -23,7 +23,7 @@ struct TreeNode;
 /// The runtime's graph of a capture that has ended.
 struct CapturedGraph {
   hipGraph_t graph = nullptr;
-  /// The graph whose handle the library gave the program while the capture was open. Null: the library gave none.
+  /// The graph that the program knows by a handle of the library's since before the capture's end. Null: there is none.
   std::shared_ptr<KnownGraph> told;
   bool holds_objects = false;   ///< it holds user objects
   const void* place = nullptr;  ///< where the program began the capture; null: not known
@@ -87,9 +87,10 @@ class ToldGraphs {
   virtual void made_real(KnownGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) = 0;
 
   virtual hipGraph_t handle(const KnownGraph& told) const noexcept = 0;
-  /// Returns the handle of the operation's node, and makes it if there is none yet. Null: there is no handle left.
+  /// Returns the handle of the operation's node. Makes the handle if the program has none yet. Returns null if no
+  /// handle is left.
   virtual hipGraphNode_t node_handle(KnownGraph& told, std::uint32_t index) = 0;
-  /// Returns the handle of the operation's node. Null: the program has not got one.
+  /// Returns the handle of the operation's node. Returns null if the program has none.
   virtual hipGraphNode_t handle_told(const KnownGraph& told, std::size_t index) const noexcept = 0;
 
   /// Returns the node that one of the library's handles names. No graph: the handle is not the library's, or its node

@@ -393,9 +393,10 @@ bool Graphs::over_limit() const noexcept {
   return templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes;
 }
 
-/// The recording that is needed least, of those that nobody refers to: the least recently used one. If recordings often
-/// stay away for longer than it has, it will probably come back. Then it is the last one that was learned and has not
-/// come back, unless that one is known to come back sooner. The number of recordings: there is none. Under lock_.
+/// Returns the place of the recording that is to go. Returns the number of recordings if none can go: only those that
+/// nobody refers to can. Usually the least recently used one goes. If recordings often stay away for longer than that
+/// one has, it will probably come back. Then the newest recording that has not come back goes instead, unless this one
+/// is known to come back sooner. Under lock_.
 std::size_t Graphs::template_to_go() const noexcept {
   std::size_t oldest = templates_.size(), newest = templates_.size();
   for (std::size_t i = 0; i < templates_.size(); ++i) {

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+TOP = pathlib.Path(__file__).resolve().parents[2]
 TAKES_A_VALUE = ('-o', '-MQ', '-MF')
 LEFT_OUT = ('-c', '-g', '-MD', '-O2')
 
@@ -33,9 +34,9 @@ def check(clang, entry, source):
 def main(build, refused, clang):
     with open(pathlib.Path(build) / 'compile_commands.json', encoding='utf-8') as file:
         entries = json.load(file)
-    checked = {entry['file']: entry for entry in entries
-               if re.match(r'(\.\./)*(shim|hooks)/.*\.cpp$', os.path.relpath(os.path.join(build, entry['file']),
-                                                                             os.path.join(build, '..')))}
+    sources = {(pathlib.Path(entry['directory']) / entry['file']).resolve(): entry for entry in entries}
+    checked = {str(source): entry for source, entry in sources.items()
+               if source.suffix == '.cpp' and any(source.is_relative_to(TOP / room) for room in ('shim', 'hooks'))}
     if not checked:
         print('no source of shim/ or hooks/ is in compile_commands.json')
         return 1
