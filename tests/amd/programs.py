@@ -46,6 +46,12 @@ def difference(native, pooled):
                                          n=0))[:LINES]
 
 
+def served_of(done):
+    """How many captures the library served, and of how many."""
+    graphs = done.report['graphs']
+    return f'{graphs["captures_avoided"]} of {sum(graphs["captures_" + what] for what in ("avoided", "recorded", "refused"))}'
+
+
 # Natively, too (README.md): what such a program has printed may be lost. One that crashes each time is found all the same.
 CRASHES_AT_EXIT, CRASHED, TRIES = ('7.2.4',), -11, 3
 
@@ -53,6 +59,7 @@ CRASHES_AT_EXIT, CRASHED, TRIES = ('7.2.4',), -11, 3
 class Program:
     def __init__(self, root, row, listed, environments, defects):
         self.row, self.library, self.environments = row, listed['library'], environments
+        self.own = {**UNCONTRACTED, **row.get('environment', {})}
         self.version = root.version
         self.command = root.command(root.link(row['program']), row['arguments'])
         self.defects = [entry for entry in defects if root.version in entry['versions'] and row['name'] in entry['names']]
@@ -60,7 +67,8 @@ class Program:
     def run(self, environment=None):
         preload = [] if environment is None else [self.library]
         for _ in range(TRIES):
-            done = runs.run(self.command, preload=preload, environment={**UNCONTRACTED, **(environment or {})}, journal=False)
+            done = runs.run(self.command, preload=preload, environment={**self.own, **(environment or {})}, journal=False,
+                            report=environment is not None)
             if self.version not in CRASHES_AT_EXIT or done.code != CRASHED:
                 break
         return done
@@ -79,6 +87,9 @@ class Program:
             same = (pooled.code, pooled.stdout) == (native.code, native.stdout)
             verdicts[name] = 'same' if same else 'DIFFERS'
             notes += [f'{name}: {line}' for line in (() if same else difference(native, pooled))]
+            if same and name == 'default' and (served := served_of(pooled)) != self.row.get('served', served):
+                verdicts[name] = 'DIFFERS'
+                notes += [f'{name}: {served} captures served, not {self.row["served"]}']
         if all(verdict == 'same' for verdict in verdicts.values()):
             return 'same', verdicts, []
         for entry in self.defects:

@@ -144,6 +144,18 @@ TEST(DispatchDeathTest, AnOperationThatIsInNoTableEndsTheProcess) {
                "kernel a_kernel: no such operation: image, words f0000000 00000000 at 0x");
 }
 
+TEST(DispatchDeathTest, AProductOfMatricesWithModifiersItDoesNotHaveEndsTheProcess) {
+  const char* const why = "kernel a_kernel: cbsz, abid or blgp that it does not have: v_mfma_.*, words d3";
+  // v_mfma_f32_32x32x8f16 a[0:15], v[2:3], v[4:5], a[0:15] cbsz:1 abid:1
+  const Words more_blocks = {0xD3CC0900, 0x04020902};
+  // v_mfma_f32_4x4x1f32 a[0:3], v2, v4, a[0:3] cbsz:2 abid:4
+  const Words another_block = {0xD3C22200, 0x04020902};
+  // v_mfma_f64_4x4x4f64 v[0:1], v[2:3], v[4:5], 0 blgp:1
+  const Words double_lanes = {0xD3EF0000, 0x22020902};
+  for (const Words& code : {more_blocks, another_block, double_lanes})
+    EXPECT_DEATH(Loaded(code).run(64, 64, nullptr), why);
+}
+
 TEST(DispatchDeathTest, AJumpToWhereNoCodeIsEndsTheProcess) {
   const Words code = {0xBE801D80};  // s_setpc_b64 0
   EXPECT_DEATH(Loaded(code).run(64, 64, nullptr), "kernel a_kernel: goes on at 0, where no code is");

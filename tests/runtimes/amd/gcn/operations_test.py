@@ -7,6 +7,7 @@ masks at random among edge values. A row that nothing here tests is an error. Ex
 import array
 import fnmatch
 import inspect
+import math
 import random
 import re
 import struct
@@ -1007,6 +1008,7 @@ ENCODED = {'f32': lambda x: int.from_bytes(struct.pack('<f', x), 'little'),
            'f16': lambda x: int.from_bytes(struct.pack('<e', x), 'little'),
            'bf16': lambda x: int.from_bytes(struct.pack('<f', x), 'little') >> 16, 'i8': lambda x: x & 0xff, 'i32': lambda x: x & M32,
            'f64': lambda x: int.from_bytes(struct.pack('<d', x), 'little')}
+DENORMALS = {'f16': 2.0 ** -15, 'bf16': 2.0 ** -127}
 BITS = {'f32': 32, 'i32': 32, 'f16': 16, 'bf16': 16, 'i8': 8, 'f64': 64}
 
 
@@ -1018,48 +1020,85 @@ def place_of_sum(total, side, register, lane):
     return lane // 4, register, lane % 4
 
 
-def matrix_cases(row, rng):
-    total, side, inner, number, more = re.fullmatch(r'v_mfma_(\w+?)_(\d+)x\d+x(\d+)(bf16|f16|f32|f64|i8)(_1k)?', row.name).groups()
-    side, inner = int(side), int(inner)
-    held = {'f32': 1, 'f64': 1, 'f16': 4, 'i8': 4, 'bf16': 4 if more else 2}[number]
-    blocks = 64 * held // (side * inner)
-    wide = 2 if total == 'f64' else 1
-    count = side * side * blocks // 64
-    pair = lambda first: f'v[{first}:{first + 1}]' if held * BITS[number] == 64 else f'v{first}'
-    sums = f'a[0:{count * wide - 1}]' if count * wide > 1 else 'a0'
-    one = '1.0' if total != 'i32' else '7'
-    forms = [(sums, ''), ('0', ''), (one, '')]
-    if blocks > 1 and total != 'f64': forms += [(sums, ' cbsz:1 abid:1')]
-    if total != 'f64': forms += [(sums, f' blgp:{how}') for how in (1, 2, 3, 4, 6)]
-    for attempt, (initial, modifiers) in enumerate(forms):
-        before = State(rng)
-        numbers = {}
-        for register in (2, 4):
+class Product:
+    """What the name of a row says: so many blocks of D = A B + C, a square of so many rows each."""
+    def __init__(self, row):
+        self.total, side, inner, self.number, more = re.fullmatch(
+            r'v_mfma_(\w+?)_(\d+)x\d+x(\d+)(bf16|f16|f32|f64|i8)(_1k)?', row.name).groups()
+        self.row, self.side, self.inner = row, int(side), int(inner)
+        self.held = {'f32': 1, 'f64': 1, 'f16': 4, 'i8': 4, 'bf16': 4 if more else 2}[self.number]
+        self.blocks = 64 * self.held // (self.side * self.inner)
+        self.wide = 2 if self.total == 'f64' else 1
+        self.count = self.side * self.side * self.blocks // 64
+
+    def registers(self, bank, first, count):
+        return f'{bank}[{first}:{first + count - 1}]' if count > 1 else f'{bank}{first}'
+
+    def sums(self, bank, first):
+        return self.registers(bank, first, self.count * self.wide)
+
+    def factor(self, bank, first):
+        return self.registers(bank, first, self.held * BITS[self.number] // 32)
+
+    def case(self, rng, initial, modifiers='', into=('a', 0), banks='vv', only=None, tiny=None):
+        """initial: a constant, or bank and first register of C; into: of D; banks of A, from register 2, and of B, from 4.
+        tiny: A's elements are this, a denormal, and twice as much; the target `only` takes denormals for zeros if it is gfx90a."""
+        before, flushes = State(rng), tiny is not None and only == 'gfx90a'
+        word = lambda bank, register, lane: (V if bank == 'v' else A) + 64 * register + lane
+        factors, start = {}, {}
+        for register, bank in zip((2, 4), banks):
             for lane in range(64):
-                numbers[register, lane] = [rng.randint(-5, 5) for _ in range(held)]
-                packed = sum(ENCODED[number](x) << BITS[number] * k for k, x in enumerate(numbers[register, lane]))
-                before.set_v64(register, lane, packed) if held * BITS[number] == 64 else before.set_v(register, lane, packed)
-        start = {}
-        for register in range(count):
-            for lane in range(64):
-                start[register, lane] = rng.randint(-100, 100)
-                for word in range(wide):
-                    before.words[A + 64 * (register * wide + word) + lane] = ENCODED[total](start[register, lane]) >> 32 * word & M32
+                numbers = [rng.randint(-5, 5) if tiny is None or register == 4 else rng.choice((tiny, 2 * tiny)) for _ in range(self.held)]
+                factors[register, lane] = [0 if flushes and x == tiny else x for x in numbers]
+                packed = sum(ENCODED[self.number](x) << BITS[self.number] * k for k, x in enumerate(numbers))
+                for half in range(-(-self.held * BITS[self.number] // 32)):
+                    before.words[word(bank, register + half, lane)] = packed >> 32 * half & M32
+        for register, lane in ((register, lane) for register in range(self.count) for lane in range(64)):
+            start[register, lane] = int(float(initial)) if isinstance(initial, str) else rng.randint(-100, 100)
+            for half in range(self.wide if isinstance(initial, tuple) else 0):
+                before.words[word(initial[0], initial[1] + register * self.wide + half, lane)] = \
+                    ENCODED[self.total](start[register, lane]) >> 32 * half & M32
         after = before.copy()
-        for register in range(count):
-            for lane in range(64):
-                block, i, j = place_of_sum(total, side, register, lane)
-                result = start[register, lane] if initial == sums else 0 if initial == '0' else 7 if total == 'i32' else 1
-                for k in range(inner):
-                    part = side * blocks * (k // held)
-                    lane_a = i + side * (block // 2 * 2 + 1 if 'cbsz' in modifiers else block) + part
-                    lane_b = j + side * block + part
-                    if 'blgp' in modifiers:
-                        lane_b = {1: lane_b & 31, 2: lane_b & 31 | 32, 3: (lane_b + 16) & 63, 4: lane_b & 15, 6: lane_b & 15 | 32}[int(modifiers[-1])]
-                    result += numbers[2, lane_a][k % held] * numbers[4, lane_b][k % held]
-                for word in range(wide):
-                    after.words[A + 64 * (register * wide + word) + lane] = ENCODED[total](result) >> 32 * word & M32
-        yield attempt == 0, Case(row, f'{row.name} {sums}, {pair(2)}, {pair(4)}, {initial}{modifiers}', before, after)
+        for register, lane in start:
+            result = self.sum_of(start[register, lane], factors, modifiers, *place_of_sum(self.total, self.side, register, lane))
+            # A zero in the place of a denormal keeps the sign.
+            if flushes and abs(result) < 2.0 ** -126: result = math.copysign(0.0, result)
+            for half in range(self.wide):
+                after.words[word(into[0], into[1] + register * self.wide + half, lane)] = ENCODED[self.total](result) >> 32 * half & M32
+        shown = initial if isinstance(initial, str) else self.sums(*initial)
+        made = Case(self.row, f'{self.row.name} {self.sums(*into)}, {self.factor(banks[0], 2)}, {self.factor(banks[1], 4)}, {shown}{modifiers}',
+                    before, after)
+        made.only = only
+        return made
+
+    def sum_of(self, result, factors, modifiers, block, i, j):
+        for k in range(self.inner):
+            part = self.side * self.blocks * (k // self.held)
+            lane_a = i + self.side * (block // 2 * 2 + 1 if 'cbsz' in modifiers else block) + part
+            lane_b = j + self.side * block + part
+            if 'blgp' in modifiers:
+                lane_b = {1: lane_b & 31, 2: lane_b & 31 | 32, 3: (lane_b + 16) & 63, 4: lane_b & 15, 6: lane_b & 15 | 32}[int(modifiers[-1])]
+            result += factors[2, lane_a][k % self.held] * factors[4, lane_b][k % self.held]
+        return result
+
+
+def matrix_cases(row, rng):
+    product = Product(row)
+    yield True, product.case(rng, ('a', 0))
+    yield False, product.case(rng, '0')
+    yield False, product.case(rng, '1.0' if product.total != 'i32' else '7')
+    if product.total != 'f64':
+        if product.blocks > 1: yield False, product.case(rng, ('a', 0), ' cbsz:1 abid:1')
+        for how in (1, 2, 3, 4, 6): yield False, product.case(rng, ('a', 0), f' blgp:{how}')
+    size = product.count * product.wide
+    if size <= 16: yield False, product.case(rng, ('a', 16))
+    # gfx90a has sums in any registers, factors too.
+    if size <= 16: yield False, product.case(rng, ('a', 16), into=('a', 16), banks='av', only='gfx90a')
+    if size <= 8:
+        for initial, banks in ((('v', 8), 'aa'), (('v', 8), 'vv'), ('0', 'va')):
+            yield False, product.case(rng, initial, into=('v', 8), banks=banks, only='gfx90a')
+    if product.number in DENORMALS:
+        for target in ('gfx908', 'gfx90a'): yield False, product.case(rng, '0', only=target, tiny=DENORMALS[product.number])
 
 
 def cases_of(row, rng):
