@@ -45,7 +45,7 @@ inline hipError_t on_hipModuleLaunchKernel(Entry&, hipFunction_t f, unsigned int
                       {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0},
                       KernelForm::kFunction,
                       extra,
-                      extra == nullptr ? 0 : kPackedArguments}))
+                      packed_bits(extra)}))
     return hipSuccess;
   return captured_call(
       {stream, false}, next().hipModuleLaunchKernel,

@@ -76,7 +76,7 @@ hipError_t on_hipExtModuleLaunchKernel(Entry&, hipFunction_t f, uint32_t threads
                        0},
                       KernelForm::kFunction,
                       extra,
-                      launched_by_bits(EntryId::hipExtModuleLaunchKernel) | (extra == nullptr ? 0 : kPackedArguments)}))
+                      launched_by_bits(EntryId::hipExtModuleLaunchKernel) | packed_bits(extra)}))
     return hipSuccess;
   return launch(
       EntryId::hipExtModuleLaunchKernel, stream, plain,

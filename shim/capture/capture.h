@@ -24,61 +24,17 @@
 #include <type_traits>
 
 #include "shim/base/function_ref.h"
-#include "shim/base/status.h"
 #include "shim/costs/step_costs.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/hook_table.h"
 #include "shim/memory/pool.h"
-#include "shim/recording/operation.h"
+#include "shim/recording/operation_writer.h"
 #include "shim/streams/open_captures.h"
 #include "shim/streams/stream_key.h"
 #include "shim/streams/stream_work.h"
 
 namespace graphpool {
 
-struct TreeNode;
-
-/// Fills in one operation: its signature's kind-specific fields and its payload.
-class OperationWriter {
- public:
-  /// `likely`: where the tree would be if the operation is the one that came last time, or null.
-  OperationWriter(Signature& signature, Binding& binding, TreeNode* likely = nullptr) noexcept
-      : signature_(signature), binding_(binding), likely_(likely) {}
-
-  /// kUnsupported: the argument layout is not known, or an argument is not plain bytes.
-  Status kernel(const void* stub_or_function, KernelForm form, dim3 grid, dim3 block, std::size_t shared_bytes,
-                void** params, void** extra);
-  /// The kernel was launched by a function beside hipLaunchKernel and hipModuleLaunchKernel: not every runtime captures
-  /// it, so what was captured of another says nothing of it. After kernel().
-  void launched_by(EntryId function) noexcept;
-  Status copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind);
-  Status copy_2d(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,
-                 std::size_t height, hipMemcpyKind kind);
-  Status fill(void* dst, std::uint32_t value, std::uint32_t element_bytes, std::size_t width, std::size_t height,
-              std::size_t pitch);
-  Status host(hipHostFn_t function, void* user);
-
-  // The same as nodes take them. kUnsupported also where only the runtime can say whether it takes the parameters.
-  Status node_kernel(const hipKernelNodeParams* params);
-  Status node_copy(const hipMemcpy3DParms* params);
-  /// `context`: as it was added with; null where a call that sets it has none.
-  Status node_driver_copy(const HIP_MEMCPY3D* params, hipCtx_t context);
-  Status node_fill(const hipMemsetParams* params);
-  Status node_host(const hipHostNodeParams* params);
-  Status node_empty();
-  /// The graph is what the recording of this number says.
-  Status node_child(std::uint64_t recording, const Binding& binding);
-
-  const ArgumentLayout* layout() const noexcept { return layout_; }
-
- private:
-  Signature& signature_;
-  Binding& binding_;
-  TreeNode* likely_;
-  const ArgumentLayout* layout_ = nullptr;
-};
-
-using Describe = FunctionRef<Status(OperationWriter&)>;
 using Forward = FunctionRef<hipError_t()>;
 
 /// What hipStreamGetCaptureInfo_v2 is asked for; the status is not null, the others may be.

@@ -281,10 +281,7 @@ void CaptureSession::check_status() {
 
 TreeNode* CaptureSession::child_of(const TreeNode& at, const Signature& signature) const {
   TreeNode* const child = at.find(signature);
-  if (child == nullptr) return nullptr;
-  if (signature.kind == OperationKind::kKernel &&
-      !child->accepts(payload_at<KernelPayload>(binding_, child->operation.payload_offset).grid))
-    return nullptr;
+  if (child == nullptr || !child->accepts_payload(binding_, child->operation.payload_offset)) return nullptr;
   return child;
 }
 
@@ -454,13 +451,9 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   const std::uint64_t version = functions().version();
   if (version == Functions::kChanging || child->functions_version.load(std::memory_order_relaxed) != version)
     return false;
-  const std::uint64_t first =
-      first_word(OperationKind::kKernel, launch.form, packed_devices(device_, where.device), known.stream, thread_now_);
-  const std::uint64_t difference = (first ^ known.word(0)) | (known.validity ^ launch.validity) |
-                                   (reinterpret_cast<std::uint64_t>(launch.function) ^ known.object) |
-                                   (block_class(launch.shape) ^ known.dst_class) |
-                                   (block_and_shared_class(launch.shape) ^ known.src_class);
-  if (difference != 0 || !child->accepts(launch.shape.grid)) return false;
+  const LaunchFields fields(launch.form, launch.function, launch.validity, launch.shape);
+  const bool as_known = fields.same(known, packed_devices(device_, where.device), known.stream, thread_now_);
+  if (!as_known || !child->accepts(launch.shape.grid)) return false;
 
   const ArgumentLayout& layout = *child->operation.layout;
   const std::size_t offset = binding_.size();

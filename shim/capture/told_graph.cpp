@@ -207,8 +207,7 @@ hipError_t CaptureSession::add_node(const AddedNode& added, Describe describe, N
   signature.payload_bytes = static_cast<std::uint32_t>(binding_.size() - offset);
   if (shell()) {
     TreeNode* const matched = cursor_->find(signature, after);
-    const bool accepted = matched != nullptr && (signature.kind != OperationKind::kKernel ||
-                                                 matched->accepts(payload_at<KernelPayload>(binding_, offset).grid));
+    const bool accepted = matched != nullptr && matched->accepts_payload(binding_, offset);
     const hipGraphNode_t handle =
         accepted && told_as_ != nullptr ? told_graphs().node_handle(*told_as_, matched->index) : nullptr;
     if (handle != nullptr) {

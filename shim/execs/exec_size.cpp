@@ -10,11 +10,11 @@
 #include "shim/hip/restore.h"
 #include "shim/memory/pool.h"
 #include "shim/recording/edges.h"
+#include "shim/recording/operation_functions.h"
 
 namespace graphpool {
 namespace {
 
-constexpr std::size_t kHidden = 256, kAlignment = 64;
 constexpr std::size_t kChunk = 128 * kKiB;
 constexpr std::size_t kStream = kMiB;
 constexpr std::size_t kMostStreams = 4;
@@ -47,12 +47,7 @@ std::size_t streams(const std::vector<Operation>& operations, int version) {
 }  // namespace
 
 std::size_t argument_memory(const Operation& operation) noexcept {
-  if (operation.signature.kind == OperationKind::kKernel)
-    return round_up(operation.signature.payload_bytes + kHidden, kAlignment);
-  std::size_t bytes = 0;
-  if (operation.signature.kind == OperationKind::kChild)
-    for (const Operation& inner : *operation.child) bytes += argument_memory(inner);
-  return bytes;
+  return with_kind(operation.signature.kind, [&](auto kind) { return kind.argument_memory(operation); });
 }
 
 std::size_t exec_memory(const std::vector<Operation>& operations, int version) {

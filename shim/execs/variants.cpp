@@ -15,18 +15,13 @@
 #include "shim/kernel/communication.h"
 #include "shim/memory/freed_memory.h"
 #include "shim/memory/pool.h"
+#include "shim/recording/operation_functions.h"
 #include "shim/recording/patch_table.h"
 #include "shim/recording/reissue.h"
-#include "shim/recording/signature_bits.h"
 #include "shim/streams/stream_work.h"
 
 namespace graphpool {
 namespace {
-
-bool same_payload(const Operation& operation, const Binding& a, const Binding& b) noexcept {
-  return std::memcmp(a.data() + operation.payload_offset, b.data() + operation.payload_offset,
-                     operation.signature.payload_bytes) == 0;
-}
 
 bool differs(const Operation& operation, const Binding& a, const Binding& b) noexcept {
   return makes_node(operation.signature.kind) && !same_payload(operation, a, b);
@@ -73,8 +68,8 @@ bool Template::communicates() const {
   std::int8_t known = communicates_.load(std::memory_order_relaxed);
   if (known < 0) {
     const auto communicates = [](const Operation& operation) {
-      return operation.signature.kind == OperationKind::kKernel &&
-             is_communication_kernel(reinterpret_cast<const void*>(operation.signature.object));
+      const void* const kernel = kernel_of(operation.signature);
+      return kernel != nullptr && is_communication_kernel(kernel);
     };
     known = std::any_of(operations.begin(), operations.end(), communicates) ? 1 : 0;
     communicates_.store(known, std::memory_order_relaxed);
@@ -417,7 +412,7 @@ bool Variants::only_kernels_differ(const VirtualExec& exec, const Binding& bindi
   std::size_t count = 0;
   for (const Operation& operation : of.operations) {
     if (!makes_node(operation.signature.kind) || !differs(operation, exec.binding, binding)) continue;
-    if (operation.signature.kind != OperationKind::kKernel) return false;
+    if (!launches_kernel(operation)) return false;
     ++count;
   }
   *differing = count;

@@ -9,6 +9,7 @@
 #include "shim/kernel/functions.h"
 #include "shim/memory/pool.h"
 #include "shim/recording/operand.h"
+#include "shim/recording/operation_functions.h"
 #include "shim/recording/settings.h"
 #include "shim/recording/signature_bits.h"
 #include "shim/streams/timeline.h"
@@ -36,8 +37,9 @@ void make_real_what_breaks(const void* handle, KernelSetting setting, std::uint6
   const std::vector<const void*> handles = functions().handles_of_same_kernel(handle);
   const auto breaks = [&](const Operation& operation) {
     const Signature& signature = operation.signature;
-    return signature.kind == OperationKind::kKernel && (!limit || shared_bytes_of(signature) > value) &&
-           std::find(handles.begin(), handles.end(), reinterpret_cast<const void*>(signature.object)) != handles.end();
+    const void* const kernel = kernel_of(signature);
+    return kernel != nullptr && (!limit || shared_bytes_of(signature) > value) &&
+           std::find(handles.begin(), handles.end(), kernel) != handles.end();
   };
   materialise_captures_with(breaks, kFunctionSet);
   graphs().known().make_real_with(breaks, kFunctionSet);
@@ -56,15 +58,8 @@ bool may_name_variable(const Operation& operation, const void* module) {
     std::size_t bytes = 0;
     return PrivateCalls::worked([&] { return next().hipMemGetAddressRange(&base, &bytes, address); });
   };
-  switch (operation.signature.kind) {
-    case OperationKind::kCopy:
-    case OperationKind::kCopy2D:
-    case OperationKind::kCopy3D:
-    case OperationKind::kFill:
-      return unknown(operation.signature.dst_class) || unknown(operation.signature.src_class);
-    default:
-      return false;
-  }
+  const bool has_classes = with_kind(operation.signature.kind, [](auto kind) { return kind.has_classes(); });
+  return has_classes && (unknown(operation.signature.dst_class) || unknown(operation.signature.src_class));
 }
 
 }  // namespace
@@ -111,9 +106,8 @@ hipError_t change_kind(const void* address, std::size_t bytes, Forward forward) 
 void module_leaves(const void* module) {
   const std::vector<const void*> handles = functions().handles_of_module(module);
   const auto gone = [&](const Operation& operation) {
-    const auto* const function = reinterpret_cast<const void*>(operation.signature.object);
-    return operation.signature.kind == OperationKind::kKernel &&
-           std::find(handles.begin(), handles.end(), function) != handles.end();
+    const void* const kernel = kernel_of(operation.signature);
+    return kernel != nullptr && std::find(handles.begin(), handles.end(), kernel) != handles.end();
   };
   const auto names = [&](const Operation& operation) {
     return gone(operation) || may_name_variable(operation, module);

@@ -19,28 +19,24 @@
 #include "shim/graphs/graphs.h"
 #include "shim/hip/quirks.h"
 #include "shim/hip/restore.h"
+#include "shim/recording/operation_functions.h"
 #include "shim/recording/patch_table.h"
 #include "shim/recording/reissue.h"
-#include "shim/recording/signature_bits.h"
 #include "shim/verify/stale_addresses.h"
 
 namespace graphpool {
 namespace {
 
-/// Whether the runtime may refuse what the signature does not tell: a fill of rows may not change its shape in an exec,
-/// nor may one in a child graph be set (see Graphs::update).
+/// Whether the runtime may refuse what the signature does not tell.
 bool may_be_refused(const Operation& operation, const Binding& payload, const Binding& now) noexcept {
-  if (operation.signature.kind == OperationKind::kChild)
-    return holds(operation, [](const Operation& each) { return fills_rows(each); });
-  if (operation.signature.kind != OperationKind::kFill) return false;
-  const auto& to = payload_at<FillPayload>(payload, 0);
-  const auto& from = payload_at<FillPayload>(now, operation.payload_offset);
-  return to.height != 1 && (to.width != from.width || to.height != from.height);
+  return with_kind(operation.signature.kind, [&](auto kind) { return kind.may_refuse_set(operation, payload, now); });
 }
 
-bool same_grid(const Binding& payload, const Binding& now, const Operation& operation) noexcept {
-  return std::memcmp(payload_at<KernelPayload>(payload, 0).grid,
-                     payload_at<KernelPayload>(now, operation.payload_offset).grid, sizeof(KernelPayload::grid)) == 0;
+/// Whether the runtime has accepted such a node with the grid of this payload, of a kernel: it has it now, or had it.
+bool grid_is_accepted(const Template& of, std::uint32_t index, const Binding& payload, const Binding& now) noexcept {
+  const Operation& operation = of.operations[index];
+  return !launches_kernel(operation) || same_grid(payload.begin(), now.begin() + operation.payload_offset) ||
+         of.tree_node(index)->accepts_payload(payload, 0);
 }
 
 }  // namespace
@@ -91,9 +87,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
     return true;
   }
   // Not copied where it is the node alone that is set: of many nodes set in turn that would be all of them each time.
-  const auto put = [&](Binding& into) {
-    if (!payload.empty()) std::memcpy(into.data() + operation.payload_offset, payload.data(), payload.size());
-  };
+  const auto put = [&](Binding& into) { put_payload(operation, payload.begin(), into); };
   const auto wanted = [&] {
     Binding all = exec.binding;
     put(all);
@@ -137,8 +131,7 @@ bool Graphs::serve_set(VirtualExec& exec, const NodeSet& set) {
   Binding wanted;
   const auto serve_by = [&](Variant* variant, Way way) {
     wanted = exec.binding;
-    if (!set.payload.empty())
-      std::memcpy(wanted.data() + set.operation.payload_offset, set.payload.data(), set.payload.size());
+    put_payload(set.operation, set.payload.begin(), wanted);
     static_cast<void>(switch_to(exec, {variant, way}, wanted));
     if (exec.sets == nullptr) return;
     exec.sets->set(set.change);
@@ -167,15 +160,12 @@ bool Graphs::note_set(VirtualExec& exec, const NodeSet& set) {
   const bool kernels =
       set.operation.signature.kind == OperationKind::kKernel || set.operation.signature.kind == OperationKind::kChild;
   if (kernels && (keeps_callers_arguments(runtime_version()) || !arguments_are_seen(exec.device))) return false;
-  const bool accepted = set.operation.signature.kind != OperationKind::kKernel ||
-                        same_grid(set.payload, exec.binding, set.operation) ||
-                        of.tree_node(set.index)->accepts(payload_at<KernelPayload>(set.payload, 0).grid);
-  if (!accepted || Variants::outlived_memory(of, *exec.variant)) return false;
+  if (!grid_is_accepted(of, set.index, set.payload, exec.binding) || Variants::outlived_memory(of, *exec.variant))
+    return false;
   const bool wants_own = exec.sets->wants_own(set.change);
   {
     const LockGuard guard(exec.lock);
-    if (!set.payload.empty())
-      std::memcpy(exec.binding.data() + set.operation.payload_offset, set.payload.data(), set.payload.size());
+    put_payload(set.operation, set.payload.begin(), exec.binding);
     exec.written = nullptr;
   }
   exec.sets->set(set.change);
@@ -196,10 +186,7 @@ bool Graphs::set_natively(VirtualExec& exec, const NodeSet& set, NativeExecNodeC
   Template& of = *exec.of;
   Variant* const variant = exec.variant;
   const Operation& operation = set.operation;
-  const bool sure =
-      patch_is_exact(operation.signature) &&
-      (operation.signature.kind != OperationKind::kKernel || same_grid(set.payload, exec.binding, operation) ||
-       of.tree_node(set.index)->accepts(payload_at<KernelPayload>(set.payload, 0).grid));
+  const bool sure = patch_is_exact(operation.signature) && grid_is_accepted(of, set.index, set.payload, exec.binding);
   const bool program_made = variant->nodes.empty();
   if (program_made && variant->source != exec.source) return false;
   hipGraphNode_t its = program_made ? set.node : variant->nodes[set.index];
@@ -213,13 +200,9 @@ bool Graphs::set_natively(VirtualExec& exec, const NodeSet& set, NativeExecNodeC
     static_cast<void>(taint(exec));  // what a refused call leaves of a node is not known
     return true;
   }
-  const auto put = [&](Binding& into) {
-    if (!set.payload.empty())
-      std::memcpy(into.data() + operation.payload_offset, set.payload.data(), set.payload.size());
-  };
   {
     const LockGuard guard(exec.lock);
-    put(exec.binding);
+    put_payload(operation, set.payload.begin(), exec.binding);
     exec.written = nullptr;
     exec.way = Way::kUpdate;
     exec.set_by_program = true;
@@ -231,7 +214,7 @@ bool Graphs::set_natively(VirtualExec& exec, const NodeSet& set, NativeExecNodeC
   }
   const LockGuard guard(lock_);
   variants_.note_reached(of, *variant);
-  put(variant->baked);
+  put_payload(operation, set.payload.begin(), variant->baked);
   if (!sure) {
     variant->unsure = true;
     variant->keep = false;
@@ -285,9 +268,7 @@ hipError_t Graphs::give_noted_to(VirtualExec& exec) {
     exec.sets->given(index);
     const LockGuard templates(lock_);
     variants_.note_reached(of, variant);
-    if (operation.signature.payload_bytes != 0)
-      std::memcpy(variant.baked.data() + operation.payload_offset, exec.binding.data() + operation.payload_offset,
-                  operation.signature.payload_bytes);
+    put_payload(operation, exec.binding.begin() + operation.payload_offset, variant.baked);
     if (!patch_is_exact(operation.signature)) variant.unsure = true;
     variant.keep = variant.keep && !variant.unsure;
     ++variant.patches;

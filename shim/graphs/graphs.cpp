@@ -29,6 +29,7 @@
 #include "shim/memory/pool.h"
 #include "shim/memory/shared_memory.h"
 #include "shim/recording/node_check.h"
+#include "shim/recording/operation_functions.h"
 #include "shim/recording/patch_table.h"
 #include "shim/recording/reissue.h"
 #include "shim/recording/signature_bits.h"
@@ -82,16 +83,14 @@ double saved_ns(const Template& of) noexcept {
 bool child_differs(const Template& of, const Binding& a, const Binding& b) noexcept {
   return !of.children.empty() && a.size() == b.size() &&
          std::any_of(of.operations.begin(), of.operations.end(), [&](const Operation& operation) {
-           return operation.signature.kind == OperationKind::kChild &&
-                  std::memcmp(a.begin() + operation.payload_offset, b.begin() + operation.payload_offset,
-                              operation.signature.payload_bytes) != 0;
+           return operation.signature.kind == OperationKind::kChild && !same_payload(operation, a, b);
          });
 }
 
 /// The name of the kernel that an operation launches, kept for good; null: it launches none, or it is not known.
 const char* kernel_name(const Signature& signature) noexcept {
-  if (signature.kind != OperationKind::kKernel) return nullptr;
-  return functions().find(reinterpret_cast<const void*>(signature.object)).name;
+  const void* const kernel = kernel_of(signature);
+  return kernel == nullptr ? nullptr : functions().find(kernel).name;
 }
 
 /// Whether the stream is one of this device's. In doubt it is not.

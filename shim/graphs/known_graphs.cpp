@@ -16,6 +16,7 @@
 #include "shim/memory/freed_memory.h"
 #include "shim/recording/node_check.h"
 #include "shim/recording/node_creation.h"
+#include "shim/recording/operation_functions.h"
 #include "shim/recording/reissue.h"
 #include "shim/recording/settings.h"
 #include "shim/recording/signature_bits.h"
@@ -609,7 +610,7 @@ hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeN
   Binding payload;
   const bool same = known.exact() && same_but_payload(known.operation(ref.index), describe, &payload);
   const auto bind = [&] {
-    std::memcpy(known.binding.data() + known.operation(ref.index).payload_offset, payload.data(), payload.size());
+    put_payload(known.operation(ref.index), payload.begin(), known.binding);
     if (known.real != nullptr) return;
     known.looks = 0;
     const LockGuard tables(lock_);
@@ -617,12 +618,8 @@ hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeN
   };
   if (known.real == nullptr && same) {
     const Operation& operation = known.operation(ref.index);
-    const auto grid_as_before = [&] {
-      const auto& now = payload_at<KernelPayload>(known.binding, operation.payload_offset);
-      return std::memcmp(payload_at<KernelPayload>(payload, 0).grid, now.grid, sizeof now.grid) == 0;
-    };
-    if (operation.signature.kind != OperationKind::kKernel || grid_as_before() ||
-        known.tree_node(ref.index)->accepts(payload_at<KernelPayload>(payload, 0).grid)) {
+    if (!launches_kernel(operation) || same_grid(payload.begin(), known.binding.begin() + operation.payload_offset) ||
+        known.tree_node(ref.index)->accepts_payload(payload, 0)) {
       static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
       bind();
       return hipSuccess;

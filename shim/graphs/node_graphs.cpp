@@ -70,9 +70,7 @@ bool step(KnownGraph& known, const Signature& signature, std::uint32_t offset, c
           hipGraphNode_t* node) {
   NodeBuild& build = *known.build;
   TreeNode* const child = build.path.back()->find(signature, after);
-  if (child == nullptr || (signature.kind == OperationKind::kKernel &&
-                           !child->accepts(payload_at<KernelPayload>(known.binding, offset).grid)))
-    return false;
+  if (child == nullptr || !child->accepts_payload(known.binding, offset)) return false;
   const hipGraphNode_t handle = graphs().known().add_handle(known, child->index);
   if (handle == nullptr) return false;
   build.path.push_back(child);

@@ -7,6 +7,7 @@
 #include "shim/hip/private_handles.h"
 #include "shim/hip/restore.h"
 #include "shim/memory/freed_memory.h"
+#include "shim/recording/operation_functions.h"
 #include "shim/recording/reissue.h"
 
 namespace graphpool {
@@ -17,7 +18,7 @@ bool holds(const std::vector<Operation>& operations, const Binding& binding, con
   if (bytes == 0) return true;
   const auto first = reinterpret_cast<std::uint64_t>(address);
   return std::any_of(operations.begin(), operations.end(), [&](const Operation& operation) {
-    if (operation.signature.kind == OperationKind::kKernel) return false;
+    if (launches_kernel(operation)) return false;
     const std::uint32_t end = operation.payload_offset + operation.signature.payload_bytes;
     for (std::uint32_t at = operation.payload_offset; at + sizeof(std::uint64_t) <= end; at += sizeof(std::uint64_t))
       if (payload_at<std::uint64_t>(binding, at) - first < bytes) return true;
@@ -30,8 +31,7 @@ std::vector<std::uint64_t> pages_held(const std::vector<Operation>& operations, 
   Binding held;
   for (const Operation& operation : operations) {
     const std::byte* const payload = binding.begin() + operation.payload_offset;
-    if (operation.signature.kind != OperationKind::kKernel)
-      held.append(payload, payload + operation.signature.payload_bytes);
+    if (!launches_kernel(operation)) held.append(payload, payload + operation.signature.payload_bytes);
   }
   return MemoryIndex::pages_of(held);
 }

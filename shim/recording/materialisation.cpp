@@ -1,6 +1,7 @@
 #include "shim/recording/materialisation.h"
 
 #include "shim/kernel/functions.h"
+#include "shim/recording/operation_functions.h"
 #include "shim/recording/prefix_tree.h"
 
 namespace graphpool {
@@ -12,26 +13,7 @@ const char* difference(const Signature& own, const Signature& recorded) noexcept
   if (own.device != recorded.device) return "device";
   if (own.stream != recorded.stream) return "stream";
   if (own.thread != recorded.thread) return "thread";
-  switch (own.kind) {
-    case OperationKind::kKernel:
-      if (own.object != recorded.object || own.generation != recorded.generation || own.form != recorded.form)
-        return "function";
-      if (own.payload_bytes != recorded.payload_bytes) return "arguments";
-      if (own.validity != recorded.validity) return "way of launching";
-      if (own.dst_class != recorded.dst_class || own.src_class != recorded.src_class) return "block or shared memory";
-      return "grid";
-    case OperationKind::kHost:
-      return "function";
-    case OperationKind::kChild:
-      return "recording";
-    case OperationKind::kRecord:
-    case OperationKind::kWait:
-      return "event";
-    case OperationKind::kDependencies:
-      return "nodes or flags";
-    default:
-      return own.validity != recorded.validity ? "copy kind, element or empty size" : "memory of an operand";
-  }
+  return with_kind(own.kind, [&](auto kind) { return kind.signature_difference(own, recorded); });
 }
 
 /// The number of a recording that goes on from here; 0: there is none.
@@ -44,41 +26,11 @@ std::uint64_t one_below(const TreeNode& at) noexcept {
 }  // namespace
 
 const char* kind_name(OperationKind kind) noexcept {
-  switch (kind) {
-    case OperationKind::kBegin:
-      return "begin";
-    case OperationKind::kCreate:
-      return "creation";
-    case OperationKind::kKernel:
-      return "kernel";
-    case OperationKind::kCopy:
-      return "copy";
-    case OperationKind::kCopy2D:
-      return "pitched copy";
-    case OperationKind::kCopy3D:
-      return "copy of a box";
-    case OperationKind::kFill:
-      return "fill";
-    case OperationKind::kHost:
-      return "host function";
-    case OperationKind::kEmpty:
-      return "empty node";
-    case OperationKind::kChild:
-      return "child graph";
-    case OperationKind::kEdges:
-      return "edges";
-    case OperationKind::kRecord:
-      return "event record";
-    case OperationKind::kWait:
-      return "stream wait";
-    case OperationKind::kDependencies:
-      return "change of dependencies";
-    case OperationKind::kLeave:
-      return "end of a stream";
-    case OperationKind::kEnd:
-      return "end";
-  }
-  return "operation";
+  static constexpr const char* kTexts[] = {
+#define OPERATION_KIND(name, text, makes_node, may_hold_memory, functions) text,
+#include "shim/recording/operation_kinds.def"
+  };
+  return kTexts[static_cast<std::size_t>(kind)];
 }
 
 Materialisation describe_materialisation(const char* why, const TreeNode& at, std::size_t operation,
@@ -89,8 +41,7 @@ Materialisation describe_materialisation(const char* why, const TreeNode& at, st
   told.operation = static_cast<std::uint32_t>(operation);
   if (own == nullptr) return told;
   told.kind = kind_name(own->kind);
-  if (own->kind == OperationKind::kKernel)
-    told.kernel = functions().find(reinterpret_cast<const void*>(own->object)).name;
+  if (const void* const kernel = kernel_of(*own)) told.kernel = functions().find(kernel).name;
   const TreeNode* const recorded = at.first_child.load(std::memory_order_acquire);
   if (recorded != nullptr) told.differs = difference(*own, recorded->operation.signature);
   return told;

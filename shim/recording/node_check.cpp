@@ -1,16 +1,15 @@
 #include "shim/recording/node_check.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
-#include "shim/kernel/argument_layout.h"
 #include "shim/kernel/functions.h"
 #include "shim/recording/edges.h"
 #include "shim/recording/materialisation.h"
 #include "shim/recording/node_creation.h"
+#include "shim/recording/operation_functions.h"
 
 namespace graphpool {
 namespace {
@@ -32,105 +31,17 @@ int number_of_kernels() {
   return known ? static_cast<int>(type) - 5 : 0;
 }
 
-/// Plain copies have a type of their own where kernels are 1.
 bool type_matches(hipGraphNode_t node, OperationKind kind) {
   static const int first = number_of_kernels();
   hipGraphNodeType type{};
   if (next().hipGraphNodeGetType(node, &type) != hipSuccess) return false;
-  const int from_zero = static_cast<int>(type) - first;
-  constexpr int kKernel = 0, kMemcpy = 1, kMemset = 2, kHost = 3, kChild = 4, kEmpty = 5;
-  switch (kind) {
-    case OperationKind::kKernel:
-      return from_zero == kKernel;
-    case OperationKind::kCopy:
-      return from_zero == kMemcpy || from_zero > kChild;
-    case OperationKind::kCopy2D:
-    case OperationKind::kCopy3D:
-      return from_zero == kMemcpy;
-    case OperationKind::kEmpty:
-      return from_zero == kEmpty;
-    case OperationKind::kFill:
-      return from_zero == kMemset;
-    case OperationKind::kHost:
-      return from_zero == kHost;
-    case OperationKind::kChild:
-      return from_zero == kChild;
-    default:
-      return false;
-  }
+  const int from_kernels = static_cast<int>(type) - first;
+  return with_kind(kind, [&](auto functions) { return functions.has_type(from_kernels); });
 }
 
-/// What of the node's parameters differs from the operation; null: nothing that the runtime tells. *argument: of a
-/// kernel, when it is that.
-const char* kernel_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding,
-                              std::size_t* argument) {
-  hipKernelNodeParams params{};
-  if (next().hipGraphKernelNodeGetParams(node, &params) != hipSuccess) return "parameters";
-  const auto& payload = payload_at<KernelPayload>(binding, operation.payload_offset);
-  const auto same = [](const dim3& a, const std::uint32_t(&b)[3]) { return a.x == b[0] && a.y == b[1] && a.z == b[2]; };
-  if (reinterpret_cast<std::uint64_t>(params.func) != operation.signature.object) return "function";
-  if (params.sharedMemBytes != payload.shared_bytes) return "shared memory";
-  if (!same(params.gridDim, payload.grid)) return "grid";
-  if (!same(params.blockDim, payload.block)) return "block";
-  const auto arguments = operation.layout->arguments();
-  const std::byte* const segment = binding.data() + operation.payload_offset + sizeof(KernelPayload);
-  if (params.kernelParams == nullptr && params.extra != nullptr) {
-    std::vector<std::byte> packed(operation.layout->bytes());
-    if (operation.layout->pack_extra(params.extra, packed.data()) != Status::kOk) return "arguments";
-    return packed.empty() || std::memcmp(packed.data(), segment, packed.size()) == 0 ? nullptr : "arguments";
-  }
-  if (params.kernelParams == nullptr) return arguments.empty() ? nullptr : "arguments";
-  for (*argument = 0; *argument < arguments.size(); ++*argument) {
-    const Argument& each = arguments[*argument];
-    if (std::memcmp(params.kernelParams[*argument], segment + each.offset, each.bytes) != 0) return "argument";
-  }
-  return nullptr;
-}
-
-const char* fill_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
-  hipMemsetParams params{};
-  if (next().hipGraphMemsetNodeGetParams(node, &params) != hipSuccess) return "parameters";
-  const auto& fill = payload_at<FillPayload>(binding, operation.payload_offset);
-  if (reinterpret_cast<std::uint64_t>(params.dst) != fill.dst) return "address";
-  if (params.width != fill.width || params.height != fill.height) return "size";
-  if (params.elementSize != (operation.signature.validity & 0xff)) return "element size";
-  // What does not fit into an element does not count.
-  const std::uint64_t unused = params.elementSize < 4 ? ~std::uint64_t{0} << (8 * params.elementSize) : 0;
-  return ((params.value ^ fill.value) & ~unused & 0xffffffff) == 0 ? nullptr : "value";
-}
-
-const char* host_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
-  hipHostNodeParams params{};
-  if (next().hipGraphHostNodeGetParams(node, &params) != hipSuccess) return "parameters";
-  if (reinterpret_cast<std::uint64_t>(params.fn) != operation.signature.object) return "function";
-  const auto& host = payload_at<HostPayload>(binding, operation.payload_offset);
-  return reinterpret_cast<std::uint64_t>(params.userData) == host.user ? nullptr : "user data";
-}
-
-const char* child_difference(hipGraphNode_t node, const Operation& operation, const Binding& binding,
-                             std::vector<hipGraphNode_t> nodes) {
-  hipGraph_t child = nullptr;
-  if (next().hipGraphChildGraphNodeGetGraph(node, &child) != hipSuccess) return "parameters";
-  return child_matches(child, operation, binding, &nodes) ? nullptr : "nodes";
-}
-
-/// Copies have no question of their own: hipGraphMemcpyNodeGetParams of a plain copy's node reads past it in HIP 5.
-/// `inside`: NodesInside of a child graph; null: not known.
-using Inside = std::vector<hipGraphNode_t>;
-const char* difference(hipGraphNode_t node, const Operation& operation, const Binding& binding, std::size_t* argument,
-                       const Inside* inside = nullptr) {
-  switch (operation.signature.kind) {
-    case OperationKind::kKernel:
-      return kernel_difference(node, operation, binding, argument);
-    case OperationKind::kFill:
-      return fill_difference(node, operation, binding);
-    case OperationKind::kHost:
-      return host_difference(node, operation, binding);
-    case OperationKind::kChild:
-      return child_difference(node, operation, binding, inside == nullptr ? Inside() : *inside);
-    default:
-      return nullptr;
-  }
+/// What of the node's parameters differs from the operation; null: nothing that the runtime tells.
+const char* difference(const NodeQuestion& asked) {
+  return with_kind(asked.operation.signature.kind, [&](auto kind) { return kind.node_difference(asked); });
 }
 
 bool dependencies_match(hipGraphNode_t node, const std::vector<std::uint32_t>& after,
@@ -169,8 +80,9 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
       return false;
     }
     std::size_t argument = 0;
-    const Inside its = operation.signature.kind == OperationKind::kChild ? inside(i) : Inside();
-    if (difference(nodes[i], operation, binding, &argument, &its) != nullptr) {
+    std::vector<hipGraphNode_t> its;
+    if (operation.signature.kind == OperationKind::kChild) its = inside(i);
+    if (difference({nodes[i], operation, binding, &argument, &its}) != nullptr) {
       *why = "a node's parameters differ from the recorded operation";
       return false;
     }
@@ -220,15 +132,16 @@ std::vector<hipGraphNode_t> nodes_inside(hipGraphNode_t node, const std::vector<
 
 std::string operation_name(const Signature& signature) {
   std::string text = kind_name(signature.kind);
-  if (signature.kind != OperationKind::kKernel) return text;
-  const char* const name = functions().find(reinterpret_cast<const void*>(signature.object)).name;
+  const void* const kernel = kernel_of(signature);
+  if (kernel == nullptr) return text;
+  const char* const name = functions().find(kernel).name;
   return text + " " + (name == nullptr ? "(unknown)" : name);
 }
 
 std::string difference_of(hipGraphNode_t node, const Operation& operation, const Binding& binding) {
   std::string text = operation_name(operation.signature);
   std::size_t argument = 0;
-  const char* const what = node == nullptr ? nullptr : difference(node, operation, binding, &argument);
+  const char* const what = node == nullptr ? nullptr : difference({node, operation, binding, &argument, nullptr});
   if (what == nullptr) return text;
   text.append(": ").append(what);
   if (std::string_view(what) == "argument") text.append(" ").append(std::to_string(argument));

@@ -1,9 +1,8 @@
 #include "shim/recording/operand.h"
 
-#include <algorithm>
-
 #include "shim/base/short_lock.h"
 #include "shim/memory/pool.h"
+#include "shim/recording/operation_functions.h"
 #include "shim/recording/settings.h"
 
 namespace graphpool {
@@ -62,31 +61,7 @@ void note_judged_operands(const Signature& signature, const Binding& binding, st
   const auto note = [](std::uint64_t operand_class, std::uint64_t bytes) {
     if (!is_known_class(operand_class)) g_judged.add(operand_class, last_of(operand_class, bytes));
   };
-  switch (signature.kind) {
-    case OperationKind::kCopy:
-    case OperationKind::kCopy2D: {
-      const auto& copy = payload_at<CopyPayload>(binding, payload_offset);
-      note(signature.dst_class, copy.dst_pitch * copy.height);
-      note(signature.src_class, copy.src_pitch * copy.height);
-      break;
-    }
-    case OperationKind::kCopy3D: {
-      const hipMemcpy3DParms& params = payload_at<Copy3DPayload>(binding, payload_offset).params;
-      const auto bytes = [&](const hipPitchedPtr& side, const hipPos& from) {
-        return side.pitch * (side.ysize + from.y + params.extent.height) * (from.z + params.extent.depth);
-      };
-      note(signature.dst_class, bytes(params.dstPtr, params.dstPos));
-      note(signature.src_class, bytes(params.srcPtr, params.srcPos));
-      break;
-    }
-    case OperationKind::kFill: {
-      const auto& fill = payload_at<FillPayload>(binding, payload_offset);
-      note(signature.dst_class, std::max(fill.pitch * fill.height, fill.width * 4));
-      break;
-    }
-    default:
-      break;
-  }
+  with_kind(signature.kind, [&](auto kind) { kind.note_judged(signature, binding, payload_offset, note); });
 }
 
 bool recordings_judged(const void* address, std::size_t bytes) noexcept {

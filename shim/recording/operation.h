@@ -22,46 +22,28 @@ namespace graphpool {
 
 class ArgumentLayout;
 
+/// The rows of operation_kinds.def.
 enum class OperationKind : std::uint8_t {
-  kBegin,   ///< hipStreamBeginCapture
-  kCreate,  ///< hipGraphCreate: what follows was added node by node
-  kKernel,
-  kCopy,  ///< one row of bytes
-  kCopy2D,
-  kCopy3D,  ///< by hipMemcpy3DParms, without arrays; added by node only
-  kFill,
-  kHost,
-  kEmpty,         ///< no work; added by node only
-  kChild,         ///< another graph; added by node only
-  kEdges,         ///< hipGraphAddDependencies: no node, but edges between nodes there are
-  kRecord,        ///< hipEventRecord: no node, but fork and join points
-  kWait,          ///< hipStreamWaitEvent
-  kDependencies,  ///< hipStreamUpdateCaptureDependencies
-  kLeave,         ///< a stream of the capture was destroyed
-  kEnd,           ///< hipStreamEndCapture; of a graph built by nodes: its first use
+#define OPERATION_KIND(name, text, makes_node, may_hold_memory, functions) k##name,
+#include "shim/recording/operation_kinds.def"
 };
 
 /// True for kinds that make a node.
 constexpr bool makes_node(OperationKind kind) noexcept {
-  switch (kind) {
-    case OperationKind::kBegin:
-    case OperationKind::kCreate:
-    case OperationKind::kEdges:
-    case OperationKind::kRecord:
-    case OperationKind::kWait:
-    case OperationKind::kDependencies:
-    case OperationKind::kLeave:
-    case OperationKind::kEnd:
-      return false;
-    default:
-      return true;
-  }
+  constexpr bool kMakesNode[] = {
+#define OPERATION_KIND(name, text, makes_node, may_hold_memory, functions) makes_node,
+#include "shim/recording/operation_kinds.def"
+  };
+  return kMakesNode[static_cast<std::size_t>(kind)];
 }
 
 /// Whether a node of this kind may hold on to allocations, not only to their addresses (memory/freed_memory.h).
 constexpr bool may_hold_memory(OperationKind kind) noexcept {
-  return kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kCopy3D ||
-         kind == OperationKind::kFill || kind == OperationKind::kChild;
+  constexpr bool kMayHoldMemory[] = {
+#define OPERATION_KIND(name, text, makes_node, may_hold_memory, functions) may_hold_memory,
+#include "shim/recording/operation_kinds.def"
+  };
+  return kMayHoldMemory[static_cast<std::size_t>(kind)];
 }
 
 /// How a kernel was named by the program.
@@ -152,6 +134,15 @@ struct Operation {
 
 using OperationTest = FunctionRef<bool(const Operation& operation)>;
 
+/// Calls visit(operation, place of its payload) for the operation, or for each of the child graph that this is. `base`:
+/// where the payloads that `operation` is one of begin.
+template <typename Visit>
+void for_each_inner(const Operation& operation, std::uint32_t base, const Visit& visit) {
+  const std::uint32_t at = base + operation.payload_offset;
+  if (operation.signature.kind != OperationKind::kChild) return visit(operation, at);
+  for (const Operation& inner : *operation.child) for_each_inner(inner, at, visit);
+}
+
 /// Whether it holds for the operation, or for one of the child graph that this is.
 inline bool holds(const Operation& operation, OperationTest test) {
   if (operation.signature.kind != OperationKind::kChild) return test(operation);
@@ -196,6 +187,24 @@ const Payload& payload_at(const Binding& binding, std::uint32_t offset) noexcept
 inline Binding payload_of(const Operation& operation, const Binding& binding) {
   const std::byte* const from = binding.begin() + operation.payload_offset;
   return Binding(from, from + operation.signature.payload_bytes);
+}
+
+/// Whether two kernels' payloads have one grid.
+inline bool same_grid(const std::byte* a, const std::byte* b) noexcept {
+  return std::memcmp(reinterpret_cast<const KernelPayload*>(a)->grid, reinterpret_cast<const KernelPayload*>(b)->grid,
+                     sizeof(KernelPayload::grid)) == 0;
+}
+
+/// Whether an operation has the same payload in both bindings of one template.
+inline bool same_payload(const Operation& operation, const Binding& a, const Binding& b) noexcept {
+  const std::uint32_t at = operation.payload_offset, bytes = operation.signature.payload_bytes;
+  return bytes == 0 || std::memcmp(a.begin() + at, b.begin() + at, bytes) == 0;
+}
+
+/// Puts an operation's payload, which begins at `from`, into a binding.
+inline void put_payload(const Operation& operation, const std::byte* from, Binding& into) noexcept {
+  const std::size_t bytes = operation.signature.payload_bytes;
+  if (bytes != 0) std::memcpy(into.data() + operation.payload_offset, from, bytes);
 }
 
 /// Whether a payload may name an address of this range: every pointer of an operation lies at a multiple of 8.

@@ -9,7 +9,7 @@
 #include "shim/hip/next.h"
 #include "shim/hip/quirks.h"
 #include "shim/hip/restore.h"
-#include "shim/recording/operand.h"
+#include "shim/recording/operation_functions.h"
 #include "shim/recording/signature_bits.h"
 
 namespace graphpool {
@@ -67,22 +67,7 @@ bool ask_device(int device) noexcept {
 }  // namespace
 
 NodeClass node_class(const Signature& signature) noexcept {
-  // Bits above the copy kind or element size: empty, pitched or between equal operands (rule 28).
-  const bool plain =
-      (signature.validity & ~0xffu) == 0 && is_known_class(signature.dst_class) && is_known_class(signature.src_class);
-  switch (signature.kind) {
-    case OperationKind::kKernel:
-      return NodeClass::kKernel;
-    case OperationKind::kFill:
-      return plain ? NodeClass::kFill : NodeClass::kOther;
-    case OperationKind::kCopy:
-      return plain && (signature.validity & 0xff) == hipMemcpyDeviceToDevice &&
-                     signature.dst_class == signature.src_class
-                 ? NodeClass::kDeviceCopy
-                 : NodeClass::kOther;
-    default:
-      return NodeClass::kOther;
-  }
+  return with_kind(signature.kind, [&](auto kind) { return kind.node_class(signature); });
 }
 
 std::span<const PatchRow> patch_table() noexcept { return kRows; }

@@ -43,6 +43,11 @@ struct alignas(64) TreeNode {
     return true;
   }
 
+  /// Whether the runtime has accepted the operation here with the payload at this place: of a kernel, its grid.
+  bool accepts_payload(const Binding& binding, std::uint32_t at) const noexcept {
+    return operation.signature.kind != OperationKind::kKernel || accepts(payload_at<KernelPayload>(binding, at).grid);
+  }
+
   /// Asks for the memory of what probably comes next.
   void prefetch_child() const noexcept {
     const char* const child = reinterpret_cast<const char*>(first_child.load(std::memory_order_relaxed));

@@ -26,17 +26,50 @@ inline std::uint32_t launched_by_bits(EntryId function) noexcept {
   return static_cast<std::uint32_t>(function) << kLaunchedByShift;
 }
 
-/// What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28): they
-/// are in the classes of a kernel's operands.
-inline std::uint64_t block_class(const KernelPayload& kernel) noexcept {
-  return kernel.block[0] | std::uint64_t{kernel.block[1]} << 32;
-}
-inline std::uint64_t block_and_shared_class(const KernelPayload& kernel) noexcept {
-  return kernel.block[2] | std::uint64_t{kernel.shared_bytes} << 32;
-}
+/// Of a launch that does not name its arguments one by one: `extra` is the buffer that has them, or null.
+inline std::uint32_t packed_bits(void* const* extra) noexcept { return extra != nullptr ? kPackedArguments : 0; }
+
+/// What a launch decides of a kernel's signature: the rest is where and by which thread it was launched, and what is
+/// known of the function. Whoever compares a launch, as a signature or as it lies, does it by these fields.
+class LaunchFields {
+ public:
+  /// What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28): they
+  /// are in the classes of a kernel's operands.
+  LaunchFields(KernelForm form, const void* function, std::uint32_t validity, const KernelPayload& shape) noexcept
+      : form_(form),
+        validity_(validity),
+        object_(reinterpret_cast<std::uint64_t>(function)),
+        dst_class_(shape.block[0] | std::uint64_t{shape.block[1]} << 32),
+        src_class_(shape.block[2] | std::uint64_t{shape.shared_bytes} << 32) {}
+
+  void put_into(Signature& signature) const noexcept {
+    signature.kind = OperationKind::kKernel;
+    signature.form = form_;
+    signature.validity = validity_;
+    signature.object = object_;
+    signature.dst_class = dst_class_;
+    signature.src_class = src_class_;
+  }
+
+  /// Whether a signature that these fields are put into, with this device, stream and thread, has the recorded one's.
+  bool same(const Signature& recorded, std::int16_t device, std::uint16_t stream, std::uint16_t thread) const noexcept {
+    const std::uint64_t first = first_word(OperationKind::kKernel, form_, device, stream, thread);
+    return ((first ^ recorded.word(0)) | (validity_ ^ recorded.validity) | (object_ ^ recorded.object) |
+            (dst_class_ ^ recorded.dst_class) | (src_class_ ^ recorded.src_class)) == 0;
+  }
+
+ private:
+  KernelForm form_;
+  std::uint32_t validity_;
+  std::uint64_t object_, dst_class_, src_class_;
+};
 inline std::uint64_t shared_bytes_of(const Signature& kernel) noexcept { return kernel.src_class >> 32; }
 
 inline std::uint32_t zero_size(std::size_t bytes) noexcept { return bytes == 0 ? kZeroSize : 0; }
+
+inline bool launches_kernel(const Operation& operation) noexcept {
+  return operation.signature.kind == OperationKind::kKernel;
+}
 
 /// Whether it fills several rows.
 inline bool fills_rows(const Operation& operation) noexcept {

@@ -22,11 +22,8 @@ const char* why_not_moved(const std::vector<Operation>& operations) {
   const int device = node_device_of(operations.front().signature);
   for (const Operation& operation : operations) {
     const Signature& signature = operation.signature;
-    if (signature.kind == OperationKind::kHost) return "it has host operations";
-    if (signature.kind == OperationKind::kChild) return "it has child graphs";
-    if (signature.kind == OperationKind::kDependencies) return "it has dependencies of the program's own";
-    if (signature.kind == OperationKind::kWait && signature.object == kExternalEvent)
-      return "it waits for an event from outside of it";
+    if (const char* const why = with_kind(signature.kind, [&](auto kind) { return kind.why_not_staged(signature); }))
+      return why;
     if (makes_node(signature.kind) && node_device_of(signature) != device) return "it works on several devices";
   }
   return nullptr;

@@ -6,9 +6,9 @@
 #include "shim/base/lock_rank.h"
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
-#include "shim/kernel/argument_layout.h"
 #include "shim/memory/pool.h"
 #include "shim/memory/shared_memory.h"
+#include "shim/recording/operation_functions.h"
 
 namespace graphpool {
 namespace {
@@ -48,9 +48,7 @@ bool runtime_knows(std::uint64_t word) {
 
 bool may_run_both_ways(const std::vector<Operation>& operations, const Binding& binding, const StagePlan& plan) {
   const bool seen_whole = std::all_of(operations.begin(), operations.end(), [](const Operation& operation) {
-    const OperationKind kind = operation.signature.kind;
-    if (kind == OperationKind::kKernel) return operation.layout->self_contained();
-    return kind != OperationKind::kHost && kind != OperationKind::kChild;
+    return with_kind(operation.signature.kind, [&](auto kind) { return kind.is_seen_whole(operation); });
   });
   const auto is_address = [](std::uint64_t word) { return may_be_address(word) || runtime_knows(word); };
   return seen_whole && !any_hidden_word(operations, binding, is_address) && plan.covers(operations, binding);

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <iterator>
 #include <new>
-#include <span>
 #include <string>
 
 #include "shim/base/log.h"
@@ -22,36 +21,34 @@
 namespace graphpool {
 namespace {
 
-/// Which argument of a kernel has this place in the binding. `base`: where the payloads of its operations begin.
-std::uint32_t argument_at(const Operation& operation, std::uint32_t base, std::uint32_t place) noexcept {
-  const std::uint32_t offset =
-      place - base - operation.payload_offset - static_cast<std::uint32_t>(sizeof(KernelPayload));
+/// Which argument of a kernel, whose payload begins at `at`, has this place in the binding.
+std::uint32_t argument_at(const Operation& operation, std::uint32_t at, std::uint32_t place) noexcept {
+  const std::uint32_t offset = place - at - static_cast<std::uint32_t>(sizeof(KernelPayload));
   const auto arguments = operation.layout->arguments();
-  const auto behind = std::upper_bound(arguments.begin(), arguments.end(), offset,
-                                       [](std::uint32_t at, const Argument& argument) { return at < argument.offset; });
+  const auto behind =
+      std::upper_bound(arguments.begin(), arguments.end(), offset,
+                       [](std::uint32_t wanted, const Argument& argument) { return wanted < argument.offset; });
   return static_cast<std::uint32_t>(behind - arguments.begin()) - 1;
 }
 
 /// Calls visit(operation, number of the argument or operand, address, whether it is a word of a structure) for all that
 /// this operation names, those of child graphs by their own operations.
 template <typename Visit>
-void for_each_named(const Operation& operation, const Binding& binding, const Visit& visit, std::uint32_t base = 0) {
-  if (operation.signature.kind == OperationKind::kChild) {
-    for (const Operation& inner : *operation.child)
-      for_each_named(inner, binding, visit, base + operation.payload_offset);
-    return;
-  }
-  const std::span<const Operation> one(&operation, 1);
-  const bool kernel = operation.signature.kind == OperationKind::kKernel;
-  std::uint32_t number = 0;
-  const auto pointer = [&](std::uint32_t place, std::uint64_t address, bool) {
-    visit(operation, kernel ? argument_at(operation, base, place) : number++, address, false);
-  };
-  const auto word = [&](std::uint32_t place, std::uint64_t address) {
-    visit(operation, argument_at(operation, base, place), address, true);
-  };
-  for_each_address(one, binding, pointer, base);
-  for_each_hidden_word(one, binding, word, base);
+void for_each_named(const Operation& operation, const Binding& binding, const Visit& visit) {
+  for_each_inner(operation, 0, [&](const Operation& inner, std::uint32_t at) {
+    const bool kernel = launches_kernel(inner);
+    std::uint32_t number = 0;
+    const auto pointer = [&](std::uint32_t place, std::uint64_t address, bool) {
+      visit(inner, kernel ? argument_at(inner, at, place) : number++, address, false);
+    };
+    const auto word = [&](std::uint32_t place, std::uint64_t address) {
+      visit(inner, argument_at(inner, at, place), address, true);
+    };
+    with_kind(inner.signature.kind, [&](auto kind) {
+      kind.for_each_address(inner, binding, at, pointer);
+      kind.for_each_hidden_word(inner, binding, at, word);
+    });
+  });
 }
 
 const Block* live_block(std::uint64_t address) noexcept {
@@ -229,12 +226,12 @@ StaleAddresses::Allocations StaleAddresses::with_operation(const std::vector<Ope
 /// What is there and what was there when the exec got the address decide; where neither tells, what was freed there.
 bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bool hidden, std::uint64_t before,
                            StaleAddress* stale) const {
-  const OperationKind kind = operation.signature.kind;
+  const bool kernel = launches_kernel(operation);
+  const bool takes_host = with_kind(operation.signature.kind, [](auto kind) { return kind.takes_host_memory(); });
   const Block* const now = live_block(address);
   if (now != nullptr && (before == 0 || now->order == before)) {
     const int device = node_device_of(operation.signature);
-    if (kind != OperationKind::kKernel || now->kind != MemoryKind::kDevice || is_peer(device, now->device))
-      return false;
+    if (!kernel || now->kind != MemoryKind::kDevice || is_peer(device, now->device)) return false;
     stale->kind = StaleKind::kOtherDevice;
     stale->allocated_by = now->call_site;
     return true;
@@ -247,9 +244,7 @@ bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bo
   }
   if (before != 0 || known) {
     if (before == 0 && shared_memory().knows(address)) return false;  // somebody has mapped something there since
-    const bool copies =
-        kind == OperationKind::kCopy || kind == OperationKind::kCopy2D || kind == OperationKind::kCopy3D;
-    if (before == 0 && copies && is_host_memory(address)) return false;
+    if (before == 0 && takes_host && is_host_memory(address)) return false;
     stale->kind = now != nullptr                    ? StaleKind::kReused
                   : before == 0 && freed.order == 0 ? StaleKind::kUnmapped
                                                     : StaleKind::kFreed;
@@ -257,7 +252,7 @@ bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bo
     stale->freed_by = known ? freed.freed_by : 0;
     return true;
   }
-  if (hidden || (kind != OperationKind::kKernel && kind != OperationKind::kFill)) return false;
+  if (hidden || takes_host) return false;
   if (live_block(address - 1) != nullptr || shared_memory().knows(address) || shared_memory().knows(address - 1))
     return false;
   const Block* const behind = block_before(address);

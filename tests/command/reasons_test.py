@@ -13,6 +13,7 @@ SINKS = ('note_refused', 'note_left', 'give_up', 'touch', 'expose', 'expose_exec
          'memory_goes', 'memory_leaves', 'module_leaves', 'drop_template', 'note_not_staged', 'leave_tree')
 PLACES = r'(?:\*?\bwhy|not_staged|told\.why|kUsedAsChild|kUnknown\w+|kTouched\w+|kUpdate\w+|kOtherChild\w+|kFunctionSet|kSeldom\w+|kComparingCosts|kOthers|kSharedMemory|kCommunicates|kToldGraphUsed)'
 RETURNS = r'return ("it (?:has|waits|works)[^"]*")'  # why_not_staged()
+DIFFERENCE = r'^ *(?:static |inline )?const char\* (?:\w+::)?(?:signature_|operand_)?difference\([^{;]*\{(.*?\})$'
 FOLDERS = ('shim', 'hooks')
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)+)"')
 
@@ -49,10 +50,13 @@ def all_reasons():
 
 
 def differences():
-    """What of an operation differed, as shim/recording/materialisation.cpp says it."""
-    text = (support.TOP / 'shim/recording/materialisation.cpp').read_text()
-    body = text[:text.index('const char* kind_name')]
-    return {literal for line in body.splitlines() if 'return' in line for literal in LITERAL.findall(line)}
+    """What of an operation differed, as materialisation.cpp says it of all kinds, and each kind's class of its own."""
+    found = set()
+    for path in sorted((support.TOP / 'shim/recording').iterdir()):
+        if path.suffix in ('.cpp', '.h'):
+            for body in re.findall(DIFFERENCE, path.read_text(), re.DOTALL | re.MULTILINE):
+                found |= {literal for line in body.splitlines() if 'return' in line for literal in LITERAL.findall(line)}
+    return found
 
 
 class Reasons(support.CommandTest):
