@@ -12,17 +12,24 @@ import subprocess
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 LIBRARIES = 'usr/lib/x86_64-linux-gnu'
 LOADER = 'usr/lib64/ld-linux-x86-64.so.2'
+# Debian 12's own runtime, which is installed rather than brought.
+INSTALLED = '5.2.3'
 # What the runtime itself needs is found when it runs, with its own C library.
 LINKED = ['-Wl,--allow-shlib-undefined', '-Wl,--unresolved-symbols=ignore-in-shared-libs', '-lpthread', '-ldl']
 # The CPU runtime's kernels do the same: see README.md.
 UNCONTRACTED = {'HIPRTC_COMPILE_OPTIONS_APPEND': '-ffp-contract=off'}
 
 
+def newer(source, target):
+    """Whether the target has to be made."""
+    return not target.exists() or target.stat().st_mtime <= source.stat().st_mtime
+
+
 class Root:
     """One runtime, and the build folder whose HSA it runs on."""
 
-    def __init__(self, folder, build):
-        self.folder, self.version, self.build = folder.resolve(), folder.name, pathlib.Path(build).resolve()
+    def __init__(self, folder, build, version=''):
+        self.folder, self.version, self.build = folder.resolve(), version or folder.name, pathlib.Path(build).resolve()
 
     def libraries(self, *names):
         """Those that are there: before 6.0 hipRTC is in the runtime itself."""
@@ -41,9 +48,18 @@ class Root:
         """The program of one source file, compiled against this runtime and what else is given, at the path `target`."""
         return self.make(target, [source], ['-std=c++20', '-D__HIP_PLATFORM_AMD__', '-Wno-ignored-attributes', f'-I{TOP}', *more])
 
+    def compile_hip(self, source, target, devices, more=()):
+        """The same with kernels in the source: hipcc makes its object, for these devices. It takes no C++20 in headers of hipCUB's."""
+        compiled = target.with_suffix('.o')
+        if newer(source, compiled):
+            compiled.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(['hipcc', *(f'--offload-arch={device}' for device in devices), '-std=c++17', '-O2', '-c', source, '-o', compiled,
+                            *map(str, more)], check=True)
+        return self.make(target, [compiled], [])
+
     def make(self, target, sources, options):
         """Runs the compiler, unless the target is newer than the sources."""
-        if target.exists() and target.stat().st_mtime > max(file.stat().st_mtime for file in sources):
+        if not any(newer(source, target) for source in sources):
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         made = target.with_name(f'{target.name}.{os.getpid()}')
@@ -69,6 +85,8 @@ def roots_to_compile_for(build):
 
 
 def roots(build, versions=(), top=TOP):
-    """Those that are there, of the versions asked for (all, if none is)."""
+    """Those that are there, of the versions asked for (all that scripts/amd has brought, if none is)."""
     found = sorted(path.parent for path in (top / 'build-amd').glob('*/complete'))
-    return [Root(folder, build) for folder in found if not versions or folder.name in versions]
+    there = [Root(folder, build) for folder in found if not versions or folder.name in versions]
+    installed = Root(pathlib.Path('/'), build, INSTALLED)
+    return there + [installed] * (INSTALLED in versions and any((installed.folder / LIBRARIES).glob('libamdhip64.so.5.2.*')))

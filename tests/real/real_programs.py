@@ -1,7 +1,7 @@
 """real_programs.py [--sample] [--checked] BUILD [NAME...]: programs of others, unmodified, on AMD's own runtimes and HSA on the CPU: each
 natively and under the library of the build folder BUILD. What they say of each of their tests, or print, has to be the same.
 
-`scripts/amd --rccl --rocblas --llama` brings them. NAME is a pattern (rccl*). --sample: fewer tests of each, for a machine that
+`scripts/amd --rccl --rocblas --llama --hipcub` brings them. NAME is a pattern (rccl*). --sample: fewer tests of each, for a machine that
 checks every change. --checked: each access of each kernel and copy is held against live memory, and what is found
 fails the run. Prints a table; exit code 1: something failed or differs, 77: none of them is there.
 """
@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,9 @@ sys.path.insert(0, str(HERE.parent / 'amd'))
 import server  # noqa: E402
 from amd_runtimes import LIBRARIES, TOP, Root  # noqa: E402
 
-GFX908, GFX90A = 'gfx908:sramecc+:xnack-', 'gfx90a:sramecc+:xnack-'
+GFX906, GFX908, GFX90A = 'gfx906:sramecc-:xnack-', 'gfx908:sramecc+:xnack-', 'gfx90a:sramecc+:xnack-'
+
+HIP_DEVICES = [isa[:6] for isa in (GFX906, GFX90A)]  # that a source with kernels is compiled for
 
 # What a run gave: its exit code, and what it says of each of its tests.
 Outcome = collections.namedtuple('Outcome', 'code tests')
@@ -61,6 +64,7 @@ class Program:
     folder: str = ''  # where it runs: {made}
     serves: bool = False  # a server: it is asked for completions
     forks: bool = False  # its work is done in processes that end without a report
+    served: str = ''  # how many captures the library serves, and of how many; '': not compared
     limit_s: int = 3600
 
 
@@ -109,7 +113,10 @@ PROGRAMS = [
               environment={'HSACPU_DEVICES': str(devices), **RCCL_7, 'HSACPU_ISA': GFX90A}, right=(), sample=('--steps', '6'))
       for name, about, devices, words in TRAINING),
     *(Program(f'rocblas_6.4_{isa[:6]}', f'rocBLAS, eager and captured, {isa[:6]}', '6.4.3', ('rocblas',), ('{made}/gemm',), lines, right=(),
-              environment={'HSACPU_ISA': isa}) for isa in ('gfx906:sramecc-:xnack-', GFX908, GFX90A)),
+              environment={'HSACPU_ISA': isa}) for isa in (GFX906, GFX908, GFX90A)),
+    *(Program(f'primitives_{runtime}_{isa[:6]}', f'hipCUB, eager and captured, {isa[:6]}', runtime, ('hipcub',), ('{made}/primitives',), lines,
+              right=(), environment={'HSACPU_ISA': isa}, served='54 of 72')
+      for runtime in ('5.7.1', '6.4.3', '7.2.4') for isa in (GFX906, GFX90A)),
     llama('llama_f32', 'llama.cpp, completion, f32', (*COMPLETION, '-m', '{made}/f32.gguf'), right=()),
     llama('llama_f16', 'llama.cpp, completion, f16', (*COMPLETION, '-m', '{made}/f16.gguf'), right=()),
     llama('llama_two', 'llama.cpp, completion, two devices', (*COMPLETION, '-m', '{made}/f16.gguf', '-sm', 'layer'), right=(),
@@ -134,6 +141,8 @@ class Place:
         self.folders = {**{name: str(folder) for name, folder in self.packages.items()}, 'made': str(self.made)}
 
     def there(self):
+        if self.source().suffix == '.hip' and not shutil.which('hipcc'):
+            return False
         return all((folder / 'complete').exists() for folder in [self.root.folder, *self.packages.values()])
 
     def version(self):
@@ -145,6 +154,11 @@ class Place:
         folders = [folder / LIBRARIES / below for folder in self.packages.values() for below in ('', 'llama')]
         return self.root.command(words[0], words[1:], folders=folders)
 
+    def source(self):
+        """Of the command's program, where it is one of this folder."""
+        name = pathlib.Path(self.program.command[0]).name
+        return next((file for file in (HERE / f'{name}.hip', HERE / f'{name}.cpp') if file.exists()), HERE)
+
     def make(self):
         """The model or the program of this folder that the command names, and the links ggml finds its backends by."""
         self.made.mkdir(parents=True, exist_ok=True)
@@ -154,8 +168,12 @@ class Place:
                 subprocess.run([sys.executable, HERE / 'tiny_model.py', path, path.stem], check=True)
             elif path.parent == self.made and path.suffix == '':
                 folder = self.packages[self.program.packages[0]]
-                self.root.compile(HERE / f'{path.name}.cpp', path, ['-O1', '-isystem', folder / 'usr/include', next(
-                    (folder / LIBRARIES).glob(f'lib{self.program.packages[0]}.so.?'))])
+                headers = ['-isystem', folder / 'usr/include']
+                if self.source().suffix == '.hip':
+                    self.root.compile_hip(self.source(), path, HIP_DEVICES, headers)
+                    continue
+                library = next((folder / LIBRARIES).glob(f'lib{self.program.packages[0]}.so.?'))
+                self.root.compile(self.source(), path, ['-O1', *headers, library])
         if self.program.folder:
             folder = self.made / self.program.folder
             folder.mkdir(exist_ok=True)
@@ -222,6 +240,8 @@ def try_program(place, sample, logs):
     differing = sorted(str(test) for test in {**native.tests, **under.tests} if native.tests.get(test) != under.tests.get(test))
     if under != native:
         wrong.append(f'under the library exit code {under.code}; differ: {", ".join(differing[:5]) or "none"}')
+    if program.served not in ('', f'{served} of {made}'):
+        wrong.append(f'{served} of {made} captures were served, not {program.served}')
     if sum(found := [findings(logs / f'{program.name}.{way}.txt') for way in ('native', 'library')]):
         wrong.append(f'checked mode finds {found[0]} times natively, {found[1]} under the library: {logs}')
     row = [program.about, place.version(), program.runtime, f'{passed(program, native)} of {len(native.tests)}',
