@@ -7,6 +7,7 @@
 
 #include "hooks/hot_bodies.h"
 #include "hooks/passing.h"
+#include "shim/hip/kept_error.h"
 #include "shim/hip/private_handles.h"
 #include "shim/memory/pool.h"
 
@@ -74,7 +75,12 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
     const PrivateKind kind = names_private(arguments...);
     if (kind != PrivateKind::kNone) [[unlikely]]
       return run<Result>([&] { return refuse_private(kind, kCall); });
-    const hipError_t result = run<Result>(body);
+    const hipError_t result = run<Result>([&] {
+      if constexpr (leaves_error_when_captured(kCall))
+        if (t_error_possible && captures_open()) [[unlikely]]
+          return with_error_kept(stream_among(arguments...), body);
+      return body();
+    });
     if constexpr (tells_handles(kCall))
       if (result == hipSuccess) told_to_program(arguments...);
     return result;

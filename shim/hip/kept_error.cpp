@@ -39,18 +39,29 @@ bool raise(hipError_t error) noexcept {
 
 }  // namespace
 
-KeptError::KeptError() noexcept {
+KeptError::KeptError(int since) noexcept {
   const int version = runtime_version();
-  if (version < kLeavesErrors || version >= kKeepsErrors) return;
+  if (version < since || version >= kKeepsErrors) return;
   pending_ = next().hipPeekAtLastError();
   const bool owed = pending_ == hipSuccess && t_owed_error != hipSuccess;
   if (owed && calls_so_far() == t_owed_since + 1) pending_ = t_owed_error;  // this call has been counted already
 }
 
 void KeptError::keep() const noexcept {
+  if (pending_ != hipSuccess) t_error_possible = true;
   if (pending_ == hipSuccess || next().hipPeekAtLastError() != hipSuccess || raise(pending_)) return;
   t_owed_error = pending_;
   t_owed_since = calls_so_far();
+}
+
+hipError_t with_error_kept(hipStream_t stream, FunctionRef<hipError_t()> call) {
+  if (stream == nullptr || runtime_version() >= kKeepsErrors) return call();
+  const KeptError last_error(0);
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  const bool told = PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); });
+  const hipError_t result = call();
+  if (told && status == hipStreamCaptureStatusActive) last_error.keep();
+  return result;
 }
 
 void forget_kept_error() noexcept {

@@ -5,12 +5,14 @@
 // would have taken it away. A call that fails in the same way brings it back; where there is none, the program is owed
 // it (t_owed_error) until it makes another call.
 // Threads: each scope lives on one thread's stack. Whether another call was made is told by the calls of all threads:
-// one of another thread's ends what is owed, too. Not here: what a failure of ours replaces (restore.h). Not done: some
-// calls leave it on 5.7.1 and 6.4.3 when they are captured (hipModuleLaunchKernel, hipMemcpyDtoDAsync,
-// hipMemsetD32Async, hipMallocAsync among them); under the library they may take it away.
+// one of another thread's ends what is owed, too. Not here: what a failure of ours replaces (restore.h).
 #pragma once
 
+#include <type_traits>
+
+#include "shim/base/function_ref.h"
 #include "shim/hip/hip_version.h"
+#include "shim/hip/hook_table.h"
 #include "shim/hip/restore.h"
 
 namespace graphpool {
@@ -24,7 +26,9 @@ inline constexpr int kLeavesErrors = hip_version(6, 0);
 /// body.
 class KeptError {
  public:
-  KeptError() noexcept;
+  KeptError() noexcept : KeptError(kLeavesErrors) {}
+  /// `since`: the first version in which the call leaves it.
+  explicit KeptError(int since) noexcept;
   KeptError(const KeptError&) = delete;
   KeptError& operator=(const KeptError&) = delete;
 
@@ -34,6 +38,40 @@ class KeptError {
  private:
   hipError_t pending_ = hipSuccess;  ///< hipSuccess: there is nothing to keep
 };
+
+/// Whether a call that a stream captures leaves the last error, whatever it answers, before HIP 7 (probe
+/// captured_calls_leave_errors).
+constexpr bool leaves_error_when_captured(EntryId call) noexcept {
+  switch (call) {
+    case EntryId::hipModuleLaunchKernel:
+    case EntryId::hipExtModuleLaunchKernel:
+    case EntryId::hipMemcpyDtoDAsync:
+    case EntryId::hipMemcpyDtoHAsync:
+    case EntryId::hipMemcpyHtoDAsync:
+    case EntryId::hipMemcpyWithStream:
+    case EntryId::hipMemcpy2DAsync:
+    case EntryId::hipMemcpyParam2DAsync:
+    case EntryId::hipMemsetD8Async:
+    case EntryId::hipMemsetD16Async:
+    case EntryId::hipMemsetD32Async:
+    case EntryId::hipMallocAsync:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Makes such a call. The thread may have an error pending.
+hipError_t with_error_kept(hipStream_t stream, FunctionRef<hipError_t()> call);
+
+/// The stream among the arguments of a call.
+template <typename First, typename... Rest>
+constexpr hipStream_t stream_among(const First& first, const Rest&... rest) noexcept {
+  if constexpr (std::is_same_v<First, hipStream_t>)
+    return first;
+  else
+    return stream_among(rest...);
+}
 
 /// Before last_error_of_program(): nothing is owed any more once the program has made another call. Not from HIP 7 on.
 void forget_kept_error() noexcept;

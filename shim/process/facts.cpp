@@ -78,6 +78,7 @@ constexpr Fact kFacts[] = {
     {"empty_graph_runs", never, ""},
     // Memory, errors, layouts
     {"last_error_goes_by_version", always, kNoLibrary},
+    {"captured_calls_leave_errors", never, ""},
     {"device_type_goes_by_version", always, kNoLibrary},
     {"driver_copies_go_by_version", always, kNoLibrary},
     {"driver_fills_go_by_version", always, kNoLibrary},

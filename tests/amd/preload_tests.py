@@ -38,6 +38,7 @@ ROWS = HERE.parents[1] / 'shim/hip/hip_hooks.def'
 SAME_SWITCH = {'CPUHIP_DEVICES': 'HSACPU_DEVICES', 'CPUHIP_MEMORY': 'HSACPU_MEMORY'}
 LEFT_OUT = {'CPUHIP_VERSION', 'CPUHIP_JOURNAL'}
 TEST_S = 60  # a test that takes longer has hung
+STAND_IN = '[librccl.so.1]'
 FINE = ('OK', 'SKIPPED', 'NEEDS')
 LINES = 12  # of what a failing test says
 
@@ -65,7 +66,9 @@ def listed_tests(build):
         environment = dict(entry['env'])
         environment.pop('LD_LIBRARY_PATH', None)
         switches = sorted(key for key in environment if key.startswith('CPUHIP_') and key not in {*SAME_SWITCH, *LEFT_OUT})
-        if entry['protocol'] != 'gtest':
+        if entry['protocol'] == 'gtest' and STAND_IN in entries_of(entry['cmd'][0]):
+            others['needs our stand-in for RCCL'] += 1
+        elif entry['protocol'] != 'gtest':
             others['is a script that starts programs on the CPU runtime'] += 1
         elif switches:
             others['asks for ' + ', '.join(switches)] += 1
@@ -81,6 +84,11 @@ def listed_tests(build):
             else:
                 tests[same] = test
     return list(tests.values()), others
+
+
+def entries_of(program):
+    """The dynamic section of a program."""
+    return subprocess.run(['readelf', '-d', program], capture_output=True, text=True, check=True).stdout
 
 
 def equipment(root):

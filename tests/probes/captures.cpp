@@ -320,6 +320,25 @@ Finding spoilt_capture_is_over() {
   return holds_if(status == hipStreamCaptureStatusNone);
 }
 
+Finding captured_calls_leave_errors() {
+  const bool keeps = runtime_version() >= version_of(7, 0);
+  const Stream stream;
+  const Word word;
+  bool after_driver = false, after_runtime = false;
+  capture(stream, [&] {
+    const auto left_by = [&](hipError_t (*call)(hipStream_t, int*)) {
+      static_cast<void>(hip::hipGetLastError());
+      if (hip::hipGetDevice(nullptr) == hipSuccess) throw Unknown("hipGetDevice(nullptr) works");
+      WORKS(call(stream, word.at()));
+      return hip::hipGetLastError() != hipSuccess;
+    };
+    after_driver = left_by([](hipStream_t at, int* to) { return hip::hipMemsetD32Async(to, 1, 1, at); });
+    after_runtime = left_by([](hipStream_t at, int* to) { return hip::hipMemsetAsync(to, 1, sizeof(int), at); });
+  });
+  return holds_if(after_driver && after_runtime == keeps,
+                  after_driver ? after_runtime ? "both leave it" : "one leaves it" : "it goes");
+}
+
 constexpr Probe kProbes[] = {
     {"module_launch_is_captured", "hipModuleLaunchKernel in a capturing stream makes a node and runs nothing.",
      module_launch_is_captured},
@@ -348,6 +367,9 @@ constexpr Probe kProbes[] = {
     {"capture_refuses_malloc", "hipMalloc is refused in a capture of the thread's own.", capture_refuses_malloc},
     {"refused_call_spoils_capture", "A capture in which a call was refused ends as invalidated.",
      refused_call_spoils_capture},
+    {"captured_calls_leave_errors",
+     "A captured hipMemsetD32Async leaves the last error; a captured hipMemsetAsync takes it away before HIP 7.",
+     captured_calls_leave_errors},
     {"spoilt_capture_is_over", "After the end of an invalidated capture its stream captures no more.",
      spoilt_capture_is_over},
 };

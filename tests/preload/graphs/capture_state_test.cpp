@@ -244,6 +244,32 @@ TEST(LaunchedAtOnce, a_kernel_that_the_runtime_does_not_capture_runs_once_a_capt
   }
 }
 
+TEST(LastError, captured_calls_leave_it_or_take_it_away_as_natively) {
+  int version = 0;
+  OK(hipRuntimeGetVersion(&version));
+  const Stream s;
+  const Buffer a;
+  const auto after = [](hipError_t (*call)(hipStream_t, int*), hipStream_t on, int* to) {
+    static_cast<void>(hipGetLastError());
+    EXPECT_EQ(hipErrorInvalidValue, hipGetDevice(nullptr));
+    EXPECT_EQ(hipSuccess, call(on, to));
+    return hipGetLastError();
+  };
+  for (int i = 0; i < 5; ++i) {
+    step(s, [&] {
+      OK(kernels().mix(s, a.get(), kCount, i));
+      EXPECT_EQ(hipErrorInvalidValue,
+                after([](hipStream_t on, int* to) { return hipMemsetD32Async(to, 1, kCount, on); }, s, a.get()))
+          << "step " << i;
+      EXPECT_EQ(version < 70000000 ? hipSuccess : hipErrorInvalidValue,
+                after([](hipStream_t on, int* to) { return hipMemsetAsync(to, 1, kCount, on); }, s, a.get()))
+          << "step " << i;
+    });
+  }
+  EXPECT_EQ(version < 70000000 ? hipSuccess : hipErrorInvalidValue,
+            after([](hipStream_t on, int* to) { return hipMemsetD32Async(to, 1, kCount, on); }, s, a.get()));
+}
+
 TEST(SharedNodeIds, threads_that_capture_in_turn_and_instantiate_at_once_lose_no_node) {
   // Natively no two threads make nodes at the same time. The library makes some where a graph is instantiated.
   constexpr int kThreads = 4, kSteps = 120, kLength = 24;

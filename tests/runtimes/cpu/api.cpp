@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdarg>
@@ -43,6 +45,13 @@ struct Settings {
   std::vector<Rule*> failures, costs;
   bool any = false;  ///< anything but the plain way
 };
+
+/// Calls that leave the last error as it was where a stream captures them, up to HIP 6 (seen of AMD's 5.7.1 and 6.4.3).
+constexpr std::array<std::string_view, 12> kLeaveErrorCaptured = {
+    "hipExtModuleLaunchKernel", "hipMallocAsync",     "hipMemcpy2DAsync",      "hipMemcpyDtoDAsync",
+    "hipMemcpyDtoHAsync",       "hipMemcpyHtoDAsync", "hipMemcpyParam2DAsync", "hipMemcpyWithStream",
+    "hipMemsetD16Async",        "hipMemsetD32Async",  "hipMemsetD8Async",      "hipModuleLaunchKernel"};
+static_assert(std::ranges::is_sorted(kLeaveErrorCaptured));
 
 /// The thread's state; plain data, so that it works at any time of a thread's life.
 struct ThreadState {
@@ -256,6 +265,11 @@ Call::~Call() {
 }
 
 void Call::leaves_last_error() { leaves_last_error_ = config().version / 10000000 == 6; }
+
+void Call::goes_into_capture() {
+  if (config().version < 70000000 && std::ranges::binary_search(kLeaveErrorCaptured, std::string_view(name_)))
+    leaves_last_error_ = true;
+}
 
 hipError_t Call::leave(hipError_t result) {
   if (config().serialise) finish_serialised();

@@ -260,6 +260,12 @@ hipError_t capture_launch_with_events(Stream& stream, Operation operation, ihipE
   return append(stream, std::move(work));
 }
 
+bool captures(const Stream& stream) {
+  if (part(stream) == nullptr) return false;
+  const std::lock_guard lock(graph_mutex());
+  return is_active(&stream);
+}
+
 bool capture_event_record(Stream& stream, ihipEvent_t& event) {
   const std::lock_guard lock(graph_mutex());
   if (!is_active(&stream)) return false;

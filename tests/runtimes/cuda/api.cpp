@@ -7,6 +7,7 @@
 
 #include "common/error_names.h"
 #include "common/look_up.h"
+#include "translate.h"
 
 extern "C" const int cudahip_default_version;  // version.cpp: by SONAME
 
@@ -43,6 +44,16 @@ hipError_t leave(hipError_t result) {
   t_last.result = result;
   // Up to HIP 6 the last error is the last call's result, success included; HIP 7 keeps the last real error.
   if (version() < 70000000 || (result != hipSuccess && result != hipErrorNotReady)) t_last.error = result;
+  return result;
+}
+
+hipError_t leave_captured(hipStream_t stream, hipError_t result) {
+  const bool differs = version() < 70000000 && (t_last.error != hipSuccess || result != hipSuccess);
+  int status = 0;
+  if (!differs || driver().cuStreamIsCapturing(stream_of(stream), &status) != cu::kSuccess ||
+      status != hipStreamCaptureStatusActive)
+    return leave(result);
+  t_last.result = result;
   return result;
 }
 

@@ -27,6 +27,9 @@ int version();
 /// Records the thread's last error and returns it.
 hipError_t leave(hipError_t result);
 
+/// The same for a call that leaves the last error where `stream` captures, up to HIP 6.
+hipError_t leave_captured(hipStream_t stream, hipError_t result);
+
 /// The driver's result as HIP's; last errors are left alone.
 hipError_t translate(cu::Result result);
 
@@ -34,18 +37,25 @@ hipError_t translate(cu::Result result);
 hipError_t enter();
 
 /// Runs the body of an exported function that needs a device; it returns hipError_t or the driver's result.
-template <typename Body>
-hipError_t api(Body&& body) {
+/// `end` is given the result and returns it.
+template <typename Body, typename End = hipError_t (*)(hipError_t)>
+hipError_t api(Body&& body, End&& end = leave) {
   if (const hipError_t error = enter(); error != hipSuccess) return leave(error);
   try {
     if constexpr (std::is_same_v<decltype(body()), cu::Result>) {
-      return leave(translate(body()));
+      return end(translate(body()));
     } else {
-      return leave(body());
+      return end(body());
     }
   } catch (const std::bad_alloc&) {
-    return leave(hipErrorOutOfMemory);
+    return end(hipErrorOutOfMemory);
   }
+}
+
+/// The same for functions that leave the last error where the stream captures, up to HIP 6.
+template <typename Body>
+hipError_t stream_api(hipStream_t stream, Body&& body) {
+  return api(body, [stream](hipError_t result) { return leave_captured(stream, result); });
 }
 
 /// The same for functions that need no device.

@@ -161,7 +161,7 @@ HIP_EXPORT hipError_t hipMemcpyAsync_spt(void* dst, const void* src, std::size_t
 }
 HIP_EXPORT hipError_t hipMemcpyWithStream(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind,
                                           hipStream_t stream) {
-  return api([&] {
+  return stream_api(stream, [&] {
     const hipError_t error = copy_on(dst, src, bytes, kind, stream_of(stream));
     return error == hipSuccess ? translate(driver().cuStreamSynchronize(stream_of(stream))) : error;
   });
@@ -176,14 +176,14 @@ HIP_EXPORT hipError_t hipMemcpyDtoD(hipDeviceptr_t dst, hipDeviceptr_t src, std:
   return api([&] { return copy_now(dst, src, bytes, hipMemcpyDeviceToDevice); });
 }
 HIP_EXPORT hipError_t hipMemcpyHtoDAsync(hipDeviceptr_t dst, void* src, std::size_t bytes, hipStream_t stream) {
-  return api([&] { return copy_on(dst, src, bytes, hipMemcpyHostToDevice, stream_of(stream)); });
+  return stream_api(stream, [&] { return copy_on(dst, src, bytes, hipMemcpyHostToDevice, stream_of(stream)); });
 }
 HIP_EXPORT hipError_t hipMemcpyDtoHAsync(void* dst, hipDeviceptr_t src, std::size_t bytes, hipStream_t stream) {
-  return api([&] { return copy_on(dst, src, bytes, hipMemcpyDeviceToHost, stream_of(stream)); });
+  return stream_api(stream, [&] { return copy_on(dst, src, bytes, hipMemcpyDeviceToHost, stream_of(stream)); });
 }
 HIP_EXPORT hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t dst, hipDeviceptr_t src, std::size_t bytes,
                                          hipStream_t stream) {
-  return api([&] { return copy_on(dst, src, bytes, hipMemcpyDeviceToDevice, stream_of(stream)); });
+  return stream_api(stream, [&] { return copy_on(dst, src, bytes, hipMemcpyDeviceToDevice, stream_of(stream)); });
 }
 HIP_EXPORT hipError_t hipMemcpyPeer(void* dst, int dst_device, const void* src, int src_device, std::size_t bytes) {
   return api([&] {
@@ -210,7 +210,8 @@ HIP_EXPORT hipError_t hipMemcpy2D(void* dst, std::size_t dst_pitch, const void* 
 }
 HIP_EXPORT hipError_t hipMemcpy2DAsync(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
                                        std::size_t width, std::size_t height, hipMemcpyKind kind, hipStream_t stream) {
-  return api([&] { return rows_on(dst, dst_pitch, src, src_pitch, width, height, kind, stream_of(stream)); });
+  return stream_api(stream,
+                    [&] { return rows_on(dst, dst_pitch, src, src_pitch, width, height, kind, stream_of(stream)); });
 }
 HIP_EXPORT hipError_t hipMemcpy2DAsync_spt(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
                                            std::size_t width, std::size_t height, hipMemcpyKind kind,
@@ -247,7 +248,7 @@ HIP_EXPORT hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D* plane) {
 }
 HIP_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D* plane) { return hipDrvMemcpy2DUnaligned(plane); }
 HIP_EXPORT hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* plane, hipStream_t stream) {
-  return api([&] {
+  return stream_api(stream, [&] {
     return copy_params<cu::Copy2D>(
         plane, [&](cu::Copy2D* copy) { return driver().cuMemcpy2DAsync_v2(copy, stream_of(stream)); });
   });
@@ -282,19 +283,19 @@ HIP_EXPORT hipError_t hipMemset_spt(void* dst, int value, std::size_t bytes) {
   return api([&] { return in_thread_stream([&](cu::Stream* stream) { return fill_on(dst, value, bytes, stream); }); });
 }
 HIP_EXPORT hipError_t hipMemsetD8Async(hipDeviceptr_t dst, unsigned char value, std::size_t count, hipStream_t stream) {
-  return api([&] {
+  return stream_api(stream, [&] {
     return fill(dst, count, [&] { return driver().cuMemsetD8Async(address(dst), value, count, stream_of(stream)); });
   });
 }
 HIP_EXPORT hipError_t hipMemsetD16Async(hipDeviceptr_t dst, unsigned short value, std::size_t count,
                                         hipStream_t stream) {
-  return api([&] {
+  return stream_api(stream, [&] {
     return fill(dst, 2 * count,
                 [&] { return driver().cuMemsetD16Async(address(dst), value, count, stream_of(stream)); });
   });
 }
 HIP_EXPORT hipError_t hipMemsetD32Async(hipDeviceptr_t dst, int value, std::size_t count, hipStream_t stream) {
-  return api([&] {
+  return stream_api(stream, [&] {
     return fill(dst, 4 * count, [&] {
       return driver().cuMemsetD32Async(address(dst), static_cast<unsigned>(value), count, stream_of(stream));
     });

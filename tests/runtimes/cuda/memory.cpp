@@ -248,7 +248,7 @@ HIP_EXPORT hipError_t hipPointerSetAttribute(const void* value, hipPointer_attri
 
 // --- Stream-ordered memory and pools ---
 HIP_EXPORT hipError_t hipMallocAsync(void** place, std::size_t bytes, hipStream_t stream) {
-  return api([&] {
+  return stream_api(stream, [&] {
     if (place == nullptr) return cu::kInvalidValue;
     *place = nullptr;
     return bytes == 0 ? cu::kSuccess : driver().cuMemAllocAsync(out<cu::Address>(place), bytes, stream_of(stream));

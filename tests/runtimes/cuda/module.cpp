@@ -165,7 +165,7 @@ HIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t* place, std::size_t* byt
 HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                             hipStream_t stream, void** params, void** extra) {
-  return api([&] {
+  return stream_api(stream, [&] {
     return launch(reinterpret_cast<cu::Function*>(function),
                   {dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z), shared_bytes}, stream_of(stream),
                   params, extra);
@@ -215,7 +215,7 @@ HIP_EXPORT hipError_t hipExtModuleLaunchKernel(hipFunction_t function, std::uint
                                                std::uint32_t block_z, std::size_t shared_bytes, hipStream_t stream,
                                                void** params, void** extra, hipEvent_t before, hipEvent_t after,
                                                std::uint32_t) {
-  return api([&] {
+  return stream_api(stream, [&] {
     Launch shape{dim3(), dim3(block_x, block_y, block_z), static_cast<unsigned>(shared_bytes)};
     hipError_t error = blocks_of(threads_x, block_x, &shape.grid.x);
     if (error == hipSuccess) error = blocks_of(threads_y, block_y, &shape.grid.y);
