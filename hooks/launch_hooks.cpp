@@ -15,7 +15,7 @@ constexpr auto kDescribeLaunch = [](OperationWriter& to, const void* function, d
 };
 
 /// A kernel launched by a function beside hipLaunchKernel and hipModuleLaunchKernel: `plain`, where nothing is asked
-/// for that those cannot do. Else it is work that no template can hold (rule 26).
+/// for that those cannot do. Else it is work that no recording can hold (rule 26).
 template <typename DescribeCall, typename ForwardCall>
 hipError_t launch(EntryId by, hipStream_t stream, bool plain, DescribeCall&& describe, ForwardCall&& forward) {
   if (!plain) return other_stream_work({stream, false}, forward);

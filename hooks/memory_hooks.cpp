@@ -63,7 +63,7 @@ bool is_device_memory(const void* ptr) noexcept {
 
 hipError_t free(void* ptr, Pool::Free forward) {
   const Freed memory = freed_by(ptr);
-  // A virtual capture that names the memory becomes real while its addresses are still the program's (rule 7).
+  // A withheld capture that names the memory becomes real while its addresses are still the program's (rule 7).
   if (captures_open() && ptr != nullptr) materialise_captures_naming(memory.base, memory.bytes, "memory was freed");
   const auto freed = [&] { return pool().free(ptr, forward); };
   const bool any_kind = ptr != nullptr && !is_device_memory(ptr);
@@ -98,7 +98,7 @@ hipError_t on_hipExtMallocWithFlags(Entry&, void** ptr, size_t bytes, unsigned i
 }
 hipError_t on_hipMallocAsync(Entry&, void** ptr, size_t bytes, hipStream_t stream) {
   const KeptError last_error;
-  // On a capturing stream it is a node that no template can hold.
+  // On a capturing stream it is a node that no recording can hold.
   if (captures_open()) expose_capture({stream, false}, "hipMallocAsync was captured");
   const hipError_t result = allocate(AllocationFunction::kMallocAsync, ptr, bytes, 0, stream);
   if (result == hipSuccess) note_uncaptured(stream);  // which may ask the runtime, in place of an error

@@ -196,7 +196,7 @@ struct Passing<EntryId::hipGraphExecUpdate> {
   static hipError_t call(const void* caller, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
                          hipGraphExecUpdateResult* result) {
     const TimedCall timed;
-    VirtualExec* const unserved = graphs().find_unserved(exec);
+    ProgramExec* const unserved = graphs().find_unserved(exec);
     const hipGraphExec_t real = unserved == nullptr ? exec : unserved->own->exec;
     const hipError_t error = next().hipGraphExecUpdate(real, graph, error_node, result);
     if (error == hipErrorOutOfMemory) [[unlikely]]

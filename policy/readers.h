@@ -251,9 +251,9 @@ inline constexpr Name<Stage> kNames<Stage>[] = {
     {"never", Stage::kNever}, {"auto", Stage::kAuto}, {"always", Stage::kAlways}};
 template <>
 inline constexpr Name<Strategy> kNames<Strategy>[] = {{"auto", Strategy::kAuto},
-                                                      {"variant", Strategy::kVariant},
+                                                      {"new_exec", Strategy::kNewExec},
                                                       {"patch", Strategy::kPatch},
-                                                      {"record", Strategy::kRecord}};
+                                                      {"one_shot", Strategy::kOneShot}};
 template <>
 inline constexpr Name<Unknown> kNames<Unknown>[] = {{"off", Unknown::kOff}, {"trust", Unknown::kTrust}};
 template <>

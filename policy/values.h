@@ -18,7 +18,7 @@ struct Share {
   std::uint32_t percent = 0;  ///< when is_percent
   bool is_percent = false;
 
-  [[nodiscard]] constexpr std::uint64_t of(std::uint64_t total_bytes) const noexcept {
+  [[nodiscard]] constexpr std::uint64_t resolve(std::uint64_t total_bytes) const noexcept {
     if (!is_percent) return bytes < total_bytes ? bytes : total_bytes;
     return total_bytes / 100 * percent + total_bytes % 100 * percent / 100;
   }
@@ -41,13 +41,13 @@ struct WrittenRange {
   bool operator==(const WrittenRange&) const = default;
 };
 
-/// Which matches of a template also take the real path and are compared.
+/// Which matches of a recording also take the real path and are compared.
 struct Verify {
   enum class Mode { kOff, kFirst, kEvery };
   Mode mode = Mode::kOff;
   std::uint32_t count = 0;  ///< kFirst: so many; kEvery: one in so many
 
-  /// index: number of the match of its template, from 0.
+  /// index: number of the match of its recording, from 0.
   [[nodiscard]] constexpr bool wants(std::uint64_t index) const noexcept {
     return mode == Mode::kFirst ? index < count : mode == Mode::kEvery && index % count == 0;
   }
@@ -63,7 +63,7 @@ struct PermitLimit {
 enum class Backing { kAuto, kClassic, kVmm };
 enum class FreeMode { kSync, kDeferred };
 enum class Stage { kNever, kAuto, kAlways };
-enum class Strategy { kAuto, kVariant, kPatch, kRecord };
+enum class Strategy { kAuto, kNewExec, kPatch, kOneShot };
 enum class Unknown { kOff, kTrust };
 enum class Scope { kProcess, kUser, kNode };
 enum class Jobserver { kOff, kHonour, kOffer };

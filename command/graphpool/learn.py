@@ -15,7 +15,7 @@ from .options import Command, UsageError
 Advice = collections.namedtuple('Advice', 'section key value why')
 MOST_RULES = 8
 # Ways of serving a launch that cost more where addresses move.
-COSTLY = ('patch', 'variant', 'record', 'native_update')
+COSTLY = ('patch', 'new_exec', 'one_shot', 'native_update')
 UNITS = {'': 1, 'b': 1, 'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30, 't': 1 << 40}
 
 

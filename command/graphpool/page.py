@@ -15,9 +15,9 @@ CHART = (600, 140)  # the units of a chart's own coordinates
 # The order of the ways is fixed, so that each has its colour on every page.
 STYLE = """
 :root { color-scheme: light dark; --back: #ffffff; --card: #f4f5f7; --text: #1c2128; --quiet: #57606a; --line: #d0d7de;
-  --same: #0b7a75; --patch: #5b8c2a; --stage: #2f6fb3; --variant: #d08700; --record: #b4532a; --native_update: #6e6a86; }
+  --same: #0b7a75; --patch: #5b8c2a; --stage: #2f6fb3; --new_exec: #d08700; --one_shot: #b4532a; --native_update: #6e6a86; }
 @media (prefers-color-scheme: dark) { :root { --back: #14171c; --card: #1e232a; --text: #e6e9ee; --quiet: #a3adb8;
-  --line: #39414b; --same: #3fb8af; --patch: #9bc95a; --stage: #6ea8e6; --variant: #f0b64a; --record: #e58a5f;
+  --line: #39414b; --same: #3fb8af; --patch: #9bc95a; --stage: #6ea8e6; --new_exec: #f0b64a; --one_shot: #e58a5f;
   --native_update: #aaa5c8; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 16px; max-width: 960px; background: var(--back); color: var(--text);
@@ -32,7 +32,7 @@ p { margin: 4px 0; } .quiet { color: var(--quiet); font-size: .9rem; }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 4px 0 10px; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: right; padding: 4px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } td.odd { color: var(--record); font-weight: 600; }
+th:first-child, td:first-child { text-align: left; } td.odd { color: var(--one_shot); font-weight: 600; }
 svg { display: block; width: 100%; height: auto; } .ends { display: flex; flex-wrap: wrap;
   justify-content: space-between; gap: 0 12px; } .way { white-space: nowrap; }
 """.strip()
@@ -88,7 +88,7 @@ def why_list(report):
     items = []
     for count, reason, where in found[:MOST_REASONS]:
         known = reasons.explain(reason)
-        items.append('<div class="card"><h3>{} x {}</h3><div class="bar"><span class="record" style="width:{:.1f}%"></span></div>'
+        items.append('<div class="card"><h3>{} x {}</h3><div class="bar"><span class="one_shot" style="width:{:.1f}%"></span></div>'
                      '<p>{}</p><p class="quiet">{}{}</p></div>'.format(
                          count, escape(reason), 100.0 * count / most, escape(known.means), escape(known.advice),
                          escape(' At ' + where + '.') if where else ''))
@@ -122,7 +122,7 @@ def courses(report):
 
     return (chart('Captures served so far', samples, served, '{:.1f} %'.format, 'same') +
             chart('Launches of graphs so far', samples, lambda each: each['launches'], '{:.0f}'.format, 'stage') +
-            chart('Memory kept', samples, lambda each: each['kept_bytes'], tables.size, 'variant'))
+            chart('Memory kept', samples, lambda each: each['kept_bytes'], tables.size, 'new_exec'))
 
 
 def compile_part(report):

@@ -9,7 +9,7 @@ import os
 FORMAT = 1
 # What served a launch, as reports say it and in words.
 WAYS = collections.OrderedDict([
-    ('same', 'the same exec'), ('patch', 'patched'), ('variant', 'a new exec'), ('record', 'an exec for one use'),
+    ('same', 'the same exec'), ('patch', 'patched'), ('new_exec', 'a new exec'), ('one_shot', 'an exec for one use'),
     ('stage', 'staged'), ('native_update', 'the program\'s own update')])
 
 
@@ -24,7 +24,7 @@ class Report:
         self.path = path
         self.data = data
         graphs = data['graphs']
-        self.graphs = sorted(data.get('templates', []), key=lambda graph: graph['graph'])
+        self.graphs = sorted(data.get('recordings', []), key=lambda graph: graph['graph'])
         self.captures_served = graphs['captures_avoided']
         self.captures = graphs['captures_recorded'] + graphs['captures_avoided'] + graphs['captures_refused']
         self.instantiates = graphs['instantiates']

@@ -14,8 +14,8 @@ enum class LockRank : int {
   kLifecycle,       ///< resolving next, loading the policy
   kCaptureList,     ///< which captures are open, which execs are staged
   kCapture,         ///< one open capture
-  kExecs,           ///< one virtual exec
-  kTemplates,       ///< recordings, templates, variants
+  kExecs,           ///< one program exec
+  kRecordings,      ///< recordings and their variants
   kHandles,         ///< the tables of our handles
   kKernels,         ///< code objects, registered functions
   kRings,           ///< which slot rings there are

@@ -24,7 +24,7 @@ class Symbols {
  public:
   static constexpr std::size_t kMaxTexts = std::size_t{1} << 16;
   static constexpr std::size_t kMaxAddresses = std::size_t{1} << 18;
-  /// Longer names (templates) are cut here.
+  /// Longer names (of C++ templates) are cut here.
   static constexpr std::size_t kMaxTextBytes = 4096;
 
   constexpr Symbols() = default;

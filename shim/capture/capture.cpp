@@ -336,7 +336,7 @@ hipError_t counted_begin(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   return result;
 }
 
-constinit std::atomic<bool> g_virtual_off{false};
+constinit std::atomic<bool> g_comparing_off{false};
 constinit std::atomic<bool> g_runs_at_once{false};  ///< see leave_to_runtime()
 
 constexpr const char* kSeldomComesBack = "captures that begin here seldom come back";
@@ -464,7 +464,7 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
 static const char* why_left_alone(const void* place, StreamKey key) noexcept {
   if (!t_ahead.covers(place) && !hit_rates().follow(place)) return kSeldomComesBack;
   const GraphSettings& settings = capture_sink().settings();
-  if (!settings.weigh || !settings.virtual_capture || !settings.reuse || settings.verify.mode != Verify::Mode::kOff)
+  if (!settings.weigh || !settings.compare || !settings.reuse || settings.verify.mode != Verify::Mode::kOff)
     return nullptr;
   const StepCosts::Step step = step_begins(place);
   t_step.place = place;
@@ -558,10 +558,10 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   begin.device = packed_devices(device, std::max(stream_device, 0));
   begin.validity = static_cast<std::uint32_t>(mode);
   begin.object = settings_epoch();
-  const bool may_be_virtual =
-      active() && own_handle && stream_device >= 0 && capture_sink().settings().virtual_capture && !captures_bypassed();
+  const bool may_be_deferred =
+      active() && own_handle && stream_device >= 0 && capture_sink().settings().compare && !captures_bypassed();
   const bool follow = why == nullptr;
-  if (!may_be_virtual && follow && active() && capture_sink().settings().virtual_capture) {
+  if (!may_be_deferred && follow && active() && capture_sink().settings().compare) {
     Materialisation told;
     told.why = !own_handle         ? "captured on a null stream, or on a thread's own"
                : stream_device < 0 ? "captured on a stream whose device the runtime does not tell"
@@ -569,7 +569,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
     capture_sink().note_materialised(told);
   }
   bool verify = false;
-  TreeNode* const known = may_be_virtual && follow && way_by_chance == SeededWay::kUsual
+  TreeNode* const known = may_be_deferred && follow && way_by_chance == SeededWay::kUsual
                               ? capture_sink().walk_begins(begin, &verify)
                               : nullptr;
   using Mode = CaptureSession::Mode;
@@ -693,7 +693,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   const auto session = open_captures().find(key);
   if (session == nullptr) return forward();
   TraceSpan traced(TraceKind::kCapture, session->began());
-  HeldTemplate end, expected;
+  HeldRecording end, expected;
   bool was_shell = false, over = false;
   hipError_t result;
   {
@@ -714,7 +714,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     over = is_over(result) && (result != hipErrorIllegalState || session->is_origin(key));
     if (result == hipSuccess) {
       session->leave_shell();
-      expected = session->expected_template();
+      expected = session->expected_recording();
     }
   }
   if (result != hipSuccess) {
@@ -737,7 +737,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     guard.unlock();
     tell_trace("invalidated", 0);
     capture_sink().note_refused(by_passed ? "operations reached the capture past the library" : lost);
-    if (by_passed && !g_virtual_off.exchange(true))
+    if (by_passed && !g_comparing_off.exchange(true))
       log_warn("operations reached a capture past the library: captures are left to the runtime from now on");
     static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(*graph); }));
     *graph = nullptr;
@@ -757,7 +757,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     guard.unlock();
     tell_trace("served", (*end).number, (*end).node_count);
     tell_rate(true);
-    *graph = capture_sink().make_virtual_graph(std::move(end), std::move(binding), captured);
+    *graph = capture_sink().make_deferred_graph(std::move(end), std::move(binding), captured);
     return hipSuccess;
   }
   const LastErrorScope last_error;
@@ -769,7 +769,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   std::uint32_t which = 0;
   if (why == nullptr && session->matches(*graph, &why, &which)) {
     if (expected) capture_sink().capture_verified(*expected);
-    Recording recording = session->take_recording();
+    RecordedCapture recording = session->take_recorded();
     guard.unlock();
     bool learned = false;
     *graph = capture_sink().real_graph_captured(captured, std::move(recording), &learned);
@@ -783,7 +783,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
                                      why);
     tell_trace(why, 0);
     capture_sink().note_refused(why);
-    *graph = capture_sink().unknown_graph_captured(captured);
+    *graph = capture_sink().untracked_graph_captured(captured);
   }
   return hipSuccess;
 }
@@ -949,7 +949,7 @@ void memory_goes(const void* address, std::size_t bytes, const char* why) {
 }
 
 bool captures_bypassed() noexcept {
-  return unknown_entries_in_use() || g_virtual_off.load(std::memory_order_relaxed) ||
+  return unknown_entries_in_use() || g_comparing_off.load(std::memory_order_relaxed) ||
          g_runs_at_once.load(std::memory_order_relaxed);
 }
 

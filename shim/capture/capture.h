@@ -1,5 +1,5 @@
 // capture.h: open captures. Records what a program captures, and, where it captures a sequence seen before, compares
-// instead of forwarding (virtual capture).
+// instead of forwarding (withheld capture).
 //
 // The life of a capture:
 //   begin            forwarded. When recordings with the same beginning exist the capture is a shell: begin, forks,
@@ -8,9 +8,9 @@
 //   each operation   in a shell: matched with the prefix tree; the first mismatch makes the capture real (the matched
 //                    prefix is issued into it). In a real capture: forwarded, then noted with its node
 //                    (probes operations_are_captured, queries_are_no_nodes).
-//   end              forwarded. A shell that matched to the end becomes a virtual graph; a real capture whose
-//                    every node is what we noted becomes a template.
-// A capture becomes no template, and the report says why, where an operation failed; where an operation has no row or
+//   end              forwarded. A shell that matched to the end becomes a deferred graph; a real capture whose
+//                    every node is what we noted becomes a recording.
+// A capture becomes no recording, and the report says why, where an operation failed; where an operation has no row or
 // its arguments' layout is unknown; where two threads issued operations to one stream at the same time; where the
 // program asked for the capture's dependencies or nodes by handle; where a node is in it that no call we saw has added.
 //
@@ -137,11 +137,11 @@ bool matched_launch(const KernelLaunch& launch);
 /// Whether the stream takes part in a capture. False where that is not one the library has seen begin.
 bool in_open_capture(StreamArgument stream);
 
-/// Work on a stream that no template can hold.
+/// Work on a stream that no recording can hold.
 hipError_t other_stream_work(StreamArgument stream, Forward forward);
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward);
-/// A capture into this graph of the program's: counted, never a template.
+/// A capture into this graph of the program's: counted, never a recording.
 hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mode, hipGraph_t into, Forward forward);
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward);
 
@@ -228,7 +228,7 @@ bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* resu
 /// Of so many open captures the program knows the graph, or nodes.
 inline constinit std::atomic<int> g_told_captures{0};
 /// The program makes another call on such a graph, or on a node of one, than those above: its capture is real from now
-/// on, and no template.
+/// on, and no recording.
 void expose_told_graph(hipGraph_t graph, const char* why);
 void expose_told_node(hipGraphNode_t node, const char* why);
 
@@ -241,14 +241,14 @@ void capture_stream_destroyed(hipStream_t stream) noexcept;
 void events_leave_destroyed(hipStream_t stream) noexcept;
 void capture_event_destroyed(hipEvent_t event) noexcept;
 
-/// Makes every open virtual capture real (rule 7: a module unloaded, a device reset while one may name what goes).
+/// Makes every open withheld capture real (rule 7: a module unloaded, a device reset while one may name what goes).
 void materialise_open_captures(const char* why);
 /// The same for those that name memory of this range; no bytes: nobody knows how much.
 void materialise_captures_naming(const void* address, std::size_t bytes, const char* why);
 
-/// Makes every open virtual capture real that has withheld an operation for which the test is true.
+/// Makes every open withheld capture real that has withheld an operation for which the test is true.
 void materialise_captures_with(OperationTest test, const char* why);
-/// Every open capture that has such an operation, withheld or not, is real and no template: what it names is going.
+/// Every open capture that has such an operation, withheld or not, is real and no recording: what it names is going.
 void end_comparing_with(OperationTest test, const char* why);
 
 /// No open capture holds the tree of recordings any more: the virtual ones are made real.

@@ -1,6 +1,6 @@
 // capture_sink.h: what a capture says to those who hold the graphs, and what it asks them. The one way up from here.
 //
-// Threads: any. Methods may take kTemplates and ranks above; walk_begins() holds the tree until walk_ended().
+// Threads: any. Methods may take kRecordings and ranks above; walk_begins() holds the tree until walk_ended().
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -10,13 +10,13 @@
 #include <memory>
 #include <vector>
 
-#include "shim/execs/template.h"
+#include "shim/execs/recording.h"
 #include "shim/recording/operation.h"
 
 namespace graphpool {
 
 struct GraphSettings;
-struct KnownGraph;
+struct TrackedGraph;
 struct Materialisation;
 struct TreeNode;
 
@@ -24,14 +24,14 @@ struct TreeNode;
 struct CapturedGraph {
   hipGraph_t graph = nullptr;
   /// The graph that the program knows by a handle of the library's since before the capture's end. Null: there is none.
-  std::shared_ptr<KnownGraph> told;
+  std::shared_ptr<TrackedGraph> told;
   bool holds_objects = false;   ///< it holds user objects
   const void* place = nullptr;  ///< where the program began the capture; null: not known
 };
 
-/// A node of a known graph: the operation it was made by. No graph: the node is none of a known graph.
+/// A node of a tracked graph: the operation it was made by. No graph: the node is none of a tracked graph.
 struct NodeRef {
-  KnownGraph* graph = nullptr;
+  TrackedGraph* graph = nullptr;
   std::uint32_t index = 0;
 };
 
@@ -44,24 +44,24 @@ class CaptureSink {
   virtual TreeNode* walk_begins(const Signature& begin, bool* verify) = 0;
   virtual void walk_ended() noexcept = 0;
   /// The recording that ends at this place of the tree, which the caller holds. Empty: it is not kept any more.
-  virtual HeldTemplate hold(const TreeNode& end) noexcept = 0;
+  virtual HeldRecording hold(const TreeNode& end) noexcept = 0;
 
   /// A real capture has ended, and its graph is what was recorded. The handle by which the program knows it. *learned:
   /// the recording is new, and there was room for it.
-  virtual hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording, bool* learned) = 0;
+  virtual hipGraph_t real_graph_captured(CapturedGraph captured, RecordedCapture recording, bool* learned) = 0;
   /// A real capture has ended of which no recording was made. The handle by which the program knows its graph.
-  virtual hipGraph_t unknown_graph_captured(CapturedGraph captured) = 0;
-  /// A virtual capture has ended: the handle that the program gets. The graph takes the hold over, and `captured` goes
+  virtual hipGraph_t untracked_graph_captured(CapturedGraph captured) = 0;
+  /// A withheld capture has ended: the handle that the program gets. The graph takes the hold over, and `captured` goes
   /// where nothing needs it.
-  virtual hipGraph_t make_virtual_graph(HeldTemplate of, Binding binding, CapturedGraph captured) = 0;
+  virtual hipGraph_t make_deferred_graph(HeldRecording recording, Binding binding, CapturedGraph captured) = 0;
   /// Captures that the program begins at this place are left alone from now on: free execs of recordings that were
   /// captured there last go. Without a lock held.
   virtual void drop_free_execs_of(const void* place) = 0;
   /// A capture that was to be verified is what was expected of it.
-  virtual void capture_verified(Template& of) noexcept = 0;
-  /// It is not: the template is used no more.
-  virtual void capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
-                               const char* why) = 0;
+  virtual void capture_verified(Recording& recording) noexcept = 0;
+  /// It is not: the recording is used no more.
+  virtual void capture_differs(Recording& recording, const Operation& operation, const Binding& binding,
+                               hipGraphNode_t node, const char* why) = 0;
   /// A capture that gives no recording, and why. A literal.
   virtual void note_refused(const char* why) noexcept = 0;
   virtual void note_materialised(const Materialisation& told) noexcept = 0;
@@ -80,18 +80,18 @@ class CaptureSink {
 class ToldGraphs {
  public:
   /// Makes a graph and a handle for it. Returns false if there is no handle left.
-  virtual bool add(std::shared_ptr<KnownGraph>* made) = 0;
+  virtual bool add(std::shared_ptr<TrackedGraph>* made) = 0;
   /// The capture was broken off.
-  virtual void drop(KnownGraph& told) noexcept = 0;
+  virtual void drop(TrackedGraph& told) noexcept = 0;
   /// The capture has become real: this is its graph in the runtime, with a node for each operation.
-  virtual void made_real(KnownGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) = 0;
+  virtual void made_real(TrackedGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) = 0;
 
-  virtual hipGraph_t handle(const KnownGraph& told) const noexcept = 0;
+  virtual hipGraph_t handle(const TrackedGraph& told) const noexcept = 0;
   /// Returns the handle of the operation's node. Makes the handle if the program has none yet. Returns null if no
   /// handle is left.
-  virtual hipGraphNode_t node_handle(KnownGraph& told, std::uint32_t index) = 0;
+  virtual hipGraphNode_t node_handle(TrackedGraph& told, std::uint32_t index) = 0;
   /// Returns the handle of the operation's node. Returns null if the program has none.
-  virtual hipGraphNode_t handle_told(const KnownGraph& told, std::size_t index) const noexcept = 0;
+  virtual hipGraphNode_t handle_told(const TrackedGraph& told, std::size_t index) const noexcept = 0;
 
   /// Returns the node that one of the library's handles names. No graph: the handle is not the library's, or its node
   /// is gone.

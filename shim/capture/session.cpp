@@ -8,7 +8,7 @@
 #include "shim/base/trace.h"
 #include "shim/capture/capture_sink.h"
 #include "shim/costs/step_costs.h"
-#include "shim/execs/template.h"
+#include "shim/execs/recording.h"
 #include "shim/hip/next.h"
 #include "shim/hip/private_handles.h"
 #include "shim/hip/quirks.h"
@@ -226,8 +226,8 @@ void CaptureSession::expose(const char* why) {
   spoil(why);
 }
 
-/// Makes the capture no template if another thread fed this stream while the caller waited to feed it: which of the two
-/// operations came first was chance.
+/// Makes the capture no recording if another thread fed this stream while the caller waited to feed it: which of the
+/// two operations came first was chance.
 void CaptureSession::note_overlap(StreamKey stream) {
   if (stream_fed_ != stream || threads_[thread_now_] == calling_thread()) return;
   spoil("two threads feed one stream of the capture at the same time");
@@ -290,10 +290,10 @@ void CaptureSession::expect(const Signature& signature, const std::vector<std::u
   expected_ = after == nullptr ? child_of(*expected_, signature) : expected_->find(signature, *after);
 }
 
-HeldTemplate CaptureSession::expected_template() const {
-  if (expected_ == nullptr || spoilt_ != nullptr) return HeldTemplate();
+HeldRecording CaptureSession::expected_recording() const {
+  if (expected_ == nullptr || spoilt_ != nullptr) return HeldRecording();
   const TreeNode* const found = expected_->find(kEndSignature);
-  return found == nullptr ? HeldTemplate() : capture_sink().hold(*found);
+  return found == nullptr ? HeldRecording() : capture_sink().hold(*found);
 }
 
 TreeNode* CaptureSession::step(const Signature& signature) {
@@ -792,16 +792,16 @@ bool CaptureSession::matches(hipGraph_t graph, const char** why, std::uint32_t* 
   return nodes_match(graph, operations_, binding_, nodes_, why, which);
 }
 
-HeldTemplate CaptureSession::matched_end() {
+HeldRecording CaptureSession::matched_end() {
   TreeNode* const found = cursor_->find(kEndSignature);
   if (found == nullptr) {
     g_mismatches.add(Mismatch::kShorter);
-    return HeldTemplate();
+    return HeldRecording();
   }
   if (begin_->expected_bytes.load(std::memory_order_relaxed) < binding_.size())
     begin_->expected_bytes.store(static_cast<std::uint32_t>(binding_.size()), std::memory_order_relaxed);
-  HeldTemplate of = capture_sink().hold(*found);
-  return of && (*of).rebuildable.load(std::memory_order_acquire) ? std::move(of) : HeldTemplate();
+  HeldRecording recording = capture_sink().hold(*found);
+  return recording && (*recording).rebuildable.load(std::memory_order_acquire) ? std::move(recording) : HeldRecording();
 }
 
 }  // namespace graphpool

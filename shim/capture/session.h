@@ -21,8 +21,8 @@
 
 namespace graphpool {
 
-class HeldTemplate;
-struct KnownGraph;
+class HeldRecording;
+struct TrackedGraph;
 
 /// The first version that captures kernels by whatever function they are launched: before, hipLaunchKernel only (probe
 /// module_launch_is_captured).
@@ -78,9 +78,9 @@ class CaptureSession {
     device_ = device;
     device_changes_seen_ = changes;
   }
-  /// The capture is over: nobody finds it any more. Takes kTemplates where it held the tree.
+  /// The capture is over: nobody finds it any more. Takes kRecordings where it held the tree.
   void close() noexcept REQUIRES(lock_);
-  /// Lets go of the tree before the capture is over. Takes kTemplates where it held that.
+  /// Lets go of the tree before the capture is over. Takes kRecordings where it held that.
   void leave_tree(const char* why) REQUIRES(lock_);
   /// Nobody refers to the capture: lets go of what it held.
   void reset() noexcept REQUIRES(lock_);
@@ -109,8 +109,8 @@ class CaptureSession {
   bool told_graph(hipGraph_t graph) const noexcept REQUIRES(lock_);
   bool told_node(hipGraphNode_t node) const noexcept REQUIRES(lock_);
   /// The graph whose handle the program was told while the capture was a shell; null: there is none.
-  const std::shared_ptr<KnownGraph>& told_as() const noexcept REQUIRES(lock_) { return told_as_; }
-  std::shared_ptr<KnownGraph> take_told() noexcept REQUIRES(lock_) { return std::move(told_as_); }
+  const std::shared_ptr<TrackedGraph>& told_as() const noexcept REQUIRES(lock_) { return told_as_; }
+  std::shared_ptr<TrackedGraph> take_told() noexcept REQUIRES(lock_) { return std::move(told_as_); }
   /// The graph holds on to user objects.
   bool holds_objects() const noexcept REQUIRES(lock_) { return holds_objects_; }
 
@@ -118,7 +118,7 @@ class CaptureSession {
   void expose(const char* why) REQUIRES(lock_);
   /// Before the runtime is given something of the stream, or asked about it.
   void follow_on(StreamKey key) REQUIRES(lock_);
-  /// Never a template from here on, for this reason (the first one stays).
+  /// Never a recording from here on, for this reason (the first one stays).
   void spoil(const char* why) REQUIRES(lock_);
   /// The stream has begun another capture: nothing of this one reaches it any more, and no thread that fed this one
   /// through it takes it for that one.
@@ -148,15 +148,15 @@ class CaptureSession {
   bool matches(hipGraph_t graph, const char** why, std::uint32_t* which) const REQUIRES(lock_);
 
   /// A shell at its end: the recording it matched, or null.
-  HeldTemplate matched_end() REQUIRES(lock_);
+  HeldRecording matched_end() REQUIRES(lock_);
   /// A verified capture at its end: the recording a shell would have matched, or null.
-  HeldTemplate expected_template() const REQUIRES(lock_);
+  HeldRecording expected_recording() const REQUIRES(lock_);
 
   /// Adds the end of the recording; then it may be taken.
   void finish_recording() REQUIRES(lock_);
   const std::vector<Operation>& operations() const noexcept REQUIRES(lock_) { return operations_; }
   hipGraphNode_t node(std::uint32_t operation) const noexcept REQUIRES(lock_) { return nodes_[operation]; }
-  Recording take_recording() REQUIRES(lock_) {
+  RecordedCapture take_recorded() REQUIRES(lock_) {
     return {std::move(operations_), std::move(binding_), std::move(nodes_), memory_freed_};
   }
   Binding& binding() noexcept REQUIRES(lock_) { return binding_; }
@@ -178,7 +178,7 @@ class CaptureSession {
   hipError_t forward_noted(std::size_t offset, Forward forward) REQUIRES(lock_);
   /// The runtime has ended the capture: another thread that still finds it must not make it real any more.
   void leave_shell() noexcept REQUIRES(lock_) { cursor_ = nullptr; }
-  /// Why this capture cannot become a template; null while it can.
+  /// Why this capture cannot become a recording; null while it can.
   const char* spoilt() const noexcept REQUIRES(lock_) { return spoilt_; }
   /// True once the program may know the graph of this capture.
   bool exposed() const noexcept REQUIRES(lock_) { return exposed_ || told_ || into_ != nullptr; }
@@ -251,7 +251,7 @@ class CaptureSession {
   const void* place_ GUARDED_BY(lock_) = nullptr;
   hipGraph_t into_ = nullptr;                     ///< set before anybody else can find the capture
   hipGraph_t graph_ GUARDED_BY(lock_) = nullptr;  ///< the runtime's, once it was asked for
-  std::shared_ptr<KnownGraph> told_as_ GUARDED_BY(lock_);
+  std::shared_ptr<TrackedGraph> told_as_ GUARDED_BY(lock_);
   bool told_ GUARDED_BY(lock_) = false;  ///< the program knows the graph, or nodes of it
   bool holds_objects_ GUARDED_BY(lock_) = false;
   const char* spoilt_ GUARDED_BY(lock_) = nullptr;

@@ -1,8 +1,8 @@
 // told_graph.cpp: what a program asks of the graph of an open capture, and does to it by its handle (session.h).
 //
 // A shell has no nodes in the runtime. So the program gets handles of the library's own. They name a graph that becomes
-// the virtual graph when the capture ends, or stands for the runtime's graph if the capture becomes real. A question is
-// no operation. A change of dependencies is one, and matches a recording only if it names the same nodes.
+// the deferred graph when the capture ends, or stands for the runtime's graph if the capture becomes real. A question
+// is no operation. A change of dependencies is one, and matches a recording only if it names the same nodes.
 #include <algorithm>
 #include <memory>
 #include <utility>

@@ -189,7 +189,7 @@ PermitLimits permit_limits(const PermitSettings& settings, const Machine& machin
       if (most != 0) limits.most = std::min(limits.most, most);
   }
   limits.most = std::clamp<std::uint32_t>(limits.most, 1, kMostPermits);
-  limits.reserve_bytes = settings.reserve.of(allowed_bytes);
+  limits.reserve_bytes = settings.reserve.resolve(allowed_bytes);
   limits.idle_ns = settings.idle_ns;
   return limits;
 }

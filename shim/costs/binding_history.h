@@ -1,4 +1,4 @@
-// binding_history.h: which bindings a template has had, and which of their words never stay.
+// binding_history.h: which bindings a recording has had, and which of their words never stay.
 //
 // Why: whether an exec of its own pays for a binding depends on whether the binding will come back. A word that changes
 // with every binding (a counter, a time, the padding of a structure) makes every binding new; such bindings never get
@@ -6,7 +6,7 @@
 //
 // Invariants: bounded: the fingerprints of the last kRemembered bindings, the last binding, a byte a word. A binding
 // that comes back shows that its words do come back: counting starts again.
-// Threads: under the lock of Graphs (kTemplates). Units: words of 8 bytes.
+// Threads: under the lock of Graphs (kRecordings). Units: words of 8 bytes.
 #pragma once
 
 #include <array>

@@ -38,7 +38,7 @@ std::uint64_t averaged(std::uint64_t before, std::uint64_t now) noexcept {
 }  // namespace
 
 const char* way_name(Way way) noexcept {
-  constexpr std::array<const char*, kWays> kNames{"same", "patch", "variant", "record", "stage", "native_update"};
+  constexpr std::array<const char*, kWays> kNames{"same", "patch", "new_exec", "one_shot", "stage", "native_update"};
   return kNames[static_cast<std::size_t>(way)];
 }
 
@@ -109,43 +109,43 @@ double ExecCosts::ns(Cost cost) const noexcept {
 Way CostModel::choose(const Question& question) const noexcept {
   const Way otherwise = choose_without_update(question);
   if (!question.update || otherwise == Way::kPatch) return otherwise;
-  if (otherwise == Way::kRecord) return Way::kUpdate;
+  if (otherwise == Way::kOneShot) return Way::kUpdate;
   const double patch = patch_ns(question.exec_ns, question.differing, question.budget);
   const bool pays = question.seen && question.spent_ns + patch >= kSpentBeforeExec * question.exec_ns;
   if (!question.exact) {
-    const bool may_change = question.strategy == Strategy::kAuto || question.strategy == Strategy::kVariant;
+    const bool may_change = question.strategy == Strategy::kAuto || question.strategy == Strategy::kNewExec;
     const bool wanted = question.seen && !question.is_volatile && (pays || question.spoils);
-    return question.kernels && may_change && wanted ? Way::kVariant : Way::kUpdate;
+    return question.kernels && may_change && wanted ? Way::kNewExec : Way::kUpdate;
   }
-  if (question.strategy == Strategy::kVariant || question.patchable) return otherwise;
+  if (question.strategy == Strategy::kNewExec || question.patchable) return otherwise;
   if (question.strategy == Strategy::kPatch) return Way::kUpdate;
   // It could be patched if it did not run just now, or were not worn out.
-  return question.kept < kExecsBeforePatching || pays ? Way::kVariant : Way::kUpdate;
+  return question.kept < kExecsBeforePatching || pays ? Way::kNewExec : Way::kUpdate;
 }
 
 Way CostModel::choose_without_update(const Question& question) const noexcept {
-  const Way made = question.is_volatile ? Way::kRecord : Way::kVariant;
+  const Way made = question.is_volatile ? Way::kOneShot : Way::kNewExec;
   switch (question.strategy) {
-    case Strategy::kVariant:
-      return Way::kVariant;
-    case Strategy::kRecord:
-      return Way::kRecord;
+    case Strategy::kNewExec:
+      return Way::kNewExec;
+    case Strategy::kOneShot:
+      return Way::kOneShot;
     case Strategy::kPatch:
       return question.patchable ? Way::kPatch : made;
     case Strategy::kAuto:
       break;
   }
-  if (!question.patchable) return question.base ? made : Way::kVariant;
+  if (!question.patchable) return question.base ? made : Way::kNewExec;
   const double exec = question.exec_ns;
   const double patch = patch_ns(exec, question.differing, question.budget);
   if (question.passed_over >= kPatchAgainAfter) return Way::kPatch;
   const bool wanted = question.is_volatile || question.kept >= kExecsBeforePatching;
   if (wanted && !measured(Cost::kPatchNode) && patch <= kMostTimes * exec) return Way::kPatch;
-  if (question.is_volatile) return patch <= exec ? Way::kPatch : Way::kRecord;
-  if (question.kept < kExecsBeforePatching) return Way::kVariant;
-  if (question.seen && question.spent_ns + patch >= kSpentBeforeExec * exec) return Way::kVariant;
+  if (question.is_volatile) return patch <= exec ? Way::kPatch : Way::kOneShot;
+  if (question.kept < kExecsBeforePatching) return Way::kNewExec;
+  if (question.seen && question.spent_ns + patch >= kSpentBeforeExec * exec) return Way::kNewExec;
   const double margin = question.last == Way::kPatch ? 1 / kHysteresis : kHysteresis;
-  return patch * margin <= exec ? Way::kPatch : Way::kVariant;
+  return patch * margin <= exec ? Way::kPatch : Way::kNewExec;
 }
 
 CostModel& costs() noexcept {

@@ -8,7 +8,7 @@
 // The choice, for a binding that no free exec has:
 //   - a binding with volatile words gets no exec of its own (rule 30): patched, or recorded anew for one use; where no
 //     exec is left that the next one could be patched into, it is kept for that;
-//   - the first few bindings of a template get an exec each: bindings often come in turn;
+//   - the first few bindings of a recording get an exec each: bindings often come in turn;
 //   - then what is cheaper (probe setting_costs_less_than_an_exec is the first guess), but for the first patch of all,
 //     which is tried to see what it costs. A patched node also uses up a share of an exec, which is replaced after a
 //     budget of patches;
@@ -17,8 +17,8 @@
 // known to patch what differs (then the program has what it would have had natively), instead of an exec for one use,
 // and instead of more than the first few execs where none can be patched now. A binding that was there before and
 // differs in kernels only gets an exec even so, once updates for such have cost a quarter of one, or where the update
-// would spoil an exec that is kept. Hysteresis: a template changes between exec and patch only if the other way costs a
-// fifth less.
+// would spoil an exec that is kept. Hysteresis: a recording changes between exec and patch only if the other way costs
+// a fifth less.
 //
 // Threads: any, without lock. Units: nanoseconds. Not here: whether patching is exact (recording/patch_table.h).
 #pragma once
@@ -37,8 +37,8 @@ namespace graphpool {
 enum class Way : std::uint8_t {
   kSame,     ///< an exec had it
   kPatch,    ///< an exec was patched
-  kVariant,  ///< another exec was made, and kept
-  kRecord,   ///< another exec was made, for this use only
+  kNewExec,  ///< another exec was made, and kept
+  kOneShot,  ///< another exec was made, for this use only
   kStage,    ///< copied through slots
   kUpdate,   ///< the program's own update, or its own setting of nodes, was made
 };
@@ -97,19 +97,19 @@ class CostModel {
     std::size_t differing = 0;  ///< nodes to be patched
     bool patchable = false;     ///< a free exec is there, and all that differs is updated correctly
     std::size_t budget = 1000;  ///< patches an exec lasts
-    std::size_t kept = 0;       ///< execs the template has
+    std::size_t kept = 0;       ///< execs the recording has
     bool base = true;           ///< one of them is there to be patched later, or none is to be
     bool seen = false;          ///< the binding was there before, with fewer in between than execs are kept
     bool is_volatile = false;   ///< words differ that never come back
     double spent_ns = 0;        ///< patching for bindings seen before has cost this since the last exec was made
-    Way last = Way::kVariant;
+    Way last = Way::kNewExec;
     std::uint32_t passed_over = 0;  ///< bindings in a row that could have been patched and were not
     bool update = false;            ///< the program asks for an update: its own call can be made
     bool exact = false;             ///< all that differs from what it updates is patched correctly, but maybe not now
     bool kernels = false;           ///< with `update`: only kernels differ; the runtime never refuses to update those
     bool spoils = false;            ///< with `update`: it would change an exec that is kept for its binding
   };
-  /// kPatch, kVariant, kRecord or, with `update`, kUpdate. Staging: stage_choice.h.
+  /// kPatch, kNewExec, kOneShot or, with `update`, kUpdate. Staging: stage_choice.h.
   Way choose(const Question& question) const noexcept;
   Way choose_without_update(const Question& question) const noexcept;
 
@@ -117,7 +117,7 @@ class CostModel {
   static constexpr std::uint32_t kPatchAgainAfter = 64;
   /// Of what an exec costs, spent on bindings that came back, before one of them gets an exec.
   static constexpr double kSpentBeforeExec = 0.25;
-  /// Execs a template gets before patching is thought of.
+  /// Execs a recording gets before patching is thought of.
   static constexpr std::size_t kExecsBeforePatching = 4;
 
  private:

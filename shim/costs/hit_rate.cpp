@@ -6,7 +6,7 @@ namespace graphpool {
 
 bool HitRates::follow(const void* place) noexcept {
   const LockGuard guard(lock_);
-  Entry& entry = places_.of(place);
+  Entry& entry = places_.entry(place);
   if (entry.pause_left == 0) return true;
   --entry.pause_left;
   return false;
@@ -14,7 +14,7 @@ bool HitRates::follow(const void* place) noexcept {
 
 void HitRates::ended(const void* place, bool matched) noexcept {
   const LockGuard guard(lock_);
-  Entry& entry = places_.of(place);
+  Entry& entry = places_.entry(place);
   entry.hits += matched ? 1 : 0;
   const std::uint32_t window = std::clamp(2 * std::max(entry.longest, entry.longest_before), kWindow, kLongestWindow);
   if (++entry.captures < window) return;
@@ -31,7 +31,7 @@ void HitRates::ended(const void* place, bool matched) noexcept {
 
 void HitRates::came_back(const void* place, std::uint64_t captures) noexcept {
   const LockGuard guard(lock_);
-  Entry& entry = places_.of(place);
+  Entry& entry = places_.entry(place);
   const auto bounded = static_cast<std::uint32_t>(std::min<std::uint64_t>(captures, kLongestWindow));
   entry.longest = std::max(entry.longest, bounded);
 }

@@ -16,7 +16,7 @@ class PlaceTable {
   static constexpr std::size_t kPlaces = 64;
 
   /// `place`: the return address of the call that begins a capture.
-  Entry& of(const void* place) noexcept {
+  Entry& entry(const void* place) noexcept {
     const std::size_t home = (reinterpret_cast<std::uintptr_t>(place) * 0x9e3779b97f4a7c15u >> 40) % kPlaces;
     for (std::size_t i = 0; i < kPlaces; ++i) {
       Slot& slot = slots_[(home + i) % kPlaces];

@@ -6,7 +6,7 @@
 // binding), the graph is served the other way: so a wrong beginning costs no more than about the change itself.
 // Hysteresis: only what is more than kMargin times the other way's cost is added, and what is less is taken off again.
 //
-// Threads: under the lock of Graphs (kTemplates). Units: nanoseconds. Not here: what the ways cost (cost_model.h),
+// Threads: under the lock of Graphs (kRecordings). Units: nanoseconds. Not here: what the ways cost (cost_model.h),
 // which of the other ways serves a binding (execs/variants.h).
 #pragma once
 
@@ -24,7 +24,7 @@ class StageChoice {
   bool possible() const noexcept { return possible_; }
   std::uint64_t changes() const noexcept { return changes_; }
 
-  /// A binding comes, after so many launches of the template in all.
+  /// A binding comes, after so many launches of the recording in all.
   void note_launches(std::uint64_t so_far) noexcept {
     const auto more = static_cast<double>(so_far - launches_so_far_);
     if (so_far != 0) launches_ += (more - launches_) / (launches_so_far_ == 0 ? 1 : kAverageOver);

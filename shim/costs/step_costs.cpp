@@ -39,7 +39,7 @@ static constexpr std::uint32_t twice(std::uint32_t operations) noexcept { return
 
 StepCosts::Step StepCosts::begins(const void* place) noexcept {
   const LockGuard guard(lock_);
-  Entry& entry = places_.of(place);
+  Entry& entry = places_.entry(place);
   if (entry.phase == Phase::kWatch && entry.left == 0) begin_trial(entry);
   if (entry.phase == Phase::kFollowed && entry.followed.begun == kArm) entry.phase = Phase::kAlone;
   // A step of another thread may not have ended yet, or never will.
@@ -67,7 +67,7 @@ StepCosts::Step StepCosts::begins(const void* place) noexcept {
 
 void StepCosts::ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks) noexcept {
   const LockGuard guard(lock_);
-  Entry& entry = places_.of(place);
+  Entry& entry = places_.entry(place);
   const bool large = operations > kMostOperations;
   if (entry.phase == Phase::kWatch) {
     if (entry.follow && matched && (!large || forks > operations))
@@ -86,18 +86,18 @@ void StepCosts::ended(const void* place, bool matched, std::uint32_t operations,
 
 void StepCosts::served_anew(const void* place, std::uint32_t operations) noexcept {
   const LockGuard guard(lock_);
-  Entry& entry = places_.of(place);
+  Entry& entry = places_.entry(place);
   if (entry.phase == Phase::kWatch && entry.follow) entry.left -= std::min(entry.left, 1 + operations / kOperations);
 }
 
 void StepCosts::larger_alone(const void* place) noexcept {
   const LockGuard guard(lock_);
-  watch(places_.of(place), kLeastBetween);
+  watch(places_.entry(place), kLeastBetween);
 }
 
 StepCosts::Verdict StepCosts::took(const void* place, const Step& step, std::uint64_t ticks) noexcept {
   const LockGuard guard(lock_);
-  Entry& entry = places_.of(place);
+  Entry& entry = places_.entry(place);
   if (step.trial == 0) {
     if (entry.phase != Phase::kWatch || !entry.follow || entry.followed_ticks == 0) return {};
     const double limit =

@@ -13,7 +13,7 @@ namespace graphpool {
 class WayCounts {
  public:
   void add(Way way) noexcept { counts_[static_cast<std::size_t>(way)].add(); }
-  std::uint64_t of(Way way) const noexcept { return counts_[static_cast<std::size_t>(way)].load(); }
+  std::uint64_t count(Way way) const noexcept { return counts_[static_cast<std::size_t>(way)].load(); }
   std::uint64_t sum() const noexcept {
     std::uint64_t all = 0;
     for (const OwnedCount& count : counts_) all += count.load();

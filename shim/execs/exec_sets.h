@@ -8,7 +8,7 @@
 // (graphs/exec_params.cpp) until the binding is one that an exec has, or that has come back so often that one is made,
 // or until it is launched, and then the exec's own variant is given what was noted.
 // Bounded: kRemembered bindings; after kMostLost execs that were gone, or busy, when their binding came back none is
-// made any more. Threads: those of the exec (virtual_exec.h).
+// made any more. Threads: those of the exec (program_exec.h).
 #pragma once
 
 #include <algorithm>

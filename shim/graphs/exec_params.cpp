@@ -33,28 +33,29 @@ bool may_be_refused(const Operation& operation, const Binding& payload, const Bi
 }
 
 /// Whether the runtime has accepted such a node with the grid of this payload, of a kernel: it has it now, or had it.
-bool grid_is_accepted(const Template& of, std::uint32_t index, const Binding& payload, const Binding& now) noexcept {
-  const Operation& operation = of.operations[index];
+bool grid_is_accepted(const Recording& recording, std::uint32_t index, const Binding& payload,
+                      const Binding& now) noexcept {
+  const Operation& operation = recording.operations[index];
   return !launches_kernel(operation) || same_grid(payload.begin(), now.begin() + operation.payload_offset) ||
-         of.tree_node(index)->accepts_payload(payload, 0);
+         recording.tree_node(index)->accepts_payload(payload, 0);
 }
 
 }  // namespace
 
 hipError_t Graphs::set_in_exec(hipGraphExec_t handle, hipGraphNode_t node, Describe describe,
                                NativeExecNodeCall forward) {
-  VirtualExec* const exec = execs_.find(handle);
-  if (exec != nullptr && exec->of != nullptr && exec->own == nullptr) {
+  ProgramExec* const exec = execs_.find(handle);
+  if (exec != nullptr && exec->recording != nullptr && exec->own == nullptr) {
     const NodeRef named = known_.find_node(node);
     hipError_t result;
     StaleAddresses::Allocations before = exec->allocations;  // empty but where check is on
     if (named.graph != nullptr && named.graph->id == exec->source &&
         set_known(*exec, node, named.index, describe, forward, &result)) {
-      if (settings_.check && result == hipSuccess && exec->of != nullptr) {
+      if (settings_.check && result == hipSuccess && exec->recording != nullptr) {
         // The others keep what they had, even where another exec of the runtime's serves now.
         const LockGuard guard(exec->lock);
         exec->allocations =
-            StaleAddresses::with_operation(exec->of->operations, exec->binding, named.index, std::move(before));
+            StaleAddresses::with_operation(exec->recording->operations, exec->binding, named.index, std::move(before));
       }
       make_room_for_execs();
       return result;
@@ -65,10 +66,10 @@ hipError_t Graphs::set_in_exec(hipGraphExec_t handle, hipGraphNode_t node, Descr
 }
 
 /// False: the runtime must judge the call, and what it makes of the exec is not known.
-bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,
+bool Graphs::set_known(ProgramExec& exec, hipGraphNode_t node, std::uint32_t index, Describe describe,
                        NativeExecNodeCall forward, hipError_t* result) {
-  Template& of = *exec.of;
-  const Operation& operation = of.operations[index];
+  Recording& recording = *exec.recording;
+  const Operation& operation = recording.operations[index];
   Binding payload;
   if (!same_but_payload(operation, describe, &payload) || may_be_refused(operation, payload, exec.binding))
     return false;
@@ -83,7 +84,7 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
   if (same && !Variants::outlived_memory(operation, *variant)) {
     *result = hipSuccess;
     const LockGuard guard(lock_);
-    ++of.statistics.updates_avoided;
+    ++recording.statistics.updates_avoided;
     return true;
   }
   // Not copied where it is the node alone that is set: of many nodes set in turn that would be all of them each time.
@@ -114,17 +115,17 @@ bool Graphs::set_known(VirtualExec& exec, hipGraphNode_t node, std::uint32_t ind
 }
 
 /// Whether it is looked at which bindings the exec is launched with.
-bool Graphs::keeps_sets(VirtualExec& exec) const {
+bool Graphs::keeps_sets(ProgramExec& exec) const {
   const bool kept = settings_.verify.mode == Verify::Mode::kOff &&
-                    (settings_.strategy == Strategy::kAuto || settings_.strategy == Strategy::kVariant);
+                    (settings_.strategy == Strategy::kAuto || settings_.strategy == Strategy::kNewExec);
   if (kept && exec.sets == nullptr)
-    exec.sets = std::make_unique<ExecSets>(exec.of->operations, exec.binding, exec.variant->launched);
+    exec.sets = std::make_unique<ExecSets>(exec.recording->operations, exec.binding, exec.variant->launched);
   return kept;
 }
 
 /// By another variant, or by noting it: HIP is not called. False: it has to be.
-bool Graphs::serve_set(VirtualExec& exec, const NodeSet& set) {
-  Template& of = *exec.of;
+bool Graphs::serve_set(ProgramExec& exec, const NodeSet& set) {
+  Recording& recording = *exec.recording;
   const bool child = set.operation.signature.kind == OperationKind::kChild;
   if (child && (exec.sets == nullptr || !exec.sets->accepts_child(set.index))) return false;
   if (must_stay(exec)) return false;
@@ -140,27 +141,28 @@ bool Graphs::serve_set(VirtualExec& exec, const NodeSet& set) {
   Variant* free = nullptr;
   {
     const LockGuard guard(lock_);
-    free = variants_.take_free(of, exec.binding, set.operation, set.payload, exec.device, &exec);
+    free = variants_.take_free(recording, exec.binding, set.operation, set.payload, exec.device, &exec);
   }
   if (free != nullptr) {
     serve_by(free, Way::kSame);
     return true;
   }
   if (exec.sets == nullptr || !exec.sets->may_note() || exec.variant->nodes.empty() || exec.variant->broken ||
-      !of.rebuildable.load(std::memory_order_acquire))
+      !recording.rebuildable.load(std::memory_order_acquire))
     return false;
   return note_set(exec, set);
 }
 
 /// By noting it, or by a variant that is made for the binding it completes. False: HIP has to be called.
-bool Graphs::note_set(VirtualExec& exec, const NodeSet& set) {
-  Template& of = *exec.of;
+bool Graphs::note_set(ProgramExec& exec, const NodeSet& set) {
+  Recording& recording = *exec.recording;
   // It is given by a call of the library's own, right before the launch: not where the runtime keeps the caller's
   // arguments of a kernel, or may not have them seen by then. A child graph may hold kernels.
   const bool kernels =
       set.operation.signature.kind == OperationKind::kKernel || set.operation.signature.kind == OperationKind::kChild;
   if (kernels && (keeps_callers_arguments(runtime_version()) || !arguments_are_seen(exec.device))) return false;
-  if (!grid_is_accepted(of, set.index, set.payload, exec.binding) || Variants::outlived_memory(of, *exec.variant))
+  if (!grid_is_accepted(recording, set.index, set.payload, exec.binding) ||
+      Variants::outlived_memory(recording, *exec.variant))
     return false;
   const bool wants_own = exec.sets->wants_own(set.change);
   {
@@ -174,26 +176,28 @@ bool Graphs::note_set(VirtualExec& exec, const NodeSet& set) {
   exec.sets->own_made();
   std::unique_ptr<Variant> made;
   const LastErrorScope last_error;
-  if (variants_.build(of, exec.binding, exec.device, &made) != hipSuccess) return true;
+  if (variants_.build(recording, exec.binding, exec.device, &made) != hipSuccess) return true;
   const Binding binding = exec.binding;
-  static_cast<void>(switch_to(exec, {variants_.adopt(of, std::move(made), &exec), Way::kVariant, true}, binding));
+  static_cast<void>(
+      switch_to(exec, {variants_.adopt(recording, std::move(made), &exec), Way::kNewExec, true}, binding));
   exec.sets->all_given();
   return true;
 }
 
 /// By the program's own call, on the variant that the exec has. False: its node is not known.
-bool Graphs::set_natively(VirtualExec& exec, const NodeSet& set, NativeExecNodeCall forward, hipError_t* result) {
-  Template& of = *exec.of;
+bool Graphs::set_natively(ProgramExec& exec, const NodeSet& set, NativeExecNodeCall forward, hipError_t* result) {
+  Recording& recording = *exec.recording;
   Variant* const variant = exec.variant;
   const Operation& operation = set.operation;
-  const bool sure = patch_is_exact(operation.signature) && grid_is_accepted(of, set.index, set.payload, exec.binding);
+  const bool sure =
+      patch_is_exact(operation.signature) && grid_is_accepted(recording, set.index, set.payload, exec.binding);
   const bool program_made = variant->nodes.empty();
   if (program_made && variant->source != exec.source) return false;
   hipGraphNode_t its = program_made ? set.node : variant->nodes[set.index];
   *result = program_made ? known_.read_node(&its, "an exec's node is named by it") : hipSuccess;
   const std::size_t memory = argument_memory(operation);
   if (memory != 0)
-    make_argument_room(node_device_of(operation.signature), variant->patched_bytes, memory, of.argument_bytes);
+    make_argument_room(node_device_of(operation.signature), variant->patched_bytes, memory, recording.argument_bytes);
   if (*result == hipSuccess) *result = forward(variant->exec, its);
   if (*result != hipSuccess) {
     exec.touch("the runtime refused to set a node");
@@ -213,7 +217,7 @@ bool Graphs::set_natively(VirtualExec& exec, const NodeSet& set, NativeExecNodeC
     if (operation.signature.kind == OperationKind::kChild) exec.sets->accept_child(set.index);
   }
   const LockGuard guard(lock_);
-  variants_.note_reached(of, *variant);
+  variants_.note_reached(recording, *variant);
   put_payload(operation, set.payload.begin(), variant->baked);
   if (!sure) {
     variant->unsure = true;
@@ -221,17 +225,17 @@ bool Graphs::set_natively(VirtualExec& exec, const NodeSet& set, NativeExecNodeC
   }
   ++variant->patches;
   variant->patched_bytes += memory;
-  ++of.statistics.native_updates;
+  ++recording.statistics.native_updates;
   return true;
 }
 
 /// The exec is about to be launched, or needed by another call: its variant gets what was only noted.
-hipError_t Graphs::give_noted(VirtualExec& exec) {
+hipError_t Graphs::give_noted(ProgramExec& exec) {
   if (!exec.sets->noted().empty()) {
-    Template& of = *exec.of;
+    Recording& recording = *exec.recording;
     std::size_t memory = 0;
-    for (const std::uint32_t index : exec.sets->noted()) memory += argument_memory(of.operations[index]);
-    if (memory != 0) make_argument_room(exec.device, exec.variant->patched_bytes, memory, of.argument_bytes);
+    for (const std::uint32_t index : exec.sets->noted()) memory += argument_memory(recording.operations[index]);
+    if (memory != 0) make_argument_room(exec.device, exec.variant->patched_bytes, memory, recording.argument_bytes);
     if (const hipError_t failed = give_noted_to(exec); failed != hipSuccess) {
       // Half of it may have been taken: nobody else may have the variant. Another one that has all of it serves.
       {
@@ -241,8 +245,9 @@ hipError_t Graphs::give_noted(VirtualExec& exec) {
       }
       std::unique_ptr<Variant> made;
       const Binding binding = exec.binding;
-      if (variants_.build(of, binding, exec.device, &made) != hipSuccess) return failed;
-      static_cast<void>(switch_to(exec, {variants_.adopt(of, std::move(made), &exec), Way::kVariant, true}, binding));
+      if (variants_.build(recording, binding, exec.device, &made) != hipSuccess) return failed;
+      static_cast<void>(
+          switch_to(exec, {variants_.adopt(recording, std::move(made), &exec), Way::kNewExec, true}, binding));
       exec.sets->all_given();
     }
   }
@@ -252,28 +257,28 @@ hipError_t Graphs::give_noted(VirtualExec& exec) {
 }
 
 /// By the calls that the program has made before.
-hipError_t Graphs::give_noted_to(VirtualExec& exec) {
+hipError_t Graphs::give_noted_to(ProgramExec& exec) {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   const SavedDevice device;
   const LockGuard guard(exec.lock);
-  Template& of = *exec.of;
+  Recording& recording = *exec.recording;
   Variant& variant = *exec.variant;
   while (!exec.sets->noted().empty()) {
     const std::uint32_t index = exec.sets->noted().back();
-    const Operation& operation = of.operations[index];
+    const Operation& operation = recording.operations[index];
     device.set(node_device_of(operation.signature));
     const hipError_t result = patch_exec(operation, exec.binding, variant.exec, variant.nodes[index]);
     if (result != hipSuccess) return result;
     exec.sets->given(index);
     const LockGuard templates(lock_);
-    variants_.note_reached(of, variant);
+    variants_.note_reached(recording, variant);
     put_payload(operation, exec.binding.begin() + operation.payload_offset, variant.baked);
     if (!patch_is_exact(operation.signature)) variant.unsure = true;
     variant.keep = variant.keep && !variant.unsure;
     ++variant.patches;
     variant.patched_bytes += argument_memory(operation);
-    ++of.statistics.native_updates;
+    ++recording.statistics.native_updates;
   }
   exec.way = Way::kUpdate;
   exec.set_by_program = true;

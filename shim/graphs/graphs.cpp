@@ -50,24 +50,24 @@ constexpr const char* kOtherChildGraphs = "updates by graphs with other child gr
 
 /// Host memory of a recording: its operations, their nodes in the tree, its binding and the last one (see history).
 std::size_t recording_memory(const std::vector<Operation>& operations) noexcept {
-  std::size_t bytes = sizeof(Template) + operations.size() * (sizeof(Operation) + sizeof(TreeNode)) +
+  std::size_t bytes = sizeof(Recording) + operations.size() * (sizeof(Operation) + sizeof(TreeNode)) +
                       2 * std::size_t{operations.back().payload_offset};
   for (const Operation& operation : operations) bytes += operation.after.size() * sizeof operation.after[0];
   return bytes;
 }
 
-/// What the template has saved its program, by the costs as they are now: captures, execs and updates that were not
+/// What the recording has saved its program, by the costs as they are now: captures, execs and updates that were not
 /// made, less what was patched, copied and made in their place.
-double saved_ns(const Template& of) noexcept {
-  const Template::Statistics& counts = of.statistics;
+double saved_ns(const Recording& recording) noexcept {
+  const Recording::Statistics& counts = recording.statistics;
   const CostModel& model = costs();
   const auto times = [](std::uint64_t count, double ns) { return static_cast<double>(count) * ns; };
-  const std::uint64_t nodes = of.node_count;
+  const std::uint64_t nodes = recording.node_count;
   return times(counts.captures_avoided * nodes, model.ns(Cost::kCaptureNode)) +
          times(counts.instantiates_avoided * nodes,
                model.ns(Cost::kInstantiateNode) + model.ns(Cost::kFirstLaunchNode)) +
          times(counts.updates_avoided * nodes, model.ns(Cost::kPatchNode)) -
-         times(counts.instead_of_update, model.exec_ns(nodes, &of.exec_costs)) -
+         times(counts.instead_of_update, model.exec_ns(nodes, &recording.exec_costs)) -
          times(counts.built_for_update * nodes, model.ns(Cost::kBuildNode)) -
          times(counts.patched_nodes, model.ns(Cost::kPatchNode)) -
          times(counts.staged.bytes / 1024, model.ns(Cost::kCopyKiB));
@@ -80,9 +80,9 @@ double saved_ns(const Template& of) noexcept {
 }
 
 /// Whether child graphs of the two bindings differ: the runtime is not known to patch them (recording/patch_table.h).
-bool child_differs(const Template& of, const Binding& a, const Binding& b) noexcept {
-  return !of.children.empty() && a.size() == b.size() &&
-         std::any_of(of.operations.begin(), of.operations.end(), [&](const Operation& operation) {
+bool child_differs(const Recording& recording, const Binding& a, const Binding& b) noexcept {
+  return !recording.children.empty() && a.size() == b.size() &&
+         std::any_of(recording.operations.begin(), recording.operations.end(), [&](const Operation& operation) {
            return operation.signature.kind == OperationKind::kChild && !same_payload(operation, a, b);
          });
 }
@@ -135,37 +135,37 @@ TreeNode* Graphs::walk_begins(const Signature& begin, bool* verify) {
   return node;
 }
 
-/// Which template a capture will be is known only at its end, but whether it takes the real path is decided here. So
-/// first:K goes on until every template with this beginning has been verified K times, for so many captures as that
+/// Which recording a capture will be is known only at its end, but whether it takes the real path is decided here. So
+/// first:K goes on until every recording with this beginning has been verified K times, for so many captures as that
 /// would take if they came in turn. Under lock_.
 bool Graphs::wants_verification(TreeNode& begin) {
   std::uint64_t below = 0;
   bool pending = false;
-  for (const auto& of : templates_) {
-    if (of->operations.front().signature != begin.operation.signature) continue;
+  for (const auto& recording : recordings_) {
+    if (recording->operations.front().signature != begin.operation.signature) continue;
     ++below;
-    pending =
-        pending || (of->rebuildable.load(std::memory_order_relaxed) && settings_.verify.wants(of->statistics.verified));
+    pending = pending || (recording->rebuildable.load(std::memory_order_relaxed) &&
+                          settings_.verify.wants(recording->statistics.verified));
   }
   if (below == 0) return false;
   if (settings_.verify.mode == Verify::Mode::kEvery) return settings_.verify.wants(begin.walks++);
   return pending && begin.walks++ < below * settings_.verify.count;
 }
 
-void Graphs::capture_verified(Template& of) noexcept {
+void Graphs::capture_verified(Recording& recording) noexcept {
   const LockGuard guard(lock_);
-  ++of.statistics.verified;
+  ++recording.statistics.verified;
 }
 
-void Graphs::capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
-                             const char* why) {
-  if (!of.rebuildable.exchange(false)) return;
+void Graphs::capture_differs(Recording& recording, const Operation& operation, const Binding& binding,
+                             hipGraphNode_t node, const char* why) {
+  if (!recording.rebuildable.exchange(false)) return;
   {
     const LockGuard guard(lock_);
-    ++of.statistics.differences;
+    ++recording.statistics.differences;
   }
   log_error("verify: graph %llu, %s: %s; captures of it are left to the runtime from now on",
-            static_cast<unsigned long long>(of.number), difference_of(node, operation, binding).c_str(), why);
+            static_cast<unsigned long long>(recording.number), difference_of(node, operation, binding).c_str(), why);
 }
 
 void Graphs::walk_ended() noexcept {
@@ -179,29 +179,29 @@ void Graphs::prune_tree() noexcept {
   left_ = left_bytes_ = 0;
 }
 
-HeldTemplate Graphs::hold(const TreeNode& end) noexcept {
+HeldRecording Graphs::hold(const TreeNode& end) noexcept {
   const LockGuard guard(lock_);
-  Template* const of = end.graph.load(std::memory_order_relaxed);
-  if (of != nullptr) ++of->users;
-  return HeldTemplate(of);
+  Recording* const recording = end.graph.load(std::memory_order_relaxed);
+  if (recording != nullptr) ++recording->users;
+  return HeldRecording(recording);
 }
 
-void Graphs::let_go(Template& of) noexcept {
+void Graphs::let_go(Recording& recording) noexcept {
   const LockGuard guard(lock_);
-  --of.users;
+  --recording.users;
 }
 
-HeldTemplate::~HeldTemplate() {
-  if (of_ != nullptr) graphs().let_go(*of_);
+HeldRecording::~HeldRecording() {
+  if (recording_ != nullptr) graphs().let_go(*recording_);
 }
 
-/// The template of a graph's recording: the one it has, or a new one. Under the lock. Throws std::bad_alloc; then there
-/// is none.
-Template* Graphs::template_for(std::vector<Operation> operations, const KnownGraph& known) {
+/// The recording of a graph's recording: the one it has, or a new one. Under the lock. Throws std::bad_alloc; then
+/// there is none.
+Recording* Graphs::recording_for(std::vector<Operation> operations, const TrackedGraph& known) {
   TreeNode* const found = tree_.find(operations, known.binding);
-  Template* const there = found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
+  Recording* const there = found == nullptr ? nullptr : found->graph.load(std::memory_order_acquire);
   if (there != nullptr) return there;
-  auto made = std::make_unique<Template>();
+  auto made = std::make_unique<Recording>();
   made->operations = std::move(operations);
   for (const Operation& operation : made->operations) made->node_count += makes_node(operation.signature.kind) ? 1 : 0;
   made->number = ++last_number_;
@@ -212,50 +212,51 @@ Template* Graphs::template_for(std::vector<Operation> operations, const KnownGra
   for (const Operation& operation : made->operations) made->argument_bytes += argument_memory(operation);
   made->host_bytes = recording_memory(made->operations);
   if (known.build != nullptr)
-    for (const HeldTemplate& child : known.build->children) made->children.push_back(&*child);
-  templates_.reserve(templates_.size() + 1);
+    for (const HeldRecording& child : known.build->children) made->children.push_back(&*child);
+  recordings_.reserve(recordings_.size() + 1);
   made->end = tree_.insert(made->operations, known.binding);
   recording_bytes_ += made->host_bytes;
-  Template* const of = made.get();
-  of->fills_rows = std::any_of(of->operations.begin(), of->operations.end(), [](const Operation& operation) {
-    return holds(operation, [](const Operation& each) { return fills_rows(each); });
-  });
-  for (Template* const child : of->children) ++child->users;
-  templates_.push_back(std::move(made));
-  of->end->number.store(of->number, std::memory_order_relaxed);
-  of->end->graph.store(of, std::memory_order_release);
-  return of;
+  Recording* const recording = made.get();
+  recording->fills_rows =
+      std::any_of(recording->operations.begin(), recording->operations.end(), [](const Operation& operation) {
+        return holds(operation, [](const Operation& each) { return fills_rows(each); });
+      });
+  for (Recording* const child : recording->children) ++child->users;
+  recordings_.push_back(std::move(made));
+  recording->end->number.store(recording->number, std::memory_order_relaxed);
+  recording->end->graph.store(recording, std::memory_order_release);
+  return recording;
 }
 
-bool Graphs::learn(KnownGraph& known, std::vector<Operation> operations, const void* place) {
+bool Graphs::learn(TrackedGraph& known, std::vector<Operation> operations, const void* place) {
   for (const Operation& operation : operations) static_cast<void>(patch_is_exact(operation.signature));  // without lock
   bool learned = false;
   {
     const LockGuard guard(lock_);
     ++totals_.captures;
-    known.of = template_for(std::move(operations), known);
-    const std::uint64_t away = note_captured(*known.of);
+    known.recording = recording_for(std::move(operations), known);
+    const std::uint64_t away = note_captured(*known.recording);
     if (away != 0 && place != nullptr) hit_rates().came_back(place, away);
-    ++known.of->users;
-    tell_trace(nullptr, known.of->number);
-    if (++known.of->statistics.captures != 1) return false;
+    ++known.recording->users;
+    tell_trace(nullptr, known.recording->number);
+    if (++known.recording->statistics.captures != 1) return false;
     learned = !over_limit();
   }
   // The first of its kind: prove that a graph of our own can be made of it. The first exec will use that graph.
-  Template& of = *known.of;
+  Recording& recording = *known.recording;
   auto first = std::make_unique<Variant>();
   first->memory_freed = memory_freed();
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
-  if (build_graph(of.operations, known.binding, &first->graph, &first->nodes) != hipSuccess) return learned;
+  if (build_graph(recording.operations, known.binding, &first->graph, &first->nodes) != hipSuccess) return learned;
   first->baked = known.binding;
-  of.first = std::move(first);
-  of.rebuildable.store(true, std::memory_order_release);
+  recording.first = std::move(first);
+  recording.rebuildable.store(true, std::memory_order_release);
   return learned;
 }
 
-hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, Recording recording, bool* learned) {
-  const auto known = captured.told != nullptr ? captured.told : std::make_shared<KnownGraph>();
+hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, RecordedCapture recording, bool* learned) {
+  const auto known = captured.told != nullptr ? captured.told : std::make_shared<TrackedGraph>();
   {
     const LockGuard guard(known->lock);
     known->real = captured.graph;
@@ -274,7 +275,7 @@ hipGraph_t Graphs::real_graph_captured(CapturedGraph captured, Recording recordi
   return known->handle;
 }
 
-hipGraph_t Graphs::unknown_graph_captured(CapturedGraph captured) {
+hipGraph_t Graphs::untracked_graph_captured(CapturedGraph captured) {
   if (captured.told == nullptr) return captured.graph;
   {
     const LockGuard guard(captured.told->lock);
@@ -285,57 +286,57 @@ hipGraph_t Graphs::unknown_graph_captured(CapturedGraph captured) {
   return captured.told->handle;
 }
 
-bool Graphs::with_first_graph(Template& of, const Binding& binding, GraphUse use, hipError_t* result) {
+bool Graphs::with_first_graph(Recording& recording, const Binding& binding, GraphUse use, hipError_t* result) {
   std::unique_ptr<Variant> first;
   {
     const LockGuard guard(lock_);
-    if (of.first == nullptr || Variants::outlived_memory(of, *of.first) ||
-        !graph_is_settable(of.operations, of.first->baked, binding))
+    if (recording.first == nullptr || Variants::outlived_memory(recording, *recording.first) ||
+        !graph_is_settable(recording.operations, recording.first->baked, binding))
       return false;
-    first = std::move(of.first);  // nobody else has it meanwhile
+    first = std::move(recording.first);  // nobody else has it meanwhile
   }
   {
     const PrivateCalls private_calls;
-    if (!set_graph(of.operations, binding, first->nodes, &first->baked)) return false;
+    if (!set_graph(recording.operations, binding, first->nodes, &first->baked)) return false;
   }
   *result = use(first->graph, first->nodes);
   const LockGuard guard(lock_);
-  of.first = std::move(first);
+  recording.first = std::move(first);
   return true;
 }
 
-void Graphs::handed_out(Template& of) noexcept {
+void Graphs::handed_out(Recording& recording) noexcept {
   const LockGuard guard(lock_);
-  ++of.users;
-  note_handed_out(of);
+  ++recording.users;
+  note_handed_out(recording);
 }
 
 /// Under lock_.
-void Graphs::note_used(Template& of) noexcept {
-  of.last_used = ++clock_;
-  of.used_at = returns_.now();
+void Graphs::note_used(Recording& recording) noexcept {
+  recording.last_used = ++clock_;
+  recording.used_at = returns_.now();
 }
 
 /// A capture, or what was built node by node, has come to this. Returns how many captures ago it was used; 0: it is
 /// new. Under lock_.
-std::uint64_t Graphs::note_captured(Template& of) noexcept {
+std::uint64_t Graphs::note_captured(Recording& recording) noexcept {
   const char* why = nullptr;
   const std::uint64_t now = returns_.captured(captures_left_alone(0, &why) + captures_left_alone(1, &why));
-  const std::uint64_t away = of.used_at == 0 ? of.away : now - of.used_at;
+  const std::uint64_t away = recording.used_at == 0 ? recording.away : now - recording.used_at;
   returns_.came_back(away);
-  note_used(of);
+  note_used(recording);
   return away;
 }
 
 /// Under lock_.
-std::uint64_t Graphs::note_handed_out(Template& of) noexcept {
-  ++of.statistics.captures_avoided;
-  ++totals_.virtual_captures;
-  return note_captured(of);
+std::uint64_t Graphs::note_handed_out(Recording& recording) noexcept {
+  ++recording.statistics.captures_avoided;
+  ++totals_.withheld_captures;
+  return note_captured(recording);
 }
 
-hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, CapturedGraph captured) {
-  const auto known = captured.told != nullptr ? captured.told : std::make_shared<KnownGraph>();
+hipGraph_t Graphs::make_deferred_graph(HeldRecording recording, Binding binding, CapturedGraph captured) {
+  const auto known = captured.told != nullptr ? captured.told : std::make_shared<TrackedGraph>();
   if (captured.holds_objects) {
     known->objects = std::make_shared<ObjectHolder>(captured.graph);
     known->objects->hide();
@@ -345,17 +346,17 @@ hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, Captured
   {
     const LockGuard guard(known->lock);
     known->binding = std::move(binding);
-    known->of = of.release();
+    known->recording = recording.release();
     const LockGuard templates(lock_);
-    const std::uint64_t away = note_handed_out(*known->of);
+    const std::uint64_t away = note_handed_out(*known->recording);
     if (captured.place != nullptr) hit_rates().came_back(captured.place, away);
-    known->of->place = captured.place;
+    known->recording->place = captured.place;
   }
   if (captured.told != nullptr) {
     known_.told_ended(known);
     return known->handle;
   }
-  if (const hipGraph_t handle = known_.add_virtual(known)) return handle;
+  if (const hipGraph_t handle = known_.add_deferred(known)) return handle;
   // No handle to be had: the program gets a graph of its own.
   static_cast<void>(known_.make_real(*known, "no handle left"));
   if (known->real != nullptr) {
@@ -363,7 +364,7 @@ hipGraph_t Graphs::make_virtual_graph(HeldTemplate of, Binding binding, Captured
     return known->real;
   }
   const LockGuard guard(lock_);
-  --known->of->users;
+  --known->recording->users;
   return nullptr;
 }
 
@@ -371,126 +372,128 @@ void Graphs::note_refused(const char* why) noexcept { refusals_.count(why); }
 
 void Graphs::note_left(const char* why) noexcept { left_to_runtime_.count(why); }
 
-void VirtualExec::touch(const char* why) noexcept {
+void ProgramExec::touch(const char* why) noexcept {
   if (!std::exchange(touched_, true)) graphs().note_left(why);
 }
 
 /// Whether the tree still has the nodes of as many recordings as may be kept at most, although they are gone.
 bool Graphs::tree_over_limit() const noexcept {
   const LockGuard guard(lock_);
-  return left_ > settings_.most_templates || left_bytes_ > settings_.most_recording_bytes;
+  return left_ > settings_.most_recordings || left_bytes_ > settings_.most_recording_bytes;
 }
 
 /// Whether a launch of it is being made.
-bool is_launching(const Template& of) noexcept {
-  return std::any_of(of.variants.begin(), of.variants.end(),
+bool is_launching(const Recording& recording) noexcept {
+  return std::any_of(recording.variants.begin(), recording.variants.end(),
                      [](const auto& variant) { return variant->under_way.load(std::memory_order_acquire) != 0; });
 }
 
 /// Whether there are more recordings, or larger ones, than may be kept. Under lock_.
 bool Graphs::over_limit() const noexcept {
-  return templates_.size() > settings_.most_templates || recording_bytes_ > settings_.most_recording_bytes;
+  return recordings_.size() > settings_.most_recordings || recording_bytes_ > settings_.most_recording_bytes;
 }
 
 /// Returns the place of the recording that is to go. Returns the number of recordings if none can go: only those that
 /// nobody refers to can. Usually the least recently used one goes. If recordings often stay away for longer than that
 /// one has, it will probably come back. Then the newest recording that has not come back goes instead, unless this one
 /// is known to come back sooner. Under lock_.
-std::size_t Graphs::template_to_go() const noexcept {
-  std::size_t oldest = templates_.size(), newest = templates_.size();
-  for (std::size_t i = 0; i < templates_.size(); ++i) {
-    const Template& of = *templates_[i];
-    if (of.users != 0 || is_launching(of)) continue;
-    if (oldest == templates_.size() || of.last_used < templates_[oldest]->last_used) oldest = i;
-    if (!of.came_back() && (newest == templates_.size() || of.last_used > templates_[newest]->last_used)) newest = i;
+std::size_t Graphs::recording_to_drop() const noexcept {
+  std::size_t oldest = recordings_.size(), newest = recordings_.size();
+  for (std::size_t i = 0; i < recordings_.size(); ++i) {
+    const Recording& recording = *recordings_[i];
+    if (recording.users != 0 || is_launching(recording)) continue;
+    if (oldest == recordings_.size() || recording.last_used < recordings_[oldest]->last_used) oldest = i;
+    if (!recording.came_back() &&
+        (newest == recordings_.size() || recording.last_used > recordings_[newest]->last_used))
+      newest = i;
   }
-  if (oldest == templates_.size() || newest == templates_.size()) return oldest;
-  const std::uint64_t unused = returns_.now() - templates_[oldest]->used_at, away = templates_[newest]->away;
+  if (oldest == recordings_.size() || newest == recordings_.size()) return oldest;
+  const std::uint64_t unused = returns_.now() - recordings_[oldest]->used_at, away = recordings_[newest]->away;
   return !returns_.often_after(unused) || (away != 0 && away < unused) ? oldest : newest;
 }
 
 /// Too many recordings, or too large. Under lock_.
-void Graphs::trim_templates(Variants::Retired* retired) {
+void Graphs::trim_recordings(Variants::Retired* retired) {
   drop_outdated(retired);
   while (over_limit()) {
-    const std::size_t which = template_to_go();
-    if (which == templates_.size()) return;
-    Template& of = *templates_[which];
-    returns_.let_go(of.operations, of.used_at);
-    drop_template(which, "others were used later, and there were too many", retired);
+    const std::size_t which = recording_to_drop();
+    if (which == recordings_.size()) return;
+    Recording& recording = *recordings_[which];
+    returns_.let_go(recording.operations, recording.used_at);
+    drop_recording(which, "others were used later, and there were too many", retired);
   }
 }
 
 /// Those that nobody refers to any more go. Under lock_.
 void Graphs::drop_outdated(Variants::Retired* retired) {
   if (outdated_ == 0) return;
-  for (std::size_t i = templates_.size(); i-- > 0;)
-    if (templates_[i]->outdated && templates_[i]->users == 0 && !is_launching(*templates_[i]))
-      drop_template(i, "a module with a kernel of it was unloaded", retired);
+  for (std::size_t i = recordings_.size(); i-- > 0;)
+    if (recordings_[i]->outdated && recordings_[i]->users == 0 && !is_launching(*recordings_[i]))
+      drop_recording(i, "a module with a kernel of it was unloaded", retired);
 }
 
 /// Under lock_. Pre-condition: nobody refers to it.
-void Graphs::drop_template(std::size_t which, const char* why, Variants::Retired* retired) {
-  Template& of = *templates_[which];
-  if (of.outdated) --outdated_;
-  tree_.drop(of.end);
+void Graphs::drop_recording(std::size_t which, const char* why, Variants::Retired* retired) {
+  Recording& recording = *recordings_[which];
+  if (recording.outdated) --outdated_;
+  tree_.drop(recording.end);
   ++left_;
-  left_bytes_ += of.host_bytes;
+  left_bytes_ += recording.host_bytes;
   if (walks_ == 0) prune_tree();
-  while (!of.variants.empty()) retired->push_back(variants_.remove(of, of.variants.back().get()));
-  retired->push_back(std::move(of.first));
-  ++totals_.templates_dropped;
-  totals_.saved_ns += saved_ns(of);
+  while (!recording.variants.empty()) retired->push_back(variants_.remove(recording, recording.variants.back().get()));
+  retired->push_back(std::move(recording.first));
+  ++totals_.recordings_dropped;
+  totals_.saved_ns += saved_ns(recording);
   if (settings_.track_operands) {
     if (dropped_.size() == kMostDroppedTold) dropped_.pop_front();
-    dropped_.push_back(report_of(of));
+    dropped_.push_back(report_of(recording));
     dropped_.back().dropped = why;
   }
-  recording_bytes_ -= of.host_bytes;
-  for (Template* const child : of.children) --child->users;
-  templates_.erase(templates_.begin() + static_cast<std::ptrdiff_t>(which));
+  recording_bytes_ -= recording.host_bytes;
+  for (Recording* const child : recording.children) --child->users;
+  recordings_.erase(recordings_.begin() + static_cast<std::ptrdiff_t>(which));
 }
 
 // --- execs ---
 
-/// What an exec is to be made of by a graph: its template, now used by one more, and its binding. Null: it is not
+/// What an exec is to be made of by a graph: its recording, now used by one more, and its binding. Null: it is not
 /// known. *outlived: memory that a node of it names may be freed, or may be going in stream order.
-Template* Graphs::template_of(KnownGraph& known, Binding* binding, bool* real, bool* outlived, Objects* objects) {
+Recording* Graphs::recording_of(TrackedGraph& known, Binding* binding, bool* real, bool* outlived, Objects* objects) {
   const LockGuard guard(known.lock);
   if (known.build != nullptr) finish_build(known);
-  if (!known.exact() || known.of == nullptr) return nullptr;
+  if (!known.exact() || known.recording == nullptr) return nullptr;
   if (objects != nullptr) {
     // An exec of the program's own graph would hold its user objects for as long as the library keeps it.
-    if (known.objects != nullptr && !known.of->rebuildable.load(std::memory_order_acquire)) return nullptr;
+    if (known.objects != nullptr && !known.recording->rebuildable.load(std::memory_order_acquire)) return nullptr;
     *objects = known.objects;
   }
   *binding = known.binding;
   *real = known.real != nullptr;
-  *outlived = *real && Variants::outlived_memory(*known.of, known.memory_freed);
+  *outlived = *real && Variants::outlived_memory(*known.recording, known.memory_freed);
   const LockGuard templates(lock_);
-  note_used(*known.of);
-  if (settings_.track_operands) known.of->moved.note(known.of->operations, *binding);
-  ++known.of->users;
-  return known.of;
+  note_used(*known.recording);
+  if (settings_.track_operands) known.recording->moved.note(known.recording->operations, *binding);
+  ++known.recording->users;
+  return known.recording;
 }
 
 hipError_t Graphs::clone(hipGraph_t* out, hipGraph_t original) {
-  KnownGraph* const known = out != nullptr && active() ? known_.find(original) : nullptr;
+  TrackedGraph* const known = out != nullptr && active() ? known_.find(original) : nullptr;
   if (known != nullptr) {
-    const auto copy = std::make_shared<KnownGraph>();
+    const auto copy = std::make_shared<TrackedGraph>();
     const LockGuard guard(known->lock);
     if (known->build != nullptr) finish_build(*known);
     // Of one that holds user objects the runtime makes a copy that holds them, too.
-    if (known->exact() && known->of != nullptr && known->real == nullptr && known->objects == nullptr) {
+    if (known->exact() && known->recording != nullptr && known->real == nullptr && known->objects == nullptr) {
       copy->binding = known->binding;
-      copy->of = known->of;
+      copy->recording = known->recording;
       copy->original = known->original;
       copy->parts = known->parts;
-      const hipGraph_t handle = known_.add_virtual(copy);
+      const hipGraph_t handle = known_.add_deferred(copy);
       if (handle != nullptr) {
         static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
         const LockGuard templates(lock_);
-        ++known->of->users;
+        ++known->recording->users;
         *out = handle;
         return hipSuccess;
       }
@@ -508,7 +511,7 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
   instantiates_.add();
   const bool plain = flags == 0 || flags == kInstantiateAutoFree;
   const bool may_serve = settings_.reuse && active() && out != nullptr;
-  KnownGraph* const known = known_.find(graph);
+  TrackedGraph* const known = known_.find(graph);
   hipError_t result = hipSuccess;
   if (known != nullptr && plain && may_serve && instantiate_known(out, *known, graph, flags, native, &result))
     return result;
@@ -521,26 +524,26 @@ hipError_t Graphs::instantiate(hipGraphExec_t* out, hipGraph_t graph, unsigned l
   return result == hipSuccess ? retry_with_room([&] { return native(graph, out); }) : result;
 }
 
-/// False: it has no template, and nothing was done.
-bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_t graph, unsigned long long flags,
+/// False: it has no recording, and nothing was done.
+bool Graphs::instantiate_known(hipGraphExec_t* out, TrackedGraph& known, hipGraph_t graph, unsigned long long flags,
                                NativeInstantiate native, hipError_t* answer) {
   Binding binding;
   bool real = false, outlived = false;
   Objects objects;
-  Template* const of = template_of(known, &binding, &real, &outlived, &objects);
-  if (of == nullptr) return false;
+  Recording* const recording = recording_of(known, &binding, &real, &outlived, &objects);
+  if (recording == nullptr) return false;
   const int device = calling_device();
   look_for_completed_objects();
-  auto exec = std::make_unique<VirtualExec>();
+  auto exec = std::make_unique<ProgramExec>();
   exec->objects = objects;
-  exec->of = of;
+  exec->recording = recording;
   exec->device = device;
   exec->flags = flags;
   exec->source = known.id;
   exec->binding = binding;
   hipError_t result = hipSuccess;
   bool avoided = false;
-  if (of->node_count != 0) {
+  if (recording->node_count != 0) {
     const auto from_program = [&](std::unique_ptr<Variant>* made) {
       auto variant = std::make_unique<Variant>();
       hipGraph_t source = graph;
@@ -562,7 +565,7 @@ bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_
     Variants::Served served;
     // What a staged exec would be without staging could not be made any more (unstaged_execs.h).
     // Of a recording that verification has found to be wrong nothing is made, although a graph may still be virtual.
-    const bool natively = (real || !of->rebuildable.load(std::memory_order_acquire)) && objects == nullptr;
+    const bool natively = (real || !recording->rebuildable.load(std::memory_order_acquire)) && objects == nullptr;
     result = outlived ? variants_.obtain_unstaged(*exec, binding, {natively ? &native_variant : nullptr}, &served)
                       : variants_.obtain(*exec, binding, {natively ? &native_variant : nullptr}, &served);
     exec->variant = served.variant;
@@ -572,52 +575,52 @@ bool Graphs::instantiate_known(hipGraphExec_t* out, KnownGraph& known, hipGraph_
   void* const handle = result == hipSuccess ? execs_.add(exec.get()) : nullptr;
   if (handle == nullptr) {
     const LockGuard guard(lock_);
-    --of->users;
+    --recording->users;
     if (exec->variant != nullptr) variants_.give(*exec->variant, nullptr);
     *answer = result == hipSuccess ? hipErrorOutOfMemory : result;
     return true;
   }
   if (real && !outlived && objects == nullptr) keep_real_path(*exec, graph);
-  tell_trace(way_name(exec->way), of->number);
+  tell_trace(way_name(exec->way), recording->number);
   note_binding(*exec.release());
   *out = static_cast<hipGraphExec_t>(handle);
   Variants::Retired retired;
   const LockGuard guard(lock_);
-  of->statistics.instantiates_avoided += avoided ? 1 : 0;
+  recording->statistics.instantiates_avoided += avoided ? 1 : 0;
   totals_.instantiates_avoided += avoided ? 1 : 0;
-  variants_.evict(*of, &retired);
+  variants_.evict(*recording, &retired);
   *answer = hipSuccess;
   return true;
 }
 
 bool Graphs::flags_of(hipGraphExec_t handle, unsigned long long* flags) const noexcept {
-  const VirtualExec* const exec = execs_.find(handle);
+  const ProgramExec* const exec = execs_.find(handle);
   if (exec == nullptr) return false;
   *flags = exec->flags;
   return true;
 }
 
 hipError_t Graphs::read_exec(hipGraphExec_t* handle) const noexcept {
-  const VirtualExec* const exec = execs_.find(*handle);
+  const ProgramExec* const exec = execs_.find(*handle);
   if (exec == nullptr) return execs_.owns(*handle) ? refuse() : hipSuccess;
   *handle = exec->variant == nullptr ? nullptr : exec->variant->exec;
   return hipSuccess;
 }
 
 /// The exec works on the program's own memory: its variant stays until the launch is noted. Under the exec's lock.
-inline void Graphs::begin_unstaged(VirtualExec& exec, StreamArgument stream, UnstagedLaunch* launch) {
+inline void Graphs::begin_unstaged(ProgramExec& exec, StreamArgument stream, UnstagedLaunch* launch) {
   Variant& variant = *exec.variant;
   if (uses_tracked() && outstanding_uses().several(stream)) launch->written = what_is_written(exec);
   count_launch(exec);
   launch->variant = &variant;
   ++exec.launching;
   variant.under_way.store(variant.under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (!std::exchange(variant.launched, true)) launch->first = exec.of;
+  if (!std::exchange(variant.launched, true)) launch->first = exec.recording;
 }
 
 /// The runtime may call back or wait, so the exec is not locked. What the launch does may be the sign for another
 /// thread to destroy or update the exec: it and the variant stay until the launch is noted.
-inline hipError_t Graphs::launch_unstaged(VirtualExec& exec, StreamArgument stream, NativeExecCall native,
+inline hipError_t Graphs::launch_unstaged(ProgramExec& exec, StreamArgument stream, NativeExecCall native,
                                           const UnstagedLaunch& launch) {
   const hipGraphExec_t real = launch.variant->exec;
   const StreamKey key = stream_key(stream);  // may ask the runtime: before HIP 7 that would replace the launch's error
@@ -635,7 +638,7 @@ inline hipError_t Graphs::launch_unstaged(VirtualExec& exec, StreamArgument stre
   return result;
 }
 
-[[gnu::hot]] hipError_t Graphs::launch_selected(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+[[gnu::hot]] hipError_t Graphs::launch_selected(ProgramExec& exec, StreamArgument stream, NativeExecCall native) {
   UnstagedLaunch launch;
   {
     const LockGuard guard(exec.lock);
@@ -650,7 +653,7 @@ inline hipError_t Graphs::launch_unstaged(VirtualExec& exec, StreamArgument stre
   return launch_unstaged(exec, stream, native, launch);
 }
 
-inline hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
+inline hipError_t Graphs::launch_program_exec(ProgramExec& exec, StreamArgument stream, NativeExecCall native) {
   launches_.add();
   if (exec.shared_seen.load(std::memory_order_relaxed) != SharedMemory::version()) [[unlikely]]
     if (const hipError_t result = leave_shared_memory(exec, stream); result != hipSuccess) return result;
@@ -666,10 +669,10 @@ inline hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument strea
 [[gnu::always_inline]] inline hipError_t Graphs::launch_now(hipGraphExec_t handle, StreamArgument stream,
                                                             NativeExecCall native) {
   const TimedCall timed(!std::exchange(t_step.launched, true));
-  VirtualExec* const exec = execs_.find(handle);
+  ProgramExec* const exec = execs_.find(handle);
   if (exec == nullptr && execs_.owns(handle)) return refuse();
   const hipError_t result = exec == nullptr ? launch_with_room(handle, in_open_capture(stream), native)
-                                            : launch_virtual(*exec, stream, native);
+                                            : launch_program_exec(*exec, stream, native);
   // In a stream that is gone there is nothing, and to ask about it would replace the error.
   if (result != hipErrorContextIsDestroyed) stream_work().note_work(plain_handle(stream));
   if (exec == nullptr && result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
@@ -687,22 +690,22 @@ inline hipError_t Graphs::launch_virtual(VirtualExec& exec, StreamArgument strea
 [[gnu::cold, gnu::noinline]] hipError_t Graphs::launch_traced(hipGraphExec_t handle, StreamArgument stream,
                                                               NativeExecCall native) {
   const TraceSpan traced(TraceKind::kLaunch);
-  VirtualExec* const exec = execs_.find(handle);
+  ProgramExec* const exec = execs_.find(handle);
   tell_trace("the runtime's own exec", 0);
   if (exec != nullptr) {
     const LockGuard guard(exec->lock);
-    if (exec->of != nullptr) tell_trace(way_name(exec->way), exec->of->number);
+    if (exec->recording != nullptr) tell_trace(way_name(exec->way), exec->recording->number);
   }
   return launch_now(handle, stream, native);
 }
 
 /// Without host memory for it nothing is told.
-void Graphs::look_for_stale(VirtualExec& exec) noexcept {
+void Graphs::look_for_stale(ProgramExec& exec) noexcept {
   try {
     std::vector<StaleAddress> all;
     {
       const LockGuard guard(exec.lock);
-      if (exec.of != nullptr) all = stale_addresses().look(*exec.of, exec.binding, exec.allocations);
+      if (exec.recording != nullptr) all = stale_addresses().look(*exec.recording, exec.binding, exec.allocations);
     }
     for (const StaleAddress& stale : all)
       if (stale_addresses().told(stale)) say_stale(stale);
@@ -711,10 +714,10 @@ void Graphs::look_for_stale(VirtualExec& exec) noexcept {
 }
 
 /// check: the exec has got all its addresses now. Where they cannot be kept, what was freed tells alone.
-void Graphs::note_allocations(VirtualExec& exec) noexcept {
+void Graphs::note_allocations(ProgramExec& exec) noexcept {
   const LockGuard guard(exec.lock);
   try {
-    exec.allocations = StaleAddresses::allocations_of(exec.of->operations, exec.binding);
+    exec.allocations = StaleAddresses::allocations_of(exec.recording->operations, exec.binding);
   } catch (const std::bad_alloc&) {
     exec.allocations.clear();
   }
@@ -723,16 +726,16 @@ void Graphs::note_allocations(VirtualExec& exec) noexcept {
 /// Memory was exported or opened since the exec was last launched. Where it is staged and names such memory, it works
 /// on the program's own from here on. What was launched before still ends on its slots: nothing can be waited for here,
 /// for its kernels may themselves wait for the process that has the handle now.
-hipError_t Graphs::leave_shared_memory(VirtualExec& exec, StreamArgument stream) {
+hipError_t Graphs::leave_shared_memory(ProgramExec& exec, StreamArgument stream) {
   const std::uint64_t version = SharedMemory::version();
   bool leave = false;
   {
     const LockGuard guard(exec.lock);
-    leave = exec.of != nullptr && exec.variant != nullptr && exec.variant->ring != nullptr &&
-            reaches_shared_memory(exec.of->operations, exec.binding);
+    leave = exec.recording != nullptr && exec.variant != nullptr && exec.variant->ring != nullptr &&
+            reaches_shared_memory(exec.recording->operations, exec.binding);
     if (leave) {
       const LockGuard templates(lock_);
-      exec.of->not_staged = kSharedMemory;
+      exec.recording->not_staged = kSharedMemory;
     }
   }
   bool ordered = false;
@@ -743,7 +746,7 @@ hipError_t Graphs::leave_shared_memory(VirtualExec& exec, StreamArgument stream)
 
 /// Launches of an exec that is staged, that has nothing to do, or that comes behind what served it before. True: it
 /// works on the program's own memory now, and the launch of it is begun. False: it is done, with this answer.
-bool Graphs::choose_launch(VirtualExec& exec, StreamArgument stream, NativeExecCall native, UnstagedLaunch* launch,
+bool Graphs::choose_launch(ProgramExec& exec, StreamArgument stream, NativeExecCall native, UnstagedLaunch* launch,
                            hipError_t* answer) {
   const auto answered = [answer](hipError_t result) {
     *answer = result;
@@ -779,7 +782,7 @@ bool Graphs::choose_launch(VirtualExec& exec, StreamArgument stream, NativeExecC
         begin_unstaged(exec, stream, launch);
       } else if (!in_capture && !other_device) {
         const SlotRing* const ring = exec.variant->ring.get();
-        graph = exec.of->number;
+        graph = exec.recording->number;
         const bool whole = uses_tracked() && !ring->whole().empty();
         written_elsewhere =
             whole && !ring->at_home() && !on_shadows && outstanding_uses().elsewhere(ring->whole(), stream, ring);
@@ -826,11 +829,11 @@ bool Graphs::choose_launch(VirtualExec& exec, StreamArgument stream, NativeExecC
 }
 
 /// What an exec that is not staged may write to of buffers that other launches copy out whole. Under the exec's lock.
-std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(VirtualExec& exec) {
+std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(ProgramExec& exec) {
   if (exec.written == nullptr) {
     auto bases = std::make_shared<OutstandingUses::Bases>();
-    if (exec.of != nullptr)
-      wholly_staged(exec.of->operations, exec.binding, bases.get());
+    if (exec.recording != nullptr)
+      wholly_staged(exec.recording->operations, exec.binding, bases.get());
     else
       bases->push_back(nullptr);  // the program's own: not known any more
     exec.written = std::move(bases);
@@ -839,7 +842,7 @@ std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(VirtualExe
 }
 
 /// It has a number once it is enqueued: a wait of another thread before that says nothing of it.
-[[gnu::hot]] void Graphs::note_launched(VirtualExec& exec, Variant& launched, StreamKey key, hipStream_t stream,
+[[gnu::hot]] void Graphs::note_launched(ProgramExec& exec, Variant& launched, StreamKey key, hipStream_t stream,
                                         hipError_t result) {
   bool last = false;
   {
@@ -857,7 +860,7 @@ std::shared_ptr<const OutstandingUses::Bases> Graphs::what_is_written(VirtualExe
     }
   }
   if (last) [[unlikely]]
-    release(std::unique_ptr<VirtualExec>(&exec), nullptr);
+    release(std::unique_ptr<ProgramExec>(&exec), nullptr);
 }
 
 /// A variant that its exec does not use any more is free, unless a launch of it is under way, at whose end it is. Under
@@ -866,21 +869,21 @@ void Graphs::disown(Variant& variant) noexcept {
   if (variant.under_way.load(std::memory_order_acquire) == 0) variants_.give(variant, nullptr);
 }
 
-void Graphs::count_launch(VirtualExec& exec) noexcept {
-  if (exec.of != nullptr) exec.of->launches.add(exec.way);
+void Graphs::count_launch(ProgramExec& exec) noexcept {
+  if (exec.recording != nullptr) exec.recording->launches.add(exec.way);
   g_launches_by_way.add(exec.way);
 }
 
 /// Copy in, replay, copy out, all in the program's stream (staging/slot_ring.h). Under the exec's lock; what is
 /// enqueued here neither waits nor calls back. False: no set is free, nothing was enqueued.
-bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
+bool Graphs::launch_staged(ProgramExec& exec, StreamKey key, hipStream_t stream, NativeExecCall native, bool on_device,
                            bool waited, bool* replayed, hipError_t* result) {
   RingCounts counts;
   bool busy = false;
   TraceSpan traced(TraceKind::kCopies);
   *result = exec.variant->ring->launch(key, stream, native, on_device, &counts, &busy, replayed);
   if (busy) traced.drop();
-  tell_trace(counts.without_copies != 0 ? "nothing to copy" : "copied", exec.of->number, counts.bytes);
+  tell_trace(counts.without_copies != 0 ? "nothing to copy" : "copied", exec.recording->number, counts.bytes);
   if (busy) return false;
   if (*result == hipSuccess || counts.submissions != 0)
     exec.variant->launches.add(key, stream, next_launch());
@@ -888,14 +891,14 @@ bool Graphs::launch_staged(VirtualExec& exec, StreamKey key, hipStream_t stream,
     exec.variant->launches.add_failed(key, next_launch());
   count_launch(exec);
   const LockGuard guard(lock_);
-  exec.of->statistics.staged += counts;
-  exec.of->statistics.ring_waits += waited ? 1 : 0;
+  exec.recording->statistics.staged += counts;
+  exec.recording->statistics.ring_waits += waited ? 1 : 0;
   return true;
 }
 
 /// The exec serves its holder without staging from now on, on the program's own memory. The one place where a launch
 /// makes an exec. *ordered: the stream comes behind what the ring has launched.
-hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
+hipError_t Graphs::leave_ring(ProgramExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
   if (stream_is_gone(stream)) return judge_stream(stream);
   Variants::Served own;
   hipError_t result = variants_.obtain_unstaged(exec, exec.binding, {}, &own);
@@ -933,19 +936,19 @@ hipError_t Graphs::leave_ring(VirtualExec& exec, StreamKey key, hipStream_t stre
 }
 
 /// No slot set came free in time. False: the launch cannot do without.
-bool Graphs::stop_waiting(VirtualExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
+bool Graphs::stop_waiting(ProgramExec& exec, StreamKey key, hipStream_t stream, bool* ordered) {
   const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count();
-  HeldTemplate of;
+  HeldRecording recording;
   {
     const LockGuard guard(exec.lock);
     if (exec.variant->ring == nullptr) return true;  // another launch was first
-    of = hold(*exec.of);
+    recording = hold(*exec.recording);
   }
   const bool left = leave_ring(exec, key, stream, ordered) == hipSuccess;
   log_error("no slot set of a staged graph came free in %lld ms: %s", static_cast<long long>(limit_ms),
             left ? "it takes the program's own path from now on" : "no memory for the program's own path, so it waits");
   const LockGuard guard(lock_);
-  ++(*of).statistics.ring_timeouts;
+  ++(*recording).statistics.ring_timeouts;
   return left;
 }
 
@@ -953,48 +956,49 @@ hipError_t Graphs::update(hipGraphExec_t handle, hipGraph_t graph, hipGraphNode_
                           hipGraphExecUpdateResult* result) {
   const TraceSpan traced(TraceKind::kUpdate);
   const TimedCall timed;
-  VirtualExec* const exec = execs_.find(handle);
-  KnownGraph* const known = known_.find(graph);
-  return known == nullptr && exec != nullptr && exec->of == nullptr && !known_.gave_out(graph)
+  ProgramExec* const exec = execs_.find(handle);
+  TrackedGraph* const known = known_.find(graph);
+  return known == nullptr && exec != nullptr && exec->recording == nullptr && !known_.gave_out(graph)
              ? update_unfollowed(*exec, graph, error_node, result)
              : update_found(handle, exec, graph, known, error_node, result);
 }
 
 /// exec, known: what the handles stand for; null: the runtime's own.
-hipError_t Graphs::update_found(hipGraphExec_t handle, VirtualExec* exec, hipGraph_t graph, KnownGraph* known,
+hipError_t Graphs::update_found(hipGraphExec_t handle, ProgramExec* exec, hipGraph_t graph, TrackedGraph* known,
                                 hipGraphNode_t* error_node, hipGraphExecUpdateResult* result) {
   const bool plain = known == nullptr;
   Binding binding;
   NativeUpdate natively;
   natively.plain = plain;
   const char* why = exec == nullptr ? kUnknownExecUpdated : exec->touched() ? kTouchedExecUpdated : kUpdateTellsNothing;
-  if (exec != nullptr && (exec->of != nullptr || !exec->touched()) && error_node != nullptr && result != nullptr) {
+  if (exec != nullptr && (exec->recording != nullptr || !exec->touched()) && error_node != nullptr &&
+      result != nullptr) {
     updates_.add();
     bool real = false, outlived = false;
-    Template* const of = plain ? nullptr : template_of(*known, &binding, &real, &outlived);
-    natively.of = HeldTemplate(of);
-    natively.binding = of != nullptr && !outlived ? &binding : nullptr;
-    const bool same_template = of != nullptr && of == exec->of;
-    why = of == nullptr    ? kUpdateByUnknown
-          : of->fills_rows ? "an update that sets a fill of several rows"
-          : same_template  ? "an update that must stay with its exec, or could not be served"
-                           : "an update by a graph of another recording, for the first time";
+    Recording* const recording = plain ? nullptr : recording_of(*known, &binding, &real, &outlived);
+    natively.recording = HeldRecording(recording);
+    natively.binding = recording != nullptr && !outlived ? &binding : nullptr;
+    const bool same_recording = recording != nullptr && recording == exec->recording;
+    why = recording == nullptr    ? kUpdateByUnknown
+          : recording->fills_rows ? "an update that sets a fill of several rows"
+          : same_recording        ? "an update that must stay with its exec, or could not be served"
+                                  : "an update by a graph of another recording, for the first time";
     UpdateBy by{graph, real};
     // clr's GraphMemsetNode::SetParams refuses them by a size that only pitched allocations have, and leaves what was
     // set before.
-    const bool may_serve = of != nullptr && !of->fills_rows;
-    if ((may_serve && same_template &&
+    const bool may_serve = recording != nullptr && !recording->fills_rows;
+    if ((may_serve && same_recording &&
          (seeded_defect(Seeded::kUpdateIgnored) || rebind(*exec, binding, &by) == hipSuccess)) ||
-        (may_serve && !same_template && move_to(*exec, *of, binding) == hipSuccess)) {
+        (may_serve && !same_recording && move_to(*exec, *recording, binding) == hipSuccess)) {
       if (real && !outlived && !by.native) keep_real_path(*exec, graph);
       *error_node = nullptr;
       *result = hipGraphExecUpdateSuccess;
-      tell_trace(way_name(exec->way), exec->of->number);
+      tell_trace(way_name(exec->way), exec->recording->number);
       static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
       {
         const LockGuard guard(lock_);
         totals_.updates_avoided += by.native ? 0 : 1;
-        exec->of->statistics.updates_avoided += by.native ? 0 : 1;
+        exec->recording->statistics.updates_avoided += by.native ? 0 : 1;
       }
       make_room_for_execs();
       return hipSuccess;
@@ -1017,7 +1021,7 @@ hipError_t Graphs::update_found(hipGraphExec_t handle, VirtualExec* exec, hipGra
 }
 
 /// The exec is its own, and nobody has followed the capture that the graph is of: there is nothing to compare.
-hipError_t Graphs::update_unfollowed(VirtualExec& exec, hipGraph_t graph, hipGraphNode_t* error_node,
+hipError_t Graphs::update_unfollowed(ProgramExec& exec, hipGraph_t graph, hipGraphNode_t* error_node,
                                      hipGraphExecUpdateResult* result) {
   tell_trace(kUpdateByUnknown, 0);
   const hipError_t failed =
@@ -1026,48 +1030,48 @@ hipError_t Graphs::update_unfollowed(VirtualExec& exec, hipGraph_t graph, hipGra
   return failed;
 }
 
-[[gnu::hot]] void Graphs::updated_unfollowed(VirtualExec& exec, hipGraphNode_t* error_node,
+[[gnu::hot]] void Graphs::updated_unfollowed(ProgramExec& exec, hipGraphNode_t* error_node,
                                              const hipGraphExecUpdateResult* result, hipError_t failed) {
   const bool tells = error_node != nullptr && result != nullptr;
   if (tells && !exec.touched()) updates_.add();
   if (settings_.reuse && active())
     note_left(exec.touched() ? kTouchedExecUpdated : tells ? kUpdateByUnknown : kUpdateTellsNothing);
-  if (exec.at) exec.at = HeldTemplate();
-  if (failed == hipSuccess && exec.made_for_children < VirtualExec::kMostForChildren) return;
+  if (exec.last_update) exec.last_update = HeldRecording();
+  if (failed == hipSuccess && exec.made_for_children < ProgramExec::kMostForChildren) return;
   exec.touch(failed != hipSuccess ? kUpdateRefused : kOtherChildGraphs);
   if (failed != hipSuccess && error_node != nullptr && *error_node != nullptr)
     *error_node = known_.as_program_knows(*error_node);
 }
 
 /// By the program's own call, on the exec that is its own.
-hipError_t Graphs::update_natively(VirtualExec& exec, NativeUpdate by, hipGraphNode_t* error_node,
+hipError_t Graphs::update_natively(ProgramExec& exec, NativeUpdate by, hipGraphNode_t* error_node,
                                    hipGraphExecUpdateResult* result) {
   const std::uint64_t freed = memory_freed();
-  HeldTemplate from;
-  if (exec.of != nullptr) {
-    from = hold(*exec.of);
+  HeldRecording from;
+  if (exec.recording != nullptr) {
+    from = hold(*exec.recording);
     const hipError_t failed = taint(exec);
     if (failed != hipSuccess) {
       exec.touch("no exec of its own could be made");
       return failed;
     }
   } else {
-    from = std::move(exec.at);
+    from = std::move(exec.last_update);
   }
-  exec.at = HeldTemplate();
+  exec.last_update = HeldRecording();
   const hipError_t failed =
       retry_with_room([&] { return next().hipGraphExecUpdate(exec.own->exec, by.graph, error_node, result); });
-  if (failed != hipSuccess || (!by.of && !by.plain) || exec.made_for_children >= VirtualExec::kMostForChildren) {
+  if (failed != hipSuccess || (!by.recording && !by.plain) || exec.made_for_children >= ProgramExec::kMostForChildren) {
     exec.touch(failed != hipSuccess ? kUpdateRefused
-               : !by.of             ? "an update by a graph that the program has changed"
+               : !by.recording      ? "an update by a graph that the program has changed"
                                     : kOtherChildGraphs);
   } else if (may_serve_again(exec, by)) {
     serve_again(exec, std::move(by), freed);
   } else if (!exec.touched() && !from) {
-    exec.at = std::move(by.of);  // what it was before is not known, but what it does now may be
-  } else if (!exec.touched() && by.of) {
-    exec.updates.note(std::move(from), hold(*by.of));
-    exec.at = std::move(by.of);
+    exec.last_update = std::move(by.recording);  // what it was before is not known, but what it does now may be
+  } else if (!exec.touched() && by.recording) {
+    exec.updates.note(std::move(from), hold(*by.recording));
+    exec.last_update = std::move(by.recording);
   }
   return failed;
 }
@@ -1075,72 +1079,76 @@ hipError_t Graphs::update_natively(VirtualExec& exec, NativeUpdate by, hipGraphN
 /// Whether the exec, which the runtime has just updated by this graph, is of the graph's recording again: graphs that
 /// are not known have been in it meanwhile, but none of another recording. Not where execs can be patched: move_to()
 /// gives it one of those.
-bool Graphs::may_serve_again(const VirtualExec& exec, const NativeUpdate& by) noexcept {
+bool Graphs::may_serve_again(const ProgramExec& exec, const NativeUpdate& by) noexcept {
   if (exec.touched() || by.binding == nullptr || !exec.updates.none() || exec.own == nullptr) return false;
-  const Template& of = *by.of;
-  if (exec.own->made_for != of.number || exec.own->broken || !of.children.empty() || of.fills_rows) return false;
+  const Recording& recording = *by.recording;
+  if (exec.own->made_for != recording.number || exec.own->broken || !recording.children.empty() || recording.fills_rows)
+    return false;
   const LockGuard guard(lock_);
-  return of.rebuildable.load(std::memory_order_acquire) && !of.outdated && !Variants::updates_are_exact(of);
+  return recording.rebuildable.load(std::memory_order_acquire) && !recording.outdated &&
+         !Variants::updates_are_exact(recording);
 }
 
 /// Its next updates are compared with this binding again. It serves nobody else, as any that was updated so.
-void Graphs::serve_again(VirtualExec& exec, NativeUpdate by, std::uint64_t memory_freed_before) {
+void Graphs::serve_again(ProgramExec& exec, NativeUpdate by, std::uint64_t memory_freed_before) {
   {
     const LockGuard guard(exec.lock);
     const LockGuard templates(lock_);
-    exec.of = by.of.release();
-    exec.variant = variants_.take_in(*exec.of, std::move(exec.own), &exec);
+    exec.recording = by.recording.release();
+    exec.variant = variants_.take_in(*exec.recording, std::move(exec.own), &exec);
     exec.binding = *by.binding;
     exec.written = nullptr;
     exec.way = Way::kUpdate;
     exec.set_by_program = true;
-    variants_.updated(*exec.of, *exec.variant, exec.binding, memory_freed_before);
+    variants_.updated(*exec.recording, *exec.variant, exec.binding, memory_freed_before);
   }
   note_binding(exec);
 }
 
-/// Makes the exec one of another template, as an update by the program has done before.
-hipError_t Graphs::move_to(VirtualExec& exec, Template& of, const Binding& binding) {
-  const Template* const from = exec.of != nullptr ? exec.of : exec.at ? &*exec.at : nullptr;
-  if (exec.touched() || exec.own == nullptr || from == nullptr || of.node_count == 0 || must_stay(exec))
+/// Makes the exec one of another recording, as an update by the program has done before.
+hipError_t Graphs::move_to(ProgramExec& exec, Recording& recording, const Binding& binding) {
+  const Recording* const from = exec.recording != nullptr ? exec.recording
+                                : exec.last_update        ? &*exec.last_update
+                                                          : nullptr;
+  if (exec.touched() || exec.own == nullptr || from == nullptr || recording.node_count == 0 || must_stay(exec))
     return hipErrorNotSupported;
-  if (from != &of && !exec.updates.known(*from, of)) return hipErrorNotSupported;
-  const bool has_children = !of.children.empty();
-  if (has_children && exec.made_for_children >= VirtualExec::kMostForChildren) return hipErrorNotSupported;
-  Template* const before = std::exchange(exec.of, &of);
+  if (from != &recording && !exec.updates.known(*from, recording)) return hipErrorNotSupported;
+  const bool has_children = !recording.children.empty();
+  if (has_children && exec.made_for_children >= ProgramExec::kMostForChildren) return hipErrorNotSupported;
+  Recording* const before = std::exchange(exec.recording, &recording);
   Variants::Served served;
   hipError_t result = variants_.obtain(exec, binding, {nullptr, true}, &served);
   if (result == hipSuccess && served.way == Way::kUpdate) result = hipErrorNotSupported;
   if (result != hipSuccess) {
-    exec.of = before;
+    exec.recording = before;
     return result;
   }
   exec.made_for_children += has_children && served.made ? 1 : 0;
   {
     const LockGuard guard(lock_);
-    ++of.users;
+    ++recording.users;
     if (before != nullptr) --before->users;
-    of.statistics.instead_of_update += served.made ? 1 : 0;
+    recording.statistics.instead_of_update += served.made ? 1 : 0;
   }
-  exec.at = HeldTemplate();
+  exec.last_update = HeldRecording();
   return switch_to(exec, served, binding);
 }
 
-HeldTemplate Graphs::hold(Template& of) noexcept {
+HeldRecording Graphs::hold(Recording& recording) noexcept {
   const LockGuard guard(lock_);
-  ++of.users;
-  return HeldTemplate(&of);
+  ++recording.users;
+  return HeldRecording(&recording);
 }
 
 /// Makes an exec that was the program's own before do what the binding says.
-hipError_t Graphs::bring_up_to_date(VirtualExec& exec, Variant& own) {
+hipError_t Graphs::bring_up_to_date(ProgramExec& exec, Variant& own) {
   hipGraph_t graph = nullptr;
   std::vector<hipGraphNode_t> nodes;
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   const SavedDevice device;
   device.set(exec.device);
-  hipError_t result = build_graph(exec.of->operations, exec.binding, &graph, &nodes);
+  hipError_t result = build_graph(exec.recording->operations, exec.binding, &graph, &nodes);
   if (result != hipSuccess) return result;
   hipGraphNode_t failed = nullptr;
   hipGraphExecUpdateResult told{};
@@ -1151,7 +1159,7 @@ hipError_t Graphs::bring_up_to_date(VirtualExec& exec, Variant& own) {
 
 /// Whether the exec must be launched as the variant it is: launches of that may still run on a stream that is being
 /// captured, so that nothing else can be told to come behind them. Launches of one exec the runtime orders itself.
-bool Graphs::must_stay(VirtualExec& exec) {
+bool Graphs::must_stay(ProgramExec& exec) {
   if (!captures_open() || exec.variant == nullptr || exec.variant->ring != nullptr || exec.variant->broken)
     return false;
   const LockGuard guard(exec.lock);
@@ -1160,13 +1168,13 @@ bool Graphs::must_stay(VirtualExec& exec) {
 
 /// Makes the exec serve another binding. In flight launches keep the old one. `by`: the program's update; null: it set
 /// a node. hipErrorNotSupported: the program's own call must do it.
-hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding, UpdateBy* by) {
+hipError_t Graphs::rebind(ProgramExec& exec, const Binding& binding, UpdateBy* by) {
   if (exec.variant == nullptr) return hipSuccess;
   if (exec.sets != nullptr)
     if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
   // A ring's copies may have outlived memory, whatever the graph holds: it looks for itself.
   if (equal(exec.binding, binding) && exec.variant->ring == nullptr &&
-      !Variants::outlived_memory(*exec.of, *exec.variant)) {
+      !Variants::outlived_memory(*exec.recording, *exec.variant)) {
     if (settings_.check) note_allocations(exec);
     return hipSuccess;
   }
@@ -1175,8 +1183,8 @@ hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding, UpdateBy* b
     forget_sets(exec);
     return may_update ? update_own(exec, binding, by) : hipErrorNotSupported;
   }
-  const bool other_child = !may_update && child_differs(*exec.of, exec.binding, binding);
-  if (other_child && exec.made_for_children >= VirtualExec::kMostForChildren) return hipErrorNotSupported;
+  const bool other_child = !may_update && child_differs(*exec.recording, exec.binding, binding);
+  if (other_child && exec.made_for_children >= ProgramExec::kMostForChildren) return hipErrorNotSupported;
   Variants::Served served;
   const hipError_t result = variants_.obtain(exec, binding, {nullptr, may_update}, &served);
   if (result != hipSuccess) return result;
@@ -1185,7 +1193,7 @@ hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding, UpdateBy* b
   exec.made_for_children += other_child && served.made ? 1 : 0;
   if (served.made) {
     const LockGuard guard(lock_);
-    ++exec.of->statistics.instead_of_update;
+    ++exec.recording->statistics.instead_of_update;
   }
   return switch_to(exec, served, binding);
 }
@@ -1195,8 +1203,8 @@ hipError_t Graphs::rebind(VirtualExec& exec, const Binding& binding, UpdateBy* b
 /// a graph that is made as the variant's was. What it then does is known where the runtime updates all of it correctly;
 /// else the variant goes with its holder. A failure is judged by the caller, which makes the call once more with the
 /// program's graph: that leaves of the exec and of the error what it would have left of them natively.
-hipError_t Graphs::update_own(VirtualExec& exec, const Binding& binding, UpdateBy* by) {
-  Template& of = *exec.of;
+hipError_t Graphs::update_own(ProgramExec& exec, const Binding& binding, UpdateBy* by) {
+  Recording& recording = *exec.recording;
   Variant& own = *exec.variant;
   const std::uint64_t freed = memory_freed();
   const hipError_t pending = pending_error();
@@ -1205,11 +1213,11 @@ hipError_t Graphs::update_own(VirtualExec& exec, const Binding& binding, UpdateB
     hipGraphExecUpdateResult told{};
     return retry_with_room([&] { return next().hipGraphExecUpdate(own.exec, graph, &node, &told); });
   };
-  make_argument_room(calling_device(), own.patched_bytes, of.argument_bytes, of.argument_bytes);
+  make_argument_room(calling_device(), own.patched_bytes, recording.argument_bytes, recording.argument_bytes);
   hipError_t result;
   const bool build = !by->real && own.graph != nullptr;
   if (build) {
-    result = with_graph(of.operations, binding, [&](hipGraph_t graph, const auto&) { return call(graph); });
+    result = with_graph(recording.operations, binding, [&](hipGraph_t graph, const auto&) { return call(graph); });
   } else {
     hipGraph_t graph = by->graph;
     result = known_.read(&graph, "an exec is updated by it");
@@ -1228,8 +1236,8 @@ hipError_t Graphs::update_own(VirtualExec& exec, const Binding& binding, UpdateB
     exec.way = Way::kUpdate;
     exec.set_by_program = true;
     const LockGuard templates(lock_);
-    variants_.updated(of, own, binding, freed);
-    of.statistics.built_for_update += build ? 1 : 0;
+    variants_.updated(recording, own, binding, freed);
+    recording.statistics.built_for_update += build ? 1 : 0;
   }
   note_binding(exec);
   return hipSuccess;
@@ -1244,15 +1252,15 @@ void Graphs::evict_due() {
 void Graphs::drop_free_execs_of(const void* place) {
   {
     const LockGuard guard(lock_);
-    for (const auto& of : templates_) {
-      if (of->place != place) continue;
-      for (std::size_t i = 0; i < of->free_variants; ++i) of->variants[i]->keep = false;
+    for (const auto& recording : recordings_) {
+      if (recording->place != place) continue;
+      for (std::size_t i = 0; i < recording->free_variants; ++i) recording->variants[i]->keep = false;
     }
   }
   evict_due();
 }
 
-hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, const Binding& binding) {
+hipError_t Graphs::switch_to(ProgramExec& exec, const Variants::Served& served, const Binding& binding) {
   Variant* const old = exec.variant;
   exec.real_path.reset();
   {
@@ -1275,10 +1283,10 @@ hipError_t Graphs::switch_to(VirtualExec& exec, const Variants::Served& served, 
 }
 
 /// The exec has this binding from now on, and is staged or not.
-void Graphs::note_binding(VirtualExec& exec) {
+void Graphs::note_binding(ProgramExec& exec) {
   if (settings_.check) note_allocations(exec);
   if (exec.variant != nullptr && exec.variant->ring != nullptr)
-    unstaged_.bound(&exec.unstaged, *exec.of, exec.device, exec.binding);
+    unstaged_.bound(&exec.unstaged, *exec.recording, exec.device, exec.binding);
   else
     unstaged_.take(&exec.unstaged);
 }
@@ -1290,7 +1298,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
     const CallbackScope callbacks;
     return stream_work().destroy_exec(handle);
   }
-  std::unique_ptr<VirtualExec> exec(execs_.find(handle));
+  std::unique_ptr<ProgramExec> exec(execs_.find(handle));
   if (exec == nullptr) return refuse();
   static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
   if (seeded_defect(Seeded::kDestroyedExecServes)) {
@@ -1305,7 +1313,8 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
       static_cast<void>(exec.release());  // it goes with the launch
       return hipSuccess;
     }
-    if ((exec->of != nullptr || exec->objects != nullptr) && exec->variant != nullptr) exec->variant->launches.seal();
+    if ((exec->recording != nullptr || exec->objects != nullptr) && exec->variant != nullptr)
+      exec->variant->launches.seal();
   }
   Variants::Retired retired;
   release(std::move(exec), &retired);
@@ -1317,7 +1326,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
 }
 
 /// What it was instantiated from may hold user objects: they stay until its launches are complete.
-void Graphs::let_go_of_objects(VirtualExec& exec) {
+void Graphs::let_go_of_objects(ProgramExec& exec) {
   Launches launches;
   if (exec.variant != nullptr) launches.push_back(exec.variant->launches.copy());
   launches.push_back(std::move(exec.before));
@@ -1325,37 +1334,38 @@ void Graphs::let_go_of_objects(VirtualExec& exec) {
 }
 
 /// The exec goes; its variant is free. With `retired`, so does what is too much: not in a launch (rule 15).
-void Graphs::release(std::unique_ptr<VirtualExec> exec, Variants::Retired* retired) {
+void Graphs::release(std::unique_ptr<ProgramExec> exec, Variants::Retired* retired) {
   if (exec->objects != nullptr) let_go_of_objects(*exec);
-  if (exec->of == nullptr) return;  // tainted: its own exec goes with it
+  if (exec->recording == nullptr) return;  // tainted: its own exec goes with it
   const std::unique_ptr<Variant> unstaged = unstaged_.take(&exec->unstaged);
   const LockGuard guard(lock_);
-  --exec->of->users;
+  --exec->recording->users;
   if (exec->variant != nullptr) {
     variants_.give(*exec->variant, nullptr);
     if (exec->variant->unsure || exec->variant->broken) {
       exec->variant->keep = false;
-      if (retired != nullptr) retired->push_back(variants_.remove(*exec->of, exec->variant));
+      if (retired != nullptr) retired->push_back(variants_.remove(*exec->recording, exec->variant));
     }
   }
   if (retired == nullptr) return;
-  variants_.evict(*exec->of, retired);
-  trim_templates(retired);
+  variants_.evict(*exec->recording, retired);
+  trim_recordings(retired);
 }
 
 hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node, const char* why) {
-  VirtualExec* const exec = execs_.find(*handle);
+  ProgramExec* const exec = execs_.find(*handle);
   if (exec == nullptr) {
     if (execs_.owns(*handle)) return refuse();
     return node == nullptr ? hipSuccess : known_.read_node(node, "an exec's node is named by it");
   }
-  if (seeded_defect(Seeded::kTaintedServesOn) && node != nullptr && exec->of != nullptr && exec->variant != nullptr) {
+  if (seeded_defect(Seeded::kTaintedServesOn) && node != nullptr && exec->recording != nullptr &&
+      exec->variant != nullptr) {
     const NodeRef named = known_.find_node(*node);
     *handle = exec->variant->exec;
     if (named.index < exec->variant->nodes.size()) *node = exec->variant->nodes[named.index];
     return hipSuccess;
   }
-  if (exec->of != nullptr) {
+  if (exec->recording != nullptr) {
     const hipError_t result = taint(*exec);
     if (result != hipSuccess) return result;
   }
@@ -1370,14 +1380,14 @@ hipError_t Graphs::expose_exec(hipGraphExec_t* handle, hipGraphNode_t* node, con
   return known_.read_node(node, "an exec's node is named by it");
 }
 
-bool Graphs::is_outdated(const Template& of) noexcept {
+bool Graphs::is_outdated(const Recording& recording) noexcept {
   const LockGuard guard(lock_);
-  return of.outdated;
+  return recording.outdated;
 }
 
 /// Gives the exec a variant that nobody else will ever use, made from a graph of our own so that its nodes are known,
 /// unless it must stay what it is.
-hipError_t Graphs::taint(VirtualExec& exec) {
+hipError_t Graphs::taint(ProgramExec& exec) {
   if (exec.sets != nullptr)
     if (const hipError_t result = give_noted(exec); result != hipSuccess) return result;
   forget_sets(exec);
@@ -1397,8 +1407,9 @@ hipError_t Graphs::taint(VirtualExec& exec) {
     const LastErrorScope last_error;
     // What it was made over, or its functions, may be gone by now, so that it cannot be built again. Then it goes out
     // as it is: its nodes are the program's own.
-    const hipError_t result =
-        is_outdated(*exec.of) ? hipErrorNotSupported : variants_.build(*exec.of, exec.binding, exec.device, &own);
+    const hipError_t result = is_outdated(*exec.recording)
+                                  ? hipErrorNotSupported
+                                  : variants_.build(*exec.recording, exec.binding, exec.device, &own);
     if (own == nullptr && result != hipSuccess && unfit) {
       note_binding(exec);
       return result;
@@ -1411,13 +1422,13 @@ hipError_t Graphs::taint(VirtualExec& exec) {
   }
   const LockGuard guard(lock_);
   if (own == nullptr)
-    own = variants_.remove(*exec.of, exec.variant);
+    own = variants_.remove(*exec.recording, exec.variant);
   else if (exec.variant != nullptr)
     disown(*exec.variant);
   exec.own = std::move(own);
   exec.variant = exec.own.get();
-  --exec.of->users;
-  exec.of = nullptr;
+  --exec.recording->users;
+  exec.recording = nullptr;
   exec.written = nullptr;
   return hipSuccess;
 }
@@ -1432,18 +1443,18 @@ void Graphs::module_leaves(OperationTest names, OperationTest gone, const char* 
   unstaged_.make_with(names);
   Variants::Retired retired;  // destroyed before the functions are gone
   const LockGuard guard(lock_);
-  for (const auto& of : templates_) {
-    const auto& operations = of->operations;
-    if (of->outdated ||
+  for (const auto& recording : recordings_) {
+    const auto& operations = recording->operations;
+    if (recording->outdated ||
         std::none_of(operations.begin(), operations.end(), [&](const Operation& each) { return holds(each, gone); }))
       continue;
-    of->outdated = true;
+    recording->outdated = true;
     ++outdated_;
-    retired.push_back(std::move(of->first));
-    for (std::size_t i = of->variants.size(); i-- > 0;) {
-      Variant* const variant = of->variants[i].get();
+    retired.push_back(std::move(recording->first));
+    for (std::size_t i = recording->variants.size(); i-- > 0;) {
+      Variant* const variant = recording->variants[i].get();
       if (variant->owner == nullptr && variant->under_way.load(std::memory_order_acquire) == 0)
-        retired.push_back(variants_.remove(*of, variant));
+        retired.push_back(variants_.remove(*recording, variant));
     }
   }
   drop_outdated(&retired);
@@ -1463,10 +1474,10 @@ bool Graphs::reclaim(int device) noexcept { return variants_.reclaim(device); }
 Graphs::Totals Graphs::totals() const noexcept {
   const LockGuard guard(lock_);
   Totals totals = totals_;
-  totals.templates = templates_.size();
-  for (const auto& of : templates_) {
-    totals.variants += of->variants.size();
-    totals.saved_ns += saved_ns(*of);
+  totals.templates = recordings_.size();
+  for (const auto& recording : recordings_) {
+    totals.variants += recording->variants.size();
+    totals.saved_ns += saved_ns(*recording);
   }
   totals.instantiates = instantiates_.load() + g_passed_instantiates.load();
   totals.updates = updates_.load();
@@ -1478,32 +1489,33 @@ Graphs::Totals Graphs::totals() const noexcept {
 }
 
 /// Under lock_.
-Graphs::TemplateReport Graphs::report_of(const Template& of) {
-  TemplateReport report{};
-  report.number = of.number;
-  report.operations = of.node_count;
-  report.variants = of.variants.size();
-  report.host_bytes = of.host_bytes;
-  report.volatile_words = of.history.volatile_words();
-  report.statistics = of.statistics;
-  for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = of.launches.of(static_cast<Way>(i));
-  for (const char* const kernel : of.kernels) {
+Graphs::RecordingReport Graphs::report_of(const Recording& recording) {
+  RecordingReport report{};
+  report.number = recording.number;
+  report.operations = recording.node_count;
+  report.variants = recording.variants.size();
+  report.host_bytes = recording.host_bytes;
+  report.volatile_words = recording.history.volatile_words();
+  report.statistics = recording.statistics;
+  for (std::size_t i = 0; i < kWays; ++i) report.launches[i] = recording.launches.count(static_cast<Way>(i));
+  for (const char* const kernel : recording.kernels) {
     if (kernel == nullptr) continue;
     if (report.first_kernel == nullptr) report.first_kernel = kernel;
     report.last_kernel = kernel;
   }
-  report.other_moves = of.moved.others();
-  report.saved_ns = saved_ns(of);
-  report.not_staged = of.not_staged;
-  report.staging_open = of.staging_open();
-  report.staging_chosen = of.stage_choice.staged();
-  report.staging_changes = of.stage_choice.changes();
-  for (const MovedOperand& operand : of.moved.operands()) {
-    const Signature& signature = of.operations[operand.operation].signature;
-    const bool named = operand.operation < of.kernels.size();
-    report.moved.push_back({operand, kind_name(signature.kind), named ? of.kernels[operand.operation] : nullptr});
+  report.other_moves = recording.moved.others();
+  report.saved_ns = saved_ns(recording);
+  report.not_staged = recording.not_staged;
+  report.staging_open = recording.staging_open();
+  report.staging_chosen = recording.stage_choice.staged();
+  report.staging_changes = recording.stage_choice.changes();
+  for (const MovedOperand& operand : recording.moved.operands()) {
+    const Signature& signature = recording.operations[operand.operation].signature;
+    const bool named = operand.operation < recording.kernels.size();
+    report.moved.push_back(
+        {operand, kind_name(signature.kind), named ? recording.kernels[operand.operation] : nullptr});
   }
-  for (const auto& variant : of.variants) {
+  for (const auto& variant : recording.variants) {
     report.device_bytes += variant->device_bytes;
     if (variant->ring == nullptr) continue;
     report.slot_sets += variant->ring->sets();
@@ -1513,10 +1525,10 @@ Graphs::TemplateReport Graphs::report_of(const Template& of) {
   return report;
 }
 
-std::vector<Graphs::TemplateReport> Graphs::templates() const {
+std::vector<Graphs::RecordingReport> Graphs::templates() const {
   const LockGuard guard(lock_);
-  std::vector<TemplateReport> reports;
-  for (const auto& of : templates_) reports.push_back(report_of(*of));
+  std::vector<RecordingReport> reports;
+  for (const auto& recording : recordings_) reports.push_back(report_of(*recording));
   reports.insert(reports.end(), dropped_.begin(), dropped_.end());
   return reports;
 }

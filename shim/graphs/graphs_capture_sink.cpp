@@ -14,21 +14,21 @@ class GraphsCaptureSink final : public CaptureSink {
   const GraphSettings& settings() const noexcept override { return graphs().settings(); }
   TreeNode* walk_begins(const Signature& begin, bool* verify) override { return graphs().walk_begins(begin, verify); }
   void walk_ended() noexcept override { graphs().walk_ended(); }
-  HeldTemplate hold(const TreeNode& end) noexcept override { return graphs().hold(end); }
-  hipGraph_t real_graph_captured(CapturedGraph captured, Recording recording, bool* learned) override {
+  HeldRecording hold(const TreeNode& end) noexcept override { return graphs().hold(end); }
+  hipGraph_t real_graph_captured(CapturedGraph captured, RecordedCapture recording, bool* learned) override {
     return graphs().real_graph_captured(std::move(captured), std::move(recording), learned);
   }
-  hipGraph_t unknown_graph_captured(CapturedGraph captured) override {
-    return graphs().unknown_graph_captured(std::move(captured));
+  hipGraph_t untracked_graph_captured(CapturedGraph captured) override {
+    return graphs().untracked_graph_captured(std::move(captured));
   }
-  hipGraph_t make_virtual_graph(HeldTemplate of, Binding binding, CapturedGraph captured) override {
-    return graphs().make_virtual_graph(std::move(of), std::move(binding), std::move(captured));
+  hipGraph_t make_deferred_graph(HeldRecording recording, Binding binding, CapturedGraph captured) override {
+    return graphs().make_deferred_graph(std::move(recording), std::move(binding), std::move(captured));
   }
   void drop_free_execs_of(const void* place) override { graphs().drop_free_execs_of(place); }
-  void capture_verified(Template& of) noexcept override { graphs().capture_verified(of); }
-  void capture_differs(Template& of, const Operation& operation, const Binding& binding, hipGraphNode_t node,
+  void capture_verified(Recording& recording) noexcept override { graphs().capture_verified(recording); }
+  void capture_differs(Recording& recording, const Operation& operation, const Binding& binding, hipGraphNode_t node,
                        const char* why) override {
-    graphs().capture_differs(of, operation, binding, node, why);
+    graphs().capture_differs(recording, operation, binding, node, why);
   }
   void note_refused(const char* why) noexcept override { graphs().note_refused(why); }
   void note_materialised(const Materialisation& told) noexcept override { graphs().known().note_materialised(told); }
@@ -42,17 +42,17 @@ class KnownToldGraphs final : public ToldGraphs {
  public:
   constexpr KnownToldGraphs() = default;
 
-  bool add(std::shared_ptr<KnownGraph>* made) override { return graphs().known().add_told(made); }
-  void drop(KnownGraph& told) noexcept override { graphs().known().drop_told(told); }
-  void made_real(KnownGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) override {
+  bool add(std::shared_ptr<TrackedGraph>* made) override { return graphs().known().add_told(made); }
+  void drop(TrackedGraph& told) noexcept override { graphs().known().drop_told(told); }
+  void made_real(TrackedGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) override {
     told.real = real;
     told.nodes = nodes;
   }
-  hipGraph_t handle(const KnownGraph& told) const noexcept override { return told.handle; }
-  hipGraphNode_t node_handle(KnownGraph& told, std::uint32_t index) override {
+  hipGraph_t handle(const TrackedGraph& told) const noexcept override { return told.handle; }
+  hipGraphNode_t node_handle(TrackedGraph& told, std::uint32_t index) override {
     return graphs().known().told_handle(told, index);
   }
-  hipGraphNode_t handle_told(const KnownGraph& told, std::size_t index) const noexcept override {
+  hipGraphNode_t handle_told(const TrackedGraph& told, std::size_t index) const noexcept override {
     return index < told.handles.size() ? told.handles[index] : nullptr;
   }
   NodeRef node(hipGraphNode_t handle) const noexcept override { return graphs().known().told_node(handle); }

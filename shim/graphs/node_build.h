@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shim/execs/template.h"
+#include "shim/execs/recording.h"
 #include "shim/recording/prefix_tree.h"
 
 namespace graphpool {
@@ -17,7 +17,7 @@ struct NodeBuild {
   NodeBuild() = default;
   NodeBuild(const NodeBuild&) = delete;
   NodeBuild& operator=(const NodeBuild&) = delete;
-  /// Takes kTemplates where it walked or has children.
+  /// Takes kRecordings where it walked or has children.
   ~NodeBuild() { leave_tree(); }
 
   bool walks() const noexcept { return !path.empty(); }
@@ -27,10 +27,10 @@ struct NodeBuild {
   }
   void leave_tree() noexcept;
 
-  std::vector<TreeNode*> path;         ///< walking: what was matched, the creation included
-  bool verify = false;                 ///< real because the nodes are to be compared with the recording
-  std::vector<Operation> operations;   ///< recording: what was added, the creation included
-  std::vector<HeldTemplate> children;  ///< of the child graphs that were added
+  std::vector<TreeNode*> path;          ///< walking: what was matched, the creation included
+  bool verify = false;                  ///< real because the nodes are to be compared with the recording
+  std::vector<Operation> operations;    ///< recording: what was added, the creation included
+  std::vector<HeldRecording> children;  ///< of the child graphs that were added
 };
 
 }  // namespace graphpool

@@ -20,7 +20,7 @@ namespace graphpool {
 namespace {
 
 /// The operations a node is to depend on, as the program names them. False where the runtime must judge them.
-bool dependencies_of(const KnownGraph& known, const NodePlace& place, std::vector<std::uint32_t>* after) {
+bool dependencies_of(const TrackedGraph& known, const NodePlace& place, std::vector<std::uint32_t>* after) {
   if (place.count == 0) return true;
   if (place.dependencies == nullptr) return false;
   after->reserve(place.count);
@@ -44,7 +44,7 @@ hipError_t add_natively(const NodePlace& place, hipGraph_t graph, NativeAdd forw
 }
 
 /// The same under the graph's lock, where its own nodes are real.
-hipError_t add_to_own(const KnownGraph& known, const std::vector<std::uint32_t>& after, NativeAdd forward) {
+hipError_t add_to_own(const TrackedGraph& known, const std::vector<std::uint32_t>& after, NativeAdd forward) {
   std::vector<hipGraphNode_t> dependencies;
   for (const std::uint32_t index : after) dependencies.push_back(known.nodes[index]);
   return forward(known.real, dependencies.data());
@@ -66,8 +66,8 @@ bool in_line(const std::vector<Operation>& operations) {
 }
 
 /// Takes a step in the tree: true when the recordings decide what becomes of the call.
-bool step(KnownGraph& known, const Signature& signature, std::uint32_t offset, const std::vector<std::uint32_t>& after,
-          hipGraphNode_t* node) {
+bool step(TrackedGraph& known, const Signature& signature, std::uint32_t offset,
+          const std::vector<std::uint32_t>& after, hipGraphNode_t* node) {
   NodeBuild& build = *known.build;
   TreeNode* const child = build.path.back()->find(signature, after);
   if (child == nullptr || !child->accepts_payload(known.binding, offset)) return false;
@@ -97,15 +97,15 @@ hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
   begin.kind = OperationKind::kCreate;
   begin.device = packed_devices(calling_device(), calling_device());
   begin.object = settings_epoch();
-  auto known = std::make_shared<KnownGraph>();
+  auto known = std::make_shared<TrackedGraph>();
   known->build = std::make_unique<NodeBuild>();
   bool verify = false;
-  TreeNode* const start = settings.virtual_capture ? graphs().walk_begins(begin, &verify) : nullptr;
+  TreeNode* const start = settings.compare ? graphs().walk_begins(begin, &verify) : nullptr;
   if (start != nullptr && verify) graphs().walk_ended();
   known->build->verify = verify;
   if (start != nullptr && !verify) {
     known->build->path.push_back(start);
-    if (const hipGraph_t handle = graphs().known().add_virtual(known)) {
+    if (const hipGraph_t handle = graphs().known().add_deferred(known)) {
       *graph = handle;
       return hipSuccess;
     }
@@ -122,8 +122,8 @@ hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
 
 hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddChild forward) {
   ChildGraph inner;
-  KnownGraphs& known = graphs().known();
-  const KnownGraph* const parent = known.find(place.graph);
+  TrackedGraphs& known = graphs().known();
+  const TrackedGraph* const parent = known.find(place.graph);
   const bool followed = parent != nullptr && parent->exact();
   const hipError_t failed = followed ? known.read_part(&child, parent, &inner) : known.read(&child, kUsedAsChild);
   if (failed != hipSuccess) return failed;
@@ -136,12 +136,12 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddCh
             const NodeCreation making;
             return forward(graph, dependencies, real);
           }();
-          if (result == hipSuccess && inner.of && !in_line((*inner.of).operations))
+          if (result == hipSuccess && inner.recording && !in_line((*inner.recording).operations))
             added.nodes = nodes_inside(*place.node, nodes);
           return result;
         });
       },
-      inner.of ? &added : nullptr);
+      inner.recording ? &added : nullptr);
 }
 
 hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward) {
@@ -156,7 +156,7 @@ hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward
 
 hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added) {
   const ChildGraph* const child = added == nullptr ? nullptr : &added->child;
-  KnownGraph* const found = graphs().known().find(place.graph);
+  TrackedGraph* const found = graphs().known().find(place.graph);
   std::unique_lock<RankedMutex<LockRank::kCapture>> guard;
   if (found != nullptr) guard = std::unique_lock(found->lock);
   if (found == nullptr || !found->exact() || found->build == nullptr) {
@@ -165,7 +165,7 @@ hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd fo
     const hipError_t failed = graphs().known().expose(&graph, "a node was added after its first use");
     return failed == hipSuccess ? add_natively(place, graph, forward) : failed;
   }
-  KnownGraph& known = *found;
+  TrackedGraph& known = *found;
   const auto offset = static_cast<std::uint32_t>(known.binding.size());
   Signature signature;
   OperationWriter writer(signature, known.binding);
@@ -177,7 +177,7 @@ hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd fo
   } else {
     signature.device = packed_devices(calling_device(), calling_device());
     signature.payload_bytes = static_cast<std::uint32_t>(known.binding.size() - offset);
-    if (child != nullptr) known.build->children.push_back(graphs().hold(*child->of));
+    if (child != nullptr) known.build->children.push_back(graphs().hold(*child->recording));
     const bool stepped = known.build->walks() && step(known, signature, offset, after, place.node);
     if (stepped && child != nullptr) known.parts.push_back({known.build->size() - 1, child->original, nullptr, {}});
     if (stepped) return hipSuccess;
@@ -207,7 +207,7 @@ hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd fo
     const std::uint32_t index = known.build->size();
     known.build->operations.push_back({signature, offset, {writer.layout()}, std::move(after)});
     if (child != nullptr) {
-      known.build->operations.back().child = &(*child->of).operations;
+      known.build->operations.back().child = &(*child->recording).operations;
       known.parts.push_back({index, child->original, nullptr, std::move(added->nodes)});
     }
     graphs().known().add_node(known, *place.node, index);
@@ -219,7 +219,7 @@ namespace {
 
 /// The operations that edges go from and to, in turn. False where the runtime must judge them: what it would refuse,
 /// and edges to nodes that were added before those they come from.
-bool ends_of_edges(const KnownGraph& known, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
+bool ends_of_edges(const TrackedGraph& known, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
                    std::vector<std::uint32_t>* ends) {
   if (count == 0 || from == nullptr || to == nullptr) return false;
   for (std::size_t i = 0; i < count; ++i) {
@@ -235,9 +235,9 @@ bool ends_of_edges(const KnownGraph& known, const hipGraphNode_t* from, const hi
 
 bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
                hipError_t* result) {
-  KnownGraph* const found = graphs().known().find(graph);
+  TrackedGraph* const found = graphs().known().find(graph);
   if (found == nullptr) return false;
-  KnownGraph& known = *found;
+  TrackedGraph& known = *found;
   const LockGuard guard(known.lock);
   if (!known.exact() || known.build == nullptr) return false;
   std::vector<std::uint32_t> ends;
@@ -270,16 +270,16 @@ bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_
   return true;
 }
 
-void finish_build(KnownGraph& known) {
+void finish_build(TrackedGraph& known) {
   if (!known.exact()) return;
   Signature signature;
   signature.kind = OperationKind::kEnd;
   if (known.build->walks()) {
     TreeNode* const end = known.build->path.back()->find(signature);
-    const HeldTemplate of = end == nullptr ? HeldTemplate() : graphs().hold(*end);
-    if (of && (*of).rebuildable.load(std::memory_order_acquire)) {
-      graphs().handed_out(*of);
-      known.of = &*of;
+    const HeldRecording recording = end == nullptr ? HeldRecording() : graphs().hold(*end);
+    if (recording && (*recording).rebuildable.load(std::memory_order_acquire)) {
+      graphs().handed_out(*recording);
+      known.recording = &*recording;
       known.build.reset();
       return;
     }
@@ -296,7 +296,7 @@ void finish_build(KnownGraph& known) {
   };
   if (nodes_match(known.real, build.operations, known.binding, known.nodes, &why, nullptr, inside)) {
     graphs().learn(known, std::move(build.operations));
-    if (build.verify && known.of->statistics.captures > 1) graphs().capture_verified(*known.of);
+    if (build.verify && known.recording->statistics.captures > 1) graphs().capture_verified(*known.recording);
   } else {
     known.give_up(why);
   }

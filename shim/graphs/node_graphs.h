@@ -6,8 +6,9 @@
 //   hipGraphAdd*Node   virtual: the next operation of a recording, with the same dependencies -> its payload is stored,
 //                      the program gets a handle of ours. Anything else -> the graph is made real with the nodes so far
 //                      and the call is forwarded; recording goes on from there.
-//   first use          instantiate, or update of an exec by it: virtual and at the end of a recording -> that template;
-//                      real -> if every node is what was recorded, a template is made of it.
+//   first use          instantiate, or update of an exec by it: virtual and at the end of a recording -> that
+//   recording;
+//                      real -> if every node is what was recorded, a recording is made of it.
 // A child graph that is known is one operation: its recording is part of the signature, its binding is the payload. It
 // stays virtual itself; where HIP is to see it, HIP is given another with the same operations, of which it takes a
 // copy. A node added after that, or in a way that is not followed, makes the graph real and unknown: HIP does the rest.
@@ -23,7 +24,7 @@
 
 #include "shim/base/function_ref.h"
 #include "shim/capture/capture.h"
-#include "shim/graphs/known_graphs.h"
+#include "shim/graphs/tracked_graphs.h"
 
 namespace graphpool {
 
@@ -59,7 +60,7 @@ struct AddedChild {
 /// such child.
 hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added);
 
-/// The graph is used: gives it its template, where it can have one. Pre-condition: it has a build. Under its lock.
-void finish_build(KnownGraph& known);
+/// The graph is used: gives it its recording, where it can have one. Pre-condition: it has a build. Under its lock.
+void finish_build(TrackedGraph& known);
 
 }  // namespace graphpool

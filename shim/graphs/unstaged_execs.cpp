@@ -63,9 +63,9 @@ void UnstagedExecs::stop_watching(UnstagedExec& entry, std::uint64_t bindings,
   exchange_places(entry.place, unwatched_++);
 }
 
-void UnstagedExecs::bound(Entry* entry, const Template& of, int device, const Binding& binding) {
+void UnstagedExecs::bound(Entry* entry, const Recording& recording, int device, const Binding& binding) {
   if (*entry == nullptr) {
-    auto added = std::make_shared<UnstagedExec>(of, device);
+    auto added = std::make_shared<UnstagedExec>(recording, device);
     added->binding = binding;
     const LockGuard guard(lock_);
     added->place = entries_.size();
@@ -112,7 +112,7 @@ std::vector<UnstagedExecs::Entry> UnstagedExecs::that_may_name(const void* addre
 void UnstagedExecs::memory_leaves(const void* address, std::size_t bytes) {
   for (const Entry& entry : that_may_name(address, bytes)) {
     const auto named = [&](const UnstagedExec& each) {
-      return holds(each.of.operations, each.binding, address, bytes);
+      return holds(each.recording.operations, each.binding, address, bytes);
     };
     std::uint64_t bindings = 0;
     std::vector<std::uint64_t> pages;
@@ -123,7 +123,7 @@ void UnstagedExecs::memory_leaves(const void* address, std::size_t bytes) {
       if (!named(*entry)) {
         if (++entry->looks != kLooks) continue;
         bindings = entry->bindings.load();
-        pages = pages_held(entry->of.operations, entry->binding);
+        pages = pages_held(entry->recording.operations, entry->binding);
         looked_enough = true;
       }
     }
@@ -136,7 +136,7 @@ void UnstagedExecs::memory_leaves(const void* address, std::size_t bytes) {
 
 void UnstagedExecs::make_with(OperationTest test) {
   const auto named = [&](const UnstagedExec& each) {
-    return std::any_of(each.of.operations.begin(), each.of.operations.end(),
+    return std::any_of(each.recording.operations.begin(), each.recording.operations.end(),
                        [&](const Operation& operation) { return graphpool::holds(operation, test); });
   };
   for (const Entry& entry : that_may_name(nullptr, 0)) make(entry, named);
@@ -152,7 +152,7 @@ void UnstagedExecs::make(const Entry& entry, Named named) {
   {
     const LockGuard guard(entry->lock);
     if (!wanted() || !named(*entry)) return;
-    if (build_graph(entry->of.operations, entry->binding, &made->graph, &made->nodes) != hipSuccess) return;
+    if (build_graph(entry->recording.operations, entry->binding, &made->graph, &made->nodes) != hipSuccess) return;
     made->baked = entry->binding;
     bindings = entry->bindings.load();
   }

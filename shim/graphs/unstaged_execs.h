@@ -2,9 +2,9 @@
 //
 // Why: a staged exec works on slots, and gets an exec over the program's own memory only when the program does
 // something with it that staging cannot follow. By then the memory may be freed, and HIP makes no copy or fill node
-// over freed memory; natively the exec was made before. So it is made when the memory goes, like virtual graphs are
-// made real (known_graphs.h). Kernel nodes hold addresses only and can be made at any time: a binding whose copies and
-// fills do not name the memory costs nothing, and once it has been looked at a few times it is found by an index.
+// over freed memory; natively the exec was made before. So it is made when the memory goes, like deferred graphs are
+// made real (tracked_graphs.h). Kernel nodes hold addresses only and can be made at any time: a binding whose copies
+// and fills do not name the memory costs nothing, and once it has been looked at a few times it is found by an index.
 //
 // Threads: any. Locks: each entry's own (kCapture), held while nodes are added, which neither waits nor calls back; the
 // list's (kCaptureList), never held across next; neither is taken under the other. Errors: none; what cannot be made is
@@ -19,7 +19,7 @@
 
 #include "shim/base/function_ref.h"
 #include "shim/base/lock_rank.h"
-#include "shim/execs/template.h"
+#include "shim/execs/recording.h"
 #include "shim/graphs/memory_index.h"
 #include "shim/recording/operation.h"
 
@@ -27,15 +27,15 @@ namespace graphpool {
 
 /// One staged exec's. What is not said to be guarded otherwise is under its lock.
 struct UnstagedExec {
-  UnstagedExec(const Template& from, int on) noexcept : of(from), device(on) {}
+  UnstagedExec(const Recording& from, int on) noexcept : recording(from), device(on) {}
 
-  const Template& of;
+  const Recording& recording;
   const int device;
   RankedMutex<LockRank::kCapture> lock;
   Binding binding;                         ///< the program's
   std::atomic<std::uint64_t> bindings{0};  ///< so far; read without the lock
   std::unique_ptr<Variant> made;
-  bool gone = false;        ///< the exec is staged no more: the template may be gone too
+  bool gone = false;        ///< the exec is staged no more: the recording may be gone too
   std::uint32_t looks = 0;  ///< times this binding was looked at because memory was freed
   // Under the list's lock:
   std::size_t place = 0;      ///< in the list
@@ -45,7 +45,7 @@ struct UnstagedExec {
 class UnstagedExecs {
  public:
   /// An exec is staged from now on, or has another binding (*entry is not null then).
-  void bound(std::shared_ptr<UnstagedExec>* entry, const Template& of, int device, const Binding& binding);
+  void bound(std::shared_ptr<UnstagedExec>* entry, const Recording& recording, int device, const Binding& binding);
   /// It is staged no more. What was made for its binding, or null. Nothing where *entry is null.
   std::unique_ptr<Variant> take(std::shared_ptr<UnstagedExec>* entry) noexcept;
 

@@ -3,9 +3,9 @@
 // Staged: the graph runs without staging for the program, and staged on copies. By an exec that was patched, or that
 // had the binding before, or staged without copies: that exec serves the program, and a new one, made of the recording,
 // works on copies. By a new exec, where the program's own graph is there: one made of that serves the program, and the
-// recording's works on copies. Where they differ the program has the real result, one line says so, and the template is
-// served otherwise from there on: it is not staged any more, or never without copies; none of its execs is patched any
-// more; or its captures are left to the runtime.
+// recording's works on copies. Where they differ the program has the real result, one line says so, and the recording
+// is served otherwise from there on: it is not staged any more, or never without copies; none of its execs is patched
+// any more; or its captures are left to the runtime.
 //
 // All of it waits, which only `verify` does, kLongestWait at most: what it waits for could depend on what the program
 // does next. A staged launch that is not complete by then is not compared. An exec beside a new one is not either where
@@ -82,22 +82,22 @@ void drop_before_launch(AnyShadows& shadows, std::unique_ptr<Made>&... made) {
 /// Call it when the launch has failed. The program must find that error, so nothing is destroyed now (see
 /// drop_before_launch). The variants destroy `made` later, as any exec that they do not keep; the next verification
 /// frees the shadows.
-void leave_for_later(Variants& variants, Template& of, Shadows& shadows, std::unique_ptr<Variant> made) {
+void leave_for_later(Variants& variants, Recording& recording, Shadows& shadows, std::unique_ptr<Variant> made) {
   shadows.leave();
   if (made == nullptr) return;
   made->keep = false;
-  static_cast<void>(variants.adopt(of, std::move(made), nullptr));
+  static_cast<void>(variants.adopt(recording, std::move(made), nullptr));
 }
 
 }  // namespace
 
-void Graphs::say_not_compared(const Template& of, const char* why) {
-  log_once(LogLevel::kWarn, "verify: " + std::to_string(of.number) + why, "verify: graph %llu %s",
-           static_cast<unsigned long long>(of.number), why);
+void Graphs::say_not_compared(const Recording& recording, const char* why) {
+  log_once(LogLevel::kWarn, "verify: " + std::to_string(recording.number) + why, "verify: graph %llu %s",
+           static_cast<unsigned long long>(recording.number), why);
 }
 
-hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, NativeExecCall native) {
-  if (exec.of == nullptr || exec.variant == nullptr || captures_open() || stream_is_gone(plain_handle(stream)))
+hipError_t Graphs::launch_verified(ProgramExec& exec, StreamArgument stream, NativeExecCall native) {
+  if (exec.recording == nullptr || exec.variant == nullptr || captures_open() || stream_is_gone(plain_handle(stream)))
     return launch_selected(exec, stream, native);
   replace_distrusted(exec);
   std::unique_ptr<Variant> real_path;
@@ -111,14 +111,15 @@ hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, Nat
     comparable = way == Way::kStage || (exec.variant->ring == nullptr && !exec.set_by_program &&
                                         (way == Way::kPatch || way == Way::kSame || real_path != nullptr));
   }
-  std::uint64_t launches = exec.of->launches.of(way);
+  std::uint64_t launches = exec.recording->launches.count(way);
   if (at_home) {
     const LockGuard guard(lock_);
-    launches = exec.of->statistics.staged.without_copies;
+    launches = exec.recording->statistics.staged.without_copies;
   }
   // Where nothing can be made of the recording, or not to be trusted, there is nothing to compare with. Its peers do
   // not take part in a second run (rule 12).
-  comparable = comparable && exec.of->rebuildable.load(std::memory_order_acquire) && !exec.of->communicates();
+  comparable =
+      comparable && exec.recording->rebuildable.load(std::memory_order_acquire) && !exec.recording->communicates();
   const bool compared = comparable && settings_.verify.wants(launches);
   // The exec of the real path goes before the launch (see drop_before_launch). At home the launch itself is repeated,
   // so it is not needed there.
@@ -128,17 +129,17 @@ hipError_t Graphs::launch_verified(VirtualExec& exec, StreamArgument stream, Nat
                                         : launch_and_repeat(exec, stream, native, std::move(real_path));
 }
 
-void Graphs::keep_real_path(VirtualExec& exec, hipGraph_t graph) {
+void Graphs::keep_real_path(ProgramExec& exec, hipGraph_t graph) {
   if (settings_.verify.mode == Verify::Mode::kOff || exec.variant == nullptr) return;
-  const bool anew = exec.variant->graph != nullptr && (exec.way == Way::kVariant || exec.way == Way::kRecord);
-  if (!(anew || exec.way == Way::kStage) || !settings_.verify.wants(exec.of->launches.of(exec.way))) return;
+  const bool anew = exec.variant->graph != nullptr && (exec.way == Way::kNewExec || exec.way == Way::kOneShot);
+  if (!(anew || exec.way == Way::kStage) || !settings_.verify.wants(exec.recording->launches.count(exec.way))) return;
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   const SavedDevice device;
   device.set(exec.device);
   auto made = std::make_unique<Variant>();
   made->memory_freed = memory_freed();
-  if (const KnownGraph* const known = known_.find(graph)) made->source = known->id;
+  if (const TrackedGraph* const known = known_.find(graph)) made->source = known->id;
   if (known_.read(&graph, "verified") != hipSuccess) return;
   if (made_private(next().hipGraphInstantiate(&made->exec, graph, nullptr, nullptr, 0), &made->exec) != hipSuccess) {
     made->exec = nullptr;
@@ -152,14 +153,14 @@ void Graphs::keep_real_path(VirtualExec& exec, hipGraph_t graph) {
 
 /// The exec is served by this variant from here on; no other is by one of the program's own graph, for what is made of
 /// the recording may differ from that.
-void Graphs::serve_by(VirtualExec& exec, std::unique_ptr<Variant> made) {
+void Graphs::serve_by(ProgramExec& exec, std::unique_ptr<Variant> made) {
   made->unsure = made->graph == nullptr;
   const LockGuard guard(exec.lock);
   Variant* const old = exec.variant;
   old->launches.seal();
   if (auto launched = old->launches.copy()) exec.before = std::move(launched);
-  Variant* const adopted = variants_.adopt(*exec.of, std::move(made), &exec);
-  exec.way = Way::kVariant;
+  Variant* const adopted = variants_.adopt(*exec.recording, std::move(made), &exec);
+  exec.way = Way::kNewExec;
   const LockGuard templates(lock_);
   exec.variant = adopted;
   disown(*old);
@@ -168,9 +169,9 @@ void Graphs::serve_by(VirtualExec& exec, std::unique_ptr<Variant> made) {
 // --- staged ---
 
 /// A staged launch, and the same without staging for the program: by `real`, or, where there is none, a new exec.
-hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, NativeExecCall native,
+hipError_t Graphs::launch_both_ways(ProgramExec& exec, StreamArgument stream, NativeExecCall native,
                                     std::unique_ptr<Variant> real) {
-  Template& of = *exec.of;
+  Recording& recording = *exec.recording;
   const hipStream_t handle = plain_handle(stream);
   const std::shared_ptr<const StagePlan> staged_by_plan = exec.variant->plan;
   if (stream_work().is_idle(exec.device)) Shadows::free_left();
@@ -182,12 +183,12 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     const SavedDevice device;
     device.set(exec.device);
     const StagePlan& plan = *staged_by_plan;
-    ready = may_run_both_ways(of.operations, exec.binding, plan) && shadows.allocate(plan) == hipSuccess &&
-            (real != nullptr || variants_.build(of, exec.binding, exec.device, &real) == hipSuccess);
+    ready = may_run_both_ways(recording.operations, exec.binding, plan) && shadows.allocate(plan) == hipSuccess &&
+            (real != nullptr || variants_.build(recording, exec.binding, exec.device, &real) == hipSuccess);
   }
   if (!ready) {
     drop_before_launch(shadows, real);
-    say_not_compared(of, "cannot be run both ways; only what it was captured from is compared");
+    say_not_compared(recording, "cannot be run both ways; only what it was captured from is compared");
     return launch_selected(exec, stream, native);
   }
   std::vector<char*> bases;
@@ -205,7 +206,7 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     result = native(real->exec);
   }
   if (result != hipSuccess) {
-    leave_for_later(variants_, of, shadows, std::move(real));
+    leave_for_later(variants_, recording, shadows, std::move(real));
     return result;
   }
   real->launches.add(stream_key(stream), handle, next_launch());
@@ -239,16 +240,16 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     if (staged == hipSuccess) staged = bound;
     Shadows::Difference difference;
     const bool not_made = staged == hipErrorNotReady && bound == hipSuccess;
-    if (not_made) say_not_compared(of, "was not run both ways: no slot set came free in time");
+    if (not_made) say_not_compared(recording, "was not run both ways: no slot set came free in time");
     complete = wait_until_complete();
     if (staged == hipSuccess && complete) staged = shadows.compare(bases, handle, &difference);
     if (not_made) {
       // Said.
     } else if (staged == hipSuccess && !complete) {
-      say_not_compared(of, "was not complete in time; such launches are not compared");
+      say_not_compared(recording, "was not complete in time; such launches are not compared");
     } else if (staged == hipSuccess && !difference.found) {
       const LockGuard guard(lock_);
-      ++of.statistics.launches_verified;
+      ++recording.statistics.launches_verified;
     } else {
       staging_differs(exec, std::move(real), difference, bases);
     }
@@ -262,29 +263,29 @@ hipError_t Graphs::launch_both_ways(VirtualExec& exec, StreamArgument stream, Na
     const LockGuard guard(exec.lock);
     exec.before = real->launches.copy();
   }
-  static_cast<void>(variants_.adopt(of, std::move(real), nullptr));
+  static_cast<void>(variants_.adopt(recording, std::move(real), nullptr));
   return result;
 }
 
-/// The exec is served without staging from here on, and so is every other of its template.
-void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference,
+/// The exec is served without staging from here on, and so is every other of its recording.
+void Graphs::staging_differs(ProgramExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference,
                              const std::vector<char*>& bases) {
-  Template& of = *exec.of;
+  Recording& recording = *exec.recording;
   serve_by(exec, std::move(real));
   {
     const LockGuard guard(lock_);
-    of.may_stage = false;
-    ++of.statistics.differences;
+    recording.may_stage = false;
+    ++recording.statistics.differences;
   }
   if (difference.found)
     log_error(
         "verify: graph %llu, staged buffer %zu (%s): byte %zu differs from the graph run without staging; "
         "it is not staged any more",
-        static_cast<unsigned long long>(of.number), difference.buffer, staged_by(bases[difference.buffer]).c_str(),
-        difference.offset);
+        static_cast<unsigned long long>(recording.number), difference.buffer,
+        staged_by(bases[difference.buffer]).c_str(), difference.offset);
   else
     log_error("verify: graph %llu fails when it is staged; it is not staged any more",
-              static_cast<unsigned long long>(of.number));
+              static_cast<unsigned long long>(recording.number));
 }
 
 // --- patched, found again by its binding, without copies, or new ---
@@ -292,9 +293,9 @@ void Graphs::staging_differs(VirtualExec& exec, std::unique_ptr<Variant> real, c
 /// A launch, and the same by a new exec on copies. What the variant may still write to of earlier bindings, where the
 /// runtime has updated it wrongly, is copied too, so that it can be given back. With `real_path` that serves the
 /// program.
-hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, NativeExecCall native,
+hipError_t Graphs::launch_and_repeat(ProgramExec& exec, StreamArgument stream, NativeExecCall native,
                                      std::unique_ptr<Variant> real_path) {
-  Template& of = *exec.of;
+  Recording& recording = *exec.recording;
   const hipStream_t handle = plain_handle(stream);
   const std::uint64_t submitted = stream_work().submitted();
   std::unique_ptr<Variant> anew;
@@ -316,15 +317,15 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
         for (const char* const base : exec.variant->ring->home_bases())
           reached.push_back(reinterpret_cast<std::uint64_t>(base));
     }
-    plan = StagePlan::of_all_memory(of.operations, exec.binding, reached, &bases);
+    plan = StagePlan::of_all_memory(recording.operations, exec.binding, reached, &bases);
     if (plan == nullptr || plan->device() != exec.device || calling_device() != exec.device ||
-        !may_run_both_ways(of.operations, exec.binding, *plan))
+        !may_run_both_ways(recording.operations, exec.binding, *plan))
       return "cannot be run twice; only what it was captured from is compared";
     if (!wait_until_idle(exec.device)) return beside_other_work;
     Shadows::free_left();
     bool addresses = false;
     if (shadows.allocate(*plan) != hipSuccess ||
-        variants_.build(of, plan->translated(exec.binding, shadows.bases()), exec.device, &anew) != hipSuccess)
+        variants_.build(recording, plan->translated(exec.binding, shadows.bases()), exec.device, &anew) != hipSuccess)
       return no_copies;
     std::vector<MemoryLook::Buffer> buffers;
     for (std::size_t i = 0; i < bases.size(); ++i) buffers.push_back({bases[i], plan->bytes(i)});
@@ -336,14 +337,14 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
   if (const char* const why = prepared()) {
     look.end();
     drop_before_launch(shadows, anew, real_path);
-    say_not_compared(of, why);
+    say_not_compared(recording, why);
     return launch_selected(exec, stream, native);
   }
   const hipError_t result = real_path == nullptr ? launch_selected(exec, stream, native) : native(real_path->exec);
-  if (exec.of == nullptr) return result;  // it has become the program's own
+  if (exec.recording == nullptr) return result;  // it has become the program's own
   if (result != hipSuccess) {
-    leave_for_later(variants_, of, shadows, std::move(anew));
-    leave_for_later(variants_, of, shadows, std::move(real_path));
+    leave_for_later(variants_, recording, shadows, std::move(anew));
+    leave_for_later(variants_, recording, shadows, std::move(real_path));
     return result;
   }
   if (real_path != nullptr) {
@@ -356,7 +357,7 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
   const auto alone = [&] { return stream_work().submitted() == submitted + 1; };
   if (!complete || !alone()) {
     if (!complete) shadows.leave();
-    say_not_compared(of, beside_other_work);
+    say_not_compared(recording, beside_other_work);
     if (real_path != nullptr) serve_by(exec, std::move(real_path));  // it may still run
     return result;
   }
@@ -373,82 +374,83 @@ hipError_t Graphs::launch_and_repeat(VirtualExec& exec, StreamArgument stream, N
     repeated_differs(exec, difference);
   } else {
     const LockGuard guard(lock_);
-    ++of.statistics.launches_verified;
+    ++recording.statistics.launches_verified;
   }
   return result;
 }
 
 /// Nothing is made of the recording any more.
-void Graphs::rebuilt_differs(VirtualExec& exec, std::unique_ptr<Variant> real_path,
+void Graphs::rebuilt_differs(ProgramExec& exec, std::unique_ptr<Variant> real_path,
                              const Shadows::Difference& difference) {
-  Template& of = *exec.of;
-  of.rebuildable.store(false);
+  Recording& recording = *exec.recording;
+  recording.rebuildable.store(false);
   {
     const LockGuard guard(lock_);
-    of.may_patch = of.may_stage = false;
-    for (const auto& variant : of.variants) {
+    recording.may_patch = recording.may_stage = false;
+    for (const auto& variant : recording.variants) {
       if (variant->graph == nullptr) continue;
       variant->broken = true;
       variant->keep = false;
     }
-    ++of.statistics.differences;
+    ++recording.statistics.differences;
   }
   serve_by(exec, std::move(real_path));
   log_error(
       "verify: graph %llu, made of its recording: byte %zu of buffer %zu differs from what the program's own graph "
       "makes "
       "of it; captures of it are left to the runtime from now on",
-      static_cast<unsigned long long>(of.number), difference.offset, difference.buffer);
+      static_cast<unsigned long long>(recording.number), difference.offset, difference.buffer);
 }
 
-/// Launches of a ring copy from now on. Where the variant was patched, none of the template's is any more, and those
+/// Launches of a ring copy from now on. Where the variant was patched, none of the recording's is any more, and those
 /// that were serve nobody.
-void Graphs::repeated_differs(VirtualExec& exec, const Shadows::Difference& difference) {
-  Template& of = *exec.of;
+void Graphs::repeated_differs(ProgramExec& exec, const Shadows::Difference& difference) {
+  Recording& recording = *exec.recording;
   bool patched = false;
   if (exec.variant->ring != nullptr) {
-    of.may_be_at_home.store(false);
+    recording.may_be_at_home.store(false);
     {
       const LockGuard guard(lock_);
-      ++of.statistics.differences;
+      ++recording.statistics.differences;
     }
     log_error(
         "verify: graph %llu, staged and launched without copies: byte %zu of buffer %zu differs from what a new "
         "exec makes of it; its launches always copy from now on",
-        static_cast<unsigned long long>(of.number), difference.offset, difference.buffer);
+        static_cast<unsigned long long>(recording.number), difference.offset, difference.buffer);
     return;
   }
   {
     const LockGuard guard(lock_);
     patched = exec.variant->patches != 0;
     exec.variant->distrusted = true;
-    if (patched) of.may_patch = false;
-    for (const auto& variant : of.variants) {
+    if (patched) recording.may_patch = false;
+    for (const auto& variant : recording.variants) {
       variant->distrusted = variant->distrusted || (patched && variant->patches != 0);
       if (!variant->distrusted) continue;
       variant->broken = true;
       variant->keep = false;
     }
-    ++of.statistics.differences;
+    ++recording.statistics.differences;
   }
   replace_distrusted(exec);
   log_error("verify: graph %llu, %s: byte %zu of buffer %zu differs from what a new exec makes of it; %s",
-            static_cast<unsigned long long>(of.number), patched ? "patched" : "served by an exec that had the binding",
-            difference.offset, difference.buffer,
+            static_cast<unsigned long long>(recording.number),
+            patched ? "patched" : "served by an exec that had the binding", difference.offset, difference.buffer,
             patched ? "its execs are not patched any more" : "that exec is not used any more");
 }
 
 /// Gives the exec a new variant where verification has found that its own does something else than it should.
-void Graphs::replace_distrusted(VirtualExec& exec) {
-  Template& of = *exec.of;
+void Graphs::replace_distrusted(ProgramExec& exec) {
+  Recording& recording = *exec.recording;
   {
     const LockGuard guard(lock_);
-    if (!exec.variant->distrusted || exec.set_by_program || !of.rebuildable.load(std::memory_order_acquire)) return;
+    if (!exec.variant->distrusted || exec.set_by_program || !recording.rebuildable.load(std::memory_order_acquire))
+      return;
   }
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   std::unique_ptr<Variant> anew;
-  if (variants_.build(of, exec.binding, exec.device, &anew) == hipSuccess) serve_by(exec, std::move(anew));
+  if (variants_.build(recording, exec.binding, exec.device, &anew) == hipSuccess) serve_by(exec, std::move(anew));
 }
 
 }  // namespace graphpool

@@ -1,7 +1,7 @@
 // coverage.h: does this library know every way the program has into the runtime? (rule 5)
 //
 // A runtime newer than our rows may export hip* functions that we do not have. They count only if some loaded object
-// imports one, or looks one up; then virtual captures are off for the process, unless the policy trusts unknown names.
+// imports one, or looks one up; then withheld captures are off for the process, unless the policy trusts unknown names.
 #pragma once
 
 #include <atomic>

@@ -57,6 +57,7 @@ void KeptError::keep() const noexcept {
 hipError_t with_error_kept(hipStream_t stream, FunctionRef<hipError_t()> call) {
   if (stream == nullptr || runtime_version() >= kKeepsErrors) return call();
   const KeptError last_error(0);
+  if (!last_error.pending()) return call();
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   const bool told = PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); });
   const hipError_t result = call();

@@ -32,6 +32,7 @@ class KeptError {
   KeptError(const KeptError&) = delete;
   KeptError& operator=(const KeptError&) = delete;
 
+  bool pending() const noexcept { return pending_ != hipSuccess; }
   /// The call has left it. Comes after the last call of ours in the body.
   void keep() const noexcept;
 

@@ -22,11 +22,11 @@ namespace {
 
 void configure_graphs(const Policy& policy) {
   GraphSettings& settings = graphs().settings();
-  settings.virtual_capture = policy.graph.virtual_capture;
+  settings.compare = policy.graph.compare;
   settings.reuse = policy.graph.reuse;
   settings.weigh = policy.graph.weigh;
   settings.strategy = policy.graph.strategy;
-  settings.most_templates = policy.graph.recordings;
+  settings.most_recordings = policy.graph.recordings;
   settings.most_recording_bytes = policy.graph.recording_memory.bytes;
   settings.most_variants = policy.graph.variants;
   settings.most_variant_bytes = policy.graph.variant_memory.bytes;
@@ -43,7 +43,7 @@ void configure_graphs(const Policy& policy) {
   pool().set_reclaim([](int device) { return graphs().reclaim(device); });
 }
 
-/// Without memory to do it in, a virtual graph that names it stays as it is.
+/// Without memory to do it in, a deferred graph that names it stays as it is.
 void tell_graphs(const void* address, std::size_t bytes) noexcept {
   // Launches that are compared wait a second at most, a few times.
   static_cast<void>(MemoryLook::wait_for_others(address, bytes, std::chrono::seconds(4)));

@@ -33,7 +33,7 @@ bool captures_frees(int version) { return version >= kCapturesFrees; }
 constexpr const char* kNoLibrary = "enabled = false";
 constexpr const char* kNoPool = "pool.enabled = false";
 constexpr const char* kNoVmm = "pool.backing = \"classic\"";
-constexpr const char* kNoGraphs = "graph.virtual_capture = false\ngraph.reuse = false";
+constexpr const char* kNoGraphs = "graph.compare = false\ngraph.reuse = false";
 constexpr const char* kNoPatches = "graph.strategy = \"variant\"";
 constexpr const char* kNoPatchesOfCopies = "graph.strategy = \"variant\"\ngraph.stage = \"never\"";
 constexpr const char* kNoStaging = "graph.stage = \"never\"";

@@ -1,4 +1,4 @@
-// materialisation.h: why a virtual capture or graph was made real, for the report: the reason, and what of which
+// materialisation.h: why a withheld capture or graph was made real, for the report: the reason, and what of which
 // operation was not in any recording. Texts are literals or kept for good (kernel names): compared by address.
 #pragma once
 

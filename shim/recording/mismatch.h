@@ -38,7 +38,7 @@ inline Mismatch mismatch_behind(const TreeNode& at) noexcept {
 class MismatchCounts {
  public:
   void add(Mismatch what) noexcept { counts_[static_cast<std::size_t>(what)].fetch_add(1, std::memory_order_relaxed); }
-  std::uint64_t of(std::size_t what) const noexcept { return counts_[what].load(std::memory_order_relaxed); }
+  std::uint64_t count(std::size_t what) const noexcept { return counts_[what].load(std::memory_order_relaxed); }
 
  private:
   std::array<std::atomic<std::uint64_t>, kMismatchNames.size()> counts_{};

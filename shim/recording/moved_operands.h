@@ -1,8 +1,8 @@
-// moved_operands.h: which operands of a template had another address than the time before, and whose memory that was.
+// moved_operands.h: which operands of a recording had another address than the time before, and whose memory that was.
 //
 // Why: a program whose buffers move pays for it in every step; the report says which ones, and where the program
-// allocates them. Kept only when a report is asked for. Bounded: kMost operands a template, the rest are only counted.
-// Threads: under the lock of Graphs (kTemplates). Cost: one compare of two bindings, and for operands that moved a
+// allocates them. Kept only when a report is asked for. Bounded: kMost operands a recording, the rest are only counted.
+// Threads: under the lock of Graphs (kRecordings). Cost: one compare of two bindings, and for operands that moved a
 // look-up each. Not here: names of call sites, which are asked for when the report is written.
 #pragma once
 

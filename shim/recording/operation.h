@@ -3,7 +3,7 @@
 //
 // Invariants: signatures and payloads have no uninitialised bytes, so both are compared as memory. The payloads of a
 // capture lie one behind the other in one buffer, the binding; equal sequences of signatures give equal offsets, so two
-// bindings of one template compare by one memcmp and an operation's payload has the same place in both.
+// bindings of one recording compare by one memcmp and an operation's payload has the same place in both.
 // Units: bytes; `width` of a fill counts elements.
 #pragma once
 
@@ -151,7 +151,7 @@ inline bool holds(const Operation& operation, OperationTest test) {
 }
 
 /// What a real capture gave: beginning and end included, with the node of each operation (null for those without).
-struct Recording {
+struct RecordedCapture {
   std::vector<Operation> operations;
   Binding binding;
   std::vector<hipGraphNode_t> nodes;
@@ -195,7 +195,7 @@ inline bool same_grid(const std::byte* a, const std::byte* b) noexcept {
                      sizeof(KernelPayload::grid)) == 0;
 }
 
-/// Whether an operation has the same payload in both bindings of one template.
+/// Whether an operation has the same payload in both bindings of one recording.
 inline bool same_payload(const Operation& operation, const Binding& a, const Binding& b) noexcept {
   const std::uint32_t at = operation.payload_offset, bytes = operation.signature.payload_bytes;
   return bytes == 0 || std::memcmp(a.begin() + at, b.begin() + at, bytes) == 0;

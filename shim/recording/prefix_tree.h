@@ -1,11 +1,11 @@
 // prefix_tree.h: all known recordings, as a tree of signatures; captures are matched against it call by call.
 //
 // Why: which graph a capture will become is known only at its end; a tree needs no guess, and a recording that is the
-// prefix of another is just an inner node with a template.
-// Invariants: a node is immutable once published, but for the head of its children and its template; nodes are freed
+// prefix of another is just an inner node with a recording.
+// Invariants: a node is immutable once published, but for the head of its children and its recording; nodes are freed
 // only while no capture walks the tree (the capture engine sees to that). A recording may go before that: its nodes
 // stay, and no capture that walks to their end finds one there.
-// Threads: reading takes no lock; changes are made under the engine's lock (kTemplates).
+// Threads: reading takes no lock; changes are made under the engine's lock (kRecordings).
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace graphpool {
 
-class Template;
+class Recording;
 
 struct alignas(64) TreeNode {
   // What a capture reads of it, in two cache lines.
@@ -28,8 +28,8 @@ struct alignas(64) TreeNode {
   TreeNode* next_sibling = nullptr;
   std::atomic<std::uint64_t> functions_version{0};  ///< kernels: Functions::version() when it was last looked up
 
-  std::atomic<Template*> graph{nullptr};  ///< set where a recording ends; looked into under the engine's lock
-  std::atomic<std::uint64_t> number{0};   ///< names the recording that ends here in messages
+  std::atomic<Recording*> graph{nullptr};  ///< set where a recording ends; looked into under the engine's lock
+  std::atomic<std::uint64_t> number{0};    ///< names the recording that ends here in messages
   TreeNode* parent = nullptr;
   TreeNode* next_dropped = nullptr;  ///< in the tree's list, while `dropped`
   bool dropped = false;

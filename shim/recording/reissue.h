@@ -1,7 +1,7 @@
 // reissue.h: operations made from a recording and a binding instead of a program's call: issued into a capturing
 // stream, added to a graph, or set in an exec.
 //
-// Errors: HIP's. Threads: any; the caller sets the device. Not here: which of these is exact when (execs/template.h).
+// Errors: HIP's. Threads: any; the caller sets the device. Not here: which of these is exact when (execs/recording.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>

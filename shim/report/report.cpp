@@ -91,9 +91,9 @@ std::string call_site_text(std::uint32_t call_site) {
   return text;
 }
 
-void write_moved(JsonWriter& json, const Graphs::TemplateReport& of) {
+void write_moved(JsonWriter& json, const Graphs::RecordingReport& recording) {
   json.key("operands_moved").open_array();
-  for (const Graphs::MovedReport& moved : of.moved) {
+  for (const Graphs::MovedReport& moved : recording.moved) {
     json.open_object();
     json.key("operation").value(std::uint64_t{moved.operand.operation});
     json.key("kind").value(moved.kind);
@@ -105,68 +105,68 @@ void write_moved(JsonWriter& json, const Graphs::TemplateReport& of) {
     json.close_object();
   }
   json.close_array();
-  json.key("operands_moved_others").value(of.other_moves);
+  json.key("operands_moved_others").value(recording.other_moves);
 }
 
-void write_template(JsonWriter& json, const Graphs::TemplateReport& of) {
+void write_recording(JsonWriter& json, const Graphs::RecordingReport& recording) {
   json.open_object();
-  json.key("graph").value(of.number);
-  if (of.dropped != nullptr) json.key("dropped").value(of.dropped);
-  if (of.first_kernel != nullptr)
-    json.key("first_kernel").value(of.first_kernel).key("last_kernel").value(of.last_kernel);
-  json.key("operations").value(std::uint64_t{of.operations});
-  json.key("variants").value(std::uint64_t{of.variants});
-  json.key("device_bytes").value(std::uint64_t{of.device_bytes});
-  json.key("host_bytes").value(std::uint64_t{of.host_bytes});
-  json.key("captures").value(of.statistics.captures);
-  json.key("captures_avoided").value(of.statistics.captures_avoided);
-  json.key("materialised").value(of.statistics.materialised);
-  json.key("instantiates").value(of.statistics.instantiates);
-  json.key("instantiates_avoided").value(of.statistics.instantiates_avoided);
-  json.key("updates_avoided").value(of.statistics.updates_avoided);
-  json.key("native_updates").value(of.statistics.native_updates);
-  json.key("execs_instead_of_updates").value(of.statistics.instead_of_update);
-  json.key("bindings").value(of.statistics.bindings);
-  json.key("longest_return").value(of.statistics.longest_return);
-  json.key("volatile_words").value(std::uint64_t{of.volatile_words});
-  json.key("patched_nodes").value(of.statistics.patched_nodes);
-  json.key("execs_replaced").value(of.statistics.replaced);
-  json.key("execs_evicted").value(of.statistics.evicted);
-  json.key("bytes_staged").value(of.statistics.staged.bytes);
-  if (of.not_staged != nullptr) json.key("not_staged").value(of.not_staged);
-  if (of.staging_open) {
-    json.key("staging_chosen").value(of.staging_chosen);
-    json.key("staging_changes").value(of.staging_changes);
+  json.key("graph").value(recording.number);
+  if (recording.dropped != nullptr) json.key("dropped").value(recording.dropped);
+  if (recording.first_kernel != nullptr)
+    json.key("first_kernel").value(recording.first_kernel).key("last_kernel").value(recording.last_kernel);
+  json.key("operations").value(std::uint64_t{recording.operations});
+  json.key("variants").value(std::uint64_t{recording.variants});
+  json.key("device_bytes").value(std::uint64_t{recording.device_bytes});
+  json.key("host_bytes").value(std::uint64_t{recording.host_bytes});
+  json.key("captures").value(recording.statistics.captures);
+  json.key("captures_avoided").value(recording.statistics.captures_avoided);
+  json.key("materialised").value(recording.statistics.materialised);
+  json.key("instantiates").value(recording.statistics.instantiates);
+  json.key("instantiates_avoided").value(recording.statistics.instantiates_avoided);
+  json.key("updates_avoided").value(recording.statistics.updates_avoided);
+  json.key("native_updates").value(recording.statistics.native_updates);
+  json.key("execs_instead_of_updates").value(recording.statistics.instead_of_update);
+  json.key("bindings").value(recording.statistics.bindings);
+  json.key("longest_return").value(recording.statistics.longest_return);
+  json.key("volatile_words").value(std::uint64_t{recording.volatile_words});
+  json.key("patched_nodes").value(recording.statistics.patched_nodes);
+  json.key("execs_replaced").value(recording.statistics.replaced);
+  json.key("execs_evicted").value(recording.statistics.evicted);
+  json.key("bytes_staged").value(recording.statistics.staged.bytes);
+  if (recording.not_staged != nullptr) json.key("not_staged").value(recording.not_staged);
+  if (recording.staging_open) {
+    json.key("staging_chosen").value(recording.staging_chosen);
+    json.key("staging_changes").value(recording.staging_changes);
   }
-  if (of.slot_sets != 0 || of.statistics.staged.launches != 0) {
-    json.key("staged_launches").value(of.statistics.staged.launches);
-    json.key("launches_without_copies").value(of.statistics.staged.without_copies);
-    json.key("submissions").value(of.statistics.staged.submissions);
-    json.key("patched_copies").value(of.statistics.staged.patched);
-    json.key("ring_waits").value(of.statistics.ring_waits);
-    json.key("ring_timeouts").value(of.statistics.ring_timeouts);
-    json.key("slot_sets").value(std::uint64_t{of.slot_sets});
-    json.key("slot_bytes").value(std::uint64_t{of.slot_bytes});
+  if (recording.slot_sets != 0 || recording.statistics.staged.launches != 0) {
+    json.key("staged_launches").value(recording.statistics.staged.launches);
+    json.key("launches_without_copies").value(recording.statistics.staged.without_copies);
+    json.key("submissions").value(recording.statistics.staged.submissions);
+    json.key("patched_copies").value(recording.statistics.staged.patched);
+    json.key("ring_waits").value(recording.statistics.ring_waits);
+    json.key("ring_timeouts").value(recording.statistics.ring_timeouts);
+    json.key("slot_sets").value(std::uint64_t{recording.slot_sets});
+    json.key("slot_bytes").value(std::uint64_t{recording.slot_bytes});
   }
-  json.key("captures_verified").value(of.statistics.verified);
-  json.key("launches_verified").value(of.statistics.launches_verified);
-  json.key("differences").value(of.statistics.differences);
+  json.key("captures_verified").value(recording.statistics.verified);
+  json.key("launches_verified").value(recording.statistics.launches_verified);
+  json.key("differences").value(recording.statistics.differences);
   json.key("launches").open_object();
-  for (std::size_t i = 0; i < kWays; ++i) json.key(way_name(static_cast<Way>(i))).value(of.launches[i]);
+  for (std::size_t i = 0; i < kWays; ++i) json.key(way_name(static_cast<Way>(i))).value(recording.launches[i]);
   json.close_object();
-  write_moved(json, of);
-  json.key("estimated_ns_saved").value(static_cast<std::int64_t>(of.saved_ns));
+  write_moved(json, recording);
+  json.key("estimated_ns_saved").value(static_cast<std::int64_t>(recording.saved_ns));
   json.close_object();
 }
 
 void write_graphs(JsonWriter& json) {
   const Graphs::Totals totals = graphs().totals();
   json.key("graphs").open_object();
-  json.key("templates").value(totals.templates);
-  json.key("templates_dropped").value(totals.templates_dropped);
+  json.key("recordings").value(totals.templates);
+  json.key("recordings_dropped").value(totals.recordings_dropped);
   json.key("execs_kept").value(totals.variants);
   json.key("captures_recorded").value(totals.captures);
-  json.key("captures_avoided").value(totals.virtual_captures);
+  json.key("captures_avoided").value(totals.withheld_captures);
   json.key("captures_refused").value(totals.refused);
   json.key("instantiates").value(totals.instantiates);
   json.key("instantiates_avoided").value(totals.instantiates_avoided);
@@ -175,19 +175,19 @@ void write_graphs(JsonWriter& json) {
   json.key("launches").value(totals.launches);
   json.key("launches_by_way").open_object();
   for (std::size_t i = 0; i < kWays; ++i)
-    json.key(way_name(static_cast<Way>(i))).value(g_launches_by_way.of(static_cast<Way>(i)));
+    json.key(way_name(static_cast<Way>(i))).value(g_launches_by_way.count(static_cast<Way>(i)));
   json.close_object();
   json.key("estimated_ns_saved").value(static_cast<std::int64_t>(totals.saved_ns));
   json.key("mismatches").open_object();
-  for (std::size_t i = 0; i < kMismatchNames.size(); ++i) json.key(kMismatchNames[i]).value(g_mismatches.of(i));
+  for (std::size_t i = 0; i < kMismatchNames.size(); ++i) json.key(kMismatchNames[i]).value(g_mismatches.count(i));
   json.close_object();
   write_costs(json);
   write_reasons(json, "refusals", graphs().refusals());
   write_reasons(json, "left_to_runtime", graphs().left_to_runtime());
   write_materialisations(json);
   json.close_object();
-  json.key("templates").open_array();
-  for (const Graphs::TemplateReport& of : graphs().templates()) write_template(json, of);
+  json.key("recordings").open_array();
+  for (const Graphs::RecordingReport& recording : graphs().templates()) write_recording(json, recording);
   json.close_array();
 }
 
@@ -333,8 +333,8 @@ void write_calls(JsonWriter& json) {
   json.close_object();
 }
 
-void write_rate(JsonWriter& json, std::string_view name, std::uint64_t part, std::uint64_t of) {
-  json.key(name).open_object().key("part").value(part).key("of").value(of).close_object();
+void write_rate(JsonWriter& json, std::string_view name, std::uint64_t part, std::uint64_t recording) {
+  json.key(name).open_object().key("part").value(part).key("of").value(recording).close_object();
 }
 
 /// The share of captures, instantiates, updates, launches and allocations that the library served.
@@ -342,10 +342,10 @@ void write_rates(JsonWriter& json) {
   const Graphs::Totals totals = graphs().totals();
   const PoolCounters memory = pool().counters();
   std::uint64_t new_execs = 0;
-  for (const Way way : {Way::kVariant, Way::kRecord, Way::kUpdate}) new_execs += g_launches_by_way.of(way);
+  for (const Way way : {Way::kNewExec, Way::kOneShot, Way::kUpdate}) new_execs += g_launches_by_way.count(way);
   json.key("rates").open_object();
-  write_rate(json, "captures_served", totals.virtual_captures,
-             totals.captures + totals.virtual_captures + totals.refused);
+  write_rate(json, "captures_served", totals.withheld_captures,
+             totals.captures + totals.withheld_captures + totals.refused);
   write_rate(json, "instantiates_served", totals.instantiates_avoided, totals.instantiates);
   write_rate(json, "updates_served", totals.updates_avoided, totals.updates);
   write_rate(json, "launches_by_an_exec_there_was", totals.launches - std::min(totals.launches, new_execs),
@@ -372,8 +372,8 @@ void take_sample() {
   const Graphs::Totals totals = graphs().totals();
   std::uint64_t kept_bytes = 0;
   for (const PoolMemory& memory : pool().memory()) kept_bytes += memory.kept_bytes;
-  g_samples->push_back({elapsed_ms(), totals.captures + totals.virtual_captures + totals.refused,
-                        totals.virtual_captures, totals.launches, kept_bytes});
+  g_samples->push_back({elapsed_ms(), totals.captures + totals.withheld_captures + totals.refused,
+                        totals.withheld_captures, totals.launches, kept_bytes});
 }
 
 void write_samples(JsonWriter& json) {
@@ -391,11 +391,11 @@ void write_samples(JsonWriter& json) {
 /// Every graph that has a name: its first and last kernel.
 TraceGraphs names_of_graphs() {
   TraceGraphs names;
-  for (const Graphs::TemplateReport& of : graphs().templates()) {
-    if (of.first_kernel == nullptr) continue;
-    std::string& name = names[of.number];
-    name = of.first_kernel;
-    if (of.last_kernel != of.first_kernel) name.append(" .. ").append(of.last_kernel);
+  for (const Graphs::RecordingReport& recording : graphs().templates()) {
+    if (recording.first_kernel == nullptr) continue;
+    std::string& name = names[recording.number];
+    name = recording.first_kernel;
+    if (recording.last_kernel != recording.first_kernel) name.append(" .. ").append(recording.last_kernel);
   }
   return names;
 }
@@ -425,7 +425,7 @@ void write_report(bool ended) {
     const Graphs::Totals totals = graphs().totals();
     log_info(
         "%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches; about %.1f ms saved",
-        static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.virtual_captures),
+        static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.withheld_captures),
         static_cast<unsigned long long>(totals.instantiates),
         static_cast<unsigned long long>(totals.instantiates_avoided), static_cast<unsigned long long>(totals.launches),
         totals.saved_ns / 1e6);
@@ -492,10 +492,10 @@ std::string report_text(bool ended) {
   write_about(json, ended);
   write_waits(json);
   std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
-  for (const Graphs::TemplateReport& of : graphs().templates()) {
-    bytes_staged += of.statistics.staged.bytes;
-    slots += of.slots;
-    slot_bytes += of.slot_bytes;
+  for (const Graphs::RecordingReport& recording : graphs().templates()) {
+    bytes_staged += recording.statistics.staged.bytes;
+    slots += recording.slots;
+    slot_bytes += recording.slot_bytes;
   }
   write_rates(json);
   write_samples(json);

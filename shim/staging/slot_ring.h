@@ -34,7 +34,7 @@
 // What is enqueued for a launch (rule 19: events and values included) is enqueued before launch() returns, so before
 // any wait of the program. Copies are enqueued in the program's stream, never earlier elsewhere (rule 3).
 //
-// Errors: HIP's. Threads: one at a time (the lock of the virtual exec that owns the ring); but streams of last launches
+// Errors: HIP's. Threads: one at a time (the lock of the program exec that owns the ring); but streams of last launches
 // may begin to capture in any thread: lock kRing, held over event records and waits only. Units: bytes.
 // Not here: what is copied (staging.h), who waits and for how long (graphs/graphs.cpp).
 #pragma once
@@ -83,8 +83,8 @@ class SlotRing {
   static constexpr std::uint32_t kBindingsAtHome = 8, kMostBindingsAtHome = 1024;
 
   /// As many sets as the plan says, for the binding `canonical` (StagePlan::canonical) over these buffers of the
-  /// program. `operations` and `plan` are the template's. `patch_budget`: patched nodes before an exec is replaced.
-  /// `may_be_at_home`: the template's, too; false: all launches copy.
+  /// program. `operations` and `plan` are the recording's. `patch_budget`: patched nodes before an exec is replaced.
+  /// `may_be_at_home`: the recording's, too; false: all launches copy.
   static hipError_t make(const std::vector<Operation>& operations, const StagePlan& plan, Binding canonical,
                          std::vector<char*> bases, std::uint32_t patch_budget, const std::atomic<bool>& may_be_at_home,
                          std::unique_ptr<SlotRing>* ring);

@@ -48,7 +48,7 @@ inline constexpr const char* kSharedMemory = "memory that it names can be reache
 inline constexpr const char* kCommunicates = "it has kernels of a communication library";
 
 /// Why a graph with this binding works on the program's own memory, whatever rules say; a literal. Null: it need not.
-/// (That it communicates is a matter of the recording alone: Template::communicates().)
+/// (That it communicates is a matter of the recording alone: Recording::communicates().)
 const char* why_not_staged(const std::vector<Operation>& operations, const Binding& binding);
 /// Whether an operand, or a word of a structure argument, lies in memory that other processes can reach.
 bool reaches_shared_memory(const std::vector<Operation>& operations, const Binding& binding);
@@ -125,9 +125,9 @@ class StagePlan {
   std::size_t bytes(std::size_t buffer) const noexcept { return buffer_bytes_[buffer]; }
   /// Whether the program may look at the buffer after a launch: all but those of role temp.
   bool survives(std::size_t buffer) const noexcept {
-    const auto of = [buffer](const Copy& copy) { return copy.buffer == buffer; };
-    return std::any_of(copies_in_.begin(), copies_in_.end(), of) ||
-           std::any_of(copies_out_.begin(), copies_out_.end(), of);
+    const auto recording = [buffer](const Copy& copy) { return copy.buffer == buffer; };
+    return std::any_of(copies_in_.begin(), copies_in_.end(), recording) ||
+           std::any_of(copies_out_.begin(), copies_out_.end(), recording);
   }
   int device() const noexcept { return device_; }
 

@@ -87,7 +87,7 @@ inline bool captures_refuse_memory_calls() noexcept { return captures_open() && 
 inline void note_capture_doubt() noexcept { g_capture_doubts.fetch_add(1, std::memory_order_acq_rel); }
 
 /// A forwarded operation that touches a stream was issued while a capture is open: no open capture can become a
-/// template, for it may hold what nobody recorded.
+/// recording, for it may hold what nobody recorded.
 void note_unknown_operation(EntryId id) noexcept;
 
 }  // namespace graphpool

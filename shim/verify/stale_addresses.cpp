@@ -196,9 +196,9 @@ void StaleAddresses::peer_enabled(int device, int peer) noexcept {
 }
 
 /// Of devices past what is kept nothing is known: they count as peers.
-bool StaleAddresses::is_peer(int device, int of) const noexcept {
-  if (device == of || device < 0 || device >= 64 || of < 0 || of >= 64) return true;
-  return (peers_[static_cast<std::size_t>(device)].load(std::memory_order_relaxed) >> of & 1) != 0;
+bool StaleAddresses::is_peer(int device, int recording) const noexcept {
+  if (device == recording || device < 0 || device >= 64 || recording < 0 || recording >= 64) return true;
+  return (peers_[static_cast<std::size_t>(device)].load(std::memory_order_relaxed) >> recording & 1) != 0;
 }
 
 StaleAddresses::Allocations StaleAddresses::allocations_of(const std::vector<Operation>& operations,
@@ -261,21 +261,22 @@ bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bo
   return true;
 }
 
-std::vector<StaleAddress> StaleAddresses::look(const Template& of, const Binding& binding, const Allocations& named) {
+std::vector<StaleAddress> StaleAddresses::look(const Recording& recording, const Binding& binding,
+                                               const Allocations& named) {
   launches_.fetch_add(1, std::memory_order_relaxed);
   std::vector<StaleAddress> all;
   std::size_t next = 0;
-  for (std::uint32_t i = 0; i < of.operations.size(); ++i)
-    for_each_named(of.operations[i], binding,
+  for (std::uint32_t i = 0; i < recording.operations.size(); ++i)
+    for_each_named(recording.operations[i], binding,
                    [&](const Operation& operation, std::uint32_t argument, std::uint64_t address, bool hidden) {
                      const std::uint64_t before = next < named.size() ? named[next] : 0;
                      ++next;
                      StaleAddress stale;
                      if (address == 0 || !judge(operation, address, hidden, before, &stale)) return;
-                     stale.graph = of.number;
+                     stale.graph = recording.number;
                      stale.operation = i;
                      stale.what = kind_name(operation.signature.kind);
-                     stale.kernel = i < of.kernels.size() ? of.kernels[i] : nullptr;
+                     stale.kernel = i < recording.kernels.size() ? recording.kernels[i] : nullptr;
                      stale.argument = argument;
                      stale.hidden = hidden;
                      stale.address = address;

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "shim/base/lock_rank.h"
-#include "shim/execs/template.h"
+#include "shim/execs/recording.h"
 #include "shim/recording/operation.h"
 
 namespace graphpool {
@@ -81,7 +81,7 @@ class StaleAddresses {
                                     std::uint32_t index, Allocations before);
 
   /// Before a launch. Of kBeyond and kNowhere only told() knows whether it is so. Throws std::bad_alloc.
-  std::vector<StaleAddress> look(const Template& of, const Binding& binding, const Allocations& named);
+  std::vector<StaleAddress> look(const Recording& recording, const Binding& binding, const Allocations& named);
   /// Without a lock held: asks the runtime where that is needed and keeps what is so. True: it was not found before.
   bool told(const StaleAddress& stale);
 
@@ -99,7 +99,7 @@ class StaleAddresses {
   static void take_out(Ranges* ranges, std::uintptr_t base, std::uintptr_t end);
   static void put_in(Ranges* ranges, std::uintptr_t base, const Range& range);
   static bool find(const Ranges& ranges, std::uintptr_t address, Range* range);
-  bool is_peer(int device, int of) const noexcept;
+  bool is_peer(int device, int recording) const noexcept;
   bool judge(const Operation& operation, std::uint64_t address, bool hidden, std::uint64_t before,
              StaleAddress* stale) const;
 

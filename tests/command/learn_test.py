@@ -37,7 +37,7 @@ class Lessons(LearnTest):
 
     def test_execs_that_hold_much_memory(self):
         report, _ = self.report('--', *ROTATION, '--steps', '60', '--kernels', '20')
-        report['templates'][0].update(longest_return=24, variants=4, device_bytes=80 << 20)
+        report['recordings'][0].update(longest_return=24, variants=4, device_bytes=80 << 20)
         self.assertIn('\n# So many execs hold about 600.0 MiB.\nvariant_memory = "1024MiB"\n', self.learned_from(report))
 
     def test_what_a_policy_gave_is_the_measure(self):
@@ -49,8 +49,8 @@ class Lessons(LearnTest):
         report, _ = self.report('--set', 'graph.recordings=1', '--', support.PROGRAMS / 'batch_sizes')
         self.assertIn('recordings were dropped because there were more than 1.', self.learned_from(report))
         self.assertIn('\nrecordings = 2\n', self.learned_from(report))
-        report['templates'][0].pop('dropped', None)
-        report['templates'][0]['host_bytes'] = 40 << 20
+        report['recordings'][0].pop('dropped', None)
+        report['recordings'][0]['host_bytes'] = 40 << 20
         self.assertIn('\nrecording_memory = "128MiB"\n', self.learned_from(report))
 
     def test_kept_memory_that_went_back(self):
@@ -63,7 +63,7 @@ class Lessons(LearnTest):
 
     def test_buffers_that_never_come_back(self):
         report, _ = self.report('--', support.PROGRAMS / 'batch_sizes')
-        graph = min(report['templates'], key=lambda each: each['graph'])
+        graph = min(report['recordings'], key=lambda each: each['graph'])
         graph.update(longest_return=0, operands_moved=[dict(
             operation=1, kind='kernel', argument=0, times=3, allocated_by='step!make<int [2]>(int*) < step!main')])
         graph['launches'] = dict.fromkeys(graph['launches'], 0)
@@ -85,7 +85,7 @@ class Lessons(LearnTest):
 class Worth(LearnTest):
     def test_what_was_learned_serves_sets_that_come_back(self):
         # By default it depends on what calls are measured to take when an exec is made.
-        command = ['--set', 'graph.strategy=variant', '--', *ROTATION, '--steps', '300', '--kernels', '20']
+        command = ['--set', 'graph.strategy=new_exec', '--', *ROTATION, '--steps', '300', '--kernels', '20']
         before, path = self.report(*command)
         self.learned(path)
         code, _, errors = self.graphpool('run', '--policy', self.folder / 'learned.toml', '--report', 'after', *command)

@@ -68,7 +68,7 @@ class Page(PageTest):
 
     def test_what_programs_say_is_no_markup(self):
         self.report['command'] = ['<b>x</b>']
-        self.report['templates'][0].update(first_kernel='k<int, 3>', last_kernel='"&')
+        self.report['recordings'][0].update(first_kernel='k<int, 3>', last_kernel='"&')
         self.report['host'] = '<i>'
         text, tags = self.page(self.report, self.report)
         self.assertIn('k&lt;int, 3&gt; .. &quot;&amp;', text)

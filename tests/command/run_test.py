@@ -217,7 +217,7 @@ class Told(support.CommandTest):
 
     def test_verify(self):
         self.assertEqual(0, self.graphpool('run', '--verify', '--', TRANSFORMER, '--steps', '5')[0])
-        self.assertGreater(self.reports()[0]['templates'][0]['captures_verified'], 0)
+        self.assertGreater(self.reports()[0]['recordings'][0]['captures_verified'], 0)
 
     def test_damaged_reports_are_named(self):
         text = 'import glob; path = os.environ["GRAPHPOOL_REPORT_FILE"].split("%h")[0] + "x.json"; open(path, "w").write("{")'

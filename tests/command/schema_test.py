@@ -58,7 +58,7 @@ class Schema(support.CommandTest):
         for report in found:
             self.assertEqual([], faults(self.SCHEMA, report))
         self.assertEqual(1, sum('trace' in report for report in found))
-        self.assertTrue(any(graph.get('staged_launches') for report in found for graph in report['templates']))
+        self.assertTrue(any(graph.get('staged_launches') for report in found for graph in report['recordings']))
 
     def test_the_head(self):
         self.assertEqual(0, self.graphpool('run', '--quiet', '--set', 'graph.slots=2', '--', support.PROGRAMS / 'transformer',

@@ -97,7 +97,7 @@ class Traces(support.CommandTest):
         self.assertEqual(graphs['captures_avoided'], len(served))
         ways = collections.Counter(event['args']['way'] for event in trace['traceEvents'] if event['name'] == 'launch')
         self.assertEqual({way: count for way, count in graphs['launches_by_way'].items() if count}, dict(ways))
-        first = report['templates'][0]
+        first = report['recordings'][0]
         name = '{} .. {}'.format(first['first_kernel'], first['last_kernel'])
         self.assertIn(name, {event['args'].get('kernels') for event in served})
         self.assertIn('C', {event['ph'] for event in trace['traceEvents']})

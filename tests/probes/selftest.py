@@ -37,7 +37,7 @@ import runs  # noqa: E402
 
 PARTS = ('probes', 'costs', 'programs', 'benchmarks')
 # Where a program differs and no probe says why: the first of these with which it does not.
-LESS = ['graph.strategy = "variant"', 'graph.virtual_capture = false\ngraph.reuse = false', 'pool.enabled = false',
+LESS = ['graph.strategy = "new_exec"', 'graph.compare = false\ngraph.reuse = false', 'pool.enabled = false',
         'enabled = false']
 TOLD_VARIABLES = ('HIP_', 'ROCR_', 'HSA_', 'AMD_', 'GPU_', 'DEBUG_', 'CPUHIP_', 'CUDAHIP_')
 

@@ -13,10 +13,10 @@ import tomllib
 
 # By the probe that is refuted, what the policy must say.
 OTHERWISE = {
-    'set_kernel_reaches_launch': {'graph': {'strategy': 'variant'}},
-    'set_kernel_copies_arguments': {'graph': {'strategy': 'variant'}},
+    'set_kernel_reaches_launch': {'graph': {'strategy': 'new_exec'}},
+    'set_kernel_copies_arguments': {'graph': {'strategy': 'new_exec'}},
     'module_launch_is_captured': {'enabled': False},
-    'clone_finds_nodes': {'graph': {'virtual_capture': False, 'reuse': False}},
+    'clone_finds_nodes': {'graph': {'compare': False, 'reuse': False}},
     'relaxed_thread_may_query': {'enabled': False},
 }
 

@@ -11,7 +11,7 @@ Programs come in batches, one process each; a batch has one setting of the CPU r
 library's run), chosen at random by the batch's number. A batch that differs is reduced to a program, or to a few that
 need each other, then to as few steps and settings as still differ, and printed as a file that --replay runs again.
 
---ways all: each program runs under the library with each way of serving bindings forced (variant, patch, record, stage)
+--ways all: each program runs under the library with each way of serving bindings forced (new_exec, patch, one_shot, stage)
 and with staging left to its cost, in the place of a random one; and the run fails when some way of serving a launch, ring
 size or position of a mismatch was never reached, or no graph changed over to staging (for long runs).
 
@@ -108,9 +108,9 @@ def random_settings(number, rely_on_order=False):
     key('POOL_LARGE', 0.2, '8KiB', '128KiB')
     key('POOL_FREE', 0.4, 'deferred')
     key('POOL_PREALLOCATE', 0.1, '4MiB')
-    key('GRAPH_VIRTUAL_CAPTURE', 0.08, 'false')
+    key('GRAPH_COMPARE', 0.08, 'false')
     key('GRAPH_REUSE', 0.08, 'false')
-    key('GRAPH_STRATEGY', 0.6, 'variant', 'patch', 'patch', 'record')
+    key('GRAPH_STRATEGY', 0.6, 'new_exec', 'patch', 'patch', 'one_shot')
     key('GRAPH_VARIANTS', 0.4, 1, 2, 4)
     key('GRAPH_PATCH_BUDGET', 0.3, 1, 5)
     key('GRAPH_RECORDINGS', 0.3, 1, 4, 16)
@@ -185,7 +185,7 @@ STAGED_FEATURES = ['whole_buffers', 'no_mem_info']
 def every_way(settings, number):
     """The settings of a batch with each way forced. They share the program, so its features are those of a staged one."""
     features = sorted(set(settings.features + STAGED_FEATURES))
-    for way in ('variant', 'patch', 'record', 'stage', 'chosen'):
+    for way in ('new_exec', 'patch', 'one_shot', 'stage', 'chosen'):
         runtime = dict(settings.runtime)
         library = {key: value for key, value in settings.library.items() if key != 'GRAPHPOOL_BUFFERS'}
         if way == 'stage':
@@ -248,9 +248,9 @@ class Runner:
             self.ways[f'way {way}'] += count
             if way == 'stage':
                 self.ways['ring ' + settings.library.get('GRAPHPOOL_GRAPH_SLOTS', '1')] += count
-        for template in report.get('templates', []):
-            self.ways['changed to or from staging'] += template.get('staging_changes', 0)
-            self.ways['staged without copies'] += template.get('launches_without_copies', 0)
+        for recording in report.get('recordings', []):
+            self.ways['changed to or from staging'] += recording.get('staging_changes', 0)
+            self.ways['staged without copies'] += recording.get('launches_without_copies', 0)
         for position, count in graphs.get('mismatches', {}).items():
             self.ways[f'mismatch {position}'] += count
         for entry in graphs.get('refusals', []):
@@ -544,7 +544,7 @@ def replay(runner, path, verbose):
     return False
 
 
-NEEDED = [f'way {way}' for way in ('same', 'variant', 'patch', 'stage', 'record')] + [
+NEEDED = [f'way {way}' for way in ('same', 'new_exec', 'patch', 'stage', 'one_shot')] + [
     f'mismatch {position}' for position in ('first', 'middle', 'last', 'shorter', 'longer')] + [
     f'ring {size}' for size in RING_SIZES] + ['changed to or from staging', 'staged without copies', 'loops of updates',
                                               *STEPS]

@@ -16,7 +16,7 @@ void set_costs(CostModel& model, int exec = 1000, int patch = 100) {
   model.observe(Cost::kPatchNode, nanoseconds(patch), 1);
 }
 
-/// A template of 100 nodes with all its first execs, half of whose nodes differ.
+/// A recording of 100 nodes with all its first execs, half of whose nodes differ.
 CostModel::Question question() {
   CostModel::Question question;
   question.exec_ns = 100'000;
@@ -82,7 +82,7 @@ TEST(CostModel, the_first_bindings_get_an_exec_each) {
   set_costs(model);
   auto asked = question();
   asked.kept = CostModel::kExecsBeforePatching - 1;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));
   asked.kept = CostModel::kExecsBeforePatching;
   EXPECT_EQ(Way::kPatch, model.choose(asked));
 }
@@ -92,9 +92,9 @@ TEST(CostModel, what_cannot_be_patched_gets_an_exec) {
   set_costs(model);
   auto asked = question();
   asked.patchable = false;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));
   asked.is_volatile = true;
-  EXPECT_EQ(Way::kRecord, model.choose(asked));
+  EXPECT_EQ(Way::kOneShot, model.choose(asked));
 }
 
 TEST(CostModel, rule_30_volatile_words_never_get_an_exec_of_their_own) {
@@ -105,7 +105,7 @@ TEST(CostModel, rule_30_volatile_words_never_get_an_exec_of_their_own) {
   asked.kept = 0;
   EXPECT_EQ(Way::kPatch, model.choose(asked));
   for (int i = 0; i < 200; ++i) set_costs(model, 1, 1'000'000);
-  EXPECT_EQ(Way::kRecord, model.choose(asked));
+  EXPECT_EQ(Way::kOneShot, model.choose(asked));
 }
 
 TEST(CostModel, where_no_exec_is_left_to_be_patched_later_one_is_kept_for_that) {
@@ -115,9 +115,9 @@ TEST(CostModel, where_no_exec_is_left_to_be_patched_later_one_is_kept_for_that) 
   asked.patchable = false;
   asked.is_volatile = true;
   asked.base = false;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));
-  asked.strategy = Strategy::kRecord;
-  EXPECT_EQ(Way::kRecord, model.choose(asked));
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));
+  asked.strategy = Strategy::kOneShot;
+  EXPECT_EQ(Way::kOneShot, model.choose(asked));
 }
 
 TEST(CostModel, what_a_patch_costs_is_found_out_where_it_may_be_less_than_thought) {
@@ -134,13 +134,13 @@ TEST(CostModel, what_a_patch_costs_is_found_out_where_it_may_be_less_than_though
   }
   asked.is_volatile = false;
   asked.kept = 0;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));
   asked.kept = CostModel::kExecsBeforePatching;
   asked.exec_ns /= 100;
-  EXPECT_EQ(Way::kVariant, model.choose(asked)) << "much dearer by all that is known";
+  EXPECT_EQ(Way::kNewExec, model.choose(asked)) << "much dearer by all that is known";
   asked.exec_ns *= 100;
   model.observe(Cost::kPatchNode, nanoseconds(1000), 1);
-  EXPECT_EQ(Way::kVariant, model.choose(asked)) << "it is known now";
+  EXPECT_EQ(Way::kNewExec, model.choose(asked)) << "it is known now";
 }
 
 TEST(CostModel, bindings_that_come_back_get_an_exec_once_patching_has_cost_a_quarter_of_one) {
@@ -163,12 +163,12 @@ TEST(CostModel, hysteresis_keeps_the_way_while_costs_are_close) {
   set_costs(model, 1000, 950);
   auto asked = question();
   asked.differing = 100;
-  asked.last = Way::kVariant;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));  // 5 % cheaper is not enough to change
+  asked.last = Way::kNewExec;
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));  // 5 % cheaper is not enough to change
   asked.last = Way::kPatch;
   EXPECT_EQ(Way::kPatch, model.choose(asked));
   asked.differing = 70;
-  asked.last = Way::kVariant;
+  asked.last = Way::kNewExec;
   EXPECT_EQ(Way::kPatch, model.choose(asked));  // a third is
 }
 
@@ -177,28 +177,28 @@ TEST(CostModel, patching_is_tried_again_now_and_then) {
   set_costs(model, 1000, 1'000'000);
   auto asked = question();
   asked.is_volatile = true;
-  EXPECT_EQ(Way::kRecord, model.choose(asked));
+  EXPECT_EQ(Way::kOneShot, model.choose(asked));
   asked.passed_over = CostModel::kPatchAgainAfter;
   EXPECT_EQ(Way::kPatch, model.choose(asked));
   asked.patchable = false;
-  EXPECT_EQ(Way::kRecord, model.choose(asked));
+  EXPECT_EQ(Way::kOneShot, model.choose(asked));
 }
 
 TEST(CostModel, a_strategy_is_obeyed) {
   CostModel model;
   set_costs(model);
   auto asked = question();
-  asked.strategy = Strategy::kVariant;
+  asked.strategy = Strategy::kNewExec;
   asked.is_volatile = true;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));
-  asked.strategy = Strategy::kRecord;
-  EXPECT_EQ(Way::kRecord, model.choose(asked));
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));
+  asked.strategy = Strategy::kOneShot;
+  EXPECT_EQ(Way::kOneShot, model.choose(asked));
   asked.strategy = Strategy::kPatch;
   asked.kept = 1;
   EXPECT_EQ(Way::kPatch, model.choose(asked));
   asked.patchable = false;
   asked.is_volatile = false;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));
 }
 
 TEST(CostModel, the_programs_own_update_is_made_where_patching_is_not_exact) {
@@ -208,7 +208,7 @@ TEST(CostModel, the_programs_own_update_is_made_where_patching_is_not_exact) {
   asked.patchable = false;
   asked.base = false;
   asked.update = true;
-  for (const Strategy strategy : {Strategy::kAuto, Strategy::kPatch, Strategy::kVariant, Strategy::kRecord})
+  for (const Strategy strategy : {Strategy::kAuto, Strategy::kPatch, Strategy::kNewExec, Strategy::kOneShot})
     for (const std::size_t kept : {0u, 1u, 4u})
       for (const bool is_volatile : {false, true}) {
         asked.strategy = strategy;
@@ -228,13 +228,13 @@ TEST(CostModel, a_binding_that_comes_back_gets_an_exec_where_only_updates_of_ker
   asked.update = asked.kernels = asked.seen = true;
   EXPECT_EQ(Way::kUpdate, model.choose(asked)) << "too little was spent so far";
   asked.spoils = true;
-  EXPECT_EQ(Way::kVariant, model.choose(asked)) << "else each exec that is made would be lost to the next update";
+  EXPECT_EQ(Way::kNewExec, model.choose(asked)) << "else each exec that is made would be lost to the next update";
   asked.spoils = false;
   asked.spent_ns = CostModel::kSpentBeforeExec * asked.exec_ns;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));
-  asked.strategy = Strategy::kVariant;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));
-  for (const Strategy strategy : {Strategy::kPatch, Strategy::kRecord}) {
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));
+  asked.strategy = Strategy::kNewExec;
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));
+  for (const Strategy strategy : {Strategy::kPatch, Strategy::kOneShot}) {
     asked.strategy = strategy;
     EXPECT_EQ(Way::kUpdate, model.choose(asked));
   }
@@ -255,20 +255,20 @@ TEST(CostModel, where_an_exec_cannot_be_patched_now_only_few_are_made_for_update
   asked.update = asked.exact = true;
   EXPECT_EQ(Way::kUpdate, model.choose(asked));
   asked.kept = CostModel::kExecsBeforePatching - 1;
-  EXPECT_EQ(Way::kVariant, model.choose(asked));
+  EXPECT_EQ(Way::kNewExec, model.choose(asked));
   asked.kept = CostModel::kExecsBeforePatching;
   asked.seen = true;
   asked.spent_ns = asked.exec_ns;
-  EXPECT_EQ(Way::kVariant, model.choose(asked)) << "it comes back, and updates for such bindings have cost an exec";
-  asked.strategy = Strategy::kRecord;
+  EXPECT_EQ(Way::kNewExec, model.choose(asked)) << "it comes back, and updates for such bindings have cost an exec";
+  asked.strategy = Strategy::kOneShot;
   EXPECT_EQ(Way::kUpdate, model.choose(asked)) << "no exec for one use";
 }
 
 TEST(CostModel, ways_have_names) {
   EXPECT_STREQ("same", way_name(Way::kSame));
   EXPECT_STREQ("patch", way_name(Way::kPatch));
-  EXPECT_STREQ("variant", way_name(Way::kVariant));
-  EXPECT_STREQ("record", way_name(Way::kRecord));
+  EXPECT_STREQ("new_exec", way_name(Way::kNewExec));
+  EXPECT_STREQ("one_shot", way_name(Way::kOneShot));
   EXPECT_STREQ("stage", way_name(Way::kStage));
   EXPECT_STREQ("native_update", way_name(Way::kUpdate));
   EXPECT_STREQ("copy_kib", cost_name(Cost::kCopyKiB));

@@ -15,10 +15,10 @@ TEST(PlaceTable, as_many_places_as_there_is_room_for_are_told_apart) {
     static const char code[Table::kPlaces * 4096] = {};
     Table table;
     std::set<const int*> entries;
-    for (std::size_t i = 0; i < Table::kPlaces; ++i) entries.insert(&table.of(code + i * distance));
+    for (std::size_t i = 0; i < Table::kPlaces; ++i) entries.insert(&table.entry(code + i * distance));
     EXPECT_EQ(Table::kPlaces, entries.size()) << distance;
-    for (std::size_t i = 0; i < Table::kPlaces; ++i) table.of(code + i * distance) = static_cast<int>(i);
-    for (std::size_t i = 0; i < Table::kPlaces; ++i) EXPECT_EQ(static_cast<int>(i), table.of(code + i * distance));
+    for (std::size_t i = 0; i < Table::kPlaces; ++i) table.entry(code + i * distance) = static_cast<int>(i);
+    for (std::size_t i = 0; i < Table::kPlaces; ++i) EXPECT_EQ(static_cast<int>(i), table.entry(code + i * distance));
   }
 }
 
@@ -26,10 +26,10 @@ TEST(PlaceTable, one_too_many_shares_an_entry_and_keeps_to_it) {
   static const char code[Table::kPlaces + 1] = {};
   Table table;
   std::set<const int*> entries;
-  for (std::size_t i = 0; i < Table::kPlaces; ++i) entries.insert(&table.of(code + i));
-  const int* const shared = &table.of(code + Table::kPlaces);
+  for (std::size_t i = 0; i < Table::kPlaces; ++i) entries.insert(&table.entry(code + i));
+  const int* const shared = &table.entry(code + Table::kPlaces);
   EXPECT_EQ(1u, entries.count(shared));
-  EXPECT_EQ(shared, &table.of(code + Table::kPlaces));
+  EXPECT_EQ(shared, &table.entry(code + Table::kPlaces));
 }
 
 }  // namespace

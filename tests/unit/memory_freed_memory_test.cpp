@@ -1,7 +1,7 @@
 // Which variants outlive memory that their nodes may hold on to.
 #include <gtest/gtest.h>
 
-#include "shim/execs/template.h"
+#include "shim/execs/recording.h"
 #include "shim/execs/variants.h"
 #include "shim/memory/freed_memory.h"
 
@@ -9,7 +9,7 @@ namespace graphpool {
 namespace {
 
 bool outlived(OperationKind kind, bool freed) {
-  Template of;
+  Recording of;
   of.operations.resize(3);
   of.operations[1].signature.kind = kind;
   Variant variant;

@@ -48,7 +48,7 @@ TEST(Keys, PromisedDefaults) {
   EXPECT_EQ(policy.pool.backing, Backing::kAuto);
   EXPECT_EQ(policy.pool.free, FreeMode::kSync);
   EXPECT_EQ(policy.pool.limit, (Share{0, 25, true}));
-  EXPECT_TRUE(policy.graph.virtual_capture);
+  EXPECT_TRUE(policy.graph.compare);
   EXPECT_EQ(policy.graph.stage, Stage::kNever);
   EXPECT_EQ(policy.graph.slots, 1u);
   EXPECT_EQ(policy.graph.ring_timeout, std::chrono::seconds(30));

@@ -91,11 +91,11 @@ TEST(Readers, PartOfMemory) {
 }
 
 TEST(Values, ShareOf) {
-  EXPECT_EQ((Share{0, 25, true}.of(192ull << 30)), 48ull << 30);
-  EXPECT_EQ((Share{0, 100, true}.of(UINT64_MAX)), UINT64_MAX);
-  EXPECT_EQ((Share{0, 50, true}.of(3)), 1u);
-  EXPECT_EQ((Share{100, 0, false}.of(1000)), 100u);
-  EXPECT_EQ((Share{100, 0, false}.of(10)), 10u);
+  EXPECT_EQ((Share{0, 25, true}.resolve(192ull << 30)), 48ull << 30);
+  EXPECT_EQ((Share{0, 100, true}.resolve(UINT64_MAX)), UINT64_MAX);
+  EXPECT_EQ((Share{0, 50, true}.resolve(3)), 1u);
+  EXPECT_EQ((Share{100, 0, false}.resolve(1000)), 100u);
+  EXPECT_EQ((Share{100, 0, false}.resolve(10)), 10u);
 }
 
 TEST(Readers, Duration) {
@@ -156,10 +156,10 @@ TEST(Readers, Choices) {
   all_names<Stage>({{"never", Stage::kNever}, {"auto", Stage::kAuto}, {"always", Stage::kAlways}},
                    "never, auto, always");
   all_names<Strategy>({{"auto", Strategy::kAuto},
-                       {"variant", Strategy::kVariant},
+                       {"new_exec", Strategy::kNewExec},
                        {"patch", Strategy::kPatch},
-                       {"record", Strategy::kRecord}},
-                      "auto, variant, patch, record");
+                       {"one_shot", Strategy::kOneShot}},
+                      "auto, new_exec, patch, one_shot");
   all_names<Unknown>({{"off", Unknown::kOff}, {"trust", Unknown::kTrust}}, "off, trust");
   all_names<Scope>({{"process", Scope::kProcess}, {"user", Scope::kUser}, {"node", Scope::kNode}},
                    "process, user, node");

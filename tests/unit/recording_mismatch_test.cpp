@@ -21,7 +21,7 @@ TEST(Mismatch, is_named_by_its_place_in_the_recordings) {
   for (std::uint64_t fill = 1; fill <= 3; ++fill) operations.push_back(operation(OperationKind::kFill, fill));
   operations.push_back(operation(OperationKind::kEnd));
   TreeNode* const end = tree.insert(operations, Binding());
-  end->graph.store(reinterpret_cast<Template*>(0x1000));  // never followed
+  end->graph.store(reinterpret_cast<Recording*>(0x1000));  // never followed
   const TreeNode& last = *end->parent;
   EXPECT_EQ(Mismatch::kLonger, mismatch_behind(last));
   EXPECT_EQ(Mismatch::kLast, mismatch_behind(*last.parent));
@@ -39,7 +39,7 @@ TEST(Mismatch, each_is_counted_for_itself) {
   for (std::size_t i = 0; i < kMismatchNames.size(); ++i) {
     const bool last = i == static_cast<std::size_t>(Mismatch::kLast);
     const bool longer = i == static_cast<std::size_t>(Mismatch::kLonger);
-    EXPECT_EQ(last ? 2u : longer ? 1u : 0u, counts.of(i)) << kMismatchNames[i];
+    EXPECT_EQ(last ? 2u : longer ? 1u : 0u, counts.count(i)) << kMismatchNames[i];
   }
 }
 

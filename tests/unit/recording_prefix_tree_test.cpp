@@ -10,7 +10,7 @@
 namespace graphpool {
 namespace {
 
-Template* some_template() { return reinterpret_cast<Template*>(0x1000); }  // never followed
+Recording* some_recording() { return reinterpret_cast<Recording*>(0x1000); }  // never followed
 
 Operation operation(OperationKind kind, std::uint64_t object) {
   Operation made;
@@ -56,7 +56,7 @@ class PrefixTreeTest : public ::testing::Test {
   TreeNode* insert(std::vector<Operation> operations, std::uint32_t grid = 1) {
     const Binding binding = binding_of(operations, grid);
     TreeNode* const end = tree_.insert(operations, binding);
-    end->graph.store(some_template());
+    end->graph.store(some_recording());
     if (std::find(ends_.begin(), ends_.end(), end) == ends_.end()) ends_.push_back(end);
     return end;
   }
@@ -180,7 +180,7 @@ TEST_F(PrefixTreeTest, running_out_of_memory_leaves_the_tree_as_it_was) {
     EXPECT_EQ(known->parent->parent->first_child.load(), known->parent);
   }
   EXPECT_EQ(failures, 4) << "one for each new node";
-  end->graph.store(some_template());
+  end->graph.store(some_recording());
   ends_.push_back(end);
   EXPECT_EQ(tree_.find(longer, binding), end);
 }

@@ -87,7 +87,7 @@ class Graph {
     return of_.operations.back();
   }
 
-  Template of_;
+  Recording of_;
   Binding binding_;
   StaleAddresses::Allocations named_;
 };

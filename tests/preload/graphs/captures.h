@@ -36,7 +36,7 @@ inline bool under_library() {
 
 /// Whether captures seen before are compared instead of captured.
 inline bool compares_captures() {
-  const char* const wanted = std::getenv("GRAPHPOOL_GRAPH_VIRTUAL_CAPTURE");
+  const char* const wanted = std::getenv("GRAPHPOOL_GRAPH_COMPARE");
   return under_library() && (wanted == nullptr || std::strcmp(wanted, "false") != 0);
 }
 

@@ -26,7 +26,7 @@ struct Handles {
   hipGraph_t graph = nullptr, parent = nullptr;
   hipGraphExec_t exec = nullptr;
   hipGraphNode_t node = nullptr;
-  bool is_virtual = false;  ///< the library has made no graph of the runtime's for it
+  bool is_deferred = false;  ///< the library has made no graph of the runtime's for it
 };
 
 std::size_t live_graphs() {
@@ -125,7 +125,7 @@ Handles make(Origin origin, bool with_node) {
       break;
     }
   }
-  made.is_virtual = under_library() && made.parent == nullptr && live_graphs() == before;
+  made.is_deferred = under_library() && made.parent == nullptr && live_graphs() == before;
   if (made.exec == nullptr) {
     EXPECT_EQ(hipSuccess, hipGraphInstantiate(&made.exec, made.graph, nullptr, nullptr, 0));
   }
@@ -278,25 +278,25 @@ TEST_P(Destroyed, handles_are_refused_by_every_function_that_takes_one) {
   const Origin origin = GetParam();
   destroy(make(Origin::kCapturedAgain, false));
   destroy(make(Origin::kBuiltAgain, false));
-  int asked = 0, virtual_ones = 0;
+  int asked = 0, deferred_ones = 0;
   for (const Row& row : rows()) {
     for (std::size_t position = 0; position < row.kinds.size(); ++position) {
       const Kind kind = row.kinds[position];
       const Handles live = make(Origin::kCapturedAgain, true);
       Handles dead = make(origin, kind == Kind::kNode);
-      const bool is_virtual = kind == Kind::kExec
-                                  ? under_library() && dead.parent == nullptr
-                                  : dead.is_virtual && (kind == Kind::kGraph || origin == Origin::kBuiltAgain);
+      const bool is_deferred = kind == Kind::kExec
+                                   ? under_library() && dead.parent == nullptr
+                                   : dead.is_deferred && (kind == Kind::kGraph || origin == Origin::kBuiltAgain);
       destroy(dead);
       const bool looked_up = cpuhip_looks_up(row.name, kNouns[static_cast<int>(kind)]) != 0;
-      if (looked_up || is_virtual) {
+      if (looked_up || is_deferred) {
         Arguments arguments{live, dead, static_cast<int>(position)};
         static_cast<void>(hipGetLastError());
         const hipError_t result = row.call(row.name, arguments);
         const hipError_t left = hipGetLastError();
         if (result != hipErrorNotSupported) {
           ++asked;
-          virtual_ones += is_virtual ? 1 : 0;
+          deferred_ones += is_deferred ? 1 : 0;
           EXPECT_EQ(expected(row.name), result) << row.name << ", handle " << position;
           EXPECT_EQ(result, left) << row.name << ", handle " << position;
         }
@@ -308,9 +308,9 @@ TEST_P(Destroyed, handles_are_refused_by_every_function_that_takes_one) {
     }
   }
   EXPECT_GT(asked, 50);
-  const bool makes_virtual = origin != Origin::kCaptured && origin != Origin::kBuilt && origin != Origin::kInside;
-  if (compares_captures() && makes_virtual) {
-    EXPECT_GT(virtual_ones, 30);
+  const bool makes_deferred = origin != Origin::kCaptured && origin != Origin::kBuilt && origin != Origin::kInside;
+  if (compares_captures() && makes_deferred) {
+    EXPECT_GT(deferred_ones, 30);
   }
 }
 

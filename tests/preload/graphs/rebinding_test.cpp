@@ -48,11 +48,11 @@ TEST(Rebinding, rule_30_what_is_kept_for_bindings_that_never_come_back_is_bounde
   for (int i = 0; i < 60; ++i) counting.one();
   if (!under_library()) return;
   const int patched = since["hipGraphExecKernelNodeSetParams"];
-  if (policy("STRATEGY") == "record") {
+  if (policy("STRATEGY") == "one_shot") {
     EXPECT_EQ(0, patched);
     EXPECT_EQ(60, since["hipGraphInstantiate"]);
     EXPECT_EQ(0, live_execs(since));
-  } else if (policy("STRATEGY") == "variant") {
+  } else if (policy("STRATEGY") == "new_exec") {
     EXPECT_EQ(0, patched);
     EXPECT_EQ(60, since["hipGraphInstantiate"]);
     EXPECT_EQ(16, live_execs(since));  // the default of `variants`
@@ -178,7 +178,8 @@ TEST(Rebinding, an_exec_that_an_unknown_graph_has_updated_is_compared_again) {
     EXPECT_EQ(value, buffer.value()) << first << (unknown ? " of an unknown graph" : "");
   };
   const std::string strategy = policy("STRATEGY");
-  const bool serves = under_library() && strategy != "record" && strategy != "patch" && policy("VARIANT_MEMORY") != "0";
+  const bool serves =
+      under_library() && strategy != "one_shot" && strategy != "patch" && policy("VARIANT_MEMORY") != "0";
   for (int i = 0; i < 3; ++i) one(5, false);
   for (int round = 0; round < 4; ++round) {
     one(40 + round, true);
@@ -206,7 +207,7 @@ TEST(Rebinding, bindings_that_come_in_turn_have_an_exec_each) {
   const Since since = exec_calls();
   for (int i = 3; i < 12; ++i) one(i);
   if (!under_library() || !policy("VARIANT_MEMORY").empty()) return;
-  if (policy("STRATEGY").empty() || policy("STRATEGY") == "variant") {
+  if (policy("STRATEGY").empty() || policy("STRATEGY") == "new_exec") {
     EXPECT_EQ(0, since["hipGraphInstantiate"]);
     EXPECT_EQ(0, since["hipGraphExecKernelNodeSetParams"]);
   }
@@ -246,7 +247,7 @@ TEST(Rebinding, bindings_that_updates_bring_in_turn_have_an_exec_each) {
   }
   OK(hipGraphExecDestroy(exec));
   const std::string strategy = policy("STRATEGY");
-  const bool patches = strategy == "patch" || strategy == "record" || !policy("PATCH_BUDGET").empty();
+  const bool patches = strategy == "patch" || strategy == "one_shot" || !policy("PATCH_BUDGET").empty();
   if (!under_library() || patches || policy("VARIANT_MEMORY") == "0") return;
   EXPECT_EQ(0, updates) << "there is an exec for each";
   EXPECT_LE(instantiates, 4);

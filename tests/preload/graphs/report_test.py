@@ -41,10 +41,10 @@ def main(host, library, runtime):
     if not datetime.timedelta(0) <= age < datetime.timedelta(hours=1) or report['process'] <= 1:
         FAILURES.append(f'time {report["time"]}, process {report["process"]}')
     graphs = report['graphs']
-    for key, value in {'templates': 3, 'templates_dropped': 0, 'captures_recorded': 3, 'captures_avoided': 8,
+    for key, value in {'recordings': 3, 'recordings_dropped': 0, 'captures_recorded': 3, 'captures_avoided': 8,
                        'captures_refused': 0, 'instantiates': 10, 'instantiates_avoided': 6, 'updates': 1,
                        'updates_avoided': 1, 'launches': 11,
-                       'launches_by_way': {'same': 7, 'patch': 0, 'variant': 4, 'record': 0, 'stage': 0,
+                       'launches_by_way': {'same': 7, 'patch': 0, 'new_exec': 4, 'one_shot': 0, 'stage': 0,
                                            'native_update': 0},
                        'mismatches': {'first': 0, 'middle': 1, 'last': 0, 'shorter': 1, 'longer': 0},
                        'refusals': []}.items():
@@ -71,21 +71,21 @@ def main(host, library, runtime):
         if graphs['costs'][name]['picoseconds'] <= 0 and not measured:
             FAILURES.append(f'cost {name} is nothing')
 
-    first, second, third = report['templates']
+    first, second, third = report['recordings']
     check_template(first, {
         'graph': 1, 'operations': 3, 'variants': 2, 'captures': 1, 'captures_avoided': 7, 'materialised': 1,
         'instantiates': 2, 'instantiates_avoided': 5, 'updates_avoided': 1, 'bindings': 2, 'volatile_words': 0,
         'patched_nodes': 0, 'execs_replaced': 0, 'execs_evicted': 0, 'bytes_staged': 0, 'captures_verified': 0,
         'launches_verified': 0, 'differences': 0, 'operands_moved_others': 0})
-    expect('launches by way', {'same': 6, 'patch': 0, 'variant': 2, 'record': 0, 'stage': 0, 'native_update': 0}, first['launches'])
+    expect('launches by way', {'same': 6, 'patch': 0, 'new_exec': 2, 'one_shot': 0, 'stage': 0, 'native_update': 0}, first['launches'])
     check_template(second, {'graph': 2, 'operations': 2, 'variants': 1, 'captures': 1, 'captures_avoided': 1})
     check_template(third, {'graph': 3, 'operations': 1, 'variants': 1, 'captures': 1, 'captures_avoided': 0})
-    for template in report['templates']:
-        if template['device_bytes'] < 128 * 1024 or template['host_bytes'] <= 0:
-            FAILURES.append(f'no memory: {template}')
-        if template is not third and template['estimated_ns_saved'] <= 0:
-            FAILURES.append(f'nothing saved: {template}')
-    expect('time saved', sum(t['estimated_ns_saved'] for t in report['templates']) // 1000,
+    for recording in report['recordings']:
+        if recording['device_bytes'] < 128 * 1024 or recording['host_bytes'] <= 0:
+            FAILURES.append(f'no memory: {recording}')
+        if recording is not third and recording['estimated_ns_saved'] <= 0:
+            FAILURES.append(f'nothing saved: {recording}')
+    expect('time saved', sum(t['estimated_ns_saved'] for t in report['recordings']) // 1000,
            graphs['estimated_ns_saved'] // 1000)
 
     # Which operands moved, and who allocated the memory they moved to.
@@ -107,7 +107,7 @@ def main(host, library, runtime):
            tuple(kept[0][key] for key in ('blocks', 'bytes', 'peak_bytes', 'chunks')))
     expect('slots', {'sets': 0, 'slots': 0, 'bytes': 0, 'peak_bytes': 0}, report['memory']['slots'])
     execs = report['memory']['execs']
-    expect('memory of execs', [(0, sum(t['device_bytes'] for t in report['templates']))],
+    expect('memory of execs', [(0, sum(t['device_bytes'] for t in report['recordings']))],
            [(each['device'], each['estimated_bytes']) for each in execs])
     if execs[0]['estimated_peak_bytes'] < execs[0]['estimated_bytes']:
         FAILURES.append(f'peak: {execs}')
@@ -120,7 +120,7 @@ def main(host, library, runtime):
 
     # Without call sites nobody is named; staged bytes and slots are counted.
     report = run(host, library, runtime, GRAPHPOOL_BUFFERS='[[buffer]]\nstage = "always"\n').report
-    first = report['templates'][0]
+    first = report['recordings'][0]
     expect('allocated by', [None, None], [each.get('allocated_by') for each in first['operands_moved']])
     expect('launches by way', 8, first['launches']['stage'])
     if first['bytes_staged'] <= 0 or report['memory']['slots']['peak_bytes'] <= 0:
@@ -131,7 +131,7 @@ def main(host, library, runtime):
     for moves in ({}, {'STAYS_AND_MOVES': '1'}):
         report = run(host, library, runtime, GRAPHPOOL_BUFFERS='[[buffer]]\nstage = "always"\n',
                      GTEST_FILTER='Report.stays', **moves).report
-        first = report['templates'][0]
+        first = report['recordings'][0]
         expect('launches by way', 40, first['launches']['stage'])
         expect('staged launches', 40, first['staged_launches'])
         for name, value in {'instantiates': 1, 'instantiates_avoided': 0, 'updates_avoided': 41 if moves else 40}.items():
@@ -146,8 +146,8 @@ def main(host, library, runtime):
     # A recording goes with the module whose kernels it has. What it did is told all the same, with the kernels' names.
     report = run(host, library, runtime, GTEST_FILTER='Report.unloads').report
     expect('recordings of a module that is gone', (0, 1),
-           (report['graphs']['templates'], report['graphs']['templates_dropped']))
-    first = report['templates'][0]
+           (report['graphs']['recordings'], report['graphs']['recordings_dropped']))
+    first = report['recordings'][0]
     for key, value in {'dropped': 'a module with a kernel of it was unloaded', 'captures_avoided': 3, 'variants': 0,
                        'device_bytes': 0}.items():
         expect(f'{key} of a recording whose module is gone', value, first[key])
@@ -180,30 +180,30 @@ def main(host, library, runtime):
     shared = 'memory that it names can be reached by other processes'
     expect('why graphs are not staged',
            ['it has host operations', shared, 'it has kernels of a communication library', shared, None, None],
-           [each.get('not_staged') for each in report['templates']])
-    expect('staged launches', [0, 0, 0, 1, 1, 1], [each['launches']['stage'] for each in report['templates']])
+           [each.get('not_staged') for each in report['recordings']])
+    expect('staged launches', [0, 0, 0, 1, 1, 1], [each['launches']['stage'] for each in report['recordings']])
 
     # Patches, an exec that is worn out, verified captures.
-    first = run(host, library, runtime, GRAPHPOOL_GRAPH_STRATEGY='patch').report['templates'][0]
+    first = run(host, library, runtime, GRAPHPOOL_GRAPH_STRATEGY='patch').report['recordings'][0]
     if first['patched_nodes'] <= 0 or first['launches']['patch'] <= 0:
         FAILURES.append(f'nothing patched: {first}')
     first = run(host, library, runtime, GRAPHPOOL_GRAPH_STRATEGY='patch',
-                GRAPHPOOL_GRAPH_PATCH_BUDGET='2').report['templates'][0]
+                GRAPHPOOL_GRAPH_PATCH_BUDGET='2').report['recordings'][0]
     if first['execs_replaced'] <= 0:
         FAILURES.append(f'nothing replaced: {first}')
-    first = run(host, library, runtime, GRAPHPOOL_GRAPH_VERIFY='first:2').report['templates'][0]
+    first = run(host, library, runtime, GRAPHPOOL_GRAPH_VERIFY='first:2').report['recordings'][0]
     # More than two, for recordings that begin alike share the captures that take the real path.
     if first['captures_verified'] < 2 or first['differences'] != 0:
         FAILURES.append(f'not verified: {first}')
-    first = run(host, library, runtime, GRAPHPOOL_GRAPH_VARIANTS='1').report['templates'][0]
+    first = run(host, library, runtime, GRAPHPOOL_GRAPH_VARIANTS='1').report['recordings'][0]
     if first['execs_evicted'] <= 0:
         FAILURES.append(f'nothing evicted: {first}')
     report = run(host, library, runtime, GRAPHPOOL_GRAPH_RECORDINGS='1').report
-    dropped = report['graphs']['templates_dropped']
+    dropped = report['graphs']['recordings_dropped']
     if dropped <= 0:
         FAILURES.append('nothing dropped')
     expect('recordings that were dropped', dropped,
-           sum(each.get('dropped') == 'others were used later, and there were too many' for each in report['templates']))
+           sum(each.get('dropped') == 'others were used later, and there were too many' for each in report['recordings']))
 
     print('\n'.join(FAILURES) or 'every field is as expected')
     return 1 if FAILURES else 0

@@ -1080,7 +1080,7 @@ TEST(Rules, rule_13_one_capture_has_one_id) {
       OK(hipStreamGetCaptureInfo(s, &status, &before));
       EXPECT_EQ(hipStreamCaptureStatusActive, status);
       OK(kernels().mix(s, buffer.get(), kCount, 1));
-      if (i == 2) OK(hipMemsetAsync(buffer.get(), 0, 4 * kCount, s));  // the virtual capture becomes real
+      if (i == 2) OK(hipMemsetAsync(buffer.get(), 0, 4 * kCount, s));  // the withheld capture becomes real
       OK(kernels().mix(s, buffer.get(), kCount, 1));
       OK(hipStreamGetCaptureInfo(s, &status, &after));
       EXPECT_EQ(before, after);

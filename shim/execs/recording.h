@@ -1,6 +1,6 @@
-// template.h: a recording that may be used again, and the execs made of it.
+// recording.h: a recording that may be used again, and the execs made of it.
 //
-// Threads: guarded by the lock of Graphs (kTemplates) unless said otherwise; the recording is immutable.
+// Threads: guarded by the lock of Graphs (kRecordings) unless said otherwise; the recording is immutable.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -25,34 +25,34 @@
 
 namespace graphpool {
 
-class Template;
-class VirtualExec;
+class Recording;
+class ProgramExec;
 
-/// One exec and the binding baked into it. Owned by the template, or, tainted, by the virtual exec that holds it.
+/// One exec and the binding baked into it. Owned by the recording, or, tainted, by the program exec that holds it.
 struct Variant {
   // What each launch reads comes first.
   hipGraphExec_t exec = nullptr;            ///< null: staged
   std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
   bool launched = false;                    ///< the first launch costs more
   LaunchMarks launches;
-  std::shared_ptr<const StagePlan> plan;  ///< staged: by this one of the template's
+  std::shared_ptr<const StagePlan> plan;  ///< staged: by this one of the recording's
   std::unique_ptr<SlotRing> ring;         ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
   hipGraph_t graph = nullptr;             ///< of our own, when the exec was made from one; else null
   std::vector<hipGraphNode_t> nodes;      ///< of that graph, one an operation
   std::uint64_t source = 0;  ///< id of the program's graph it was made from otherwise, which names its nodes
   Binding baked;
   int device = 0;                      ///< current when it was instantiated (rule 14)
-  const VirtualExec* owner = nullptr;  ///< the live virtual exec that uses it; set by Variants::give()
+  const ProgramExec* owner = nullptr;  ///< the live program exec that uses it; set by Variants::give()
   std::uint32_t patches = 0;
   std::size_t patched_bytes = 0;       ///< of argument memory that updates have taken (exec_size.h)
   std::vector<std::uint64_t> reached;  ///< verify: addresses it had before it was patched (add_addresses)
   std::uint64_t memory_freed = 0;      ///< memory_freed() before its graph was made
   bool keep = true;                    ///< false: for one use, or worn out by patches; goes when it is free
   std::size_t device_bytes = 0;        ///< device memory it is taken to hold
-  Template* of = nullptr;              ///< kept by this template
-  std::uint64_t made_for = 0;          ///< number of the template it was made for; its nodes are that one's
+  Recording* recording = nullptr;      ///< kept by this recording
+  std::uint64_t made_for = 0;          ///< number of the recording it was made for; its nodes are that one's
   std::size_t place = 0;               ///< among that one's variants
-  std::size_t kept_place = 0;          ///< among those of all templates
+  std::size_t kept_place = 0;          ///< among those of all recordings
   bool unsure = false;      ///< updated in a way the runtime is not known to do correctly: it serves its holder only
   bool broken = false;      ///< half updated, or distrusted: it serves nobody
   bool distrusted = false;  ///< verify: it does something else than its binding says
@@ -75,7 +75,7 @@ struct StagePlans {
   std::uint64_t last_used = 0;
 };
 
-class Template {
+class Recording {
  public:
   static constexpr std::size_t kMostStagePlans = 4;
 
@@ -83,7 +83,7 @@ class Template {
   std::atomic<bool> rebuildable{false};
   std::unique_ptr<Variant> first;     ///< that graph, until the first exec is made of it; baked: its binding
   std::vector<Operation> operations;  ///< beginning and end included
-  std::vector<Template*> children;    ///< of its child graphs; it is a user of each
+  std::vector<Recording*> children;   ///< of its child graphs; it is a user of each
   std::size_t node_count = 0;
   bool fills_rows = false;         ///< it or a child has a fill of several rows; see Graphs::update
   std::size_t exec_bytes = 0;      ///< device memory an exec of it is taken to hold
@@ -108,7 +108,7 @@ class Template {
   std::vector<const char*> kernels;  ///< the same: their names, by operation; their modules may be unloaded since
   ExecCosts exec_costs;
   double spent_ns = 0;  ///< on patches for bindings seen before, since the last exec was made
-  Way last_way = Way::kVariant;
+  Way last_way = Way::kNewExec;
   const char* not_staged = nullptr;         ///< why its last binding was not, where rules stage it; a literal
   std::uint32_t passed_over = 0;            ///< bindings in a row that could have been patched and were not
   bool may_patch = true, may_stage = true;  ///< false once verification has found a difference
@@ -129,7 +129,7 @@ class Template {
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   } statistics;
 
-  /// Whether it has come back since it was recorded. Under the lock of the templates.
+  /// Whether it has come back since it was recorded. Under the lock of the recordings.
   bool came_back() const noexcept { return statistics.captures + statistics.captures_avoided > 1; }
 
   /// Whether it has kernels of a communication library. Under no lock.
@@ -155,26 +155,26 @@ class Template {
   mutable std::atomic<std::int8_t> communicates_{-1};  ///< not asked yet
 };
 
-/// A template that stays while this does (Graphs::hold); or none.
-class HeldTemplate {
+/// A recording that stays while this does (Graphs::hold); or none.
+class HeldRecording {
  public:
-  HeldTemplate() = default;
-  explicit HeldTemplate(Template* of) noexcept : of_(of) {}
-  HeldTemplate(HeldTemplate&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
-  HeldTemplate& operator=(HeldTemplate&& other) noexcept {
-    std::swap(of_, other.of_);
+  HeldRecording() = default;
+  explicit HeldRecording(Recording* recording) noexcept : recording_(recording) {}
+  HeldRecording(HeldRecording&& other) noexcept : recording_(std::exchange(other.recording_, nullptr)) {}
+  HeldRecording& operator=(HeldRecording&& other) noexcept {
+    std::swap(recording_, other.recording_);
     return *this;
   }
-  ~HeldTemplate();  ///< takes kTemplates
+  ~HeldRecording();  ///< takes kRecordings
 
   /// The caller lets go of it instead.
-  Template* release() noexcept { return std::exchange(of_, nullptr); }
+  Recording* release() noexcept { return std::exchange(recording_, nullptr); }
 
-  explicit operator bool() const noexcept { return of_ != nullptr; }
-  Template& operator*() const noexcept { return *of_; }
+  explicit operator bool() const noexcept { return recording_ != nullptr; }
+  Recording& operator*() const noexcept { return *recording_; }
 
  private:
-  Template* of_ = nullptr;
+  Recording* recording_ = nullptr;
 };
 
 }  // namespace graphpool

@@ -1,4 +1,4 @@
-#include "shim/graphs/known_graphs.h"
+#include "shim/graphs/tracked_graphs.h"
 
 #include <algorithm>
 #include <cstring>
@@ -57,7 +57,7 @@ void settle_node(hipGraphNode_t node) {
     expose_told_node(node, kToldGraphUsed);
 }
 
-GraphPart* part_at(KnownGraph& known, std::uint32_t index) noexcept {
+GraphPart* part_at(TrackedGraph& known, std::uint32_t index) noexcept {
   const auto found = std::find_if(known.parts.begin(), known.parts.end(),
                                   [index](const GraphPart& part) { return part.index == index; });
   return found == known.parts.end() ? nullptr : &*found;
@@ -79,19 +79,19 @@ bool same_but_payload(const Operation& operation, Describe describe, Binding* pa
   return signature == operation.signature;
 }
 
-KnownGraph::KnownGraph() : id(next_id()), memory_freed(graphpool::memory_freed()) {}
+TrackedGraph::TrackedGraph() : id(next_id()), memory_freed(graphpool::memory_freed()) {}
 
-void KnownGraph::give_up(const char* why) noexcept {
+void TrackedGraph::give_up(const char* why) noexcept {
   if (exact_.exchange(false, std::memory_order_acq_rel)) graphs().note_refused(why);
 }
 
 // --- graphs ---
 
-hipGraph_t KnownGraphs::add_virtual(const std::shared_ptr<KnownGraph>& known) {
+hipGraph_t TrackedGraphs::add_deferred(const std::shared_ptr<TrackedGraph>& known) {
   {
     const LockGuard guard(lock_);
-    known->place = virtual_.size();
-    virtual_.push_back(known);
+    known->place = deferred_.size();
+    deferred_.push_back(known);
   }
   known->handle = static_cast<hipGraph_t>(graph_handles_.add(known.get()));
   if (known->handle != nullptr) return known->handle;
@@ -100,46 +100,46 @@ hipGraph_t KnownGraphs::add_virtual(const std::shared_ptr<KnownGraph>& known) {
   return nullptr;
 }
 
-void KnownGraphs::add_real(const std::shared_ptr<KnownGraph>& known) {
-  std::shared_ptr<KnownGraph> gone;
+void TrackedGraphs::add_real(const std::shared_ptr<TrackedGraph>& known) {
+  std::shared_ptr<TrackedGraph> gone;
   const LockGuard guard(lock_);
   known->handle = known->real;
-  KnownGraph* const before = find_real(known->real);
+  TrackedGraph* const before = find_real(known->real);
   if (!real_.put(known->real, {reinterpret_cast<std::uint64_t>(known.get()), 0, 0})) throw std::bad_alloc();
   known->kept = known;
   if (before != nullptr) gone = std::move(before->kept);
   if (gone != nullptr) {  // the runtime has destroyed it
     forget_nodes(*gone);
-    if (gone->of != nullptr) --gone->of->users;
+    if (gone->recording != nullptr) --gone->recording->users;
   }
   put_nodes(*known);
 }
 
 /// Under lock_. Throws std::bad_alloc.
-void KnownGraphs::put_node(hipGraphNode_t node, const NodeRef& ref) {
+void TrackedGraphs::put_node(hipGraphNode_t node, const NodeRef& ref) {
   if (!nodes_.put(node, {reinterpret_cast<std::uint64_t>(ref.graph), ref.index, 0})) throw std::bad_alloc();
 }
 
 /// Under lock_. They may come back as others.
-void KnownGraphs::forget_nodes(KnownGraph& known) noexcept {
+void TrackedGraphs::forget_nodes(TrackedGraph& known) noexcept {
   for (const hipGraphNode_t node : known.nodes) nodes_.erase(node);
   for (const GraphPart& part : known.parts)
     if (part.inside != nullptr) insides_.erase(part.inside);
 }
 
-void KnownGraphs::put_nodes(KnownGraph& known) {
+void TrackedGraphs::put_nodes(TrackedGraph& known) {
   for (std::uint32_t i = 0; i < known.nodes.size(); ++i)
     if (known.nodes[i] != nullptr) put_node(known.nodes[i], {&known, i});
 }
 
 /// The program names the graph of an open capture in a call that is not followed.
-void KnownGraphs::settle(hipGraph_t graph) {
+void TrackedGraphs::settle(hipGraph_t graph) {
   if (g_told_captures.load(std::memory_order_acquire) != 0) [[unlikely]]
     expose_told_graph(graph, kToldGraphUsed);
 }
 
-bool KnownGraphs::add_told(std::shared_ptr<KnownGraph>* made) {
-  auto known = std::make_shared<KnownGraph>();
+bool TrackedGraphs::add_told(std::shared_ptr<TrackedGraph>* made) {
+  auto known = std::make_shared<TrackedGraph>();
   known->open.store(true, std::memory_order_relaxed);
   known->handle = static_cast<hipGraph_t>(graph_handles_.add(known.get()));
   if (known->handle == nullptr) return false;
@@ -147,44 +147,44 @@ bool KnownGraphs::add_told(std::shared_ptr<KnownGraph>* made) {
   return true;
 }
 
-hipGraphNode_t KnownGraphs::told_handle(KnownGraph& known, std::uint32_t index) {
+hipGraphNode_t TrackedGraphs::told_handle(TrackedGraph& known, std::uint32_t index) {
   if (index < known.handles.size() && known.handles[index] != nullptr) return known.handles[index];
   return add_handle(known, index);
 }
 
-NodeRef KnownGraphs::told_node(hipGraphNode_t node) const noexcept {
+NodeRef TrackedGraphs::told_node(hipGraphNode_t node) const noexcept {
   const NodeRef* const ref = node_handles_.owns(node) ? node_handles_.find(node) : nullptr;
   return ref == nullptr ? NodeRef{} : *ref;
 }
 
-void KnownGraphs::drop_told(KnownGraph& known) noexcept {
+void TrackedGraphs::drop_told(TrackedGraph& known) noexcept {
   for (const hipGraphNode_t handle : known.handles)
     if (handle != nullptr) node_handles_.remove(handle);
   known.handles.clear();
   graph_handles_.remove(known.handle);
 }
 
-void KnownGraphs::told_ended(const std::shared_ptr<KnownGraph>& known) {
+void TrackedGraphs::told_ended(const std::shared_ptr<TrackedGraph>& known) {
   const LockGuard guard(lock_);
-  known->place = virtual_.size();
-  virtual_.push_back(known);
+  known->place = deferred_.size();
+  deferred_.push_back(known);
   if (known->real != nullptr) put_nodes(*known);
   known->open.store(false, std::memory_order_release);
 }
 
-KnownGraph* KnownGraphs::find(hipGraph_t graph) {
+TrackedGraph* TrackedGraphs::find(hipGraph_t graph) {
   settle(graph);
   if (graph_handles_.owns(graph)) return graph_handles_.find(graph);
   return find_real(graph);
 }
 
-KnownGraph* KnownGraphs::find_real(hipGraph_t graph) const noexcept {
+TrackedGraph* TrackedGraphs::find_real(hipGraph_t graph) const noexcept {
   PointerTable::Value found;
-  return real_.find(graph, &found) ? reinterpret_cast<KnownGraph*>(found[0]) : nullptr;
+  return real_.find(graph, &found) ? reinterpret_cast<TrackedGraph*>(found[0]) : nullptr;
 }
 
 /// A graph that holds user objects is made where it holds them.
-hipError_t KnownGraphs::build_real(KnownGraph& known, const std::vector<Operation>& operations) {
+hipError_t TrackedGraphs::build_real(TrackedGraph& known, const std::vector<Operation>& operations) {
   const PrivateCalls private_calls;
   if (known.objects == nullptr) return build_graph(operations, known.binding, &known.real, &known.nodes);
   const hipGraph_t holder = known.objects->graph();
@@ -200,14 +200,14 @@ hipError_t KnownGraphs::build_real(KnownGraph& known, const std::vector<Operatio
   return result;
 }
 
-hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
+hipError_t TrackedGraphs::make_real(TrackedGraph& known, const char* why) {
   if (known.real != nullptr) return hipSuccess;
   const TraceSpan traced(TraceKind::kMadeReal);
-  tell_trace(why, known.of != nullptr ? known.of->number : 0);
+  tell_trace(why, known.recording != nullptr ? known.recording->number : 0);
   std::vector<Operation> built;
   if (known.build != nullptr)
     for (const TreeNode* const step : known.build->path) built.push_back(step->operation);
-  const std::vector<Operation>& operations = known.build != nullptr ? built : known.of->operations;
+  const std::vector<Operation>& operations = known.build != nullptr ? built : known.recording->operations;
   const hipError_t result = build_real(known, operations);
   if (result != hipSuccess) return result;
   if (known.build != nullptr) {
@@ -215,19 +215,19 @@ hipError_t KnownGraphs::make_real(KnownGraph& known, const char* why) {
     known.build->operations = std::move(built);
   }
   const LockGuard guard(lock_);
-  if (known.of != nullptr) ++known.of->statistics.materialised;
+  if (known.recording != nullptr) ++known.recording->statistics.materialised;
   Materialisation told;
   told.why = why;
-  if (known.of != nullptr) told.graph = known.of->number;
+  if (known.recording != nullptr) told.graph = known.recording->number;
   count_materialisation(told);
   put_nodes(known);
   return hipSuccess;
 }
 
-hipError_t KnownGraphs::read(hipGraph_t* graph, const char* why) {
+hipError_t TrackedGraphs::read(hipGraph_t* graph, const char* why) {
   settle(*graph);
   if (!graph_handles_.owns(*graph)) return hipSuccess;
-  KnownGraph* const known = graph_handles_.find(*graph);
+  TrackedGraph* const known = graph_handles_.find(*graph);
   if (known == nullptr) return refuse();
   const LockGuard guard(known->lock);
   const hipError_t result = make_real(*known, why);
@@ -236,49 +236,50 @@ hipError_t KnownGraphs::read(hipGraph_t* graph, const char* why) {
 }
 
 Status ChildGraph::describe(OperationWriter& to) const {
-  return of ? to.node_child((*of).number, binding) : Status::kUnsupported;
+  return recording ? to.node_child((*recording).number, binding) : Status::kUnsupported;
 }
 
 /// The graph that proved the recording serves, once: a program that keeps its graph gives it again.
 bool ChildGraph::give_set(GraphUse use, hipError_t* result) const {
   return known->given.fetch_add(1, std::memory_order_relaxed) == 0 &&
-         graphs().with_first_graph(*of, binding, use, result);
+         graphs().with_first_graph(*recording, binding, use, result);
 }
 
 hipError_t ChildGraph::give(hipGraph_t graph, GraphUse use) const {
-  if (!of) return use(graph, {});
+  if (!recording) return use(graph, {});
   if (real != nullptr) return use(real, nodes);
   hipError_t result = hipSuccess;
   if (give_set(use, &result)) return result;
   Materialisation told;
   told.why = kUsedAsChild;
-  told.graph = (*of).number;
+  told.graph = (*recording).number;
   graphs().known().note_materialised(told);
-  return with_graph((*of).operations, binding, use);
+  return with_graph((*recording).operations, binding, use);
 }
 
 hipError_t ChildGraph::give_real(hipGraph_t graph, GraphUse use) const {
-  if (!of || real != nullptr) return give(graph, use);
+  if (!recording || real != nullptr) return give(graph, use);
   hipError_t result = hipSuccess;
   if (give_set(use, &result)) return result;
   result = graphs().known().read(&graph, kUsedAsChild);
   return result == hipSuccess ? use(graph, known->nodes) : result;
 }
 
-hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, ChildGraph* child) {
-  KnownGraph* const known = find(*graph);
+hipError_t TrackedGraphs::read_part(hipGraph_t* graph, const TrackedGraph* parent, ChildGraph* child) {
+  TrackedGraph* const known = find(*graph);
   if (known != nullptr && known != parent) {
     const LockGuard guard(known->lock);
     if (known->build != nullptr) finish_build(*known);
     // What a child's user objects are held by its parent holds, too.
-    const bool may_stay = known->exact() && known->of != nullptr && known->objects == nullptr &&
-                          known->of->node_count != 0 && known->of->rebuildable.load(std::memory_order_acquire) &&
-                          known->of->operations.front().signature.object == settings_epoch();
+    const bool may_stay = known->exact() && known->recording != nullptr && known->objects == nullptr &&
+                          known->recording->node_count != 0 &&
+                          known->recording->rebuildable.load(std::memory_order_acquire) &&
+                          known->recording->operations.front().signature.object == settings_epoch();
     // It is real from the second time on. Where that fails it is given as it was the first time.
     if (may_stay && known->real == nullptr && known->given.load(std::memory_order_relaxed) != 0)
       static_cast<void>(make_real(*known, kUsedAsChild));
-    if (may_stay && (known->real == nullptr || !Variants::outlived_memory(*known->of, known->memory_freed))) {
-      child->of = graphs().hold(*known->of);
+    if (may_stay && (known->real == nullptr || !Variants::outlived_memory(*known->recording, known->memory_freed))) {
+      child->recording = graphs().hold(*known->recording);
       child->binding = known->binding;
       child->real = known->real;
       child->nodes = known->nodes;
@@ -290,7 +291,7 @@ hipError_t KnownGraphs::read_part(hipGraph_t* graph, const KnownGraph* parent, C
   return read(graph, kUsedAsChild);
 }
 
-hipError_t KnownGraphs::read_child(const void** params, AnyNodeParams* storage) {
+hipError_t TrackedGraphs::read_child(const void** params, AnyNodeParams* storage) {
   const auto* const node = static_cast<const AnyNodeParams*>(*params);
   if (node == nullptr || node->type != AnyNodeParams::kChild || !graph_handles_.owns(node->child)) return hipSuccess;
   *storage = *node;
@@ -298,9 +299,9 @@ hipError_t KnownGraphs::read_child(const void** params, AnyNodeParams* storage) 
   return read(&storage->child, kUsedAsChild);
 }
 
-hipError_t KnownGraphs::expose(hipGraph_t* graph, const char* why) { return expose(graph, find(*graph), why); }
+hipError_t TrackedGraphs::expose(hipGraph_t* graph, const char* why) { return expose(graph, find(*graph), why); }
 
-hipError_t KnownGraphs::expose(hipGraph_t* graph, KnownGraph* known, const char* why) {
+hipError_t TrackedGraphs::expose(hipGraph_t* graph, TrackedGraph* known, const char* why) {
   if (known == nullptr) return graph_handles_.owns(*graph) ? refuse() : hipSuccess;
   const LockGuard guard(known->lock);
   const hipError_t result = make_real(*known, why);
@@ -310,22 +311,22 @@ hipError_t KnownGraphs::expose(hipGraph_t* graph, KnownGraph* known, const char*
   return hipSuccess;
 }
 
-hipError_t KnownGraphs::destroy(hipGraph_t graph) {
+hipError_t TrackedGraphs::destroy(hipGraph_t graph) {
   const TimedCall timed;
   let_go_of_graphs(true);
-  std::shared_ptr<KnownGraph> known;
+  std::shared_ptr<TrackedGraph> known;
   const bool ours = graph_handles_.owns(graph);
-  KnownGraph* const virtual_one = ours ? graph_handles_.find(graph) : nullptr;
-  if (ours && virtual_one == nullptr) return next().hipGraphDestroy(graph);  // which looks it up
+  TrackedGraph* const deferred_one = ours ? graph_handles_.find(graph) : nullptr;
+  if (ours && deferred_one == nullptr) return next().hipGraphDestroy(graph);  // which looks it up
   settle(graph);
   look_for_completed_objects();
-  if (ours && !virtual_one->open.load(std::memory_order_acquire)) {
+  if (ours && !deferred_one->open.load(std::memory_order_acquire)) {
     const LockGuard guard(lock_);
-    known = virtual_[virtual_one->place];
+    known = deferred_[deferred_one->place];
     take_out(*known);
   } else if (!ours && find_real(graph) != nullptr) {
     const LockGuard guard(lock_);
-    if (KnownGraph* const real_one = find_real(graph)) {  // still: no other thread has destroyed it
+    if (TrackedGraph* const real_one = find_real(graph)) {  // still: no other thread has destroyed it
       known = std::move(real_one->kept);
       real_.erase(graph);
     }
@@ -333,7 +334,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   if (known == nullptr) {
     unknown_ends();
     const CallbackScope callbacks;
-    return next().hipGraphDestroy(ours ? virtual_one->real : graph);
+    return next().hipGraphDestroy(ours ? deferred_one->real : graph);
   }
   hipGraph_t real;
   Objects objects;
@@ -348,7 +349,7 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
     real = known->real;
     const LockGuard tables(lock_);
     forget_nodes(*known);
-    if (known->of != nullptr) --known->of->users;
+    if (known->recording != nullptr) --known->recording->users;
   }
   if (real != nullptr && objects == nullptr) {
     const CallbackScope callbacks;
@@ -359,23 +360,23 @@ hipError_t KnownGraphs::destroy(hipGraph_t graph) {
   return hipSuccess;
 }
 
-bool KnownGraphs::count_nodes(hipGraph_t graph, std::size_t* count) {
-  KnownGraph* const known = graph_handles_.find(graph);
+bool TrackedGraphs::count_nodes(hipGraph_t graph, std::size_t* count) {
+  TrackedGraph* const known = graph_handles_.find(graph);
   if (known == nullptr) return false;
   const LockGuard guard(known->lock);
-  if (known->real != nullptr || (known->build == nullptr && known->of == nullptr)) return false;
+  if (known->real != nullptr || (known->build == nullptr && known->recording == nullptr)) return false;
   *count = 0;
   if (known->build == nullptr) {
-    *count = known->of->node_count;
+    *count = known->recording->node_count;
   } else {
     for (const TreeNode* const step : known->build->path) *count += makes_node(step->operation.signature.kind) ? 1 : 0;
   }
   return true;
 }
 
-hipGraphNode_t KnownGraphs::find_in_copy(hipGraphNode_t original, hipGraph_t copy) {
+hipGraphNode_t TrackedGraphs::find_in_copy(hipGraphNode_t original, hipGraph_t copy) {
   const NodeRef ref = find_node(original);
-  KnownGraph* const known = ref.graph == nullptr ? nullptr : find(copy);
+  TrackedGraph* const known = ref.graph == nullptr ? nullptr : find(copy);
   if (known == nullptr && ref.graph != nullptr) return find_inside(ref, copy);
   if (known == nullptr || known == ref.graph || known->original != ref.graph->original) return nullptr;
   const LockGuard guard(known->lock);
@@ -383,13 +384,13 @@ hipGraphNode_t KnownGraphs::find_in_copy(hipGraphNode_t original, hipGraph_t cop
   return ref.index < known->nodes.size() ? known->nodes[ref.index] : nullptr;
 }
 
-void KnownGraphs::note_inside(hipGraphNode_t node, hipGraph_t inside) {
+void TrackedGraphs::note_inside(hipGraphNode_t node, hipGraph_t inside) {
   const NodeRef ref = find_node(node);
   if (ref.graph == nullptr) return;
   const LockGuard guard(ref.graph->lock);
   GraphPart* const part = part_at(*ref.graph, ref.index);
   if (part == nullptr || part->inside != nullptr) return;
-  if (ref.graph->build == nullptr && ref.graph->of == nullptr)
+  if (ref.graph->build == nullptr && ref.graph->recording == nullptr)
     return;  // it has turned out to be another than it seemed
   const Operation& operation = ref.graph->operation(ref.index);
   std::vector<hipGraphNode_t> nodes;
@@ -401,7 +402,7 @@ void KnownGraphs::note_inside(hipGraphNode_t node, hipGraph_t inside) {
 }
 
 /// The graph inside a node may have been made of another one than the program's own.
-hipGraphNode_t KnownGraphs::find_inside(const NodeRef& original, hipGraph_t inside) {
+hipGraphNode_t TrackedGraphs::find_inside(const NodeRef& original, hipGraph_t inside) {
   NodeRef parent;
   {
     const LockGuard guard(lock_);
@@ -428,49 +429,50 @@ hipGraphNode_t KnownGraphs::find_inside(const NodeRef& original, hipGraph_t insi
   return there ? node : nullptr;
 }
 
-std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::all_virtual() const {
+std::vector<std::shared_ptr<TrackedGraph>> TrackedGraphs::all_deferred() const {
   const LockGuard guard(lock_);
-  return virtual_;
+  return deferred_;
 }
 
 /// Under lock_.
-void KnownGraphs::exchange_places(std::size_t a, std::size_t b) noexcept {
-  std::swap(virtual_[a], virtual_[b]);
-  virtual_[a]->place = a;
-  virtual_[b]->place = b;
+void TrackedGraphs::exchange_places(std::size_t a, std::size_t b) noexcept {
+  std::swap(deferred_[a], deferred_[b]);
+  deferred_[a]->place = a;
+  deferred_[b]->place = b;
 }
 
 /// The graph is to be looked at again. Under lock_.
-void KnownGraphs::watch(KnownGraph& known) noexcept {
+void TrackedGraphs::watch(TrackedGraph& known) noexcept {
   if (known.place >= unwatched_) return;
   exchange_places(known.place, --unwatched_);
   index_.remove(std::exchange(known.indexed, 0));
 }
 
 /// Under lock_.
-void KnownGraphs::stop_watching(KnownGraph& known) noexcept {
+void TrackedGraphs::stop_watching(TrackedGraph& known) noexcept {
   if (known.place >= unwatched_) exchange_places(known.place, unwatched_++);
 }
 
 /// Under lock_.
-void KnownGraphs::take_out(KnownGraph& known) noexcept {
+void TrackedGraphs::take_out(TrackedGraph& known) noexcept {
   watch(known);
-  exchange_places(known.place, virtual_.size() - 1);
-  known.place = KnownGraph::kNowhere;
-  virtual_.pop_back();
+  exchange_places(known.place, deferred_.size() - 1);
+  known.place = TrackedGraph::kNowhere;
+  deferred_.pop_back();
 }
 
 /// Also others.
-std::vector<std::shared_ptr<KnownGraph>> KnownGraphs::that_may_name(const void* address, std::size_t bytes) {
+std::vector<std::shared_ptr<TrackedGraph>> TrackedGraphs::that_may_name(const void* address, std::size_t bytes) {
   const LockGuard guard(lock_);
-  if (bytes == 0) return virtual_;
-  std::vector<std::shared_ptr<KnownGraph>> all(virtual_.begin() + static_cast<std::ptrdiff_t>(unwatched_),
-                                               virtual_.end());
-  for (void* const owner : index_.find(address, bytes)) all.push_back(virtual_[static_cast<KnownGraph*>(owner)->place]);
+  if (bytes == 0) return deferred_;
+  std::vector<std::shared_ptr<TrackedGraph>> all(deferred_.begin() + static_cast<std::ptrdiff_t>(unwatched_),
+                                                 deferred_.end());
+  for (void* const owner : index_.find(address, bytes))
+    all.push_back(deferred_[static_cast<TrackedGraph*>(owner)->place]);
   return all;
 }
 
-void KnownGraphs::memory_leaves(const void* address, std::size_t bytes, const char* why) {
+void TrackedGraphs::memory_leaves(const void* address, std::size_t bytes, const char* why) {
   for (const auto& known : that_may_name(address, bytes)) {
     const LockGuard guard(known->lock);
     if (known->gone) continue;
@@ -480,7 +482,7 @@ void KnownGraphs::memory_leaves(const void* address, std::size_t bytes, const ch
     const std::vector<std::uint64_t> pages =
         known->real != nullptr ? std::vector<std::uint64_t>() : MemoryIndex::pages_of(known->binding);
     const LockGuard tables(lock_);
-    if (known->place == KnownGraph::kNowhere) continue;
+    if (known->place == TrackedGraph::kNowhere) continue;
     if (known->real == nullptr)
       known->indexed = index_.add(known.get(), pages);
     else
@@ -489,11 +491,11 @@ void KnownGraphs::memory_leaves(const void* address, std::size_t bytes, const ch
   }
 }
 
-void KnownGraphs::make_real_with(OperationTest test, const char* why) {
-  for (const auto& known : all_virtual()) {
+void TrackedGraphs::make_real_with(OperationTest test, const char* why) {
+  for (const auto& known : all_deferred()) {
     const LockGuard guard(known->lock);
-    if (known->gone || known->real != nullptr || (known->build == nullptr && known->of == nullptr)) continue;
-    const auto count = known->build != nullptr ? known->build->size() : known->of->operations.size();
+    if (known->gone || known->real != nullptr || (known->build == nullptr && known->recording == nullptr)) continue;
+    const auto count = known->build != nullptr ? known->build->size() : known->recording->operations.size();
     for (std::uint32_t i = 0; i < count; ++i) {
       if (!holds(known->operation(i), test)) continue;
       static_cast<void>(make_real(*known, why));
@@ -502,8 +504,8 @@ void KnownGraphs::make_real_with(OperationTest test, const char* why) {
   }
 }
 
-void KnownGraphs::end_builds(const char* why) {
-  for (const auto& known : all_virtual()) {
+void TrackedGraphs::end_builds(const char* why) {
+  for (const auto& known : all_deferred()) {
     const LockGuard guard(known->lock);
     if (!known->gone && known->build != nullptr && known->build->walks()) static_cast<void>(make_real(*known, why));
   }
@@ -511,7 +513,7 @@ void KnownGraphs::end_builds(const char* why) {
 
 // --- nodes ---
 
-hipGraphNode_t KnownGraphs::add_handle(KnownGraph& known, std::uint32_t index) {
+hipGraphNode_t TrackedGraphs::add_handle(TrackedGraph& known, std::uint32_t index) {
   if (known.refs == nullptr) known.refs = std::make_unique<std::deque<NodeRef>>();
   NodeRef& ref = known.refs->emplace_back(NodeRef{&known, index});
   auto* const handle = static_cast<hipGraphNode_t>(node_handles_.add(&ref));
@@ -524,7 +526,7 @@ hipGraphNode_t KnownGraphs::add_handle(KnownGraph& known, std::uint32_t index) {
   return handle;
 }
 
-void KnownGraphs::add_node(KnownGraph& known, hipGraphNode_t node, std::uint32_t index) {
+void TrackedGraphs::add_node(TrackedGraph& known, hipGraphNode_t node, std::uint32_t index) {
   known.nodes.resize(index + 1);
   known.nodes[index] = node;
   const LockGuard guard(lock_);
@@ -532,16 +534,16 @@ void KnownGraphs::add_node(KnownGraph& known, hipGraphNode_t node, std::uint32_t
 }
 
 /// Also under a graph's lock, so a node of an open capture stays what it is: calls that use it settle that first.
-NodeRef KnownGraphs::find_node(hipGraphNode_t node) { return look_up(node); }
+NodeRef TrackedGraphs::find_node(hipGraphNode_t node) { return look_up(node); }
 
-NodeRef KnownGraphs::look_up(hipGraphNode_t node) const noexcept {
+NodeRef TrackedGraphs::look_up(hipGraphNode_t node) const noexcept {
   if (node_handles_.owns(node)) return told_node(node);
   PointerTable::Value found;
   if (!nodes_.find(node, &found)) return {};
-  return {reinterpret_cast<KnownGraph*>(found[0]), static_cast<std::uint32_t>(found[1])};
+  return {reinterpret_cast<TrackedGraph*>(found[0]), static_cast<std::uint32_t>(found[1])};
 }
 
-hipError_t KnownGraphs::read_node(hipGraphNode_t* node, const char* why) {
+hipError_t TrackedGraphs::read_node(hipGraphNode_t* node, const char* why) {
   settle_node(*node);
   if (!node_handles_.owns(*node)) return hipSuccess;
   const NodeRef* const ref = node_handles_.find(*node);
@@ -552,8 +554,8 @@ hipError_t KnownGraphs::read_node(hipGraphNode_t* node, const char* why) {
   return result;
 }
 
-hipError_t KnownGraphs::read_nodes(const hipGraphNode_t** nodes, std::size_t count,
-                                   std::vector<hipGraphNode_t>* storage, const char* why) {
+hipError_t TrackedGraphs::read_nodes(const hipGraphNode_t** nodes, std::size_t count,
+                                     std::vector<hipGraphNode_t>* storage, const char* why) {
   if (*nodes == nullptr || std::none_of(*nodes, *nodes + count, [&](auto node) { return node_handles_.owns(node); }))
     return hipSuccess;
   storage->assign(*nodes, *nodes + count);
@@ -563,7 +565,7 @@ hipError_t KnownGraphs::read_nodes(const hipGraphNode_t** nodes, std::size_t cou
   return hipSuccess;
 }
 
-hipError_t KnownGraphs::expose_node(hipGraphNode_t* node, const char* why) {
+hipError_t TrackedGraphs::expose_node(hipGraphNode_t* node, const char* why) {
   if (const hipError_t result = read_node(node, why); result != hipSuccess) return result;
   const NodeRef ref = find_node(*node);
   if (ref.graph == nullptr || !ref.graph->exact()) return hipSuccess;
@@ -572,7 +574,7 @@ hipError_t KnownGraphs::expose_node(hipGraphNode_t* node, const char* why) {
   return hipSuccess;
 }
 
-void KnownGraphs::node_destroyed(hipGraphNode_t node) {
+void TrackedGraphs::node_destroyed(hipGraphNode_t node) {
   const NodeRef ref = find_node(node);
   if (ref.graph == nullptr) return;
   const LockGuard guard(ref.graph->lock);
@@ -584,15 +586,15 @@ void KnownGraphs::node_destroyed(hipGraphNode_t node) {
   if (part != nullptr && part->inside != nullptr) insides_.erase(part->inside);
 }
 
-void KnownGraphs::nodes_gone(hipGraph_t graph) {
-  KnownGraph* const known = find(graph);
+void TrackedGraphs::nodes_gone(hipGraph_t graph) {
+  TrackedGraph* const known = find(graph);
   if (known == nullptr) return;
   const LockGuard guard(known->lock);
   const LockGuard tables(lock_);
   forget_nodes(*known);
 }
 
-hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {
+hipGraphNode_t TrackedGraphs::as_program_knows(hipGraphNode_t real) {
   if (!node_handles_.used()) return real;
   const NodeRef ref = look_up(real);
   if (ref.graph == nullptr) return real;
@@ -601,11 +603,11 @@ hipGraphNode_t KnownGraphs::as_program_knows(hipGraphNode_t real) {
   return ref.index < handles.size() && handles[ref.index] != nullptr ? handles[ref.index] : real;
 }
 
-hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeNodeCall forward) {
+hipError_t TrackedGraphs::set_node(hipGraphNode_t node, Describe describe, NativeNodeCall forward) {
   settle_node(node);
   const NodeRef ref = find_node(node);
   if (ref.graph == nullptr) return node_handles_.owns(node) ? refuse() : forward(node);
-  KnownGraph& known = *ref.graph;
+  TrackedGraph& known = *ref.graph;
   const LockGuard guard(known.lock);
   Binding payload;
   const bool same = known.exact() && same_but_payload(known.operation(ref.index), describe, &payload);
@@ -636,13 +638,13 @@ hipError_t KnownGraphs::set_node(hipGraphNode_t node, Describe describe, NativeN
   return result;
 }
 
-void KnownGraphs::note_materialised(const Materialisation& told) noexcept {
+void TrackedGraphs::note_materialised(const Materialisation& told) noexcept {
   const LockGuard guard(lock_);
   count_materialisation(told);
 }
 
 /// Under lock_.
-void KnownGraphs::count_materialisation(const Materialisation& told) {
+void TrackedGraphs::count_materialisation(const Materialisation& told) {
   const auto counted = [&](const Materialisation& wanted) {
     for (Materialisation& known : materialisations_)
       if (known.same(wanted)) {
@@ -661,7 +663,7 @@ void KnownGraphs::count_materialisation(const Materialisation& told) {
   materialisations_.push_back(added);
 }
 
-std::vector<Materialisation> KnownGraphs::materialisations() const {
+std::vector<Materialisation> TrackedGraphs::materialisations() const {
   const LockGuard guard(lock_);
   return materialisations_;
 }

@@ -1,16 +1,16 @@
-// known_graphs.h: the graphs a program holds that are known, their nodes, and which handle stands for what.
+// tracked_graphs.h: the graphs a program holds that are known, their nodes, and which handle stands for what.
 //
 // Words: a graph is *known* while it is exactly what its recording says: captured or built through us and not touched
-// since. A *virtual* graph is a known graph that exists only as template and binding until somebody needs the real one;
-// its handle is one of ours. A graph that is built node by node (node_graphs.h) has a build until it is first used;
-// when it is virtual its nodes have handles of ours too. Once it is real those handles stand for its real nodes: a call
-// that takes nodes asks for the real ones, a call that gives nodes out gives the program's own handles back.
+// since. A *virtual* graph is a tracked graph that exists only as recording and binding until somebody needs the real
+// one; its handle is one of ours. A graph that is built node by node (node_graphs.h) has a build until it is first
+// used; when it is virtual its nodes have handles of ours too. Once it is real those handles stand for its real nodes:
+// a call that takes nodes asks for the real ones, a call that gives nodes out gives the program's own handles back.
 //
-// Invariants: a virtual graph can always be made real: it is, before memory that it names goes back to the runtime and
+// Invariants: a deferred graph can always be made real: it is, before memory that it names goes back to the runtime and
 // before a module is unloaded, for natively it was made before that (memory_leaves()). Ids are never used twice: an
 // exec knows by it the graph it was made from. Errors are HIP's: a handle of ours that the program has destroyed is an
 // invalid value. Threads: any. Locks: each graph's own (kCapture), held while calls that neither wait nor call back are
-// forwarded; the tables are under the lock of Graphs (kTemplates), never held across next.
+// forwarded; the tables are under the lock of Graphs (kRecordings), never held across next.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -28,7 +28,7 @@
 #include "shim/base/pointer_table.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/capture_sink.h"
-#include "shim/execs/template.h"
+#include "shim/execs/recording.h"
 #include "shim/execs/user_objects.h"
 #include "shim/execs/variants.h"
 #include "shim/graphs/handle_table.h"
@@ -43,9 +43,9 @@ namespace graphpool {
 
 inline constexpr const char* kUsedAsChild = "used as a child graph";
 
-struct KnownGraph;
+struct TrackedGraph;
 
-/// A child graph of a known graph: what it was when it was added.
+/// A child graph of a tracked graph: what it was when it was added.
 struct GraphPart {
   std::uint32_t index = 0;            ///< of its operation
   std::uint64_t original = 0;         ///< of the graph it is a copy of
@@ -54,18 +54,18 @@ struct GraphPart {
 };
 
 /// A graph the program holds that is known. Everything but id and handle is under its lock.
-struct KnownGraph {
-  KnownGraph();
-  KnownGraph(const KnownGraph&) = delete;
-  KnownGraph& operator=(const KnownGraph&) = delete;
+struct TrackedGraph {
+  TrackedGraph();
+  TrackedGraph(const TrackedGraph&) = delete;
+  TrackedGraph& operator=(const TrackedGraph&) = delete;
 
   /// What made a node of it.
   const Operation& operation(std::uint32_t index) const noexcept {
-    return build != nullptr ? build->operation(index) : of->operations[index];
+    return build != nullptr ? build->operation(index) : recording->operations[index];
   }
   /// The place of that operation in the tree. Pre-condition: the graph is virtual or no longer being built.
   const TreeNode* tree_node(std::uint32_t index) const noexcept {
-    return build != nullptr ? build->path[index] : of->tree_node(index);
+    return build != nullptr ? build->path[index] : recording->tree_node(index);
   }
 
   /// False once the program may have changed it, for good.
@@ -79,11 +79,11 @@ struct KnownGraph {
   const std::uint64_t id;
   std::uint64_t memory_freed;  ///< memory_freed() before it had nodes
   RankedMutex<LockRank::kCapture> lock;
-  Template* of = nullptr;  ///< null while it is being built
+  Recording* recording = nullptr;  ///< null while it is being built
   std::unique_ptr<NodeBuild> build;
   Binding binding;
   hipGraph_t handle = nullptr;                ///< the program's
-  hipGraph_t real = nullptr;                  ///< null for a virtual graph nobody needed yet
+  hipGraph_t real = nullptr;                  ///< null for a deferred graph nobody needed yet
   std::vector<hipGraphNode_t> nodes;          ///< of the real graph, one an operation
   std::vector<hipGraphNode_t> handles;        ///< built virtually: the program's handles, one an operation
   std::unique_ptr<std::deque<NodeRef>> refs;  ///< what those handles stand for; null: there was none
@@ -93,12 +93,12 @@ struct KnownGraph {
   /// The graph of a capture that is open. Until it has ended only the capture changes the graph, under its own lock.
   std::atomic<bool> open{false};
   Objects objects;                      ///< what its user objects are held by; null: it has none
-  std::shared_ptr<KnownGraph> kept;     ///< itself, while it is found by its real graph
+  std::shared_ptr<TrackedGraph> kept;   ///< itself, while it is found by its real graph
   std::uint32_t looks = 0;              ///< times it was looked at because memory was freed
   std::atomic<std::uint32_t> given{0};  ///< times the runtime was given a graph in its place, to be copied
   static constexpr std::size_t kNowhere = ~std::size_t{0};
   // Under the lock of Graphs:
-  std::size_t place = kNowhere;  ///< among the virtual graphs
+  std::size_t place = kNowhere;  ///< among the deferred graphs
   std::uint64_t indexed = 0;     ///< its number in the index
 
  private:
@@ -107,16 +107,16 @@ struct KnownGraph {
 
 /// What a graph is that becomes a part of another one.
 struct ChildGraph {
-  HeldTemplate of;  ///< none: it is not known, and HIP must see it
+  HeldRecording recording;  ///< none: it is not known, and HIP must see it
   Binding binding;
-  hipGraph_t real = nullptr;          ///< null for a virtual graph
+  hipGraph_t real = nullptr;          ///< null for a deferred graph
   std::vector<hipGraphNode_t> nodes;  ///< of the real one, one an operation
-  std::uint64_t original = 0;         ///< KnownGraph::original
-  KnownGraph* known = nullptr;
+  std::uint64_t original = 0;         ///< TrackedGraph::original
+  TrackedGraph* known = nullptr;
 
   Status describe(OperationWriter& to) const;
   /// Calls use() with a graph that the runtime can copy: `graph` where it is real or not known. No nodes: they are not
-  /// known. A virtual graph that is given a second time is real from then on (read_part()), so that it is built once.
+  /// known. A deferred graph that is given a second time is real from then on (read_part()), so that it is built once.
   hipError_t give(hipGraph_t graph, GraphUse use) const;
   /// The same where no graph's lock is held: it becomes real now where it must be built.
   hipError_t give_real(hipGraph_t graph, GraphUse use) const;
@@ -131,47 +131,47 @@ bool same_but_payload(const Operation& operation, Describe describe, Binding* pa
 
 using NativeNodeCall = FunctionRef<hipError_t(hipGraphNode_t node)>;
 
-class KnownGraphs {
+class TrackedGraphs {
  public:
-  explicit KnownGraphs(Variants::Lock& lock) noexcept : lock_(lock) {}
+  explicit TrackedGraphs(Variants::Lock& lock) noexcept : lock_(lock) {}
 
   // --- graphs ---
 
   /// Null when no handle is to be had.
-  hipGraph_t add_virtual(const std::shared_ptr<KnownGraph>& known);
+  hipGraph_t add_deferred(const std::shared_ptr<TrackedGraph>& known);
   /// Pre-condition: known->real is the program's graph.
-  void add_real(const std::shared_ptr<KnownGraph>& known);
-  /// The known graph behind a handle, or null. It lives until the program destroys it.
-  KnownGraph* find(hipGraph_t graph);
+  void add_real(const std::shared_ptr<TrackedGraph>& known);
+  /// The tracked graph behind a handle, or null. It lives until the program destroys it.
+  TrackedGraph* find(hipGraph_t graph);
   /// Whether the library made this handle. The graph may have been destroyed since.
   bool gave_out(hipGraph_t graph) const noexcept { return graph_handles_.owns(graph); }
 
-  /// The real graph behind a handle, for a call that only reads it. Makes a virtual graph real.
+  /// The real graph behind a handle, for a call that only reads it. Makes a deferred graph real.
   /// hipErrorOutOfMemory when that fails; null is given to HIP as it is.
   hipError_t read(hipGraph_t* graph, const char* why);
   /// What the graph is that is to be a part of `parent`, which may be null. A virtual one stays so; one that is being
   /// built is built. hipErrorInvalidValue: it is gone.
-  hipError_t read_part(hipGraph_t* graph, const KnownGraph* parent, ChildGraph* child);
+  hipError_t read_part(hipGraph_t* graph, const TrackedGraph* parent, ChildGraph* child);
   /// The same of the child graph that a node's parameters name: `params` becomes `storage` where it had to be replaced.
   hipError_t read_child(const void** params, AnyNodeParams* storage);
   /// The same for a call that may change the graph, or keep it: it is not known any more.
   hipError_t expose(hipGraph_t* graph, const char* why);
   /// `known`: what find() says of it.
-  hipError_t expose(hipGraph_t* graph, KnownGraph* known, const char* why);
+  hipError_t expose(hipGraph_t* graph, TrackedGraph* known, const char* why);
   hipError_t destroy(hipGraph_t graph);
-  /// How many nodes a virtual graph has; false: HIP knows.
+  /// How many nodes a deferred graph has; false: HIP knows.
   bool count_nodes(hipGraph_t graph, std::size_t* count);
   /// The program has been given the graph inside a node, which is a copy of the one that was added.
   void note_inside(hipGraphNode_t node, hipGraph_t inside);
   /// The node of a copy that stands for this one; null: HIP knows. As in HIP, copies of copies are copies.
   hipGraphNode_t find_in_copy(hipGraphNode_t original, hipGraph_t copy);
   /// Under the graph's lock.
-  hipError_t make_real(KnownGraph& known, const char* why);
+  hipError_t make_real(TrackedGraph& known, const char* why);
 
   /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is):
-  /// virtual graphs that name it are made real while they can be.
+  /// deferred graphs that name it are made real while they can be.
   void memory_leaves(const void* address, std::size_t bytes, const char* why);
-  /// Virtual graphs that have such an operation are made real.
+  /// Deferred graphs that have such an operation are made real.
   void make_real_with(OperationTest test, const char* why);
   /// Gives up the walks of all graphs that are being built, so that recordings can go.
   void end_builds(const char* why);
@@ -179,24 +179,24 @@ class KnownGraphs {
   // --- graphs of open captures (capture/told_graph.cpp) ---
 
   /// Makes a graph and a handle for it. Returns false if there is no handle left.
-  bool add_told(std::shared_ptr<KnownGraph>* made);
+  bool add_told(std::shared_ptr<TrackedGraph>* made);
   /// The handle of one of its nodes; null: none is to be had.
-  hipGraphNode_t told_handle(KnownGraph& known, std::uint32_t index);
+  hipGraphNode_t told_handle(TrackedGraph& known, std::uint32_t index);
   /// Returns the node that one of the library's handles names, also in the graph of an open capture. No graph: the
   /// handle is not the library's, or its node is gone.
   NodeRef told_node(hipGraphNode_t node) const noexcept;
   bool gave_out(hipGraphNode_t node) const noexcept { return node_handles_.owns(node); }
   /// The capture was broken off.
-  void drop_told(KnownGraph& known) noexcept;
+  void drop_told(TrackedGraph& known) noexcept;
   /// It has ended: from now on the graph is one as others are.
-  void told_ended(const std::shared_ptr<KnownGraph>& known);
+  void told_ended(const std::shared_ptr<TrackedGraph>& known);
 
   // --- nodes ---
 
   /// A handle of ours for the next node. Null when none is to be had. Under the graph's lock.
-  hipGraphNode_t add_handle(KnownGraph& known, std::uint32_t index);
+  hipGraphNode_t add_handle(TrackedGraph& known, std::uint32_t index);
   /// A real node of a graph that is being built. Under the graph's lock.
-  void add_node(KnownGraph& known, hipGraphNode_t node, std::uint32_t index);
+  void add_node(TrackedGraph& known, hipGraphNode_t node, std::uint32_t index);
 
   NodeRef find_node(hipGraphNode_t node);
   /// The real node behind a handle, for a call that only reads it.
@@ -213,8 +213,8 @@ class KnownGraphs {
   /// The handle by which the program knows a real node.
   hipGraphNode_t as_program_knows(hipGraphNode_t real);
 
-  /// The program sets what a node of a graph does: a known graph whose operation stays the same but for its payload has
-  /// another binding from then on, and is no less known.
+  /// The program sets what a node of a graph does: a tracked graph whose operation stays the same but for its payload
+  /// has another binding from then on, and is no less known.
   hipError_t set_node(hipGraphNode_t node, Describe describe, NativeNodeCall forward);
 
   void note_materialised(const Materialisation& told) noexcept;
@@ -225,32 +225,32 @@ class KnownGraphs {
   /// A graph that has been looked at so often because memory was freed is found by the index from then on.
   static constexpr std::uint32_t kLooks = 16;
 
-  std::vector<std::shared_ptr<KnownGraph>> all_virtual() const;
-  std::vector<std::shared_ptr<KnownGraph>> that_may_name(const void* address, std::size_t bytes);
+  std::vector<std::shared_ptr<TrackedGraph>> all_deferred() const;
+  std::vector<std::shared_ptr<TrackedGraph>> that_may_name(const void* address, std::size_t bytes);
   void exchange_places(std::size_t a, std::size_t b) noexcept;
-  void watch(KnownGraph& known) noexcept;
-  void stop_watching(KnownGraph& known) noexcept;
-  void take_out(KnownGraph& known) noexcept;
+  void watch(TrackedGraph& known) noexcept;
+  void stop_watching(TrackedGraph& known) noexcept;
+  void take_out(TrackedGraph& known) noexcept;
   void count_materialisation(const Materialisation& told);
-  KnownGraph* find_real(hipGraph_t graph) const noexcept;
-  void put_nodes(KnownGraph& known);
-  void forget_nodes(KnownGraph& known) noexcept;
+  TrackedGraph* find_real(hipGraph_t graph) const noexcept;
+  void put_nodes(TrackedGraph& known);
+  void forget_nodes(TrackedGraph& known) noexcept;
   hipGraphNode_t find_inside(const NodeRef& original, hipGraph_t inside);
   NodeRef look_up(hipGraphNode_t node) const noexcept;
   void settle(hipGraph_t graph);
-  hipError_t build_real(KnownGraph& known, const std::vector<Operation>& operations);
+  hipError_t build_real(TrackedGraph& known, const std::vector<Operation>& operations);
   void put_node(hipGraphNode_t node, const NodeRef& ref);
 
   Variants::Lock& lock_;
   PointerTable real_;                                ///< real graphs that are known, each kept by itself
   std::unordered_map<hipGraph_t, NodeRef> insides_;  ///< graphs inside nodes that the program was given: the nodes
-  PointerTable nodes_;                               ///< real nodes of known graphs: the graph and the index
+  PointerTable nodes_;                               ///< real nodes of tracked graphs: the graph and the index
   /// Handles of ours. First those that are not to be looked at when memory is freed, because they are real or in the
   /// index, then the others.
-  std::vector<std::shared_ptr<KnownGraph>> virtual_;
+  std::vector<std::shared_ptr<TrackedGraph>> deferred_;
   std::size_t unwatched_ = 0;
-  MemoryIndex index_;  ///< its owners are known graphs
-  HandleTable<KnownGraph> graph_handles_;
+  MemoryIndex index_;  ///< its owners are tracked graphs
+  HandleTable<TrackedGraph> graph_handles_;
   HandleTable<NodeRef> node_handles_;
   std::vector<Materialisation> materialisations_;
 };
