@@ -18,9 +18,12 @@
 // Of variables and members; PT_: of what the pointer points to.
 #define GUARDED_BY(lock) GRAPHPOOL_THREAD_SAFETY(guarded_by(lock))
 #define PT_GUARDED_BY(lock) GRAPHPOOL_THREAD_SAFETY(pt_guarded_by(lock))
+// Of a lock that stands for something else than data. A comment beside it says for what.
+#define GUARDS_NO_DATA
 // Of functions.
 #define REQUIRES(...) GRAPHPOOL_THREAD_SAFETY(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) GRAPHPOOL_THREAD_SAFETY(locks_excluded(__VA_ARGS__))
+#define TRY_ACQUIRE(...) GRAPHPOOL_THREAD_SAFETY(try_acquire_capability(__VA_ARGS__))
 #define ACQUIRE(...) GRAPHPOOL_THREAD_SAFETY(acquire_capability(__VA_ARGS__))
 #define RELEASE(...) GRAPHPOOL_THREAD_SAFETY(release_capability(__VA_ARGS__))
 #define ASSERT_CAPABILITY(lock) GRAPHPOOL_THREAD_SAFETY(assert_capability(lock))

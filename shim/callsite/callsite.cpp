@@ -45,7 +45,10 @@ bool CallSites::any_frame_matches(Index stack, const Glob& glob, std::uint64_t g
   bool answer = false;
   Index decided = stack;  // outwards from here nothing needs to be looked at
   for (; tree_.depth(decided) > 0; decided = tree_.parent(decided)) {
-    if (remembers && answers_.find(question, decided, generation, &answer)) break;
+    if (const std::optional<bool> known = remembers ? answers_.find(question, decided, generation) : std::nullopt) {
+      answer = *known;
+      break;
+    }
     answer = frame_matches(decided, glob, generation);
     if (answer) {
       if (remembers) answers_.keep(question, decided, generation, true);
@@ -66,14 +69,13 @@ bool CallSites::begins_with(Index stack, const std::vector<Glob>& globs, std::ui
   for (std::size_t left = globs.size(); left > 0; --left, frame = tree_.parent(frame)) {
     const Glob& glob = globs[left - 1];
     const std::uint32_t number = number_of(glob);
-    bool answer = false;
-    if (number >= kMaxGlobs) {
+    std::optional<bool> answer;
+    if (number < kMaxGlobs) answer = answers_.find(frame_question(number), frame, generation);
+    if (!answer.has_value()) {
       answer = frame_matches(frame, glob, generation);
-    } else if (!answers_.find(frame_question(number), frame, generation, &answer)) {
-      answer = frame_matches(frame, glob, generation);
-      answers_.keep(frame_question(number), frame, generation, answer);
+      if (number < kMaxGlobs) answers_.keep(frame_question(number), frame, generation, *answer);
     }
-    if (!answer) return false;
+    if (!*answer) return false;
   }
   return frame == FrameTree::kRoot;
 }

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -31,11 +32,11 @@ class AnswerCache {
 
   constexpr AnswerCache() = default;
 
-  /// False: not remembered.
-  bool find(std::uint32_t question, FrameTree::Index frame, std::uint64_t generation, bool* answer) const noexcept {
+  /// The answer, if it is remembered.
+  std::optional<bool> find(std::uint32_t question, FrameTree::Index frame, std::uint64_t generation) const noexcept {
     const std::uint64_t word = slots_[slot(question, frame)].load(std::memory_order_relaxed);
-    *answer = (word & 1) != 0;
-    return (word | 1) == word_of(question, frame, generation, true);
+    if ((word | 1) != word_of(question, frame, generation, true)) return std::nullopt;
+    return (word & 1) != 0;
   }
 
   void keep(std::uint32_t question, FrameTree::Index frame, std::uint64_t generation, bool answer) noexcept {

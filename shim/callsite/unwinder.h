@@ -45,14 +45,14 @@ class Unwinder {
   bool ready() const noexcept { return backtrace_.load(std::memory_order_acquire) != nullptr; }
 
   /// The caller's stack.
-  void unwind(Backtrace* stack) const noexcept;
+  void unwind(Backtrace* stack) const noexcept NOT_CHECKED;  // it reads own_ behind backtrace_
 
  private:
   using Function = int(void**, int);
 
   std::atomic<Function*> backtrace_{nullptr};
   RankedMutex<LockRank::kCallSites> lock_;
-  AddressRange own_;  ///< written once under the lock, before backtrace_
+  AddressRange own_ GUARDED_BY(lock_);  ///< written once, before backtrace_; read without the lock from then on
 };
 
 }  // namespace graphpool

@@ -60,7 +60,8 @@ ParentPermit parent_permit(PermitTable& table, Permit& permit) {
   pid_t process = getppid();
   for (int i = 0; i < kGenerations && process > 1; ++i) {
     const ProcessName name = process_name(machine(), process);
-    if (table.ride(name, 0, permit)) return {name, 0};
+    permit = table.ride(name, 0);
+    if (permit.held()) return {name, 0};
     process = process_times(machine(), process).parent;
   }
   return {};
@@ -96,7 +97,7 @@ void take_permit(PolicyOnce& policies, const char* name, const char* const* argu
   request.starting_ns = age_ns();
   const ParentPermit parent = parent_permit(state->table, state->permit);
   if (state->permit.held()) {
-    state->table.add(&ScopeCounts::ridden);
+    state->table.figures().add(&ScopeCounts::ridden);
   } else {
     wait_for_permit(state->table, machine(), settings, request, parent, state->counters, state->permit);
   }

@@ -206,7 +206,7 @@ bool JobTokens::open(const Machine& machine) noexcept {
     server_ = server_of_ends(descriptors_);
     if (!(server_ == g_inherited)) server_ = {};
   }
-  if (server_.inode == 0) return false;
+  if (!server_.exists()) return false;
 
   // The job begins at the child of the nearest client: make, a process that keeps the fifo open, or the first one that
   // was not told of the server; but at the process that offers the fifo, which counts itself.
@@ -249,14 +249,15 @@ int JobTokens::open_server() noexcept {
   return client_ > 1 ? open_if(path, server_) : -1;
 }
 
-bool JobTokens::take(std::uint8_t& byte) noexcept {
+std::optional<std::uint8_t> JobTokens::take() noexcept {
   const int file = open_server();
-  if (file < 0) return false;
+  if (file < 0) return std::nullopt;
+  std::uint8_t byte = 0;
   ssize_t got = 0;
   do got = read(file, &byte, 1);
   while (got < 0 && errno == EINTR);
   close(file);
-  return got == 1;
+  return got == 1 ? std::optional(byte) : std::nullopt;
 }
 
 bool JobTokens::put(std::uint8_t byte) noexcept {

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "shim/compile/permit_table.h"
@@ -47,7 +48,7 @@ class JobTokens {
   [[nodiscard]] std::uint32_t jobs() const noexcept { return jobs_; }
 
   /// Reads a byte if there is one; never waits.
-  bool take(std::uint8_t& byte) noexcept;
+  std::optional<std::uint8_t> take() noexcept;
   /// False: the server cannot be reached from here any more.
   bool put(std::uint8_t byte) noexcept;
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "shim/base/log.h"
 #include "shim/base/waits.h"
@@ -57,7 +58,7 @@ class Wait {
         counters_(counters) {}
 
   bool run(Permit& permit) noexcept {
-    if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit)) return rode();
+    if (rides(permit)) return rode();
     std::uint64_t pause = kAskEvery;
     std::uint32_t turn_before = 0;
     std::optional<NotedWait> noted;
@@ -71,7 +72,8 @@ class Wait {
         if (waited) waited_until(now);
         return rode();
       }
-      if (ended || (how == GoesOn::kOverTheLimit && table_.take_anyway(request_, permit)) || gave_up(now, permit)) {
+      if (how == GoesOn::kOverTheLimit) permit = table_.take_anyway(request_);
+      if (ended || permit.held() || gave_up(now, permit)) {
         if (waited) waited_until(now);
         if (!permit.held()) return count_one(counters_.without, &ScopeCounts::without), false;
         add(counters_.taken);
@@ -92,7 +94,7 @@ class Wait {
       // What others grew by meanwhile is not this one's.
       request_.before = process_memory(machine_, machine_.process());
       // A sibling that rode may have ended.
-      if (parent_.holder.process != 0 && table_.ride(parent_.holder, parent_.generation, permit)) {
+      if (rides(permit)) {
         waited_until(machine_.now_ns());
         return rode();
       }
@@ -100,10 +102,14 @@ class Wait {
   }
 
  private:
+  bool rides(Permit& permit) noexcept {
+    if (parent_.holder.process != 0) permit = table_.ride(parent_.holder, parent_.generation);
+    return permit.held();
+  }
   /// In this process, and in all of the scope.
   void count_one(std::uint64_t& counter, std::uint64_t ScopeCounts::*in_scope, std::uint64_t more = 1) noexcept {
     add(counter, more);
-    table_.add(in_scope, more);
+    table_.figures().add(in_scope, more);
   }
   bool rode() noexcept { return count_one(counters_.ridden, &ScopeCounts::ridden), true; }
   void waited_until(std::uint64_t now) noexcept {
@@ -117,14 +123,15 @@ class Wait {
     const Admission admission = ask(permit);
     JobTokens* const tokens = settings_.tokens;
     if (admission != Admission::kNoToken || tokens == nullptr) return admission;
-    if (!table_.take_owed_byte(request_.server, request_.byte) && !tokens->take(request_.byte)) return admission;
-    request_.has_byte = true;
+    request_.byte = table_.take_owed_byte(request_.server);
+    if (!request_.byte.has_value()) request_.byte = tokens->take();
+    if (!request_.byte.has_value()) return admission;
     const Admission second = ask(permit);
-    request_.has_byte = false;
+    const std::uint8_t byte = *std::exchange(request_.byte, std::nullopt);
     if (second == Admission::kGranted) {
       add(counters_.bytes_read);
-    } else if (!tokens->put(request_.byte)) {
-      table_.owe_byte(request_.server, request_.byte);
+    } else if (!tokens->put(byte)) {
+      table_.owe_byte(request_.server, byte);
     }
     return second;
   }
@@ -140,7 +147,7 @@ class Wait {
       const std::uint64_t spoken_for = limits.reserve_bytes + table_.outstanding_bytes();
       headroom_bytes_ = memory.available_bytes - std::min(memory.available_bytes, spoken_for);
       keep(counters_.least_headroom_bytes, headroom_bytes_, std::less<>());
-      table_.saw_headroom(headroom_bytes_);
+      table_.figures().seen_headroom(headroom_bytes_, machine_.now_ns());
     }
     return table_.try_take(request_, limits, &memory, permit);
   }
@@ -151,7 +158,7 @@ class Wait {
     const std::uint64_t changed = table_.changed_ns();
     const std::uint64_t last = changed > now + kAhead ? request_.since_ns : std::max(request_.since_ns, changed);
     if (now < last || now - last < kPatience * settings_.idle_ns) return false;
-    static_cast<void>(table_.take_anyway(request_, permit));
+    permit = table_.take_anyway(request_);
     count_one(counters_.went_on, &ScopeCounts::went_on);
     if (settings_.says)
       log_warn("compile: no compilation has ended for %llu s: another one begins beside those that run",
@@ -195,15 +202,16 @@ PermitLimits permit_limits(const PermitSettings& settings, const Machine& machin
 }
 
 void give_back_owed_bytes(PermitTable& table, JobTokens& tokens) noexcept {
-  for (std::uint8_t byte = 0; table.take_owed_byte(tokens.server(), byte);)
-    if (!tokens.put(byte)) return table.owe_byte(tokens.server(), byte);
+  while (const std::optional<std::uint8_t> byte = table.take_owed_byte(tokens.server()))
+    if (!tokens.put(*byte)) return table.owe_byte(tokens.server(), *byte);
 }
 
 void end_permit(PermitTable& table, const PermitSettings& settings, Permit& permit, const ProcessMemory& now) noexcept {
   if (!permit.held() || permit.process != getpid()) return;
   const GuestScope guest;
   // Killed after the write and before the note, the server has one more: the other order would lose one.
-  if (permit.has_byte && settings.tokens != nullptr && settings.tokens->put(permit.byte)) table.byte_written(permit);
+  if (permit.byte.has_value() && settings.tokens != nullptr && settings.tokens->put(*permit.byte))
+    table.byte_written(permit);
   table.give_back(permit, now);
   permit = {};
   if (settings.tokens != nullptr) give_back_owed_bytes(table, *settings.tokens);
@@ -215,10 +223,11 @@ bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSet
   if (!table.usable()) return add(counters.without), false;
   request.since_ns = machine.now_ns();
   // A pool's thread would keep a byte from make for as long as the pool is there.
-  if (settings.tokens != nullptr && !request.pool_thread) {
+  if (settings.tokens != nullptr && request.kind != HolderKind::kPoolThread) {
     request.server = settings.tokens->server();
     request.job = settings.tokens->job();
   }
+  permit = {};
   return Wait(table, machine, settings, request, parent, counters).run(permit);
 }
 

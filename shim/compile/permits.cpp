@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "shim/base/fork_lock.h"
+#include "shim/base/lock_rank.h"
 #include "shim/base/log.h"
 #include "shim/base/trace.h"
 #include "shim/compile/compiler_process.h"
@@ -29,17 +31,18 @@ constinit thread_local Permit t_permit __attribute__((tls_model("initial-exec"))
 
 constinit std::atomic<CompilePermits*> g_permits{nullptr};
 constinit std::atomic<bool> g_off{false};
-constinit pthread_mutex_t g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+/// Held by the thread that opens the permits.
+constinit ForkLock g_start_lock;
 /// Held through a compilation where the runtime would let nobody else in.
-constinit pthread_mutex_t g_alone = PTHREAD_MUTEX_INITIALIZER;
+constinit ForkLock g_alone GUARDS_NO_DATA;
 
 /// In a child: whoever forked it may be waiting for it, inside a compilation.
 constinit bool g_forked = false;
 
 /// Locks that other threads of the parent held are nobody's in the child; private permits are gone.
 void after_fork_in_child() noexcept {
-  g_start_lock = PTHREAD_MUTEX_INITIALIZER;
-  g_alone = PTHREAD_MUTEX_INITIALIZER;
+  g_start_lock.make_anew();
+  g_alone.make_anew();
   g_permits.store(nullptr, std::memory_order_relaxed);
   g_forked = true;
   forget_pool_threads();
@@ -54,7 +57,7 @@ struct ScopeBefore {
 constinit ScopeBefore g_before{};
 constinit std::atomic<bool> g_before_claimed{false}, g_before_noted{false};
 
-CompilePermits* make_permits_of_process() {
+CompilePermits* make_permits_of_process() REQUIRES(g_start_lock) {
   const Policy* const policy = policy_of_process();
   if (policy == nullptr || !policy->compile.enabled) return nullptr;
   if (policy->compile.scope == Scope::kProcess && policy_may_say("GRAPHPOOL_COMPILE_TOOLS", "tools"))
@@ -128,7 +131,7 @@ CompilePermits* compile_permits() noexcept {
   static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
   pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, after_fork_in_child); });
   const LogLater log_without_lock;
-  pthread_mutex_lock(&g_start_lock);
+  const LockGuard guard(g_start_lock);
   permits = g_permits.load(std::memory_order_acquire);
   if (permits == nullptr && !g_off.load(std::memory_order_acquire)) {
     try {
@@ -141,7 +144,6 @@ CompilePermits* compile_permits() noexcept {
       g_permits.store(permits, std::memory_order_release);
     }
   }
-  pthread_mutex_unlock(&g_start_lock);
   return permits;
 }
 
@@ -158,7 +160,7 @@ void note_scope_counts(const Policy& policy) noexcept {
   if (!policy.compile.enabled || policy.report.file.empty() || scope == Scope::kProcess) return;
   if (g_before_claimed.exchange(true, std::memory_order_relaxed)) return;
   SharedPermits* const memory = find_permits(scope);
-  if (memory != nullptr) g_before.counts = PermitTable(*memory, machine()).counts();
+  if (memory != nullptr) g_before.counts = memory->figures.counts();
   close_permits(memory);
   g_before.scope = scope;
   g_before.since_ns = machine().now_ns();
@@ -174,15 +176,16 @@ bool read_compile_report(CompileReport& report) noexcept {
   if (permits != nullptr) report.process = counted(permits->counters);
   report.scope = permits != nullptr ? permits->scope : g_before.scope;
   const ScopeBefore before = noted && report.scope != Scope::kProcess ? g_before : ScopeBefore{};
-  report.counts = table.counts();
+  const ScopeFigures& figures = table.figures();
+  report.counts = figures.counts();
   for (std::uint64_t ScopeCounts::*const counter : kScopeCounters) {
     // Less than before: somebody has removed the table, and this is another one.
     std::uint64_t& count = report.counts.*counter;
     if (count >= before.counts.*counter) count -= before.counts.*counter;
   }
-  report.peak_in_flight = table.peak_in_flight(before.since_ns);
-  report.most_held_bytes = table.most_held_bytes(before.since_ns);
-  report.least_headroom_bytes = table.least_headroom_bytes(before.since_ns);
+  report.peak_in_flight = figures.peak_in_flight(before.since_ns);
+  report.most_held_bytes = figures.most_held_bytes(before.since_ns);
+  report.least_headroom_bytes = figures.least_headroom_bytes(before.since_ns);
   report.class_count = table.classes(report.classes, kMostClasses);
   report.holder_count = table.holders(report.holders, kMostPermits);
   close_permits(found);
@@ -214,15 +217,18 @@ CompileScope::CompileScope(const Compilation& of) noexcept {
   if (compiler_process_holds()) return;
   if (thread_rides(*permits)) {
     __atomic_add_fetch(&permits->counters.ridden, 1, __ATOMIC_RELAXED);
-    permits->table.add(&ScopeCounts::ridden);
+    permits->table.figures().add(&ScopeCounts::ridden);
     return;
   }
-  if (of.one_at_a_time) alone_ = pthread_mutex_lock(&g_alone) == 0;
+  if (of.one_at_a_time) {
+    g_alone.lock();
+    alone_ = true;
+  }
   char name[kClassNameBytes];
   PermitRequest request;
   request.size_class = {name, class_name(of, name, sizeof name)};
   request.input_bytes = of.input_bytes;
-  request.in_process = true;
+  request.kind = HolderKind::kCall;
   request.before = own_memory();
   ParentPermit parent = permits->parent;
   if (g_forked) parent = {}, parent.holder = process_name(machine(), getppid());
@@ -243,7 +249,7 @@ CompileScope::~CompileScope() {
   if (permit_.held())
     if (CompilePermits* const permits = compile_permits())
       end_permit(permits->table, permits->settings, permit_, own_memory());
-  if (alone_) pthread_mutex_unlock(&g_alone);
+  if (alone_) g_alone.unlock();
 }
 
 }  // namespace graphpool

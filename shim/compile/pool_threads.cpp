@@ -105,15 +105,14 @@ bool holds_own() noexcept { return t_own.held() && t_own.process == getpid(); }
 PermitRequest own_request() noexcept {
   PermitRequest request;
   request.size_class = t_class;
-  request.in_process = request.pool_thread = true;
+  request.kind = HolderKind::kPoolThread;
   request.before = process_memory(machine(), machine().process());
   return request;
 }
 
 /// A thread with work that waits goes on when its end is waited for, or as soon as it may be serving a call.
 GoesOn may_go_on(PermitTable& table) noexcept {
-  Permit served;
-  if (table.serve(served)) {
+  if (const Permit served = table.permit_to_serve(); served.held()) {
     ride_in_thread(served);
     return GoesOn::kRiding;
   }
@@ -216,7 +215,8 @@ bool pool_thread_wakes(bool anyway) noexcept {
   if (!holds_own()) {
     if (thread_compiles()) return true;
     if (!anyway) return false;
-    if (give_back_at_end() && permits->table.usable() && permits->table.take_anyway(own_request(), t_own)) {
+    if (give_back_at_end() && permits->table.usable()) t_own = permits->table.take_anyway(own_request());
+    if (holds_own()) {
       t_since_ns = machine().now_ns();
       ride_in_thread(t_own);
     }

@@ -18,23 +18,29 @@ std::uint64_t calls_so_far() noexcept {
   return sum - calls(EntryId::hipGetLastError) - calls(EntryId::hipPeekAtLastError);
 }
 
-/// Makes this the runtime's last error again, by a call that fails so and does nothing else. Returns whether it is.
+/// A call that fails with an error and does nothing else.
+struct FailingCall {
+  hipError_t error;
+  void (*call)();
+};
+constexpr FailingCall kFailingCalls[] = {
+    {hipErrorInvalidValue, [] { static_cast<void>(next().hipGetDevice(nullptr)); }},
+    {hipErrorInvalidDevice,
+     [] {
+       int attribute = 0;
+       static_cast<void>(next().hipDeviceGetAttribute(&attribute, hipDeviceAttributeWarpSize, -1));
+     }},
+    {hipErrorInvalidHandle, [] { static_cast<void>(next().hipEventQuery(nullptr)); }},
+};
+
+/// Makes this the runtime's last error again. Returns whether it is; false where no call is known to fail so.
 bool raise(hipError_t error) noexcept {
-  int attribute = 0;
-  switch (error) {
-    case hipErrorInvalidValue:
-      static_cast<void>(next().hipGetDevice(nullptr));
-      break;
-    case hipErrorInvalidDevice:
-      static_cast<void>(next().hipDeviceGetAttribute(&attribute, hipDeviceAttributeWarpSize, -1));
-      break;
-    case hipErrorInvalidHandle:
-      static_cast<void>(next().hipEventQuery(nullptr));
-      break;
-    default:
-      return false;
+  for (const FailingCall& failing : kFailingCalls) {
+    if (failing.error != error) continue;
+    failing.call();
+    return next().hipPeekAtLastError() == error;
   }
-  return next().hipPeekAtLastError() == error;
+  return false;
 }
 
 }  // namespace

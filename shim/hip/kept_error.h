@@ -8,6 +8,8 @@
 // one of another thread's ends what is owed, too. Not here: what a failure of ours replaces (restore.h).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <type_traits>
 
 #include "shim/base/function_ref.h"
@@ -40,26 +42,17 @@ class KeptError {
   hipError_t pending_ = hipSuccess;  ///< hipSuccess: there is nothing to keep
 };
 
-/// Whether a call that a stream captures leaves the last error, whatever it answers, before HIP 7 (probe
+/// The calls that leave the last error, whatever they answer, where a stream captures them before HIP 7 (probe
 /// captured_calls_leave_errors).
+inline constexpr std::array kLeaveErrorWhenCaptured = {
+    EntryId::hipModuleLaunchKernel, EntryId::hipExtModuleLaunchKernel, EntryId::hipMemcpyDtoDAsync,
+    EntryId::hipMemcpyDtoHAsync,    EntryId::hipMemcpyHtoDAsync,       EntryId::hipMemcpyWithStream,
+    EntryId::hipMemcpy2DAsync,      EntryId::hipMemcpyParam2DAsync,    EntryId::hipMemsetD8Async,
+    EntryId::hipMemsetD16Async,     EntryId::hipMemsetD32Async,        EntryId::hipMallocAsync,
+};
 constexpr bool leaves_error_when_captured(EntryId call) noexcept {
-  switch (call) {
-    case EntryId::hipModuleLaunchKernel:
-    case EntryId::hipExtModuleLaunchKernel:
-    case EntryId::hipMemcpyDtoDAsync:
-    case EntryId::hipMemcpyDtoHAsync:
-    case EntryId::hipMemcpyHtoDAsync:
-    case EntryId::hipMemcpyWithStream:
-    case EntryId::hipMemcpy2DAsync:
-    case EntryId::hipMemcpyParam2DAsync:
-    case EntryId::hipMemsetD8Async:
-    case EntryId::hipMemsetD16Async:
-    case EntryId::hipMemsetD32Async:
-    case EntryId::hipMallocAsync:
-      return true;
-    default:
-      return false;
-  }
+  return std::find(kLeaveErrorWhenCaptured.begin(), kLeaveErrorWhenCaptured.end(), call) !=
+         kLeaveErrorWhenCaptured.end();
 }
 
 /// Makes such a call. The thread may have an error pending.

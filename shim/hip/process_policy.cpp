@@ -8,19 +8,23 @@
 #include <utility>
 
 #include "policy/load.h"
+#include "shim/base/fork_lock.h"
+#include "shim/base/lock_rank.h"
 #include "shim/base/log.h"
 #include "shim/hip/elf_image.h"
 
 namespace graphpool {
 namespace {
 
-/// Set once, before any body runs; never destroyed.
+/// Guards the reading of the policy. A child that is forked while another thread of its parent reads it has none.
+constinit ForkLock g_policy_lock;
+/// Set once, before any body runs; never destroyed. Read without the lock from then on.
 const Policy* g_policy = nullptr;
 const std::vector<Given>* g_given = nullptr;
 
-/// Under the lock of policy_of_process().
-bool load_policy_once() noexcept {
-  static constinit bool loaded_before = false;
+/// Reads the policy the first time. Returns whether it can be used.
+bool load_policy_once() noexcept REQUIRES(g_policy_lock) {
+  static constinit bool loaded_before GUARDED_BY(g_policy_lock) = false;
   if (std::exchange(loaded_before, true)) return g_policy != nullptr;
   if (getauxval(AT_SECURE) != 0) return false;  // files would be read and written for who called, with more rights
   if (another_copy_behind_us()) {
@@ -58,15 +62,11 @@ bool another_copy_behind_us() noexcept {
 }
 
 const Policy* policy_of_process() noexcept {
-  // A child forked while another thread of its parent reads it has none.
-  static constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
-  pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, [] { lock = PTHREAD_MUTEX_INITIALIZER; }); });
+  pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, [] { g_policy_lock.make_anew(); }); });
   const LogLater log_without_lock;
-  pthread_mutex_lock(&lock);
-  const bool usable = load_policy_once();
-  pthread_mutex_unlock(&lock);
-  return usable ? g_policy : nullptr;
+  const LockGuard guard(g_policy_lock);
+  return load_policy_once() ? g_policy : nullptr;
 }
 
 }  // namespace graphpool

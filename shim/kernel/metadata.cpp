@@ -76,9 +76,11 @@ class MetadataVisitor : public msgpack::null_visitor {
         return !map && !in_key_ && key_ == ".args" ? Place::kArguments : Place::kSkipped;
       case Place::kArguments:
         return map ? Place::kArgument : Place::kSkipped;
-      default:
-        return Place::kSkipped;
+      case Place::kArgument:
+      case Place::kSkipped:
+        break;
     }
+    return Place::kSkipped;
   }
 
   bool enter(bool map) {

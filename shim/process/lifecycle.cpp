@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "shim/base/fork_lock.h"
 #include "shim/base/guest_scope.h"
+#include "shim/base/lock_rank.h"
 #include "shim/base/log.h"
 #include "shim/hip/coverage.h"
 #include "shim/hip/entry.h"
@@ -30,7 +32,8 @@ __attribute__((visibility("hidden"))) std::uint8_t gp_attention = 1;
 
 namespace {
 
-constinit pthread_mutex_t g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+/// Held by the thread that finds out how the process is to run.
+constinit ForkLock g_start_lock;
 
 /// What a forwarded entry means to open captures, from its row.
 enum class ForwardEffect : std::uint8_t { Plain, Quiet, Stream };
@@ -52,13 +55,21 @@ void set_mode(Mode mode) noexcept {
 /// A child of a process that had initialised HIP cannot use it (nor could it without us): everything is forwarded.
 void after_fork_in_child() noexcept { set_mode(Mode::kPassThrough); }
 
-/// Threads that find out how the process is to run.
+/// How many threads are in start().
 constinit std::atomic<int> g_starting{0};
 
-/// In a child of a process of which another thread was about to: what that left is not to be gone on with.
+/// Ends the start of the process. `usable`: there is a policy to start the engine by.
+void start_as(bool usable) noexcept REQUIRES(g_start_lock) {
+  const bool active = usable && start_engine();
+  pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  set_mode(active ? Mode::kActive : Mode::kPassThrough);
+}
+
+/// In a child that was forked while another thread of the parent started the library: what that thread had begun is
+/// given up.
 void after_fork_while_starting() noexcept {
   if (g_starting.exchange(0, std::memory_order_relaxed) == 0) return;
-  g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+  g_start_lock.make_anew();
   set_mode(Mode::kPassThrough);
 }
 
@@ -79,17 +90,16 @@ void start() noexcept {
     pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, after_fork_while_starting); });
     g_starting.fetch_add(1, std::memory_order_relaxed);
     const auto starting = [] { return g_mode.load(std::memory_order_acquire) == Mode::kStarting; };
-    pthread_mutex_lock(&g_start_lock);
-    const bool usable = starting() && policy_of_process() != nullptr;
-    pthread_mutex_unlock(&g_start_lock);
-    if (usable) open_what_policy_needs();
-    pthread_mutex_lock(&g_start_lock);
-    if (starting()) {
-      const bool active = usable && start_engine();
-      pthread_atfork(nullptr, nullptr, after_fork_in_child);
-      set_mode(active ? Mode::kActive : Mode::kPassThrough);
+    bool usable = false;
+    {
+      const LockGuard guard(g_start_lock);
+      usable = starting() && policy_of_process() != nullptr;
     }
-    pthread_mutex_unlock(&g_start_lock);
+    if (usable) open_what_policy_needs();
+    {
+      const LockGuard guard(g_start_lock);
+      if (starting()) start_as(usable);
+    }
     g_starting.fetch_sub(1, std::memory_order_relaxed);
   }
   keep_runtime_loaded();

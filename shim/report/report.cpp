@@ -18,7 +18,9 @@
 #include "policy/policy.h"
 #include "policy/readers.h"
 #include "shim/base/file_signals.h"
+#include "shim/base/fork_lock.h"
 #include "shim/base/guest_scope.h"
+#include "shim/base/lock_rank.h"
 #include "shim/base/log.h"
 #include "shim/base/waits.h"
 #include "shim/callsite/callsite.h"
@@ -41,9 +43,12 @@
 namespace graphpool {
 namespace {
 
+/// Held by the thread that writes a report.
+constinit ForkLock g_writing;
 // Made once, never destroyed.
-std::string* g_file = nullptr;  ///< the pattern
-std::string* g_name = nullptr;  ///< the file of this process, from its first report on
+std::string* g_file GUARDED_BY(g_writing) PT_GUARDED_BY(g_writing) = nullptr;  ///< the pattern
+/// The file of this process, from its first report on.
+std::string* g_name GUARDED_BY(g_writing) PT_GUARDED_BY(g_writing) = nullptr;
 
 void write_reasons(JsonWriter& json, std::string_view key, const Reasons& reasons) {
   json.key(key).open_array();
@@ -266,13 +271,25 @@ void write_waits(JsonWriter& json) {
   json.close_array();
 }
 
+const char* text_of(HolderState state) noexcept {
+  switch (state) {
+    case HolderState::kRuns:
+      return "running";
+    case HolderState::kLent:
+      return "lent";
+    case HolderState::kSleeps:
+      return "asleep";
+  }
+  return "running";  // another process has overwritten the table
+}
+
 void write_holders(JsonWriter& json, const CompileReport& report) {
   json.key("holders").open_array();
   for (std::uint32_t i = 0; i < report.holder_count; ++i) {
     const PermitHolder& holder = report.holders[i];
     json.open_object().key("process").value(static_cast<std::uint64_t>(holder.process));
     json.key("class").value(holder.size_class);
-    json.key("state").value(holder.lent ? "lent" : holder.asleep ? "asleep" : "running").close_object();
+    json.key("state").value(text_of(holder.state)).close_object();
   }
   json.close_array();
 }
@@ -360,9 +377,10 @@ struct Sample {
   std::uint64_t ms, captures, captures_served, launches, kept_bytes;
 };
 constexpr std::size_t kMostSamples = 240;
-std::vector<Sample>* g_samples = nullptr;  ///< under g_writing; never destroyed
+/// Made once, never destroyed.
+std::vector<Sample>* g_samples GUARDED_BY(g_writing) PT_GUARDED_BY(g_writing) = nullptr;
 
-void take_sample() {
+void take_sample() REQUIRES(g_writing) {
   if (g_samples == nullptr) g_samples = new std::vector<Sample>();
   if (g_samples->size() == kMostSamples) {
     std::size_t kept = 0;
@@ -376,7 +394,7 @@ void take_sample() {
                         totals.withheld_captures, totals.launches, kept_bytes});
 }
 
-void write_samples(JsonWriter& json) {
+void write_samples(JsonWriter& json) REQUIRES(g_writing) {
   json.key("samples").open_array();
   if (g_samples != nullptr) {
     for (const Sample& sample : *g_samples) {
@@ -400,10 +418,11 @@ TraceGraphs names_of_graphs() {
   return names;
 }
 
-std::uint64_t g_trace_due_ms = 0;  ///< under g_writing: not before that, unless the process ends
+/// The next trace is not written before, unless the process ends.
+std::uint64_t g_trace_due_ms GUARDED_BY(g_writing) = 0;
 
 /// Writing a trace takes its time: while the program runs at most one part in twenty of it.
-void write_trace_if_due(bool ended) {
+void write_trace_if_due(bool ended) REQUIRES(g_writing) {
   constexpr std::uint64_t kPart = 20;
   const std::uint64_t began_ms = elapsed_ms();
   if (!trace_on() || (!ended && began_ms < g_trace_due_ms)) return;
@@ -419,7 +438,35 @@ void write_trace_facts(JsonWriter& json) {
   json.key("events").value(trace->events).key("dropped").value(trace->lost).close_object();
 }
 
-void write_report(bool ended) {
+/// The report as JSON text. `ended`: the process is about to end.
+std::string report_text(bool ended) REQUIRES(g_writing) {
+  JsonWriter json;
+  json.open_object();
+  write_about(json, ended);
+  write_waits(json);
+  std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
+  for (const Graphs::RecordingReport& recording : graphs().templates()) {
+    bytes_staged += recording.statistics.staged.bytes;
+    slots += recording.slots;
+    slot_bytes += recording.slot_bytes;
+  }
+  write_rates(json);
+  write_samples(json);
+  json.key("bytes_staged").value(bytes_staged);
+  json.key("slots").value(slots);
+  json.key("slot_bytes").value(slot_bytes);
+  write_pool(json);
+  write_memory(json);
+  write_graphs(json);
+  write_check(json);
+  write_compile(json);
+  write_trace_facts(json);
+  write_calls(json);
+  json.close_object();
+  return json.text() + "\n";
+}
+
+void write_report(bool ended) REQUIRES(g_writing) {
   const InsideScope inside;
   if (ended) {
     const Graphs::Totals totals = graphs().totals();
@@ -438,22 +485,20 @@ void write_report(bool ended) {
     log_warn("report file %s: %s", g_name->c_str(), std::strerror(errno));
 }
 
-constinit pthread_mutex_t g_writing = PTHREAD_MUTEX_INITIALIZER;
-constinit bool g_ended = false;  ///< under g_writing: the last report has been written
+constinit bool g_ended GUARDED_BY(g_writing) = false;  ///< the last report has been written
 
 /// Writes a report unless the last one has been written. Returns false where it had been.
 bool write_next_report(bool ended) noexcept {
   if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return false;  // a forked child: its parent writes
   const GuestScope guest;
   const NoFileSignals no_signals;
-  pthread_mutex_lock(&g_writing);
+  const LockGuard guard(g_writing);
   const bool more = !std::exchange(g_ended, g_ended || ended);
   try {
     if (more) write_report(ended);
   } catch (const std::bad_alloc&) {
     log_warn("no report: out of host memory");
   }
-  pthread_mutex_unlock(&g_writing);
   return more;
 }
 
@@ -484,41 +529,9 @@ void start_writing() noexcept {
   }
 }
 
-}  // namespace
-
-std::string report_text(bool ended) {
-  JsonWriter json;
-  json.open_object();
-  write_about(json, ended);
-  write_waits(json);
-  std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
-  for (const Graphs::RecordingReport& recording : graphs().templates()) {
-    bytes_staged += recording.statistics.staged.bytes;
-    slots += recording.slots;
-    slot_bytes += recording.slot_bytes;
-  }
-  write_rates(json);
-  write_samples(json);
-  json.key("bytes_staged").value(bytes_staged);
-  json.key("slots").value(slots);
-  json.key("slot_bytes").value(slot_bytes);
-  write_pool(json);
-  write_memory(json);
-  write_graphs(json);
-  write_check(json);
-  write_compile(json);
-  write_trace_facts(json);
-  write_calls(json);
-  json.close_object();
-  return json.text() + "\n";
-}
-
-void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noexcept {
-  // Before the lock: a child that is forked while a report is being written must not find it locked.
-  static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
-  pthread_once(&watching_forks,
-               [] { pthread_atfork(nullptr, nullptr, [] { g_writing = PTHREAD_MUTEX_INITIALIZER; }); });
-  pthread_mutex_lock(&g_writing);
+/// Registers the report. Returns whether the thread that writes it has to be started.
+bool begin_reports(std::string_view pattern, std::chrono::nanoseconds every) noexcept EXCLUDES(g_writing) {
+  const LockGuard guard(g_writing);
   if (g_file == nullptr) {
     try {
       g_file = new std::string(pattern);
@@ -530,7 +543,16 @@ void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
   const bool writes = !pattern.empty() || trace_on();
   const bool starts = g_file != nullptr && writes && every.count() > 0 && g_every.count() == 0;
   if (starts) g_every = every;
-  pthread_mutex_unlock(&g_writing);
+  return starts;
+}
+
+}  // namespace
+
+void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noexcept {
+  // Before the lock: a child that is forked while a report is being written must not find it locked.
+  static constinit pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
+  pthread_once(&watching_forks, [] { pthread_atfork(nullptr, nullptr, [] { g_writing.make_anew(); }); });
+  const bool starts = begin_reports(pattern, every);
   if (starts) start_writing();
   if (!pattern.empty())
     g_stale_found.store([]() noexcept { static_cast<void>(write_next_report(false)); }, std::memory_order_release);

@@ -6,13 +6,9 @@
 #pragma once
 
 #include <chrono>
-#include <string>
 #include <string_view>
 
 namespace graphpool {
-
-/// The report as JSON text. `ended`: the process is about to end.
-std::string report_text(bool ended);
 
 /// Registers the report for the end of the process: `pattern` names the file; empty: only the line of summary. With
 /// `every` above 0 a thread, started by the first such call, writes the file so often until then.

@@ -22,7 +22,7 @@ void permit(benchmark::State& state, Scope scope) {
   PermitCounters counters;
   PermitRequest request;
   request.size_class = "cc c 0K";
-  request.in_process = true;
+  request.kind = HolderKind::kCall;
   for (auto _ : state) {
     Permit held;
     wait_for_permit(table, machine(), settings, request, {}, counters, held);

@@ -9,9 +9,10 @@ int main() {
   if (memory == nullptr) return 1;
   PermitTable table(*memory, machine());
   const std::uint32_t in_flight = table.in_flight();
+  const ScopeCounts counts = memory->figures.counts();
   std::printf("{\"granted\": %llu, \"peak\": %u, \"in_flight\": %u, \"waited\": %llu, \"sizes\": {",
-              static_cast<unsigned long long>(memory->counts.granted), table.peak_in_flight(), in_flight,
-              static_cast<unsigned long long>(memory->counts.waited));
+              static_cast<unsigned long long>(counts.granted), memory->figures.peak_in_flight(), in_flight,
+              static_cast<unsigned long long>(counts.waited));
   SizeClass classes[kMostClasses];
   const std::uint32_t number = table.classes(classes, kMostClasses);
   for (std::uint32_t i = 0; i < number; ++i)

@@ -229,16 +229,16 @@ TEST(StackSite, DecidesARule) {
 
 TEST(AnswerCache, ForgetsButIsNeverWrong) {
   static constinit AnswerCache cache;
-  bool answer = false;
-  EXPECT_FALSE(cache.find(0, 3, 0, &answer));
+  EXPECT_EQ(cache.find(0, 3, 0), std::nullopt);
   for (std::uint32_t frame = 3; frame < 40000; ++frame) cache.keep(frame % 1000, frame, 7, frame % 3 == 0);
   std::size_t found = 0;
   for (std::uint32_t frame = 3; frame < 40000; ++frame) {
-    if (!cache.find(frame % 1000, frame, 7, &answer)) continue;
+    const std::optional<bool> answer = cache.find(frame % 1000, frame, 7);
+    if (!answer.has_value()) continue;
     ++found;
     EXPECT_EQ(answer, frame % 3 == 0);
-    EXPECT_FALSE(cache.find(frame % 1000, frame, 8, &answer)) << "another generation";
-    EXPECT_FALSE(cache.find(frame % 1000 + 1, frame, 7, &answer)) << "another question";
+    EXPECT_EQ(cache.find(frame % 1000, frame, 8), std::nullopt) << "another generation";
+    EXPECT_EQ(cache.find(frame % 1000 + 1, frame, 7), std::nullopt) << "another question";
   }
   EXPECT_GT(found, 1000u);
 }

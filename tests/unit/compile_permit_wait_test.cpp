@@ -79,7 +79,7 @@ TEST_F(PermitWait, WaitsUntilOneComesBack) {
   EXPECT_EQ(FakeMachine::waits, 5);
   EXPECT_EQ(counters_.waited, 1u);
   EXPECT_EQ(counters_.waited_ns, 5 * kAskEvery);
-  const ScopeCounts scope = table_.counts();
+  const ScopeCounts scope = table_.figures().counts();
   EXPECT_EQ(scope.granted, 2u);
   EXPECT_EQ(scope.waited, 1u);
   EXPECT_EQ(scope.waited_ns, 5 * kAskEvery);
@@ -87,7 +87,7 @@ TEST_F(PermitWait, WaitsUntilOneComesBack) {
 }
 
 TEST_F(PermitWait, WhatOthersGrewByWhileItWaitedIsNotItsOwn) {
-  request_.in_process = true;
+  request_.kind = HolderKind::kCall;
   Permit first, second;
   FakeMachine::memory_of(getpid(), 9000, 1000, 1000);
   EXPECT_TRUE(take(first));
@@ -98,7 +98,7 @@ TEST_F(PermitWait, WhatOthersGrewByWhileItWaitedIsNotItsOwn) {
   };
   EXPECT_TRUE(take(second));
   table_.give_back(second, {9000 * kKiB, 5100 * kKiB, 8000 * kKiB});
-  EXPECT_EQ(table_.expected_bytes("x"), 100 * kKiB);
+  EXPECT_EQ(memory_->sizes.expected_bytes(memory_->sizes.find("x"), 0), 100 * kKiB);
 }
 
 TEST_F(PermitWait, rule_36_AWaiterWhoseHolderStandsStillGoesOn) {
@@ -120,7 +120,7 @@ TEST_F(PermitWait, rule_36_EveryWaitIsBounded) {
   EXPECT_TRUE(take(second));
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(counters_.went_on, 1u);
-  EXPECT_EQ(table_.counts().went_on, 1u);
+  EXPECT_EQ(table_.figures().counts().went_on, 1u);
   EXPECT_EQ(counters_.waited_ns / 1'000'000'000, 100u);
   EXPECT_NE(said.find("no compilation has ended for 100 s: another one begins beside those that run"),
             std::string::npos)
@@ -229,7 +229,7 @@ TEST_F(PermitWait, MemoryThatComesFreeBehindAPermitIsSeenSoon) {
   FakeMachine::on_wait = [&] {
     busy();
     if (FakeMachine::waits == 20) {
-      __atomic_add_fetch(table_.turn(), 1, __ATOMIC_RELAXED);
+      memory_->next_turn();
       given_back_ns = FakeMachine::clock_ns;
     }
     if (FakeMachine::waits == 22) FakeMachine::meminfo(8 << 20, 4 << 20);
@@ -253,9 +253,9 @@ TEST_F(PermitWait, AWaiterThatIsToEndGoesOn) {
   EXPECT_TRUE(take(third));
   EXPECT_FALSE(third.held());
   EXPECT_EQ(counters_.ridden, 1u);
-  EXPECT_EQ(table_.counts().ridden, 1u);
+  EXPECT_EQ(table_.figures().counts().ridden, 1u);
   EXPECT_EQ(counters_.waited, 2u);
-  EXPECT_EQ(table_.counts().waited, 2u);
+  EXPECT_EQ(table_.figures().counts().waited, 2u);
   EXPECT_EQ(table_.in_flight(), 2u);
 }
 
@@ -279,7 +279,7 @@ TEST_F(PermitWait, AnUnusableTableHoldsNobodyUp) {
   memory_->ready = 0;
   EXPECT_FALSE(take(permit));
   EXPECT_EQ(counters_.without, 2u);
-  EXPECT_EQ(table_.counts().without, 1u);
+  EXPECT_EQ(table_.figures().counts().without, 1u);
   EXPECT_FALSE(permit.held());
 }
 
@@ -308,7 +308,7 @@ TEST_F(PermitWait, TwoHundredWaiters) {
   EXPECT_LE(most.load(), 4);
   EXPECT_EQ(counters_.taken, 201u);
   EXPECT_EQ(table_.in_flight(), 0u);
-  EXPECT_LE(table_.peak_in_flight(), 4u);
+  EXPECT_LE(table_.figures().peak_in_flight(), 4u);
 }
 
 TEST_F(PermitWait, rule_36_SignalsAndCancellationDoNotEndAWait) {

@@ -1,0 +1,98 @@
+// admission.h: whether a compilation may begin beside those that run.
+//
+// It may while fewer than the limit run, and while its expected size fits into the memory that is left once those that
+// run have grown to theirs. One may always run. A process that waits has its libraries' memory already: where little
+// would be left, none is admitted beside others while more are just starting. Where there is no room for two of a class
+// of which none has finished, the process with the smallest input goes first: all others wait until it has.
+//
+// Threads: everything here is called with the table's lock held. Units: bytes, ns.
+#pragma once
+
+#include <cstdint>
+
+#include "shim/compile/memory_watch.h"
+#include "shim/compile/permit_slots.h"
+#include "shim/compile/size_learning.h"
+
+namespace graphpool {
+
+/// Compilations at once where no size is known.
+inline constexpr std::uint32_t kUnknownSizeLimit = 8;
+/// Pressure from which on nothing new is admitted beside what runs.
+inline constexpr std::uint32_t kMostPressurePercent = 10;
+
+/// How many, decided by whoever asks.
+struct PermitLimits {
+  std::uint32_t most = kUnknownSizeLimit;
+  bool is_auto = true;              ///< then sizes that are not known limit too
+  std::uint64_t reserve_bytes = 0;  ///< to be left free
+  std::uint64_t idle_ns = 10'000'000'000;
+};
+
+enum class Admission : std::uint8_t {
+  kGranted,
+  kFull,        ///< as many run as may
+  kNoMemory,    ///< or under pressure
+  kAskMemory,   ///< it depends on the memory, which the caller has not read
+  kNoToken,     ///< only a byte of the jobserver is missing: the caller may read one and ask again
+  kOthersTurn,  ///< somebody has waited much longer, or will show what this one needs
+  kUnusable,    ///< the table cannot be used: go on without
+};
+
+/// What the table remembers of those that wait. Plain data: it is in shared memory.
+struct Waiters {
+  std::uint64_t elder_since_ns;  ///< since when the longest waiter waits
+  std::uint64_t elder_seen_ns;   ///< when it last said so; 0: it waits no more
+  std::uint64_t arrived_ns;      ///< when a process last began to ask
+  std::uint64_t refused_ns;      ///< when memory was last found too little, and for how much
+  std::uint64_t refused_bytes;
+  std::uint32_t refused_turn;
+};
+
+/// What a decision is about. memory: null while it has not been read.
+struct AdmissionQuestion {
+  const PermitRequest& request;
+  const PermitLimits& limits;
+  const MemoryFacts* memory;
+  const Machine& machine;
+  const ProcessName& self;
+  std::uint64_t now_ns;
+  std::uint32_t turn;  ///< changes whenever a permit comes back
+};
+
+/// Decides one question. Lives as long as the table's lock is held.
+class AdmissionDecision {
+ public:
+  AdmissionDecision(const AdmissionQuestion& question, const PermitSlots& slots, SizeClasses& sizes,
+                    Waiters& waiters) noexcept;
+
+  /// kGranted: it may begin, as far as the limit and the memory go. A token of a jobserver is not looked at.
+  /// Memory is not asked for where somebody who needs no more was refused a moment ago: many waiters would read the
+  /// same files.
+  Admission decide() noexcept;
+
+ private:
+  enum class Age : std::uint8_t { kElder, kBehindElder, kLikeOthers };
+
+  [[nodiscard]] bool is_unknown_process() const noexcept {
+    return !known_ && request_.kind == HolderKind::kProcess && size_class_ < kMostClasses;
+  }
+  Age age() noexcept;
+  Admission beside_others() noexcept;
+  Admission without_memory_read(bool elder) const noexcept;
+  Admission with_memory() noexcept;
+  [[nodiscard]] bool newcomers_need_room(std::uint64_t left_bytes) const noexcept;
+  [[nodiscard]] bool fits_address_space(std::uint64_t own_outstanding_bytes) const noexcept;
+  Admission alone() const noexcept;
+
+  const AdmissionQuestion& question_;
+  const PermitRequest& request_;
+  const PermitLimits& limits_;
+  const PermitSlots& slots_;
+  SizeClasses& sizes_;
+  Waiters& waiters_;
+  const std::uint32_t running_, size_class_;
+  const bool known_;
+};
+
+}  // namespace graphpool

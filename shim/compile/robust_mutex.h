@@ -1,0 +1,27 @@
+// robust_mutex.h: a mutex of processes, which comes free when its owner dies.
+//
+// The kernel marks it when the owning thread ends or its process execs; a forked child does not own it. Plain data: it
+// is in shared memory that began as zeros. Threads: any, of any process.
+#pragma once
+
+#include <pthread.h>
+
+#include "shim/base/thread_safety.h"
+
+namespace graphpool {
+
+class CAPABILITY("mutex") RobustMutex {
+ public:
+  /// By whoever makes the memory. `shared`: other processes will lock it.
+  void make(bool shared) noexcept;
+  /// Never waits. Returns whether the caller owns it now.
+  bool try_lock() noexcept TRY_ACQUIRE(true);
+  /// Returns false where it was not had within a second: a process was stopped that owns it.
+  bool lock_or_give_up() noexcept TRY_ACQUIRE(true);
+  void unlock() noexcept RELEASE();
+
+ private:
+  pthread_mutex_t mutex_;
+};
+
+}  // namespace graphpool
