@@ -20,6 +20,7 @@
 #include "shim/compile/control_group.h"
 #include "shim/compile/jobserver.h"
 #include "shim/compile/permits.h"
+#include "shim/compile/relocated_memory.h"
 #include "shim/compile/shared_memory.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/process_policy.h"
@@ -99,6 +100,8 @@ void take_permit(PolicyOnce& policies, const char* name, const char* const* argu
   if (state->permit.held()) {
     state->table.figures().add(&ScopeCounts::ridden);
   } else {
+    RelocatedMemory relocated;
+    request.relocated = &relocated;
     wait_for_permit(state->table, machine(), settings, request, parent, state->counters, state->permit);
   }
   if (!state->permit.held()) return;

@@ -13,6 +13,7 @@
 namespace graphpool {
 
 class PermitTable;
+class RelocatedMemory;
 
 inline constexpr std::uint32_t kMostPermits = 128;
 inline constexpr std::uint32_t kMostRiders = 12;
@@ -38,6 +39,7 @@ struct PermitRequest {
   ProcessName job = {};
   GoesOn (*goes_on)(PermitTable& table) = nullptr;  ///< asked now and then
   std::optional<std::uint8_t> byte = {};            ///< a byte of the server that was read for it
+  RelocatedMemory* relocated = nullptr;             ///< to be dropped where the wait is for memory
 };
 
 /// A permit, or a ride on one.

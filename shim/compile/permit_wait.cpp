@@ -11,12 +11,15 @@
 #include "shim/base/log.h"
 #include "shim/base/waits.h"
 #include "shim/compile/jobserver.h"
+#include "shim/compile/relocated_memory.h"
 
 namespace graphpool {
 namespace {
 
 /// Others may have changed the table since this one looked at the clock.
 constexpr std::uint64_t kAhead = 1'000'000'000;
+/// Where there is room for the libraries of so many waiters, they keep theirs.
+constexpr std::uint64_t kManyWaiters = 64;
 constexpr double kMiBs = 1.0 / static_cast<double>(kMiB);
 
 void add(std::uint64_t& counter, std::uint64_t more = 1) noexcept {
@@ -81,6 +84,7 @@ class Wait {
         return true;
       }
       say(now, admission);
+      if (admission == Admission::kNoMemory) drop_relocated_memory();
       if (!noted) noted.emplace("a compile permit");
       noted->because(why_not(admission));
       // Who has given its permit back still has its memory for a while: that it goes wakes nobody.
@@ -144,12 +148,19 @@ class Wait {
     const MemoryFacts memory = read_memory(machine_);
     limits = permit_limits(settings_, machine_, memory.allowed_bytes);
     if (memory.allowed_bytes != 0) {
+      available_bytes_ = memory.available_bytes - std::min(memory.available_bytes, limits.reserve_bytes);
       const std::uint64_t spoken_for = limits.reserve_bytes + table_.outstanding_bytes();
       headroom_bytes_ = memory.available_bytes - std::min(memory.available_bytes, spoken_for);
       keep(counters_.least_headroom_bytes, headroom_bytes_, std::less<>());
       table_.figures().seen_headroom(headroom_bytes_, machine_.now_ns());
     }
     return table_.try_take(request_, limits, &memory, permit);
+  }
+
+  /// Where little memory is left, what the waiters' libraries take of it is what another compilation needs.
+  void drop_relocated_memory() noexcept {
+    if (request_.relocated == nullptr || available_bytes_ / kManyWaiters >= request_.before.own_bytes) return;
+    static_cast<void>(request_.relocated->drop(machine_));
   }
 
   /// After long without any permit changing hands: over the limit.
@@ -181,6 +192,7 @@ class Wait {
   const ParentPermit& parent_;
   PermitCounters& counters_;
   std::uint64_t headroom_bytes_ = 0;
+  std::uint64_t available_bytes_ = ~std::uint64_t{0};  ///< less the reserve; as it was read last
 };
 
 }  // namespace

@@ -1114,6 +1114,11 @@ def storm_sources(sizes):
     return sources
 
 
+def storm_command(clang, source, name):
+    return [clang, '-x', 'hip', '--cuda-device-only', '--offload-arch=gfx90a', '-nogpulib', '-nogpuinc', '-O1', '-c',
+            str(source), '-o', f'{source}.{name}.o']
+
+
 def storm(clang, sources, name, preload, at_once, group=None, **keys):
     """Compiles all, so many at once; the objects, None for those that failed, and what was printed."""
     processes = []
@@ -1122,9 +1127,7 @@ def storm(clang, sources, name, preload, at_once, group=None, **keys):
             if group and group.over(processes):
                 break
             time.sleep(0.01)
-        command = [clang, '-x', 'hip', '--cuda-device-only', '--offload-arch=gfx90a', '-nogpulib', '-nogpuinc', '-O1', '-c',
-                   str(source), '-o', f'{source}.{name}.o']
-        processes.append(subprocess.Popen(command, env=environment(preload, **keys), stdin=subprocess.DEVNULL,
+        processes.append(subprocess.Popen(storm_command(clang, source, name), env=environment(preload, **keys), stdin=subprocess.DEVNULL,
                                           stderr=subprocess.PIPE, preexec_fn=group.enter if group else None))
     if group:
         group.watch(processes)
@@ -1132,6 +1135,43 @@ def storm(clang, sources, name, preload, at_once, group=None, **keys):
     objects = [pathlib.Path(f'{source}.{name}.o') for source in sources]
     return [path.read_bytes() if path.exists() and process.returncode == 0 else None
             for path, process in zip(objects, processes)], errors
+
+
+@case
+def a_waiter_for_memory_gives_back_what_relocations_took():
+    clang = shutil.which('clang-15') or shutil.which('clang')
+    if not clang:
+        raise Skipped('no clang')
+    sources, end = storm_sources([1000]), HERE / 'end'
+    serial, errors = storm(clang, sources, 'serial', False, 1)
+    if None in serial:
+        raise Skipped(f'this clang does not compile for AMD: {errors}')
+    group = MemoryGroup(256 << 20)
+
+    def has_kib(process):
+        status = pathlib.Path(f'/proc/{process}/status').read_text()
+        return int(re.search(r'RssAnon:\s+(\d+)', status)[1])
+
+    def compile_one(name, **keys):
+        return subprocess.Popen(storm_command(clang, sources[0], name), env=environment(**keys), stdin=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, preexec_fn=group.enter)
+
+    try:
+        holder = start(CONFIG['tool'], 'await', end, wait='10min')
+        wait_for(lambda: not no_table() and seen()['in_flight'] == 1, 'the holder')
+        waiters = {'full': compile_one('full', max=1, wait='10min'), 'memory': compile_one('memory', wait='10min', **group.keys())}
+        for waiter in waiters.values():
+            wait_for(lambda: sleeps_with_table(waiter.pid), 'it waits')
+        wait_for(lambda: has_kib(waiters['memory'].pid) < 5 << 10, 'what waits for memory has given it back')
+        check(has_kib(waiters['full'].pid) > 8 << 10, 'what waits for something else has all', has_kib(waiters['full'].pid))
+        check(seen()['in_flight'] == 1, seen())
+        end.touch()
+        finish(holder)
+        for name, waiter in waiters.items():
+            check(waiter.wait(120) == 0 and not waiter.communicate()[1], name, waiter)
+            check(pathlib.Path(f'{sources[0]}.{name}.o').read_bytes() == serial[0], 'another object', name)
+    finally:
+        group.close()
 
 
 @case
