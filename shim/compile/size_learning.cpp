@@ -9,6 +9,8 @@ namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 /// Before the first of its class runs alone, a process waits this long for smaller ones of the same burst.
 constexpr std::uint64_t kLeastBurst = kSecond / 40, kMostBurst = kSecond / 10;
+/// An input of fewer eighths of another one is much smaller: to let it go first is worth a wait.
+constexpr std::uint64_t kMuchSmaller = 7;
 /// One that waits is remembered for so long: it asks again sooner.
 constexpr std::uint64_t kSmallestSeen = kSecond / 2;
 
@@ -87,15 +89,19 @@ void SizeClasses::learn_from_dead(const SharedPermit& slot) noexcept {
 
 void SizeClasses::note_waiting(std::uint32_t index, const PermitRequest& request, std::uint64_t now_ns) noexcept {
   SizeClass& size = classes_[index];
-  if (size.smallest_seen_ns + kSmallestSeen > now_ns && size.smallest_bytes < request.input_bytes) return;
+  const bool others_wait = size.smallest_seen_ns + kSmallestSeen > now_ns;
+  if (!others_wait) size.waiting_since_ns = now_ns;
+  if (others_wait && size.smallest_bytes < request.input_bytes) return;
   size.smallest_bytes = request.input_bytes;
   size.smallest_seen_ns = now_ns;
 }
 
 bool SizeClasses::smaller_goes_first(std::uint32_t index, const PermitRequest& request,
                                      std::uint64_t now_ns) const noexcept {
-  return classes_[index].smallest_bytes < request.input_bytes ||
-         now_ns - request.since_ns < std::clamp(request.starting_ns, kLeastBurst, kMostBurst);
+  const SizeClass& size = classes_[index];
+  const std::uint64_t burst_ns = now_ns - std::min(request.since_ns, size.waiting_since_ns);
+  return size.smallest_bytes < request.input_bytes / 8 * kMuchSmaller ||
+         burst_ns < std::clamp(request.starting_ns, kLeastBurst, kMostBurst);
 }
 
 void SizeClasses::forget_waiting(std::uint32_t index) noexcept {

@@ -31,8 +31,10 @@ struct SizeClass {
   std::uint64_t peak_virtual_bytes;  ///< of calls: address space
   std::uint64_t input_bytes;         ///< of the one with that peak
   std::uint64_t finished;
-  std::uint64_t smallest_bytes;  ///< the smallest input that waited while no size was known, and when it was seen
-  std::uint64_t smallest_seen_ns;
+  // While no size is known, those that wait:
+  std::uint64_t smallest_bytes;    ///< the smallest input, and when it was seen
+  std::uint64_t smallest_seen_ns;  ///< 0: nobody is known to wait
+  std::uint64_t waiting_since_ns;  ///< when the first one was seen
 };
 
 /// All classes of a scope. Plain data: it is in shared memory.
@@ -57,7 +59,7 @@ class SizeClasses {
 
   /// Of a class without a known size: notes the smallest input among those that wait, whatever they wait for.
   void note_waiting(std::uint32_t index, const PermitRequest& request, std::uint64_t now_ns) noexcept;
-  /// Whether one with a smaller input waits, or may be about to come.
+  /// Whether one with a much smaller input waits, or may be about to come.
   [[nodiscard]] bool smaller_goes_first(std::uint32_t index, const PermitRequest& request,
                                         std::uint64_t now_ns) const noexcept;
   /// One of the class has been given its permit: nobody is known to wait.

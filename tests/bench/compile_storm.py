@@ -1,13 +1,14 @@
 """compile_storm.py CONFIG [--quick]: modules compiled by clang inside a limit of memory: natively at each fixed -j, and
 all at once under the library. CONFIG is that of tests/compile. Prints a JSON object a figure. Two storms:
 
-  mixed  modules of 15 to 550 MB. All at once need more than the limit; the libraries that waiting compilers have in
-         memory are an eighth of it, which on machines with more memory is less still
-  tight  equal modules, and a limit that three of them fill: at first those libraries are a third of it
+  mixed  modules of 15 to 550 MB. All at once need more than the limit
+  tight  equal modules, and a limit that three of them fill. The libraries of twelve compilers would be a third of it
 
 A -j at which a compilation is killed for memory does not count; the best one is the fastest of the others. It and the
 library then take turns, each turn with the modules in another order; medians are compared. Under the library sizes are
-unknown in the first storm of each turn and known in the second. On a machine that does other work as well one ratio
+unknown in the first storm of each turn and known in the second. Where no two of an unknown size fit, the first of its class runs
+alone: that is little of twelve modules, but of the four equal ones of --quick a quarter, and they cannot take less than 1.3
+times the best -j on two processors. On a machine that does other work as well one ratio
 says little: more processes at once get more of it.
 """
 import json

@@ -199,6 +199,28 @@ TEST_F(Admissions, WhereTwoOfUnknownSizeDoNotFitTheSmallestGoesFirst) {
   EXPECT_EQ(ask(300, permit), Admission::kNoMemory);
 }
 
+TEST_F(Admissions, ABurstIsWaitedForOnceAndNotForThoseThatAreHardlySmaller) {
+  facts_ = {3 * kGiB, 3 * kGiB, 0};
+  const auto ask = [this](std::uint64_t input_bytes, std::uint64_t since_ns, Permit& permit) {
+    request_.input_bytes = input_bytes;
+    request_.since_ns = since_ns;
+    return take(permit);
+  };
+  Permit permit;
+  const std::uint64_t first_ns = FakeMachine::clock_ns;
+  EXPECT_EQ(ask(1000, first_ns, permit), Admission::kOthersTurn);
+  FakeMachine::clock_ns += kBurst;
+  const std::uint64_t last_ns = FakeMachine::clock_ns;
+  EXPECT_EQ(ask(800, last_ns, permit), Admission::kGranted) << "the burst began with the first one";
+  table_.give_back(permit, kNothing);
+  FakeMachine::clock_ns += kBurst;
+  EXPECT_EQ(ask(900, last_ns, permit), Admission::kGranted) << "nobody is known to wait any more";
+  table_.give_back(permit, kNothing);
+  EXPECT_EQ(ask(800, FakeMachine::clock_ns, permit), Admission::kOthersTurn);
+  EXPECT_EQ(ask(1000, first_ns, permit), Admission::kOthersTurn) << "one with four fifths of its input waits";
+  EXPECT_EQ(ask(900, first_ns, permit), Admission::kGranted) << "one with eight ninths does, too";
+}
+
 TEST_F(Admissions, TheSmallestGoesFirstAlsoBehindThoseOfAnotherClass) {
   facts_ = {3 * kGiB, 3 * kGiB, 0};
   PermitRequest other = request_;
