@@ -8,10 +8,15 @@ A -j at which a compilation is killed for memory does not count; the best one is
 library then take turns, each turn with the modules in another order; medians are compared. Under the library sizes are
 unknown in the first storm of each turn and known in the second. Where no two of an unknown size fit, the first of its class runs
 alone: that is little of twelve modules, but of the four equal ones of --quick a quarter, and they cannot take less than 1.3
-times the best -j on two processors. On a machine that does other work as well one ratio
-says little: more processes at once get more of it.
+times the best -j on two processors.
+
+On a machine that does other work as well, more processes at once get more of it. Where a control group for processors can be
+made (version 1, as root), the storms run in one, whose share of the machine does not go by their number; else one ratio says
+little there.
 """
+import contextlib
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -29,6 +34,28 @@ STORMS = {
     'tight': ([400_000] * 12, 400 << 20),
 }
 QUICK = {'mixed': ([30_000] * 3 + [400_000] * 2, 400 << 20), 'tight': ([400_000] * 4, 400 << 20)}
+
+
+@contextlib.contextmanager
+def share_of_processors():
+    """This process, and all that it starts, in a control group that counts as much as sixteen processes; true if it is."""
+    own = next((line.split(':', 2)[2] for line in pathlib.Path('/proc/self/cgroup').read_text().splitlines()
+                if 'cpu' in line.split(':')[1].split(',')), '')
+    above = pathlib.Path('/sys/fs/cgroup/cpu') / own.lstrip('/')
+    group = above / f'graphpool-storm-{os.getpid()}'
+    try:
+        group.mkdir()
+        (group / 'cpu.shares').write_text(str(16 * 1024))
+        (group / 'cgroup.procs').write_text(str(os.getpid()))
+        made = True
+    except OSError:
+        made = False
+    try:
+        yield made
+    finally:
+        with contextlib.suppress(OSError):
+            (above / 'cgroup.procs').write_text(str(os.getpid()))
+            group.rmdir()
 
 
 class Storm:
@@ -105,7 +132,13 @@ class Storm:
 def main(config, quick=None):
     clang = shutil.which('clang-15') or shutil.which('clang')
     compile_test.CONFIG.update(json.loads(pathlib.Path(config).read_text()))
-    for name, (sizes, limit_bytes) in (QUICK if quick else STORMS).items():
+    with share_of_processors() as alone:
+        print(json.dumps({'figure': 'share of the machine of their own', 'unit': '1', 'value': int(alone)}), flush=True)
+        run_storms(clang, QUICK if quick else STORMS, quick)
+
+
+def run_storms(clang, storms, quick):
+    for name, (sizes, limit_bytes) in storms.items():
         with tempfile.TemporaryDirectory(prefix='storm-') as folder:
             compile_test.HERE = pathlib.Path(folder)
             Storm(clang, name, sizes, limit_bytes).run(pathlib.Path(folder), 1 if quick else 2, 1 if quick else 5)
