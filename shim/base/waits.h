@@ -1,7 +1,7 @@
-// waits.h: what threads of the program wait for inside the library, so that a report tells it while they do.
+// waits.h: what threads of the program wait for inside the library, so that a report can tell it while they do.
 //
-// Threads: any; a wait belongs to the thread that notes it. No lock, no memory is taken: where more wait than there are
-// places for, those are not told. Texts are literals. Units: ms.
+// Threads: any; a wait belongs to the thread that notes it. Takes no lock and no memory. There are kMost places: when
+// more threads wait, the report does not have the rest. Texts are literals. Units: ms.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace graphpool {
 
-/// Waits from its making on.
+/// One wait, from the making of this object to its end.
 class NotedWait {
  public:
   /// `graph`: number of its recording; 0: none.
@@ -21,7 +21,7 @@ class NotedWait {
   NotedWait(const NotedWait&) = delete;
   NotedWait& operator=(const NotedWait&) = delete;
 
-  /// Why it still waits; null: that says itself.
+  /// Says why it still waits. Null: no reason needs to be told.
   void because(const char* why) noexcept;
 
   static constexpr std::size_t kMost = 64;

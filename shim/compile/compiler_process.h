@@ -1,14 +1,15 @@
 // compiler_process.h: a process that is itself a compiler takes a permit before its main and keeps it for its life.
 //
-// Why in the child: no parent is stalled or changed, however it starts its compilers. Why not before its exec, where it
-// would have no memory of its own: parents wait for that, by vfork or at a pipe that the exec closes. This library is
-// preloaded into them by inheritance; its constructor looks at the name the process was started by (a script's own, not
-// its interpreter's), and that of its file. Other processes end there: nothing is read or mapped. Static programs are
-// left alone.
+// Why in the child: no parent is stalled or changed, however it starts its compilers. Before its exec the child would
+// have no memory of its own yet, but its parent waits for the exec, by vfork or at a pipe that the exec closes.
+// Compilers inherit the preloaded library. Its constructor looks at the name that the process was started by (a
+// script's own, not its interpreter's) and at that of its file. In other processes it does no more: it reads and maps
+// nothing. Static programs do not load the library, so they are left alone.
 //
-// The permit is named to children in the environment (process, start time, namespace, generation), so that hipcc ->
-// clang -> lld is one compilation (rule 35). A child of a call that compiles finds its parent by number instead: a
-// program with threads must not have its environment changed. Nothing is printed, whatever happens (rule 36).
+// A variable of the environment names the permit to children (process, start time, namespace, generation), so that
+// hipcc, its clang and that one's lld are one compilation (rule 35). A call that compiles sets no variable, because
+// other threads may read the environment; its child finds it by the number of its parent. Nothing is ever printed (rule
+// 36).
 #pragma once
 
 #include <string_view>
@@ -19,13 +20,14 @@
 
 namespace graphpool {
 
-/// Gives this process's permit back. In a child, also one of vfork, and in a process that is no compiler: nothing.
+/// Gives this process's permit back. Does nothing in a child, also one of vfork, and in a process that is no compiler.
 void end_compiler_process() noexcept;
 
 /// Whether this process is a compiler that has a permit: all it does is one compilation.
 bool compiler_process_holds() noexcept;
 
-/// Whether a name matches the default of a key that is a list of globs with no star but at the end. Allocates nothing.
+/// Whether a name matches the default of a key. The default is a list of globs that have a star at their end at most.
+/// Allocates nothing.
 bool matches_default(std::string_view key, std::string_view name) noexcept;
 
 /// Whether the environment or the policy's file may say something of a key, without reading the policy.

@@ -1,18 +1,18 @@
 // jobserver.h: make's jobserver as a second budget: a compilation beside the first of a job also takes a token of it.
 //
-// The protocol: whatever a client starts (a recipe of make) is a job and may run one thing at once; for each more it
-// reads one byte from the server's pipe, or fifo, and writes the same byte back. Which compilation of a job is the one
-// that may always run is in the table of permits, and so comes back when its holder dies; so does a byte that was read:
-// the table knows it, and the next compilation of that server uses it. Only a process killed between the read and the
-// entry in the table, or the last of its server, loses one, as the protocol does.
+// The protocol: a job is what a client starts, such as a recipe of make. A job may run one thing. For each more it
+// reads one byte from the server's pipe, or fifo, and writes the same byte back when that thing has ended. The table of
+// permits says which compilation runs without a byte, and which bytes were read. So both come back when their holder
+// dies: the next compilation of that server uses the byte. A byte is lost, as with other clients, where a process is
+// killed between the read and the entry in the table, and where no compilation of the server follows.
 //
-// A server named in MAKEFLAGS is used only while it is there: a pipe by its two descriptors, which must be the two ends
-// of one pipe that was open when the process started and that make, if an ancestor is make, has too (make closes them
-// for recipes that are no sub-makes, and their numbers may be anything by now); a fifo by its path. It is opened anew
-// for each byte: nothing is kept open, and the flags of descriptors that are shared with make stay.
+// MAKEFLAGS names a pipe by two descriptors, or a fifo by its path. make closes the descriptors for recipes that are no
+// sub-makes, and the program may have opened something else under their numbers. So a pipe is used only if both are
+// ends of one pipe, which was open when the process started, and which make has open too if an ancestor is make. The
+// server is opened anew for each byte: no descriptor stays open, and the flags of those that are shared with make stay.
 //
-// Pool threads (pool_threads.h) take none: they would keep them from make. Threads: any, after
-// remember_inherited_jobserver(). A forked child is of the same job.
+// Pool threads (pool_threads.h) take no byte: they would keep it from make as long as their pool lives. Threads: any,
+// after remember_inherited_jobserver(). A forked child is of the same job.
 #pragma once
 
 #include <sys/types.h>
@@ -40,7 +40,7 @@ void remember_inherited_jobserver() noexcept;
 
 class JobTokens {
  public:
-  /// Finds the server and this process's job. False: there is none to be used.
+  /// Finds the server and this process's job. Returns false where there is no server that can be used.
   bool open(const Machine& machine) noexcept;
 
   [[nodiscard]] const TokenServer& server() const noexcept { return server_; }
@@ -63,16 +63,16 @@ class JobTokens {
   char fifo_[256] = "";
 };
 
-/// For a process that is to offer a jobserver of its own to its children: a fifo of `jobs` - 1 bytes, named in
-/// MAKEFLAGS. Before main. False: it cannot be made. The file goes with the process; those of killed processes go with
-/// the next.
+/// Offers a jobserver to the children of this process: makes a fifo with `jobs` - 1 bytes in it, and names it in
+/// MAKEFLAGS. Before main. Returns false where it cannot be made. The file is removed when the process ends; that of a
+/// killed process, when the next one makes its own.
 bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept;
 
-/// In a make that does not know fifos (before 4.4): takes an offered one out of MAKEFLAGS, over which it would stop.
+/// Takes an offered fifo out of MAKEFLAGS in a make that does not know fifos (before 4.4): it would stop with an error.
 void hide_offered_jobserver() noexcept;
 
-/// Whether a file has this text somewhere. Reads it in pieces; a file that cannot be read has not, nor has what is no
-/// regular file: reading that may wait, never end, or take it from the host.
+/// Whether a file has this text somewhere. Returns false for a file that cannot be read, and for what is no regular
+/// file: reading that may wait, may never end, or may take what the host wants to read.
 bool file_holds(const char* path, std::string_view text) noexcept;
 
 }  // namespace graphpool

@@ -34,7 +34,8 @@ struct Machine {
 /// The real one.
 const Machine& machine() noexcept;
 
-/// A process, told apart from a later one with its number. 0 ticks: there is no such process (or it is a zombie).
+/// When a process started and what it used. The start tells it from a later process of its number. 0 ticks: there is no
+/// such process, or it is a zombie.
 struct ProcessTimes {
   std::uint64_t start_ticks = 0;  ///< when it started, in clock ticks since boot
   std::uint64_t used_ticks = 0;   ///< processor time of its threads and the children it has waited for
@@ -59,8 +60,9 @@ ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) n
 
 bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
-/// own: what no other process shares and the kernel cannot drop: neither code nor files. Its peak is exact as long as
-/// no more of them is mapped in after it; it is never taken to be less than what is there now.
+/// own: memory that no other process shares and that the kernel cannot drop, so neither code nor files. Its peak is the
+/// peak of all memory less the files that are in memory now. It is too low where files came into memory after the peak,
+/// but never lower than what is there now.
 struct ProcessMemory {
   std::uint64_t virtual_bytes = 0, own_bytes = 0, peak_own_bytes = 0, peak_virtual_bytes = 0;
 };

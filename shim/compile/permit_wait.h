@@ -1,13 +1,14 @@
 // permit_wait.h: waiting for a permit without ever waiting for good.
 //
-// A waiter asks the table again whenever a permit comes back, soon after that where memory is missing (whoever gave it
-// back is still ending), and every kAskEvery at the least, for holders that were killed. What ends a wait though
-// nothing comes back: a holder that uses no processor time lends its permit on after `idle` (it may wait for a lock
-// that this waiter holds); after kPatience times that without any permit changing hands the waiter goes on over the
-// limit, one at a time. Both say so in one line. One compilation may always run.
+// A waiter asks the table again whenever a permit comes back. Where memory is missing it asks again soon after that,
+// because the process that gave the permit back has not ended yet. It asks at least every kAskEvery, because a holder
+// that was killed wakes nobody.
+// Two things end a wait although no permit comes back. A holder that uses no processor time for `idle_ns` lends its
+// permit: it may be waiting for a lock that this waiter holds. When no permit has changed hands for kPatience times as
+// long, one waiter at a time goes on over the limit, and says so in one line. One compilation may always run.
 //
-// Guest manners: cancellation is off while waiting, signals only interrupt a sleep, errno is left as found.
-// Threads: any. Units: ns. No lock of ours is held while a thread sleeps here.
+// The host's thread cannot be cancelled while it waits, a signal only interrupts a sleep, and errno is kept.
+// Threads: any. Units: ns. A thread that sleeps here holds no lock of this library.
 #pragma once
 
 #include "policy/values.h"
@@ -45,14 +46,16 @@ struct ParentPermit {
   std::uint32_t generation = 0;  ///< 0: any
 };
 
-/// Takes a permit, or rides. False: the table cannot be used, or this compilation goes on without.
+/// Takes a permit, or rides on the parent's. Returns false where the compilation goes on without: the table cannot be
+/// used, or it has no permit left.
 bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest request,
                      const ParentPermit& parent, PermitCounters& counters, Permit& permit) noexcept;
 
 /// Gives the byte of a jobserver back, then the permit. Bytes that the dead of this server held go back too.
 void end_permit(PermitTable& table, const PermitSettings& settings, Permit& permit, const ProcessMemory& now) noexcept;
 
-/// Bytes that the dead of this process's jobserver held, an image of this process before an exec among them, go back.
+/// Gives back the bytes of this process's jobserver that dead processes held. What this process held before an exec is
+/// among them.
 void give_back_owed_bytes(PermitTable& table, JobTokens& tokens) noexcept;
 
 /// The most that may run at once, before memory.

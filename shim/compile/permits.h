@@ -2,11 +2,11 @@
 //
 //   { CompileScope scope({"hiprtc", "source", bytes}); result = next().hiprtcCompileProgram(...); }
 //
-// The first scope of the process reads the policy and maps the table of its scope. Scopes nest: a compilation inside a
-// compilation of the same thread rides (hipRTC calls comgr). In a program that a compiler process has started, one at a
-// time rides on that one's permit. A process that makes none reads and maps nothing.
-// Where the runtime lets one thread at a time into a function, `one_at_a_time` makes the others wait before they take a
-// permit, not with one (rule 33).
+// The first CompileScope of the process reads the policy and maps the table of permits. A process without one reads and
+// maps nothing. A compilation inside another one of the same thread rides on it (hipRTC calls comgr). In a program that
+// a compiler process has started, one compilation at a time rides on that process's permit. The runtime lets one thread
+// at a time into some functions. There `one_at_a_time` makes the others wait before they take a permit, so that they do
+// not keep one while they wait (rule 33).
 //
 // Threads: any; a scope is left by the thread that made it, by return or exception. A forked child holds nothing.
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace graphpool {
 
-/// Tool and kind of input: what has a size of its own. Without a tool: no compilation. Larger inputs are other classes,
-/// by powers of eight.
+/// What decides the class of a compilation's size: its tool, the kind of its input, and the input's size to the next
+/// lower power of eight. Without a tool it is no compilation.
 struct Compilation {
   std::string_view tool, kind;
   std::uint64_t input_bytes = 0;
@@ -29,7 +29,7 @@ struct Compilation {
 /// Writes "tool kind 64K" to text; returns its length.
 std::size_t class_name(const Compilation& of, char* text, std::size_t bytes) noexcept;
 
-/// Finds the surrounding jobserver too, if the policy lets it. Not by two threads at once.
+/// What the policy says of permits. Finds the surrounding jobserver too, if the policy lets it. One thread at a time.
 PermitSettings permit_settings(const Policy& policy) noexcept;
 
 class CompileScope {
@@ -46,9 +46,10 @@ class CompileScope {
   std::uint64_t traced_since_ = 0;
 };
 
-/// The permit of the compilation that the calling thread is in, its own or the one it rides on; not held: none.
+/// The permit of the compilation that the calling thread is in: its own, or the one it rides on. Not held: there is
+/// none.
 Permit permit_of_thread() noexcept;
-/// The calling thread rides on this one, in all it does, while its generation lasts.
+/// Lets the calling thread ride on this permit in all it does, while the permit's generation lasts.
 void ride_in_thread(const Permit& permit) noexcept;
 /// Whether the calling thread is in a call that compiles, whatever it holds.
 bool inside_compilation() noexcept;
@@ -65,17 +66,17 @@ struct CompilePermits {
 };
 CompilePermits* compile_permits() noexcept;
 
-/// Whether a compilation that begins now is an outermost one and permits are in use: what it is may take time to tell.
+/// Whether a compilation that begins now would take a permit. Asked first where it takes time to find out its class.
 bool compilation_would_count() noexcept;
 
 /// Null while no compilation was seen.
 const CompilePermits* compile_permits_in_use() noexcept;
 
-/// Notes what the processes of the policy's scope have done so far: a report is about what they do from now on. The
-/// first call counts. Makes no table. By one thread at a time.
+/// Notes what the processes of the policy's scope have done so far, because a report tells what they do from now on.
+/// Only the first call does so. Makes no table. One thread at a time.
 void note_scope_counts(const Policy& policy) noexcept;
 
-/// The permits of this process have been opened. Defined with the report, which is arranged for then.
+/// Called when the permits of this process have been opened. The report defines it, and registers itself.
 void permits_opened(const Policy& policy) noexcept;
 
 /// For the report: what this process did, and all of its scope since note_scope_counts().
@@ -90,7 +91,7 @@ struct CompileReport {
   PermitHolder holders[kMostPermits];  ///< those who compile now
   std::uint32_t holder_count = 0;
 };
-/// False: this process compiled nothing, and nobody of its scope did.
+/// Returns false where neither this process nor another one of its scope has compiled anything.
 bool read_compile_report(CompileReport& report) noexcept;
 
 }  // namespace graphpool

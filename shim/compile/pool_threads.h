@@ -1,21 +1,21 @@
 // pool_threads.h: threads that compile without calling anything we see: a framework's own LLVM in a pool of threads.
 //
-// They are known by the names they give themselves, or by the module of their first function. Such a thread takes a
-// permit where it names itself (where it begins, by module), waiting there for one: it has no task yet and, as a rule,
-// no lock, and the other threads of its pool do its work meanwhile.
+// They are known by the names they give themselves, or by the module of their first function. Such a thread takes its
+// permit when it names itself, or when it begins if it is known by its module. It can wait there: it has no task yet
+// and, as a rule, no lock, and the other threads of its pool do the work meanwhile.
 //
-// Where it waits for work, at a condition or a semaphore of the C library, it does not count, and after its wait it
-// needs a permit again. It waits for that without the condition's mutex, as if it had woken later, so the others of its
-// pool go on, and take its task if they are sooner. It does not wait where its time has run out, in a call that
-// compiles (which holds locks of its own), and when another thread is in pthread_join for it: then it was woken to end
-// (if it was not, one works over the limit). Whatever else a thread waits at, it lends its permit on once it has used
-// no processor time for a tenth of `wait`, and what it does then counts without having waited.
+// While it waits for work, at a condition or a semaphore of the C library, it does not count. Behind that wait it needs
+// a permit again. It waits for one without the condition's mutex, as if it had woken later: the others of its pool go
+// on, and may take its task. It goes on without waiting in three cases: the time of its wait had run out; it is in a
+// call that compiles, which holds locks of its own; another thread is in pthread_join for it, so it was probably woken
+// to end. A thread that waits by other means lends its permit once it has used no processor time for a tenth of `wait`.
+// When it goes on, it counts without having waited.
 //
-// A thread that a holder starts rides on the holder's permit while that lasts (rule 33): the holder may be waiting for
-// it. For the same reason one that wakes while a call of its process holds a permit and sleeps rides on that.
+// A thread that a holder starts rides on the holder's permit while that lasts (rule 33), because the holder may be
+// waiting for it. For the same reason a thread rides that wakes while a call of its process holds a permit and sleeps.
 //
-// A thread that another one names is of the pool from its next wait on; one that is named in a way of its own (a file
-// of /proc) from its first wait on, if it has its name by then. Threads: any.
+// A thread that is named by another one is of the pool from its next wait on. One whose name is written into a file of
+// /proc is of the pool from its first wait on, if it has the name by then. Threads: any.
 #pragma once
 
 #include <pthread.h>
@@ -37,7 +37,7 @@ struct NewThread {
   bool counts;                  ///< by its module
 };
 
-/// Null: the thread inherits nothing and is of no interest (or there is no memory).
+/// Null: the thread inherits nothing and is of no interest, or host memory was out.
 NewThread* new_thread(void* (*start)(void*), void* argument) noexcept;
 
 /// In the new thread, before its function. May wait.
@@ -49,8 +49,8 @@ void thread_is_named(std::string_view name) noexcept;
 /// A thread other than the calling one has got this name.
 void another_thread_is_named(std::string_view name) noexcept;
 
-/// Whether the calling thread is of a pool. But for a thread's first time nothing but a look at its own memory while
-/// nobody names others.
+/// Whether the calling thread is of a pool. It reads its own memory only, but in its first call and after another
+/// thread was named.
 extern constinit thread_local bool t_pool_thread __attribute__((tls_model("initial-exec")));
 extern constinit thread_local std::uint32_t t_names_seen __attribute__((tls_model("initial-exec")));
 extern constinit std::uint32_t g_names_by_others;
@@ -59,14 +59,16 @@ inline bool is_pool_thread() noexcept {
   return t_pool_thread || (t_names_seen != __atomic_load_n(&g_names_by_others, __ATOMIC_RELAXED) && has_pool_name());
 }
 
-/// In a pool thread that is going to wait for work, and behind that wait.
+/// Called by a pool thread that is going to wait for work.
 void pool_thread_sleeps() noexcept;
-/// False: it needs a permit first: pool_thread_waits(), with no mutex of its pool. anyway: it goes on without waiting.
+/// Called behind that wait. Returns false where the thread needs a permit first: it has to let go of its pool's mutex
+/// and call pool_thread_waits(). `anyway`: it cannot wait.
 bool pool_thread_wakes(bool anyway) noexcept;
 void pool_thread_waits() noexcept;
 
-/// A wait for work: at a condition, or with no mutex. Where a permit has to be waited for, the mutex is let go and
-/// locked again: to the pool its thread woke later. Cancellation unwinds through here, as from the wait itself.
+/// Makes a wait for work, at a condition with its mutex, or without a mutex. Where the thread then waits for a permit,
+/// it unlocks the mutex meanwhile: to its pool it woke later. Cancellation unwinds through here, as from the wait
+/// itself.
 template <typename Wait>
 int wait_for_work(pthread_mutex_t* mutex, Wait&& wait) {
   const bool pool = !t_inside && is_pool_thread();
@@ -79,10 +81,10 @@ int wait_for_work(pthread_mutex_t* mutex, Wait&& wait) {
   return mutex != nullptr ? pthread_mutex_lock(mutex) : result;
 }
 
-/// In a forked child.
+/// Called in a forked child, which has no pool.
 void forget_pool_threads() noexcept;
 
-/// While the calling thread waits for the end of another, which does not wait for a permit then.
+/// Lives while the calling thread waits for the end of another one. That one does not wait for a permit meanwhile.
 class JoinScope {
  public:
   explicit JoinScope(pthread_t thread) noexcept;

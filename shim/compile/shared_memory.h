@@ -13,14 +13,16 @@
 
 namespace graphpool {
 
-/// Null: there is no such memory, or what is there under the name is not ours to trust. A scope of processes that
-/// cannot be had is the caller's to replace. Threads: any; each call maps anew. folder: for node and user in tests.
+/// Maps the table of a scope, and makes it where there is none. Null: it cannot be made, or what has its name is not to
+/// be trusted; the caller chooses another scope then. Threads: any; each call maps anew. `folder`: for node and user,
+/// in tests.
 SharedPermits* open_permits(Scope scope, const char* folder = nullptr) noexcept;
 
-/// The table that processes of the scope have made; null: none has, or it is not ours to trust. Never one of a process.
+/// Maps the table that processes of a scope have made. Null: none has, or it is not to be trusted. Never one of the
+/// scope `process`.
 SharedPermits* find_permits(Scope scope, const char* folder = nullptr) noexcept;
 
-/// Unmaps what one of these has mapped. Nobody may use it any more.
+/// Unmaps a table that one of these has mapped. Nobody may use it any more.
 void close_permits(SharedPermits* memory) noexcept;
 
 }  // namespace graphpool
