@@ -29,8 +29,8 @@ hipError_t on_hipStreamBeginCaptureToGraph(Entry&, hipStream_t stream, hipGraph_
                                            hipStreamCaptureMode mode) {
   std::vector<hipGraphNode_t> storage;
   const hipGraph_t into = graph;
-  hipError_t failed = graphs().known().expose(&graph, "captured into");
-  if (failed == hipSuccess) failed = graphs().known().read_nodes(&dependencies, count, &storage, "captured into");
+  hipError_t failed = graphs().tracked.expose(&graph, "captured into");
+  if (failed == hipSuccess) failed = graphs().nodes.read_all(&dependencies, count, &storage, "captured into");
   if (failed != hipSuccess) return failed;
   return begin_foreign_capture({stream, false}, mode, into, [&] {
     return next().hipStreamBeginCaptureToGraph(stream, graph, dependencies, edges, count, mode);

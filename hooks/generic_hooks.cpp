@@ -69,28 +69,28 @@ class GraphCall {
   GraphCall(const GraphCall&) = delete;
   GraphCall& operator=(const GraphCall&) = delete;
 
-  hipError_t graph_read(hipGraph_t& graph) { return graphs().known().read(&graph, name_); }
-  hipError_t graph_change(hipGraph_t& graph) { return graphs().known().expose(&graph, name_); }
+  hipError_t graph_read(hipGraph_t& graph) { return graphs().tracked.read(&graph, name_); }
+  hipError_t graph_change(hipGraph_t& graph) { return graphs().tracked.expose(&graph, name_); }
   template <typename... Operands>
   hipError_t graph_add(hipGraph_t& graph, const hipGraphNode_t*& dependencies, size_t count, Operands&&... operands) {
     check(operands...);
     const hipError_t failed = graph_change(graph);
-    return failed == hipSuccess ? graphs().known().read_nodes(&dependencies, count, &nodes_[0], name_) : failed;
+    return failed == hipSuccess ? graphs().nodes.read_all(&dependencies, count, &nodes_[0], name_) : failed;
   }
   hipError_t graph_edges(hipGraph_t& graph, const hipGraphNode_t*& from, const hipGraphNode_t*& to, size_t count) {
     const hipError_t failed = graph_add(graph, from, count);
-    return failed == hipSuccess ? graphs().known().read_nodes(&to, count, &nodes_[1], name_) : failed;
+    return failed == hipSuccess ? graphs().nodes.read_all(&to, count, &nodes_[1], name_) : failed;
   }
-  hipError_t node_read(hipGraphNode_t& node) { return graphs().known().read_node(&node, name_); }
+  hipError_t node_read(hipGraphNode_t& node) { return graphs().nodes.read(&node, name_); }
   template <typename... Operands>
   hipError_t node_change(hipGraphNode_t& node, Operands&&... operands) {
     check(operands...);
-    return failed_ == hipSuccess ? graphs().known().expose_node(&node, name_) : failed_;
+    return failed_ == hipSuccess ? graphs().nodes.expose(&node, name_) : failed_;
   }
   template <typename... Operands>
   hipError_t exec_change(hipGraphExec_t& exec, hipGraphNode_t& node, Operands&&... operands) {
     check(operands...);
-    return failed_ == hipSuccess ? graphs().expose_exec(&exec, &node, name_) : failed_;
+    return failed_ == hipSuccess ? graphs().own.expose(&exec, &node, name_) : failed_;
   }
 
  private:
@@ -101,7 +101,7 @@ class GraphCall {
   }
   void check(const void*& params) {
     params = checked_node(params, &copy_);
-    failed_ = graphs().known().read_child(&params, &copy_.node);
+    failed_ = graphs().tracked.read_child(&params, &copy_.node);
   }
   void check(const void*& params, Batch) { params = checked_operations(params, &copy_, &operations_); }
   void check(void*& params) {

@@ -3,20 +3,21 @@
 #include "shim/capture/capture.h"
 #include "shim/graphs/graphs.h"
 #include "shim/graphs/node_graphs.h"
+#include "shim/graphs/stream_judge.h"
 #include "shim/hip/hip_abi.h"
 #include "shim/hip/restore.h"
 #include "shim/memory/pool.h"
 
 namespace graphpool::hooks {
 
-hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().known().destroy(graph); }
+hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().tracked.destroy(graph); }
 
 /// The graph of an open capture stays what it is.
 hipError_t on_hipGraphRetainUserObject(Entry&, hipGraph_t graph, void* object, unsigned count, unsigned flags) {
   hipError_t result = hipSuccess;
   const auto forward = [&](hipGraph_t real) { return next().hipGraphRetainUserObject(real, object, count, flags); };
   if (hold_by_capture(graph, forward, &result)) return result;
-  result = graphs().known().expose(&graph, "hipGraphRetainUserObject");
+  result = graphs().tracked.expose(&graph, "hipGraphRetainUserObject");
   return result == hipSuccess ? forward(graph) : result;
 }
 
@@ -31,15 +32,15 @@ hipError_t on_hipGraphAddChildGraphNode(Entry&, hipGraphNode_t* node, hipGraph_t
 hipError_t on_hipGraphInstantiate(Entry&, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log,
                                   size_t log_bytes) {
   // The program's log and error node are written by the runtime only when it instantiates; on success it writes none.
-  return graphs().instantiate(exec, graph, 0, [&](hipGraph_t real, hipGraphExec_t* made) {
+  return graphs().instantiation.instantiate(exec, graph, 0, [&](hipGraph_t real, hipGraphExec_t* made) {
     const hipError_t result = next().hipGraphInstantiate(made, real, error_node, log, log_bytes);
     if (result != hipSuccess && error_node != nullptr && *error_node != nullptr)
-      *error_node = graphs().known().as_program_knows(*error_node);
+      *error_node = graphs().node_table.as_program_knows(*error_node);
     return result;
   });
 }
 hipError_t on_hipGraphInstantiateWithFlags(Entry&, hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags) {
-  return graphs().instantiate(exec, graph, flags, [&](hipGraph_t real, hipGraphExec_t* made) {
+  return graphs().instantiation.instantiate(exec, graph, flags, [&](hipGraph_t real, hipGraphExec_t* made) {
     return next().hipGraphInstantiateWithFlags(made, real, flags);
   });
 }
@@ -47,12 +48,12 @@ hipError_t on_hipGraphInstantiateWithParams(Entry&, hipGraphExec_t* exec, hipGra
   auto* const told = static_cast<InstantiateParams*>(params);
   constexpr unsigned long long kNone = ~0ull;
   bool native = false;
-  const hipError_t result = graphs().instantiate(
+  const hipError_t result = graphs().instantiation.instantiate(
       exec, graph, told == nullptr ? kNone : told->flags, [&](hipGraph_t real, hipGraphExec_t* made) {
         native = true;
         const hipError_t answered = next().hipGraphInstantiateWithParams(made, real, params);
         if (answered != hipSuccess && told != nullptr && told->error_node != nullptr)
-          told->error_node = graphs().known().as_program_knows(told->error_node);
+          told->error_node = graphs().node_table.as_program_knows(told->error_node);
         return answered;
       });
   if (result == hipSuccess && !native) {
@@ -62,45 +63,47 @@ hipError_t on_hipGraphInstantiateWithParams(Entry&, hipGraphExec_t* exec, hipGra
   return result;
 }
 hipError_t on_hipGraphExecGetFlags(Entry&, hipGraphExec_t exec, unsigned long long* flags) {
-  if (flags != nullptr && graphs().flags_of(exec, flags)) {
+  if (flags != nullptr && graphs().execs.flags_of(exec, flags)) {
     static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
     return hipSuccess;
   }
-  const hipError_t failed = graphs().read_exec(&exec);
+  const hipError_t failed = graphs().execs.read(&exec);
   return failed == hipSuccess ? next().hipGraphExecGetFlags(exec, flags) : failed;
 }
 
-hipError_t on_hipGraphClone(Entry&, hipGraph_t* clone, hipGraph_t original) { return graphs().clone(clone, original); }
+hipError_t on_hipGraphClone(Entry&, hipGraph_t* clone, hipGraph_t original) {
+  return graphs().captured.clone(clone, original);
+}
 
 hipError_t on_hipGraphLaunch(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   expose_capture({stream, false}, "a graph launch was captured");
-  return graphs().launch(exec, {stream, false},
-                         [&](hipGraphExec_t real) { return next().hipGraphLaunch(real, stream); });
+  return graphs().launcher.launch(exec, {stream, false},
+                                  [&](hipGraphExec_t real) { return next().hipGraphLaunch(real, stream); });
 }
 hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   expose_capture({stream, true}, "a graph launch was captured");
-  return graphs().launch(exec, {stream, true},
-                         [&](hipGraphExec_t real) { return next().hipGraphLaunch_spt(real, stream); });
+  return graphs().launcher.launch(exec, {stream, true},
+                                  [&](hipGraphExec_t real) { return next().hipGraphLaunch_spt(real, stream); });
 }
 hipError_t on_hipGraphUpload(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   hipGraphExec_t real = exec;
   // Of a destroyed one the runtime judges: it looks it up, or (up to HIP 6.1) does nothing with any.
-  if (graphs().read_exec(&real) != hipSuccess) return next().hipGraphUpload(exec, stream);
+  if (graphs().execs.read(&real) != hipSuccess) return next().hipGraphUpload(exec, stream);
   if (real != nullptr || exec == nullptr) return retry_with_room([&] { return next().hipGraphUpload(real, stream); });
   return judge_stream(stream);  // nothing to upload
 }
 
 hipError_t on_hipGraphExecUpdate(Entry&, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
                                  hipGraphExecUpdateResult* result) {
-  return graphs().update(exec, graph, error_node, result);
+  return graphs().updates.update(exec, graph, error_node, result);
 }
 hipError_t on_hipGraphExecDestroy(Entry&, hipGraphExec_t exec) { return graphs().destroy_exec(exec); }
 
 hipError_t on_hipGraphExecChildGraphNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node, hipGraph_t child) {
   ChildGraph inner;
-  const hipError_t failed = graphs().known().read_part(&child, graphs().known().find_node(node).graph, &inner);
+  const hipError_t failed = graphs().tracked.read_part(&child, graphs().nodes.find(node).graph, &inner);
   if (failed != hipSuccess) return failed;
-  return graphs().set_in_exec(
+  return graphs().node_sets.set(
       exec, node, [&](OperationWriter& to) { return inner.describe(to); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
         return inner.give_real(child, [&](hipGraph_t part, const auto&) {

@@ -26,7 +26,7 @@ hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsig
   settle_failed_end();
   const hipError_t result = pool().allocate({function, bytes, current_device(), flags, stream}, ptr);
   doubt_captures();
-  if (result == hipSuccess) graphs().make_room_for_execs();  // else it would take the error's place
+  if (result == hipSuccess) graphs().store.evict_if_due();  // else it would take the error's place
   return result;
 }
 

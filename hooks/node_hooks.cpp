@@ -46,7 +46,7 @@ hipError_t ask(hipError_t failed, Forward&& forward, const std::size_t* count, L
   if (result != hipSuccess || count == nullptr) return result;
   const auto tell = [&](hipGraphNode_t* nodes) {
     for (std::size_t i = 0; nodes != nullptr && i < std::min(room, *count); ++i)
-      if (nodes[i] != nullptr) nodes[i] = graphs().known().as_program_knows(nodes[i]);
+      if (nodes[i] != nullptr) nodes[i] = graphs().node_table.as_program_knows(nodes[i]);
   };
   (tell(lists), ...);
   return result;
@@ -167,10 +167,10 @@ hipError_t on_hipGraphAddNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, co
   if (type != AnyNodeParams::kKernel && type != AnyNodeParams::kCopy && type != AnyNodeParams::kFill) {
     std::vector<hipGraphNode_t> storage;
     const void* named = params;
-    hipError_t failed = graphs().known().read_child(&named, &copy.node);
+    hipError_t failed = graphs().tracked.read_child(&named, &copy.node);
     params = const_cast<void*>(named);  // or the copy
-    if (failed == hipSuccess) failed = graphs().known().expose(&graph, "hipGraphAddNode");
-    if (failed == hipSuccess) failed = graphs().known().read_nodes(&dependencies, count, &storage, "hipGraphAddNode");
+    if (failed == hipSuccess) failed = graphs().tracked.expose(&graph, "hipGraphAddNode");
+    if (failed == hipSuccess) failed = graphs().nodes.read_all(&dependencies, count, &storage, "hipGraphAddNode");
     return failed == hipSuccess ? next().hipGraphAddNode(node, graph, dependencies, count, params) : failed;
   }
   return add_node(
@@ -190,92 +190,92 @@ hipError_t on_hipGraphAddDependencies(Entry&, hipGraph_t graph, const hipGraphNo
   hipError_t result = hipSuccess;
   if (add_edges(graph, from, to, count, &result)) return result;
   std::vector<hipGraphNode_t> first, last;
-  result = graphs().known().expose(&graph, "hipGraphAddDependencies");
-  if (result == hipSuccess) result = graphs().known().read_nodes(&from, count, &first, "hipGraphAddDependencies");
-  if (result == hipSuccess) result = graphs().known().read_nodes(&to, count, &last, "hipGraphAddDependencies");
+  result = graphs().tracked.expose(&graph, "hipGraphAddDependencies");
+  if (result == hipSuccess) result = graphs().nodes.read_all(&from, count, &first, "hipGraphAddDependencies");
+  if (result == hipSuccess) result = graphs().nodes.read_all(&to, count, &last, "hipGraphAddDependencies");
   return result == hipSuccess ? next().hipGraphAddDependencies(graph, from, to, count) : result;
 }
 
 hipError_t on_hipGraphDestroyNode(Entry&, hipGraphNode_t node) {
   hipGraphNode_t real = node;
-  const hipError_t failed = graphs().known().expose_node(&real, "hipGraphDestroyNode");
+  const hipError_t failed = graphs().nodes.expose(&real, "hipGraphDestroyNode");
   const hipError_t result = failed == hipSuccess ? next().hipGraphDestroyNode(real) : failed;
-  if (result == hipSuccess) graphs().known().node_destroyed(node);
+  if (result == hipSuccess) graphs().nodes.destroyed(node);
   return result;
 }
 
 // --- What a graph and its nodes are asked ---
 
 hipError_t on_hipGraphGetNodes(Entry&, hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
-  if (nodes == nullptr && count != nullptr && graphs().known().count_nodes(graph, count)) {
+  if (nodes == nullptr && count != nullptr && graphs().tracked.count_nodes(graph, count)) {
     static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
     return hipSuccess;
   }
-  const hipError_t failed = graphs().known().read(&graph, "hipGraphGetNodes");
+  const hipError_t failed = graphs().tracked.read(&graph, "hipGraphGetNodes");
   return ask(
       failed, [&] { return next().hipGraphGetNodes(graph, nodes, count); }, count, nodes);
 }
 hipError_t on_hipGraphGetRootNodes(Entry&, hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
-  const hipError_t failed = graphs().known().read(&graph, "hipGraphGetRootNodes");
+  const hipError_t failed = graphs().tracked.read(&graph, "hipGraphGetRootNodes");
   return ask(
       failed, [&] { return next().hipGraphGetRootNodes(graph, nodes, count); }, count, nodes);
 }
 hipError_t on_hipGraphGetEdges(Entry&, hipGraph_t graph, hipGraphNode_t* from, hipGraphNode_t* to, size_t* count) {
-  const hipError_t failed = graphs().known().read(&graph, "hipGraphGetEdges");
+  const hipError_t failed = graphs().tracked.read(&graph, "hipGraphGetEdges");
   return ask(
       failed, [&] { return next().hipGraphGetEdges(graph, from, to, count); }, count, from, to);
 }
 hipError_t on_hipGraphNodeGetDependencies(Entry&, hipGraphNode_t node, hipGraphNode_t* nodes, size_t* count) {
-  const hipError_t failed = graphs().known().read_node(&node, "hipGraphNodeGetDependencies");
+  const hipError_t failed = graphs().nodes.read(&node, "hipGraphNodeGetDependencies");
   return ask(
       failed, [&] { return next().hipGraphNodeGetDependencies(node, nodes, count); }, count, nodes);
 }
 hipError_t on_hipGraphNodeGetDependentNodes(Entry&, hipGraphNode_t node, hipGraphNode_t* nodes, size_t* count) {
-  const hipError_t failed = graphs().known().read_node(&node, "hipGraphNodeGetDependentNodes");
+  const hipError_t failed = graphs().nodes.read(&node, "hipGraphNodeGetDependentNodes");
   return ask(
       failed, [&] { return next().hipGraphNodeGetDependentNodes(node, nodes, count); }, count, nodes);
 }
 hipError_t on_hipGraphNodeFindInClone(Entry&, hipGraphNode_t* found, hipGraphNode_t original, hipGraph_t clone) {
-  if (const hipGraphNode_t copy = found == nullptr ? nullptr : graphs().known().find_in_copy(original, clone)) {
+  if (const hipGraphNode_t copy = found == nullptr ? nullptr : graphs().nodes.find_in_copy(original, clone)) {
     *found = copy;
     static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
     return hipSuccess;
   }
-  hipError_t failed = graphs().known().read_node(&original, "hipGraphNodeFindInClone");
-  if (failed == hipSuccess) failed = graphs().known().read(&clone, "hipGraphNodeFindInClone");
+  hipError_t failed = graphs().nodes.read(&original, "hipGraphNodeFindInClone");
+  if (failed == hipSuccess) failed = graphs().tracked.read(&clone, "hipGraphNodeFindInClone");
   return failed == hipSuccess ? next().hipGraphNodeFindInClone(found, original, clone) : failed;
 }
 hipError_t on_hipGraphChildGraphNodeGetGraph(Entry&, hipGraphNode_t node, hipGraph_t* inside) {
   // The program may change it.
-  hipError_t failed = graphs().known().expose_node(&node, "hipGraphChildGraphNodeGetGraph");
+  hipError_t failed = graphs().nodes.expose(&node, "hipGraphChildGraphNodeGetGraph");
   if (failed == hipSuccess) failed = next().hipGraphChildGraphNodeGetGraph(node, inside);
-  if (failed == hipSuccess) graphs().known().note_inside(node, *inside);
+  if (failed == hipSuccess) graphs().nodes.note_inside(node, *inside);
   return failed;
 }
 hipError_t on_hipGraphKernelNodeGetParams(Entry&, hipGraphNode_t node, hipKernelNodeParams* params) {
   // The arguments it points to are the node's own: the program may write them.
-  const hipError_t failed = graphs().known().expose_node(&node, "hipGraphKernelNodeGetParams");
+  const hipError_t failed = graphs().nodes.expose(&node, "hipGraphKernelNodeGetParams");
   return failed == hipSuccess ? next().hipGraphKernelNodeGetParams(node, params) : failed;
 }
 
 // --- What the program sets in a graph's nodes ---
 
 hipError_t on_hipGraphKernelNodeSetParams(Entry&, hipGraphNode_t node, const hipKernelNodeParams* params) {
-  return graphs().known().set_node(
+  return graphs().nodes.set(
       node, [&](OperationWriter& to) { return to.node_kernel(params); },
       [&](hipGraphNode_t real) { return next().hipGraphKernelNodeSetParams(real, params); });
 }
 hipError_t on_hipGraphMemcpyNodeSetParams(Entry&, hipGraphNode_t node, const hipMemcpy3DParms* params) {
   ParamsCopy copy;
   params = checked_params(params, &copy);
-  return graphs().known().set_node(
+  return graphs().nodes.set(
       node, [&](OperationWriter& to) { return to.node_copy(params); },
       [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams(real, params); });
 }
 hipError_t on_hipDrvGraphMemcpyNodeSetParams(Entry&, hipGraphNode_t node, const HIP_MEMCPY3D* params) {
   ParamsCopy copy;
   params = checked_params(params, &copy);
-  return graphs().known().set_node(
+  return graphs().nodes.set(
       node, [&](OperationWriter& to) { return to.node_driver_copy(params, nullptr); },
       [&](hipGraphNode_t real) { return next().hipDrvGraphMemcpyNodeSetParams(real, params); });
 }
@@ -283,25 +283,25 @@ hipError_t on_hipGraphMemcpyNodeSetParams1D(Entry&, hipGraphNode_t node, void* d
                                             hipMemcpyKind kind) {
   dst = pool().operand(dst, bytes);
   src = pool().operand(src, bytes);
-  return graphs().known().set_node(
+  return graphs().nodes.set(
       node, [&](OperationWriter& to) { return describe_row(to, dst, src, bytes, kind, true); },
       [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams1D(real, dst, src, bytes, kind); });
 }
 hipError_t on_hipGraphMemsetNodeSetParams(Entry&, hipGraphNode_t node, const hipMemsetParams* params) {
   ParamsCopy copy;
   params = checked_params(params, &copy);
-  return graphs().known().set_node(
+  return graphs().nodes.set(
       node, [&](OperationWriter& to) { return to.node_fill(params); },
       [&](hipGraphNode_t real) { return next().hipGraphMemsetNodeSetParams(real, params); });
 }
 hipError_t on_hipGraphHostNodeSetParams(Entry&, hipGraphNode_t node, const hipHostNodeParams* params) {
-  return graphs().known().set_node(
+  return graphs().nodes.set(
       node, [&](OperationWriter& to) { return to.node_host(params); },
       [&](hipGraphNode_t real) { return next().hipGraphHostNodeSetParams(real, params); });
 }
 hipError_t on_hipGraphKernelNodeCopyAttributes(Entry&, hipGraphNode_t from, hipGraphNode_t to) {
-  hipError_t failed = graphs().known().read_node(&from, "hipGraphKernelNodeCopyAttributes");
-  if (failed == hipSuccess) failed = graphs().known().expose_node(&to, "hipGraphKernelNodeCopyAttributes");
+  hipError_t failed = graphs().nodes.read(&from, "hipGraphKernelNodeCopyAttributes");
+  if (failed == hipSuccess) failed = graphs().nodes.expose(&to, "hipGraphKernelNodeCopyAttributes");
   return failed == hipSuccess ? next().hipGraphKernelNodeCopyAttributes(from, to) : failed;
 }
 
@@ -309,7 +309,7 @@ hipError_t on_hipGraphKernelNodeCopyAttributes(Entry&, hipGraphNode_t from, hipG
 
 hipError_t on_hipGraphExecKernelNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
                                               const hipKernelNodeParams* params) {
-  return graphs().set_in_exec(
+  return graphs().node_sets.set(
       exec, node, [&](OperationWriter& to) { return to.node_kernel(params); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
         return next().hipGraphExecKernelNodeSetParams(real, its, params);
@@ -319,7 +319,7 @@ hipError_t on_hipGraphExecMemcpyNodeSetParams(Entry&, hipGraphExec_t exec, hipGr
                                               hipMemcpy3DParms* params) {
   ParamsCopy copy;
   params = const_cast<hipMemcpy3DParms*>(checked_params(params, &copy));  // the program's own or ours
-  return graphs().set_in_exec(
+  return graphs().node_sets.set(
       exec, node, [&](OperationWriter& to) { return to.node_copy(params); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
         return next().hipGraphExecMemcpyNodeSetParams(real, its, params);
@@ -329,7 +329,7 @@ hipError_t on_hipDrvGraphExecMemcpyNodeSetParams(Entry&, hipGraphExec_t exec, hi
                                                  const HIP_MEMCPY3D* params, hipCtx_t context) {
   ParamsCopy copy;
   params = checked_params(params, &copy);
-  return graphs().set_in_exec(
+  return graphs().node_sets.set(
       exec, node, [&](OperationWriter& to) { return describe_driver_copy(to, params, context); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
         return next().hipDrvGraphExecMemcpyNodeSetParams(real, its, params, context);
@@ -339,7 +339,7 @@ hipError_t on_hipDrvGraphExecMemsetNodeSetParams(Entry&, hipGraphExec_t exec, hi
                                                  const hipMemsetParams* params, hipCtx_t context) {
   ParamsCopy copy;
   params = checked_driver_fill(params, &copy);
-  return graphs().set_in_exec(
+  return graphs().node_sets.set(
       exec, node, [&](OperationWriter& to) { return describe_driver_fill(to, params, context); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
         return next().hipDrvGraphExecMemsetNodeSetParams(real, its, params, context);
@@ -349,7 +349,7 @@ hipError_t on_hipGraphExecMemcpyNodeSetParams1D(Entry&, hipGraphExec_t exec, hip
                                                 const void* src, size_t bytes, hipMemcpyKind kind) {
   dst = pool().operand(dst, bytes);
   src = pool().operand(src, bytes);
-  return graphs().set_in_exec(
+  return graphs().node_sets.set(
       exec, node, [&](OperationWriter& to) { return describe_row(to, dst, src, bytes, kind, true); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
         return next().hipGraphExecMemcpyNodeSetParams1D(real, its, dst, src, bytes, kind);
@@ -359,7 +359,7 @@ hipError_t on_hipGraphExecMemsetNodeSetParams(Entry&, hipGraphExec_t exec, hipGr
                                               const hipMemsetParams* params) {
   ParamsCopy copy;
   params = checked_params(params, &copy);
-  return graphs().set_in_exec(
+  return graphs().node_sets.set(
       exec, node, [&](OperationWriter& to) { return to.node_fill(params); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {
         return next().hipGraphExecMemsetNodeSetParams(real, its, params);
@@ -367,7 +367,7 @@ hipError_t on_hipGraphExecMemsetNodeSetParams(Entry&, hipGraphExec_t exec, hipGr
 }
 hipError_t on_hipGraphExecHostNodeSetParams(Entry&, hipGraphExec_t exec, hipGraphNode_t node,
                                             const hipHostNodeParams* params) {
-  return graphs().set_in_exec(
+  return graphs().node_sets.set(
       exec, node, [&](OperationWriter& to) { return to.node_host(params); },
       [&](hipGraphExec_t real, hipGraphNode_t its) { return next().hipGraphExecHostNodeSetParams(real, its, params); });
 }

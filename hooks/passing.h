@@ -15,6 +15,7 @@
 #include "shim/base/trace.h"
 #include "shim/capture/capture.h"
 #include "shim/graphs/graphs.h"
+#include "shim/graphs/passed_calls.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/next.h"
 #include "shim/hip/private_handles.h"
@@ -191,19 +192,19 @@ struct Passing<EntryId::hipGraphExecUpdate> {
                   hipGraphExecUpdateResult*) noexcept {
     if (!graph_passes(graph) || exec == nullptr || names_private(exec) != PrivateKind::kNone || trace_on())
       return false;
-    return !graphs().gave_out(exec) || graphs().find_unserved(exec) != nullptr;
+    return !graphs().execs.gave_out(exec) || graphs().execs.find_unserved(exec) != nullptr;
   }
   static hipError_t call(const void* caller, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
                          hipGraphExecUpdateResult* result) {
     const TimedCall timed;
-    ProgramExec* const unserved = graphs().find_unserved(exec);
+    ProgramExec* const unserved = graphs().execs.find_unserved(exec);
     const hipGraphExec_t real = unserved == nullptr ? exec : unserved->own->exec;
     const hipError_t error = next().hipGraphExecUpdate(real, graph, error_node, result);
     if (error == hipErrorOutOfMemory) [[unlikely]]
       return body_after_all(
           caller, [&](Entry& entry) { return on_hipGraphExecUpdate(entry, exec, graph, error_node, result); });
     if (unserved != nullptr) {
-      graphs().updated_unfollowed(*unserved, error_node, result, error);
+      graphs().updates.updated_unfollowed(*unserved, error_node, result, error);
       return error;
     }
     g_passed_updates.add();
@@ -224,7 +225,7 @@ struct Passing<EntryId::hipGraphLaunch> {
     if (result != hipSuccess) [[unlikely]] {
       if (result == hipErrorOutOfMemory)
         return body_after_all(caller, [&](Entry& entry) { return on_hipGraphLaunch(entry, exec, stream); });
-      if (result == hipErrorContextIsDestroyed) return result;  // see Graphs::launch
+      if (result == hipErrorContextIsDestroyed) return result;  // see Launcher::launch_now()
     }
     stream_work().note_work(stream);
     return result;

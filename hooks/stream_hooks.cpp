@@ -23,7 +23,7 @@ hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
     stream_waited(stream_key(stream), clock);
     stream_work().idle(work);
     pool().waited();
-    graphs().make_room_for_execs();
+    graphs().store.evict_if_due();
     look_for_completed_objects();
   }
   return result;
@@ -84,7 +84,7 @@ hipError_t on_hipDeviceSynchronize(Entry&) {
     device_waited(device, clock);
     stream_work().idle(work);
     pool().waited();
-    graphs().make_room_for_execs();
+    graphs().store.evict_if_due();
     look_for_completed_objects();
   }
   if (result == hipErrorStreamCaptureUnsupported) last_error.keep();

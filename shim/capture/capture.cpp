@@ -20,7 +20,7 @@
 #include "shim/costs/hit_rate.h"
 #include "shim/costs/keyed_row.h"
 #include "shim/costs/step_costs.h"
-#include "shim/execs/variants.h"
+#include "shim/execs/graph_settings.h"
 #include "shim/hip/coverage.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/next.h"
@@ -568,13 +568,11 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
                                    : "the library does not see every call of this process";
     capture_sink().note_materialised(told);
   }
-  bool verify = false;
-  TreeNode* const known = may_be_deferred && follow && way_by_chance == SeededWay::kUsual
-                              ? capture_sink().walk_begins(begin, &verify)
-                              : nullptr;
+  const TreeWalk walk =
+      may_be_deferred && follow && way_by_chance == SeededWay::kUsual ? capture_sink().walk_begins(begin) : TreeWalk{};
   using Mode = CaptureSession::Mode;
-  const Mode way = known == nullptr ? Mode::kRecord : verify ? Mode::kVerify : Mode::kCompare;
-  auto session = new_session(stream, mode, begin, known, way, follow ? place : nullptr);
+  const Mode way = walk.start == nullptr ? Mode::kRecord : walk.verify ? Mode::kVerify : Mode::kCompare;
+  auto session = new_session(stream, mode, begin, walk.start, way, follow ? place : nullptr);
   assume_held(session->lock());  // no other thread can find the session yet
   session->know_device(device, device_changes);
   if (!follow) session->spoil(why);
@@ -771,9 +769,9 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     if (expected) capture_sink().capture_verified(*expected);
     RecordedCapture recording = session->take_recorded();
     guard.unlock();
-    bool learned = false;
-    *graph = capture_sink().real_graph_captured(captured, std::move(recording), &learned);
-    if (!learned) tell_rate(static_cast<bool>(expected));
+    const RecordedGraph recorded = capture_sink().real_graph_captured(captured, std::move(recording));
+    *graph = recorded.handle;
+    if (!recorded.learned) tell_rate(static_cast<bool>(expected));
   } else {
     guard.unlock();
     tell_rate(static_cast<bool>(expected));

@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "shim/execs/recording.h"
+#include "shim/execs/recording_tree.h"
 #include "shim/recording/operation.h"
 
 namespace graphpool {
 
+class TrackedGraph;
 struct GraphSettings;
-struct TrackedGraph;
 struct Materialisation;
 struct TreeNode;
 
@@ -35,20 +36,24 @@ struct NodeRef {
   std::uint32_t index = 0;
 };
 
+/// What became of a capture that was recorded.
+struct RecordedGraph {
+  hipGraph_t handle;  ///< by which the program knows the graph
+  bool learned;       ///< the recording is new, and there was room for it
+};
+
 class CaptureSink {
  public:
   virtual const GraphSettings& settings() const noexcept = 0;
 
-  /// Where captures with this beginning start in the tree, or null; not null: the tree is held until walk_ended().
-  /// *verify: the capture is to be recorded all the same, and compared with what it is expected to be.
-  virtual TreeNode* walk_begins(const Signature& begin, bool* verify) = 0;
+  /// Where captures with this beginning start in the tree. Where they do, the tree is held until walk_ended().
+  virtual TreeWalk walk_begins(const Signature& begin) = 0;
   virtual void walk_ended() noexcept = 0;
   /// The recording that ends at this place of the tree, which the caller holds. Empty: it is not kept any more.
   virtual HeldRecording hold(const TreeNode& end) noexcept = 0;
 
-  /// A real capture has ended, and its graph is what was recorded. The handle by which the program knows it. *learned:
-  /// the recording is new, and there was room for it.
-  virtual hipGraph_t real_graph_captured(CapturedGraph captured, RecordedCapture recording, bool* learned) = 0;
+  /// A real capture has ended, and its graph is what was recorded.
+  virtual RecordedGraph real_graph_captured(CapturedGraph captured, RecordedCapture recording) = 0;
   /// A real capture has ended of which no recording was made. The handle by which the program knows its graph.
   virtual hipGraph_t untracked_graph_captured(CapturedGraph captured) = 0;
   /// A withheld capture has ended: the handle that the program gets. The graph takes the hold over, and `captured` goes

@@ -22,7 +22,7 @@
 namespace graphpool {
 
 class HeldRecording;
-struct TrackedGraph;
+class TrackedGraph;
 
 /// The first version that captures kernels by whatever function they are launched: before, hipLaunchKernel only (probe
 /// module_launch_is_captured).

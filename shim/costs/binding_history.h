@@ -6,7 +6,7 @@
 //
 // Invariants: bounded: the fingerprints of the last kRemembered bindings, the last binding, a byte a word. A binding
 // that comes back shows that its words do come back: counting starts again.
-// Threads: under the lock of Graphs (kRecordings). Units: words of 8 bytes.
+// Threads: guarded by its user. Units: words of 8 bytes.
 #pragma once
 
 #include <array>

@@ -6,8 +6,8 @@
 // binding), the graph is served the other way: so a wrong beginning costs no more than about the change itself.
 // Hysteresis: only what is more than kMargin times the other way's cost is added, and what is less is taken off again.
 //
-// Threads: under the lock of Graphs (kRecordings). Units: nanoseconds. Not here: what the ways cost (cost_model.h),
-// which of the other ways serves a binding (execs/variants.h).
+// Threads: guarded by its user. Units: nanoseconds. Not here: what the ways cost (cost_model.h),
+// which of the other ways serves a binding (execs/way_chooser.h).
 #pragma once
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 // turn. Each of them can have an exec of its own, and then no node has to be set. But what lies between two bindings,
 // while some nodes have been set and others not, is never launched: to give it to an exec would spoil that one.
 // How: a binding that was launched is remembered by a fingerprint. Once one has come back, sets are noted
-// (graphs/exec_params.cpp) until the binding is one that an exec has, or that has come back so often that one is made,
+// (graphs/exec_node_sets.h) until the binding is one that an exec has, or that has come back so often that one is made,
 // or until it is launched, and then the exec's own variant is given what was noted.
 // Bounded: kRemembered bindings; after kMostLost execs that were gone, or busy, when their binding came back none is
 // made any more. Threads: those of the exec (program_exec.h).
@@ -88,11 +88,11 @@ class ExecSets {
     std::uint64_t last = 0;
   };
 
-  static Print part(std::size_t index, const std::byte* at, std::size_t bytes) noexcept {
+  static Print part(std::size_t index, const std::byte* payload, std::size_t bytes) noexcept {
     Print print = (index + 1) * 0x9e3779b97f4a7c15u;
     for (std::size_t i = 0; i < bytes; i += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
-      std::memcpy(&word, at + i, std::min(sizeof word, bytes - i));
+      std::memcpy(&word, payload + i, std::min(sizeof word, bytes - i));
       print = (print ^ word) * 0xff51afd7ed558ccdu;
       print ^= print >> 32;
     }

@@ -1,8 +1,13 @@
 // program_exec.h: the exec a program holds: a handle, the program's binding, and the variant that serves it.
 //
-// Invariants: a variant has at most one live program exec as its owner; a tainted exec has no recording and owns its
-// variant. Threads: any; `lock` guards what it names, the rest changes only in calls that change the exec, which HIP
-// does not allow to run beside others on it. Lock: kExecs, taken before kRecordings.
+// States (ExecState): a recording's variants serve it; or it is the program's own exec, which an update may bring back
+// to a recording; or it is left to the runtime for good.
+// Invariants: a variant has at most one live program exec as its owner; an exec of the program's own has no recording
+// and owns its variant.
+// Threads: any. HIP allows no call that changes an exec beside another call on it but launches. So what has no lock
+// named belongs to such calls; launches read `recording`, `variant`, `way` and `binding` under `lock`, and the calls
+// change these four under it. The variant is changed under g_recordings_lock, too, and read under either.
+// Lock: kExecs, taken before kRecordings.
 #pragma once
 
 #include <algorithm>
@@ -50,33 +55,55 @@ class Updates {
   std::vector<HeldRecording> held_;
 };
 
+/// Launches handed to the runtime that have not returned, and whether the program has destroyed the exec meanwhile: it
+/// goes with the last of them.
+class LaunchesUnderWay {
+ public:
+  void begin() noexcept { ++count_; }
+  /// Returns whether the exec goes with it.
+  [[nodiscard]] bool end() noexcept { return --count_ == 0 && destroyed_; }
+  /// The program destroys the exec. Returns whether it goes now.
+  [[nodiscard]] bool destroy() noexcept {
+    destroyed_ = true;
+    return count_ == 0;
+  }
+
+ private:
+  bool destroyed_ = false;
+  std::uint32_t count_ = 0;
+};
+
+enum class ExecState : std::uint8_t {
+  kServed,  ///< variants of its recording serve it
+  kOwn,     ///< the program's own exec serves it; updates of it are followed
+  kLeft,    ///< the program's own exec serves it, and the program has reached that by more than updates that succeeded
+};
+
+/// verify: the memory that the ring of an exec works on.
+enum class WorksOn : std::uint8_t { kProgramMemory, kCopies };
+
 class ProgramExec {
  public:
   // What each launch reads comes first: it lies in two cache lines.
-  Recording* recording = nullptr;       ///< null while the program's own exec serves
-  Variant* variant = nullptr;           ///< null for a graph without operations
-  std::unique_ptr<Variant> own;         ///< a tainted variant; not up to date while there is a recording
-  std::unique_ptr<ExecSets> sets;       ///< null: the program has set nothing since it was given a binding as a whole
-  std::unique_ptr<LaunchMarks> before;  ///< launches by the variant used before, still to be waited for
+  Recording* recording = nullptr;  ///< null while the program's own exec serves
+  Variant* variant = nullptr;      ///< null for a graph without operations
+  std::unique_ptr<Variant> own;    ///< the program's own exec; not up to date while there is a recording
+  std::unique_ptr<ExecSets> sets;  ///< null: the program has set nothing since it was given a binding as a whole
+  /// Launches by the variant used before, still to be waited for.
+  std::unique_ptr<LaunchMarks> before GUARDED_BY(lock);
   std::atomic<std::uint64_t> shared_seen{0};  ///< SharedMemory::version() when a launch last asked what is shared
-  /// Of the fields up to `written`. The variant is changed under this and the recordings' lock, and read under either.
-  SoleLock<LockRank::kExecs, ShortLock<LockRank::kExecs>> lock{OneOfMany{}};
-  bool destroyed = false;       ///< by the program meanwhile: it goes with the last launch under way
-  bool on_shadows = false;      ///< verify: the ring works on copies, so it must serve this launch
-  bool set_by_program = false;  ///< it does what the program's own calls made of it since it was given a binding
-  Way way = Way::kSame;         ///< how the binding is served
-  std::uint32_t launching = 0;  ///< launches handed to the runtime that have not returned
-  Binding binding;              ///< the program's
-  std::vector<std::uint64_t>
-      allocations;  ///< check: what its addresses lay in when it was bound (verify/stale_addresses.h)
-  std::shared_ptr<const OutstandingUses::Bases> written;  ///< wholly_staged() of the binding; null: not asked yet
+  mutable SoleLock<LockRank::kExecs, ShortLock<LockRank::kExecs>> lock{OneOfMany{}};
+  LaunchesUnderWay launches GUARDED_BY(lock);
+  WorksOn works_on GUARDED_BY(lock) = WorksOn::kProgramMemory;  ///< copies: the ring must serve this launch
+  Way way = Way::kSame;  ///< how the binding is served; kUpdate: by what the program's own calls made of the variant
+  Binding binding;       ///< the program's
+  /// check: what its addresses lay in when it was bound (verify/stale_addresses.h).
+  std::vector<std::uint64_t> allocations GUARDED_BY(lock);
+  /// wholly_staged() of the binding; null: not asked yet.
+  std::shared_ptr<const OutstandingUses::Bases> written GUARDED_BY(lock);
 
   HeldRecording last_update;  ///< what the last update made of `own`; none: not known
   Updates updates;
-  /// Reached by more than updates that succeeded.
-  bool touched() const noexcept { return touched_; }
-  /// It is left to the runtime from now on, for this reason, a literal, which the report has.
-  void touch(const char* why) noexcept;
   /// Execs made because updates brought other child graphs. After so many the program's own updates are cheaper.
   static constexpr std::uint32_t kMostForChildren = 8;
   std::uint32_t made_for_children = 0;
@@ -86,6 +113,37 @@ class ProgramExec {
   int device = 0;
   unsigned long long flags = 0;  ///< as the program instantiated it
   std::uint64_t source = 0;      ///< id of the graph it was made from: the program names its nodes by that graph's
+
+  ExecState state() const noexcept {
+    return recording != nullptr ? ExecState::kServed : touched_ ? ExecState::kLeft : ExecState::kOwn;
+  }
+  /// Whether its updates may be followed: the program has reached it by nothing but updates that succeeded.
+  bool followed() const noexcept { return !touched_; }
+  /// Its updates are left to the runtime from now on, for this reason, a literal, which the report has.
+  void leave(const char* reason) noexcept;
+
+  /// Whether the variant does what the program's own calls made of it since it was given a binding.
+  bool set_by_program() const noexcept { return way == Way::kUpdate; }
+  /// It works on slots.
+  bool staged() const noexcept { return variant != nullptr && variant->ring != nullptr; }
+
+  void count_launch() noexcept REQUIRES(lock) {
+    if (recording != nullptr) recording->launches.add(way);
+    g_launches_by_way.add(way);
+  }
+
+  /// It has this binding from now on, and it is served in this way.
+  void bind(const Binding& bound, Way served) REQUIRES(lock) {
+    binding = bound;
+    written = nullptr;
+    way = served;
+  }
+  /// The variant it had serves it no more: launches of the next one come behind its launches.
+  void come_behind(Variant& former) REQUIRES(lock);
+  /// The program's own exec serves from now on.
+  void become_own(std::unique_ptr<Variant> exec) REQUIRES(lock, g_recordings_lock);
+  /// A recording that counts the exec as a user serves it again, by this variant.
+  void become_served(Recording& by, Variant& serving) REQUIRES(lock, g_recordings_lock);
 
  private:
   bool touched_ = false;

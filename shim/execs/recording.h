@@ -1,9 +1,7 @@
 // recording.h: a recording that may be used again, and the execs made of it.
 //
-// Threads: guarded by the lock of Graphs (kRecordings) unless said otherwise; the recording is immutable.
+// Threads: what has no lock named is immutable once captures can find the recording, or guards itself.
 #pragma once
-
-#include <hip/hip_runtime_api.h>
 
 #include <algorithm>
 #include <array>
@@ -17,55 +15,14 @@
 #include "shim/costs/cost_model.h"
 #include "shim/costs/stage_choice.h"
 #include "shim/costs/way_counts.h"
+#include "shim/execs/recordings_lock.h"
+#include "shim/execs/variant.h"
 #include "shim/recording/moved_operands.h"
 #include "shim/recording/prefix_tree.h"
 #include "shim/staging/slot_ring.h"
 #include "shim/staging/staging.h"
-#include "shim/streams/completion.h"
 
 namespace graphpool {
-
-class Recording;
-class ProgramExec;
-
-/// One exec and the binding baked into it. Owned by the recording, or, tainted, by the program exec that holds it.
-struct Variant {
-  // What each launch reads comes first.
-  hipGraphExec_t exec = nullptr;            ///< null: staged
-  std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
-  bool launched = false;                    ///< the first launch costs more
-  LaunchMarks launches;
-  std::shared_ptr<const StagePlan> plan;  ///< staged: by this one of the recording's
-  std::unique_ptr<SlotRing> ring;         ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
-  hipGraph_t graph = nullptr;             ///< of our own, when the exec was made from one; else null
-  std::vector<hipGraphNode_t> nodes;      ///< of that graph, one an operation
-  std::uint64_t source = 0;  ///< id of the program's graph it was made from otherwise, which names its nodes
-  Binding baked;
-  int device = 0;                      ///< current when it was instantiated (rule 14)
-  const ProgramExec* owner = nullptr;  ///< the live program exec that uses it; set by Variants::give()
-  std::uint32_t patches = 0;
-  std::size_t patched_bytes = 0;       ///< of argument memory that updates have taken (exec_size.h)
-  std::vector<std::uint64_t> reached;  ///< verify: addresses it had before it was patched (add_addresses)
-  std::uint64_t memory_freed = 0;      ///< memory_freed() before its graph was made
-  bool keep = true;                    ///< false: for one use, or worn out by patches; goes when it is free
-  std::size_t device_bytes = 0;        ///< device memory it is taken to hold
-  Recording* recording = nullptr;      ///< kept by this recording
-  std::uint64_t made_for = 0;          ///< number of the recording it was made for; its nodes are that one's
-  std::size_t place = 0;               ///< among that one's variants
-  std::size_t kept_place = 0;          ///< among those of all recordings
-  bool unsure = false;      ///< updated in a way the runtime is not known to do correctly: it serves its holder only
-  bool broken = false;      ///< half updated, or distrusted: it serves nobody
-  bool distrusted = false;  ///< verify: it does something else than its binding says
-  std::uint64_t last_used = 0;
-
-  Variant() = default;
-  Variant(const Variant&) = delete;
-  Variant& operator=(const Variant&) = delete;
-  ~Variant();  ///< destroys exec and graph: never under a lock
-
-  /// Whether all its launches are known to be complete (rule 20).
-  bool idle() noexcept { return under_way.load(std::memory_order_acquire) == 0 && launches.complete(); }
-};
 
 /// How a recording is staged over buffers of certain rules.
 struct StagePlans {
@@ -79,41 +36,57 @@ class Recording {
  public:
   static constexpr std::size_t kMostStagePlans = 4;
 
-  /// A graph of our own can be made of the recording: only then may captures of it be virtual, and execs staged.
-  std::atomic<bool> rebuildable{false};
-  std::unique_ptr<Variant> first;     ///< that graph, until the first exec is made of it; baked: its binding
   std::vector<Operation> operations;  ///< beginning and end included
   std::vector<Recording*> children;   ///< of its child graphs; it is a user of each
   std::size_t node_count = 0;
-  bool fills_rows = false;         ///< it or a child has a fill of several rows; see Graphs::update
-  std::size_t exec_bytes = 0;      ///< device memory an exec of it is taken to hold
-  std::size_t argument_bytes = 0;  ///< of that, its kernels' arguments
-  std::size_t host_bytes = 0;      ///< host memory the recording holds
-  std::uint64_t number = 0;        ///< names it in messages and the report, from 1
-  TreeNode* end = nullptr;
-  const void* place = nullptr;  ///< where the program began its last capture that came to this; null: not known
-  std::vector<std::shared_ptr<StagePlans>> stage_plans;  ///< by the rules of the bindings there were
-  StageChoice stage_choice;                              ///< of all open plans
-  double ring_ns = 0;                                    ///< what a ring of an open plan took to make; 0: not measured
-  std::vector<std::unique_ptr<Variant>> variants;        ///< those that nobody owns first
-  std::size_t free_variants = 0;                         ///< how many those are
-  std::uint64_t last_used = 0;
-  std::uint64_t used_at = 0;  ///< the number of the last capture before that (costs/returns.h)
-  std::uint64_t away = 0;     ///< captures that it was away for when it was recorded anew; 0: it was not known before
-  bool outdated = false;      ///< a function of it is gone: it goes with its last user
-  std::size_t users = 0;      ///< graphs and execs of the program that refer to it: it stays while there are any
+  bool fills_rows = false;           ///< it or a child has a fill of several rows; see ExecUpdates
+  std::size_t exec_bytes = 0;        ///< device memory an exec of it is taken to hold
+  std::size_t argument_bytes = 0;    ///< of that, its kernels' arguments
+  std::size_t host_bytes = 0;        ///< host memory the recording holds
+  std::uint64_t number = 0;          ///< names it in messages and the report, from 1
+  TreeNode* end = nullptr;           ///< its place in the tree
+  std::vector<const char*> kernels;  ///< for a report: their names, by operation; their modules may be unloaded since
 
-  BindingHistory history;
-  MovedOperands moved;               ///< noted for a report only
-  std::vector<const char*> kernels;  ///< the same: their names, by operation; their modules may be unloaded since
+  // Each of these may change at any time.
+
+  /// A graph of our own can be made of the recording: only then may captures of it be withheld, and execs staged.
+  std::atomic<bool> rebuildable{false};
+  std::atomic<bool> may_stage{true};       ///< false once verification has found a difference
+  std::atomic<bool> may_be_at_home{true};  ///< false once it has for launches without copies (staging/slot_ring.h)
+  WayCounts launches;
   ExecCosts exec_costs;
-  double spent_ns = 0;  ///< on patches for bindings seen before, since the last exec was made
-  Way last_way = Way::kNewExec;
-  const char* not_staged = nullptr;         ///< why its last binding was not, where rules stage it; a literal
-  std::uint32_t passed_over = 0;            ///< bindings in a row that could have been patched and were not
-  bool may_patch = true, may_stage = true;  ///< false once verification has found a difference
-  std::atomic<bool> may_be_at_home{true};   ///< the same of launches without copies (staging/slot_ring.h), without lock
-  WayCounts launches;                       ///< without lock
+
+  /// The graph that proved the recording, until the first exec is made of it; baked: its binding.
+  std::unique_ptr<Variant> first GUARDED_BY(g_recordings_lock);
+  /// Where the program began its last capture that came to this; null: not known.
+  const void* place GUARDED_BY(g_recordings_lock) = nullptr;
+  std::size_t users GUARDED_BY(g_recordings_lock) = 0;  ///< graphs and execs of the program that refer to it: it stays
+                                                        ///< while there are any
+  bool outdated GUARDED_BY(g_recordings_lock) = false;  ///< a function of it is gone: it goes with its last user
+  std::uint64_t last_used GUARDED_BY(g_recordings_lock) = 0;
+  std::uint64_t used_at GUARDED_BY(g_recordings_lock) = 0;  ///< the number of the last capture (costs/returns.h)
+  /// Captures that it was away for when it was recorded anew; 0: it was not known before.
+  std::uint64_t away GUARDED_BY(g_recordings_lock) = 0;
+
+  std::vector<std::unique_ptr<Variant>> variants GUARDED_BY(g_recordings_lock);  ///< those that nobody owns first
+  std::size_t free_variants GUARDED_BY(g_recordings_lock) = 0;                   ///< how many those are
+
+  BindingHistory history GUARDED_BY(g_recordings_lock);
+  MovedOperands moved GUARDED_BY(g_recordings_lock);  ///< noted for a report only
+  /// Nanoseconds spent on patches for bindings seen before, since the last exec was made.
+  double spent_ns GUARDED_BY(g_recordings_lock) = 0;
+  Way last_way GUARDED_BY(g_recordings_lock) = Way::kNewExec;
+  /// Bindings in a row that could have been patched and were not.
+  std::uint32_t passed_over GUARDED_BY(g_recordings_lock) = 0;
+  bool may_patch GUARDED_BY(g_recordings_lock) = true;  ///< false once verification has found a difference
+
+  /// By the rules of the bindings there were.
+  std::vector<std::shared_ptr<StagePlans>> stage_plans GUARDED_BY(g_recordings_lock);
+  StageChoice stage_choice GUARDED_BY(g_recordings_lock);  ///< of all open plans
+  /// What a ring of an open plan took to make; 0: not measured.
+  double ring_ns GUARDED_BY(g_recordings_lock) = 0;
+  /// Why its last binding was not staged, where rules stage it; a literal.
+  const char* not_staged GUARDED_BY(g_recordings_lock) = nullptr;
 
   struct Statistics {
     std::uint64_t captures = 0, captures_avoided = 0, materialised = 0;
@@ -127,45 +100,54 @@ class Recording {
     std::uint64_t bindings = 0, replaced = 0, evicted = 0;
     std::uint64_t longest_return = 0;  ///< bindings noted until one came back, it among them; the most of all
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
-  } statistics;
+  };
+  Statistics statistics GUARDED_BY(g_recordings_lock);
 
-  /// Whether it has come back since it was recorded. Under the lock of the recordings.
-  bool came_back() const noexcept { return statistics.captures + statistics.captures_avoided > 1; }
+  /// Whether it has come back since it was recorded.
+  bool came_back() const noexcept REQUIRES(g_recordings_lock) {
+    return statistics.captures + statistics.captures_avoided > 1;
+  }
 
-  /// Whether it has kernels of a communication library. Under no lock.
-  bool communicates() const;
+  /// Whether it has kernels of a communication library.
+  bool communicates() const EXCLUDES(g_recordings_lock);
 
   /// Whether some binding had buffers whose staging is open.
-  bool staging_open() const noexcept {
+  bool staging_open() const noexcept REQUIRES(g_recordings_lock) {
     return std::any_of(stage_plans.begin(), stage_plans.end(),
                        [](const auto& plans) { return plans->open != nullptr; });
   }
 
-  /// The place of an operation in the tree. Cost: a step for every operation behind it.
-  TreeNode* tree_node(std::uint32_t index) const noexcept {
-    TreeNode* at = end;
-    while (at->index != index) at = at->parent;
-    return at;
+  /// Whether it may be staged at all, whatever rules say.
+  bool may_be_staged() const noexcept {
+    return may_stage.load(std::memory_order_relaxed) && rebuildable.load(std::memory_order_acquire);
   }
 
-  /// The bytes a binding has here.
-  std::size_t binding_bytes() const noexcept { return operations.back().payload_offset; }
+  /// The place of an operation in the tree. Cost: a step for every operation behind it.
+  TreeNode* tree_node(std::uint32_t index) const noexcept {
+    TreeNode* node = end;
+    while (node->index != index) node = node->parent;
+    return node;
+  }
 
  private:
   mutable std::atomic<std::int8_t> communicates_{-1};  ///< not asked yet
 };
 
-/// A recording that stays while this does (Graphs::hold); or none.
+/// A recording that stays while this does; or none.
 class HeldRecording {
  public:
   HeldRecording() = default;
+  /// Takes over a hold: the recording's `users` counts it already. Null: holds nothing.
   explicit HeldRecording(Recording* recording) noexcept : recording_(recording) {}
   HeldRecording(HeldRecording&& other) noexcept : recording_(std::exchange(other.recording_, nullptr)) {}
   HeldRecording& operator=(HeldRecording&& other) noexcept {
     std::swap(recording_, other.recording_);
     return *this;
   }
-  ~HeldRecording();  ///< takes kRecordings
+  ~HeldRecording() EXCLUDES(g_recordings_lock) {
+    if (recording_ != nullptr) [[unlikely]]
+      let_go();
+  }
 
   /// The caller lets go of it instead.
   Recording* release() noexcept { return std::exchange(recording_, nullptr); }
@@ -174,7 +156,12 @@ class HeldRecording {
   Recording& operator*() const noexcept { return *recording_; }
 
  private:
+  void let_go() noexcept;
+
   Recording* recording_ = nullptr;
 };
+
+/// Holds a recording that somebody holds already.
+HeldRecording hold(Recording& recording) noexcept EXCLUDES(g_recordings_lock);
 
 }  // namespace graphpool

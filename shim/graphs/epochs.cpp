@@ -21,7 +21,7 @@ constexpr const char* kFunctionSet = "an attribute of its function was set";
 
 void make_all_real(const char* why) {
   materialise_open_captures(why);
-  graphs().known().end_builds(why);
+  graphs().deferred.end_builds(why);
 }
 
 /// Attributes that only say what is preferred: HIP makes the same of an operation whatever they are.
@@ -42,7 +42,7 @@ void make_real_what_breaks(const void* handle, KernelSetting setting, std::uint6
            std::find(handles.begin(), handles.end(), kernel) != handles.end();
   };
   materialise_captures_with(breaks, kFunctionSet);
-  graphs().known().make_real_with(breaks, kFunctionSet);
+  graphs().deferred.make_real_with(breaks, kFunctionSet);
 }
 
 /// Whether a copy or fill has memory of HIP that no allocation of the program's is known to be, nor a variable of
@@ -105,21 +105,21 @@ hipError_t change_kind(const void* address, std::size_t bytes, Forward forward) 
 
 void module_leaves(const void* module) {
   const std::vector<const void*> handles = functions().handles_of_module(module);
-  const auto gone = [&](const Operation& operation) {
+  const auto ends = [&](const Operation& operation) {
     const void* const kernel = kernel_of(operation.signature);
     return kernel != nullptr && std::find(handles.begin(), handles.end(), kernel) != handles.end();
   };
   const auto names = [&](const Operation& operation) {
-    return gone(operation) || may_name_variable(operation, module);
+    return ends(operation) || may_name_variable(operation, module);
   };
   end_comparing_with(names, "a module was unloaded during the capture");
-  graphs().module_leaves(names, gone, "a module was unloaded");
+  graphs().before_module_is_unloaded(names, ends, "a module was unloaded");
   functions().on_module_unloaded(module);
 }
 
 void drop_device(int device) {
   materialise_open_captures("a device was reset");
-  graphs().memory_leaves(nullptr, 0, "a device was reset");
+  graphs().before_memory_is_freed(nullptr, 0, "a device was reset");
   graphs().device_reset(device);  // before the pool: they give their slots back
   timelines_device_reset(device);
   pool().device_reset(device);

@@ -3,6 +3,7 @@
 
 #include "shim/capture/capture_sink.h"
 #include "shim/graphs/graphs.h"
+#include "shim/recording/reason_counts.h"
 
 namespace graphpool {
 namespace {
@@ -11,55 +12,63 @@ class GraphsCaptureSink final : public CaptureSink {
  public:
   constexpr GraphsCaptureSink() = default;
 
-  const GraphSettings& settings() const noexcept override { return graphs().settings(); }
-  TreeNode* walk_begins(const Signature& begin, bool* verify) override { return graphs().walk_begins(begin, verify); }
-  void walk_ended() noexcept override { graphs().walk_ended(); }
-  HeldRecording hold(const TreeNode& end) noexcept override { return graphs().hold(end); }
-  hipGraph_t real_graph_captured(CapturedGraph captured, RecordedCapture recording, bool* learned) override {
-    return graphs().real_graph_captured(std::move(captured), std::move(recording), learned);
+  const GraphSettings& settings() const noexcept override { return graphs().settings; }
+  TreeWalk walk_begins(const Signature& begin) override { return graphs().recordings.walk_begins(begin); }
+  void walk_ended() noexcept override { graphs().recordings.walk_ended(); }
+  HeldRecording hold(const TreeNode& end) noexcept override { return graphs().recordings.hold(end); }
+  RecordedGraph real_graph_captured(CapturedGraph captured, RecordedCapture recording) override {
+    return graphs().captured.real_graph_captured(std::move(captured), std::move(recording));
   }
   hipGraph_t untracked_graph_captured(CapturedGraph captured) override {
-    return graphs().untracked_graph_captured(std::move(captured));
+    return graphs().captured.untracked_graph_captured(std::move(captured));
   }
   hipGraph_t make_deferred_graph(HeldRecording recording, Binding binding, CapturedGraph captured) override {
-    return graphs().make_deferred_graph(std::move(recording), std::move(binding), std::move(captured));
+    return graphs().captured.make_deferred_graph(std::move(recording), std::move(binding), std::move(captured));
   }
   void drop_free_execs_of(const void* place) override { graphs().drop_free_execs_of(place); }
-  void capture_verified(Recording& recording) noexcept override { graphs().capture_verified(recording); }
+  void capture_verified(Recording& recording) noexcept override { CapturedGraphs::verified(recording); }
   void capture_differs(Recording& recording, const Operation& operation, const Binding& binding, hipGraphNode_t node,
-                       const char* why) override {
-    graphs().capture_differs(recording, operation, binding, node, why);
+                       const char* reason) override {
+    CapturedGraphs::differs(recording, {operation, binding, node, reason});
   }
-  void note_refused(const char* why) noexcept override { graphs().note_refused(why); }
-  void note_materialised(const Materialisation& told) noexcept override { graphs().known().note_materialised(told); }
-  void nodes_gone(hipGraph_t graph) override { graphs().known().nodes_gone(graph); }
-  void memory_leaves(const void* address, std::size_t bytes, const char* why) override {
-    graphs().memory_leaves(address, bytes, why);
+  void note_refused(const char* reason) noexcept override { g_refusals.count(reason); }
+  void note_materialised(const Materialisation& made) noexcept override { graphs().materialisations.note(made); }
+  void nodes_gone(hipGraph_t graph) override { graphs().nodes.forget_all(graph); }
+  void memory_leaves(const void* address, std::size_t bytes, const char* reason) override {
+    graphs().before_memory_is_freed(address, bytes, reason);
   }
 };
 
-class KnownToldGraphs final : public ToldGraphs {
+/// What is in the graph of an open capture only that capture touches, under its own lock, whose rank is the graph's.
+class TrackedToldGraphs final : public ToldGraphs {
  public:
-  constexpr KnownToldGraphs() = default;
+  constexpr TrackedToldGraphs() = default;
 
-  bool add(std::shared_ptr<TrackedGraph>* made) override { return graphs().known().add_told(made); }
-  void drop(TrackedGraph& told) noexcept override { graphs().known().drop_told(told); }
+  bool add(std::shared_ptr<TrackedGraph>* made) override {
+    *made = graphs().tracked.add_told();
+    return *made != nullptr;
+  }
+  void drop(TrackedGraph& told) noexcept override { graphs().tracked.drop_told(told); }
   void made_real(TrackedGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) override {
+    assume_held(told.lock);
     told.real = real;
     told.nodes = nodes;
   }
   hipGraph_t handle(const TrackedGraph& told) const noexcept override { return told.handle; }
   hipGraphNode_t node_handle(TrackedGraph& told, std::uint32_t index) override {
-    return graphs().known().told_handle(told, index);
+    assume_held(told.lock);
+    const hipGraphNode_t handle = told.node_handle(index);
+    return handle != nullptr ? handle : graphs().node_table.add_handle(told, index);
   }
   hipGraphNode_t handle_told(const TrackedGraph& told, std::size_t index) const noexcept override {
-    return index < told.handles.size() ? told.handles[index] : nullptr;
+    assume_held(told.lock);
+    return told.node_handle(index);
   }
-  NodeRef node(hipGraphNode_t handle) const noexcept override { return graphs().known().told_node(handle); }
-  bool gave_out(hipGraphNode_t handle) const noexcept override { return graphs().known().gave_out(handle); }
+  NodeRef node(hipGraphNode_t handle) const noexcept override { return graphs().node_table.find_handle(handle); }
+  bool gave_out(hipGraphNode_t handle) const noexcept override { return graphs().node_table.gave_out(handle); }
   hipError_t read_nodes(const hipGraphNode_t** nodes, std::size_t count, std::vector<hipGraphNode_t>* storage,
-                        const char* why) override {
-    return graphs().known().read_nodes(nodes, count, storage, why);
+                        const char* reason) override {
+    return graphs().nodes.read_all(nodes, count, storage, reason);
   }
 };
 
@@ -71,7 +80,7 @@ CaptureSink& capture_sink() noexcept {
 }
 
 ToldGraphs& told_graphs() noexcept {
-  static constinit KnownToldGraphs told;
+  static constinit TrackedToldGraphs told;
   return told;
 }
 

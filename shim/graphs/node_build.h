@@ -1,6 +1,6 @@
 // node_build.h: how far a graph that is built node by node has come: a walk in the tree of recordings, or a recording.
 //
-// It walks while everything the program adds was added before in the same order: then the graph is virtual. Where that
+// It walks while everything the program adds was added before in the same order: then the graph is deferred. Where that
 // ends the graph is made real and what follows is recorded. Not here: what drives it (node_graphs.h).
 // Threads: guarded by the lock of its graph.
 #pragma once

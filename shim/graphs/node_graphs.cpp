@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "shim/graphs/graphs.h"
@@ -13,6 +13,7 @@
 #include "shim/recording/node_check.h"
 #include "shim/recording/node_creation.h"
 #include "shim/recording/operand.h"
+#include "shim/recording/reason_counts.h"
 #include "shim/recording/settings.h"
 #include "shim/recording/signature_bits.h"
 
@@ -20,13 +21,13 @@ namespace graphpool {
 namespace {
 
 /// The operations a node is to depend on, as the program names them. False where the runtime must judge them.
-bool dependencies_of(const TrackedGraph& known, const NodePlace& place, std::vector<std::uint32_t>* after) {
+bool dependencies_of(const TrackedGraph& graph, const NodePlace& place, std::vector<std::uint32_t>* after) {
   if (place.count == 0) return true;
   if (place.dependencies == nullptr) return false;
   after->reserve(place.count);
   for (std::size_t i = 0; i < place.count; ++i) {
-    const NodeRef ref = graphs().known().find_node(place.dependencies[i]);
-    if (ref.graph != &known) return false;
+    const NodeRef ref = graphs().node_table.find(place.dependencies[i]);
+    if (ref.graph != &graph) return false;
     after->push_back(ref.index);
   }
   if (place.count == 1) return true;
@@ -39,15 +40,16 @@ hipError_t add_natively(const NodePlace& place, hipGraph_t graph, NativeAdd forw
   const hipGraphNode_t* dependencies = place.dependencies;
   std::vector<hipGraphNode_t> storage;
   const hipError_t failed =
-      graphs().known().read_nodes(&dependencies, place.count, &storage, "its nodes are named by another graph");
+      graphs().nodes.read_all(&dependencies, place.count, &storage, "its nodes are named by another graph");
   return failed == hipSuccess ? forward(graph, dependencies) : failed;
 }
 
-/// The same under the graph's lock, where its own nodes are real.
-hipError_t add_to_own(const TrackedGraph& known, const std::vector<std::uint32_t>& after, NativeAdd forward) {
+/// Adds to a graph whose own nodes are real.
+hipError_t add_to_own(const TrackedGraph& graph, const std::vector<std::uint32_t>& after, NativeAdd forward)
+    REQUIRES(graph.lock) {
   std::vector<hipGraphNode_t> dependencies;
-  for (const std::uint32_t index : after) dependencies.push_back(known.nodes[index]);
-  return forward(known.real, dependencies.data());
+  for (const std::uint32_t index : after) dependencies.push_back(graph.nodes[index]);
+  return forward(graph.real, dependencies.data());
 }
 
 /// Whether each operation comes behind the one before: there is one order of their nodes.
@@ -66,12 +68,12 @@ bool in_line(const std::vector<Operation>& operations) {
 }
 
 /// Takes a step in the tree: true when the recordings decide what becomes of the call.
-bool step(TrackedGraph& known, const Signature& signature, std::uint32_t offset,
-          const std::vector<std::uint32_t>& after, hipGraphNode_t* node) {
-  NodeBuild& build = *known.build;
+bool step(TrackedGraph& graph, const Signature& signature, std::uint32_t offset,
+          const std::vector<std::uint32_t>& after, hipGraphNode_t* node) REQUIRES(graph.lock) {
+  NodeBuild& build = *graph.build;
   TreeNode* const child = build.path.back()->find(signature, after);
-  if (child == nullptr || !child->accepts_payload(known.binding, offset)) return false;
-  const hipGraphNode_t handle = graphs().known().add_handle(known, child->index);
+  if (child == nullptr || !child->accepts_payload(graph.binding, offset)) return false;
+  const hipGraphNode_t handle = graphs().node_table.add_handle(graph, child->index);
   if (handle == nullptr) return false;
   build.path.push_back(child);
   *node = handle;
@@ -83,49 +85,68 @@ bool step(TrackedGraph& known, const Signature& signature, std::uint32_t offset,
 void NodeBuild::leave_tree() noexcept {
   if (path.empty()) return;
   path.clear();
-  graphs().walk_ended();
+  graphs().recordings.walk_ended();
 }
 
-hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward) {
-  const GraphSettings& settings = graphs().settings();
-  if (graph == nullptr || !active() || !settings.reuse) return forward();
+namespace {
+
+/// Begins to build where such graphs begin in the tree: a deferred graph. Null: the runtime must make the graph.
+hipGraph_t create_deferred(const std::shared_ptr<TrackedGraph>& graph, TreeNode* start) {
+  {
+    const LockGuard guard(graph->lock);
+    graph->build->path.push_back(start);
+  }
+  if (const hipGraph_t handle = graphs().tracked.add_deferred(graph)) return handle;
+  const LockGuard guard(graph->lock);
+  graph->build->leave_tree();
+  return nullptr;
+}
+
+}  // namespace
+
+hipError_t create_graph(hipGraph_t* handle, bool plain, Forward forward) {
+  const GraphSettings& settings = graphs().settings;
+  if (handle == nullptr || !active() || !settings.reuse) return forward();
   if (!plain || captures_bypassed()) {
-    graphs().note_refused(plain ? "the library does not see every call of this process" : "created with flags");
+    g_refusals.count(plain ? "the library does not see every call of this process" : "created with flags");
     return forward();
   }
   Signature begin;
   begin.kind = OperationKind::kCreate;
   begin.device = packed_devices(calling_device(), calling_device());
   begin.object = settings_epoch();
-  auto known = std::make_shared<TrackedGraph>();
-  known->build = std::make_unique<NodeBuild>();
-  bool verify = false;
-  TreeNode* const start = settings.compare ? graphs().walk_begins(begin, &verify) : nullptr;
-  if (start != nullptr && verify) graphs().walk_ended();
-  known->build->verify = verify;
-  if (start != nullptr && !verify) {
-    known->build->path.push_back(start);
-    if (const hipGraph_t handle = graphs().known().add_deferred(known)) {
-      *graph = handle;
+  const TreeWalk walk = settings.compare ? graphs().recordings.walk_begins(begin) : TreeWalk{};
+  if (walk.start != nullptr && walk.verify) graphs().recordings.walk_ended();
+  auto graph = std::make_shared<TrackedGraph>();
+  {
+    const LockGuard guard(graph->lock);
+    graph->build = std::make_unique<NodeBuild>();
+    graph->build->verify = walk.verify;
+  }
+  if (walk.start != nullptr && !walk.verify) {
+    if (const hipGraph_t deferred = create_deferred(graph, walk.start)) {
+      *handle = deferred;
       return hipSuccess;
     }
-    known->build->leave_tree();
   }
   const hipError_t result = forward();
   if (result != hipSuccess) return result;
-  known->build->operations.push_back({begin, 0, {nullptr}, {}});
-  known->nodes.push_back(nullptr);
-  known->real = *graph;
-  graphs().known().add_real(known);
+  {
+    const LockGuard guard(graph->lock);
+    graph->build->operations.push_back({begin, 0, {nullptr}, {}});
+    graph->nodes.push_back(nullptr);
+    graph->real = *handle;
+  }
+  graphs().tracked.add_real(graph);
   return hipSuccess;
 }
 
 hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddChild forward) {
   ChildGraph inner;
-  TrackedGraphs& known = graphs().known();
-  const TrackedGraph* const parent = known.find(place.graph);
-  const bool followed = parent != nullptr && parent->exact();
-  const hipError_t failed = followed ? known.read_part(&child, parent, &inner) : known.read(&child, kUsedAsChild);
+  TrackedGraphs& tracked = graphs().tracked;
+  const TrackedGraph* const parent = tracked.find(place.graph);
+  const bool followed = parent != nullptr && parent->unmodified();
+  const hipError_t failed = followed ? tracked.read_part(&child, parent, &inner) : tracked.read(&child, kUsedAsChild);
   if (failed != hipSuccess) return failed;
   AddedChild added{inner, {}};
   return add_described(
@@ -154,77 +175,119 @@ hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward
       nullptr);
 }
 
-hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added) {
-  const ChildGraph* const child = added == nullptr ? nullptr : &added->child;
-  TrackedGraph* const found = graphs().known().find(place.graph);
-  std::unique_lock<RankedMutex<LockRank::kCapture>> guard;
-  if (found != nullptr) guard = std::unique_lock(found->lock);
-  if (found == nullptr || !found->exact() || found->build == nullptr) {
-    if (found != nullptr) guard.unlock();
-    hipGraph_t graph = place.graph;
-    const hipError_t failed = graphs().known().expose(&graph, "a node was added after its first use");
-    return failed == hipSuccess ? add_natively(place, graph, forward) : failed;
+namespace {
+
+/// A node that is added to a tracked graph, and what the graph's build makes of it.
+struct BuiltNode {
+  const NodePlace& place;
+  AddedChild* child;  ///< null: no such child
+  Signature signature{};
+  std::uint32_t offset = 0;            ///< of its payload in the binding
+  std::vector<std::uint32_t> after{};  ///< the operations that it depends on
+  const ArgumentLayout* layout = nullptr;
+  bool placed = false;     ///< the dependencies are known
+  bool described = false;  ///< so is what it does
+};
+
+/// Puts its payload into the binding, where it is known.
+void describe_node(TrackedGraph& graph, Describe describe, BuiltNode* node) REQUIRES(graph.lock) {
+  node->offset = static_cast<std::uint32_t>(graph.binding.size());
+  OperationWriter writer(node->signature, graph.binding);
+  node->placed = dependencies_of(graph, node->place, &node->after);
+  node->described = node->placed && node->place.node != nullptr && describe(writer) == Status::kOk;
+  if (!node->described) {
+    graph.binding.resize(node->offset);
+    return;
   }
-  TrackedGraph& known = *found;
-  const auto offset = static_cast<std::uint32_t>(known.binding.size());
-  Signature signature;
-  OperationWriter writer(signature, known.binding);
-  std::vector<std::uint32_t> after;
-  const bool placed = dependencies_of(known, place, &after);
-  const bool described = placed && place.node != nullptr && describe(writer) == Status::kOk;
-  if (!described) {
-    known.binding.resize(offset);
-  } else {
-    signature.device = packed_devices(calling_device(), calling_device());
-    signature.payload_bytes = static_cast<std::uint32_t>(known.binding.size() - offset);
-    if (child != nullptr) known.build->children.push_back(graphs().hold(*child->recording));
-    const bool stepped = known.build->walks() && step(known, signature, offset, after, place.node);
-    if (stepped && child != nullptr) known.parts.push_back({known.build->size() - 1, child->original, nullptr, {}});
-    if (stepped) return hipSuccess;
+  node->layout = writer.layout();
+  node->signature.device = packed_devices(calling_device(), calling_device());
+  node->signature.payload_bytes = static_cast<std::uint32_t>(graph.binding.size() - node->offset);
+  if (node->child != nullptr) graph.build->children.push_back(hold(*node->child->child.recording));
+}
+
+/// Makes the graph real, without the payload of the node that differs.
+hipError_t make_real_before(TrackedGraph& graph, std::uint32_t offset) REQUIRES(graph.lock) {
+  const Binding own(graph.binding.begin() + offset, graph.binding.end());
+  graph.binding.resize(offset);
+  const hipError_t failed = graphs().graph_builder.make_real(graph, "a node differs from every recording");
+  if (failed == hipSuccess) graph.binding.append(own.begin(), own.end());
+  return failed;
+}
+
+/// The runtime has added the node.
+void record_node(TrackedGraph& graph, BuiltNode& node) REQUIRES(graph.lock) {
+  note_judged_operands(node.signature, graph.binding, node.offset);
+  const std::uint32_t index = graph.build->size();
+  graph.build->operations.push_back({node.signature, node.offset, {node.layout}, std::move(node.after)});
+  if (node.child != nullptr) {
+    const ChildGraph& child = node.child->child;
+    graph.build->operations.back().child = &(*child.recording).operations;
+    graph.parts.push_back({index, child.original, nullptr, std::move(node.child->nodes)});
   }
-  if (known.real == nullptr) {
-    // The payload of the node that differs is not part of what is built.
-    const Binding own(known.binding.begin() + offset, known.binding.end());
-    known.binding.resize(offset);
-    const hipError_t failed = graphs().known().make_real(known, "a node differs from every recording");
-    if (failed != hipSuccess) return failed;
-    known.binding.append(own.begin(), own.end());
+  graphs().node_table.add(graph, *node.place.node, index);
+}
+
+/// Adds a node to a graph that is being built. Empty: HIP must add it by add_natively(), without a lock held.
+std::optional<hipError_t> add_to_build(TrackedGraph& graph, Describe describe, NativeAdd forward, BuiltNode& node)
+    REQUIRES(graph.lock) {
+  describe_node(graph, describe, &node);
+  if (node.described && graph.build->walks() && step(graph, node.signature, node.offset, node.after, node.place.node)) {
+    if (node.child != nullptr)
+      graph.parts.push_back({graph.build->size() - 1, node.child->child.original, nullptr, {}});
+    return hipSuccess;
   }
-  if (!placed) {
+  if (graph.real == nullptr)
+    if (const hipError_t failed = make_real_before(graph, node.offset); failed != hipSuccess) return failed;
+  if (!node.placed) {
     // What the runtime makes of such dependencies is its own affair. Nodes of other graphs are asked for without lock.
-    known.give_up("a node whose dependencies only the runtime can judge");
-    const hipGraph_t real = known.real;
-    guard.unlock();
-    return add_natively(place, real, forward);
+    graph.leave("a node whose dependencies only the runtime can judge");
+    return {};
   }
-  const hipError_t result = add_to_own(known, after, forward);
-  if (result != hipSuccess) {
-    known.binding.resize(offset);  // nothing was added
-  } else if (!described) {
-    known.give_up("a node that cannot be compared");
-  } else {
-    note_judged_operands(signature, known.binding, offset);
-    const std::uint32_t index = known.build->size();
-    known.build->operations.push_back({signature, offset, {writer.layout()}, std::move(after)});
-    if (child != nullptr) {
-      known.build->operations.back().child = &(*child->recording).operations;
-      known.parts.push_back({index, child->original, nullptr, std::move(added->nodes)});
-    }
-    graphs().known().add_node(known, *place.node, index);
-  }
+  const hipError_t result = add_to_own(graph, node.after, forward);
+  if (result != hipSuccess)
+    graph.binding.resize(node.offset);  // nothing was added
+  else if (!node.described)
+    graph.leave("a node that cannot be compared");
+  else
+    record_node(graph, node);
   return result;
+}
+
+/// The graph that a node is added to, where it is not followed any more.
+hipError_t add_to_exposed(const NodePlace& place, NativeAdd forward) {
+  hipGraph_t graph = place.graph;
+  const hipError_t failed = graphs().tracked.expose(&graph, "a node was added after its first use");
+  return failed == hipSuccess ? add_natively(place, graph, forward) : failed;
+}
+
+}  // namespace
+
+hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added) {
+  TrackedGraph* const graph = graphs().tracked.find(place.graph);
+  if (graph == nullptr) return add_to_exposed(place, forward);
+  BuiltNode node{place, added};
+  hipGraph_t real = nullptr;
+  bool followed = false;
+  {
+    const LockGuard guard(graph->lock);
+    followed = graph->unmodified() && graph->build != nullptr;
+    if (followed)
+      if (const auto result = add_to_build(*graph, describe, forward, node)) return *result;
+    real = graph->real;
+  }
+  return followed ? add_natively(place, real, forward) : add_to_exposed(place, forward);
 }
 
 namespace {
 
 /// The operations that edges go from and to, in turn. False where the runtime must judge them: what it would refuse,
 /// and edges to nodes that were added before those they come from.
-bool ends_of_edges(const TrackedGraph& known, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
+bool ends_of_edges(const TrackedGraph& graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
                    std::vector<std::uint32_t>* ends) {
   if (count == 0 || from == nullptr || to == nullptr) return false;
   for (std::size_t i = 0; i < count; ++i) {
-    const NodeRef first = graphs().known().find_node(from[i]), last = graphs().known().find_node(to[i]);
-    if (first.graph != &known || last.graph != &known || first.index >= last.index) return false;
+    const NodeRef first = graphs().node_table.find(from[i]), last = graphs().node_table.find(to[i]);
+    if (first.graph != &graph || last.graph != &graph || first.index >= last.index) return false;
     ends->push_back(first.index);
     ends->push_back(last.index);
   }
@@ -233,16 +296,16 @@ bool ends_of_edges(const TrackedGraph& known, const hipGraphNode_t* from, const 
 
 }  // namespace
 
-bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
+bool add_edges(hipGraph_t handle, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
                hipError_t* result) {
-  TrackedGraph* const found = graphs().known().find(graph);
+  TrackedGraph* const found = graphs().tracked.find(handle);
   if (found == nullptr) return false;
-  TrackedGraph& known = *found;
-  const LockGuard guard(known.lock);
-  if (!known.exact() || known.build == nullptr) return false;
+  TrackedGraph& graph = *found;
+  const LockGuard guard(graph.lock);
+  if (!graph.unmodified() || graph.build == nullptr) return false;
   std::vector<std::uint32_t> ends;
-  if (!ends_of_edges(known, from, to, count, &ends)) return false;
-  NodeBuild& build = *known.build;
+  if (!ends_of_edges(graph, from, to, count, &ends)) return false;
+  NodeBuild& build = *graph.build;
   Signature signature;
   signature.kind = OperationKind::kEdges;
   if (build.walks()) {
@@ -252,55 +315,72 @@ bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_
       *result = hipSuccess;
       return true;
     }
-    *result = graphs().known().make_real(known, "edges differ from every recording");
+    *result = graphs().graph_builder.make_real(graph, "edges differ from every recording");
     if (*result != hipSuccess) return true;
   }
   std::vector<hipGraphNode_t> real_from, real_to;
   for (std::size_t i = 0; i < ends.size(); i += 2) {
-    real_from.push_back(known.nodes[ends[i]]);
-    real_to.push_back(known.nodes[ends[i + 1]]);
+    real_from.push_back(graph.nodes[ends[i]]);
+    real_to.push_back(graph.nodes[ends[i + 1]]);
   }
-  *result = next().hipGraphAddDependencies(known.real, real_from.data(), real_to.data(), count);
+  *result = next().hipGraphAddDependencies(graph.real, real_from.data(), real_to.data(), count);
   if (*result != hipSuccess) {
-    known.give_up("the runtime refused an edge");  // of several it may have taken some
+    graph.leave("the runtime refused an edge");  // of several it may have taken some
     return true;
   }
-  build.operations.push_back({signature, static_cast<std::uint32_t>(known.binding.size()), {nullptr}, std::move(ends)});
-  known.nodes.resize(build.operations.size());
+  build.operations.push_back({signature, static_cast<std::uint32_t>(graph.binding.size()), {nullptr}, std::move(ends)});
+  graph.nodes.resize(build.operations.size());
   return true;
 }
 
-void finish_build(TrackedGraph& known) {
-  if (!known.exact()) return;
+namespace {
+
+/// The recording that ends where the walk is, or none: the graph cannot stay deferred.
+HeldRecording matched_end(const NodeBuild& build, const Signature& end_signature) {
+  TreeNode* const end = build.path.back()->find(end_signature);
+  HeldRecording recording = end == nullptr ? HeldRecording() : graphs().recordings.hold(*end);
+  const bool matched = recording && (*recording).rebuildable.load(std::memory_order_acquire);
+  return matched ? std::move(recording) : HeldRecording();
+}
+
+/// Compares the real graph with what was recorded of it.
+void finish_recorded(TrackedGraph& graph) REQUIRES(graph.lock) {
+  NodeBuild& build = *graph.build;
+  const char* reason = nullptr;
+  const auto inside = [&](std::size_t index) {
+    assume_held(graph.lock);
+    const GraphPart* const part = graph.part(static_cast<std::uint32_t>(index));
+    return part == nullptr ? std::vector<hipGraphNode_t>() : part->nodes;
+  };
+  if (!nodes_match(graph.real, build.operations, graph.binding, graph.nodes, &reason, nullptr, inside)) {
+    graph.leave(reason);
+    return;
+  }
+  graphs().captured.learn(graph, std::move(build.operations), nullptr);
+  if (!build.verify) return;
+  const LockGuard guard(g_recordings_lock);
+  if (graph.recording->statistics.captures > 1) ++graph.recording->statistics.verified;
+}
+
+}  // namespace
+
+void finish_build(TrackedGraph& graph) {
+  if (!graph.unmodified()) return;
   Signature signature;
   signature.kind = OperationKind::kEnd;
-  if (known.build->walks()) {
-    TreeNode* const end = known.build->path.back()->find(signature);
-    const HeldRecording recording = end == nullptr ? HeldRecording() : graphs().hold(*end);
-    if (recording && (*recording).rebuildable.load(std::memory_order_acquire)) {
-      graphs().handed_out(*recording);
-      known.recording = &*recording;
-      known.build.reset();
+  if (graph.build->walks()) {
+    if (const HeldRecording recording = matched_end(*graph.build, signature)) {
+      graphs().captured.refer_deferred(*recording);
+      graph.recording = &*recording;
+      graph.build.reset();
       return;
     }
-    if (graphs().known().make_real(known, "it was used before its recording ended") != hipSuccess) return;
+    if (graphs().graph_builder.make_real(graph, "it was used before its recording ended") != hipSuccess) return;
   }
-  NodeBuild& build = *known.build;
-  build.operations.push_back({signature, static_cast<std::uint32_t>(known.binding.size()), {nullptr}, {}});
-  known.nodes.push_back(nullptr);
-  const char* why = nullptr;
-  const auto inside = [&](std::size_t index) {
-    const auto part = std::find_if(known.parts.begin(), known.parts.end(),
-                                   [index](const GraphPart& each) { return each.index == index; });
-    return part == known.parts.end() ? std::vector<hipGraphNode_t>() : part->nodes;
-  };
-  if (nodes_match(known.real, build.operations, known.binding, known.nodes, &why, nullptr, inside)) {
-    graphs().learn(known, std::move(build.operations));
-    if (build.verify && known.recording->statistics.captures > 1) graphs().capture_verified(*known.recording);
-  } else {
-    known.give_up(why);
-  }
-  known.build.reset();
+  graph.build->operations.push_back({signature, static_cast<std::uint32_t>(graph.binding.size()), {nullptr}, {}});
+  graph.nodes.push_back(nullptr);
+  finish_recorded(graph);
+  graph.build.reset();
 }
 
 }  // namespace graphpool

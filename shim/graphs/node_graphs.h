@@ -2,16 +2,17 @@
 //
 // The life of such a graph:
 //   hipGraphCreate     no recording begins like this: forwarded, and every node the program adds is recorded with what
-//                      it depends on. Else the graph is virtual, and what the program adds is compared.
-//   hipGraphAdd*Node   virtual: the next operation of a recording, with the same dependencies -> its payload is stored,
+//                      it depends on. Else the graph is deferred, and what the program adds is compared.
+//   hipGraphAdd*Node   deferred: the next operation of a recording, with the same dependencies -> its payload is
+//   stored,
 //                      the program gets a handle of ours. Anything else -> the graph is made real with the nodes so far
 //                      and the call is forwarded; recording goes on from there.
-//   first use          instantiate, or update of an exec by it: virtual and at the end of a recording -> that
-//   recording;
-//                      real -> if every node is what was recorded, a recording is made of it.
-// A child graph that is known is one operation: its recording is part of the signature, its binding is the payload. It
-// stays virtual itself; where HIP is to see it, HIP is given another with the same operations, of which it takes a
-// copy. A node added after that, or in a way that is not followed, makes the graph real and unknown: HIP does the rest.
+//   first use          instantiate, or update of an exec by it: deferred and at the end of a recording -> that
+//                      recording; real -> if every node is what was recorded, a recording is made of it.
+// A child graph that is tracked is one operation: its recording is part of the signature, its binding is the payload.
+// It stays deferred itself; where HIP is to see it, HIP is given another with the same operations, of which it takes a
+// copy. A node added after that, or in a way that is not followed, makes the graph real and modified: HIP does the
+// rest.
 //
 // Errors are HIP's: a call whose outcome the recording does not decide is forwarded. Threads: HIP allows no calls on
 // one graph beside each other; each graph's own lock keeps frees of memory in other threads apart from them.
@@ -42,7 +43,7 @@ struct NodePlace {
 using NativeAdd = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies)>;
 
 hipError_t add_node(const NodePlace& place, Describe describe, NativeAdd forward);
-/// The same with a child graph that the runtime can copy.
+/// The program's call with the real graph, the real nodes and a child graph that the runtime can copy.
 using NativeAddChild = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* dependencies, hipGraph_t child)>;
 hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddChild forward);
 
@@ -51,16 +52,16 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddCh
 bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
                hipError_t* result);
 
-/// A child graph that is added and known. `forward` leaves the nodes of its copy in `nodes`, where HIP tells them.
+/// A child graph that is added and tracked. `forward` leaves the nodes of its copy in `nodes`, where HIP tells them.
 struct AddedChild {
   const ChildGraph& child;
   std::vector<hipGraphNode_t> nodes;
 };
-/// The same as add_node(), where `forward` sees to it that nodes are made in line (recording/node_creation.h). Null: no
-/// such child.
+/// Adds a node as add_node() does, where `forward` sees to it that nodes are made in line (recording/node_creation.h).
+/// Null: no such child.
 hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added);
 
-/// The graph is used: gives it its recording, where it can have one. Pre-condition: it has a build. Under its lock.
-void finish_build(TrackedGraph& known);
+/// The graph is used: gives it its recording, where it can have one. Pre-condition: it has a build.
+void finish_build(TrackedGraph& graph) REQUIRES(graph.lock) EXCLUDES(g_recordings_lock);
 
 }  // namespace graphpool

@@ -38,51 +38,39 @@ std::vector<std::uint64_t> pages_held(const std::vector<Operation>& operations, 
 
 }  // namespace
 
-/// Under lock_, as what follows.
-void UnstagedExecs::exchange_places(std::size_t a, std::size_t b) noexcept {
-  std::swap(entries_[a], entries_[b]);
-  entries_[a]->place = a;
-  entries_[b]->place = b;
-}
-
-/// It is to be looked at again.
-void UnstagedExecs::watch(UnstagedExec& entry) noexcept {
-  if (entry.place >= unwatched_) return;
-  exchange_places(entry.place, --unwatched_);
-  index_.remove(std::exchange(entry.indexed, 0));
-}
-
-/// It was found to have this binding. Takes lock_.
 void UnstagedExecs::stop_watching(UnstagedExec& entry, std::uint64_t bindings,
-                                  const std::vector<std::uint64_t>& pages) {
+                                  const std::vector<std::uint64_t>* pages) {
   const LockGuard guard(lock_);
-  const bool there = entry.place < entries_.size() && entries_[entry.place].get() == &entry;
   // A binding that comes now is watched as soon as this has the lock no more.
-  if (!there || entry.place < unwatched_ || entry.bindings.load() != bindings) return;
-  if (!pages.empty()) entry.indexed = index_.add(&entry, pages);
-  exchange_places(entry.place, unwatched_++);
+  if (!list_.watches(entry) || entry.bindings.load() != bindings) return;
+  if (pages != nullptr && !pages->empty())
+    list_.find_by(entry, *pages);
+  else
+    list_.ignore(entry);
 }
 
 void UnstagedExecs::bound(Entry* entry, const Recording& recording, int device, const Binding& binding) {
   if (*entry == nullptr) {
     auto added = std::make_shared<UnstagedExec>(recording, device);
-    added->binding = binding;
+    {
+      const LockGuard guard(added->lock);
+      added->binding = binding;
+    }
     const LockGuard guard(lock_);
-    added->place = entries_.size();
-    entries_.push_back(added);
+    list_.add(added);
     *entry = std::move(added);
     return;
   }
-  std::unique_ptr<Variant> old;
+  std::unique_ptr<Variant> former;
   {
     const LockGuard guard((*entry)->lock);
     (*entry)->binding = binding;
     ++(*entry)->bindings;
     (*entry)->looks = 0;
-    old = std::move((*entry)->made);
+    former = std::move((*entry)->made);
   }
   const LockGuard guard(lock_);
-  watch(**entry);
+  list_.watch(**entry);
 }
 
 std::unique_ptr<Variant> UnstagedExecs::take(Entry* entry) noexcept {
@@ -90,28 +78,22 @@ std::unique_ptr<Variant> UnstagedExecs::take(Entry* entry) noexcept {
   const Entry taken = std::move(*entry);
   {
     const LockGuard guard(lock_);
-    watch(*taken);
-    exchange_places(taken->place, entries_.size() - 1);
-    entries_.pop_back();
+    list_.remove(*taken);
   }
   const LockGuard guard(taken->lock);
-  taken->gone = true;
+  taken->ended = true;
   return std::move(taken->made);
 }
 
-/// Also others.
 std::vector<UnstagedExecs::Entry> UnstagedExecs::that_may_name(const void* address, std::size_t bytes) {
   const LockGuard guard(lock_);
-  if (bytes == 0) return entries_;
-  std::vector<Entry> all(entries_.begin() + static_cast<std::ptrdiff_t>(unwatched_), entries_.end());
-  for (void* const owner : index_.find(address, bytes))
-    all.push_back(entries_[static_cast<UnstagedExec*>(owner)->place]);
-  return all;
+  return list_.that_may_name(address, bytes);
 }
 
-void UnstagedExecs::memory_leaves(const void* address, std::size_t bytes) {
+void UnstagedExecs::before_memory_is_freed(const void* address, std::size_t bytes) {
   for (const Entry& entry : that_may_name(address, bytes)) {
-    const auto named = [&](const UnstagedExec& each) {
+    const auto names = [&](const UnstagedExec& each) {
+      assume_held(each.lock);
       return holds(each.recording.operations, each.binding, address, bytes);
     };
     std::uint64_t bindings = 0;
@@ -119,39 +101,38 @@ void UnstagedExecs::memory_leaves(const void* address, std::size_t bytes) {
     bool looked_enough = false;
     {
       const LockGuard guard(entry->lock);
-      if (entry->gone || entry->made != nullptr) continue;
-      if (!named(*entry)) {
-        if (++entry->looks != kLooks) continue;
+      if (entry->ended || entry->made != nullptr) continue;
+      if (!names(*entry)) {
+        if (++entry->looks != MemoryWatchList<UnstagedExec>::kLooks) continue;
         bindings = entry->bindings.load();
         pages = pages_held(entry->recording.operations, entry->binding);
         looked_enough = true;
       }
     }
     if (looked_enough)
-      stop_watching(*entry, bindings, pages);
+      stop_watching(*entry, bindings, &pages);
     else
-      make(entry, named);
+      make(entry, names);
   }
 }
 
 void UnstagedExecs::make_with(OperationTest test) {
-  const auto named = [&](const UnstagedExec& each) {
+  const auto names = [&](const UnstagedExec& each) {
     return std::any_of(each.recording.operations.begin(), each.recording.operations.end(),
                        [&](const Operation& operation) { return graphpool::holds(operation, test); });
   };
-  for (const Entry& entry : that_may_name(nullptr, 0)) make(entry, named);
+  for (const Entry& entry : that_may_name(nullptr, 0)) make(entry, names);
 }
 
-/// Where what is named, by the binding that the exec has now, is about to go.
-void UnstagedExecs::make(const Entry& entry, Named named) {
-  const auto wanted = [&] { return !entry->gone && entry->made == nullptr; };
+/// Where the binding that the exec has now names what is about to go.
+void UnstagedExecs::make(const Entry& entry, Names names) {
   const PrivateCalls private_calls;
   auto made = std::make_unique<Variant>();
   made->memory_freed = memory_freed();
   std::uint64_t bindings = 0;
   {
     const LockGuard guard(entry->lock);
-    if (!wanted() || !named(*entry)) return;
+    if (entry->ended || entry->made != nullptr || !names(*entry)) return;
     if (build_graph(entry->recording.operations, entry->binding, &made->graph, &made->nodes) != hipSuccess) return;
     made->baked = entry->binding;
     bindings = entry->bindings.load();
@@ -167,10 +148,10 @@ void UnstagedExecs::make(const Entry& entry, Named named) {
   }
   {
     const LockGuard guard(entry->lock);
-    if (!wanted() || entry->bindings.load() != bindings) return;
+    if (entry->ended || entry->made != nullptr || entry->bindings.load() != bindings) return;
     entry->made = std::move(made);
   }
-  stop_watching(*entry, bindings, {});
+  stop_watching(*entry, bindings, nullptr);
 }
 
 }  // namespace graphpool

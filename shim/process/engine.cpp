@@ -21,7 +21,7 @@ namespace graphpool {
 namespace {
 
 void configure_graphs(const Policy& policy) {
-  GraphSettings& settings = graphs().settings();
+  GraphSettings& settings = graphs().settings;
   settings.compare = policy.graph.compare;
   settings.reuse = policy.graph.reuse;
   settings.weigh = policy.graph.weigh;
@@ -40,7 +40,7 @@ void configure_graphs(const Policy& policy) {
       std::any_of(policy.buffers.begin(), policy.buffers.end(),
                   [](const BufferRule& rule) { return copies_out_whole(rule) && rule.stage != Stage::kNever; }),
       std::memory_order_relaxed);
-  pool().set_reclaim([](int device) { return graphs().reclaim(device); });
+  pool().set_reclaim([](int device) { return graphs().store.reclaim(device); });
 }
 
 /// Without memory to do it in, a deferred graph that names it stays as it is.
@@ -49,7 +49,7 @@ void tell_graphs(const void* address, std::size_t bytes) noexcept {
   static_cast<void>(MemoryLook::wait_for_others(address, bytes, std::chrono::seconds(4)));
   if (policy().graph.check) stale_addresses().memory_leaves(address);
   try {
-    graphs().memory_leaves(address, bytes, "memory was freed");
+    graphs().before_memory_is_freed(address, bytes, "memory was freed");
   } catch (const std::bad_alloc&) {
   }
 }

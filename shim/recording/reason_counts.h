@@ -62,4 +62,9 @@ class ReasonCounts {
   OwnedCount others_;
 };
 
+/// Captures and graphs that give no recording.
+inline constinit ReasonCounts g_refusals;
+/// Execs, and updates of execs, that are the runtime's.
+inline constinit ReasonCounts g_left_to_runtime;
+
 }  // namespace graphpool

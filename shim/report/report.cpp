@@ -26,6 +26,7 @@
 #include "shim/callsite/callsite.h"
 #include "shim/compile/permits.h"
 #include "shim/costs/way_counts.h"
+#include "shim/graphs/graph_report.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/lookup.h"
@@ -59,7 +60,7 @@ void write_reasons(JsonWriter& json, std::string_view key, const Reasons& reason
 
 void write_materialisations(JsonWriter& json) {
   json.key("materialisations").open_array();
-  for (const Materialisation& told : graphs().known().materialisations()) {
+  for (const Materialisation& told : graphs().materialisations.all()) {
     json.open_object().key("reason").value(told.why).key("count").value(told.count);
     if (told.graph != 0) json.key("graph").value(told.graph);
     if (told.operation != 0) json.key("operation").value(std::uint64_t{told.operation});
@@ -96,9 +97,9 @@ std::string call_site_text(std::uint32_t call_site) {
   return text;
 }
 
-void write_moved(JsonWriter& json, const Graphs::RecordingReport& recording) {
+void write_moved(JsonWriter& json, const RecordingReport& recording) {
   json.key("operands_moved").open_array();
-  for (const Graphs::MovedReport& moved : recording.moved) {
+  for (const MovedReport& moved : recording.moved) {
     json.open_object();
     json.key("operation").value(std::uint64_t{moved.operand.operation});
     json.key("kind").value(moved.kind);
@@ -113,7 +114,7 @@ void write_moved(JsonWriter& json, const Graphs::RecordingReport& recording) {
   json.key("operands_moved_others").value(recording.other_moves);
 }
 
-void write_recording(JsonWriter& json, const Graphs::RecordingReport& recording) {
+void write_recording(JsonWriter& json, const RecordingReport& recording) {
   json.open_object();
   json.key("graph").value(recording.number);
   if (recording.dropped != nullptr) json.key("dropped").value(recording.dropped);
@@ -165,9 +166,9 @@ void write_recording(JsonWriter& json, const Graphs::RecordingReport& recording)
 }
 
 void write_graphs(JsonWriter& json) {
-  const Graphs::Totals totals = graphs().totals();
+  const GraphTotals totals = graph_totals();
   json.key("graphs").open_object();
-  json.key("recordings").value(totals.templates);
+  json.key("recordings").value(totals.recordings);
   json.key("recordings_dropped").value(totals.recordings_dropped);
   json.key("execs_kept").value(totals.variants);
   json.key("captures_recorded").value(totals.captures);
@@ -187,12 +188,12 @@ void write_graphs(JsonWriter& json) {
   for (std::size_t i = 0; i < kMismatchNames.size(); ++i) json.key(kMismatchNames[i]).value(g_mismatches.count(i));
   json.close_object();
   write_costs(json);
-  write_reasons(json, "refusals", graphs().refusals());
-  write_reasons(json, "left_to_runtime", graphs().left_to_runtime());
+  write_reasons(json, "refusals", graph_refusals());
+  write_reasons(json, "left_to_runtime", left_to_runtime());
   write_materialisations(json);
   json.close_object();
   json.key("recordings").open_array();
-  for (const Graphs::RecordingReport& recording : graphs().templates()) write_recording(json, recording);
+  for (const RecordingReport& recording : recording_reports()) write_recording(json, recording);
   json.close_array();
 }
 
@@ -235,7 +236,7 @@ void write_memory(JsonWriter& json) {
   json.key("peak_bytes").value(std::uint64_t{slots.peak_bytes});
   json.close_object();
   json.key("execs").open_array();
-  for (const Graphs::ExecMemory& memory : graphs().exec_memory_held()) {
+  for (const ExecMemory& memory : exec_memory_held()) {
     json.open_object();
     json.key("device").value(static_cast<std::uint64_t>(memory.device));
     json.key("estimated_bytes").value(std::uint64_t{memory.bytes});
@@ -356,7 +357,7 @@ void write_rate(JsonWriter& json, std::string_view name, std::uint64_t part, std
 
 /// The share of captures, instantiates, updates, launches and allocations that the library served.
 void write_rates(JsonWriter& json) {
-  const Graphs::Totals totals = graphs().totals();
+  const GraphTotals totals = graph_totals();
   const PoolCounters memory = pool().counters();
   std::uint64_t new_execs = 0;
   for (const Way way : {Way::kNewExec, Way::kOneShot, Way::kUpdate}) new_execs += g_launches_by_way.count(way);
@@ -387,7 +388,7 @@ void take_sample() REQUIRES(g_writing) {
     for (std::size_t i = 1; i < kMostSamples; i += 2) (*g_samples)[kept++] = (*g_samples)[i];
     g_samples->resize(kept);
   }
-  const Graphs::Totals totals = graphs().totals();
+  const GraphTotals totals = graph_totals();
   std::uint64_t kept_bytes = 0;
   for (const PoolMemory& memory : pool().memory()) kept_bytes += memory.kept_bytes;
   g_samples->push_back({elapsed_ms(), totals.captures + totals.withheld_captures + totals.refused,
@@ -409,7 +410,7 @@ void write_samples(JsonWriter& json) REQUIRES(g_writing) {
 /// Every graph that has a name: its first and last kernel.
 TraceGraphs names_of_graphs() {
   TraceGraphs names;
-  for (const Graphs::RecordingReport& recording : graphs().templates()) {
+  for (const RecordingReport& recording : recording_reports()) {
     if (recording.first_kernel == nullptr) continue;
     std::string& name = names[recording.number];
     name = recording.first_kernel;
@@ -445,7 +446,7 @@ std::string report_text(bool ended) REQUIRES(g_writing) {
   write_about(json, ended);
   write_waits(json);
   std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
-  for (const Graphs::RecordingReport& recording : graphs().templates()) {
+  for (const RecordingReport& recording : recording_reports()) {
     bytes_staged += recording.statistics.staged.bytes;
     slots += recording.slots;
     slot_bytes += recording.slot_bytes;
@@ -469,7 +470,7 @@ std::string report_text(bool ended) REQUIRES(g_writing) {
 void write_report(bool ended) REQUIRES(g_writing) {
   const InsideScope inside;
   if (ended) {
-    const Graphs::Totals totals = graphs().totals();
+    const GraphTotals totals = graph_totals();
     log_info(
         "%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches; about %.1f ms saved",
         static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.withheld_captures),

@@ -36,7 +36,7 @@
 //
 // Errors: HIP's. Threads: one at a time (the lock of the program exec that owns the ring); but streams of last launches
 // may begin to capture in any thread: lock kRing, held over event records and waits only. Units: bytes.
-// Not here: what is copied (staging.h), who waits and for how long (graphs/graphs.cpp).
+// Not here: what is copied (staging.h), who waits and for how long (graphs/staged_launch.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>

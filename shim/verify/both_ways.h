@@ -14,7 +14,7 @@
 // buffers that may be one either.
 //
 // Threads: one launch. Units: bytes. Not here: which launches, and what becomes of a difference
-// (graphs/verified_launches.cpp).
+// (graphs/launch_verifier.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "shim/execs/recording.h"
-#include "shim/execs/variants.h"
+#include "shim/execs/variant.h"
 #include "shim/memory/freed_memory.h"
 
 namespace graphpool {
@@ -15,7 +15,7 @@ bool outlived(OperationKind kind, bool freed) {
   Variant variant;
   variant.memory_freed = memory_freed();
   if (freed) note_memory_freed();
-  return Variants::outlived_memory(of, variant);
+  return outlived_memory(of, variant);
 }
 
 TEST(FreedMemory, copies_and_fills_do_not_outlive_it) {

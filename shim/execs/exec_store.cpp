@@ -1,0 +1,260 @@
+#include "shim/execs/exec_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "shim/base/seeded_defect.h"
+
+namespace graphpool {
+
+void ExecStore::swap_places(Recording& recording, std::size_t a, std::size_t b) noexcept {
+  std::swap(recording.variants[a], recording.variants[b]);
+  recording.variants[a]->place_ = a;
+  recording.variants[b]->place_ = b;
+}
+
+void ExecStore::hold(Variant& variant, std::size_t bytes) {
+  Held& held = held_[variant.device];
+  held.bytes = held.bytes - variant.device_bytes_ + bytes;
+  held.peak_bytes = std::max(held.peak_bytes, held.bytes);
+  variant.device_bytes_ = bytes;
+  if (over_limit(variant)) due_.store(true, std::memory_order_relaxed);
+}
+
+void ExecStore::grow(Variant& variant, std::size_t bytes) { hold(variant, variant.device_bytes_ + bytes); }
+
+void ExecStore::count_ring(const Recording& recording, Variant& variant) {
+  hold(variant, variant.ring->execs() * recording.exec_bytes + variant.ring->slot_bytes());
+}
+
+/// Whether there is more of its kind than is to be kept.
+bool ExecStore::over_limit(const Variant& variant) const noexcept {
+  const auto held = held_.find(variant.device);
+  return !variant.kept_ ||
+         (variant.recording_ != nullptr && variant.recording_->variants.size() > settings_.most_variants) ||
+         (held != held_.end() && held->second.bytes > settings_.most_variant_bytes);
+}
+
+std::vector<int> ExecStore::devices() const {
+  std::vector<int> devices;
+  for (const auto& [device, held] : held_) devices.push_back(device);
+  std::sort(devices.begin(), devices.end());
+  return devices;
+}
+
+std::size_t ExecStore::held_bytes(int device) const noexcept {
+  const auto found = held_.find(device);
+  return found == held_.end() ? 0 : found->second.bytes;
+}
+
+std::size_t ExecStore::peak_bytes(int device) const noexcept {
+  const auto found = held_.find(device);
+  return found == held_.end() ? 0 : found->second.peak_bytes;
+}
+
+void ExecStore::give(Variant& variant, const ProgramExec* owner) noexcept {
+  const ProgramExec* const before = std::exchange(variant.owner_, owner);
+  if (variant.recording_ == nullptr || (before == nullptr) == (owner == nullptr)) return;
+  Recording& recording = *variant.recording_;
+  if (owner != nullptr) {
+    swap_places(recording, variant.place_, --recording.free_variants);
+    --held_[variant.device].free;
+  } else {
+    swap_places(recording, variant.place_, recording.free_variants++);
+    ++held_[variant.device].free;
+    if (over_limit(variant)) due_.store(true, std::memory_order_relaxed);
+  }
+}
+
+void ExecStore::disown(Variant& variant) noexcept {
+  if (variant.under_way.load(std::memory_order_acquire) == 0) give(variant, nullptr);
+}
+
+std::unique_ptr<Variant> ExecStore::remove(Recording& recording, Variant* variant) noexcept {
+  if (variant == nullptr || variant->recording_ != &recording) return nullptr;
+  if (variant->owner_ == nullptr) {
+    swap_places(recording, variant->place_, --recording.free_variants);
+    --held_[variant->device].free;
+  }
+  swap_places(recording, variant->place_, recording.variants.size() - 1);
+  std::unique_ptr<Variant> removed = std::move(recording.variants.back());
+  recording.variants.pop_back();
+  kept_.back()->kept_place_ = removed->kept_place_;
+  std::swap(kept_[removed->kept_place_], kept_.back());
+  kept_.pop_back();
+  removed->owner_ = nullptr;
+  removed->recording_ = nullptr;
+  held_[removed->device].bytes -= std::exchange(removed->device_bytes_, 0);
+  return removed;
+}
+
+Variant* ExecStore::adopt(Recording& recording, std::unique_ptr<Variant> variant, const ProgramExec* owner, Keep keep) {
+  const LockGuard guard(g_recordings_lock);
+  if (keep == Keep::kThisUse) variant->keep_no_longer();
+  ++recording.statistics.instantiates;
+  return take_in(recording, std::move(variant), owner);
+}
+
+Variant* ExecStore::take_in(Recording& recording, std::unique_ptr<Variant> variant, const ProgramExec* owner) {
+  variant->owner_ = owner;
+  variant->recording_ = &recording;
+  variant->made_for = recording.number;
+  note_used(*variant);
+  Variant* const adopted = variant.get();
+  adopted->place_ = recording.variants.size();
+  adopted->kept_place_ = kept_.size();
+  kept_.push_back(adopted);
+  if (adopted->ring == nullptr)
+    hold(*adopted, recording.exec_bytes);
+  else
+    count_ring(recording, *adopted);
+  recording.variants.push_back(std::move(variant));
+  if (over_limit(*adopted)) due_.store(true, std::memory_order_relaxed);
+  if (owner == nullptr) {
+    swap_places(recording, adopted->place_, recording.free_variants++);
+    ++held_[adopted->device].free;
+  }
+  return adopted;
+}
+
+void ExecStore::take_older(Variant& variant, Variant** oldest) {
+  if ((*oldest == nullptr || variant.last_used_ < (*oldest)->last_used_) && variant.idle()) *oldest = &variant;
+}
+
+/// The free variant of the recording that was used least recently, or null.
+Variant* ExecStore::oldest_free(const Recording& recording) {
+  Variant* oldest = nullptr;
+  for (std::size_t i = 0; i < recording.free_variants; ++i) take_older(*recording.variants[i], &oldest);
+  return oldest;
+}
+
+/// The free variant of the device, or of all (-1), that was used least recently, or null.
+Variant* ExecStore::oldest_free(int device) {
+  Variant* oldest = nullptr;
+  for (Variant* const variant : kept_)
+    if (variant->owner_ == nullptr && (device < 0 || variant->device == device)) take_older(*variant, &oldest);
+  return oldest;
+}
+
+void ExecStore::evict(Recording& recording, RetiredVariants* retired) {
+  const auto evict_one = [&](Variant* variant) {
+    assume_held(g_recordings_lock);
+    ++variant->recording_->statistics.evicted;
+    retired->push_back(remove(*variant->recording_, variant));
+  };
+  for (std::size_t i = 0; i < recording.free_variants;) {
+    Variant* const variant = recording.variants[i].get();
+    if (!variant->kept_ && variant->idle())
+      retired->push_back(remove(recording, variant));
+    else
+      ++i;
+  }
+  while (recording.variants.size() > settings_.most_variants) {
+    Variant* const oldest = oldest_free(recording);
+    if (oldest == nullptr) break;
+    evict_one(oldest);
+  }
+  for (const auto& [device, held] : held_) {
+    while (held.bytes > settings_.most_variant_bytes && held.free != 0) {
+      Variant* const oldest = oldest_free(device);
+      if (oldest == nullptr) break;
+      evict_one(oldest);
+    }
+  }
+}
+
+void ExecStore::evict_due() {
+  RetiredVariants retired;
+  const LockGuard guard(g_recordings_lock);
+  due_.store(false, std::memory_order_relaxed);
+  std::vector<Recording*> having;
+  for (const Variant* const variant : kept_)
+    if (having.empty() || having.back() != variant->recording_) having.push_back(variant->recording_);
+  std::sort(having.begin(), having.end());
+  having.erase(std::unique(having.begin(), having.end()), having.end());
+  for (Recording* const recording : having) evict(*recording, &retired);
+  // What still runs is tried again.
+  const bool left = std::any_of(kept_.begin(), kept_.end(), [&](const Variant* variant) {
+    assume_held(g_recordings_lock);
+    return variant->owner_ == nullptr && over_limit(*variant);
+  });
+  if (left) due_.store(true, std::memory_order_relaxed);
+}
+
+bool ExecStore::reclaim(int device) noexcept {
+  RetiredVariants retired;
+  const LockGuard guard(g_recordings_lock);
+  while (Variant* const oldest = oldest_free(device)) {
+    ++oldest->recording_->statistics.evicted;
+    retired.push_back(remove(*oldest->recording_, oldest));
+  }
+  return !retired.empty();
+}
+
+void ExecStore::device_reset(int device) noexcept {
+  for (std::size_t i = 0; i < kept_.size();) {
+    Variant* const variant = kept_[i];
+    if (variant->device != device) {
+      ++i;
+      continue;
+    }
+    if (variant->owner_ != nullptr) {
+      // It goes with its holder.
+      variant->use_up(variant->ring == nullptr ? Health::kUnsure : Health::kBroken);
+      if (variant->ring != nullptr) {
+        variant->ring->forget();
+        count_ring(*variant->recording_, *variant);
+      }
+      ++i;
+      continue;
+    }
+    variant->exec = nullptr;
+    variant->graph = nullptr;
+    if (variant->ring != nullptr) variant->ring->forget();
+    static_cast<void>(remove(*variant->recording_, variant));
+  }
+}
+
+Variant* ExecStore::take_free(Recording& recording, const Binding& binding, int device, const ProgramExec& owner) {
+  return take_free_if(recording, device, owner, [&](const Binding& baked) { return equal(baked, binding); });
+}
+
+Variant* ExecStore::take_free(Recording& recording, const Binding& binding, const Operation& changed,
+                              const Binding& payload, int device, const ProgramExec& owner) {
+  const std::size_t begin = changed.payload_offset, end = begin + payload.size();
+  return take_free_if(recording, device, owner, [&](const Binding& baked) {
+    const auto same = [&](std::size_t from, std::size_t to) {
+      return from == to || std::memcmp(baked.data() + from, binding.data() + from, to - from) == 0;
+    };
+    if (baked.size() != binding.size()) return false;
+    // Nodes are set one after the other: what has been set and what has not meet here, and tell most apart at once.
+    const std::size_t first = begin - std::min(begin, kNear), last = std::min(end + kNear, binding.size());
+    return same(first, begin) && same(end, last) &&
+           (payload.empty() || std::memcmp(baked.data() + begin, payload.data(), payload.size()) == 0) &&
+           same(last, binding.size()) && same(0, first);
+  });
+}
+
+template <typename HasBinding>
+Variant* ExecStore::take_free_if(Recording& recording, int device, const ProgramExec& owner, HasBinding&& has_binding) {
+  for (std::size_t i = 0; i < recording.free_variants; ++i) {
+    Variant& variant = *recording.variants[i];
+    if (outlived_memory(recording, variant)) {
+      variant.keep_no_longer();
+      continue;
+    }
+    // The nodes of a variant made of another graph of the program's could not be told.
+    if (variant.graph == nullptr && variant.source != owner.source) continue;
+    if (variant.device != device || variant.ring != nullptr || variant.health() != Health::kGood ||
+        (!has_binding(variant.baked) && !seeded_defect(Seeded::kBindingIgnored)))
+      continue;
+    if (!variant.idle()) continue;
+    give(variant, &owner);
+    note_used(variant);
+    return &variant;
+  }
+  return nullptr;
+}
+
+}  // namespace graphpool

@@ -1,0 +1,80 @@
+// exec_supply.h: finds or makes the variant that serves a program exec's binding.
+//
+// A free variant that has the binding serves. Else the cost model says whether a free one or the exec's own is patched,
+// where the runtime is known to update the differing nodes correctly (recording/patch_table.h) and it does not run, or
+// another is made, to keep or for this use only; where rules leave staging open, whether it is staged. What serves a
+// binding exists when obtain() returns success, so a launch only selects (rule 15). Where the program asks for an
+// update, obtain() may say that its own call is to be made instead, on the variant that the exec has (Way::kUpdate,
+// probe update_reaches_launch).
+//
+// Errors: HIP's. Threads: any. Not here: handles, graphs and launches (graphs/), slots (memory/slot_set.h), what a
+// launch copies (staging/staging.h).
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <memory>
+
+#include "shim/base/function_ref.h"
+#include "shim/execs/exec_builder.h"
+#include "shim/execs/exec_store.h"
+#include "shim/execs/stage_plan_table.h"
+#include "shim/execs/staging_chooser.h"
+#include "shim/execs/way_chooser.h"
+
+namespace graphpool {
+
+/// Makes a variant from the program's own graph.
+using NativeVariant = FunctionRef<hipError_t(std::unique_ptr<Variant>* made)>;
+
+/// What else than the library's own calls can give an exec the binding.
+struct OtherSources {
+  const NativeVariant* native = nullptr;  ///< an exec of the program's own graph
+  bool update = false;                    ///< the program asks for an update and can make it itself
+};
+
+/// The variant that serves a binding.
+struct Served {
+  Variant* variant = nullptr;
+  Way way = Way::kSame;
+  bool made = false;  ///< for this binding: an exec, or a ring
+};
+
+class ExecSupply {
+ public:
+  ExecSupply(ExecStore& store, ExecBuilder& builder, const GraphSettings& settings) noexcept
+      : store_(store), builder_(builder), settings_(settings) {}
+
+  /// The variant that serves this binding, owned by `exec`. Way::kUpdate: none does, the program is to update its own.
+  hipError_t obtain(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
+      EXCLUDES(g_recordings_lock);
+  /// One over the program's own memory, whatever the rules say.
+  hipError_t obtain_unstaged(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
+      EXCLUDES(g_recordings_lock);
+
+ private:
+  using Plan = std::shared_ptr<const StagePlan>;
+
+  hipError_t obtain_by_cost(ProgramExec& exec, const Binding& binding, const OtherSources& others, const Plan& open,
+                            Served* served) EXCLUDES(g_recordings_lock);
+  hipError_t obtain_open(ProgramExec& exec, const Binding& binding, const Plan& open, Served* served)
+      EXCLUDES(g_recordings_lock);
+  hipError_t obtain_staged(ProgramExec& exec, const Binding& binding, const Plan& staged, Served* served)
+      EXCLUDES(g_recordings_lock);
+  hipError_t obtain_new(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
+      EXCLUDES(g_recordings_lock);
+  hipError_t make_ring(ProgramExec& exec, const Plan& staged, Binding canonical, std::vector<char*> bases,
+                       Variant** made) EXCLUDES(g_recordings_lock);
+  Variant* take_ring(ProgramExec& exec, const Plan& staged, const Binding& canonical, const std::vector<char*>& bases)
+      EXCLUDES(g_recordings_lock);
+  void say_way(const Recording& recording, Way way, std::size_t differing) const;
+
+  ExecStore& store_;
+  ExecBuilder& builder_;
+  const GraphSettings& settings_;
+  StagePlanTable plans_;
+  StagingChooser staging_{settings_};
+  WayChooser ways_{settings_, staging_};
+};
+
+}  // namespace graphpool

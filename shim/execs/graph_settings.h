@@ -1,0 +1,32 @@
+// graph_settings.h: what the policy says of graphs. Written once, when the process sets itself up (process/engine.cpp).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "policy/values.h"
+#include "shim/base/units.h"
+
+namespace graphpool {
+
+struct GraphSettings {
+  bool compare = true;
+  bool reuse = true;
+  bool weigh = true;  ///< captures are left alone where comparing costs more than it saves (costs/step_costs.h)
+  Strategy strategy = Strategy::kAuto;
+  std::size_t most_recordings = 256;
+  std::size_t most_recording_bytes = 64 * kMiB;                      ///< host memory of all recordings
+  std::size_t most_variants = 16;                                    ///< of one recording
+  std::size_t most_variant_bytes = 512 * kMiB;                       ///< device memory of all variants, a device
+  std::uint32_t patch_budget = 100'000;                              ///< patches of one exec before it is replaced
+  bool track_operands = false;                                       ///< for a report: which operands moved
+  Verify verify;                                                     ///< matches that also take the real path
+  bool check = false;                                                ///< launches look for stale addresses
+  bool looks_at_launches = false;                                    ///< verify, check or both
+  std::chrono::nanoseconds ring_timeout = std::chrono::seconds(30);  ///< longest wait for a free slot set
+
+  bool verifies() const noexcept { return verify.mode != Verify::Mode::kOff; }
+};
+
+}  // namespace graphpool

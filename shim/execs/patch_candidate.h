@@ -1,0 +1,53 @@
+// patch_candidate.h: what the runtime is known to update correctly, and which variant it is best done to.
+//
+// Threads: any. Not here: what patches cost, and whether one is made (way_chooser.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "shim/execs/graph_settings.h"
+#include "shim/execs/program_exec.h"
+#include "shim/execs/recording.h"
+
+namespace graphpool {
+
+/// A variant to be patched for a binding.
+struct PatchCandidate {
+  Variant* variant = nullptr;            ///< null: there is none
+  std::vector<std::uint32_t> differing;  ///< the operations whose nodes are to be set
+  bool served = false;                   ///< it was the exec's own before
+};
+
+/// A variant with nodes of its own that the runtime is known to update correctly for this binding, free or the exec's
+/// own: one that was patched before, so that the others keep what they have; of several the one with the fewest nodes
+/// to be set.
+PatchCandidate find_patchable(const ProgramExec& exec, const Binding& binding, const GraphSettings& settings)
+    REQUIRES(g_recordings_lock);
+/// Whether there is an exec that later bindings may be patched into, or will be when it is free. One that has outlived
+/// memory is kept no longer.
+bool has_patch_base(Recording& recording, int device) noexcept REQUIRES(g_recordings_lock);
+
+/// Nodes that an exec of the recording may be patched before it is replaced.
+std::size_t patch_budget(const Recording& recording, const GraphSettings& settings) noexcept;
+/// The cost of turning an exec of binding `from` into one of binding `to`: patches, or a new exec, which costs
+/// `exec_ns`, if the runtime is not known to update one of the nodes correctly.
+double rebind_ns(const Recording& recording, const Binding& from, const Binding& to, double exec_ns, std::size_t budget)
+    REQUIRES(g_recordings_lock);
+
+/// Whether the runtime is known to update every node of such an exec correctly.
+bool updates_are_exact(const Recording& recording) noexcept REQUIRES(g_recordings_lock);
+/// The nodes that an update of an exec's own variant changes.
+struct UpdatedNodes {
+  bool exact = false;         ///< the runtime is known to update them all correctly
+  std::size_t differing = 0;  ///< not exact: up to the first that is not
+};
+/// For an update to this binding; where the variant is of another recording that is every node.
+UpdatedNodes updated_nodes(const ProgramExec& exec, const Binding& binding) noexcept REQUIRES(g_recordings_lock);
+/// How many kernels such an update changes. Empty: it changes other nodes, too.
+std::optional<std::size_t> only_kernels_updated(const ProgramExec& exec, const Binding& binding) noexcept
+    REQUIRES(g_recordings_lock);
+
+}  // namespace graphpool

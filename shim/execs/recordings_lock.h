@@ -1,0 +1,13 @@
+// recordings_lock.h: the one lock of all recordings, of the variants they keep, and of the tables of tracked graphs.
+//
+// Why one: a capture, an exec and a graph meet in a recording, and each call touches a few words of it. Held for a few
+// hundred instructions, never across next.
+#pragma once
+
+#include "shim/base/lock_rank.h"
+
+namespace graphpool {
+
+inline constinit RankedMutex<LockRank::kRecordings> g_recordings_lock;
+
+}  // namespace graphpool

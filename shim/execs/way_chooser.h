@@ -1,0 +1,42 @@
+// way_chooser.h: how a new binding is served: by a patched variant, a new one, the program's own update, or staged.
+//
+// The costs and what the recording has seen so far go into a question; costs/cost_model.h answers it.
+// Threads: any. Not here: bindings that a free variant has already (exec_supply.h).
+#pragma once
+
+#include "shim/execs/graph_settings.h"
+#include "shim/execs/patch_candidate.h"
+#include "shim/execs/program_exec.h"
+#include "shim/execs/staging_chooser.h"
+
+namespace graphpool {
+
+/// A binding for which a way is wanted.
+struct WayAsked {
+  const ProgramExec& exec;
+  const Binding& binding;
+  const StagePlan* open;  ///< the plan by which it may be staged; null: none
+  bool may_update;        ///< the program asks for an update and can make it itself
+};
+
+class WayChooser {
+ public:
+  WayChooser(const GraphSettings& settings, const StagingChooser& staging) noexcept
+      : settings_(settings), staging_(staging) {}
+
+  /// Notes that the binding has come. *candidate: what is to be patched where the way is kPatch. kUpdate comes only if
+  /// `may_update`, kStage only with a plan.
+  Way choose(const WayAsked& asked, PatchCandidate* candidate) const REQUIRES(g_recordings_lock);
+
+ private:
+  BindingHistory::Noted note_binding(Recording& recording, const Binding& binding) const REQUIRES(g_recordings_lock);
+  CostModel::Question question_for(const WayAsked& asked, const BindingHistory::Noted& noted, double exec_ns,
+                                   PatchCandidate* candidate) const REQUIRES(g_recordings_lock);
+  static void note_way(Recording& recording, const CostModel::Question& question, Way way) noexcept
+      REQUIRES(g_recordings_lock);
+
+  const GraphSettings& settings_;
+  const StagingChooser& staging_;
+};
+
+}  // namespace graphpool

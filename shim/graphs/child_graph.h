@@ -1,0 +1,36 @@
+// child_graph.h: a graph that becomes a part of another one, and what the runtime is given of it to copy.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "shim/graphs/tracked_graph.h"
+#include "shim/recording/reissue.h"
+
+namespace graphpool {
+
+inline constexpr const char* kUsedAsChild = "used as a child graph";
+
+struct ChildGraph {
+  HeldRecording recording;  ///< none: it is not known, and HIP must see it
+  Binding binding;
+  hipGraph_t real = nullptr;          ///< null for a deferred graph
+  std::vector<hipGraphNode_t> nodes;  ///< of the real one, one an operation
+  std::uint64_t original = 0;         ///< TrackedGraph::original
+  TrackedGraph* tracked = nullptr;
+
+  Status describe(OperationWriter& to) const;
+  /// Calls use() with a graph that the runtime can copy: `graph` where it is real or not known. No nodes: they are not
+  /// known. A deferred graph that is given a second time is real from then on (TrackedGraphs::read_part()), so that it
+  /// is built once.
+  hipError_t give(hipGraph_t graph, GraphUse use) const;
+  /// Does so where no graph's lock is held: it becomes real now where it must be built.
+  hipError_t give_real(hipGraph_t graph, GraphUse use) const;
+
+ private:
+  bool give_set(GraphUse use, hipError_t* result) const;
+};
+
+}  // namespace graphpool

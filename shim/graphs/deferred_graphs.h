@@ -1,0 +1,43 @@
+// deferred_graphs.h: the graphs that the program holds by a handle of the library's, and which of them are made real
+// before something that they name goes. Threads: any.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "shim/execs/recordings_lock.h"
+#include "shim/graphs/graph_builder.h"
+#include "shim/graphs/memory_watch_list.h"
+#include "shim/graphs/tracked_graph.h"
+#include "shim/recording/operation_functions.h"
+
+namespace graphpool {
+
+class DeferredGraphs {
+ public:
+  explicit DeferredGraphs(GraphBuilder& builder) noexcept : builder_(builder) {}
+
+  void add(std::shared_ptr<TrackedGraph> graph) REQUIRES(g_recordings_lock) { list_.add(std::move(graph)); }
+  std::shared_ptr<TrackedGraph> remove(TrackedGraph& graph) noexcept REQUIRES(g_recordings_lock) {
+    return list_.remove(graph);
+  }
+  /// The graph has got another binding.
+  void bound_anew(TrackedGraph& graph) REQUIRES(graph.lock) EXCLUDES(g_recordings_lock);
+
+  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is): graphs that
+  /// name it are made real while they can be.
+  void before_memory_is_freed(const void* address, std::size_t bytes, const char* reason) EXCLUDES(g_recordings_lock);
+  /// Graphs that have such an operation are made real.
+  void make_real_with(OperationTest test, const char* reason) EXCLUDES(g_recordings_lock);
+  /// Gives up the walks of all graphs that are being built, so that recordings can go.
+  void end_builds(const char* reason) EXCLUDES(g_recordings_lock);
+
+ private:
+  std::vector<std::shared_ptr<TrackedGraph>> all() const EXCLUDES(g_recordings_lock);
+
+  GraphBuilder& builder_;
+  MemoryWatchList<TrackedGraph> list_ GUARDED_BY(g_recordings_lock);
+};
+
+}  // namespace graphpool

@@ -1,0 +1,95 @@
+#include "shim/graphs/exec_bindings.h"
+
+#include <new>
+#include <utility>
+
+#include "shim/streams/open_captures.h"
+#include "shim/verify/stale_addresses.h"
+
+namespace graphpool {
+namespace {
+
+/// What it was instantiated from may hold user objects: they stay until its launches are complete.
+void let_go_of_objects_of(ProgramExec& exec) {
+  Launches launches;
+  if (exec.variant != nullptr) launches.push_back(exec.variant->launches.copy());
+  {
+    const LockGuard guard(exec.lock);
+    launches.push_back(std::move(exec.before));
+  }
+  let_go_of_objects(std::move(exec.objects), std::move(launches));
+}
+
+}  // namespace
+
+void ExecBindings::switch_to(ProgramExec& exec, const Served& served, const Binding& binding) {
+  Variant* const former = exec.variant;
+  exec.real_path.reset();
+  {
+    const LockGuard guard(exec.lock);
+    exec.bind(binding, served.way);
+    if (served.variant != former) {
+      exec.come_behind(*former);
+      const LockGuard recordings(g_recordings_lock);
+      exec.variant = served.variant;
+      store_.disown(*former);
+    }  // else staged: only the program's buffers moved
+  }
+  note_bound(exec);
+}
+
+void ExecBindings::replace_variant(ProgramExec& exec, std::unique_ptr<Variant> made) {
+  const bool of_program = made->graph == nullptr;
+  const LockGuard guard(exec.lock);
+  Variant* const former = exec.variant;
+  exec.come_behind(*former);
+  Variant* const adopted = store_.adopt(*exec.recording, std::move(made), &exec);
+  exec.way = Way::kNewExec;
+  const LockGuard recordings(g_recordings_lock);
+  if (of_program) adopted->worsen(Health::kUnsure);
+  exec.variant = adopted;
+  store_.disown(*former);
+}
+
+void ExecBindings::note_bound(ProgramExec& exec) {
+  if (settings_.check) note_allocations(exec);
+  if (exec.staged())
+    unstaged_.bound(&exec.unstaged, *exec.recording, exec.device, exec.binding);
+  else
+    take_unstaged(exec);
+}
+
+void ExecBindings::note_allocations(ProgramExec& exec) noexcept {
+  const LockGuard guard(exec.lock);
+  try {
+    exec.allocations = StaleAddresses::allocations_of(exec.recording->operations, exec.binding);
+  } catch (const std::bad_alloc&) {
+    exec.allocations.clear();
+  }
+}
+
+bool ExecBindings::must_stay(ProgramExec& exec) {
+  if (!captures_open() || exec.variant == nullptr || exec.staged() || exec.variant->is_broken()) return false;
+  const LockGuard guard(exec.lock);
+  return !exec.variant->launches.seal();
+}
+
+void ExecBindings::release(std::unique_ptr<ProgramExec> exec, RetiredVariants* retired) {
+  if (exec->objects != nullptr) let_go_of_objects_of(*exec);
+  if (exec->recording == nullptr) return;  // tainted: its own exec goes with it
+  const std::unique_ptr<Variant> unstaged = take_unstaged(*exec);
+  const LockGuard guard(g_recordings_lock);
+  --exec->recording->users;
+  if (exec->variant != nullptr) {
+    store_.give(*exec->variant, nullptr);
+    if (exec->variant->health() != Health::kGood) {
+      exec->variant->keep_no_longer();
+      if (retired != nullptr) retired->push_back(store_.remove(*exec->recording, exec->variant));
+    }
+  }
+  if (retired == nullptr) return;
+  store_.evict(*exec->recording, retired);
+  recordings_.trim(retired);
+}
+
+}  // namespace graphpool

@@ -1,0 +1,105 @@
+// exec_updates.h: hipGraphExecUpdate, and whatever else gives an exec another binding.
+//
+// Updates by a graph of the exec's own recording: another binding, served as an instantiate's is. Where nothing of ours
+// serves it exactly without another exec, the program's own update is made on the variant that its exec has
+// (update_own()). By a graph of another recording, the update is the runtime's the first time; what it has once taken
+// from one recording to another is served by variants of that from then on (execs/program_exec.h).
+//
+// Errors are HIP's. Threads: any; HIP allows no call that changes an exec beside another one on it.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstdint>
+
+#include "shim/base/owned_count.h"
+#include "shim/execs/exec_builder.h"
+#include "shim/execs/exec_supply.h"
+#include "shim/execs/recordings.h"
+#include "shim/graphs/exec_bindings.h"
+#include "shim/graphs/exec_table.h"
+#include "shim/graphs/graph_use.h"
+#include "shim/graphs/launch_verifier.h"
+#include "shim/graphs/noted_sets.h"
+#include "shim/graphs/own_execs.h"
+#include "shim/graphs/tracked_graphs.h"
+
+namespace graphpool {
+
+class ExecUpdates {
+ public:
+  /// The parts of the engine that this one needs.
+  struct Parts {
+    ExecStore& store;
+    ExecBuilder& builder;
+    ExecSupply& supply;
+    Recordings& recordings;
+    ExecBindings& bindings;
+    NotedSets& noted;
+    OwnExecs& own;
+    ExecTable& table;
+    TrackedGraphs& graphs;
+    GraphNodes& nodes;
+    LaunchVerifier& verifier;
+    const GraphSettings& settings;
+  };
+  explicit ExecUpdates(const Parts& parts) noexcept : parts_(parts) {}
+
+  hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
+                    hipGraphExecUpdateResult* result);
+  /// The runtime has updated an exec that no recording serves by a graph of a capture that nobody followed.
+  void updated_unfollowed(ProgramExec& exec, hipGraphNode_t* error_node, const hipGraphExecUpdateResult* result,
+                          hipError_t failed);
+  /// The program has set a node: the exec serves this binding. Launches in flight keep the old one.
+  /// hipErrorNotSupported: the program's own call must do it.
+  hipError_t rebind(ProgramExec& exec, const Binding& binding) { return rebind(exec, binding, nullptr); }
+
+  std::uint64_t count() const noexcept { return count_.load(); }
+  std::uint64_t avoided() const noexcept REQUIRES(g_recordings_lock) { return avoided_; }
+
+ private:
+  /// What the program asks for.
+  struct Asked {
+    hipGraphExec_t handle;
+    hipGraph_t graph;
+    hipGraphNode_t* error_node;
+    hipGraphExecUpdateResult* result;
+    ProgramExec* exec;      ///< what the handle stands for; null: the runtime's own
+    TrackedGraph* tracked;  ///< what the graph's handle stands for; null: it is not known
+
+    bool tells() const noexcept { return error_node != nullptr && result != nullptr; }
+  };
+  /// A graph of an exec's own recording that the program updates it by.
+  struct UpdateBy {
+    hipGraph_t graph = nullptr;
+    bool real = false;    ///< the runtime has it
+    bool native = false;  ///< *out: the program's own call was made
+  };
+  /// A real graph by which the program updates an exec that no recording serves.
+  struct NativeUpdate {
+    hipGraph_t graph = nullptr;
+    HeldRecording recording;           ///< what it is; none: not known
+    const Binding* binding = nullptr;  ///< of that; null: not known, or its memory is not what it was made over
+    bool plain = false;                ///< not known, but a capture that nobody has looked into, or changed since
+  };
+
+  hipError_t update_found(const Asked& asked);
+  hipError_t update_unfollowed(const Asked& asked);
+  /// Null: it is done. Else the reason why the program's own call must do it.
+  const char* serve_update(const Asked& asked, const UsedGraph& used);
+  hipError_t forward(const Asked& asked, NativeUpdate by, const char* reason);
+  hipError_t rebind(ProgramExec& exec, const Binding& binding, UpdateBy* by);
+  hipError_t update_own(ProgramExec& exec, const Binding& binding, UpdateBy* by);
+  hipError_t move_to(ProgramExec& exec, Recording& recording, const Binding& binding);
+  hipError_t update_natively(ProgramExec& exec, NativeUpdate by, const Asked& asked);
+  void note_native_update(ProgramExec& exec, HeldRecording former, NativeUpdate by, std::uint64_t freed_before);
+  bool may_serve_again(const ProgramExec& exec, const NativeUpdate& by) noexcept EXCLUDES(g_recordings_lock);
+  void serve_again(ProgramExec& exec, NativeUpdate by, std::uint64_t freed_before)
+      EXCLUDES(exec.lock, g_recordings_lock);
+
+  Parts parts_;
+  OwnedCount count_;
+  std::uint64_t avoided_ GUARDED_BY(g_recordings_lock) = 0;
+};
+
+}  // namespace graphpool

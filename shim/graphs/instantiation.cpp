@@ -1,0 +1,117 @@
+#include "shim/graphs/instantiation.h"
+
+#include <utility>
+
+#include "shim/base/trace.h"
+#include "shim/costs/step_costs.h"
+#include "shim/execs/user_objects.h"
+#include "shim/graphs/passed_calls.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/private_handles.h"
+#include "shim/hip/restore.h"
+#include "shim/memory/pool.h"
+#include "shim/recording/reason_counts.h"
+
+namespace graphpool {
+
+hipError_t Instantiation::instantiate(hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags,
+                                      NativeInstantiate native) {
+  const TraceSpan traced(TraceKind::kInstantiate);
+  const TimedCall timed;
+  count_.add();
+  const bool plain = flags == 0 || flags == kInstantiateAutoFree;
+  const bool may_serve = parts_.settings.reuse && active() && exec != nullptr;
+  TrackedGraph* const tracked = parts_.graphs.find(graph);
+  hipError_t result = hipSuccess;
+  if (tracked != nullptr && plain && may_serve && instantiate_tracked({*tracked, graph, flags, native}, exec, &result))
+    return result;
+  if (may_serve)
+    g_left_to_runtime.count(!plain               ? "instantiated with flags or parameters of its own"
+                            : tracked == nullptr ? kUnknownGraphInstantiated
+                                                 : "a graph that the program has changed was instantiated");
+  tell_trace("the program's own call", 0);
+  result = parts_.graphs.expose(&graph, tracked, "instantiated in a way of its own");
+  return result == hipSuccess ? retry_with_room([&] { return native(graph, exec); }) : result;
+}
+
+/// False: it has no recording, and nothing was done.
+bool Instantiation::instantiate_tracked(const Asked& asked, hipGraphExec_t* out, hipError_t* result) {
+  const UsedGraph used =
+      use_graph(asked.tracked, GraphUsedFor::kInstantiate, parts_.recordings, parts_.settings.track_operands);
+  if (used.recording == nullptr) return false;
+  Recording& recording = *used.recording;
+  const int device = calling_device();
+  look_for_completed_objects();
+  auto exec = std::make_unique<ProgramExec>();
+  exec->objects = used.objects;
+  exec->recording = &recording;
+  exec->device = device;
+  exec->flags = asked.flags;
+  exec->source = asked.tracked.id;
+  exec->binding = used.binding;
+  bool avoided = false;
+  *result = hipSuccess;
+  if (recording.node_count != 0) {
+    Served served;
+    *result = serve(asked, used, *exec, &served);
+    exec->variant = served.variant;
+    exec->way = served.way;
+    avoided = !served.made;
+  }
+  const hipGraphExec_t handle = *result == hipSuccess ? parts_.table.add(*exec) : nullptr;
+  if (handle == nullptr) {
+    give_back(*exec);
+    if (*result == hipSuccess) *result = hipErrorOutOfMemory;
+    return true;
+  }
+  if (used.real && !used.outlived && used.objects == nullptr) parts_.verifier.keep_real_path(*exec, asked.graph);
+  tell_trace(way_name(exec->way), recording.number);
+  parts_.bindings.note_bound(*exec.release());
+  *out = handle;
+  RetiredVariants retired;
+  const LockGuard guard(g_recordings_lock);
+  recording.statistics.instantiates_avoided += avoided ? 1 : 0;
+  avoided_ += avoided ? 1 : 0;
+  parts_.store.evict(recording, &retired);
+  return true;
+}
+
+hipError_t Instantiation::serve(const Asked& asked, const UsedGraph& used, ProgramExec& exec, Served* served) {
+  const auto make = [&](std::unique_ptr<Variant>* made) { return make_native(asked, exec, made); };
+  const NativeVariant native_variant(make);
+  // Of a recording that verification has found to be wrong nothing is made, although a graph may still be deferred.
+  const bool natively =
+      (used.real || !used.recording->rebuildable.load(std::memory_order_acquire)) && used.objects == nullptr;
+  const OtherSources others{natively ? &native_variant : nullptr, false};
+  // What a staged exec would be without staging could not be made any more (unstaged_execs.h).
+  return used.outlived ? parts_.supply.obtain_unstaged(exec, used.binding, others, served)
+                       : parts_.supply.obtain(exec, used.binding, others, served);
+}
+
+/// By the program's own call, of its own graph.
+hipError_t Instantiation::make_native(const Asked& asked, const ProgramExec& exec, std::unique_ptr<Variant>* made) {
+  auto variant = std::make_unique<Variant>();
+  hipGraph_t source = asked.graph;
+  hipError_t failed = parts_.graphs.read(&source, "instantiated");
+  if (failed == hipSuccess)
+    failed = pool().retry_after_trim(
+        exec.device, [&] { return made_private(asked.native(source, &variant->exec), &variant->exec); });
+  if (failed != hipSuccess) {
+    variant->exec = nullptr;
+    return failed;
+  }
+  variant->device = exec.device;
+  variant->source = asked.tracked.id;
+  variant->baked = exec.binding;
+  *made = std::move(variant);
+  return hipSuccess;
+}
+
+/// The program gets no such exec after all.
+void Instantiation::give_back(ProgramExec& exec) {
+  const LockGuard guard(g_recordings_lock);
+  --exec.recording->users;
+  if (exec.variant != nullptr) parts_.store.give(*exec.variant, nullptr);
+}
+
+}  // namespace graphpool

@@ -1,0 +1,34 @@
+// noted_sets.h: gives an exec's variant what the program has set in its nodes and what was only noted so far
+// (execs/exec_sets.h). Threads: any; HIP allows no call that changes an exec beside another one on it.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include "shim/execs/exec_builder.h"
+#include "shim/execs/program_exec.h"
+#include "shim/graphs/exec_bindings.h"
+
+namespace graphpool {
+
+class NotedSets {
+ public:
+  NotedSets(ExecStore& store, ExecBuilder& builder, ExecBindings& bindings) noexcept
+      : store_(store), builder_(builder), bindings_(bindings) {}
+
+  /// The exec is about to be launched, or needed by another call. Nothing where the program has set nothing.
+  hipError_t give(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock) {
+    return exec.sets == nullptr ? hipSuccess : give_noted(exec);
+  }
+  /// A new variant serves the present binding. Fails as the runtime does.
+  hipError_t serve_by_new(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
+
+ private:
+  hipError_t give_noted(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
+  hipError_t set_nodes(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
+
+  ExecStore& store_;
+  ExecBuilder& builder_;
+  ExecBindings& bindings_;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,47 @@
+// own_execs.h: execs that become the program's own, because it may change them past the library (rule 2).
+//
+// The exec gets a variant that nobody else will ever use, made from a graph of our own so that its nodes are known,
+// unless it must stay what it is. The program names its nodes by those of the graph that it was made from.
+// Errors: HIP's. Threads: any; HIP allows no call that changes an exec beside another one on it.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <memory>
+
+#include "shim/execs/exec_builder.h"
+#include "shim/graphs/exec_bindings.h"
+#include "shim/graphs/exec_table.h"
+#include "shim/graphs/noted_sets.h"
+#include "shim/graphs/tracked_nodes.h"
+
+namespace graphpool {
+
+class OwnExecs {
+ public:
+  /// The parts of the engine that this one needs.
+  struct Parts {
+    ExecStore& store;
+    ExecBuilder& builder;
+    ExecBindings& bindings;
+    NotedSets& noted;
+    ExecTable& table;
+    TrackedNodes& nodes;
+  };
+  explicit OwnExecs(const Parts& parts) noexcept : parts_(parts) {}
+
+  /// The exec that a recording serves becomes the program's own.
+  hipError_t taint(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
+  /// The real exec for any call that is not followed: the program's own from now on, for this reason, a literal. `node`
+  /// becomes the exec's own node where the program names one of the graph that the exec was made from; it may be null.
+  hipError_t expose(hipGraphExec_t* exec, hipGraphNode_t* node, const char* reason);
+
+ private:
+  static hipError_t bring_up_to_date(const ProgramExec& exec, const Variant& own);
+  hipError_t make_own(ProgramExec& exec, bool stays, std::unique_ptr<Variant> unstaged, std::unique_ptr<Variant>* own);
+  hipError_t expose_node(const ProgramExec& exec, hipGraphNode_t* node);
+
+  Parts parts_;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,59 @@
+// repeated_launch.h: a launch, and the same by a new exec on copies, compared (launch_verifier.h).
+//
+// What the exec's variant may still write to of earlier bindings, where the runtime has updated it wrongly, is copied
+// too, so that it can be given back.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shim/graphs/launch_verifier.h"
+#include "shim/staging/staging.h"
+#include "shim/streams/stream_work.h"
+#include "shim/verify/memory_look.h"
+
+namespace graphpool {
+
+class RepeatedLaunch {
+ public:
+  /// `real_path`: an exec of the program's own graph, which serves the launch; null: the exec's own variant does.
+  RepeatedLaunch(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected,
+                 std::unique_ptr<Variant> real_path) noexcept
+      : verifier_(verifier),
+        asked_(asked),
+        selected_(selected),
+        exec_(asked.exec),
+        recording_(*asked.exec.recording),
+        stream_(plain_handle(asked.stream)),
+        submitted_(stream_work().submitted()),
+        real_path_(std::move(real_path)) {}
+
+  /// Makes the launch, once. Its result is the program's.
+  hipError_t launch();
+
+ private:
+  const char* prepare();
+  const char* copy_memory();
+  std::vector<std::uint64_t> reached() const EXCLUDES(g_recordings_lock);
+  bool is_alone() const noexcept { return stream_work().submitted() == submitted_ + 1; }
+  void repeat();
+
+  LaunchVerifier& verifier_;
+  const AskedLaunch& asked_;
+  LaunchSelected selected_;
+  ProgramExec& exec_;
+  Recording& recording_;
+  const hipStream_t stream_;
+  const std::uint64_t submitted_;  ///< work of all streams before the launch
+  std::unique_ptr<Variant> real_path_;
+  std::unique_ptr<Variant> anew_;  ///< the new exec
+  std::unique_ptr<StagePlan> plan_;
+  std::vector<char*> bases_;  ///< all memory that the graph may reach
+  Shadows shadows_;
+  MemoryLook look_;
+};
+
+}  // namespace graphpool

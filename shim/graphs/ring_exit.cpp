@@ -1,0 +1,88 @@
+#include "shim/graphs/ring_exit.h"
+
+#include <chrono>
+#include <utility>
+
+#include "shim/base/log.h"
+#include "shim/graphs/stream_judge.h"
+#include "shim/hip/restore.h"
+#include "shim/memory/shared_memory.h"
+#include "shim/streams/open_captures.h"
+
+namespace graphpool {
+
+RingExit::Left RingExit::leave(ProgramExec& exec, StreamKey key, hipStream_t stream) {
+  if (stream_is_gone(stream)) return {judge_stream(stream)};
+  Served own;
+  hipError_t result = supply_.obtain_unstaged(exec, exec.binding, {}, &own);
+  // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
+  if (result != hipSuccess) result = supply_.obtain_unstaged(exec, exec.binding, {}, &own);
+  if (result == hipSuccess) return put_in_place(exec, own, key, stream);
+  // What it names may be freed by now, or the recording not be trusted any more: it becomes the program's own.
+  exec.leave("a staged exec could not be made without staging");
+  return {own_.taint(exec)};
+}
+
+RingExit::Left RingExit::put_in_place(ProgramExec& exec, const Served& own, StreamKey key, hipStream_t stream) {
+  Left left;
+  const LockGuard guard(exec.lock);
+  Variant* const ring = exec.variant;
+  if (ring->ring == nullptr) {  // another launch was first
+    const LockGuard recordings(g_recordings_lock);
+    if (own.variant != ring) store_.disown(*own.variant);
+    return left;
+  }
+  {
+    const LockGuard recordings(g_recordings_lock);  // another launch may be looking for an exec of its own
+    exec.variant = own.variant;
+  }
+  exec.way = own.way;
+  ring->launches.seal();
+  if (!ring->plan->overlap()) {
+    exec.before = ring->launches.copy();
+    // A ring can be followed where its last stream is captured now.
+    const LastErrorScope last_error;
+    left.ordered = !may_be_capturing(stream) && ring->ring->order_behind_last(key, stream);
+  }
+  const LockGuard recordings(g_recordings_lock);
+  store_.give(*ring, nullptr);
+  return left;
+}
+
+RingExit::Left RingExit::stop_waiting(ProgramExec& exec, StreamKey key, hipStream_t stream) {
+  const auto limit_ms = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.ring_timeout).count();
+  HeldRecording recording;
+  {
+    const LockGuard guard(exec.lock);
+    if (!exec.staged()) return {};  // another launch was first
+    recording = hold(*exec.recording);
+  }
+  const Left left = leave(exec, key, stream);
+  log_error("no slot set of a staged graph came free in %lld ms: %s", static_cast<long long>(limit_ms),
+            left.result == hipSuccess ? "it takes the program's own path from now on"
+                                      : "no memory for the program's own path, so it waits");
+  const LockGuard guard(g_recordings_lock);
+  ++(*recording).statistics.ring_timeouts;
+  return left;
+}
+
+/// What was launched before still ends on its slots: nothing can be waited for here, for its kernels may themselves
+/// wait for the process that has the handle now.
+hipError_t RingExit::leave_shared_memory(ProgramExec& exec, StreamArgument stream) {
+  const std::uint64_t version = SharedMemory::version();
+  bool shared = false;
+  {
+    const LockGuard guard(exec.lock);
+    shared =
+        exec.recording != nullptr && exec.staged() && reaches_shared_memory(exec.recording->operations, exec.binding);
+    if (shared) {
+      const LockGuard recordings(g_recordings_lock);
+      exec.recording->not_staged = kSharedMemory;
+    }
+  }
+  const hipError_t result = shared ? leave(exec, stream_key(stream), plain_handle(stream)).result : hipSuccess;
+  if (result == hipSuccess) exec.shared_seen.store(version, std::memory_order_relaxed);
+  return result;
+}
+
+}  // namespace graphpool

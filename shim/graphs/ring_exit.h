@@ -1,0 +1,43 @@
+// ring_exit.h: an exec serves its holder without staging from now on, on the program's own memory. The one place where
+// a launch makes an exec.
+//
+// Errors are HIP's. Threads: any; several launches of one exec may leave its ring at once.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include "shim/execs/exec_supply.h"
+#include "shim/execs/program_exec.h"
+#include "shim/graphs/own_execs.h"
+#include "shim/hip/entry.h"
+#include "shim/streams/stream_key.h"
+
+namespace graphpool {
+
+class RingExit {
+ public:
+  RingExit(ExecStore& store, ExecSupply& supply, OwnExecs& own, const GraphSettings& settings) noexcept
+      : store_(store), supply_(supply), own_(own), settings_(settings) {}
+
+  struct Left {
+    hipError_t result = hipSuccess;
+    bool ordered = false;  ///< the stream comes behind what the ring has launched
+  };
+  Left leave(ProgramExec& exec, StreamKey key, hipStream_t stream) EXCLUDES(exec.lock, g_recordings_lock);
+  /// No slot set came free in time: leaves the ring, and says so. An error: the launch cannot do without.
+  Left stop_waiting(ProgramExec& exec, StreamKey key, hipStream_t stream) EXCLUDES(exec.lock, g_recordings_lock);
+  /// Before a launch after which memory was exported or opened: where the exec is staged and names such memory, it
+  /// works on the program's own from here on.
+  hipError_t leave_shared_memory(ProgramExec& exec, StreamArgument stream) EXCLUDES(exec.lock, g_recordings_lock);
+
+ private:
+  Left put_in_place(ProgramExec& exec, const Served& own, StreamKey key, hipStream_t stream)
+      EXCLUDES(exec.lock, g_recordings_lock);
+
+  ExecStore& store_;
+  ExecSupply& supply_;
+  OwnExecs& own_;
+  const GraphSettings& settings_;
+};
+
+}  // namespace graphpool

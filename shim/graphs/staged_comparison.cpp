@@ -1,0 +1,109 @@
+#include "shim/graphs/staged_comparison.h"
+
+#include "shim/hip/restore.h"
+#include "shim/streams/stream_work.h"
+
+namespace graphpool {
+
+bool StagedComparison::prepare() {
+  if (stream_work().is_idle(exec_.device)) Shadows::free_left();
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  const SavedDevice device;
+  device.set(exec_.device);
+  return may_run_both_ways(recording_.operations, exec_.binding, *plan_) && shadows_.allocate(*plan_) == hipSuccess &&
+         (real_ != nullptr || verifier_.builder_.build(recording_, exec_.binding, exec_.device, &real_) == hipSuccess);
+}
+
+hipError_t StagedComparison::launch() {
+  if (!prepare()) {
+    drop_before_launch(shadows_, real_);
+    LaunchVerifier::say_not_compared(recording_, "cannot be run both ways; only what it was captured from is compared");
+    return selected_();
+  }
+  hipError_t copied = hipErrorUnknown;
+  const hipError_t result = launch_real(&copied);
+  if (result != hipSuccess) {
+    verifier_.leave_for_later(recording_, shadows_, std::move(real_));
+    return result;
+  }
+  real_->launches.add(stream_key(asked_.stream), stream_, next_launch());
+  const bool complete = copied == hipSuccess ? compare() : wait_until_complete();
+  if (!complete) {
+    shadows_.leave();
+    if (real_ != nullptr) keep_real();
+  }
+  return result;
+}
+
+/// The program's launch, without staging. *copied: whether the shadows have been made like the buffers before it; no
+/// success where there is no ring any more.
+hipError_t StagedComparison::launch_real(hipError_t* copied) {
+  const LockGuard guard(exec_.lock);
+  // The exec's launches are in order: the real one too comes behind those before it.
+  if (exec_.before != nullptr) static_cast<void>(exec_.before->order_before(stream_key(asked_.stream), stream_));
+  if (SlotRing* const ring = exec_.variant->ring.get()) {
+    bases_ = ring->bases();
+    static_cast<void>(ring->order_behind_last(stream_key(asked_.stream), stream_));
+    const LastErrorScope last_error;
+    *copied = shadows_.copy_from(bases_, stream_);
+  }
+  return asked_.native(real_->exec);
+}
+
+bool StagedComparison::wait_until_complete() const {
+  stream_work().note_work(stream_);
+  return wait_for(stream_work().make_stream_fence(exec_.device, stream_));
+}
+
+hipError_t StagedComparison::bind_ring(const std::vector<char*>& buffers) {
+  const LockGuard guard(exec_.lock);
+  RingCounts counts;
+  return exec_.variant->ring == nullptr ? hipErrorUnknown : exec_.variant->ring->work_on(buffers, &counts);
+}
+
+void StagedComparison::work_on(WorksOn memory) {
+  const LockGuard guard(exec_.lock);
+  exec_.works_on = memory;
+}
+
+/// Runs the graph on the shadows by its ring and compares. Returns whether all work was complete in time.
+bool StagedComparison::compare() {
+  const PrivateCalls private_calls;
+  const LastErrorScope last_error;
+  hipError_t staged = bind_ring(shadows_.bases());
+  if (staged == hipSuccess) {
+    // Without staging the graph would work on the program's own buffers once more.
+    work_on(WorksOn::kCopies);
+    staged = selected_();
+    work_on(WorksOn::kProgramMemory);
+  }
+  const hipError_t bound = bind_ring(bases_);
+  if (staged == hipSuccess) staged = bound;
+  const bool was_launched = staged != hipErrorNotReady || bound != hipSuccess;
+  if (!was_launched)
+    LaunchVerifier::say_not_compared(recording_, "was not run both ways: no slot set came free in time");
+  const bool complete = wait_until_complete();
+  if (!was_launched) return complete;
+  Shadows::Difference difference;
+  if (staged == hipSuccess && complete) staged = shadows_.compare(bases_, stream_, &difference);
+  if (staged == hipSuccess && !complete)
+    LaunchVerifier::say_not_compared(recording_, "was not complete in time; such launches are not compared");
+  else if (staged == hipSuccess && !difference.found)
+    LaunchVerifier::found_same(recording_);
+  else
+    verifier_.staging_differs(exec_, std::move(real_), difference, bases_);
+  return complete;
+}
+
+/// Nothing goes while it may still run, and the next launch comes behind it.
+void StagedComparison::keep_real() {
+  real_->launches.seal();
+  if (!plan_->overlap()) {
+    const LockGuard guard(exec_.lock);
+    exec_.before = real_->launches.copy();
+  }
+  static_cast<void>(verifier_.store_.adopt(recording_, std::move(real_), nullptr, Keep::kThisUse));
+}
+
+}  // namespace graphpool

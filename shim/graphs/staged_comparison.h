@@ -1,0 +1,53 @@
+// staged_comparison.h: a staged launch, and the same without staging for the program, compared (launch_verifier.h).
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <memory>
+#include <vector>
+
+#include "shim/graphs/launch_verifier.h"
+#include "shim/verify/bounded_wait.h"
+
+namespace graphpool {
+
+class StagedComparison {
+ public:
+  /// `real`: an exec of the program's own graph, which serves the launch; null: a new exec of the recording does.
+  StagedComparison(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected,
+                   std::unique_ptr<Variant> real) noexcept
+      : verifier_(verifier),
+        asked_(asked),
+        selected_(selected),
+        exec_(asked.exec),
+        recording_(*asked.exec.recording),
+        stream_(plain_handle(asked.stream)),
+        plan_(asked.exec.variant->plan),
+        real_(std::move(real)),
+        shadows_(asked.exec.device) {}
+
+  /// Makes the launch, once. Its result is the program's.
+  hipError_t launch();
+
+ private:
+  bool prepare();
+  hipError_t launch_real(hipError_t* copied);
+  bool wait_until_complete() const;
+  bool compare();
+  hipError_t bind_ring(const std::vector<char*>& buffers);
+  void work_on(WorksOn memory);
+  void keep_real();
+
+  LaunchVerifier& verifier_;
+  const AskedLaunch& asked_;
+  LaunchSelected selected_;
+  ProgramExec& exec_;
+  Recording& recording_;
+  const hipStream_t stream_;
+  const std::shared_ptr<const StagePlan> plan_;
+  std::unique_ptr<Variant> real_;
+  BoundedShadows shadows_;
+  std::vector<char*> bases_;  ///< the program's buffers
+};
+
+}  // namespace graphpool

@@ -1,0 +1,33 @@
+// unstaged_launch.h: the launch of an exec on the program's own memory, from its choice until the runtime has it.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "shim/capture/capture.h"
+#include "shim/execs/program_exec.h"
+#include "shim/streams/outstanding_uses.h"
+
+namespace graphpool {
+
+/// What an exec that is not staged may write to of buffers that other launches copy out whole.
+std::shared_ptr<const OutstandingUses::Bases> written_memory(ProgramExec& exec) REQUIRES(exec.lock);
+
+struct UnstagedLaunch {
+  Variant* variant = nullptr;
+  Recording* first = nullptr;  ///< not null: it is the variant's first, which costs more than others
+  std::shared_ptr<const OutstandingUses::Bases> written;  ///< null: nobody asks
+};
+
+/// The variant stays until the launch is noted (Launcher::note_launched).
+inline void begin_unstaged(ProgramExec& exec, StreamArgument stream, UnstagedLaunch* launch) REQUIRES(exec.lock) {
+  Variant& variant = *exec.variant;
+  if (uses_tracked() && outstanding_uses().several(stream)) launch->written = written_memory(exec);
+  exec.count_launch();
+  launch->variant = &variant;
+  exec.launches.begin();
+  variant.under_way.store(variant.under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!std::exchange(variant.launched, true)) launch->first = exec.recording;
+}
+
+}  // namespace graphpool
