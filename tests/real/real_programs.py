@@ -87,7 +87,12 @@ TRAINING = (('one', 'one thread, two devices', 2, ('--mode', 'one')),
             ('split', 'communicators that are split', 2, ('--mode', 'threads', '--end', 'split')),
             ('abort', 'communicators that are aborted', 2, ('--mode', 'threads', '--end', 'abort')),
             ('finalize', 'communicators that are finalized', 2, ('--mode', 'threads', '--end', 'finalize')),
+            ('registered', 'buffers registered, two processes', 2, ('--mode', 'processes', '--register', '1')),
+            ('split_processes', 'communicators that are split, two processes', 2, ('--mode', 'processes', '--end', 'split')),
+            ('abort_processes', 'communicators that are aborted, two processes', 2, ('--mode', 'processes', '--end', 'abort')),
+            ('finalize_processes', 'communicators that are finalized, two processes', 2, ('--mode', 'processes', '--end', 'finalize')),
             ('four', 'four threads', 4, ('--mode', 'threads')),
+            ('four_processes', 'four processes', 4, ('--mode', 'processes')),
             ('eight', 'one thread, eight devices', 8, ('--mode', 'one')))
 LLAMA = ('llama', 'rocblas')
 LLAMA_TESTS = '{llama}/usr/libexec/x86_64-linux-gnu/llama.cpp-tests'

@@ -9,6 +9,7 @@
 //          abort      the graphs end, then the communicators are aborted
 //          split      each communicator is split, and steps are made by the new one, too; then as `destroy`
 //   --update 1        one executable graph, updated in each step
+//   --register 1      the buffers are registered with the communicator, each step's anew
 //
 // Prints the checksum of each rank's result in each step, rank by rank, and whether it is what the host computes.
 #include <rccl/rccl.h>
@@ -43,7 +44,7 @@ extern "C" __global__ void layer(float* out, const float* in, float weight, int 
 
 struct Shape {
   int ranks, steps, layers, count;
-  bool update;
+  bool update, registers;
   std::string end;
 };
 
@@ -83,6 +84,9 @@ class Rank {
     for (int i = 0; i < shape_.count; ++i) values[static_cast<std::size_t>(i)] = input(step, rank_, i);
     CHECK(hipMemcpyAsync(in_, values.data(), values.size() * sizeof(float), hipMemcpyHostToDevice, stream_));
     CHECK(hipStreamSynchronize(stream_));
+    if (shape_.registers)
+      for (std::size_t i = 0; i < 2; ++i)
+        CHECK_RCCL(ncclCommRegister(communicator, hidden_[i], count * sizeof(float), &registered_[i]));
   }
   void begin() {
     use();
@@ -128,6 +132,8 @@ class Rank {
     right_ = right_ && wrong == 0;
     tell("rank %d, step %d, %d ranks: %d wrong, checksum %016" PRIx64 "\n", rank_, step, peers, wrong,
          program::checksum(result));
+    if (shape_.registers)
+      for (void* const each : registered_) CHECK_RCCL(ncclCommDeregister(communicator, each));
     CHECK(hipFree(in_));
     for (float* const each : hidden_) CHECK(hipFree(each));
   }
@@ -167,6 +173,7 @@ class Rank {
   hipFunction_t layer_ = nullptr;
   hipStream_t stream_ = nullptr;
   float *in_ = nullptr, *hidden_[2] = {};
+  void* registered_[2] = {};
   hipGraph_t graph_ = nullptr;
   hipGraphExec_t exec_ = nullptr;
   std::string told_;
@@ -347,9 +354,11 @@ int main(int argc, char** argv) {
                                   {"steps", "20"},
                                   {"layers", "3"},
                                   {"count", "1000"},
-                                  {"update", "0"}});
+                                  {"update", "0"},
+                                  {"register", "0"}});
   const Shape shape{options.number("devices"), options.number("steps"),       options.number("layers"),
-                    options.number("count"),   options.number("update") != 0, options.text("end")};
+                    options.number("count"),   options.number("update") != 0, options.number("register") != 0,
+                    options.text("end")};
   const char* const rank = std::getenv("TRAINING_RANK");
   if (rank != nullptr) return child(shape, std::atoi(rank));
   if (options.text("mode") == "processes") return in_processes(shape);
