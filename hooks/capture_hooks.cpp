@@ -3,7 +3,7 @@
 #include "shim/capture/capture.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/restore.h"
-#include "shim/streams/completion.h"
+#include "shim/streams/stream_state.h"
 
 namespace graphpool::hooks {
 

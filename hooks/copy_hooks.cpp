@@ -2,17 +2,18 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/memory/copy_params.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 
 namespace graphpool::hooks {
 namespace {
 
-// Operands are references: what the runtime must refuse (pool.h, operand) is replaced before anybody looks at them.
+// Operands are references: what the runtime must refuse (memory/address_guard.h) is replaced before anybody looks at
+// them.
 
 template <typename Src, typename Forward>
 hipError_t copy(StreamArgument stream, void*& dst, Src*& src, size_t bytes, hipMemcpyKind kind, Forward&& forward) {
-  dst = pool().operand(dst, bytes);
-  src = pool().operand(src, bytes);
+  dst = address_guard().operand(dst, bytes);
+  src = address_guard().operand(src, bytes);
   return captured_operation(
       stream, [&](OperationWriter& to) { return to.copy(dst, src, bytes, kind); }, forward);
 }
@@ -20,7 +21,7 @@ hipError_t copy(StreamArgument stream, void*& dst, Src*& src, size_t bytes, hipM
 template <typename Forward>
 hipError_t fill(StreamArgument stream, void*& dst, std::uint32_t value, std::uint32_t element_bytes, size_t count,
                 Forward&& forward) {
-  dst = pool().operand(dst, count * element_bytes);
+  dst = address_guard().operand(dst, count * element_bytes);
   return captured_operation(
       stream, [&](OperationWriter& to) { return to.fill(dst, value, element_bytes, count, 1, count * element_bytes); },
       forward);
@@ -52,8 +53,8 @@ hipError_t on_hipMemcpyHtoDAsync(Entry&, hipDeviceptr_t dst, const void* src, si
 
 hipError_t on_hipMemcpy2DAsync(Entry&, void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width,
                                size_t height, hipMemcpyKind kind, hipStream_t stream) {
-  dst = pool().operand(dst, pitched_bytes(dst_pitch, width, height));
-  src = pool().operand(src, pitched_bytes(src_pitch, width, height));
+  dst = address_guard().operand(dst, pitched_bytes(dst_pitch, width, height));
+  src = address_guard().operand(src, pitched_bytes(src_pitch, width, height));
   return captured_operation(
       {stream, false},
       [&](OperationWriter& to) { return to.copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind); },
@@ -61,8 +62,8 @@ hipError_t on_hipMemcpy2DAsync(Entry&, void* dst, size_t dst_pitch, const void* 
 }
 hipError_t on_hipMemcpy2DAsync_spt(Entry&, void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width,
                                    size_t height, hipMemcpyKind kind, hipStream_t stream) {
-  dst = pool().operand(dst, pitched_bytes(dst_pitch, width, height));
-  src = pool().operand(src, pitched_bytes(src_pitch, width, height));
+  dst = address_guard().operand(dst, pitched_bytes(dst_pitch, width, height));
+  src = address_guard().operand(src, pitched_bytes(src_pitch, width, height));
   return captured_operation(
       {stream, true},
       [&](OperationWriter& to) { return to.copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind); },
@@ -91,7 +92,7 @@ hipError_t on_hipMemsetD32Async(Entry&, hipDeviceptr_t dst, int value, size_t co
 }
 hipError_t on_hipMemset2DAsync(Entry&, void* dst, size_t pitch, int value, size_t width, size_t height,
                                hipStream_t stream) {
-  dst = pool().operand(dst, pitched_bytes(pitch, width, height));
+  dst = address_guard().operand(dst, pitched_bytes(pitch, width, height));
   return captured_operation(
       {stream, false},
       [&](OperationWriter& to) { return to.fill(dst, static_cast<std::uint8_t>(value), 1, width, height, pitch); },
@@ -99,7 +100,7 @@ hipError_t on_hipMemset2DAsync(Entry&, void* dst, size_t pitch, int value, size_
 }
 hipError_t on_hipMemset2DAsync_spt(Entry&, void* dst, size_t pitch, int value, size_t width, size_t height,
                                    hipStream_t stream) {
-  dst = pool().operand(dst, pitched_bytes(pitch, width, height));
+  dst = address_guard().operand(dst, pitched_bytes(pitch, width, height));
   return captured_operation(
       {stream, true},
       [&](OperationWriter& to) { return to.fill(dst, static_cast<std::uint8_t>(value), 1, width, height, pitch); },

@@ -9,7 +9,7 @@
 #include "hooks/passing.h"
 #include "shim/hip/kept_error.h"
 #include "shim/hip/private_handles.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 
 namespace graphpool {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 /// Notes a failure that the program is told of. Some failures mean that no later call will work.
 [[gnu::cold]] void note_error(hipError_t error) {
   t_error_possible = true;
-  pool().note_error(error);
+  device_memory().note_error(error);
 }
 
 template <typename Result, typename Body>

@@ -7,7 +7,7 @@
 #include "shim/graphs/graphs.h"
 #include "shim/hip/process_policy.h"
 #include "shim/memory/copy_params.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/process/engine.h"
 #include "shim/streams/stream_work.h"
 #include "shim/verify/stale_addresses.h"
@@ -25,18 +25,18 @@ size_t box(const hipPitchedPtr& memory, const hipExtent& extent) noexcept {
 /// Replaces what the runtime must refuse as an operand; returns the stream the work is in.
 template <typename Stream, typename Dst>
 Stream operands(Stream stream, Dst*& dst, size_t dst_bytes) noexcept {
-  dst = pool().operand(dst, dst_bytes);
+  dst = address_guard().operand(dst, dst_bytes);
   return stream;
 }
 template <typename Stream, typename Dst, typename Src>
 Stream operands(Stream stream, Dst*& dst, size_t dst_bytes, Src*& src, size_t src_bytes) noexcept {
-  dst = pool().operand(dst, dst_bytes);
-  src = pool().operand(src, src_bytes);
+  dst = address_guard().operand(dst, dst_bytes);
+  src = address_guard().operand(src, src_bytes);
   return stream;
 }
 template <typename Stream, typename Value>
 Stream operands(Stream stream, Value*& value, ValueBytes bytes) noexcept {
-  value = pool().value_operand(value, bytes.bytes);
+  value = address_guard().value_operand(value, bytes.bytes);
   return stream;
 }
 template <typename Stream, typename Params>
@@ -49,8 +49,8 @@ hipStream_t operands(hipStream_t stream) noexcept { return stream; }
 /// A question about so much memory, in the form the runtime shall see.
 template <typename Pointer>
 const void* name_range(Pointer*& memory, size_t bytes) noexcept {
-  Pointer* const seen = pool().seen_by_hip(memory);
-  return memory = seen == memory ? pool().operand(memory, bytes) : seen;
+  Pointer* const seen = address_guard().seen_by_hip(memory);
+  return memory = seen == memory ? address_guard().operand(memory, bytes) : seen;
 }
 StreamArgument batch_operands(hipStream_t stream, MemoryOperation*& operations, unsigned count,
                               std::vector<MemoryOperation>& checked) {
@@ -97,7 +97,7 @@ class GraphCall {
   static void check() noexcept {}
   template <typename T>
   static void check(T*& memory, size_t bytes) noexcept {
-    memory = pool().operand(memory, bytes);
+    memory = address_guard().operand(memory, bytes);
   }
   void check(const void*& params) {
     params = checked_node(params, &copy_);
@@ -121,7 +121,7 @@ class GraphCall {
 template <typename Forward>
 hipError_t null_work(hipStream_t stream, Forward&& forward) {
   const hipError_t result = retry_with_room(forward);
-  stream_work().note_work(stream);
+  work_counts().note_work(stream);
   if (captures_open()) note_capture_doubt();
   return result;
 }
@@ -132,8 +132,8 @@ template <EntryId kEntry>
 void mark(const void* memory) noexcept {
   if constexpr (kEntry == EntryId::hipMemAdvise || kEntry == EntryId::hipMemAdvise_v2 ||
                 kEntry == EntryId::hipPointerSetAttribute) {
-    const Block* const block = pool().table().find(memory);
-    if (block != nullptr && block->backing == BlockBacking::kClassic) (void)pool().mark_exported(memory);
+    const Block* const block = block_table().find(memory);
+    if (block != nullptr && block->backing == BlockBacking::kClassic) (void)blocks().mark_exported(memory);
   }
 }
 
@@ -141,7 +141,7 @@ void mark(const void* memory) noexcept {
 template <typename Forward>
 hipError_t enable_peer(int peer, Forward&& forward) {
   const hipError_t result = change_settings(forward);
-  if (result == hipSuccess) pool().peers_enabled(peer);
+  if (result == hipSuccess) device_memory().peers_enabled(peer);
   if (result == hipSuccess && policy().graph.check) stale_addresses().peer_enabled(current_device(), peer);
   return result;
 }
@@ -230,11 +230,11 @@ hipError_t enable_peer(int peer, Forward&& forward) {
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                 \
     return other_stream_work(StreamArgument{GP_UNPACK about}, [&] { return next().name args; }); \
   }
-#define GP_BODY_MEMORY(about, name, params, args)                                                          \
-  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                           \
-    const hipError_t result = pool().retry_after_trim(current_device(), [&] { return next().name args; }); \
-    if (captures_open()) note_capture_doubt();                                                             \
-    return result;                                                                                         \
+#define GP_BODY_MEMORY(about, name, params, args)                                                                 \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) {                                                  \
+    const hipError_t result = memory_room().retry_after_trim(current_device(), [&] { return next().name args; }); \
+    if (captures_open()) note_capture_doubt();                                                                    \
+    return result;                                                                                                \
   }
 #define GP_BODY_QUIET_MEMORY(about, name, params, args)          \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
@@ -242,7 +242,7 @@ hipError_t enable_peer(int peer, Forward&& forward) {
   }
 #define GP_BODY_NAMES(pointer, name, params, args)               \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
-    pointer = pool().seen_by_hip(pointer);                       \
+    pointer = address_guard().seen_by_hip(pointer);              \
     const hipError_t result = next().name args;                  \
     if (captures_open()) note_capture_doubt();                   \
     if (result == hipSuccess) mark<EntryId::name>(pointer);      \
@@ -278,7 +278,7 @@ hipError_t enable_peer(int peer, Forward&& forward) {
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
     if (captures_open()) note_unknown_operation(EntryId::name);  \
     const hipError_t result = next().name args;                  \
-    stream_work().note_work_anywhere();                          \
+    work_counts().note_work_anywhere();                          \
     return result;                                               \
   }
 #define GP_BODY_GRAPHS(about, name, params, args)                \

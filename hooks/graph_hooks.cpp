@@ -6,7 +6,7 @@
 #include "shim/graphs/stream_judge.h"
 #include "shim/hip/hip_abi.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 
 namespace graphpool::hooks {
 

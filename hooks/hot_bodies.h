@@ -3,7 +3,7 @@
 
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/signature_bits.h"
 
 namespace graphpool::hooks {
@@ -11,7 +11,7 @@ namespace graphpool::hooks {
 hipError_t free_slowly(void* ptr);
 
 inline hipError_t on_hipFree(Entry&, void* ptr) {
-  if (!pool().free_at_once(ptr)) return free_slowly(ptr);
+  if (!device_memory().frees.free_at_once(ptr)) return free_slowly(ptr);
   if (captures_open()) note_capture_doubt();
   return hipSuccess;
 }

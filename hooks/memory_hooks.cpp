@@ -1,10 +1,10 @@
-// memory_hooks.cpp: memory is allocated and freed; devices are reset. What is done is the pool's (shim/memory/pool.h).
+// memory_hooks.cpp: memory is allocated and freed; devices are reset. What is done: shim/memory/device_memory.h.
 #include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graphs/epochs.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/kept_error.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/registered_memory.h"
 #include "shim/streams/stream_work.h"
 
@@ -19,12 +19,12 @@ void doubt_captures() noexcept {
 
 /// What a stream allocates and frees in its order is work of it, unless it captures: then it is a node, or refused.
 void note_uncaptured(hipStream_t stream) noexcept {
-  if (!in_open_capture({stream, false})) stream_work().note_work(stream);
+  if (!in_open_capture({stream, false})) work_counts().note_work(stream);
 }
 
 hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsigned int flags, hipStream_t stream) {
   settle_failed_end();
-  const hipError_t result = pool().allocate({function, bytes, current_device(), flags, stream}, ptr);
+  const hipError_t result = device_memory().pool.allocate({function, bytes, current_device(), flags, stream}, ptr);
   doubt_captures();
   if (result == hipSuccess) graphs().store.evict_if_due();  // else it would take the error's place
   return result;
@@ -33,7 +33,7 @@ hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsig
 /// An allocation the pool never serves: made by the runtime, once more after kept memory was given back; then known.
 template <typename Call>
 hipError_t native(int device, Call&& call) {
-  const hipError_t result = pool().retry_after_trim(device, call);
+  const hipError_t result = memory_room().retry_after_trim(device, call);
   doubt_captures();
   return result;
 }
@@ -42,7 +42,9 @@ template <typename Call>
 hipError_t host(void** ptr, size_t bytes, unsigned int flags, Call&& call) {
   const hipError_t result = native(kAllDevices, call);
   if (result == hipSuccess && ptr != nullptr)
-    pool().note_native(*ptr, bytes, current_device(), flags, MemoryKind::kHost, AllocationFunction::kHostMalloc);
+    blocks().note_native(
+        *ptr, {.bytes = bytes, .device = current_device(), .flags = flags, .function = AllocationFunction::kHostMalloc},
+        MemoryKind::kHost);
   return result;
 }
 
@@ -52,20 +54,20 @@ struct Freed {
   size_t bytes;
 };
 Freed freed_by(const void* ptr) noexcept {
-  const Block* const block = pool().table().find(ptr);
+  const Block* const block = block_table().find(ptr);
   return block == nullptr ? Freed{ptr, 0} : Freed{block->pointer(), block->bytes()};
 }
 
 bool is_device_memory(const void* ptr) noexcept {
-  const Block* const block = pool().table().find(ptr);
+  const Block* const block = block_table().find(ptr);
   return block != nullptr && block->kind == MemoryKind::kDevice;
 }
 
-hipError_t free(void* ptr, Pool::Free forward) {
+hipError_t free(void* ptr, BlockFrees::Forward forward) {
   const Freed memory = freed_by(ptr);
   // A withheld capture that names the memory becomes real while its addresses are still the program's (rule 7).
   if (captures_open() && ptr != nullptr) materialise_captures_naming(memory.base, memory.bytes, "memory was freed");
-  const auto freed = [&] { return pool().free(ptr, forward); };
+  const auto freed = [&] { return device_memory().frees.free(ptr, forward); };
   const bool any_kind = ptr != nullptr && !is_device_memory(ptr);
   const hipError_t result = any_kind ? change_kind(memory.base, memory.bytes, freed) : freed();
   doubt_captures();
@@ -74,7 +76,7 @@ hipError_t free(void* ptr, Pool::Free forward) {
 
 /// Device memory that is not stream-ordered, which hipFreeAsync frees too.
 bool is_unordered(const void* ptr) noexcept {
-  const Block* const block = pool().table().find(ptr);
+  const Block* const block = block_table().find(ptr);
   return block != nullptr && block->kind == MemoryKind::kDevice && block->function != AllocationFunction::kMallocAsync;
 }
 
@@ -83,7 +85,7 @@ hipError_t reset(int device, Call&& call) {
   drop_device(device);
   unknown_ends();
   const hipError_t result = call();
-  pool().device_was_reset(device);
+  device_memory().device_was_reset(device);
   doubt_captures();
   return result;
 }
@@ -111,7 +113,8 @@ hipError_t on_hipMallocFromPoolAsync(Entry&, void** ptr, size_t bytes, hipMemPoo
   const int device = current_device();
   const hipError_t result = native(device, [&] { return next().hipMallocFromPoolAsync(ptr, bytes, from, stream); });
   if (result == hipSuccess && ptr != nullptr && !capturing)
-    pool().note_native(*ptr, bytes, device, 0, MemoryKind::kStreamOrdered, AllocationFunction::kMallocFromPool);
+    blocks().note_native(*ptr, {.bytes = bytes, .device = device, .function = AllocationFunction::kMallocFromPool},
+                         MemoryKind::kStreamOrdered);
   if (result == hipSuccess) note_uncaptured(stream);
   return result;
 }
@@ -120,14 +123,18 @@ hipError_t on_hipMallocManaged(Entry&, void** ptr, size_t bytes, unsigned int fl
   const int device = current_device();
   const hipError_t result = native(device, [&] { return next().hipMallocManaged(ptr, bytes, flags); });
   if (result == hipSuccess && ptr != nullptr)
-    pool().note_native(*ptr, bytes, device, flags, MemoryKind::kManaged, AllocationFunction::kMallocManaged);
+    blocks().note_native(
+        *ptr, {.bytes = bytes, .device = device, .flags = flags, .function = AllocationFunction::kMallocManaged},
+        MemoryKind::kManaged);
   return result;
 }
 hipError_t on_hipMallocPitch(Entry&, void** ptr, size_t* pitch, size_t width, size_t height) {
   const int device = current_device();
   const hipError_t result = native(device, [&] { return next().hipMallocPitch(ptr, pitch, width, height); });
   if (result == hipSuccess && ptr != nullptr && pitch != nullptr)
-    pool().note_native(*ptr, *pitch * height, device, 0, MemoryKind::kDevice, AllocationFunction::kMallocPitch);
+    blocks().note_native(*ptr,
+                         {.bytes = *pitch * height, .device = device, .function = AllocationFunction::kMallocPitch},
+                         MemoryKind::kDevice);
   return result;
 }
 hipError_t on_hipMemAllocPitch(Entry&, hipDeviceptr_t* ptr, size_t* pitch, size_t width, size_t height,
@@ -136,15 +143,20 @@ hipError_t on_hipMemAllocPitch(Entry&, hipDeviceptr_t* ptr, size_t* pitch, size_
   const hipError_t result =
       native(device, [&] { return next().hipMemAllocPitch(ptr, pitch, width, height, element_bytes); });
   if (result == hipSuccess && ptr != nullptr && pitch != nullptr)
-    pool().note_native(*ptr, *pitch * height, device, 0, MemoryKind::kDevice, AllocationFunction::kMallocPitch);
+    blocks().note_native(*ptr,
+                         {.bytes = *pitch * height, .device = device, .function = AllocationFunction::kMallocPitch},
+                         MemoryKind::kDevice);
   return result;
 }
 hipError_t on_hipMalloc3D(Entry&, hipPitchedPtr* made, hipExtent extent) {
   const int device = current_device();
   const hipError_t result = native(device, [&] { return next().hipMalloc3D(made, extent); });
   if (result == hipSuccess && made != nullptr)
-    pool().note_native(made->ptr, made->pitch * extent.height * extent.depth, device, 0, MemoryKind::kDevice,
-                       AllocationFunction::kMalloc3D);
+    blocks().note_native(made->ptr,
+                         {.bytes = made->pitch * extent.height * extent.depth,
+                          .device = device,
+                          .function = AllocationFunction::kMalloc3D},
+                         MemoryKind::kDevice);
   return result;
 }
 
@@ -193,7 +205,7 @@ hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
     const Freed memory = freed_by(ptr);
     if (ptr != nullptr) materialise_captures_naming(memory.base, memory.bytes, "memory was freed");
   }
-  const hipError_t result = pool().free_async(ptr, stream);
+  const hipError_t result = device_memory().frees.free_async(ptr, stream);
   if (result == hipSuccess) note_uncaptured(stream);
   doubt_captures();
   if (result == hipSuccess && unordered && !in_open_capture({stream, false})) last_error.keep();

@@ -4,7 +4,7 @@
 #include "shim/graphs/epochs.h"
 #include "shim/hip/restore.h"
 #include "shim/kernel/functions.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 
 namespace graphpool::hooks {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 /// A call that may fail for device memory is made once more after kept memory was given back (rule 25).
 template <typename Call>
 hipError_t for_memory(Call&& call) {
-  return pool().retry_after_trim(calling_device(), call);
+  return memory_room().retry_after_trim(calling_device(), call);
 }
 
 }  // namespace

@@ -10,12 +10,13 @@
 #include "shim/hip/hip_abi.h"
 #include "shim/hip/restore.h"
 #include "shim/memory/copy_params.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 
 namespace graphpool::hooks {
 namespace {
 
-// Operands are what the runtime shall see: what it must refuse (pool.h, operand) is replaced before anybody looks.
+// Operands are what the runtime shall see: what it must refuse (memory/address_guard.h) is replaced before anybody
+// looks.
 
 /// A copy of one row. Setting one node's operands to the same address is refused where adding it is not.
 Status describe_row(OperationWriter& to, void* dst, const void* src, size_t count, hipMemcpyKind kind, bool set) {
@@ -81,8 +82,8 @@ hipError_t on_hipGraphAddMemcpyNode(Entry&, hipGraphNode_t* node, hipGraph_t gra
 hipError_t on_hipGraphAddMemcpyNode1D(Entry&, hipGraphNode_t* node, hipGraph_t graph,
                                       const hipGraphNode_t* dependencies, size_t count, void* dst, const void* src,
                                       size_t bytes, hipMemcpyKind kind) {
-  dst = pool().operand(dst, bytes);
-  src = pool().operand(src, bytes);
+  dst = address_guard().operand(dst, bytes);
+  src = address_guard().operand(src, bytes);
   return add_node(
       {node, graph, dependencies, count},
       [&](OperationWriter& to) { return describe_row(to, dst, src, bytes, kind, false); },
@@ -281,8 +282,8 @@ hipError_t on_hipDrvGraphMemcpyNodeSetParams(Entry&, hipGraphNode_t node, const 
 }
 hipError_t on_hipGraphMemcpyNodeSetParams1D(Entry&, hipGraphNode_t node, void* dst, const void* src, size_t bytes,
                                             hipMemcpyKind kind) {
-  dst = pool().operand(dst, bytes);
-  src = pool().operand(src, bytes);
+  dst = address_guard().operand(dst, bytes);
+  src = address_guard().operand(src, bytes);
   return graphs().nodes.set(
       node, [&](OperationWriter& to) { return describe_row(to, dst, src, bytes, kind, true); },
       [&](hipGraphNode_t real) { return next().hipGraphMemcpyNodeSetParams1D(real, dst, src, bytes, kind); });
@@ -347,8 +348,8 @@ hipError_t on_hipDrvGraphExecMemsetNodeSetParams(Entry&, hipGraphExec_t exec, hi
 }
 hipError_t on_hipGraphExecMemcpyNodeSetParams1D(Entry&, hipGraphExec_t exec, hipGraphNode_t node, void* dst,
                                                 const void* src, size_t bytes, hipMemcpyKind kind) {
-  dst = pool().operand(dst, bytes);
-  src = pool().operand(src, bytes);
+  dst = address_guard().operand(dst, bytes);
+  src = address_guard().operand(src, bytes);
   return graphs().node_sets.set(
       exec, node, [&](OperationWriter& to) { return describe_row(to, dst, src, bytes, kind, true); },
       [&](hipGraphExec_t real, hipGraphNode_t its) {

@@ -69,7 +69,7 @@ struct Passing<EntryId::hipStreamWaitEvent> {
   static bool now(const void*, hipStream_t stream, hipEvent_t event, unsigned int flags) noexcept {
     if (flags != 0 || !forks_pass() || may_be_private(event) || may_be_private(stream)) return false;
     // The stream joins the capture; if it does not, the wait is work of its own.
-    stream_work().note_work_anywhere();
+    work_counts().note_work_anywhere();
     t_error_possible = true;
     return true;
   }
@@ -227,7 +227,7 @@ struct Passing<EntryId::hipGraphLaunch> {
         return body_after_all(caller, [&](Entry& entry) { return on_hipGraphLaunch(entry, exec, stream); });
       if (result == hipErrorContextIsDestroyed) return result;  // see Launcher::launch_now()
     }
-    stream_work().note_work(stream);
+    work_counts().note_work(stream);
     return result;
   }
 };

@@ -12,8 +12,8 @@
 #include "shim/hip/kept_error.h"
 #include "shim/hip/process_policy.h"
 #include "shim/hip/restore.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/mapped_kinds.h"
-#include "shim/memory/pool.h"
 #include "shim/memory/shared_memory.h"
 #include "shim/process/engine.h"
 #include "shim/recording/operand.h"
@@ -28,8 +28,8 @@ SharedMemory::Handle number(hipMemGenericAllocationHandle_t handle) noexcept {
 
 /// The live VMM block the address lies in, when the runtime's answer would be the whole chunk's.
 const Block* part_of_chunk(const void* ptr) noexcept {
-  if (!pool().vmm_blocks()) return nullptr;
-  const Block* block = pool().table().find(ptr);
+  if (!device_memory().chunks.any_parts()) return nullptr;
+  const Block* block = block_table().find(ptr);
   return block != nullptr && block->live() && block->backing == BlockBacking::kVmm ? block : nullptr;
 }
 
@@ -37,7 +37,7 @@ const Block* part_of_chunk(const void* ptr) noexcept {
 void correct(const Block* block, hipPointer_attribute attribute, void* answer, const void* ptr) noexcept {
   if (answer == nullptr) return;
   if (attribute == HIP_POINTER_ATTRIBUTE_BUFFER_ID) {
-    const std::uint32_t id = pool().buffer_id(ptr);  // as wide as AMD's runtime writes it
+    const std::uint32_t id = blocks().buffer_id(ptr);  // as wide as AMD's runtime writes it
     if (id != 0) std::memcpy(answer, &id, sizeof id);
   }
   if (block == nullptr) return;
@@ -55,7 +55,7 @@ void correct(const Block* block, hipPointer_attribute attribute, void* answer, c
 hipError_t on_hipMemGetInfo(Entry&, size_t* free_bytes, size_t* total_bytes) {
   const hipError_t result = next().hipMemGetInfo(free_bytes, total_bytes);
   if (result == hipSuccess && free_bytes != nullptr) {
-    *free_bytes += pool().hidden_free_bytes(current_device());
+    *free_bytes += memory_room().hidden_free_bytes(current_device());
     if (total_bytes != nullptr && *free_bytes > *total_bytes) *free_bytes = *total_bytes;
   }
   return result;
@@ -63,7 +63,7 @@ hipError_t on_hipMemGetInfo(Entry&, size_t* free_bytes, size_t* total_bytes) {
 
 hipError_t on_hipMemGetAddressRange(Entry&, hipDeviceptr_t* base, size_t* bytes, hipDeviceptr_t ptr) {
   const Block* block = part_of_chunk(ptr);
-  const hipError_t result = next().hipMemGetAddressRange(base, bytes, pool().seen_by_hip(ptr));
+  const hipError_t result = next().hipMemGetAddressRange(base, bytes, address_guard().seen_by_hip(ptr));
   if (result == hipSuccess && block != nullptr) {
     if (base != nullptr) *base = block->pointer();
     if (bytes != nullptr) *bytes = block->bytes();
@@ -73,14 +73,14 @@ hipError_t on_hipMemGetAddressRange(Entry&, hipDeviceptr_t* base, size_t* bytes,
 
 hipError_t on_hipMemPtrGetInfo(Entry&, void* ptr, size_t* bytes) {
   const Block* block = part_of_chunk(ptr);
-  const hipError_t result = next().hipMemPtrGetInfo(pool().seen_by_hip(ptr), bytes);
+  const hipError_t result = next().hipMemPtrGetInfo(address_guard().seen_by_hip(ptr), bytes);
   if (result == hipSuccess && block != nullptr && bytes != nullptr) *bytes = block->bytes();
   return result;
 }
 
 hipError_t on_hipPointerGetAttribute(Entry&, void* data, hipPointer_attribute attribute, hipDeviceptr_t ptr) {
   const Block* block = part_of_chunk(ptr);
-  const hipError_t result = next().hipPointerGetAttribute(data, attribute, pool().seen_by_hip(ptr));
+  const hipError_t result = next().hipPointerGetAttribute(data, attribute, address_guard().seen_by_hip(ptr));
   if (result == hipSuccess) correct(block, attribute, data, ptr);
   return result;
 }
@@ -88,7 +88,8 @@ hipError_t on_hipPointerGetAttribute(Entry&, void* data, hipPointer_attribute at
 hipError_t on_hipDrvPointerGetAttributes(Entry&, unsigned int count, hipPointer_attribute* attributes, void** data,
                                          hipDeviceptr_t ptr) {
   const Block* block = part_of_chunk(ptr);
-  const hipError_t result = next().hipDrvPointerGetAttributes(count, attributes, data, pool().seen_by_hip(ptr));
+  const hipError_t result =
+      next().hipDrvPointerGetAttributes(count, attributes, data, address_guard().seen_by_hip(ptr));
   if (result == hipSuccess)
     for (unsigned int i = 0; i < count; ++i) correct(block, attributes[i], data[i], ptr);
   return result;
@@ -101,10 +102,10 @@ hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
       log_warn("hipIpcGetMemHandle of VMM memory is refused: give its buffer rule backing = \"classic\"");
     // It can crash the kernel driver (hip/quirks.h, kIpcOfVmmCrashes); this leaves the error where the program looks
     // for it.
-    (void)next().hipIpcGetMemHandle(handle, Pool::refused());
+    (void)next().hipIpcGetMemHandle(handle, AddressGuard::refused());
     return hipErrorInvalidValue;
   }
-  const hipError_t result = next().hipIpcGetMemHandle(handle, pool().seen_by_hip(ptr));
+  const hipError_t result = next().hipIpcGetMemHandle(handle, address_guard().seen_by_hip(ptr));
   if (result == hipSuccess) memory_exported(ptr, 0);
   return result;
 }
@@ -118,7 +119,7 @@ hipError_t on_hipIpcOpenMemHandle(Entry&, void** ptr, hipIpcMemHandle_t handle, 
 
 hipError_t on_hipIpcCloseMemHandle(Entry&, void* ptr) {
   memory_goes(ptr, 0, "memory of another process was closed");
-  const hipError_t result = next().hipIpcCloseMemHandle(pool().seen_by_hip(ptr));
+  const hipError_t result = next().hipIpcCloseMemHandle(address_guard().seen_by_hip(ptr));
   if (result == hipSuccess) shared_memory().remove(ptr);
   if (captures_open()) note_capture_doubt();
   return result;
@@ -126,15 +127,15 @@ hipError_t on_hipIpcCloseMemHandle(Entry&, void* ptr) {
 
 hipError_t on_hipMemGetHandleForAddressRange(Entry&, void* handle, hipDeviceptr_t ptr, size_t bytes, int type,
                                              unsigned long long flags) {
-  void* const seen = pool().seen_by_hip(ptr);
-  void* const range = seen == ptr ? pool().operand(seen, bytes) : seen;
+  void* const seen = address_guard().seen_by_hip(ptr);
+  void* const range = seen == ptr ? address_guard().operand(seen, bytes) : seen;
   const hipError_t result = next().hipMemGetHandleForAddressRange(handle, range, bytes, type, flags);
   if (result == hipSuccess) memory_exported(ptr, bytes);
   return result;
 }
 
 hipError_t on_hipMemPoolExportPointer(Entry&, hipMemPoolPtrExportData* data, void* ptr) {
-  const hipError_t result = next().hipMemPoolExportPointer(data, pool().seen_by_hip(ptr));
+  const hipError_t result = next().hipMemPoolExportPointer(data, address_guard().seen_by_hip(ptr));
   if (result == hipSuccess) memory_exported(ptr, 0);
   if (captures_open()) note_capture_doubt();
   return result;
@@ -161,8 +162,8 @@ hipError_t on_hipPeekAtLastError(Entry&) {
 // Calls about mappings: memory of hipMalloc is none, whatever we made it of.
 hipError_t on_hipMemCreate(Entry&, hipMemGenericAllocationHandle_t* handle, size_t bytes,
                            const hipMemAllocationProp* properties, unsigned long long flags) {
-  const hipError_t result =
-      pool().retry_after_trim(current_device(), [&] { return next().hipMemCreate(handle, bytes, properties, flags); });
+  const hipError_t result = memory_room().retry_after_trim(
+      current_device(), [&] { return next().hipMemCreate(handle, bytes, properties, flags); });
   if (result == hipSuccess) {
     shared_memory().made(number(*handle));
     mapped_kinds().made(number(*handle), properties);
@@ -189,7 +190,9 @@ hipError_t on_hipMemImportFromShareableHandle(Entry&, hipMemGenericAllocationHan
 }
 hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGenericAllocationHandle_t handle,
                         unsigned long long flags) {
-  const auto forward = [&] { return next().hipMemMap(pool().outside_chunks(ptr), bytes, offset, handle, flags); };
+  const auto forward = [&] {
+    return next().hipMemMap(address_guard().outside_chunks(ptr), bytes, offset, handle, flags);
+  };
   // Where it is what it was before it was unmapped, what was recorded before that holds on.
   const std::uint64_t unmapped = mapped_kinds().unmapped_when(ptr, bytes, offset, number(handle));
   const bool same = unmapped != 0 && !recordings_judged_since(unmapped, ptr, bytes);
@@ -204,7 +207,7 @@ hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGe
 }
 hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
   memory_goes(ptr, bytes, "memory was unmapped");
-  const hipError_t result = next().hipMemUnmap(pool().outside_chunks(ptr), bytes);
+  const hipError_t result = next().hipMemUnmap(address_guard().outside_chunks(ptr), bytes);
   if (result == hipSuccess) {
     shared_memory().unmap(ptr, bytes);
     mapped_kinds().unmapped(ptr, bytes, note_unmapped());
@@ -213,16 +216,16 @@ hipError_t on_hipMemUnmap(Entry&, void* ptr, size_t bytes) {
   return result;
 }
 hipError_t on_hipMemAddressFree(Entry&, void* ptr, size_t bytes) {
-  return next().hipMemAddressFree(pool().outside_chunks(ptr), bytes);
+  return next().hipMemAddressFree(address_guard().outside_chunks(ptr), bytes);
 }
 hipError_t on_hipMemSetAccess(Entry&, void* ptr, size_t bytes, const hipMemAccessDesc* access, size_t count) {
-  return next().hipMemSetAccess(pool().outside_chunks(ptr), bytes, access, count);
+  return next().hipMemSetAccess(address_guard().outside_chunks(ptr), bytes, access, count);
 }
 hipError_t on_hipMemGetAccess(Entry&, unsigned long long* flags, const hipMemLocation* location, void* ptr) {
-  return next().hipMemGetAccess(flags, location, pool().outside_chunks(ptr));
+  return next().hipMemGetAccess(flags, location, address_guard().outside_chunks(ptr));
 }
 hipError_t on_hipMemRetainAllocationHandle(Entry&, hipMemGenericAllocationHandle_t* handle, void* ptr) {
-  const hipError_t result = next().hipMemRetainAllocationHandle(handle, pool().outside_chunks(ptr));
+  const hipError_t result = next().hipMemRetainAllocationHandle(handle, address_guard().outside_chunks(ptr));
   if (result == hipSuccess) {
     shared_memory().also(number(*handle), ptr);
     mapped_kinds().also(number(*handle), ptr);

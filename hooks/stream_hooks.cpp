@@ -4,9 +4,9 @@
 #include "shim/graphs/graphs.h"
 #include "shim/hip/kept_error.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
-#include "shim/streams/completion.h"
+#include "shim/memory/device_memory.h"
 #include "shim/streams/outstanding_uses.h"
+#include "shim/streams/stream_state.h"
 #include "shim/streams/stream_work.h"
 
 namespace graphpool::hooks {
@@ -16,13 +16,13 @@ template <typename Forward>
 hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
   settle_failed_end();
   const std::uint64_t clock = launch_clock();
-  const StreamWork::Snapshot work = stream_work().before_stream_sync(plain_handle(stream));
+  const WorkCounts::Snapshot work = work_counts().before_stream_sync(plain_handle(stream));
   const hipError_t result = forward();
   if (captures_open()) note_capture_doubt();
   if (result == hipSuccess) {
     stream_waited(stream_key(stream), clock);
-    stream_work().idle(work);
-    pool().waited();
+    work_counts().idle(work);
+    memory_room().waited();
     graphs().store.evict_if_due();
     look_for_completed_objects();
   }
@@ -33,9 +33,9 @@ hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
 template <typename Make>
 hipError_t make_stream(hipStream_t* stream, Make&& make) {
   const int device = calling_device();
-  const hipError_t result = pool().retry_after_trim(device, make);
+  const hipError_t result = memory_room().retry_after_trim(device, make);
   if (captures_open()) note_capture_doubt();
-  if (result == hipSuccess) stream_work().created(*stream, device);
+  if (result == hipSuccess) work_counts().created(*stream, device);
   return result;
 }
 
@@ -77,13 +77,13 @@ hipError_t on_hipDeviceSynchronize(Entry&) {
   settle_failed_end();
   const std::uint64_t clock = launch_clock();
   const int device = calling_device();
-  const StreamWork::Snapshot work = stream_work().before_device_sync(device);
+  const WorkCounts::Snapshot work = work_counts().before_device_sync(device);
   const hipError_t result = next().hipDeviceSynchronize();
   if (captures_open()) note_capture_doubt();
   if (result == hipSuccess) {
     device_waited(device, clock);
-    stream_work().idle(work);
-    pool().waited();
+    work_counts().idle(work);
+    memory_room().waited();
     graphs().store.evict_if_due();
     look_for_completed_objects();
   }

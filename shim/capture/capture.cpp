@@ -377,9 +377,9 @@ bool is_other_threads_own(StreamKey key) noexcept { return is_own(key) && !of_on
 /// not launched by hipLaunchKernel. Neither is what is captured there what the program runs, nor does memory stay
 /// unused while it is only captured: both are left to the runtime. Not under a lock.
 [[gnu::cold, gnu::noinline]] static void leave_to_runtime(StreamArgument stream) {
-  stream_work().note_work(plain_handle(stream));
+  work_counts().note_work(plain_handle(stream));
   if (g_runs_at_once.exchange(true)) return;
-  pool().stop_keeping();
+  device_memory().stop_keeping();
   log_warn("this runtime runs kernels at once that are launched into a capture: graphs and memory are left to it");
 }
 
@@ -411,7 +411,7 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
       return forward();
     }
     const hipError_t result = retry_with_room(forward);
-    stream_work().note_work(plain_handle(stream));
+    work_counts().note_work(plain_handle(stream));
     if (uses_tracked()) note_use(stream, describe);
     return result;
   }
@@ -454,7 +454,7 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
     expose_capture(stream, "an operation that the library does not follow");
   }
   const hipError_t result = in_open_capture(stream) ? forward() : retry_with_room(forward);
-  stream_work().note_work(plain_handle(stream));
+  work_counts().note_work(plain_handle(stream));
   if (uses_tracked() && result == hipSuccess && outstanding_uses().several(stream))
     outstanding_uses().used_unseen(stream);
   return result;
@@ -501,7 +501,7 @@ static void step_left_alone() noexcept {
 // Together with what else a step of such captures runs: between two steps the runtime fills the caches.
 [[gnu::hot]] bool begin_passes(hipStream_t stream) noexcept {
   return !t_inside && !t_end_failed && active() && every_entry_known() && !uses_tracked() &&
-         StreamWork::is_handle(stream) && !g_runs_at_once.load(std::memory_order_relaxed) &&
+         WorkCounts::is_handle(stream) && !g_runs_at_once.load(std::memory_order_relaxed) &&
          g_launches_awaited.load(std::memory_order_acquire) == 0 && g_rings.load(std::memory_order_acquire) == 0;
 }
 
@@ -818,14 +818,14 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_o
     leave_stream(stream_key(stream));  // it may join the capture
     // Or not, and then this is work of the stream's.
     if (t_step.left_alone)
-      stream_work().note_work_anywhere();
+      work_counts().note_work_anywhere();
     else
-      stream_work().note_work(plain_handle(stream));
+      work_counts().note_work(plain_handle(stream));
     return forward_only();
   }
   if (!captures_open()) {
     const hipError_t result = forward_only();
-    stream_work().note_work(plain_handle(stream));
+    work_counts().note_work(plain_handle(stream));
     if (uses_tracked() && result == hipSuccess) outstanding_uses().waited(stream, event);
     return result;
   }
@@ -840,7 +840,7 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_o
     session = open_captures().find_event(event);
     if (session == nullptr) {
       const hipError_t result = forward();
-      stream_work().note_work(plain_handle(stream));
+      work_counts().note_work(plain_handle(stream));
       if (uses_tracked() && result == hipSuccess) outstanding_uses().waited(stream, event);
       return result;
     }
@@ -868,7 +868,7 @@ void expose_capture(StreamArgument stream, const char* why) {
 }
 
 void events_leave_destroyed(hipStream_t stream) noexcept {
-  if (!StreamWork::is_handle(stream)) return;
+  if (!WorkCounts::is_handle(stream)) return;
   const StreamKey key = stream_key({stream, false});
   rings_before_destroy(key, 1);
   launches_stream_destroyed(key);

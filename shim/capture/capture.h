@@ -27,7 +27,7 @@
 #include "shim/costs/step_costs.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/hook_table.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/operation_writer.h"
 #include "shim/streams/open_captures.h"
 #include "shim/streams/stream_key.h"
@@ -74,7 +74,7 @@ template <typename DescribeCall, typename ForwardCall>
 inline hipError_t captured_operation(StreamArgument stream, DescribeCall&& describe, ForwardCall&& forward) {
   if (!captures_open()) [[likely]] {
     const hipError_t result = retry_with_room(forward);
-    stream_work().note_work(plain_handle(stream));
+    work_counts().note_work(plain_handle(stream));
     if (uses_tracked()) [[unlikely]]
       note_use(stream, describe);
     return result;
@@ -92,7 +92,7 @@ template <typename DescribeCall, typename... Arguments>
 template <typename... Arguments>
 [[gnu::noinline, gnu::cold]] hipError_t captured_call_again(hipError_t (*next_call)(Arguments...),
                                                             Arguments... arguments) {
-  pool().make_room();
+  memory_room().make_room();
   return next_call(arguments...);
 }
 
@@ -111,7 +111,7 @@ template <typename DescribeCall, typename... Arguments>
     hipError_t result = next_call(arguments...);
     if (result == hipErrorOutOfMemory) [[unlikely]]
       result = captured_call_again<Arguments...>(next_call, arguments...);
-    stream_work().note_work(plain_handle(stream));
+    work_counts().note_work(plain_handle(stream));
     if (uses_tracked()) [[unlikely]]
       captured_call_use(stream, describe, arguments...);
     return result;

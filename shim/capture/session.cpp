@@ -332,7 +332,7 @@ hipError_t CaptureSession::forward_watched(hipStream_t stream, Forward forward) 
   std::vector<hipGraphNode_t> before, after;
   const bool known = nodes_before(stream, &before);
   const hipError_t result = forward();
-  if (known && result == hipSuccess && nodes_before(stream, &after) && before == after) stream_work().note_work(stream);
+  if (known && result == hipSuccess && nodes_before(stream, &after) && before == after) work_counts().note_work(stream);
   return result;
 }
 
@@ -535,7 +535,7 @@ hipError_t CaptureSession::wait(StreamKey key, StreamArgument stream, hipEvent_t
   std::vector<hipGraphNode_t> before_wait;
   const bool told = replace && (where == nullptr || nodes_before(where->handle, &before_wait));
   const hipError_t result = forward();
-  if (known == nullptr) stream_work().note_work(plain_handle(stream));
+  if (known == nullptr) work_counts().note_work(plain_handle(stream));
   if (result != hipSuccess) {
     spoil("a stream wait failed");  // as above
     return result;

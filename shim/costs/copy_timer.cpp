@@ -8,8 +8,8 @@
 #include "shim/hip/next.h"
 #include "shim/hip/private_handles.h"
 #include "shim/hip/restore.h"
-#include "shim/streams/completion.h"
 #include "shim/streams/open_captures.h"
+#include "shim/streams/stream_state.h"
 
 namespace graphpool {
 namespace {

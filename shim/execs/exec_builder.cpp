@@ -7,8 +7,8 @@
 #include "shim/hip/next.h"
 #include "shim/hip/private_handles.h"
 #include "shim/hip/restore.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/freed_memory.h"
-#include "shim/memory/pool.h"
 #include "shim/recording/operation_functions.h"
 #include "shim/recording/patch_table.h"
 #include "shim/recording/reissue.h"
@@ -38,7 +38,7 @@ hipError_t ExecBuilder::build(Recording& recording, const Binding& binding, int 
   const SavedDevice scope;
   scope.set(device);
   const CostTimer timer;
-  result = pool().retry_after_trim(device, [&] {
+  result = memory_room().retry_after_trim(device, [&] {
     return made_private(next().hipGraphInstantiate(&variant->exec, variant->graph, nullptr, nullptr, 0),
                         &variant->exec);
   });

@@ -8,7 +8,7 @@
 #include "shim/hip/next.h"
 #include "shim/hip/quirks.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/edges.h"
 #include "shim/recording/operation_functions.h"
 
@@ -77,8 +77,8 @@ void make_argument_room(int device, std::size_t before, std::size_t bytes, std::
     return PrivateCalls::answered([&] { return next().hipMemGetInfo(&free, &total); }) && free >= needed;
   };
   if (enough()) return;
-  static_cast<void>(pool().trim(device, needed));
-  if (!enough()) static_cast<void>(pool().reclaim(device));
+  static_cast<void>(memory_room().trim(device, needed));
+  if (!enough()) static_cast<void>(memory_room().reclaim(device));
 }
 
 }  // namespace graphpool

@@ -19,7 +19,7 @@
 #include <memory>
 #include <vector>
 
-#include "shim/streams/completion.h"
+#include "shim/streams/launch_marks.h"
 
 namespace graphpool {
 

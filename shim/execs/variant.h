@@ -20,7 +20,7 @@
 #include "shim/recording/operation.h"
 #include "shim/staging/slot_ring.h"
 #include "shim/staging/staging.h"
-#include "shim/streams/completion.h"
+#include "shim/streams/launch_marks.h"
 
 namespace graphpool {
 

@@ -7,7 +7,7 @@
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
 #include "shim/kernel/functions.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/operand.h"
 #include "shim/recording/operation_functions.h"
 #include "shim/recording/settings.h"
@@ -52,7 +52,7 @@ bool may_name_variable(const Operation& operation, const void* module) {
     if (is_known_class(operand_class)) return false;
     auto* const address = reinterpret_cast<void*>(operand_class);
     if (const void* const owner = functions().module_of_variable(address)) return owner == module;
-    if (pool().table().find(address) != nullptr) return false;
+    if (block_table().find(address) != nullptr) return false;
     const PrivateCalls private_calls;
     hipDeviceptr_t base = nullptr;
     std::size_t bytes = 0;
@@ -122,7 +122,7 @@ void drop_device(int device) {
   graphs().before_memory_is_freed(nullptr, 0, "a device was reset");
   graphs().device_reset(device);  // before the pool: they give their slots back
   timelines_device_reset(device);
-  pool().device_reset(device);
+  device_memory().device_reset(device);
   settings_changed();
 }
 

@@ -9,7 +9,7 @@
 #include "shim/execs/user_objects.h"
 #include "shim/hip/private_handles.h"
 #include "shim/hip/restore.h"
-#include "shim/streams/completion.h"
+#include "shim/streams/stream_state.h"
 #include "shim/streams/stream_work.h"
 
 namespace graphpool {
@@ -74,7 +74,7 @@ void Graphs::before_module_is_unloaded(OperationTest names, OperationTest ends, 
 }
 
 void Graphs::device_reset(int device) noexcept {
-  launches_device_reset(device);
+  passed_events_device_reset(device);
   g_private_handles.forget_all();
   let_go_of_graphs(false);
   // What the runtime made on the device is gone with it: forget it without destroying.

@@ -9,7 +9,7 @@
 #include "shim/hip/entry.h"
 #include "shim/hip/private_handles.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/reason_counts.h"
 
 namespace graphpool {
@@ -94,7 +94,7 @@ hipError_t Instantiation::make_native(const Asked& asked, const ProgramExec& exe
   hipGraph_t source = asked.graph;
   hipError_t failed = parts_.graphs.read(&source, "instantiated");
   if (failed == hipSuccess)
-    failed = pool().retry_after_trim(
+    failed = memory_room().retry_after_trim(
         exec.device, [&] { return made_private(asked.native(source, &variant->exec), &variant->exec); });
   if (failed != hipSuccess) {
     variant->exec = nullptr;

@@ -12,8 +12,8 @@
 #include "shim/hip/private_handles.h"
 #include "shim/hip/restore.h"
 #include "shim/memory/buffer_rules.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/freed_memory.h"
-#include "shim/memory/pool.h"
 #include "shim/streams/open_captures.h"
 
 namespace graphpool {
@@ -21,7 +21,7 @@ namespace {
 
 /// The name of the rule that stages this buffer.
 std::string staged_by(const char* base) {
-  const Block* const block = pool().table().find(base);
+  const Block* const block = block_table().find(base);
   const BufferRule* const rule = block == nullptr ? nullptr : rule_of(*block);
   return rule == nullptr ? "" : rule->name;
 }

@@ -9,7 +9,7 @@
 #include "shim/costs/step_costs.h"
 #include "shim/graphs/staged_launch.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/shared_memory.h"
 #include "shim/streams/stream_work.h"
 #include "shim/verify/stale_addresses.h"
@@ -122,7 +122,7 @@ inline hipError_t Launcher::launch_exec(const AskedLaunch& asked) {
   const hipError_t result = exec == nullptr ? launch_with_room(handle, in_open_capture(stream), native)
                                             : launch_exec({*exec, stream, native});
   // In a stream that is gone there is nothing, and to ask about it would replace the error.
-  if (result != hipErrorContextIsDestroyed) stream_work().note_work(plain_handle(stream));
+  if (result != hipErrorContextIsDestroyed) work_counts().note_work(plain_handle(stream));
   if (exec == nullptr && result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
     outstanding_uses().used_unseen(stream);
   return result;

@@ -6,7 +6,7 @@
 #include "shim/hip/next.h"
 #include "shim/hip/private_handles.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/reissue.h"
 
 namespace graphpool {

@@ -1,7 +1,7 @@
 #include "shim/graphs/repeated_launch.h"
 
 #include "shim/hip/restore.h"
-#include "shim/streams/completion.h"
+#include "shim/streams/stream_state.h"
 #include "shim/verify/bounded_wait.h"
 
 namespace graphpool {
@@ -70,8 +70,8 @@ hipError_t RepeatedLaunch::launch() {
     const LockGuard guard(exec_.lock);
     exec_.count_launch();
   }
-  stream_work().note_work(stream_);
-  const bool complete = wait_for(stream_work().make_stream_fence(exec_.device, stream_));
+  work_counts().note_work(stream_);
+  const bool complete = wait_for(fences().make_behind(exec_.device, stream_));
   if (complete && is_alone()) {
     repeat();
     return result;

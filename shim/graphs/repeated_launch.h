@@ -28,7 +28,7 @@ class RepeatedLaunch {
         exec_(asked.exec),
         recording_(*asked.exec.recording),
         stream_(plain_handle(asked.stream)),
-        submitted_(stream_work().submitted()),
+        submitted_(work_counts().submitted()),
         real_path_(std::move(real_path)) {}
 
   /// Makes the launch, once. Its result is the program's.
@@ -38,7 +38,7 @@ class RepeatedLaunch {
   const char* prepare();
   const char* copy_memory();
   std::vector<std::uint64_t> reached() const EXCLUDES(g_recordings_lock);
-  bool is_alone() const noexcept { return stream_work().submitted() == submitted_ + 1; }
+  bool is_alone() const noexcept { return work_counts().submitted() == submitted_ + 1; }
   void repeat();
 
   LaunchVerifier& verifier_;

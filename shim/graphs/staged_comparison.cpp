@@ -6,7 +6,7 @@
 namespace graphpool {
 
 bool StagedComparison::prepare() {
-  if (stream_work().is_idle(exec_.device)) Shadows::free_left();
+  if (work_counts().is_idle(exec_.device)) Shadows::free_left();
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   const SavedDevice device;
@@ -52,8 +52,8 @@ hipError_t StagedComparison::launch_real(hipError_t* copied) {
 }
 
 bool StagedComparison::wait_until_complete() const {
-  stream_work().note_work(stream_);
-  return wait_for(stream_work().make_stream_fence(exec_.device, stream_));
+  work_counts().note_work(stream_);
+  return wait_for(fences().make_behind(exec_.device, stream_));
 }
 
 hipError_t StagedComparison::bind_ring(const std::vector<char*>& buffers) {

@@ -4,7 +4,7 @@
 #include "shim/base/trace.h"
 #include "shim/graphs/stream_judge.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/staging/staging.h"
 #include "shim/streams/open_captures.h"
 #include "shim/streams/stream_work.h"
@@ -35,7 +35,7 @@ std::optional<hipError_t> StagedLaunch::make(UnstagedLaunch* unstaged) {
               "a launch could not be told to come behind an earlier one of its exec: one of their streams is captured");
         return {};
       case Next::kMakeRoom:
-        pool().make_room();
+        memory_room().make_room();
         made_room_ = true;
         break;
       case Next::kLeaveRing:
@@ -65,7 +65,7 @@ StagedLaunch::Next StagedLaunch::try_once(UnstagedLaunch* unstaged) {
 /// A graph without operations: nothing to run, and some runtimes crash on one (probe empty_graph_runs).
 StagedLaunch::Next StagedLaunch::launch_nothing() noexcept {
   const hipError_t judged = judge_stream(stream_);
-  if (judged == hipSuccess && StreamWork::is_null(stream_)) stream_work().enter_null_stream();
+  if (judged == hipSuccess && WorkCounts::is_null(stream_)) fences().enter_null_stream();
   return answer(judged);
 }
 

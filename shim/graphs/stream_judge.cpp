@@ -33,7 +33,7 @@ bool stream_is_gone(hipStream_t stream) noexcept {
 }
 
 bool is_stream_of(int device, hipStream_t stream) noexcept {
-  const int own = stream_work().device_of_stream(stream);
+  const int own = work_counts().device_of_stream(stream);
   return (own < 0 ? device_of({stream, false}) : own) == device;
 }
 

@@ -15,24 +15,27 @@
 //     stale.
 // Threads: find() from any thread without a lock; what changes the table is done with g_blocks_lock held. A thread that
 // was handed a pointer into the block by the program may read those members that are marked "fixed while live".
-// Units: bytes. Not here: who may reuse a block (pool.h).
+// Units: bytes. Not here: who may reuse a block (kept_lists.h).
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "shim/base/short_lock.h"
+#include "shim/base/units.h"
 
 namespace graphpool {
 
-/// Guards what is known of device memory: blocks, and the pool. Alone in its cache line, for every allocation takes it.
+/// Guards what is known of device memory: blocks, lists of kept ones, chunks. It has its cache line for itself, because
+/// every allocation takes it.
 alignas(64) inline constinit ShortLock<LockRank::kBlocks> g_blocks_lock;
 
-class Chunk;
+struct PooledChunk;
 class Fence;
 struct FreeList;
 
@@ -57,13 +60,35 @@ enum class MemoryKind : std::uint8_t {
 
 enum class BlockBacking : std::uint8_t { kClassic, kVmm };
 
+/// Who has the memory. The table makes a block kFree when it takes it out; all other changes are made by
+/// Block::become(), and these only:
+///
+///   kFree -> kLive -> kLeaving -> kPending -> kKept        kLive, kLeaving -> kKept; kLeaving -> kLive: the free
+///   failed
+///              ^----------------------v----------v         kKept -> kLeaving: its chunk gets physical memory first
 enum class BlockState : std::uint8_t {
   kFree,     ///< not in the table, or just entered
   kLive,     ///< the program's
-  kLeaving,  ///< a free is under way
+  kLeaving,  ///< a free is under way, or memory for it comes back
   kPending,  ///< freed by the program; reusable once the device has passed its fence
   kKept,     ///< freed by the program, ours to hand out again
 };
+
+constexpr bool may_become(BlockState now, BlockState next) noexcept {
+  switch (next) {
+    case BlockState::kFree:
+      return false;
+    case BlockState::kLive:
+      return now != BlockState::kLive;
+    case BlockState::kLeaving:
+      return now == BlockState::kLive || now == BlockState::kKept;
+    case BlockState::kPending:
+      return now == BlockState::kLeaving;
+    case BlockState::kKept:
+      return now == BlockState::kLive || now == BlockState::kLeaving || now == BlockState::kPending;
+  }
+  return false;
+}
 
 /// A member that lookups may read while another thread frees the block.
 template <typename Value>
@@ -103,20 +128,25 @@ struct alignas(64) Block {
 
   bool linked GUARDED_BY(g_blocks_lock) = false;         ///< in the order of frees
   std::uint8_t waits_for GUARDED_BY(g_blocks_lock) = 0;  ///< while pending: the device whose work it waits for
-  std::uint32_t freed_ms GUARDED_BY(g_blocks_lock) =
-      0;  ///< while kept or pending: when it was freed, by the pool's clock
+  std::uint32_t freed_ms GUARDED_BY(g_blocks_lock) = 0;  ///< while kept or pending: when it was freed, by the IdleClock
   std::uint32_t buffer_id GUARDED_BY(g_blocks_lock) =
       0;  ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0: the runtime's, 1: one of ours, not given yet
   FreeList* list GUARDED_BY(g_blocks_lock) = nullptr;  ///< where it goes when freed; null: not pooled
   Block* older GUARDED_BY(g_blocks_lock) = nullptr;    ///< neighbours in the order of frees, while kept or pending
   Block* newer GUARDED_BY(g_blocks_lock) = nullptr;
-  Chunk* chunk GUARDED_BY(g_blocks_lock) = nullptr;      ///< the VMM chunk it is part of
-  Fence* fence GUARDED_BY(g_blocks_lock) = nullptr;      ///< while pending
-  Block* next_free GUARDED_BY(g_blocks_lock) = nullptr;  ///< in the table's store of unused blocks
+  PooledChunk* chunk GUARDED_BY(g_blocks_lock) = nullptr;  ///< the VMM chunk it is part of
+  Fence* fence GUARDED_BY(g_blocks_lock) = nullptr;        ///< while pending
+  Block* next_free GUARDED_BY(g_blocks_lock) = nullptr;    ///< in the table's store of unused blocks
 
   std::uintptr_t address() const noexcept { return base.load(std::memory_order_relaxed); }
   void* pointer() const noexcept { return reinterpret_cast<void*>(address()); }
   std::size_t bytes() const noexcept { return end.load(std::memory_order_relaxed) - address(); }
+  /// What the allocation takes of the device's memory.
+  std::size_t page_bytes() const noexcept { return round_up(bytes(), kPageBytes); }
+  void become(BlockState next) noexcept REQUIRES(g_blocks_lock) {
+    assert(may_become(state.load(std::memory_order_relaxed), next) && "a block changes hands as BlockState says");
+    state.store(next, std::memory_order_release);
+  }
   bool live() const noexcept {
     const BlockState now = state.load(std::memory_order_acquire);
     return now == BlockState::kLive || now == BlockState::kLeaving;

@@ -5,7 +5,7 @@
 // the rules; with them, also unwinding. Threads: any; no lock held.
 #pragma once
 
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 
 namespace graphpool {
 

@@ -7,7 +7,7 @@
 
 #include "shim/hip/hip_version.h"
 #include "shim/hip/quirks.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 
 namespace graphpool {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 constexpr int kWideSince = hip_version(6, 0), kOneFillSince = hip_version(7, 0);
 
 /// hipMemoryTypeDevice (probe device_type_goes_by_version).
-int device_memory() noexcept { return runtime_version() < kWideSince ? 1 : 2; }
+int device_type() noexcept { return runtime_version() < kWideSince ? 1 : 2; }
 
 /// Where a side of a copy begins in its memory, and its shape.
 struct Side {
@@ -39,7 +39,7 @@ std::size_t reach(const Side& side, const Extent& extent) noexcept {
 /// copy be of more than one byte. A pointer that the copy does not use may hold anything.
 template <typename Pointer>
 bool refuse(Pointer& memory, const Side& side, const Extent& extent) noexcept {
-  const auto checked = pool().operand(memory, reach(side, extent));
+  const auto checked = address_guard().operand(memory, reach(side, extent));
   return std::exchange(memory, checked) != checked;
 }
 
@@ -72,7 +72,7 @@ template <typename Fill>
 bool refuse(Fill& fill, std::size_t element_bytes) noexcept {
   const std::size_t row = fill.width * element_bytes;
   const std::size_t last_row = fill.height > 1 ? fill.pitch * (fill.height - 1) + row : row;
-  const auto checked = pool().operand(fill.dst, std::max(last_row, fill.pitch * fill.height));
+  const auto checked = address_guard().operand(fill.dst, std::max(last_row, fill.pitch * fill.height));
   if (std::exchange(fill.dst, checked) == checked) return false;
   if (row < 2) widen(fill.width);
   return true;
@@ -153,7 +153,7 @@ bool plain_copy(const HIP_MEMCPY3D* params, hipMemcpy3DParms* plain) noexcept {
   } else {
     std::memcpy(&wide, static_cast<const void*>(params), sizeof wide);
   }
-  if (static_cast<int>(wide.src_type) != device_memory() || static_cast<int>(wide.dst_type) != device_memory() ||
+  if (static_cast<int>(wide.src_type) != device_type() || static_cast<int>(wide.dst_type) != device_type() ||
       wide.src_host != nullptr || wide.dst_host != nullptr || wide.src_array != nullptr || wide.dst_array != nullptr ||
       wide.src_level != 0 || wide.dst_level != 0)
     return false;
@@ -168,7 +168,7 @@ bool plain_copy(const HIP_MEMCPY3D* params, hipMemcpy3DParms* plain) noexcept {
 }
 
 const HIP_MEMCPY3D* driver_copy(const hipMemcpy3DParms& plain, ParamsCopy* copy) noexcept {
-  const auto type = static_cast<hipMemoryType>(device_memory());
+  const auto type = static_cast<hipMemoryType>(device_type());
   if (runtime_version() >= kWideSince) {
     copy->wide_driver_box = {plain.srcPos.x,
                              plain.srcPos.y,
@@ -265,7 +265,7 @@ MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, s
     const bool wide = kind == MemoryOperation::kWait64 || kind == MemoryOperation::kWrite64;
     if (!wide && kind != MemoryOperation::kWait32 && kind != MemoryOperation::kWrite32) continue;
     const std::size_t bytes = value_bytes(operations[i].address, wide ? 8 : 4).bytes;
-    void* const checked = pool().value_operand(operations[i].address, bytes);
+    void* const checked = address_guard().value_operand(operations[i].address, bytes);
     if (checked == operations[i].address) continue;
     if (copy->empty()) copy->assign(operations, operations + count);
     (*copy)[i].address = checked;

@@ -1,7 +1,7 @@
 // copy_params.h: copies and fills whose operands are inside a structure: what the runtime must refuse is replaced in a
 // copy of it.
 //
-// Why: memory that was freed and kept, and what leaves a part of a VMM chunk, gets HIP's error (pool.h, operand)
+// Why: memory that was freed and kept, and what leaves a part of a VMM chunk, gets HIP's error (address_guard.h)
 // however the copy is written (rules 22 and 24). Where an array is the other side, extents count elements of a size we
 // do not know: then only the first byte is looked at. The layouts of driver-style structures follow the runtime's
 // version.
@@ -23,8 +23,8 @@ constexpr std::size_t pitched_bytes(std::size_t pitch, std::size_t width, std::s
   return width == 0 || height == 0 ? 0 : pitch * (height - 1) + width;
 }
 
-/// Bytes that must be in the memory where a stream writes a value of so many, or waits for it, as the runtime judges
-/// it: the first, from which on an aligned one ends within what an allocation takes.
+/// How many bytes of a value that a stream writes or waits for must lie in the allocation, as the runtime judges it. Of
+/// an aligned value that is the first byte: the rest ends within the pages that the allocation takes.
 struct ValueBytes {
   std::size_t bytes;
 };
@@ -50,12 +50,12 @@ const hipMemcpy3DParms* checked_params(const hipMemcpy3DParms* params, ParamsCop
 const hip_Memcpy2D* checked_params(const hip_Memcpy2D* params, ParamsCopy* copy) noexcept;
 const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy) noexcept;
 const hipMemsetParams* checked_params(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
-/// Of a driver-style fill: by the runtime's version not what the type says.
+/// A fill as driver-style functions take it: which structure `params` points to goes by the runtime's version.
 const hipMemsetParams* checked_driver_fill(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
-/// Of driver-style parameters what the others can say. False where they say more: arrays, memory that is not the
-/// device's, levels, pointers beside those in use.
+/// Writes driver-style parameters as hipMemcpy3DParms. Returns false where they say more than those can: arrays, memory
+/// that is not the device's, levels, pointers beside those in use.
 bool plain_copy(const HIP_MEMCPY3D* params, hipMemcpy3DParms* plain) noexcept;
-/// *copy, as the program gave it.
+/// The same copy as driver-style parameters, written into *copy.
 const HIP_MEMCPY3D* driver_copy(const hipMemcpy3DParms& plain, ParamsCopy* copy) noexcept;
 /// Null stays null.
 const hipMemsetParams* plain_fill(const hipMemsetParams* driver, hipMemsetParams* plain) noexcept;
@@ -63,7 +63,7 @@ const hipMemsetParams* plain_fill(const hipMemsetParams* driver, hipMemsetParams
 const void* checked_node(const void* params, ParamsCopy* copy) noexcept;
 /// Values written and awaited; may throw std::bad_alloc.
 MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, std::vector<MemoryOperation>* copy);
-/// The same of a node's, which are in `operations` where they were replaced.
+/// A node of values written and awaited. Where a value was replaced, the node's values are in `operations`.
 const void* checked_operations(const void* params, ParamsCopy* copy, std::vector<MemoryOperation>* operations);
 
 }  // namespace graphpool

@@ -1,5 +1,5 @@
-// mapped_kinds.h: what kind of memory the program maps where, so that memory that is mapped anew is told from memory of
-// another kind.
+// mapped_kinds.h: the kind of the memory that the program maps at each address. So the library can tell whether memory
+// that is mapped there later is of the same kind.
 //
 // Why: allocators that reserve addresses once exchange what is mapped there again and again (expandable segments,
 // memory that is put to sleep). Recordings that name such memory by its address hold for what was there: for the same
@@ -26,9 +26,9 @@ class MappedKinds {
   using Handle = std::uint64_t;
   static constexpr std::size_t kMost = 1 << 16;
 
-  /// A handle is new; null: it is not known what it was made with.
+  /// The handle is new. `properties`: what it was made with; null: nobody knows.
   void made(Handle handle, const hipMemAllocationProp* properties) noexcept;
-  /// It is another handle of what is mapped there.
+  /// `handle` is another handle of the memory that is mapped at `mapped`.
   void also(Handle handle, const void* mapped) noexcept;
 
   /// Returns the count that unmapped() got for the mapping that lay last at exactly this range, if its memory was of

@@ -2,7 +2,7 @@
 // may touch. That runtime cannot see it by itself, because memory that the library keeps is allocated memory to it.
 //
 // Only that runtime has the two functions, so they are weak; elsewhere a call costs a comparison with null. They are
-// called under the pool's lock, in the order in which memory changes hands, and call nothing back. Threads: any.
+// called under g_blocks_lock, in the order in which memory changes hands, and call nothing back. Threads: any.
 // Units: bytes.
 #pragma once
 

@@ -23,8 +23,6 @@ void* keep_first(std::atomic<void*>& known, void* address) noexcept {
 
 constinit std::atomic<void*> g_too_small[kMaxDevices] = {};
 
-bool valid_device(int device) noexcept { return device >= 0 && device < kMaxDevices; }
-
 }  // namespace
 
 void* never_allocated_address() noexcept {

@@ -22,9 +22,9 @@ void* never_mapped_address() noexcept;
 /// For operands of copies and fills of more than one byte: an allocation of one byte on the device. The address above
 /// where there is no memory for it. The first call for a device makes it: no lock may be held.
 void* too_small_memory(int device) noexcept;
-/// What it takes of the device's memory.
+/// How much of the device's memory that takes.
 std::size_t too_small_bytes(int device) noexcept;
-/// Gives it back, because memory is short; whether there was any. The next question makes it again.
+/// Gives that memory back, because memory is short. Returns whether there was any. The next question makes it again.
 bool free_too_small_memory(int device) noexcept;
 /// The device is reset: it is gone.
 void forget_too_small_memory(int device) noexcept;

@@ -1,5 +1,6 @@
-// registered_memory.h: host memory the program has registered, by hipHostRegister: how much, for hipHostUnregister does
-// not say. Bounded: what found no room is not known. Threads: any; a short lock. Units: bytes.
+// registered_memory.h: how much host memory the program has registered (hipHostRegister) at each address, because
+// hipHostUnregister does not say. Bounded: kMost ranges; of more nothing is known. Threads: any; a short lock. Units:
+// bytes.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,7 @@ class RegisteredMemory {
     std::size_t bytes;
   };
 
-  /// Null finds a free place.
+  /// The range that begins at the address, or null. A null address finds a free place.
   Range* find(const void* address) noexcept REQUIRES(lock_) {
     for (Range& each : ranges_)
       if (each.address == address) return &each;

@@ -6,7 +6,7 @@
 
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 
 namespace graphpool {
 namespace {
@@ -126,7 +126,7 @@ bool SharedMemory::knows(std::uint64_t address) noexcept {
 }
 
 void memory_exported(const void* address, std::size_t bytes) noexcept {
-  if (pool().mark_shared(address, bytes))
+  if (blocks().mark_shared(address, bytes))
     shared_memory().note();
   else
     add_whole(address);
@@ -136,7 +136,7 @@ void memory_opened(const void* address) noexcept { add_whole(address); }
 
 bool is_shared(std::uint64_t address) noexcept {
   if (address == 0) return false;
-  const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+  const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
   if (block != nullptr && block->shared.load(std::memory_order_acquire)) return true;
   return shared_memory().holds(address);
 }

@@ -4,7 +4,7 @@
 // Why: another process may read or write such memory while a graph of this one runs (custom all-reduces do), so the
 // graph must work on that memory itself and never on slots (rule 21).
 //
-// Allocations of ours say it themselves (Block::shared). What the pool does not know is held here by its range: memory
+// Blocks say it themselves (Block::shared). Memory that is no block is held here by its range: memory
 // opened or exported by address, and every mapping of a handle, because a handle may be exported after it was mapped.
 // Where there is no host memory to hold something, everything counts as shared. A range that was exported by address
 // and freed goes on counting: that costs staging and nothing else.
@@ -28,24 +28,24 @@ class SharedMemory {
 
   /// Changes whenever memory becomes shared that was not.
   static std::uint64_t version() noexcept { return version_.load(std::memory_order_acquire); }
-  /// Memory that says it itself has become shared.
+  /// A block of ours has become shared (Block::shared).
   void note() noexcept { version_.fetch_add(1, std::memory_order_acq_rel); }
 
   void add(const void* base, std::size_t bytes) noexcept;
-  /// What was opened is closed: the range the address lies in.
+  /// The range that the address lies in was opened, and is closed.
   void remove(const void* address) noexcept;
 
   /// A handle is new, whatever one of its value was before.
   void made(Handle handle) noexcept;
   /// It was exported or imported.
   void share(Handle handle) noexcept;
-  /// Another value for what is mapped there.
+  /// `handle` is another handle of the memory that is mapped at `mapped`.
   void also(Handle handle, const void* mapped) noexcept;
   void map(const void* base, std::size_t bytes, Handle handle) noexcept;
   void unmap(const void* base, std::size_t bytes) noexcept;
 
   bool holds(std::uint64_t address) noexcept;
-  /// Whether it lies in anything that is held here, shared or not: memory of the program that the pool does not know.
+  /// Whether the address lies in a range that is held here, shared or not: memory of the program that is no block.
   bool knows(std::uint64_t address) noexcept;
 
  private:
@@ -72,7 +72,7 @@ class SharedMemory {
 /// The process's. Never destroyed.
 SharedMemory& shared_memory() noexcept;
 
-/// Memory has left the process, or its handle: `bytes` from there, 0: the allocation.
+/// So many bytes from the address on have left the process, or a handle of them (0: of the whole allocation).
 void memory_exported(const void* address, std::size_t bytes) noexcept;
 /// Memory of another process is reachable from here on.
 void memory_opened(const void* address) noexcept;

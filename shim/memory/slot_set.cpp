@@ -9,7 +9,7 @@
 #include "shim/base/units.h"
 #include "shim/hip/quirks.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/vmm.h"
 #include "shim/streams/stream_work.h"
 
@@ -48,7 +48,7 @@ struct SlotMemory {
 
   void drop_fences() noexcept {
     for (Part& part : parts)
-      if (Fence* fence = std::exchange(part.fence, nullptr)) stream_work().release(fence);
+      if (Fence* fence = std::exchange(part.fence, nullptr)) fences().release(fence);
   }
   bool on(int device) const noexcept {
     return device < 0 ||
@@ -60,7 +60,7 @@ struct SlotMemory {
   }
   bool passed() const noexcept {
     return std::all_of(parts.begin(), parts.end(),
-                       [](const Part& part) { return part.fence != nullptr && stream_work().passed(part.fence); });
+                       [](const Part& part) { return part.fence != nullptr && fences().passed(part.fence); });
   }
 
   hipError_t allocate_part(int device);
@@ -125,7 +125,7 @@ hipError_t SlotMemory::allocate_part(int device) {
     SavedDevice current(device);
     if (!current.ok()) return hipErrorInvalidDevice;
     const hipError_t error =
-        pool().retry_after_trim(device, [&] { return graphpool::next().hipMalloc(&part.classic, part.bytes); });
+        memory_room().retry_after_trim(device, [&] { return graphpool::next().hipMalloc(&part.classic, part.bytes); });
     if (error != hipSuccess) return error;
     start = reinterpret_cast<std::uintptr_t>(part.classic);
   }
@@ -172,7 +172,7 @@ SlotSet::SlotSet(std::unique_ptr<SlotMemory> memory) noexcept : memory_(std::mov
 }
 
 SlotSet::~SlotSet() {
-  for (SlotMemory::Part& part : memory_->parts) part.fence = stream_work().make_fence(part.device);
+  for (SlotMemory::Part& part : memory_->parts) part.fence = fences().make(part.device);
   const LockGuard guard(g_lock);
   --g_totals.sets;
   g_totals.slots -= size();

@@ -61,13 +61,13 @@ SlotTotals slot_totals() noexcept;
 
 extern constinit std::atomic<bool> g_any_retired_slots;
 bool free_retired_slots_of(int device) noexcept;
-/// Frees retired memory of the device (all devices: -1). Waits as hipFree does: call it where the program's own call
+/// Frees retired memory of the device (all devices: -1). Waits as hipFree does, so call it where the program's own call
 /// has waited for the device, or when memory has run out. Returns whether there was any.
 inline bool free_retired_slots(int device) noexcept {
   return g_any_retired_slots.load(std::memory_order_relaxed) && free_retired_slots_of(device);
 }
 
-/// Device memory that is retired: nobody's, but counted as used by the runtime.
+/// How much device memory is retired: the runtime counts it as used, and nobody uses it.
 std::size_t retired_slot_bytes(int device) noexcept;
 
 }  // namespace graphpool

@@ -7,6 +7,7 @@
 #include "shim/base/lock_rank.h"
 #include "shim/hip/quirks.h"
 #include "shim/hip/restore.h"
+#include "shim/streams/devices.h"
 #include "shim/streams/open_captures.h"
 #include "shim/streams/stream_work.h"
 
@@ -151,8 +152,6 @@ enum class Works : std::uint8_t { kUnknown, kYes, kNo };
 constinit std::atomic<Works> g_works[kMaxDevices] = {};
 constinit std::atomic<std::size_t> g_granularity[kMaxDevices] = {};
 
-bool valid_device(int device) noexcept { return device >= 0 && device < kMaxDevices; }
-
 bool try_vmm(int device) noexcept {
   for (const EntryId id :
        {EntryId::hipMemAddressReserve, EntryId::hipMemCreate, EntryId::hipMemMap, EntryId::hipMemSetAccess,
@@ -204,11 +203,6 @@ hipError_t make_chunk(int device, std::size_t bytes, std::unique_ptr<Chunk>* chu
   if (made == nullptr) return hipErrorOutOfMemory;
   made->device_ = device;
   made->bytes_ = round_up(bytes, chunk_granularity(device));
-  try {
-    made->free_ranges.reset(made->bytes_);
-  } catch (const std::bad_alloc&) {
-    return hipErrorOutOfMemory;
-  }
   hipError_t error = reserve(made->bytes_, &made->main_);
   if (error == hipSuccess) error = made->load();
   if (error != hipSuccess) return error;  // the destructor undoes what was made
@@ -247,13 +241,13 @@ bool vmm_works(int device) noexcept {
 bool may_map_now(int device) noexcept {
   if (!has_defect(Defect::kMapWaits)) return true;
   StreamWork& work = stream_work();
-  if (work.is_idle(device)) return true;
+  if (work.counts.is_idle(device)) return true;
   // Known to be busy since it was last looked at; it may have finished.
-  Fence* fence = work.make_fence(device);
+  Fence* fence = work.fences.make(device);
   if (fence == nullptr) return false;
   PrivateCalls private_calls;
-  const bool done = work.passed(fence);
-  work.release(fence);
+  const bool done = work.fences.passed(fence);
+  work.fences.release(fence);
   return done;
 }
 

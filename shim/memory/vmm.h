@@ -8,7 +8,7 @@
 // step's copies. Everything smaller is a part of a chunk (ranges.h).
 //
 // Invariants: a failure undoes what was made; what is unmapped or freed here was mapped or reserved here, once.
-// Threads: a Chunk belongs to its owner (pool under its lock, a slot set). No lock is held by these functions; they
+// Threads: a Chunk belongs to its owner (a PooledChunk, a slot set). No lock is held by these functions; they
 // make HIP calls that may wait (kMapWaits), so call them without one. Units: bytes.
 #pragma once
 
@@ -18,7 +18,6 @@
 
 #include "shim/base/units.h"
 #include "shim/hip/next.h"
-#include "shim/memory/ranges.h"
 
 namespace graphpool {
 
@@ -58,13 +57,6 @@ class Chunk {
   void unload() noexcept;
   /// Physical memory again, at the same addresses; its contents are not what they were.
   hipError_t load() noexcept;
-
-  // Kept by the owner.
-  Ranges free_ranges;          ///< offsets not handed out
-  std::size_t used_bytes = 0;  ///< the program's parts, rounded to pages
-  std::size_t busy_parts = 0;  ///< parts that the program or the device may still touch
-  std::uint32_t freed_ms = 0;  ///< when a part of it was last freed
-  bool changing = false;       ///< load() or unload() is under way: resident() must not be asked
 
  private:
   friend hipError_t make_chunk(int device, std::size_t bytes, std::unique_ptr<Chunk>* chunk) noexcept;

@@ -11,7 +11,7 @@
 #include "shim/hip/next.h"
 #include "shim/hip/process_policy.h"
 #include "shim/memory/buffer_rules.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/report/report.h"
 #include "shim/report/trace_file.h"
 #include "shim/verify/memory_look.h"
@@ -40,7 +40,7 @@ void configure_graphs(const Policy& policy) {
       std::any_of(policy.buffers.begin(), policy.buffers.end(),
                   [](const BufferRule& rule) { return copies_out_whole(rule) && rule.stage != Stage::kNever; }),
       std::memory_order_relaxed);
-  pool().set_reclaim([](int device) { return graphs().store.reclaim(device); });
+  memory_room().set_reclaim([](int device) { return graphs().store.reclaim(device); });
 }
 
 /// Without memory to do it in, a deferred graph that names it stays as it is.
@@ -75,7 +75,7 @@ void configure_pool(const Policy& policy) {
   }
   settings.leaving = tell_graphs;
   prepare_buffer_rules(policy);
-  pool().configure(settings, decide_by_policy);
+  device_memory().configure(settings, decide_by_policy);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "shim/capture/session.h"
 #include "shim/execs/exec_size.h"
 #include "shim/hip/quirks.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/patch_table.h"
 
 namespace graphpool {

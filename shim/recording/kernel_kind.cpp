@@ -7,7 +7,7 @@
 #include "shim/base/units.h"
 #include "shim/hip/next.h"
 #include "shim/kernel/functions.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 
 namespace graphpool {
 namespace {
@@ -153,7 +153,7 @@ void KernelKind::for_each_moved(const Operation& operation, const Binding& befor
   operation.layout->for_each_value_word(
       now.data() + segment, [&](std::size_t argument, std::size_t offset, std::uint64_t word) {
         const bool address = operation.layout->arguments()[argument].kind == ArgumentKind::kUnknown &&
-                             pool().table().find(reinterpret_cast<const void*>(word)) != nullptr;
+                             block_table().find(reinterpret_cast<const void*>(word)) != nullptr;
         if (address) compare(argument, offset, word);
       });
 }

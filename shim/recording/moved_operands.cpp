@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/operation_functions.h"
 
 namespace graphpool {
@@ -34,7 +34,7 @@ void MovedOperands::moved(std::uint32_t operation, std::uint32_t argument, std::
     found = &operands_.emplace_back(MovedOperand{operation, argument});
   }
   ++found->times;
-  const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+  const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
   found->call_site = block == nullptr ? 0u : block->call_site;
   found->rule = block == nullptr ? 0u : block->rule;
 }

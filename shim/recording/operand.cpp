@@ -1,7 +1,7 @@
 #include "shim/recording/operand.h"
 
 #include "shim/base/short_lock.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/operation_functions.h"
 #include "shim/recording/settings.h"
 
@@ -81,7 +81,7 @@ std::uint64_t note_unmapped() noexcept {
 std::uint64_t operand_class(const void* address, std::size_t bytes) noexcept {
   constexpr std::uint64_t kKnown = std::uint64_t{1} << 63;  // no address of a process has this bit
   const auto first = reinterpret_cast<std::uint64_t>(address);
-  const Block* const block = pool().table().find(address);
+  const Block* const block = block_table().find(address);
   if (block == nullptr || !block->live() || block->kind != MemoryKind::kDevice) return first;
   const std::uint64_t end = block->address() + block->bytes();
   if (bytes > end - first) return first;

@@ -31,7 +31,7 @@
 #include "shim/hip/entry.h"
 #include "shim/hip/lookup.h"
 #include "shim/hip/process_policy.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/slot_set.h"
 #include "shim/recording/mismatch.h"
 #include "shim/report/about.h"
@@ -218,7 +218,7 @@ void write_check(JsonWriter& json) {
 void write_memory(JsonWriter& json) {
   json.key("memory").open_object();
   json.key("kept").open_array();
-  for (const PoolMemory& memory : pool().memory()) {
+  for (const PoolMemory& memory : device_memory().memory()) {
     json.open_object();
     json.key("device").value(static_cast<std::uint64_t>(memory.device));
     json.key("blocks").value(std::uint64_t{memory.kept_blocks});
@@ -248,7 +248,7 @@ void write_memory(JsonWriter& json) {
 }
 
 void write_pool(JsonWriter& json) {
-  const PoolCounters counters = pool().counters();
+  const PoolCounters counters = blocks().counted();
   json.key("pool").open_object();
   json.key("allocations_from_runtime").value(counters.fresh);
   json.key("allocations_reused").value(counters.reused);
@@ -358,7 +358,7 @@ void write_rate(JsonWriter& json, std::string_view name, std::uint64_t part, std
 /// The share of captures, instantiates, updates, launches and allocations that the library served.
 void write_rates(JsonWriter& json) {
   const GraphTotals totals = graph_totals();
-  const PoolCounters memory = pool().counters();
+  const PoolCounters memory = blocks().counted();
   std::uint64_t new_execs = 0;
   for (const Way way : {Way::kNewExec, Way::kOneShot, Way::kUpdate}) new_execs += g_launches_by_way.count(way);
   json.key("rates").open_object();
@@ -390,7 +390,7 @@ void take_sample() REQUIRES(g_writing) {
   }
   const GraphTotals totals = graph_totals();
   std::uint64_t kept_bytes = 0;
-  for (const PoolMemory& memory : pool().memory()) kept_bytes += memory.kept_bytes;
+  for (const PoolMemory& memory : device_memory().memory()) kept_bytes += memory.kept_bytes;
   g_samples->push_back({elapsed_ms(), totals.captures + totals.withheld_captures + totals.refused,
                         totals.withheld_captures, totals.launches, kept_bytes});
 }

@@ -12,8 +12,8 @@
 #include "shim/hip/private_handles.h"
 #include "shim/hip/quirks.h"
 #include "shim/hip/restore.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/freed_memory.h"
-#include "shim/memory/pool.h"
 #include "shim/recording/edges.h"
 #include "shim/recording/node_creation.h"
 #include "shim/recording/patch_table.h"
@@ -183,7 +183,7 @@ hipError_t SlotRing::make_server(Server& server) const {
 hipError_t SlotRing::instantiate(Exec& exec) const {
   const SavedDevice device;
   device.set(plan_.device());
-  const hipError_t result = pool().retry_after_trim(plan_.device(), [&] {
+  const hipError_t result = memory_room().retry_after_trim(plan_.device(), [&] {
     return made_private(next().hipGraphInstantiate(&exec.exec, exec.graph, nullptr, nullptr, 0), &exec.exec);
   });
   if (result != hipSuccess) exec.exec = nullptr;

@@ -52,7 +52,9 @@
 #include "shim/memory/slot_set.h"
 #include "shim/recording/operation.h"
 #include "shim/staging/staging.h"
-#include "shim/streams/completion.h"
+#include "shim/streams/passed_event.h"
+#include "shim/streams/stream_key.h"
+#include "shim/streams/stream_state.h"
 #include "shim/streams/timeline.h"
 
 namespace graphpool {

@@ -9,7 +9,7 @@
 #include "shim/hip/process_policy.h"
 #include "shim/kernel/argument_layout.h"
 #include "shim/memory/buffer_rules.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/shared_memory.h"
 #include "shim/recording/operand_addresses.h"
 #include "shim/recording/signature_bits.h"
@@ -32,7 +32,7 @@ const char* why_not_moved(const std::vector<Operation>& operations) {
 /// The live block an address lies in, when its rule stages it, or leaves that open and `with_open`. (Of a graph that
 /// names memory of other processes nothing is: why_not_staged().)
 const Block* staged_block(std::uint64_t address, bool with_open) {
-  const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+  const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
   if (block == nullptr || !block->live() || block->kind != MemoryKind::kDevice) return nullptr;
   const BufferRule* const rule = rule_of(*block);
   const bool staged = rule != nullptr && (rule->stage == Stage::kAlways || (with_open && rule->stage == Stage::kAuto));
@@ -42,7 +42,7 @@ const Block* staged_block(std::uint64_t address, bool with_open) {
 /// A graph may write there, by what is known of the memory: a rule can say that it only reads.
 bool may_be_written(std::uint64_t address) {
   if (address == 0) return false;
-  const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+  const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
   const BufferRule* const rule = block == nullptr ? nullptr : rule_of(*block);
   return rule == nullptr || rule->role != Role::kIn;
 }
@@ -152,7 +152,7 @@ std::unique_ptr<StagePlan> StagePlan::of_all_memory(const std::vector<Operation>
   whole.role = Role::kInOut;
   /// Its number, or that there is none.
   const auto buffer_of = [&](std::uint64_t address, std::uint32_t* buffer) {
-    const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+    const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
     if (block == nullptr || !block->live() || block->kind != MemoryKind::kDevice || block->device != plan->device_ ||
         block->exported.load(std::memory_order_relaxed))
       return false;
@@ -220,7 +220,7 @@ bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& 
   if (!fits || word != words_.end() || std::adjacent_find(blocks.begin(), blocks.end()) != blocks.end()) return false;
   // What cannot be moved into the slots must not be reached beside them, nor make launches depend on each other.
   return !any_hidden_word(operations, binding, [&](std::uint64_t address) {
-    const Block* const block = pool().table().find(reinterpret_cast<const void*>(address));
+    const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
     return block != nullptr &&
            (std::binary_search(blocks.begin(), blocks.end(), block) || (overlap_ && may_be_written(address)));
   });

@@ -159,7 +159,7 @@ bool captures_refuse_memory_calls_now() noexcept {
 /// open: from then on no thread begins such a recording, so none of these events becomes part of the capture.
 static void wait_for_events_of_ours() noexcept {
   if (g_gate_closed.load()) CaptureGate until_open;
-  stream_work().capture_begins();
+  fences().capture_begins();
 }
 
 void capture_opened(hipStreamCaptureMode mode) noexcept {

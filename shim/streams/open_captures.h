@@ -14,13 +14,13 @@ namespace graphpool {
 
 extern constinit std::atomic<int> g_open_captures;
 
-/// Of so many of them, which are left to the runtime, only the origin is known.
+/// How many open captures are left to the runtime. Of these only the origin is known.
 inline constinit std::atomic<int> g_captures_left_alone{0};
 inline bool any_left_alone() noexcept { return g_captures_left_alone.load(std::memory_order_acquire) != 0; }
 
-/// So many parts of the library look at the events by which streams wait for each other, in captures or about to be.
+/// How many parts of the library look at the events by which streams wait for each other, in a capture or before one.
 inline constinit std::atomic<int> g_fork_watchers{0};
-/// One of them. Threads: under the part's own lock.
+/// One such part. Threads: under the part's own lock.
 class ForkWatcher {
  public:
   void watch(bool wanted) noexcept {
@@ -42,7 +42,7 @@ extern constinit std::atomic<std::uint64_t> g_device_changes;
 
 inline bool captures_open() noexcept { return g_open_captures.load() > 0; }
 
-/// Whether the caller's own capture, which counts as open, is the only one.
+/// Whether only one capture is open. Pre-condition: the caller's own counts as open.
 inline bool no_other_capture_open() noexcept { return g_open_captures.load(std::memory_order_acquire) == 1; }
 
 /// Held while no capture may begin.
@@ -63,7 +63,8 @@ bool may_be_capturing(hipStream_t stream) noexcept;
 
 /// The calling thread begins a capture.
 void capture_opened(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal) noexcept;
-/// One is over, also by failing or by its stream's destruction, that the thread of this token began; null: the caller.
+/// A capture is over, also because it failed or its stream was destroyed. `thread`: the token of the thread that began
+/// it; null: the calling thread.
 void capture_closed(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal, const void* thread = nullptr) noexcept;
 
 /// Leaves the calling thread's last capture of this mode to the runtime. `stream` is the StreamKey of its origin.

@@ -24,7 +24,7 @@ bool is_blocking(hipStream_t stream) noexcept {
 
 /// The device whose stream it is; a stream without a handle is one of the current device's.
 int device_of_stream(hipStream_t stream) noexcept {
-  const int device = stream_work().device_of_stream(stream);
+  const int device = work_counts().device_of_stream(stream);
   return device < 0 ? calling_device() : device;
 }
 
@@ -136,7 +136,7 @@ void OutstandingUses::event_destroyed(hipEvent_t event) {
 
 void OutstandingUses::stream_destroyed(hipStream_t stream) {
   const StreamKey key = stream_key({stream, false});
-  const bool busy = stream_work().is_busy(stream);
+  const bool busy = work_counts().is_busy(stream);
   const int device = device_of_stream(stream);
   const LockGuard guard(lock_);
   clocks_.erase(key);
@@ -189,7 +189,7 @@ bool OutstandingUses::elsewhere(const Bases& bases, StreamArgument stream, const
     if (blocking && is_null(use.stream) && use.device == device) return false;
     if (null && is_blocking(use.stream) && use.device == device) return false;
     // That of a thread may be another thread's.
-    return use.stream == hipStreamPerThread || !stream_work().is_complete(use.device, use.stream);
+    return use.stream == hipStreamPerThread || !fences().is_complete(use.device, use.stream);
   });
 }
 

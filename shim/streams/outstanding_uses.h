@@ -4,9 +4,9 @@
 // and the copy out would be lost. A launch that finds such work outstanding, and not ordered before it, goes without
 // staging. What another stream is given after the launch cannot be known at it: only `range` protects that.
 //
-// Known are kernels, copies and fills by their operands, launches of graphs by theirs, and that a stream has something
-// outstanding nobody can see into. Order is what the program said: the same stream, events recorded and waited for, the
-// null stream's order with others; and what is complete.
+// What is known: kernels, copies and fills by their operands, launches of graphs by theirs, and that a stream has work
+// outstanding that nobody can see into. Two pieces of work are ordered by the stream they share, by events recorded and
+// waited for, by the null stream's order with others, or because the first is complete.
 //
 // Cost: nothing where no rule is like that (uses_tracked(), capture/capture.h); little while all work comes on one
 // stream.
@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "shim/base/lock_rank.h"
-#include "shim/streams/completion.h"
 #include "shim/streams/stream_key.h"
+#include "shim/streams/stream_state.h"
 
 namespace graphpool {
 
@@ -42,7 +42,7 @@ class OutstandingUses {
 
   /// Enqueued on the stream: work that may write to these buffers. `by`: the ring whose launch it is, or null.
   void used(StreamArgument stream, const Bases& bases, const void* by);
-  /// The same of work that nobody can see into.
+  /// Enqueued on the stream: work that nobody can see into, which may write to any buffer.
   void used_unseen(StreamArgument stream) { used(stream, {nullptr}, nullptr); }
 
   void recorded(hipEvent_t event, StreamArgument stream);
@@ -58,7 +58,7 @@ class OutstandingUses {
   }
 
   /// Whether another stream has work outstanding that may write to one of these buffers and is not ordered before what
-  /// the stream does next. Neither waits nor allocates. In doubt: yes.
+  /// the stream does next. Neither waits nor allocates. In doubt it says yes.
   bool elsewhere(const Bases& bases, StreamArgument stream, const void* by);
 
  private:

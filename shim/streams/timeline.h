@@ -22,14 +22,14 @@ struct TimelineWord;
 
 class Timeline {
  public:
-  /// Null where the runtime has no signal memory, no stream write value, or no room. Leaves no error behind.
+  /// Returns null where the runtime has no signal memory, cannot write values, or has no room. Leaves no error behind.
   static std::unique_ptr<Timeline> make(int device);
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  /// Enqueues the next value behind what is on the stream. False: the runtime refused, and nothing is to be waited for;
-  /// its error is taken out of the program's sight.
+  /// Enqueues the next value behind what is on the stream. Returns false where the runtime refuses: then there is
+  /// nothing to wait for, and its error is taken out of the program's sight.
   bool advance(hipStream_t stream) noexcept;
 
   /// Whether every value enqueued so far has been written; true after a reset of the device.

@@ -6,7 +6,7 @@
 #include "shim/base/lock_rank.h"
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/shared_memory.h"
 #include "shim/recording/operation_functions.h"
 
@@ -23,7 +23,7 @@ Left& left() noexcept {
 }
 
 bool may_be_address(std::uint64_t word) {
-  return pool().table().find(reinterpret_cast<const void*>(word)) != nullptr || shared_memory().knows(word);
+  return block_table().find(reinterpret_cast<const void*>(word)) != nullptr || shared_memory().knows(word);
 }
 
 /// Calls visit(place, word) for every word that may be an address.
@@ -82,7 +82,7 @@ hipError_t Shadows::allocate(const StagePlan& plan) {
   plan_ = &plan;
   shadows_.assign(plan.buffers(), nullptr);
   for (std::size_t i = 0; i < shadows_.size(); ++i) {
-    const hipError_t result = pool().retry_after_trim(
+    const hipError_t result = memory_room().retry_after_trim(
         plan.device(), [&] { return next().hipMalloc(reinterpret_cast<void**>(&shadows_[i]), plan.bytes(i)); });
     if (result != hipSuccess) {
       shadows_[i] = nullptr;

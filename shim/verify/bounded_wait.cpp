@@ -9,18 +9,18 @@ bool wait_for(Fence* fence) {
   if (fence == nullptr) return false;
   const PrivateCalls private_calls;
   BackOff wait(kLongestVerifyWait);
-  bool passed = stream_work().passed(fence);
-  while (!passed && wait.again()) passed = stream_work().passed(fence);
-  stream_work().release(fence);
+  bool passed = fences().passed(fence);
+  while (!passed && wait.again()) passed = fences().passed(fence);
+  fences().release(fence);
   return passed;
 }
 
 bool wait_until_idle(int device) {
-  return stream_work().is_idle(device) || (wait_for(stream_work().make_fence(device)) && stream_work().is_idle(device));
+  return work_counts().is_idle(device) || (wait_for(fences().make(device)) && work_counts().is_idle(device));
 }
 
 void BoundedShadows::drop() noexcept {
-  if (!bases().empty() && !stream_work().is_idle(device_) && !wait_for(stream_work().make_fence(device_))) leave();
+  if (!bases().empty() && !work_counts().is_idle(device_) && !wait_for(fences().make(device_))) leave();
   Shadows::drop();
 }
 

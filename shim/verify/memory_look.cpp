@@ -6,7 +6,7 @@
 
 #include "shim/base/back_off.h"
 #include "shim/base/lock_rank.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/streams/stream_work.h"
 
 namespace graphpool {
@@ -45,7 +45,7 @@ bool MemoryLook::begin(const std::vector<Buffer>& buffers) {
   }
   // A free has said that it is under way before it looks for looks.
   const bool all = std::all_of(buffers.begin(), buffers.end(), [](const Buffer& buffer) {
-    const Block* const block = pool().table().find(buffer.base);
+    const Block* const block = block_table().find(buffer.base);
     return block != nullptr && block->pointer() == buffer.base && block->bytes() == buffer.bytes &&
            block->state.load() == BlockState::kLive;
   });

@@ -11,7 +11,7 @@
 #include "shim/base/log.h"
 #include "shim/callsite/callsite.h"
 #include "shim/kernel/argument_layout.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/shared_memory.h"
 #include "shim/recording/materialisation.h"
 #include "shim/recording/operand_addresses.h"
@@ -52,7 +52,7 @@ void for_each_named(const Operation& operation, const Binding& binding, const Vi
 }
 
 const Block* live_block(std::uint64_t address) noexcept {
-  const Block* const block = address == 0 ? nullptr : pool().table().find(reinterpret_cast<const void*>(address));
+  const Block* const block = address == 0 ? nullptr : block_table().find(reinterpret_cast<const void*>(address));
   return block != nullptr && block->live() ? block : nullptr;
 }
 
@@ -66,7 +66,7 @@ const Block* block_before(std::uint64_t address) {
   std::vector<Block*> near;
   const std::uint64_t from = address - std::min<std::uint64_t>(address, StaleAddresses::kNear);
   const LockGuard guard(g_blocks_lock);
-  pool().table().overlaps(from, address - from, &near);
+  block_table().overlaps(from, address - from, &near);
   const Block* last = nullptr;
   for (const Block* const block : near)
     if (block->live() && (last == nullptr || last->address() < block->address())) last = block;
@@ -154,7 +154,7 @@ bool StaleAddresses::find(const Ranges& ranges, std::uintptr_t address, Range* r
 }
 
 void StaleAddresses::memory_leaves(const void* address) noexcept {
-  const Block* const block = pool().table().find(address);
+  const Block* const block = block_table().find(address);
   if (block == nullptr) return;
   const std::uint32_t freed_by = callsites().here();
   try {

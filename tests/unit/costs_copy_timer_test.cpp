@@ -7,7 +7,7 @@
 #include "shim/costs/copy_timer.h"
 #include "shim/costs/cost_model.h"
 #include "shim/hip/next.h"
-#include "shim/streams/completion.h"
+#include "shim/streams/launch_marks.h"
 #include "shim/streams/open_captures.h"
 
 namespace graphpool {

@@ -315,6 +315,13 @@ class Install {
         return hipSuccess;
       });
     };
+    next.hipMemGetInfo = [](std::size_t* free_bytes, std::size_t* bytes) {
+      return call("hipMemGetInfo", [&](Hip& hip) {
+        *free_bytes = hip.total_bytes - hip.used_bytes[t_device];
+        *bytes = hip.total_bytes;
+        return hipSuccess;
+      });
+    };
     next.hipThreadExchangeStreamCaptureMode = [](hipStreamCaptureMode* mode) {
       return call("hipThreadExchangeStreamCaptureMode", [&](Hip&) {
         std::swap(*mode, t_mode);

@@ -1,11 +1,14 @@
 // Tests of shim/memory/block_table.h.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "shim/base/units.h"
@@ -23,6 +26,18 @@ class BlockTableTest : public testing::Test {
  protected:
   BlockTable& table = never_destroyed<BlockTable>();
 };
+
+TEST(BlockState, ABlockChangesHandsOnlyInTheseWays) {
+  using enum BlockState;
+  const std::pair<BlockState, BlockState> ways[] = {
+      {kFree, kLive},    {kLive, kLeaving}, {kLive, kKept},    {kLeaving, kLive}, {kLeaving, kPending},
+      {kLeaving, kKept}, {kPending, kKept}, {kPending, kLive}, {kKept, kLive},    {kKept, kLeaving}};
+  for (const BlockState now : {kFree, kLive, kLeaving, kPending, kKept})
+    for (const BlockState next : {kFree, kLive, kLeaving, kPending, kKept})
+      EXPECT_EQ(may_become(now, next),
+                std::find(std::begin(ways), std::end(ways), std::pair{now, next}) != std::end(ways))
+          << static_cast<int>(now) << " to " << static_cast<int>(next);
+}
 
 TEST_F(BlockTableTest, FindsEveryByteAndNothingElse) {
   Block* block = table.insert(kBase, 10'000);

@@ -7,8 +7,8 @@
 
 #include "shim/hip/quirks.h"
 #include "shim/memory/copy_params.h"
+#include "shim/memory/device_memory.h"
 #include "shim/memory/never_address.h"
-#include "shim/memory/pool.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {
@@ -28,17 +28,17 @@ class CopyParamsTest : public ::testing::Test {
  protected:
   CopyParamsTest() {
     forget();
-    pool().configure({}, [](const AllocationRequest&) { return Decision{.backing = BlockBacking::kVmm}; });
-    EXPECT_EQ(hipSuccess, pool().allocate({AllocationFunction::kMalloc, kBytes}, &memory));
-    EXPECT_TRUE(pool().vmm_blocks());
+    device_memory().configure({}, [](const AllocationRequest&) { return Decision{.backing = BlockBacking::kVmm}; });
+    EXPECT_EQ(hipSuccess, device_memory().pool.allocate({AllocationFunction::kMalloc, kBytes}, &memory));
+    EXPECT_TRUE(device_memory().chunks.any_parts());
   }
   ~CopyParamsTest() override { forget(); }
   static void forget() {
-    pool().device_reset(0);
+    device_memory().device_reset(0);
     forget_vmm(0);
     stream_work().device_reset(0);
   }
-  void free() { EXPECT_EQ(hipSuccess, pool().free(memory, next().hipFree)); }
+  void free() { EXPECT_EQ(hipSuccess, device_memory().frees.free(memory, next().hipFree)); }
 
   fake::Install fake;
   void* memory = nullptr;

@@ -34,9 +34,9 @@ class SlotSetTest : public testing::Test {
   hipStream_t busy_stream() {
     hipStream_t stream = nullptr;
     EXPECT_EQ(next().hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), hipSuccess);
-    stream_work().created(stream, 0);
+    work_counts().created(stream, 0);
     fake::work(stream);
-    stream_work().note_work(stream);
+    work_counts().note_work(stream);
     return stream;
   }
 

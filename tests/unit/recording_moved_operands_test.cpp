@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "shim/kernel/argument_layout.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/moved_operands.h"
 
 namespace graphpool {
@@ -86,13 +86,13 @@ TEST(MovedOperands, the_first_binding_and_one_that_is_equal_move_nothing) {
 }
 
 TEST(MovedOperands, arguments_of_unknown_kind_count_where_they_are_in_memory_of_the_program) {
-  Block* const block = pool().table().insert(kAddress, 100);
+  Block* const block = block_table().insert(kAddress, 100);
   ASSERT_NE(block, nullptr);
   MovedOperands moved;
   note(moved, [](Sequence& to) { to.unknown_kernel(1, 2); });
   note(moved, [](Sequence& to) { to.unknown_kernel(kAddress + 8, 3); });
   EXPECT_EQ((Moves{{0, 0, 1}}), moves(moved));
-  pool().table().remove(block);
+  block_table().remove(block);
 }
 
 TEST(MovedOperands, pointers_of_kernels_count_scalars_do_not) {
@@ -133,7 +133,7 @@ TEST(MovedOperands, of_fills_the_destination_counts) {
 }
 
 TEST(MovedOperands, the_allocation_it_moved_to_is_named) {
-  Block* const block = pool().table().insert(kAddress, 100);
+  Block* const block = block_table().insert(kAddress, 100);
   block->call_site = 7;
   block->rule = 2;
   MovedOperands moved;
@@ -145,7 +145,7 @@ TEST(MovedOperands, the_allocation_it_moved_to_is_named) {
   note(moved, [](Sequence& to) { to.fill(0x2000, 0); });
   EXPECT_EQ(0u, moved.operands()[0].call_site) << "memory that nobody knows";
   EXPECT_EQ(0u, moved.operands()[0].rule);
-  pool().table().remove(block);
+  block_table().remove(block);
 }
 
 TEST(MovedOperands, beyond_the_most_they_are_only_counted) {

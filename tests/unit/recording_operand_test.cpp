@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "shim/base/units.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/operand.h"
 #include "shim/recording/settings.h"
 
@@ -19,9 +19,9 @@ class Operand : public ::testing::Test {
     block->state = BlockState::kLive;
     next_settings_epoch();
   }
-  ~Operand() override { pool().table().remove(block); }
+  ~Operand() override { block_table().remove(block); }
 
-  Block* block = pool().table().insert(kDevice, 1000);
+  Block* block = block_table().insert(kDevice, 1000);
 };
 
 TEST_F(Operand, rule_28_known_device_memory_is_told_by_its_device) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "shim/streams/launch_marks.h"
 #include "shim/streams/outstanding_uses.h"
 #include "shim/streams/stream_work.h"
 #include "tests/support/counting_new.h"
@@ -37,7 +38,7 @@ class Outstanding : public ::testing::Test {
   hipStream_t stream(unsigned flags = hipStreamNonBlocking) {
     hipStream_t made = nullptr;
     EXPECT_EQ(hipSuccess, next().hipStreamCreateWithFlags(&made, flags));
-    stream_work().created(made, fake::t_device);
+    work_counts().created(made, fake::t_device);
     streams_.push_back(made);
     return made;
   }
@@ -46,7 +47,7 @@ class Outstanding : public ::testing::Test {
   /// The program enqueues what writes to buffers; without any, what nobody can see into.
   void work(hipStream_t on, const OutstandingUses::Bases& bases, const void* by = nullptr) {
     fake::work(on);
-    stream_work().note_work(on);
+    work_counts().note_work(on);
     if (!uses.several({on})) return;
     bases.empty() ? uses.used_unseen({on}) : uses.used({on}, bases, by);
   }
@@ -222,7 +223,7 @@ TEST_F(Outstanding, a_stream_destroyed_idle_leaves_nothing_and_a_busy_one_doubt)
   use_both(idle, here);
   work(idle, kOne);
   fake::finish(idle);
-  stream_work().idle(stream_work().before_stream_sync(idle));
+  work_counts().idle(work_counts().before_stream_sync(idle));
   uses.stream_destroyed(idle);
   launches_stream_destroyed(key(idle));
   EXPECT_FALSE(elsewhere(here));

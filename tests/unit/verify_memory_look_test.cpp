@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/verify/memory_look.h"
 
 namespace graphpool {
@@ -20,8 +20,7 @@ char* known_memory() {
   static char* const memory = [] {
     const auto first = std::uintptr_t{0x7000'0000'0000};
     for (std::size_t i = 0; i < 3; ++i)
-      pool().note_native(reinterpret_cast<void*>(first + i * 4096), kBytes, 0, 0, MemoryKind::kDevice,
-                         AllocationFunction::kMalloc);
+      blocks().note_native(reinterpret_cast<void*>(first + i * 4096), {.bytes = kBytes}, MemoryKind::kDevice);
     return reinterpret_cast<char*>(first);
   }();
   return memory;
@@ -84,7 +83,7 @@ TEST(MemoryLook, a_thread_does_not_wait_for_itself) {
 
 TEST(MemoryLook, what_is_not_the_programs_is_not_looked_at) {
   char* const memory = known_memory();
-  Block* const last = pool().table().find(memory + 2 * 4096);
+  Block* const last = block_table().find(memory + 2 * 4096);
   ASSERT_NE(nullptr, last);
   for (const BlockState state : {BlockState::kLeaving, BlockState::kPending, BlockState::kKept}) {
     last->state.store(state);

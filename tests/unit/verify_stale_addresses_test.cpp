@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shim/kernel/argument_layout.h"
-#include "shim/memory/pool.h"
+#include "shim/memory/device_memory.h"
 #include "shim/recording/signature_bits.h"
 #include "shim/verify/stale_addresses.h"
 #include "tests/unit/fake_hip.h"
@@ -105,7 +105,7 @@ class StaleAddressesTest : public ::testing::Test {
     PoolSettings settings;
     settings.enabled = false;
     settings.leaving = [](const void* address, std::size_t) noexcept { g_seen->memory_leaves(address); };
-    pool().configure(settings, nullptr);
+    device_memory().configure(settings, nullptr);
   }
   ~StaleAddressesTest() override {
     for (const std::uint64_t address : std::set<std::uint64_t>(live_)) free(address);
@@ -114,7 +114,8 @@ class StaleAddressesTest : public ::testing::Test {
   std::uint64_t allocate(int device = 0) {
     fake::t_device = device;
     void* memory = nullptr;
-    EXPECT_EQ(pool().allocate({AllocationFunction::kMalloc, kBytes, device, 0, nullptr}, &memory), hipSuccess);
+    EXPECT_EQ(device_memory().pool.allocate({AllocationFunction::kMalloc, kBytes, device, 0, nullptr}, &memory),
+              hipSuccess);
     fake::t_device = 0;
     const auto address = reinterpret_cast<std::uint64_t>(memory);
     live_.insert(address);
@@ -122,7 +123,7 @@ class StaleAddressesTest : public ::testing::Test {
   }
   void free(std::uint64_t address) {
     live_.erase(address);
-    EXPECT_EQ(pool().free(reinterpret_cast<void*>(address), next().hipFree), hipSuccess);
+    EXPECT_EQ(device_memory().frees.free(reinterpret_cast<void*>(address), next().hipFree), hipSuccess);
   }
   void expect_silent(const Graph& graph) { EXPECT_TRUE(graph.look(seen).empty()); }
   /// The one that is told.

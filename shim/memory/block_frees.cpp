@@ -1,0 +1,262 @@
+#include "shim/memory/block_frees.h"
+
+#include <utility>
+
+#include "shim/base/seeded_defect.h"
+#include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
+#include "shim/memory/freed_memory.h"
+#include "shim/memory/never_address.h"
+#include "shim/memory/runtime_free.h"
+#include "shim/memory/slot_set.h"
+#include "shim/streams/open_captures.h"
+
+namespace graphpool {
+namespace {
+
+/// Whether the runtime refuses a free in the order of this stream because the stream captures. One whose capture was
+/// invalidated may stay so after its end (probe spoilt_capture_is_over).
+bool refuses_captured_free(hipStream_t stream) noexcept {
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  if (!PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); })) return false;
+  return status == hipStreamCaptureStatusInvalidated ||
+         (status == hipStreamCaptureStatusActive && runtime_version() < kCapturesFrees);
+}
+
+}  // namespace
+
+hipError_t BlockFrees::free(void* ptr, Forward forward) {
+  if (ptr == nullptr) return forward(ptr);
+  if (table_.find(ptr) == nullptr) {
+    // The runtime knows our chunks as one mapping each, and takes it apart whatever address of it is freed.
+    if (chunks_.between_parts(ptr)) return forward(never_allocated_address());
+    room_.tell_leaving(ptr, 0);
+    return forward(ptr);
+  }
+  if (kept_.clock().moment_passed()) room_.look_at_clock();
+  const bool is_hip_free = forward == next().hipFree;
+  if (is_hip_free && free_at_once(ptr)) return hipSuccess;
+  if (is_hip_free && !captures_open() && kept_.keeping().end_stop()) room_.release_all();
+  const bool refused = captures_refuse_memory_calls();
+  const NamedBlock named = blocks_.start_free(ptr);
+  if (named.block == nullptr) return forward(never_allocated_address());
+  const bool inside = named.block->pointer() != ptr;
+  if (inside && seeded_defect(Seeded::kInnerFreeKeeps)) {
+    Blocks::back_to_live(named);
+    return hipSuccess;
+  }
+  const bool keepable =
+      is_hip_free && !inside && named.pooled && !named.block->exported.load() && kept_.keeping().on() && !refused;
+  // Whether an address inside an allocation frees it is the runtime's to say.
+  const hipError_t error = named.block->backing == BlockBacking::kVmm ? free_part(named, inside, forward)
+                           : keepable                                 ? free_kept(named, ptr, forward)
+                                                                      : free_native(named, ptr, forward);
+  if (error == hipSuccess) room_.waited();
+  return error;
+}
+
+bool BlockFrees::free_at_once(void* ptr) noexcept {
+  Block* const block = table_.find(ptr);
+  if (block == nullptr || kept_.clock().moment_passed() || captures_open() || !kept_.keeping().on()) return false;
+  const int device = block->device;
+  if (!valid_device(device) || !work_.counts.is_idle(device) || work_.counts.execs_end(device)) return false;
+  // HIP before 7 makes every call's result the last error; so does this one.
+  if (current_device() < 0) return false;
+  const std::size_t limit = room_.limit(device);
+  {
+    // Blocks stay where they are: by now it may only be another allocation's.
+    const LockGuard guard(g_blocks_lock);
+    if (block->pointer() != ptr || block->state.load() != BlockState::kLive || block->device != device ||
+        block->kind != MemoryKind::kDevice || block->list == nullptr || block->chunk != nullptr ||
+        block->exported.load() || kept_.order().kept_bytes(device) + block->page_bytes() > limit)
+      return false;
+    ++blocks_.counters().kept;
+    kept_.add_kept(block);
+  }
+  if (!deferred_) (void)free_retired_slots(device);
+  return true;
+}
+
+/// The runtime frees it. It stays in the table until that has worked: if another thread is given the address before we
+/// look again, its entry has replaced this one.
+hipError_t BlockFrees::free_by_runtime(const NamedBlock& named, FunctionRef<hipError_t()> forward) {
+  room_.tell_leaving(named.block->pointer(), named.block->bytes());
+  const hipError_t error = forward();
+  if (error == hipSuccess)
+    blocks_.freed_by_runtime(named);
+  else
+    Blocks::back_to_live(named);
+  return error;
+}
+
+hipError_t BlockFrees::free_native(const NamedBlock& named, void* ptr, Forward forward) {
+  WorkCounts::Snapshot waited_for;
+  if (named.kind == MemoryKind::kDevice && forward == next().hipFree)
+    waited_for = work_.counts.before_device_sync(named.device);
+  const hipError_t error = free_by_runtime(named, [&] { return forward(ptr); });
+  if (error != hipSuccess) return error;
+  work_.counts.idle(waited_for);
+  if (!waited_for.empty()) (void)free_retired_slots(named.device);
+  return error;
+}
+
+/// hipFree of a classic block that is to be kept.
+hipError_t BlockFrees::free_kept(const NamedBlock& named, void* ptr, Forward forward) {
+  // HIP before 7 makes every call's result the last error; so does this one.
+  if (current_device() < 0) return free_native(named, ptr, forward);
+  const Waited waited = wait_for_classic(named.device);
+  if (waited.done == Done::kUnknown) return free_native(named, ptr, forward);
+  keep(named, waited, named.device);
+  room_.keep_to_limit(named.device);
+  if (!deferred_) (void)free_retired_slots(named.device);
+  return hipSuccess;
+}
+
+/// Waits for the device as hipFree does; with deferred frees it only asks.
+BlockFrees::Waited BlockFrees::wait_for_classic(int device) noexcept {
+  const bool faulty =
+      seeded_defect(Seeded::kFreeDoesNotWait) || (seeded_defect(Seeded::kCapturedFreeDoesNotWait) && captures_open());
+  const bool execs_end = work_.counts.execs_end(device) && !deferred_;
+  if ((work_.counts.is_idle(device) && !execs_end) || faulty) return {Done::kYes};
+  const PrivateCalls private_calls;
+  Fence* const fence = execs_end ? nullptr : work_.fences.make(device);
+  if (fence == nullptr) {
+    if (deferred_) return {captures_open() ? Done::kLater : Done::kUnknown};
+    return {wait_like_free(work_, device) ? Done::kYes : Done::kUnknown};
+  }
+  if (deferred_ && !work_.fences.passed(fence)) return {Done::kLater, fence};
+  const bool waited = deferred_ || work_.fences.wait(fence);
+  work_.fences.release(fence);
+  return {waited ? Done::kYes : Done::kUnknown};
+}
+
+/// The runtime cannot free a part of a chunk, at its base or inside. So what its free does is done here: the error that
+/// it gives in a capture or since the device is in error, the wait, and that the memory is free.
+hipError_t BlockFrees::free_part(const NamedBlock& named, bool inside, Forward forward) {
+  const bool capturing = captures_open();
+  hipError_t error = hipSuccess;
+  if (capturing || kept_.keeping().device_in_error()) {
+    error = forward(nullptr);
+  } else {
+    (void)current_device();
+  }
+  if (error == hipSuccess && (inside || forward != next().hipFree))
+    error = judge_free(
+        named.device, inside, [](void** page) { return make_page(page); },
+        [forward](void* address) { return forward(address); });
+  if (error != hipSuccess) {
+    Blocks::back_to_live(named);
+    return error;
+  }
+  const Waited waited = wait_for_part(named.device, capturing);
+  // What prevented the wait may be an error of earlier work, which the runtime's own free returns.
+  if (waited.done == Done::kLater && !deferred_ && (error = forward(nullptr)) != hipSuccess) {
+    if (waited.fence != nullptr) work_.fences.release(waited.fence);
+    Blocks::back_to_live(named);
+    return error;
+  }
+  keep(named, waited, named.device);
+  room_.keep_to_limit(named.device);
+  return hipSuccess;
+}
+
+/// The same for a part of a chunk, which the runtime cannot free in any case.
+BlockFrees::Waited BlockFrees::wait_for_part(int device, bool capturing) noexcept {
+  const bool execs_end = work_.counts.execs_end(device) && !deferred_;
+  if (!capturing && !execs_end && work_.counts.is_idle(device)) return {Done::kYes};
+  const PrivateCalls private_calls;
+  Fence* const fence = execs_end ? nullptr : work_.fences.make(device);
+  if (fence == nullptr) return {!deferred_ && wait_like_free(work_, device) ? Done::kYes : Done::kLater};
+  if (!(deferred_ ? work_.fences.passed(fence) : work_.fences.wait(fence))) return {Done::kLater, fence};
+  work_.fences.release(fence);
+  return {Done::kYes};
+}
+
+hipError_t BlockFrees::judge_in_order(const NamedBlock& named, hipStream_t stream) noexcept {
+  const bool ordered = named.block->function == AllocationFunction::kMallocAsync;
+  const auto make = [&](void** page) {
+    return ordered ? next().hipMallocAsync(page, kPageBytes, stream) : make_page(page);
+  };
+  const auto free_it = [&](void* address) {
+    return address == nullptr ? next().hipFree(nullptr) : next().hipFreeAsync(address, stream);
+  };
+  return judge_free(named.device, true, make, free_it);
+}
+
+hipError_t BlockFrees::free_async(void* ptr, hipStream_t stream) {
+  if (ptr == nullptr || table_.find(ptr) == nullptr) {
+    if (ptr != nullptr && chunks_.between_parts(ptr)) return next().hipFreeAsync(never_allocated_address(), stream);
+    note_memory_freed();
+    return next().hipFreeAsync(ptr, stream);
+  }
+  if (kept_.clock().moment_passed()) room_.look_at_clock();
+  const bool capturing = captures_open();
+  const NamedBlock named = blocks_.start_free(ptr);
+  if (named.block == nullptr) return next().hipFreeAsync(never_allocated_address(), stream);
+  const bool part = named.block->backing == BlockBacking::kVmm;
+  if (part && refuses_captured_free(stream)) {
+    Blocks::back_to_live(named);
+    return next().hipFreeAsync(never_allocated_address(), stream);
+  }
+  const bool ordered = named.block->function == AllocationFunction::kMallocAsync;
+  const bool keepable =
+      !capturing && kept_.keeping().on() && named.pooled && !named.block->exported.load() && (part || ordered);
+  const bool inside = named.block->pointer() != ptr;
+  if (inside && !capturing && (part || keepable)) {
+    if (const hipError_t error = judge_in_order(named, stream); error != hipSuccess) {
+      Blocks::back_to_live(named);
+      return error;
+    }
+  }
+  if (part || keepable)
+    if (const auto end = keep_in_order(named, stream, keepable, capturing)) return *end;
+  return free_by_runtime(named, [&] { return next().hipFreeAsync(ptr, stream); });
+}
+
+/// Keeps the block until the device has passed what the stream has now. Returns how the free ends; nothing where the
+/// runtime is to free the block.
+std::optional<hipError_t> BlockFrees::keep_in_order(const NamedBlock& named, hipStream_t stream, bool keepable,
+                                                    bool capturing) {
+  const bool part = named.block->backing == BlockBacking::kVmm;
+  int waits_for = work_.counts.device_of_stream(stream);
+  if (!valid_device(waits_for)) waits_for = named.device;
+  // The runtime's own free is a piece of the null stream's work: it comes behind what blocking streams have, and they
+  // come behind it.
+  if (WorkCounts::is_null(stream)) work_.fences.enter_null_stream();
+  Fence* const fence = keepable ? work_.fences.make_behind(waits_for, stream) : nullptr;
+  if (fence == nullptr && !part) return std::nullopt;
+  if (fence == nullptr && !capturing) {
+    // What prevented it may be an error of earlier work, which the runtime's own free returns.
+    if (const hipError_t error = next().hipFree(nullptr); error != hipSuccess) {
+      Blocks::back_to_live(named);
+      return error;
+    }
+  }
+  keep(named, {Done::kLater, fence}, waits_for);
+  // Giving memory back waits for the device, which this call does not (rule 16).
+  room_.keep_to_limit_later(named.device);
+  return hipSuccess;
+}
+
+/// The block is freed. A pending one without a fence gets it later (PendingFrees), behind that device's work.
+void BlockFrees::keep(const NamedBlock& named, Waited waited, int waits_for) noexcept {
+  Fence* fence = waited.fence;
+  {
+    const LockGuard guard(g_blocks_lock);
+    if (Blocks::is_same(named)) {
+      Block* const block = named.block;
+      ++blocks_.counters().kept;
+      if (block->chunk != nullptr && block->exported.load()) {
+        blocks_.abandon(block);
+      } else if (waited.done == Done::kYes) {
+        kept_.add_kept(block);
+      } else {
+        kept_.add_pending(block, std::exchange(fence, nullptr), waits_for);
+      }
+    }
+  }
+  if (fence != nullptr) work_.fences.release(fence);
+  if (!kept_.keeping().switched_on()) (void)room_.release_all(named.device);
+}
+
+}  // namespace graphpool

@@ -1,0 +1,66 @@
+// block_pool.h: allocations of the program: served from kept memory where there is some of the same key, so that a step
+// that repeats gets the addresses it had before; else from a chunk (VMM backing, by rule), or by the runtime.
+//
+// Of the kept blocks of a key the one with the lowest address is handed out. Three are not ready at once: a pending one
+// is, once the device has passed its fence, or if the stream that freed it asks; a part of a parked chunk needs
+// physical memory first, for which other kept memory goes back where the device has none left; while a chunk is parked
+// or loaded its parts wait for nobody and are passed over.
+//
+// Where a capture makes the runtime refuse allocations (probes capture_refuses_malloc, refused_call_spoils_capture) the
+// call is the runtime's own, its error and its invalidation, unless kept memory is to serve those too
+// (PoolSettings::serve_captures). Other captures make no difference, but that nothing is mapped while one is open.
+//
+// Threads: any; g_blocks_lock is never held over a HIP call that can wait. Units: bytes. Not here: which memory is
+// pooled (the Decider's answer), frees (block_frees.h).
+#pragma once
+
+#include "shim/hip/next.h"
+#include "shim/memory/allocation.h"
+#include "shim/memory/blocks.h"
+#include "shim/memory/chunk_store.h"
+#include "shim/memory/kept_memory.h"
+#include "shim/memory/memory_room.h"
+#include "shim/memory/pending_frees.h"
+#include "shim/memory/pool_settings.h"
+#include "shim/streams/stream_work.h"
+
+namespace graphpool {
+
+class BlockPool {
+ public:
+  constexpr BlockPool(KeptMemory& kept, ChunkStore& chunks, Blocks& blocks, PendingFrees& pending, MemoryRoom& room,
+                      StreamWork& work) noexcept
+      : kept_(kept), blocks_(blocks), chunks_(chunks), pending_(pending), room_(room), work_(work) {}
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  /// Before the first allocation.
+  void configure(const PoolSettings& settings, Decider decide) noexcept;
+
+  /// hipMalloc, hipExtMallocWithFlags or hipMallocAsync of the program, on the current device.
+  hipError_t allocate(const AllocationRequest& request, void** ptr);
+
+ private:
+  Block* take_ready(const BlockKey& key, const Decision& decision) noexcept EXCLUDES(g_blocks_lock);
+  hipError_t allocate_other(const AllocationRequest& request, void** ptr, const Decision& decision, BlockKey key,
+                            bool capturing);
+  Block* allocate_pooled(const AllocationRequest& request, const Decision& decision, BlockKey key);
+  Block* take_kept(const BlockKey& key, const Decision& decision, const hipStream_t* stream);
+  Block* take_locked(FreeList& list, const hipStream_t* stream) noexcept REQUIRES(g_blocks_lock);
+  bool load_chunk(const NamedBlock& named, const Decision& decision) EXCLUDES(g_blocks_lock);
+  Block* allocate_part(const BlockKey& key, const Decision& decision) EXCLUDES(g_blocks_lock);
+  Block* allocate_over_kept(const BlockKey& key, const Decision& decision) EXCLUDES(g_blocks_lock);
+  Block* enter_part(ChunkStore::Place place, const BlockKey& key, const Decision& decision) REQUIRES(g_blocks_lock);
+
+  KeptMemory& kept_;
+  Blocks& blocks_;
+  Decider decide_ = nullptr;
+  std::size_t large_bytes_ = 0;
+  bool serve_captures_ = false;
+  ChunkStore& chunks_;
+  PendingFrees& pending_;
+  MemoryRoom& room_;
+  StreamWork& work_;
+};
+
+}  // namespace graphpool

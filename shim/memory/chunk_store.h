@@ -1,0 +1,168 @@
+// chunk_store.h: the chunks of VMM memory from which blocks are cut, by device.
+//
+//   kResident -> kParking -> kParked    nothing of the chunk is in use: its physical memory goes, its addresses stay
+//   kParked -> kLoading -> kResident    a part of it is wanted again: it gets physical memory at the same addresses
+//                      \-> kParked      there was none
+//
+// Why addresses stay: graphs that name memory which went back for want of room, or because nobody used it, find it
+// where it was. Why whole chunks: a chunk is one mapping (vmm.h).
+//
+// A part of a chunk is a block (block_table.h) or is being made one. It is in use while the program has it, or while
+// the device may still touch it. An address that is in a chunk and in no part must never reach the runtime, which
+// would take the whole chunk for what is meant.
+//
+// Invariants: parts never overlap; a chunk that is not resident has no part in use. Threads: guarded by g_blocks_lock;
+// any_parts() and between_parts() are asked without it. Functions that are marked EXCLUDES make HIP calls that may
+// wait. Units: bytes, rounded to pages. Not here: which chunk goes, and when (memory_room.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "shim/memory/block_table.h"
+#include "shim/memory/ranges.h"
+#include "shim/memory/vmm.h"
+#include "shim/streams/devices.h"
+
+namespace graphpool {
+
+enum class ChunkState : std::uint8_t {
+  kResident,  ///< it has physical memory
+  kParking,   ///< its physical memory is being given back
+  kParked,    ///< only its addresses are held
+  kLoading,   ///< it is being given physical memory
+};
+
+constexpr bool may_become(ChunkState now, ChunkState next) noexcept {
+  switch (next) {
+    case ChunkState::kResident:
+      return now == ChunkState::kLoading;
+    case ChunkState::kParking:
+      return now == ChunkState::kResident;
+    case ChunkState::kParked:
+      return now == ChunkState::kParking || now == ChunkState::kLoading;
+    case ChunkState::kLoading:
+      return now == ChunkState::kParked;
+  }
+  return false;
+}
+
+/// A chunk and what is known of its parts.
+struct PooledChunk {
+  /// A chunk without parts. May throw std::bad_alloc.
+  explicit PooledChunk(std::unique_ptr<Chunk> chunk) : memory(std::move(chunk)) { free_ranges.reset(memory->bytes()); }
+
+  const std::unique_ptr<Chunk> memory;
+  ChunkState state GUARDED_BY(g_blocks_lock) = ChunkState::kResident;
+  Ranges free_ranges GUARDED_BY(g_blocks_lock);          ///< offsets in no part
+  std::size_t used_bytes GUARDED_BY(g_blocks_lock) = 0;  ///< of the program's parts
+  std::size_t busy_parts GUARDED_BY(g_blocks_lock) = 0;  ///< those in use
+  std::uint32_t freed_ms GUARDED_BY(g_blocks_lock) = 0;  ///< when a part of it was last freed, by the IdleClock
+
+  std::uintptr_t base() const noexcept { return memory->base(); }
+  std::size_t bytes() const noexcept { return memory->bytes(); }
+  int device() const noexcept { return memory->device(); }
+
+  void become(ChunkState next) noexcept REQUIRES(g_blocks_lock) {
+    assert(may_become(state, next) && "a chunk comes and goes as chunk_store.h says");
+    state = next;
+  }
+  /// The program has got a part that was there, or has freed one. Whether it is in use is counted apart.
+  void part_taken(std::size_t bytes) noexcept REQUIRES(g_blocks_lock) { used_bytes += bytes; }
+  void part_freed(std::size_t bytes, std::uint32_t now_ms) noexcept REQUIRES(g_blocks_lock) {
+    used_bytes -= bytes;
+    freed_ms = now_ms;
+  }
+};
+
+class ChunkStore {
+ public:
+  constexpr ChunkStore() = default;
+  ChunkStore(const ChunkStore&) = delete;
+  ChunkStore& operator=(const ChunkStore&) = delete;
+
+  /// A chunk has at least `chunk_bytes`, the first one of a device at least `preallocate_bytes`.
+  void configure(std::size_t chunk_bytes, std::size_t preallocate_bytes) noexcept REQUIRES(g_blocks_lock) {
+    chunk_bytes_ = chunk_bytes;
+    preallocate_bytes_ = preallocate_bytes;
+  }
+
+  /// Whether there is any part.
+  bool any_parts() const noexcept { return parts_.load(std::memory_order_relaxed) != 0; }
+  std::size_t parts() const noexcept { return parts_.load(std::memory_order_relaxed); }
+  /// Whether an address that no block has lies in a chunk. Takes the lock only near chunks.
+  bool between_parts(const void* ptr) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(ptr);
+    return address >= begin_.load(std::memory_order_relaxed) && address < end_.load(std::memory_order_relaxed) &&
+           in_chunk(address);
+  }
+
+  /// A place for a new part, in use and the program's from now on; no chunk: there is none.
+  struct Place {
+    PooledChunk* chunk = nullptr;
+    std::uintptr_t address = 0;
+  };
+  /// In a chunk that is resident. May throw std::bad_alloc; then nothing has changed.
+  Place take_place(int device, std::size_t bytes) REQUIRES(g_blocks_lock);
+  /// In a chunk made for it. No chunk where none can be made, or must not be now (rule 16).
+  Place make_place(int device, std::size_t bytes) EXCLUDES(g_blocks_lock);
+  /// The part, which is in use, is none any more. `used`: it was the program's until now.
+  void give_place(Place place, std::size_t bytes, bool used) noexcept REQUIRES(g_blocks_lock);
+  /// The part stays where it is for good, and nobody gets it again: another process may hold it.
+  void abandon_part() noexcept REQUIRES(g_blocks_lock) { add_parts(~std::size_t{0}); }
+
+  /// Says that the chunk, of which nothing is in use, will be parked; park() does it. Returns false where too many are
+  /// parked: then it is to be taken out.
+  bool begin_parking(PooledChunk& chunk) noexcept REQUIRES(g_blocks_lock);
+  void park(PooledChunk& chunk) noexcept EXCLUDES(g_blocks_lock);
+  /// Takes the chunk out; its end gives memory and addresses back, without the lock. It has no parts.
+  std::unique_ptr<PooledChunk> take_out(const PooledChunk& chunk) noexcept REQUIRES(g_blocks_lock);
+  /// Gives a chunk that is kLoading its memory. Returns HIP's error, or hipErrorNotReady where nothing may be mapped
+  /// now. loaded() says how it went.
+  static hipError_t load(PooledChunk& chunk) noexcept EXCLUDES(g_blocks_lock);
+  void loaded(PooledChunk& chunk, bool worked) noexcept REQUIRES(g_blocks_lock);
+
+  /// What the runtime counts as used of the device's chunks, and the program does not use. A chunk that is being loaded
+  /// has nothing yet.
+  std::size_t unused_bytes(int device) const noexcept REQUIRES(g_blocks_lock);
+  std::size_t size(int device) const noexcept REQUIRES(g_blocks_lock) { return device_of(device).chunks.size(); }
+
+  using Chunks = std::vector<std::unique_ptr<PooledChunk>>;
+  /// The device is about to be reset: returns its chunks, which have no parts any more, to be destroyed without the
+  /// lock. A device in error unmaps nothing until it has been reset: then device_was_reset() destroys them.
+  Chunks drop(int device, bool in_error) noexcept REQUIRES(g_blocks_lock);
+  void device_was_reset(int device) noexcept EXCLUDES(g_blocks_lock);
+
+ private:
+  struct Device {
+    bool preallocated GUARDED_BY(g_blocks_lock) = false;
+    std::size_t parked GUARDED_BY(g_blocks_lock) = 0;  ///< chunks that are not resident
+    Chunks chunks GUARDED_BY(g_blocks_lock);
+    Chunks dropped GUARDED_BY(g_blocks_lock);  ///< while the device is reset
+  };
+  static constexpr std::size_t kMaxParked = 1024;
+
+  Device& device_of(int device) noexcept { return devices_[static_cast<std::size_t>(device)]; }
+  const Device& device_of(int device) const noexcept { return devices_[static_cast<std::size_t>(device)]; }
+  bool in_chunk(std::uintptr_t address) const noexcept EXCLUDES(g_blocks_lock);
+  Place take_from(PooledChunk& chunk, std::size_t bytes) REQUIRES(g_blocks_lock);
+  std::size_t bytes_of_next(Device& device, std::size_t bytes) REQUIRES(g_blocks_lock);
+  void add_parts(std::size_t more) noexcept REQUIRES(g_blocks_lock) {
+    parts_.store(parts_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
+
+  std::atomic<std::size_t> parts_{0};                      ///< changed under the lock only
+  std::atomic<std::uintptr_t> begin_{~std::uintptr_t{0}};  ///< all chunks there ever were lie between these
+  std::atomic<std::uintptr_t> end_{0};
+  std::size_t chunk_bytes_ GUARDED_BY(g_blocks_lock) = 0;
+  std::size_t preallocate_bytes_ GUARDED_BY(g_blocks_lock) = 0;
+  std::array<Device, kMaxDevices> devices_{};
+};
+
+}  // namespace graphpool

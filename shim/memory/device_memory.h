@@ -1,0 +1,102 @@
+// device_memory.h: the parts of this room that together keep the program's device memory, and those of the process.
+//
+// Why: device memory that the program freed is kept and handed out again, so that a step that repeats gets the
+// addresses it had before. The life of a block (README.md tells it as a story):
+//
+//   hipMalloc -> kLive -> hipFree -> kLeaving -> kKept ------> hipMalloc of the same key: kLive again, new generation
+//                    \               |    \-> kPending ----^ (deferred: once the device has passed its fence)
+//                     \              \-> really freed: large, exported, not pooled, past the limit
+//                      \-> kKept at once, where the device has nothing left to do
+//
+//   BlockTable     whose memory an address is          Blocks         memory becomes known, is handed out, forgotten
+//   ChunkStore     chunks of VMM memory and parts      KeptMemory     what is kept: lists, order of frees
+//   AddressGuard   addresses as the runtime sees them  PendingFrees   freed blocks that the device may still use
+//   MemoryRoom     what goes back, and when            BlockPool      allocations
+//                                                      BlockFrees     frees
+//
+// Each part knows those that it needs by reference. Threads: any. One lock, g_blocks_lock, never held over a HIP call
+// that can wait; look-ups take none.
+#pragma once
+
+#include <vector>
+
+#include "shim/memory/address_guard.h"
+#include "shim/memory/block_frees.h"
+#include "shim/memory/block_pool.h"
+#include "shim/memory/block_table.h"
+#include "shim/memory/blocks.h"
+#include "shim/memory/chunk_store.h"
+#include "shim/memory/kept_memory.h"
+#include "shim/memory/memory_room.h"
+#include "shim/memory/pending_frees.h"
+#include "shim/memory/pool_settings.h"
+
+namespace graphpool {
+
+class DeviceMemory {
+ public:
+  constexpr explicit DeviceMemory(StreamWork& work) noexcept : work_(work) {}
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  /// Before the first allocation.
+  void configure(const PoolSettings& settings, Decider decide) noexcept;
+  /// Nothing is kept from now on. What is kept is given back in the program's next hipFree, which waits anyway. What
+  /// was handed out is still known.
+  void stop_keeping() noexcept { kept.keeping().stop(); }
+  /// A call of the program failed. After errors that every later call returns too, until the device is reset, malloc
+  /// and free are the runtime's own again.
+  void note_error(hipError_t error) noexcept;
+
+  /// Others may access the device's memory from now on, or all devices' (-1). With some runtimes that is memory
+  /// allocated later: what is or will be kept of what there is is not handed out any more.
+  void peers_enabled(int device) noexcept;
+  /// The device is about to be reset: its memory is gone.
+  void device_reset(int device);
+  /// The device was reset: chunks that could not go before, because the device was in error, go now.
+  void device_was_reset(int device);
+
+  /// The devices of which something is or was kept.
+  std::vector<PoolMemory> memory() const;
+  /// Tests: everything agrees.
+  bool is_valid() const;
+
+ private:
+  StreamWork& work_;
+
+ public:
+  BlockTable table;
+  KeptMemory kept;
+  ChunkStore chunks;
+  Blocks blocks{table, kept, chunks, work_};
+  PendingFrees pending{kept, work_};
+  MemoryRoom room{kept, chunks, blocks, pending, work_};
+  AddressGuard addresses{table, kept, chunks};
+  BlockPool pool{kept, chunks, blocks, pending, room, work_};
+  BlockFrees frees{table, kept, chunks, blocks, room, work_};
+};
+
+/// The process's own. Never destroyed: threads may use it until the process ends.
+extern constinit union DeviceMemoryOfProcess {
+  DeviceMemory memory{g_stream_work.work};
+  ~DeviceMemoryOfProcess() {}
+} g_device_memory;
+
+inline DeviceMemory& device_memory() noexcept { return g_device_memory.memory; }
+inline BlockTable& block_table() noexcept { return device_memory().table; }
+inline Blocks& blocks() noexcept { return device_memory().blocks; }
+inline MemoryRoom& memory_room() noexcept { return device_memory().room; }
+inline const AddressGuard& address_guard() noexcept { return device_memory().addresses; }
+
+/// MemoryRoom::retry_after_trim() for calls that are made often: the device is the calling thread's, asked for only
+/// where the call fails. What error the program had pending before that is not known then.
+template <typename Call>
+inline hipError_t retry_with_room(Call&& call) {
+  const hipError_t error = call();
+  if (error != hipErrorOutOfMemory) [[likely]]
+    return error;
+  memory_room().make_room();
+  return call();
+}
+
+}  // namespace graphpool

@@ -1,0 +1,56 @@
+// launch_event.h: a private event behind one launch.
+//
+// While the stream it was recorded on lives and does not capture, the event is on that stream. When the stream begins
+// to capture the event leaves it (leave_stream), for nobody may wait for it or ask about it then; when the stream goes
+// the event leaves it for good, because AMD's runtime looks at the stream of an event that it is asked about:
+//
+//   kStream -> kPassed      the device had passed it
+//           \-> kOwnStream   it was passed on to a stream of ours (passed_event.h)
+//            \-> kLost       it could not be: only who waits for the device can tell
+//
+// Threads: the place changes in one thread, as the stream begins to capture or goes, and is read in any.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <atomic>
+#include <memory>
+
+#include "shim/streams/passed_event.h"
+
+namespace graphpool {
+
+class LaunchEvent {
+ public:
+  LaunchEvent() = default;
+  LaunchEvent(const LaunchEvent&) = delete;
+  LaunchEvent& operator=(const LaunchEvent&) = delete;
+  ~LaunchEvent();
+
+  /// Behind what the stream has now. Null on failure.
+  static std::shared_ptr<LaunchEvent> record(hipStream_t stream);
+  /// The same event behind another launch. Returns false where it is to be a new one.
+  bool record_again(hipStream_t stream);
+
+  /// Null: the launch is complete, or nobody knows (lost()).
+  hipEvent_t get() const noexcept;
+  /// It may be asked although captures are open.
+  bool off_stream() const noexcept { return place_.load(std::memory_order_acquire) != Place::kStream; }
+  /// Its stream went before the launch was known to be complete: only who waits for the device can tell.
+  bool lost() const noexcept { return place_.load(std::memory_order_acquire) == Place::kLost; }
+  /// Whether the device has passed it, once it is off its stream. Captures may be open.
+  bool passed() const noexcept;
+
+  /// The stream it was recorded on begins to capture, and does not yet.
+  void leave_stream(int device);
+  /// The stream it was recorded on is about to go. `may_ask`: it does not capture.
+  void leave_for_good(int device, bool may_ask) noexcept;
+
+ private:
+  enum class Place { kStream, kOwnStream, kPassed, kLost };
+  hipEvent_t event_ = nullptr;
+  std::shared_ptr<PassedEvent> own_;
+  std::atomic<Place> place_{Place::kStream};
+};
+
+}  // namespace graphpool

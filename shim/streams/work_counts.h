@@ -1,0 +1,139 @@
+// work_counts.h: which streams have work that is not known to be complete.
+//
+// Bodies count what they enqueue: note_work(stream), after the call has been forwarded. What the program then waits for
+// is complete. hipStreamPerThread names the caller's own stream, so work of another thread's is known to be there, and
+// nothing more.
+//
+// Threads: any. note_work: one hash look-up and one increment, without a barrier in the thread that used the stream
+// first; no lock once the stream is known. Lock: g_streams_lock. Units: enqueued operations. Not here: how work is
+// waited for (fences.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "shim/hip/next.h"
+#include "shim/streams/devices.h"
+#include "shim/streams/stream_table.h"
+#include "shim/streams/work_count.h"
+
+namespace graphpool {
+
+class WorkCounts {
+ public:
+  /// Neither the null stream by one of its names nor hipStreamPerThread.
+  static bool is_handle(hipStream_t stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
+  static bool is_null(hipStream_t stream) noexcept { return !is_handle(stream) && stream != hipStreamPerThread; }
+
+  constexpr WorkCounts() = default;
+  WorkCounts(const WorkCounts&) = delete;
+  WorkCounts& operator=(const WorkCounts&) = delete;
+
+  /// Something was enqueued on the stream (null, hipStreamLegacy and hipStreamPerThread too: the caller has resolved
+  /// the null of _spt entries to hipStreamPerThread). Call it after the forwarded call has returned, whatever it
+  /// returned: before it, a wait in another thread could take the count for complete.
+  void note_work(hipStream_t stream) noexcept {
+    if (is_handle(stream)) {
+      if (StreamEntry* entry = streams_.find(stream)) {
+        entry->work.submitted.add();
+        if (!entry->listed.load()) list(entry);
+        return;
+      }
+    } else if (stream != hipStreamPerThread) {
+      null_.submitted.add();
+      return;
+    }
+    note_other(stream);
+  }
+  /// Something was enqueued we do not know where, for instance by a function without a body. Until the next real free
+  /// or synchronisation of a device, its frees are the runtime's.
+  void note_work_anywhere() noexcept { anywhere_.submitted.add(); }
+  /// An exec of the device was destroyed, and may end late (Defect::kExecsEndLate).
+  void note_exec_ends(int device) noexcept { device_of(device).ending.submitted.add(); }
+  bool execs_end(int device) const noexcept { return device_of(device).ending.busy(); }
+
+  /// How often something was enqueued, anywhere, so far. Slow.
+  std::uint64_t submitted() const noexcept;
+
+  void created(hipStream_t stream, int device) noexcept EXCLUDES(g_streams_lock);
+  /// The stream's handle must not be used any more. `fenced`: what it has outstanding is waited for by a stream of
+  /// ours.
+  void destroyed(hipStream_t stream, bool fenced) noexcept REQUIRES(g_streams_lock);
+
+  /// What the program's own synchronisation is about to establish: take it before the call, give it to idle() when the
+  /// call has succeeded. hipFree counts as one of its memory's device.
+  using Snapshot = std::vector<WorkMark>;
+  Snapshot before_stream_sync(hipStream_t stream);
+  Snapshot before_device_sync(int device) EXCLUDES(g_streams_lock);
+  static void idle(const Snapshot& snapshot) noexcept { complete(snapshot); }
+
+  /// Nothing on the device is known to be outstanding. A few loads where nothing is.
+  bool is_idle(int device) noexcept EXCLUDES(g_streams_lock);
+  /// Whether the stream is known by its handle.
+  bool is_known(hipStream_t stream) const noexcept { return streams_.find(stream) != nullptr; }
+  /// Whether the stream, a handle, has work that is not known to be complete. False for one that is not known.
+  bool is_busy(hipStream_t stream) const noexcept {
+    const StreamEntry* const entry = is_handle(stream) ? streams_.find(stream) : nullptr;
+    return entry != nullptr && entry->work.busy();
+  }
+  /// The device whose work that is; -1: not known.
+  int device_of_stream(hipStream_t stream) const noexcept;
+
+  // --- for fences ---
+
+  /// What a fence is to come behind.
+  struct Outstanding {
+    std::vector<WorkMark> marks;  ///< complete once the fence is passed
+    std::vector<hipStream_t> streams;
+    std::uint64_t serial = StreamTable::kNoSerial;  ///< of the only stream
+    bool own = false;                               ///< the calling thread's own stream
+    bool null_stream = false;
+    bool left = false;  ///< work of destroyed streams, which a stream of ours waits for
+
+    bool any() const noexcept { return own || null_stream || left || !streams.empty(); }
+  };
+  /// Whether nothing is outstanding on the device that no event can come behind.
+  bool can_be_fenced(int device) const noexcept REQUIRES(g_streams_lock) {
+    return !anywhere_.busy(device) && !device_of(device).lost.busy();
+  }
+  /// All that is outstanding on the device. Nothing where another thread's own stream is busy.
+  std::optional<Outstanding> outstanding(int device) REQUIRES(g_streams_lock);
+  /// What the stream has, a handle or null or hipStreamPerThread. Nothing where the handle is not known.
+  std::optional<Outstanding> outstanding_on(hipStream_t stream) REQUIRES(g_streams_lock);
+  /// Tells streams apart that had the same handle; StreamTable::kNoSerial: the handle is not known.
+  std::uint64_t serial_of(hipStream_t stream) const noexcept;
+  bool busy_anywhere(int device) const noexcept { return anywhere_.busy(device); }
+
+  /// The device is about to be reset: its streams are gone.
+  void device_reset(int device) noexcept REQUIRES(g_streams_lock);
+
+ private:
+  struct Device {
+    std::vector<StreamEntry*> busy
+        GUARDED_BY(g_streams_lock);  ///< every stream whose count has moved since it was last known idle, and others
+    std::atomic<std::size_t> busy_count{0};
+    WorkCount left;    ///< work of destroyed streams that a stream of ours waits for
+    WorkCount lost;    ///< work of destroyed streams that nothing waits for
+    WorkCount ending;  ///< execs that were destroyed and may end late
+  };
+
+  Device& device_of(int device) noexcept { return devices_[static_cast<std::size_t>(device)]; }
+  const Device& device_of(int device) const noexcept { return devices_[static_cast<std::size_t>(device)]; }
+  void note_other(hipStream_t stream) noexcept;
+  void list(StreamEntry* entry) noexcept EXCLUDES(g_streams_lock);
+  static void tidy_busy(Device& device) noexcept REQUIRES(g_streams_lock);
+
+  StreamTable streams_;
+  CommonCount null_;
+  CommonCount per_thread_;
+  CommonCount anywhere_;
+  std::atomic<const void*> per_thread_owner_{nullptr};  ///< the last thread that used its own stream
+  std::atomic<bool> per_thread_shared_{false};          ///< another one had before
+  std::array<Device, kMaxDevices> devices_{};
+};
+
+}  // namespace graphpool
