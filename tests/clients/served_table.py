@@ -11,7 +11,7 @@ import runs  # noqa: E402
 
 HEAD = '| framework | what its step does | served |\n| --- | --- | --- |\n'
 CAPTURES, UPDATES, LAUNCHES = 'captures_served', 'updates_served', 'launches_by_an_exec_there_was'
-WHAT = {CAPTURES: 'captures', UPDATES: 'updates', LAUNCHES: 'launches by an exec there was'}
+WHAT = {CAPTURES: 'captures', UPDATES: 'updates', LAUNCHES: 'launches by an exec that was there'}
 # The framework, what its step does, the program and its arguments, and the rate that tells.
 ROWS = [
     ('PyTorch', 'captures each step anew, in a pool of its own', ['torch_recapture'], CAPTURES),
