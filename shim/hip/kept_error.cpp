@@ -5,6 +5,9 @@
 namespace graphpool {
 namespace {
 
+/// The outermost of the thread's scopes: calls of ours in it may have taken away what an inner one would find.
+constinit thread_local const KeptError* t_outermost = nullptr;
+
 /// The calls that had been made when the error began to be owed.
 constinit thread_local std::uint64_t t_owed_since = 0;
 
@@ -45,12 +48,21 @@ bool raise(hipError_t error) noexcept {
 
 }  // namespace
 
-KeptError::KeptError(int since) noexcept {
+KeptError::KeptError(int since) noexcept : outermost_(t_outermost == nullptr) {
+  if (outermost_) t_outermost = this;
   const int version = runtime_version();
   if (version < since || version >= kKeepsErrors) return;
+  if (!outermost_) {
+    pending_ = t_outermost->pending_;
+    return;
+  }
   pending_ = next().hipPeekAtLastError();
   const bool owed = pending_ == hipSuccess && t_owed_error != hipSuccess;
   if (owed && calls_so_far() == t_owed_since + 1) pending_ = t_owed_error;  // this call has been counted already
+}
+
+KeptError::~KeptError() {
+  if (outermost_) t_outermost = nullptr;
 }
 
 void KeptError::keep() const noexcept {
@@ -67,7 +79,7 @@ hipError_t with_error_kept(hipStream_t stream, FunctionRef<hipError_t()> call) {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   const bool told = PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); });
   const hipError_t result = call();
-  if (told && status == hipStreamCaptureStatusActive) last_error.keep();
+  if (told && status != hipStreamCaptureStatusNone) last_error.keep();
   return result;
 }
 

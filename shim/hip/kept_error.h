@@ -25,7 +25,7 @@ namespace graphpool {
 inline constexpr int kLeavesErrors = hip_version(6, 0);
 
 /// For a call of the program's that may leave the last error: what was pending before it. Made at the beginning of the
-/// body.
+/// body. Scopes nest: an inner one has what the outermost found.
 class KeptError {
  public:
   KeptError() noexcept : KeptError(kLeavesErrors) {}
@@ -33,17 +33,19 @@ class KeptError {
   explicit KeptError(int since) noexcept;
   KeptError(const KeptError&) = delete;
   KeptError& operator=(const KeptError&) = delete;
+  ~KeptError();
 
   bool pending() const noexcept { return pending_ != hipSuccess; }
   /// The call has left it. Comes after the last call of ours in the body.
   void keep() const noexcept;
 
  private:
+  const bool outermost_;
   hipError_t pending_ = hipSuccess;  ///< hipSuccess: there is nothing to keep
 };
 
 /// The calls that leave the last error, whatever they answer, where a stream captures them before HIP 7 (probe
-/// captured_calls_leave_errors).
+/// captured_calls_leave_errors), or where its capture was invalidated.
 inline constexpr std::array kLeaveErrorWhenCaptured = {
     EntryId::hipModuleLaunchKernel, EntryId::hipExtModuleLaunchKernel, EntryId::hipMemcpyDtoDAsync,
     EntryId::hipMemcpyDtoHAsync,    EntryId::hipMemcpyHtoDAsync,       EntryId::hipMemcpyWithStream,

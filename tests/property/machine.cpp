@@ -474,7 +474,11 @@ bool Machine::survived(const Step& step) {
       const Stream& on = stream(n[1], step.thread);
       return !on.capture || !on.tail.empty();
     }
-    case Kind::begin:
+    case Kind::begin: {
+      if (n[0] < 0 || n[0] > kLegacy) return true;
+      const Stream& on = stream(n[0], step.thread);
+      return !on.stale && !(features_.lost_captures && on.capture && on.capture->doubtful);
+    }
     case Kind::end:
       return n[0] < 0 || n[0] > kLegacy || !stream(n[0], step.thread).stale;
     case Kind::event_sync:

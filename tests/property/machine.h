@@ -50,7 +50,8 @@ struct Features {
   bool exports = false;         ///< memory leaves the process
   bool gone = false;  ///< what was destroyed is used: the runtime answers errors, and its handles do not come back
   // What AMD's runtimes do not survive (tests/amd/defects.toml): a program must not do it.
-  bool lost_captures = false;   ///< use a stream of a capture that went wrong after its end, but to destroy it
+  /// Use a stream of a capture that went wrong after its end, but to destroy it; begin on one before its end.
+  bool lost_captures = false;
   bool mixed_captures = false;  ///< wait in a capture for an event of another
   bool kept_nodes = false;      ///< record an event before its capture's first node that knows nodes of an earlier one
   bool own_destroys = false;    ///< destroy a capturing stream in another thread than began

@@ -270,6 +270,32 @@ TEST(LastError, captured_calls_leave_it_or_take_it_away_as_natively) {
             after([](hipStream_t on, int* to) { return hipMemsetD32Async(to, 1, kCount, on); }, s, a.get()));
 }
 
+TEST(LastError, calls_that_a_capture_refuses_leave_it_as_natively) {
+  int version = 0;
+  OK(hipRuntimeGetVersion(&version));
+  const Stream s, other;
+  const Buffer a;
+  OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
+  OK(kernels().mix(s, a.get(), kCount, 1));
+  void* memory = nullptr;
+  ASSERT_EQ(hipErrorStreamCaptureUnsupported, hipMalloc(&memory, 4096));
+  // On another stream: refused where the runtime holds that back, too.
+  const hipError_t refused = hipMallocAsync(&memory, 4096, other);
+  const bool replaced = refused == hipSuccess && version < 70000000;
+  EXPECT_EQ(replaced ? hipSuccess : hipErrorStreamCaptureUnsupported, hipPeekAtLastError());
+  if (refused == hipSuccess) OK(hipFreeAsync(memory, other));
+  static_cast<void>(hipGetLastError());
+  if (version >= 60000000) {  // 5.7.1 captures on
+    EXPECT_EQ(hipErrorInvalidValue, hipGetDevice(nullptr));
+    EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipMemsetD32Async(a.get(), 1, kCount, s));
+    EXPECT_EQ(hipErrorInvalidValue, hipGetLastError());
+  }
+  hipGraph_t graph = nullptr;
+  static_cast<void>(hipStreamEndCapture(s, &graph));
+  if (graph != nullptr) OK(hipGraphDestroy(graph));
+  static_cast<void>(hipGetLastError());
+}
+
 TEST(SharedNodeIds, threads_that_capture_in_turn_and_instantiate_at_once_lose_no_node) {
   // Natively no two threads make nodes at the same time. The library makes some where a graph is instantiated.
   constexpr int kThreads = 4, kSteps = 120, kLength = 24;

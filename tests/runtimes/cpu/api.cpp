@@ -46,7 +46,8 @@ struct Settings {
   bool any = false;  ///< anything but the plain way
 };
 
-/// Calls that leave the last error as it was where a stream captures them, up to HIP 6 (seen of AMD's 5.7.1 and 6.4.3).
+/// Calls that leave the last error as it was where a stream captures them, up to HIP 6 (seen of AMD's 5.7.1 and 6.4.3),
+/// and where its capture was invalidated, HIP 7 as well (6.4.3 and 7.2.4).
 constexpr std::array<std::string_view, 12> kLeaveErrorCaptured = {
     "hipExtModuleLaunchKernel", "hipMallocAsync",     "hipMemcpy2DAsync",      "hipMemcpyDtoDAsync",
     "hipMemcpyDtoHAsync",       "hipMemcpyHtoDAsync", "hipMemcpyParam2DAsync", "hipMemcpyWithStream",
@@ -266,9 +267,10 @@ Call::~Call() {
 
 void Call::leaves_last_error() { leaves_last_error_ = config().version / 10000000 == 6; }
 
-void Call::goes_into_capture() {
-  if (config().version < 70000000 && std::ranges::binary_search(kLeaveErrorCaptured, std::string_view(name_)))
-    leaves_last_error_ = true;
+void Call::goes_into(hipStreamCaptureStatus capture) {
+  const bool leave = capture == hipStreamCaptureStatusInvalidated ||
+                     (capture == hipStreamCaptureStatusActive && config().version < 70000000);
+  if (leave && std::ranges::binary_search(kLeaveErrorCaptured, std::string_view(name_))) leaves_last_error_ = true;
 }
 
 hipError_t Call::leave(hipError_t result) {

@@ -85,8 +85,9 @@ class Call {
   hipError_t leave(hipError_t result);
   /// Whatever it answers, the thread's last error stays: HIP 6 (seen of AMD's 6.4.3) does not note it here.
   void leaves_last_error();
-  /// The call is one for a stream that captures: up to HIP 6 some of these leave the last error (kLeaveErrorCaptured).
-  void goes_into_capture();
+  /// The call is one for a stream whose capture has this status: some of these leave the last error
+  /// (kLeaveErrorCaptured).
+  void goes_into(hipStreamCaptureStatus capture);
   /// Records a result that is no hipError_t for the journal alone.
   void leave_other(int result) { result_ = result; }
 

@@ -260,10 +260,10 @@ hipError_t capture_launch_with_events(Stream& stream, Operation operation, ihipE
   return append(stream, std::move(work));
 }
 
-bool captures(const Stream& stream) {
-  if (part(stream) == nullptr) return false;
+hipStreamCaptureStatus capture_status(const Stream& stream) {
+  if (part(stream) == nullptr) return hipStreamCaptureStatusNone;
   const std::lock_guard lock(graph_mutex());
-  return is_active(&stream);
+  return part(stream) == nullptr ? hipStreamCaptureStatusNone : part(stream)->status;
 }
 
 bool capture_event_record(Stream& stream, ihipEvent_t& event) {

@@ -137,12 +137,12 @@ class Stream {
 /// calling thread's stream on the current device; `per_thread` (the _spt entries): null is the thread's stream too.
 /// A handle never created: hipErrorContextIsDestroyed; a destroyed one ends the process with its name.
 hipError_t resolve(hipStream_t handle, bool per_thread, Stream** stream);
-/// Whether the stream takes part in a capture that is not invalidated.
-bool captures(const Stream& stream);
+/// The stream's part in a capture, invalidated or not.
+hipStreamCaptureStatus capture_status(const Stream& stream);
 /// The same, noted in the call for the journal and for its last error.
 inline hipError_t resolve(Call& call, hipStream_t handle, bool per_thread, Stream** stream) {
   const hipError_t result = resolve(handle, per_thread, stream);
-  if (result == hipSuccess && captures(**stream)) call.goes_into_capture();
+  if (result == hipSuccess) call.goes_into(capture_status(**stream));
   call.on_stream(result == hipSuccess ? (*stream)->handle() : handle);
   return result;
 }
