@@ -34,7 +34,7 @@ enum class Seeded : int {
   kSameBufferId,             ///< memory handed out again keeps the id of the allocation it was
   kDestroyedExecServes,      ///< a destroyed exec is launched as before
   // Found by `verify` (tests/preload):
-  kHomeNotFollowed = 100,  ///< staging: launches without copies go on with the buffers there were
+  kDirectNotFollowed = 100,  ///< staging: launches without copies go on with the buffers there were
 };
 
 /// What becomes of a capture.

@@ -24,7 +24,8 @@
 #include <type_traits>
 
 #include "shim/base/function_ref.h"
-#include "shim/costs/step_costs.h"
+#include "shim/capture/failed_end.h"
+#include "shim/capture/left_alone.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/hook_table.h"
 #include "shim/memory/device_memory.h"
@@ -145,72 +146,15 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
 hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mode, hipGraph_t into, Forward forward);
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward);
 
-/// The calling thread has failed to end a capture, and the runtime has not been asked yet whether it is over all the
-/// same. Up to HIP 6 the question replaces the last error: call this where the program's call does so, too.
-extern constinit thread_local bool t_end_failed __attribute__((tls_model("initial-exec")));
-void settle_failed_end_now() noexcept;
-inline void settle_failed_end() noexcept {
-  if (t_end_failed) [[unlikely]]
-    settle_failed_end_now();
-}
-
 /// Of the open captures so many are followed, or at least looked into.
 inline constinit std::atomic<std::size_t> g_followed_captures{0};
 /// No open capture is looked into, nor is what streams use.
 inline bool nobody_looks() noexcept {
   return g_followed_captures.load(std::memory_order_acquire) == 0 && !uses_tracked();
 }
-/// Counts captures that were left alone and that something else than an end by the thread that began them has ended.
-/// That thread still takes its capture for open, and the stream's handle may be another stream's by now.
-inline constinit std::atomic<std::uint64_t> g_left_alone_lost{0};
-/// Counts graphs and execs that the library does not know and that were destroyed by a call that did not pass
-/// (hooks/passing.h). A thread may still take such a one for that of its step, although the handle may be another one's
-/// by now. It is raised before the runtime destroys them.
-inline constinit std::atomic<std::uint64_t> g_unknown_ended{0};
-inline void unknown_ends() noexcept { g_unknown_ended.fetch_add(1, std::memory_order_release); }
-/// Whether a capture of the thread's that is left alone is open and began on this stream.
-inline bool left_alone_here(StreamKey key) noexcept {
-  return t_step.left_alone && t_step.stream == key &&
-         t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
-}
-
-// Which calls of a step whose capture is left alone go straight to the runtime (they pass; hooks/passing.h).
-
-/// Whether the beginning of a capture on this stream may pass. Ask only where t_ahead covers the place of the call: it
-/// has been decided then that the capture is left alone. begin_passing() makes the call.
-bool begin_passes(hipStream_t stream) noexcept;
-/// Begins the capture and sets *result. Returns false, and does nothing, where another capture is open.
-bool begin_passing(const void* place, hipStream_t stream, hipStreamCaptureMode mode, hipError_t* result) noexcept;
-/// Whether launches on the stream, and the end of the capture there, pass: a capture of the thread's that is left alone
-/// began there.
-inline bool launches_pass(hipStream_t stream) noexcept {
-  return t_step.passes_on == reinterpret_cast<std::uintptr_t>(stream) && !t_inside && active() &&
-         t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
-}
-/// Notes that the end of such a capture was forwarded. `graph`: where the runtime has put the graph's handle.
-void passing_ended(hipStream_t stream, hipError_t result, const hipGraph_t* graph) noexcept;
-/// Whether calls with this graph pass: the thread's last capture, which was left alone, ended in it.
-inline bool graph_passes(hipGraph_t graph) noexcept {
-  return graph != nullptr && t_step.graph == graph && !t_inside && active() &&
-         t_step.ended_seen == g_unknown_ended.load(std::memory_order_acquire);
-}
-/// Whether calls with this exec pass: it was made of that graph, or updated by it.
-inline bool exec_passes(hipGraphExec_t exec) noexcept {
-  return exec != nullptr && t_step.exec == exec && !t_inside && active() &&
-         t_step.ended_seen == g_unknown_ended.load(std::memory_order_acquire);
-}
-/// Whether event records and waits go straight to the runtime: a capture of the thread's is left alone, and no part of
-/// the library looks at forks.
-inline bool forks_pass() noexcept {
-  return t_step.passes_on != ThreadStep::kNoStream && g_fork_watchers.load(std::memory_order_acquire) == 0;
-}
-
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
 /// A wait that the runtime performs is noted as work of the stream; one that it captures is an edge, and none.
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward);
-
-/// Captures that were left alone, for one of two reasons: how many have ended.
-std::uint64_t captures_left_alone(std::size_t reason, const char** why) noexcept;
 
 // The graph of an open capture, as a program may ask for it: communication libraries do, to bind what a captured
 // collective needs to the graph's life and to order their own stream behind it.
@@ -229,11 +173,11 @@ bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* resu
 inline constinit std::atomic<int> g_told_captures{0};
 /// The program makes another call on such a graph, or on a node of one, than those above: its capture is real from now
 /// on, and no recording.
-void expose_told_graph(hipGraph_t graph, const char* why);
-void expose_told_node(hipGraphNode_t node, const char* why);
+void expose_told_graph(hipGraph_t graph, const char* reason);
+void expose_told_node(hipGraphNode_t node, const char* reason);
 
 /// The program asks for, or changes, what only the real capture knows: makes the stream's capture real for good.
-void expose_capture(StreamArgument stream, const char* why);
+void expose_capture(StreamArgument stream, const char* reason);
 
 /// Ends the stream's part in a capture. Call before forwarding the destruction.
 void capture_stream_destroyed(hipStream_t stream) noexcept;
@@ -242,21 +186,21 @@ void events_leave_destroyed(hipStream_t stream) noexcept;
 void capture_event_destroyed(hipEvent_t event) noexcept;
 
 /// Makes every open withheld capture real (rule 7: a module unloaded, a device reset while one may name what goes).
-void materialise_open_captures(const char* why);
+void materialise_open_captures(const char* reason);
 /// The same for those that name memory of this range; no bytes: nobody knows how much.
-void materialise_captures_naming(const void* address, std::size_t bytes, const char* why);
+void materialise_captures_naming(const void* address, std::size_t bytes, const char* reason);
 
 /// Makes every open withheld capture real that has withheld an operation for which the test is true.
-void materialise_captures_with(OperationTest test, const char* why);
+void materialise_captures_with(OperationTest test, const char* reason);
 /// Every open capture that has such an operation, withheld or not, is real and no recording: what it names is going.
-void end_comparing_with(OperationTest test, const char* why);
+void end_comparing_with(OperationTest test, const char* reason);
 
 /// No open capture holds the tree of recordings any more: the virtual ones are made real.
-void end_walks(const char* why);
+void end_walks(const char* reason);
 
 /// Memory of the program is about to go by a call that is not the pool's: what can be made over it only while it is
 /// there is made.
-void memory_goes(const void* address, std::size_t bytes, const char* why);
+void memory_goes(const void* address, std::size_t bytes, const char* reason);
 
 /// Whether somebody issues operations past the library, or may: then nothing virtual is made.
 bool captures_bypassed() noexcept;

@@ -4,17 +4,23 @@
 
 namespace graphpool {
 
-bool HitRates::follow(const void* place) noexcept {
+Follow HitRates::follow(const void* place) noexcept {
   const LockGuard guard(lock_);
   Entry& entry = places_.entry(place);
-  if (entry.pause_left == 0) return true;
+  if (entry.pause_left == 0) return Follow::kAll;
   --entry.pause_left;
-  return false;
+  return entry.known_only ? Follow::kKnown : Follow::kNone;
 }
 
-void HitRates::ended(const void* place, bool matched) noexcept {
+void HitRates::ended(const void* place, Follow followed, bool matched, std::uint32_t operations) noexcept {
   const LockGuard guard(lock_);
   Entry& entry = places_.entry(place);
+  if (followed == Follow::kAll && entry.captures == 0) entry.balance = 0;
+  entry.balance += matched ? std::int64_t{operations} + kExecSaves : -std::int64_t{operations} - kMissCosts;
+  if (followed == Follow::kKnown) {
+    entry.known_only = entry.known_only && entry.balance > 0;
+    return;
+  }
   entry.hits += matched ? 1 : 0;
   const std::uint32_t window = std::clamp(2 * std::max(entry.longest, entry.longest_before), kWindow, kLongestWindow);
   if (++entry.captures < window) return;
@@ -24,6 +30,7 @@ void HitRates::ended(const void* place, bool matched) noexcept {
   } else {
     entry.pause_left = entry.next_pause;
     entry.next_pause = std::min(entry.next_pause * 2, kLongestPause);
+    entry.known_only = entry.balance > 0;
   }
   entry.longest_before = worth_it ? entry.longest : 0;
   entry.captures = entry.hits = entry.longest = 0;

@@ -163,8 +163,8 @@ hipError_t ExecSupply::make_ring(ProgramExec& exec, const Plan& staged, Binding 
   variant->memory_freed = memory_freed();
   variant->plan = staged;
   const auto began = CostModel::Clock::now();
-  const hipError_t result = SlotRing::make(recording.operations, *staged, canonical, std::move(bases),
-                                           settings_.patch_budget, recording.may_be_at_home, &variant->ring);
+  const hipError_t result = SlotRing::make({recording.operations, *staged, canonical}, std::move(bases),
+                                           settings_.patch_budget, recording.may_be_direct, &variant->ring);
   if (result != hipSuccess) return result;
   if (staged->open()) {
     const LockGuard guard(g_recordings_lock);

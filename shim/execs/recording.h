@@ -51,8 +51,8 @@ class Recording {
 
   /// A graph of our own can be made of the recording: only then may captures of it be withheld, and execs staged.
   std::atomic<bool> rebuildable{false};
-  std::atomic<bool> may_stage{true};       ///< false once verification has found a difference
-  std::atomic<bool> may_be_at_home{true};  ///< false once it has for launches without copies (staging/slot_ring.h)
+  std::atomic<bool> may_stage{true};      ///< false once verification has found a difference
+  std::atomic<bool> may_be_direct{true};  ///< false once it has for launches without copies (staging/slot_ring.h)
   WayCounts launches;
   ExecCosts exec_costs;
 

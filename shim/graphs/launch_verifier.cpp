@@ -53,17 +53,17 @@ hipError_t LaunchVerifier::launch(const AskedLaunch& asked, LaunchSelected selec
   replace_distrusted(exec);
   std::unique_ptr<Variant> real_path;
   Way way;
-  bool at_home = false, comparable = false;
+  bool direct = false, comparable = false;
   {
     const LockGuard guard(exec.lock);
     real_path = std::move(exec.real_path);
     way = exec.way;
-    at_home = exec.staged() && exec.variant->ring->at_home();
+    direct = exec.staged() && exec.variant->ring->direct();
     comparable = way == Way::kStage || (!exec.staged() && (way == Way::kPatch || way == Way::kSame ||
                                                            (real_path != nullptr && !exec.set_by_program())));
   }
   std::uint64_t launches = exec.recording->launches.count(way);
-  if (at_home) {
+  if (direct) {
     const LockGuard guard(g_recordings_lock);
     launches = exec.recording->statistics.staged.without_copies;
   }
@@ -74,10 +74,10 @@ hipError_t LaunchVerifier::launch(const AskedLaunch& asked, LaunchSelected selec
   const bool compared = comparable && settings_.verify.wants(launches);
   // The exec of the real path goes before the launch (see drop_before_launch). At home the launch itself is repeated,
   // so it is not needed there.
-  if (!compared || at_home) real_path.reset();
+  if (!compared || direct) real_path.reset();
   if (!compared) return selected();
-  return way == Way::kStage && !at_home ? StagedComparison(*this, asked, selected, std::move(real_path)).launch()
-                                        : RepeatedLaunch(*this, asked, selected, std::move(real_path)).launch();
+  return way == Way::kStage && !direct ? StagedComparison(*this, asked, selected, std::move(real_path)).launch()
+                                       : RepeatedLaunch(*this, asked, selected, std::move(real_path)).launch();
 }
 
 void LaunchVerifier::keep_real_path(ProgramExec& exec, hipGraph_t graph) {
@@ -151,7 +151,7 @@ void LaunchVerifier::distrust(ProgramExec& exec, bool patched) {
 void LaunchVerifier::repeated_differs(ProgramExec& exec, const Shadows::Difference& difference) {
   Recording& recording = *exec.recording;
   if (exec.staged()) {
-    recording.may_be_at_home.store(false);
+    recording.may_be_direct.store(false);
     {
       const LockGuard guard(g_recordings_lock);
       ++recording.statistics.differences;

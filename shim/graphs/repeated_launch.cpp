@@ -18,7 +18,7 @@ std::vector<std::uint64_t> RepeatedLaunch::reached() const {
   const LockGuard guard(g_recordings_lock);
   std::vector<std::uint64_t> reached = exec_.variant->reached;
   if (exec_.staged())
-    for (const char* const base : exec_.variant->ring->home_bases())
+    for (const char* const base : exec_.variant->ring->direct_bases())
       reached.push_back(reinterpret_cast<std::uint64_t>(base));
   return reached;
 }

@@ -84,8 +84,7 @@ StagedLaunch::Next StagedLaunch::launch_ring() {
   const bool on_copies = exec_.works_on == WorksOn::kCopies;
   graph_ = exec_.recording->number;
   const bool copied_whole = uses_tracked() && !ring->whole().empty();
-  if (copied_whole && !ring->at_home() && !on_copies &&
-      outstanding_uses().elsewhere(ring->whole(), asked_.stream, ring))
+  if (copied_whole && !ring->direct() && !on_copies && outstanding_uses().elsewhere(ring->whole(), asked_.stream, ring))
     return Next::kLeaveRing;
   const hipError_t pending = pending_error();
   hipError_t result = hipSuccess;
@@ -106,10 +105,12 @@ StagedLaunch::Next StagedLaunch::launch_ring() {
 /// What is enqueued here neither waits nor calls back.
 StagedLaunch::RingOutcome StagedLaunch::replay(hipError_t* result) {
   RingCounts counts;
-  bool busy = false, replayed = false;
   TraceSpan traced(TraceKind::kCopies);
-  *result = exec_.variant->ring->launch(key_, stream_, asked_.native, waits_on_ == WaitsOn::kDevice, &counts, &busy,
-                                        &replayed);
+  const auto if_running =
+      waits_on_ == WaitsOn::kDevice ? LastLaunch::IfRunning::kOnDevice : LastLaunch::IfRunning::kAsPlanned;
+  const RingLaunch launched = exec_.variant->ring->launch(key_, stream_, asked_.native, if_running, &counts);
+  *result = launched.result;
+  const bool busy = launched.reached == RingLaunch::Reached::kBusy;
   if (busy) traced.drop();
   tell_trace(counts.without_copies != 0 ? "nothing to copy" : "copied", graph_, counts.bytes);
   if (busy) return RingOutcome::kBusy;
@@ -121,7 +122,7 @@ StagedLaunch::RingOutcome StagedLaunch::replay(hipError_t* result) {
   const LockGuard guard(g_recordings_lock);
   exec_.recording->statistics.staged += counts;
   exec_.recording->statistics.ring_waits += wait_.waited() ? 1 : 0;
-  return replayed ? RingOutcome::kReplayed : RingOutcome::kNotReplayed;
+  return launched.reached == RingLaunch::Reached::kGraph ? RingOutcome::kReplayed : RingOutcome::kNotReplayed;
 }
 
 hipError_t StagedLaunch::leave_ring() {

@@ -1,0 +1,15 @@
+// calling_thread.h: a number for each thread that feeds captures. No other thread ever gets it, unlike a thread's
+// address.
+#pragma once
+
+#include <cstdint>
+
+namespace graphpool {
+
+/// Gives the calling thread a number, and returns it.
+std::uintptr_t name_thread() noexcept;
+/// The calling thread's number; 0 until name_thread() has given it one.
+extern constinit thread_local std::uintptr_t t_thread __attribute__((tls_model("initial-exec")));
+inline std::uintptr_t calling_thread() noexcept { return t_thread != 0 ? t_thread : name_thread(); }
+
+}  // namespace graphpool

@@ -1,0 +1,48 @@
+// capture_fate.h: what has become of a capture: whether it can still give a recording, whether the runtime still
+// captures it, and who knows its graph.
+//
+// Threads: one at a time (the capture's lock).
+#pragma once
+
+#include <cstdint>
+
+namespace graphpool {
+
+class CaptureFate {
+ public:
+  /// The capture gives no recording, for this reason, a literal. The first reason stays.
+  void reject(const char* reason) noexcept {
+    if (rejected_ == nullptr) rejected_ = reason;
+  }
+  /// Null: the capture may give a recording.
+  const char* rejected() const noexcept { return rejected_; }
+
+  /// The runtime has invalidated the capture: all calls are forwarded.
+  void invalidate() noexcept {
+    if (life_ == Life::kCaptures) life_ = Life::kInvalid;
+  }
+  bool invalid() const noexcept { return life_ != Life::kCaptures; }
+  /// Operations that the program was told had succeeded are gone: the capture must end as invalidated.
+  void lose() noexcept { life_ = Life::kLost; }
+  bool lost() const noexcept { return life_ == Life::kLost; }
+
+  /// The program may know the graph of the capture.
+  void expose() noexcept { exposed_ = true; }
+  bool exposed() const noexcept { return exposed_; }
+
+  /// The runtime ran a kernel that was to be captured, in this capture or an earlier one.
+  void leave_to_runtime() noexcept {
+    ran_at_once_ = true;
+    reject("the runtime runs a captured kernel at once");
+  }
+  bool ran_at_once() const noexcept { return ran_at_once_; }
+
+ private:
+  enum class Life : std::uint8_t { kCaptures, kInvalid, kLost };
+  const char* rejected_ = nullptr;
+  Life life_ = Life::kCaptures;
+  bool exposed_ = false;
+  bool ran_at_once_ = false;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,112 @@
+// capture_streams.h: the streams and events of one capture, and what the next operation of each stream comes behind.
+//
+// Operations are named by their index in the capture: a shell has no nodes. A stream's position here is its number in
+// signatures. An event stands for the operations that its stream had come behind when it was recorded.
+// Threads: one at a time (the capture's lock). Errors: std::bad_alloc.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "shim/costs/keyed_row.h"
+#include "shim/streams/stream_key.h"
+
+namespace graphpool {
+
+/// Indices of operations, in the runtime's order.
+using OperationTail = std::vector<std::uint32_t>;
+
+/// Adds the indices of `more` that `tail` lacks, behind its own.
+void merge_tail(OperationTail& tail, const OperationTail& more);
+
+struct CapturedStream {
+  StreamKey key;
+  hipStream_t handle;
+  int device;
+  OperationTail tail;
+  bool left = false;                          ///< the runtime captures it no more, or in another capture
+  bool issued_elsewhere = false;              ///< what was withheld of it reached the runtime by another stream
+  bool destroyed = false;                     ///< by the program, and another may take its place
+  StreamKey joined_from = 0;                  ///< the stream of the event that made it take part; 0: the origin
+  std::vector<hipGraphNode_t> named_nodes{};  ///< the handles that the program was given for `tail`
+
+  /// Whether the calling thread can name it to the runtime.
+  bool nameable() const noexcept { return !is_other_threads_own(key); }
+  /// Whether the runtime still captures what the stream is given: each stream has a status of its own (probe
+  /// capture_can_be_asked_for). Of a thread's own stream only that thread can ask.
+  bool takes_part() const noexcept;
+  /// The stream's next operation comes behind this one alone.
+  void follow(std::uint32_t operation) {
+    if (tail.size() == 1)
+      tail.front() = operation;
+    else
+      tail.assign(1, operation);
+  }
+};
+
+struct CapturedEvent {
+  hipEvent_t handle;
+  StreamKey stream;  ///< it was recorded on
+  OperationTail tail;
+  bool recorded_in_shell;  ///< the runtime knows it without nodes
+};
+
+class CaptureStreams {
+ public:
+  /// So many streams have a number in signatures, which have 16 bits for it.
+  static constexpr std::size_t kMost = 0xffff;
+
+  CapturedStream* find(StreamKey key) noexcept { return streams_.find(key); }
+  /// The stream on which the capture began.
+  CapturedStream& origin() noexcept { return streams_.front(); }
+  const CapturedStream& origin() const noexcept { return streams_.front(); }
+  /// Whether nothing but the origin has taken part, and no event was recorded.
+  bool only_origin() const noexcept { return streams_.size() == 1 && events_.size() == 0 && elsewhere_.empty(); }
+  bool is_origin(StreamKey key) const noexcept { return streams_.front().key == key; }
+  /// Adds a stream. It takes the place of one of its device that was destroyed: there may be many, one after the other.
+  CapturedStream& add(CapturedStream stream);
+  /// The stream's number in signatures.
+  std::size_t number(const CapturedStream& stream) noexcept {
+    return static_cast<std::size_t>(&stream - streams_.data());
+  }
+  /// The stream is none of the capture any more, and what was recorded on it stands for nothing here, as in the
+  /// runtime.
+  void forget(StreamKey key) noexcept;
+  /// Whether other streams take part by an event that was recorded on this one: the runtime ends their part with its
+  /// own.
+  bool joined_others(StreamKey key) noexcept;
+  std::size_t size() const noexcept { return streams_.size(); }
+  CapturedStream* data() noexcept { return streams_.data(); }
+  CapturedStream& operator[](std::size_t number) noexcept { return streams_[number]; }
+  auto begin() noexcept { return streams_.begin(); }
+  auto end() noexcept { return streams_.end(); }
+
+  CapturedEvent* find_event(hipEvent_t event) noexcept { return events_.find(event); }
+  /// The event has been recorded on the stream, and stands for what that comes behind now. Returns its number in
+  /// signatures.
+  std::uint64_t record(hipEvent_t event, const CapturedStream& stream, bool in_shell);
+  std::uint64_t number(const CapturedEvent& event) noexcept {
+    return static_cast<std::uint64_t>(&event - events_.data());
+  }
+  /// Whether the event has been recorded in this capture, whatever was done with it since.
+  bool has_noted(hipEvent_t event) noexcept { return find_event(event) != nullptr || noted_elsewhere(event); }
+  /// It was recorded elsewhere: it stands for nothing of this capture any more, but the runtime has noted it here.
+  void event_recorded_elsewhere(hipEvent_t event);
+  /// Its handle may come back as another event.
+  void event_destroyed(hipEvent_t event) noexcept;
+
+  void clear() noexcept;
+
+ private:
+  bool noted_elsewhere(hipEvent_t event) const noexcept;
+
+  KeyedRow<CapturedStream, &CapturedStream::key> streams_;  ///< the first one is the origin
+  KeyedRow<CapturedEvent, &CapturedEvent::handle> events_;
+  std::vector<hipEvent_t> elsewhere_;  ///< recorded here once, then elsewhere
+};
+
+}  // namespace graphpool

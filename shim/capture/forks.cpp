@@ -1,0 +1,142 @@
+#include "shim/capture/forks.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "shim/capture/make_real.h"
+#include "shim/capture/stream_tail.h"
+#include "shim/recording/signature_bits.h"
+#include "shim/streams/stream_work.h"
+
+namespace graphpool {
+
+hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, bool of_another, Forward forward) {
+  session.note_feed(key);
+  if (!session.fate.invalid()) session.check_status();
+  // Once that stream of the other capture is invalidated and the event recorded on it again, the runtime takes it for
+  // one of that capture, and refuses what comes behind the nodes that it has from this one: they must be there.
+  if (of_another && session.shell() && !session.fate.invalid())
+    make_real(session, "an event of another open capture is recorded");
+  session.follow_on(key);
+  const hipError_t result = forward();
+  if (result != hipSuccess) {
+    // A shell is made real by the next call: one of the library's would replace the error before HIP 7.
+    session.fate.reject("an event record failed");
+    return result;
+  }
+  CapturedStream& where = *session.streams.find(key);
+  if (where.left) {
+    // Recorded outside of the capture. What the runtime has noted on this stream it finds there still.
+    const CapturedEvent* const known = session.streams.find_event(event);
+    if (known != nullptr && known->stream != key) session.streams.event_recorded_elsewhere(event);
+    return result;
+  }
+  const std::uint64_t number = session.streams.record(event, where, session.shell());
+  Signature signature = session.signature_on(where);
+  signature.kind = OperationKind::kRecord;
+  signature.object = number;
+  session.take_bare(signature, "an event record differs from every recording");
+  return result;
+}
+
+/// A stream has waited for an event of the capture: it comes behind what that stands for. It joins the capture, where
+/// it was no part of it. `before`: null, or the runtime's nodes that it came behind before, where the event stands for
+/// other nodes in the runtime; nothing in there: the runtime does not tell them.
+static CapturedStream& join(CaptureSession& session, StreamKey key, StreamArgument stream, const CapturedEvent& event,
+                            const std::pair<bool, const std::vector<hipGraphNode_t>*>& replace) REQUIRES(session.lock) {
+  CapturedStream* where = session.streams.find(key);
+  if (where == nullptr) {
+    CapturedStream joined{key, plain_handle(stream), std::max(device_of(stream), 0), {}};
+    joined.joined_from = event.stream;
+    where = &session.streams.add(std::move(joined));
+  }
+  // An invalidated stream takes part again, behind what it did before.
+  where->left = false;
+  const CaptureRecorder& recorder = session.recorder;
+  const auto set = [&] { return recorder.set_tail_after_wait(where->handle, replace.second, event.tail); };
+  if (replace.first && !tried_twice(set)) session.fate.reject("the runtime did not take a dependency");
+  session.follow_on(key);
+  merge_tail(where->tail, event.tail);
+  return *where;
+}
+
+hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward) {
+  session.note_feed(key);
+  if (!session.fate.invalid()) session.check_status();
+  const CapturedEvent* const known = session.streams.find_event(event);
+  CapturedStream* where = session.streams.find(key);
+  // The runtime knows such an event from the time the capture was a shell: it stands for no node there, or, before HIP
+  // 7, for those of an earlier capture (probe event_forgets_nodes).
+  const bool replace = !session.shell() && known != nullptr && known->recorded_in_shell;
+  std::vector<hipGraphNode_t> before;
+  const bool before_known = replace && (where == nullptr || copy_tail(where->handle, &before));
+  const hipError_t result = forward();
+  if (known == nullptr) work_counts().note_work(plain_handle(stream));
+  if (result != hipSuccess) {
+    session.fate.reject("a stream wait failed");  // as above
+    return result;
+  }
+  std::uint64_t object = kExternalEvent;  // performed at once by the runtime (rule 6); no edge
+  if (known != nullptr) {
+    object = session.streams.number(*known);
+    where = &join(session, key, stream, *known, {replace, before_known ? &before : nullptr});
+  } else if (where == nullptr) {
+    return result;
+  }
+  Signature signature = session.signature_on(*where);
+  signature.kind = OperationKind::kWait;
+  signature.object = object;
+  // A stream that joins an invalidated capture captures: what it does comes behind what was withheld.
+  if (session.shell() && session.fate.invalid())
+    make_real(session, "a stream joined the invalidated capture", &signature);
+  session.take_bare(signature, "a stream wait differs from every recording");
+  return result;
+}
+
+void stream_left(CaptureSession& session, StreamKey key) {
+  constexpr const char* kReason = "a stream of the capture began another";
+  if (session.streams.is_origin(key)) {
+    session.matcher.leave_shell();  // the runtime has dropped the capture: what was withheld must not reach the new one
+    session.fate.invalidate();
+    session.fate.reject(kReason);
+  } else if (CapturedStream* const stream = session.streams.find(key)) {
+    stream->left = true;
+    session.expose(kReason);
+    session.streams.forget(key);
+  }
+  session.renew();
+}
+
+// One that made no other take part leaves nothing in the runtime but its nodes.
+void stream_destroyed(CaptureSession& session, StreamKey key) {
+  session.note_feed(key);
+  if (!session.fate.invalid()) session.check_status();
+  CapturedStream* const where = session.streams.find(key);
+  const bool origin = session.streams.is_origin(key);
+  if (session.fate.invalid() || where == nullptr || where->left || origin || session.streams.joined_others(key)) {
+    session.expose("a stream of the capture was destroyed");
+  } else {
+    session.follow_on(key);
+    Signature signature = session.signature_on(*where);
+    signature.kind = OperationKind::kLeave;
+    session.take_bare(signature, "the end of a stream differs from every recording");
+    where->destroyed = true;
+  }
+  if (origin) return;
+  session.streams.forget(key);
+  session.renew();
+}
+
+void thread_ended(CaptureSession& session, StreamKey key) noexcept {
+  session.fate.reject("a thread ended whose own stream took part in the capture");
+  if (session.streams.is_origin(key)) {
+    session.matcher.leave_shell();
+    session.fate.invalidate();
+  } else {
+    session.streams.forget(key);
+  }
+  session.renew();
+}
+
+}  // namespace graphpool

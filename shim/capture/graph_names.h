@@ -1,0 +1,61 @@
+// graph_names.h: the names by which a program knows the graph of an open capture, and its nodes (told_graph.cpp).
+//
+// A shell has no nodes in the runtime. So the program gets handles of the library's own. They name a graph that becomes
+// the deferred graph when the capture ends, or stands for the runtime's graph if the capture becomes real.
+// Threads: one at a time (the capture's lock).
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "shim/capture/capture.h"
+#include "shim/capture/capture_streams.h"
+
+namespace graphpool {
+
+class TrackedGraph;
+
+class GraphNames {
+ public:
+  /// The program knows the graph, or nodes of it, from now on.
+  void give() noexcept;
+  bool given() const noexcept { return given_; }
+  /// The capture is over. A graph whose handle the program was given, and that nobody has taken, is gone.
+  void clear() noexcept;
+
+  /// The runtime's graph; null: it was not asked for.
+  hipGraph_t graph() const noexcept { return graph_; }
+  void know_graph(hipGraph_t graph) noexcept { graph_ = graph; }
+  /// Asks the runtime which graph it captures into, by the capture's origin, if that is not known.
+  bool ask_for_graph(hipStream_t origin);
+  /// Makes a graph whose handles the program is given. Returns false where there is no handle left.
+  bool track();
+  /// That graph; null: there is none.
+  const std::shared_ptr<TrackedGraph>& tracked() const noexcept { return tracked_; }
+  std::shared_ptr<TrackedGraph> take_tracked() noexcept { return std::move(tracked_); }
+  /// The graph holds on to user objects.
+  bool holds_objects() const noexcept { return holds_objects_; }
+  void hold_objects() noexcept { holds_objects_ = true; }
+
+  /// Whether the program knows the capture's graph by this handle, or a node of it by that. `nodes`: of the capture's
+  /// operations in the runtime.
+  bool names_graph(hipGraph_t handle) const noexcept;
+  bool names_node(hipGraphNode_t handle, const std::vector<hipGraphNode_t>& nodes) const noexcept;
+  /// The operations whose nodes are named, each once. Nothing: the runtime must judge the names.
+  std::optional<OperationTail> operations(const NamedNodes& named, const std::vector<hipGraphNode_t>& nodes) const;
+  /// The runtime's nodes that are named. Nothing: a name is of a node that the runtime does not have.
+  std::optional<std::vector<hipGraphNode_t>> native_nodes(const NamedNodes& named,
+                                                          const std::vector<hipGraphNode_t>& nodes) const;
+
+ private:
+  hipGraph_t graph_ = nullptr;
+  std::shared_ptr<TrackedGraph> tracked_;
+  bool given_ = false;
+  bool holds_objects_ = false;
+};
+
+}  // namespace graphpool

@@ -1,0 +1,107 @@
+#include "shim/capture/own_streams.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "shim/base/guest_scope.h"
+#include "shim/base/owned_count.h"
+#include "shim/base/seeded_defect.h"
+#include "shim/capture/calling_thread.h"
+#include "shim/capture/forks.h"
+#include "shim/capture/session_list.h"
+#include "shim/hip/entry.h"
+#include "shim/hip/next.h"
+#include "shim/hip/null_stream.h"
+#include "shim/hip/restore.h"
+#include "shim/staging/rings.h"
+#include "shim/streams/launch_marks.h"
+
+/// The C library's: calls the function when the calling thread ends, the last one registered first. `object`: one of
+/// ours, which is not unloaded before.
+extern "C" int __cxa_thread_atexit_impl(void (*function)(void*), void* argument, void* object) noexcept;
+
+namespace graphpool {
+
+constinit thread_local std::uintptr_t t_thread = 0;
+
+std::uintptr_t name_thread() noexcept {
+  static constinit std::atomic<std::uintptr_t> threads{0};
+  return t_thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+// A thread's number and a device stand for the thread's own stream there, above all addresses: what it left behind may
+// still run when a thread that begins later has everything else of it. Small numbers stand for null streams.
+static constexpr StreamKey kOwn = ~(~StreamKey{0} >> 1), kDevices = 64;
+
+/// The streams of the calling thread's own, without the device.
+static StreamKey own_streams() noexcept { return kOwn | calling_thread() * kDevices; }
+
+bool is_own_stream(StreamKey key) noexcept { return (key & kOwn) != 0; }
+bool is_callers_own_stream(StreamKey key) noexcept { return key / kDevices == own_streams() / kDevices; }
+bool is_other_threads_own(StreamKey key) noexcept { return is_own_stream(key) && !is_callers_own_stream(key); }
+
+StreamKey unnamed_stream_key(StreamArgument stream) noexcept {
+  const auto device = [] { return static_cast<StreamKey>(calling_device()) % kDevices; };
+  const bool null = stream.handle == nullptr;
+  if (stream.handle != hipStreamPerThread && !(null && stream.per_thread)) return 0x100 + device();
+  return own_streams() + device();
+}
+
+int device_of(StreamArgument stream) noexcept {
+  const hipStream_t handle = plain_handle(stream);
+  if (handle == nullptr || handle == kStreamLegacy || handle == hipStreamPerThread) return calling_device();
+  hipDevice_t device = -1;
+  if (PrivateCalls::answered([&] { return next().hipStreamGetDevice(handle, &device); })) return device;
+  // Not in the first releases. Where there is one device it is that.
+  int devices = 0;
+  return PrivateCalls::answered([&] { return next().hipGetDeviceCount(&devices); }) && devices == 1 ? 0 : -1;
+}
+
+// --- the end of a thread ---
+
+/// What the runtime keeps for the thread is gone already: it is not called. A capture is made real, where it needs
+/// that, by the next thread that feeds it.
+static void leave_captures(void*) noexcept {
+  const GuestScope guest;
+  const InsideScope inside;
+  while (captures_open() && !seeded_defect(Seeded::kThreadLeavesCaptures)) {
+    const auto [key, session] = open_sessions().find_own();
+    if (session == nullptr) return;
+    bool origin;
+    {
+      const LockGuard guard(session->lock);
+      thread_ended(*session, key);
+      origin = session->streams.is_origin(key);
+    }
+    open_sessions().leave(key, session, origin);
+  }
+}
+
+void watch_thread_for_captures() noexcept {
+  static pthread_key_t key;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  static bool made = false;
+  pthread_once(&once, [] { made = pthread_key_create(&key, leave_captures) == 0; });
+  if (made) static_cast<void>(pthread_setspecific(key, &t_thread_token));
+}
+
+/// The runtime still has the thread's streams.
+static void own_streams_end(void*) noexcept {
+  const GuestScope guest;
+  const InsideScope inside;
+  if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return;  // a forked child
+  rings_before_destroy(own_streams(), kDevices);
+  launches_own_streams_end(own_streams(), kDevices);
+}
+
+// The runtime's own destructor of what it keeps for the thread was registered when it made the stream: one that is
+// registered later is called before it.
+bool watch_own_streams() noexcept {
+  static constinit thread_local bool watched = false;
+  static char ours;
+  if (!watched) watched = __cxa_thread_atexit_impl(own_streams_end, nullptr, &ours) == 0;
+  return watched;
+}
+
+}  // namespace graphpool
