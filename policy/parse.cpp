@@ -402,8 +402,8 @@ std::vector<std::string> parse_value(std::string_view text, std::string_view pla
   }
   std::size_t offset = fault->offset;
   if (fault->item < items.size()) offset += static_cast<std::size_t>(items[fault->item].data() - text.data());
-  std::string message =
-      std::string(place) + ":" + std::to_string(offset + 1) + ": " + refused(key, "bad value " + quoted(text));
+  std::string message = std::string(place) + (offset == 0 ? "" : ":" + std::to_string(offset + 1)) + ": " +
+                        refused(key, "bad value " + quoted(text));
   if (notes == nullptr || !only_tells(key.section)) return {std::move(message)};
   static_cast<void>(key.read(policy, key.items(key.fallback)));
   notes->warnings.push_back(message + kDefaultUsed);

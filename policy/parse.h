@@ -50,7 +50,8 @@ struct Notes {
 [[nodiscard]] std::vector<std::string> parse_buffers(std::string_view text, std::string_view place, Policy& policy,
                                                      Notes* notes = nullptr);
 
-/// The text of an environment variable as the value of a key. place: "environment GRAPHPOOL_POOL_CHUNK".
+/// The text of an environment variable as the value of a key. place: "environment GRAPHPOOL_POOL_CHUNK"; the column
+/// follows it where a text is wrong behind its beginning.
 [[nodiscard]] std::vector<std::string> parse_value(std::string_view text, std::string_view place,
                                                    const Key<Policy>& key, Policy& policy, Notes* notes = nullptr);
 

@@ -158,8 +158,8 @@ TEST(Load, WhatOnlyTellsNeverSwitchesOff) {
       "p.toml:3:1: unknown key \"colour\"; allowed: level, file (in [log]); ignored",
       "p.toml:4:8: log.file: an integer; allowed: ",
       "p.toml:6:9: report.every: an integer; allowed: ",
-      "environment GRAPHPOOL_LOG_LEVEL:1: log.level: bad value \"verbose\"; allowed: off, ",
-      "environment GRAPHPOOL_REPORT_CALLSITES:1: report.callsites: bad value \"maybe\"; allowed: "};
+      "environment GRAPHPOOL_LOG_LEVEL: log.level: bad value \"verbose\"; allowed: off, ",
+      "environment GRAPHPOOL_REPORT_CALLSITES: report.callsites: bad value \"maybe\"; allowed: "};
   ASSERT_EQ(loaded.warnings.size(), std::size(starts));
   for (std::size_t i = 0; i < std::size(starts); ++i) {
     EXPECT_TRUE(loaded.warnings[i].starts_with(starts[i])) << loaded.warnings[i];

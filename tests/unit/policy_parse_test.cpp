@@ -421,7 +421,7 @@ TEST(ParseValue, PlacesAndMessages) {
             "environment V:3: pool.large: bad value \"12MiX\"; allowed: " + Size::allowed());
   EXPECT_EQ(error("compile.tools", "ab,,c"),
             "environment V:4: compile.tools: bad value \"ab,,c\"; allowed: " + GlobList::allowed());
-  EXPECT_EQ(error("enabled", ""), "environment V:1: enabled: bad value \"\"; allowed: " + Flag::allowed());
+  EXPECT_EQ(error("enabled", ""), "environment V: enabled: bad value \"\"; allowed: " + Flag::allowed());
 }
 
 /// Numbers and messages must not depend on a locale the host chose.
