@@ -91,16 +91,16 @@ COMMAND = Command(
     'check', '[OPTION...] [--] PROGRAM [ARGUMENT...]', 'finds graphs that name memory which is gone', check,
     policy.OPTIONS,
     details="""
-    A graph keeps the addresses it was captured with. Before each launch it is asked whether the memory that was there when the exec
-    got them is still there: operands of kernels, copies and fills, and words in structures that look like an address. Told are
-    memory that was freed or unmapped, memory of another device, and addresses beyond an allocation or where nothing is; with kernel
-    and argument, who allocated the memory and who freed it. Nothing is changed in what the program computes. No memory is kept
-    meanwhile, so that nothing hides. The program runs slower.
+    A graph keeps the addresses it was captured with. Before each launch the library looks whether their memory is still what it
+    was: for operands of kernels, copies and fills, and for words in structures that look like an address. It finds memory that was
+    freed or unmapped, memory of another device, and addresses beyond an allocation or where nothing is. It names kernel and
+    argument, who allocated the memory and who freed it. The program computes what it would without. No memory is kept meanwhile, so
+    that nothing hides. The program runs slower.
 
     It cannot see: graphs that the library left to the runtime (it says how many launches that were, and why); addresses that
     kernels read from memory; memory that was freed and handed out again between a capture and its instantiation; how far a kernel
-    goes from an address; memory allocated below HIP. Addresses right at the end of an allocation are taken for ends. Other
-    devices' memory is only told of kernels, of hipMalloc, and where no peer access was ever enabled.
+    goes from an address; memory allocated below HIP. Addresses right at the end of an allocation are taken for ends. Memory of
+    other devices is found for kernels only, for hipMalloc only, and where no peer access was ever enabled.
 
     Exit code: 1 something was found; else the program's own, or as for run where it was not started.""",
     examples=[('graphpool check -- python3 train.py --steps 20', 'a few steps are enough where each does the same')],

@@ -159,8 +159,8 @@ COMMAND = Command(
     'compare', '[OPTION...] [--] PROGRAM [ARGUMENT...]', 'runs a program without and with the library by turns', compare,
     [Option('-n', 'N', 'runs of each kind; default: {}'.format(DEFAULT_RUNS))] + policy.OPTIONS,
     details="""
-    Tells the wall time and the processors' time of both, whether the difference is larger than the spread of the runs, and whether
-    the program printed the same bytes on stdout. Without the library means: not preloaded. Its stdin is empty.
+    Shows wall time and processor time of both kinds of runs, whether they differ by more than the spread, and whether the program
+    printed the same bytes on stdout. Without the library means: not preloaded. The program's stdin is empty.
 
     Exit code: 0 the output is identical or cannot be compared, 1 it differs or the program fails, 125 to 127 as for run.""",
     examples=[('graphpool compare -- python3 train.py --steps 200', 'three runs each'),

@@ -57,6 +57,8 @@ def graph_lines(report, graph):
     lines = ['graph {}: {}, {} operations'.format(graph['graph'], reports.name_of(graph), graph['operations'])]
     lines += wrapped('{} of {} captures were served from the recording ({}); {} launches by {}.'.format(
         served, captures, tables.percent(served, captures), launches, tables.how(graph)))
+    if graph.get('captured_by'):
+        lines += wrapped('Captured by {}.'.format(graph['captured_by']))
     told = report.reasons_of(graph['graph'])
     for each in told:
         lines += stop_lines(each)

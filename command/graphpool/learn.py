@@ -158,7 +158,7 @@ COMMAND = Command(
     'policy learn', 'REPORT...', 'prints a policy made of what reports have seen, with the reason of each line', learn,
     details="""
     REPORT: a report, or a folder of them. It looks for execs and recordings that were given up too early, for kept memory that went
-    back too early, and for buffers that move and never come back; who allocates these is known from reports that were made with
-    --set report.callsites=true. Whether the policy is worth it `graphpool compare` tells.""",
+    back too early, and for buffers that move and never come back. Make the reports with --set report.callsites=true: then it knows
+    who allocates them. `graphpool compare` says whether the policy is worth it.""",
     examples=[('graphpool policy learn graphpool-reports > my.toml', 'from all reports in the folder'),
               ('graphpool compare --policy my.toml -- ./step', 'is it worth it?')])

@@ -16,9 +16,9 @@ COMMANDS = [run.COMMAND, report.COMMAND, explain.COMMAND, compare.COMMAND, check
 OWN_FAULT = 125
 WRONG_WORDS = 2
 
-SUMMARY = 'makes captured HIP graphs of an unmodified program cheap, and tells whether it does'
+SUMMARY = 'makes captured HIP graphs of an unmodified program cheap, and says whether it does'
 EXAMPLES = [
-    ('graphpool run -- python3 train.py', 'runs it under the library; what that did is told at the end'),
+    ('graphpool run -- python3 train.py', 'runs it under the library, and says at the end what that did'),
     ('graphpool compare -n 3 -- python3 train.py --steps 200', 'is it faster, and is its output the same?'),
     ('graphpool explain graphpool-reports', 'what stood in the way')]
 
@@ -55,16 +55,27 @@ def print_version():
     return 0
 
 
+def unknown_option(name):
+    """What is wrong with an option that no command stands before."""
+    owners = {option.name: command.name for command in reversed(COMMANDS) for option in command.options}
+    near = options.nearest(name, ['--version'] + sorted(owners))
+    if near not in owners or near == '--help':
+        return 'unknown option {}{}'.format(name, ', did you mean {}?'.format(near) if near else '')
+    if near == name:
+        return '{} is an option of {}: graphpool {} {} ...'.format(name, owners[near], owners[near], name)
+    return 'unknown option {}, did you mean {} of graphpool {}?'.format(name, near, owners[near])
+
+
 def command_for(words):
     """The command that the first words name, and the words after them. Raises UsageError."""
     for count in (2, 1):
         for command in COMMANDS:
             if command.name.split() == words[:count]:
                 return command, words[count:]
-    names = [command.name for command in COMMANDS if ' ' not in command.name]
-    near = options.did_you_mean(words[0], names + ['--help', '--version'])
     if words[0].startswith('-'):
-        raise UsageError('unknown option {}{}'.format(words[0], near))
+        raise UsageError(unknown_option(words[0].partition('=')[0]))
+    names = [command.name for command in COMMANDS if ' ' not in command.name]
+    near = options.did_you_mean(words[0], names)
     raise UsageError('unknown command {}{}'.format(words[0], near or '; to run a program: graphpool run -- PROGRAM'))
 
 

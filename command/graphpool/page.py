@@ -28,7 +28,8 @@ p { margin: 4px 0; } .quiet { color: var(--quiet); font-size: .9rem; }
 .tile, .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px; }
 .tile b { display: block; font-size: 1.5rem; } .card { margin: 8px 0; }
 .bar { display: flex; height: 16px; border-radius: 4px; overflow: hidden; background: var(--line); margin: 6px 0; }
-.bar span { display: block; min-width: 2px; }
+.bar span { display: block; min-width: 2px; } figcaption { font-weight: 600; }
+rect { shape-rendering: crispEdges; }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 4px 0 10px; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: right; padding: 4px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
@@ -39,7 +40,7 @@ svg { display: block; width: 100%; height: auto; } .ends { display: flex; flex-w
 
 
 def ways_style():
-    return ''.join('.{0} {{ background: var(--{0}); }}\n'.format(way) for way in reports.WAYS)
+    return ''.join('.{0} {{ background: var(--{0}); fill: var(--{0}); }}\n'.format(way) for way in reports.WAYS)
 
 
 def tile(figure, label):
@@ -59,7 +60,8 @@ def tiles(found):
 
 
 def legend():
-    return '<p class="quiet">Launches by{}</p>'.format(''.join(
+    return '<p class="quiet">A capture is served when the program gets a graph that was there. An exec is what hipGraphInstantiate ' \
+           'makes of a graph.</p><p class="quiet">Launches by{}</p>'.format(''.join(
         '<span class="way"><span class="key {}"></span>{}</span> '.format(way, escape(text)) for way, text in reports.WAYS.items()))
 
 
@@ -71,7 +73,8 @@ def graph_card(graph):
         for way, text in reports.WAYS.items() if graph['launches'].get(way))
     told = ''
     if graph.get('dropped'):
-        told += '<p class="quiet">Not kept any more: {}</p>'.format(escape(reasons.explain(graph['dropped']).means))
+        known = reasons.explain(graph['dropped'])
+        told += '<p class="quiet">Not kept any more: {} {}</p>'.format(escape(known.means), escape(known.advice))
     if graph.get('not_staged'):
         told += '<p class="quiet">Not staged: {}</p>'.format(escape(reasons.explain(graph['not_staged']).means))
     return ('<div class="card"><h3>{}. {}</h3><p>{} of {} captures served ({}), {} nodes, {} launches: {}</p>'
@@ -83,7 +86,7 @@ def graph_card(graph):
 def why_list(report):
     found = report.reasons()
     if not found:
-        return '<p>Nothing: every capture, exec and update was served, or there was none.</p>'
+        return '<p>Nothing stood in the way. The first capture of each graph is always the program\'s own.</p>'
     most = found[0][0]
     items = []
     for count, reason, where in found[:MOST_REASONS]:
@@ -112,17 +115,55 @@ def chart(title, samples, value, text, color):
                 color=color, high=escape(text(highest)), time=escape(tables.time_text(last)), end=escape(text(value(samples[-1]))))
 
 
+def steps_of(samples):
+    """The samples after the first, with what was done since the one before: launches, of these by way, and the mean time from one to
+    the next. Samples without a launch are left out."""
+    steps = []
+    for before, after in zip(samples, samples[1:]):
+        launches = after['launches'] - before['launches']
+        if launches <= 0:
+            continue
+        ways = {way: after.get('launches_by_way', {}).get(way, 0) - before.get('launches_by_way', {}).get(way, 0)
+                for way in reports.WAYS}
+        steps.append({'ms': after['ms'], 'from_ms': before['ms'], 'ways': ways, 'step_ms': (after['ms'] - before['ms']) / launches})
+    return steps
+
+
+def ways_chart(steps, last):
+    """What served the launches over the time of the process, as shares."""
+    width, height = CHART
+    parts = []
+    for step in steps:
+        every, top = sum(step['ways'].values()), 0.0
+        left, wide = width * step['from_ms'] / last, width * (step['ms'] - step['from_ms']) / last
+        for way, count in step['ways'].items():
+            if count <= 0:
+                continue
+            parts.append('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'.format(
+                way, left, top, wide, height * count / every))
+            top += height * count / every
+    if not parts:
+        return ''
+    return ('<figure class="card" style="margin:8px 0"><figcaption>What served the launches, as shares</figcaption>'
+            '<svg viewBox="0 0 {w} {h}" role="img" aria-label="What served the launches over time">{parts}</svg>'
+            '<p class="quiet ends"><span>0 to {time}</span><span>colours as above</span></p></figure>').format(
+                w=width, h=height, parts=''.join(parts), time=escape(tables.time_text(last)))
+
+
 def courses(report):
     samples = report.data.get('samples') or []
     if len(samples) < 3:
-        return '<p class="quiet">The process was too short, or report.every was not set: there is no course over time.</p>'
+        return '<p class="quiet">The process was too short, or report.every was not set: nothing is known of the time between.</p>'
 
     def served(sample):
         return 100.0 * sample['captures_served'] / sample['captures'] if sample['captures'] else 0
 
-    return (chart('Captures served so far', samples, served, '{:.1f} %'.format, 'same') +
-            chart('Launches of graphs so far', samples, lambda each: each['launches'], '{:.0f}'.format, 'stage') +
-            chart('Memory kept', samples, lambda each: each['kept_bytes'], tables.size, 'new_exec'))
+    steps = steps_of(samples)
+    text = chart('Captures served so far', samples, served, '{:.1f} %'.format, 'same')
+    if len(steps) > 1:
+        text += chart('Time from one launch of a graph to the next, mean', steps, lambda each: each['step_ms'], tables.time_text, 'stage')
+    return text + ways_chart(steps, max(samples[-1]['ms'], 1)) + chart(
+        'Memory kept', samples, lambda each: each['kept_bytes'], tables.size, 'new_exec')
 
 
 def compile_part(report):

@@ -37,7 +37,7 @@ TEXTS = {
     'a change of dependencies differs from every recording': Reason(
         'The capture began like an earlier one, then its dependencies were set in another way.', SHAPES),
     'a change of dependencies that the runtime took otherwise': Reason(
-        'The runtime made other edges of a change of dependencies than the library expected.', TELL_US),
+        'The program changed dependencies in the capture, and the runtime made other edges than the library expected.', TELL_US),
     'the runtime refused a change of dependencies': Reason(
         'The runtime refused a change of dependencies in the capture.', 'Look at the error that the call returned.'),
     'asked for the graph of a capture by a stream that had left it': Reason(
@@ -176,7 +176,7 @@ TEXTS = {
     'an update that sets a fill of several rows': Reason('The runtime updates fills of several rows only in part.', NOTHING),
     'an update that tells nothing of its result': Reason('The update was asked for without a place for its result.', USUAL_CALLS),
     'an update that the runtime refused': Reason(
-        'The runtime refused the update, as it would without the library.', 'Programs instantiate again then.'),
+        'The runtime refused the update, as it would without the library.', 'Instantiate again where an update is refused.'),
     'an exec is updated by it': Reason('An exec that is the runtime\'s own was updated by the graph.', NOTHING),
     'an exec\'s node is named by it': Reason('A node of the graph names a node of an exec that is the runtime\'s own.', NOTHING),
     'a node was set to what only the runtime can judge': Reason(
@@ -190,7 +190,7 @@ TEXTS = {
     'too many recordings': Reason('There were more graphs than are kept.', MORE_RECORDINGS),
     'a module with a kernel of it was unloaded': Reason(
         'A module whose kernels the graph has was unloaded.',
-        'Nothing at the end of the program; before, keep modules loaded while their graphs are used.'),
+        'Nothing to do if that was at the end of the program; else keep modules loaded while their graphs are used.'),
     'other reasons': Reason('There were more different reasons than are told apart.', NOTHING),
     # Why a graph is not staged where a rule says that it should be.
     'it has host operations': Reason('The graph calls functions on the host, which may look at the buffers.', OTHER_RULES),

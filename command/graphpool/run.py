@@ -1,5 +1,6 @@
 """run.py: graphpool run -- PROGRAM: checks everything first, runs the program under the library, and tells what that did."""
 import os
+import re
 import socket
 import sys
 import time
@@ -65,7 +66,12 @@ def start_of_names():
     return 'graphpool-{}-{}-{}'.format(time.strftime('%Y%m%d-%H%M%S'), socket.gethostname(), os.getpid())
 
 
-def environment_for(words, folder, names, given):
+def told_variables(said):
+    """Variables that a warning is about: they have no effect, and each process would warn of them again."""
+    return re.findall(r'^environment (GRAPHPOOL_\w+):', '\n'.join(said['warnings']), re.MULTILINE)
+
+
+def environment_for(words, folder, names, given, said):
     environment = dict(given)
     for name in places.VARIABLES + ('GRAPHPOOL_REPORT', 'GRAPHPOOL_REPORT_FILE'):
         environment.pop(name, None)
@@ -77,6 +83,8 @@ def environment_for(words, folder, names, given):
         environment['GRAPHPOOL_REPORT_TRACE'] = environment['GRAPHPOOL_REPORT_FILE'][:-len('.json')] + TRACE
     if words.verify:
         environment['GRAPHPOOL_GRAPH_VERIFY'] = 'first:3'
+    for name in told_variables(said):
+        environment.pop(name, None)
     before = environment.get('LD_PRELOAD')
     environment['LD_PRELOAD'] = library_path() + (':' + before if before else '')
     return environment
@@ -147,7 +155,8 @@ def tell(words, said, folder, names, ended, path):
 def tell_traces(traces):
     for trace in traces[:MOST_TABLES]:
         lost = ', {} older ones dropped'.format(trace['dropped']) if trace['dropped'] else ''
-        say('trace: {} ({} events{}); ui.perfetto.dev shows it'.format(os.path.relpath(trace['file']), trace['events'], lost))
+        say('trace: {} ({} events{}); ui.perfetto.dev or speedscope shows it'.format(
+            os.path.relpath(trace['file']), trace['events'], lost))
     if len(traces) > MOST_TABLES:
         say('and {} traces more beside the reports'.format(len(traces) - MOST_TABLES))
 
@@ -159,7 +168,7 @@ def prepare(words):
     given, said = policy.given(words, os.environ)
     path = launch.find(words.rest[0])
     folder, names = report_folder(words.report), start_of_names()
-    return environment_for(words, folder, names, given), said, folder, names, path
+    return environment_for(words, folder, names, given, said), said, folder, names, path
 
 
 REFUSALS = (policy.Refused, Refusal, launch.CannotStart)
@@ -180,10 +189,10 @@ def run(words):
         environment, said, folder, names, path = prepare(words)
     except REFUSALS as why:
         return refuse(why)
-    for warning in said['warnings']:
-        say('warning: ' + warning)
     mine = rank()
     quiet = words.quiet or mine not in (None, '0')
+    for warning in said['warnings'] if mine in (None, '0') else []:
+        say('warning: ' + warning)
     if not quiet:
         say('{}, {}; reports in {}'.format(places.version(), policy_in_words(said), os.path.relpath(folder.replace('%%', '%'))))
         why = launch.why_not_preloaded(path)
@@ -199,20 +208,20 @@ def run(words):
 
 
 COMMAND = Command(
-    'run', '[OPTION...] [--] PROGRAM [ARGUMENT...]', 'runs a program under the library and tells what that did', run,
+    'run', '[OPTION...] [--] PROGRAM [ARGUMENT...]', 'runs a program under the library and says what that did', run,
     policy.OPTIONS + [
         Option('--report', 'DIR', 'folder for the reports, one a process; default: ' + FOLDER),
-        Option('--trace', None, 'also write what happened when beside each report, as Chrome and Perfetto read it'),
+        Option('--trace', None, 'also write a time line beside each report, for ui.perfetto.dev or speedscope'),
         Option('--verify', None, 'run the first three launches of each graph both ways and compare; slow'),
         Option('--quiet', None, 'no line at the start, no table at the end; the reports are written all the same')],
     details="""
-    Policy, paths and library are checked before the program starts; where one is wrong nothing is started. Everything is told on
-    stderr. The program's exit code is kept, and so is the signal that ends it; signals sent to graphpool reach the program.
+    Policy, paths and library are checked before the program starts. Where one is wrong nothing is started. Messages go to stderr.
+    The program's exit code is kept, and so is the signal that ends it. Signals sent to graphpool reach the program.
 
-    Each process that calls HIP leaves a report, named by host, rank and process, which no other overwrites. It is also written
-    every 2 seconds while the process runs (report.every), so one that is killed has left one.
+    Each process that calls HIP leaves a report, named by host, rank and process; no report is overwritten. It is also written
+    every 2 seconds while the process runs (report.every), so a process that is killed has left one.
 
-    Under srun, mpirun or torchrun put `graphpool run --` before the program: rank 0 tells of itself, and graphpool report DIR
+    Under srun, mpirun or torchrun put `graphpool run --` before the program. Rank 0 prints its table, and graphpool report DIR
     shows all ranks side by side.
 
     Exit code where the program was not started: 125 graphpool cannot, 126 it cannot be run, 127 it is not there.""",

@@ -86,6 +86,8 @@ def one(report):
     elif report.captures == 0 and report.instantiates == 0:
         lines.append('  no graph was captured or instantiated in {} HIP calls: the library serves graphs and memory only'.format(
             report.calls))
+        if report.data.get('devices') == []:
+            lines.append("  no GPU is named by this machine's drivers")
     if report.captures:
         lines.append('  captures {} of {} served ({})'.format(
             report.captures_served, report.captures, percent(report.captures_served, report.captures)))
@@ -94,14 +96,22 @@ def one(report):
         lines.append('  why not  {} x {}{}'.format(count, reason, ' ({})'.format(where) if where else ''))
     if len(reasons) > MOST_REASONS:
         lines.append('           and {} reasons more'.format(len(reasons) - MOST_REASONS))
-    lines.append('  memory   {} of {} allocations served from kept memory; {} kept, {} at most'.format(
-        report.allocations_served, report.allocations, size(report.kept_bytes), size(report.peak_kept_bytes)))
-    compiled = report.data.get('compile') or {}
-    if compiled.get('permits') or compiled.get('waited'):
-        lines.append('  compile  {} permits, {} waited {}'.format(
-            compiled.get('permits', 0), compiled.get('waited', 0), time_text(compiled.get('waited_ms', 0))))
-    lines.append('  saved    ' + saved_text(report))
+    if report.allocations:
+        lines.append('  memory   {} of {} allocations served from kept memory; {} kept, {} at most'.format(
+            report.allocations_served, report.allocations, size(report.kept_bytes), size(report.peak_kept_bytes)))
+    lines += compile_lines(report.data.get('compile') or {})
+    if rows or report.captures or report.allocations:
+        lines.append('  saved    ' + saved_text(report))
     return lines
+
+
+def compile_lines(compiled):
+    permits, waited = compiled.get('permits', 0), compiled.get('waited', 0)
+    if not permits and not waited:
+        return []
+    took = '1 compilation took a permit' if permits == 1 else '{} compilations took permits'.format(permits)
+    waits = '{} waited, {} in all'.format(waited, time_text(compiled.get('waited_ms', 0))) if waited else 'none waited'
+    return ['  compile  {}; {}'.format(took, waits)]
 
 
 def outliers(values):

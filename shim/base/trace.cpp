@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "shim/base/event_log.h"
 #include "shim/base/owned_count.h"
 #include "shim/base/small_file.h"
 
@@ -34,7 +35,7 @@ constinit std::array<std::atomic<Ring*>, kMostTraceRings> g_rings{};
 constinit std::atomic<std::uint64_t> g_without_ring{0};  ///< events of threads that have none
 constinit std::atomic<std::uint64_t> g_kept_noted{0};    ///< ticks of the last kKept
 
-// Set before g_trace_on.
+// Set before g_trace_uses.
 constinit std::atomic<bool> g_by_clock{false};  ///< the processor's clock cannot be used: the kernel's is
 constinit std::uint64_t g_first_ticks = 0, g_first_ns = 0;
 
@@ -134,15 +135,17 @@ void read(const Ring& ring, TraceSeen* seen) {
 
 }  // namespace
 
-void begin_trace() noexcept {
-  g_by_clock.store(!processor_clock_is_even(), std::memory_order_relaxed);
-  g_first_ns = clock_ns();
-  g_first_ticks = trace_ticks();
-  pthread_atfork(nullptr, nullptr, end_trace);
-  g_trace_on.store(true, std::memory_order_release);
+void begin_trace(TraceUse use) noexcept {
+  if (!trace_on()) {
+    g_by_clock.store(!processor_clock_is_even(), std::memory_order_relaxed);
+    g_first_ns = clock_ns();
+    g_first_ticks = trace_ticks();
+    pthread_atfork(nullptr, nullptr, end_trace);
+  }
+  g_trace_uses.fetch_or(static_cast<std::uint8_t>(use), std::memory_order_release);
 }
 
-void end_trace() noexcept { g_trace_on.store(false, std::memory_order_release); }
+void end_trace() noexcept { g_trace_uses.store(0, std::memory_order_release); }
 
 std::uint64_t trace_ticks() noexcept {
   if (g_by_clock.load(std::memory_order_relaxed)) [[unlikely]]
@@ -151,6 +154,10 @@ std::uint64_t trace_ticks() noexcept {
 }
 
 void trace(TraceEvent event) noexcept {
+  if (trace_on(TraceUse::kLog)) [[unlikely]] {
+    log_event(event);
+    if (!trace_on(TraceUse::kFile)) return;
+  }
   Ring* const ring = t_ring != nullptr ? t_ring : ring_of_thread();
   if (ring != nullptr) [[likely]]
     put(*ring, event);
@@ -159,6 +166,7 @@ void trace(TraceEvent event) noexcept {
 }
 
 void trace_kept(int device, std::uint64_t bytes) noexcept {
+  if (!trace_on(TraceUse::kFile)) return;
   constexpr std::uint64_t kTicksBetween = 2'000'000;  // of processors at 2 to 4 GHz half a millisecond to a whole one
   const std::uint64_t now = trace_ticks();
   std::uint64_t last = g_kept_noted.load(std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// trace.h: what the library does and when, kept for the trace file (report/trace_file.h).
+// trace.h: what the library does and when, kept for the trace file (report/trace_file.h) and told to the log
+// (event_log.h).
 //
 // Each thread has a ring of its last events. A ring that is full loses its oldest event for each new one, and the file
 // says how many were lost. A thread gets its ring at its first event: memory of the kernel's, no lock, no call of the
@@ -42,16 +43,23 @@ struct TraceEvent {
 inline constexpr std::size_t kTraceRing = (std::size_t{1} << 14) - 1;  ///< events that a thread's ring keeps
 inline constexpr std::size_t kMostTraceRings = 128;                    ///< threads beyond that are not traced
 
-inline constinit std::atomic<bool> g_trace_on{false};
-/// Whether events are noted. If they are not, the caller does nothing for the trace.
-[[nodiscard]] inline bool trace_on() noexcept { return g_trace_on.load(std::memory_order_relaxed); }
+/// What events are made for: one of these, or both.
+enum class TraceUse : std::uint8_t { kFile = 1, kLog = 2 };
 
-/// Traces from now on. A forked child does not. Call it once.
-void begin_trace() noexcept;
+inline constinit std::atomic<std::uint8_t> g_trace_uses{0};
+/// Whether events are noted. If they are not, the caller does nothing for the trace.
+[[nodiscard]] inline bool trace_on() noexcept { return g_trace_uses.load(std::memory_order_relaxed) != 0; }
+/// Whether events are noted for this.
+[[nodiscard]] inline bool trace_on(TraceUse use) noexcept {
+  return (g_trace_uses.load(std::memory_order_relaxed) & static_cast<std::uint8_t>(use)) != 0;
+}
+
+/// Traces for this from now on. A forked child does not. Call it once for each use, by one thread at a time.
+void begin_trace(TraceUse use) noexcept;
 /// Traces no more; what was noted stays.
 void end_trace() noexcept;
 
-/// Now. Never 0. Pre-condition: begin_trace() was called.
+/// Now. Never 0. Pre-condition: begin_trace() was called for a use.
 std::uint64_t trace_ticks() noexcept;
 /// Now, or 0 where nothing is traced.
 inline std::uint64_t trace_begins() noexcept { return trace_on() ? trace_ticks() : 0; }

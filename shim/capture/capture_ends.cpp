@@ -255,7 +255,8 @@ static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const He
   const Materialisation& materialised = session.materialised;
   if (materialised.why != nullptr) capture_sink().note_materialised(materialised);
   const char* reason = session.fate.rejected();
-  tell_trace(materialised.why != nullptr ? materialised.why : "recorded", 0, session.recorder.operations().size());
+  tell_trace(materialised.why != nullptr ? materialised.why : "recorded", 0,
+             std::max<std::size_t>(session.recorder.operations().size(), 1) - 1);  // without its beginning; it has no end yet
   session.recorder.add_bare(kEndSignature);
   const CaptureRecorder& recorder = session.recorder;
   std::uint32_t which = 0;
@@ -326,7 +327,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   }
   Binding binding = std::move(session->recorder.binding());
   guard.unlock();
-  tell_trace("served", (*ending.matched).number, (*ending.matched).node_count);
+  tell_trace("served", (*ending.matched).number, (*ending.matched).operations.size() - 2);  // without beginning and end
   tell_rate(ended, ending.matched);
   *graph = capture_sink().make_deferred_graph(std::move(ending.matched), std::move(binding), ended.graph);
   return hipSuccess;

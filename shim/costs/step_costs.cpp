@@ -150,8 +150,8 @@ const void* tell_step() noexcept {
   if (!ended.complete || !ended.timed) return nullptr;
   const StepCosts::Verdict verdict = step_costs().took(ended.place, ended.step, ended.ticks);
   if (verdict.reached)
-    log_info("captures that begin at %p cost %.2f times as much compared as left alone: they are %s", ended.place,
-             verdict.ratio, verdict.follow ? "compared" : "left alone for a while");
+    log_info("comparing the captures that begin at %p costs %.2f times as much as leaving them alone: they are %s",
+             ended.place, verdict.ratio, verdict.follow ? "compared" : "left alone for a while");
   return verdict.leaves_alone ? ended.place : nullptr;
 }
 

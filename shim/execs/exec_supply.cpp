@@ -25,16 +25,40 @@ void say_staging(const Recording& recording, const StagePlan& plan) {
             static_cast<unsigned long long>(plan.copied_bytes()), through_slots_ns);
 }
 
+/// Says at level info what serves the graph, where that is the first time or changed.
+void say_change(Recording& recording, Way way) {
+  constexpr std::uint32_t kMostTold = 16;
+  const int before = recording.told_way.exchange(static_cast<int>(way), std::memory_order_relaxed);
+  if (before == static_cast<int>(way)) return;
+  const std::uint32_t told = recording.told_changes.fetch_add(1, std::memory_order_relaxed);
+  const auto number = static_cast<unsigned long long>(recording.number);
+  if (before < 0)
+    log_info("graph %llu is new: %s, %zu nodes; served by %s", number, recording.name().c_str(), recording.node_count,
+             way_name(way));
+  else if (told <= kMostTold)
+    log_info("graph %llu is served by %s, before by %s%s", number, way_name(way), way_name(static_cast<Way>(before)),
+             told == kMostTold ? "; further changes are not told" : "");
+}
+
 }  // namespace
 
 void ExecSupply::say_way(const Recording& recording, Way way, std::size_t differing) const {
   const double exec_ns = costs().exec_ns(recording.node_count, &recording.exec_costs);
-  log_debug("graph %llu, %zu operations: a new binding is served by %s (an exec costs %.0f ns, %zu nodes patched %.0f)",
-            static_cast<unsigned long long>(recording.number), recording.node_count, way_name(way), exec_ns, differing,
-            costs().patch_ns(exec_ns, differing, patch_budget(recording, settings_)));
+  log_debug(
+      "graph %llu: addresses without an exec are served by %s; a new exec would cost %.1f us, patching %zu nodes %.1f "
+      "us",
+      static_cast<unsigned long long>(recording.number), way_name(way), exec_ns / 1e3, differing,
+      costs().patch_ns(exec_ns, differing, patch_budget(recording, settings_)) / 1e3);
 }
 
 hipError_t ExecSupply::obtain(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served) {
+  const hipError_t result = obtain_by_rules(exec, binding, others, served);
+  if (result == hipSuccess && log_enabled(LogLevel::kInfo)) say_change(*exec.recording, served->way);
+  return result;
+}
+
+hipError_t ExecSupply::obtain_by_rules(ProgramExec& exec, const Binding& binding, const OtherSources& others,
+                                       Served* served) {
   Recording& recording = *exec.recording;
   const StagePlanTable::Plans plans = plans_.plans_for(recording, binding);
   if (plans == nullptr) return obtain_unstaged(exec, binding, others, served);

@@ -55,6 +55,8 @@ class ExecSupply {
  private:
   using Plan = std::shared_ptr<const StagePlan>;
 
+  hipError_t obtain_by_rules(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
+      EXCLUDES(g_recordings_lock);
   hipError_t obtain_by_cost(ProgramExec& exec, const Binding& binding, const OtherSources& others, const Plan& open,
                             Served* served) EXCLUDES(g_recordings_lock);
   hipError_t obtain_open(ProgramExec& exec, const Binding& binding, const Plan& open, Served* served)

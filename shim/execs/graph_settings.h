@@ -20,7 +20,7 @@ struct GraphSettings {
   std::size_t most_variants = 16;                                    ///< of one recording
   std::size_t most_variant_bytes = 512 * kMiB;                       ///< device memory of all variants, a device
   std::uint32_t patch_budget = 100'000;                              ///< patches of one exec before it is replaced
-  bool track_operands = false;                                       ///< for a report: which operands moved
+  bool track_operands = false;                                       ///< for report and log: which operands moved
   Verify verify;                                                     ///< matches that also take the real path
   bool check = false;                                                ///< launches look for stale addresses
   bool looks_at_launches = false;                                    ///< verify, check or both

@@ -5,6 +5,14 @@
 
 namespace graphpool {
 
+std::string Recording::name() const {
+  const auto named = [](const char* kernel) { return kernel != nullptr; };
+  const auto first = std::find_if(kernels.begin(), kernels.end(), named);
+  if (first == kernels.end()) return "no named kernel";
+  const auto last = std::find_if(kernels.rbegin(), kernels.rend(), named);
+  return *last == *first ? *first : std::string(*first) + " .. " + *last;
+}
+
 bool Recording::communicates() const {
   std::int8_t known = communicates_.load(std::memory_order_relaxed);
   if (known < 0) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,9 @@ class Recording {
 
   // Each of these may change at any time.
 
+  std::atomic<int> told_way{-1};               ///< what the log last said serves it; -1: it has said nothing
+  std::atomic<std::uint32_t> told_changes{0};  ///< how often it has said so
+
   /// A graph of our own can be made of the recording: only then may captures of it be withheld, and execs staged.
   std::atomic<bool> rebuildable{false};
   std::atomic<bool> may_stage{true};      ///< false once verification has found a difference
@@ -60,6 +64,10 @@ class Recording {
   std::unique_ptr<Variant> first GUARDED_BY(g_recordings_lock);
   /// Where the program began its last capture that came to this; null: not known.
   const void* place GUARDED_BY(g_recordings_lock) = nullptr;
+  /// Call site of its first capture; 0: not known.
+  std::uint32_t captured_by GUARDED_BY(g_recordings_lock) = 0;
+  /// Where the program began that capture; null: it was built node by node.
+  const void* captured_at GUARDED_BY(g_recordings_lock) = nullptr;
   std::size_t users GUARDED_BY(g_recordings_lock) = 0;  ///< graphs and execs of the program that refer to it: it stays
                                                         ///< while there are any
   bool outdated GUARDED_BY(g_recordings_lock) = false;  ///< a function of it is gone: it goes with its last user
@@ -107,6 +115,9 @@ class Recording {
   bool came_back() const noexcept REQUIRES(g_recordings_lock) {
     return statistics.captures + statistics.captures_avoided > 1;
   }
+
+  /// Its first and last kernel, "embed .. adamw", for messages; "no named kernel" where no name is known.
+  std::string name() const;
 
   /// Whether it has kernels of a communication library.
   bool communicates() const EXCLUDES(g_recordings_lock);

@@ -14,6 +14,8 @@ void add_kernels(const Recording& recording, RecordingReport* report) {
 }
 
 void add_moved(const Recording& recording, RecordingReport* report) REQUIRES(g_recordings_lock) {
+  report->captured_by = recording.captured_by;
+  report->captured_at = recording.captured_at;
   report->other_moves = recording.moved.others();
   for (const MovedOperand& operand : recording.moved.operands()) {
     const Signature& signature = recording.operations[operand.operation].signature;

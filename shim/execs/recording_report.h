@@ -22,6 +22,8 @@ struct RecordingReport {
   const char* dropped;       ///< the reason why it is not kept any more; null: it is
   const char* first_kernel;  ///< names it, with the last one; null: it has none, or its name is not known
   const char* last_kernel;
+  std::uint32_t captured_by;  ///< call site of its first capture; 0: not known
+  const void* captured_at;    ///< where the program began that; null: it was built node by node
   std::size_t operations;
   std::size_t variants;
   std::size_t device_bytes, host_bytes, volatile_words;

@@ -4,6 +4,7 @@
 
 #include "shim/base/log.h"
 #include "shim/base/trace.h"
+#include "shim/callsite/callsite.h"
 #include "shim/capture/capture.h"
 #include "shim/costs/hit_rate.h"
 #include "shim/graphs/node_graphs.h"
@@ -39,7 +40,8 @@ void CapturedGraphs::differs(Recording& recording, const CaptureDifference& diff
             difference_of(difference.node, difference.operation, difference.binding).c_str(), difference.reason);
 }
 
-bool CapturedGraphs::learn(TrackedGraph& graph, std::vector<Operation> operations, const void* place) {
+bool CapturedGraphs::learn(TrackedGraph& graph, std::vector<Operation> operations, const void* place,
+                           std::uint32_t call_site) {
   for (const Operation& operation : operations) static_cast<void>(patch_is_exact(operation.signature));  // without lock
   std::vector<Recording*> children;
   if (graph.build != nullptr)
@@ -53,6 +55,8 @@ bool CapturedGraphs::learn(TrackedGraph& graph, std::vector<Operation> operation
     if (recorded.away != 0 && place != nullptr) hit_rates().came_back(place, recorded.away);
     tell_trace(nullptr, graph.recording->number);
     if (!recorded.is_first) return false;
+    graph.recording->captured_by = call_site;
+    graph.recording->captured_at = place;
     learned = recorded.has_room;
   }
   prove(*graph.recording, graph);
@@ -76,6 +80,7 @@ void CapturedGraphs::prove(Recording& recording, const TrackedGraph& graph) {
 
 RecordedGraph CapturedGraphs::real_graph_captured(CapturedGraph captured, RecordedCapture recording) {
   const auto graph = captured.told != nullptr ? captured.told : std::make_shared<TrackedGraph>();
+  const std::uint32_t call_site = callsites().here();  // without lock
   bool learned = false;
   {
     const LockGuard guard(graph->lock);
@@ -84,7 +89,7 @@ RecordedGraph CapturedGraphs::real_graph_captured(CapturedGraph captured, Record
     graph->binding = std::move(recording.binding);
     graph->nodes = std::move(recording.nodes);
     if (captured.holds_objects) graph->objects = std::make_shared<ObjectHolder>(captured.graph);
-    learned = learn(*graph, std::move(recording.operations), captured.place);
+    learned = learn(*graph, std::move(recording.operations), captured.place, call_site);
   }
   if (captured.told == nullptr) {
     graphs_.add_real(graph);

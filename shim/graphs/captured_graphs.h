@@ -39,8 +39,8 @@ class CapturedGraphs {
 
   /// The graph was built node by node, or captured at this place, and is what was recorded: it has a recording from now
   /// on. Returns whether the recording is new and there was room for it.
-  bool learn(TrackedGraph& graph, std::vector<Operation> operations, const void* place) REQUIRES(graph.lock)
-      EXCLUDES(g_recordings_lock);
+  bool learn(TrackedGraph& graph, std::vector<Operation> operations, const void* place, std::uint32_t call_site = 0)
+      REQUIRES(graph.lock) EXCLUDES(g_recordings_lock);
   /// A graph that was built node by node is deferred: it refers to the recording from now on.
   void refer_deferred(Recording& recording) noexcept EXCLUDES(g_recordings_lock);
 

@@ -30,9 +30,9 @@ std::optional<hipError_t> StagedLaunch::make(UnstagedLaunch* unstaged) {
         return answer_;
       case Next::kBegun:
         if (order_ == Order::kLost) [[unlikely]]
-          log_once(
-              LogLevel::kWarn, "launch out of order",
-              "a launch could not be told to come behind an earlier one of its exec: one of their streams is captured");
+          log_once(LogLevel::kWarn, "launch out of order",
+                   "a launch could not be ordered behind the earlier launch of its exec: a stream of theirs is being "
+                   "captured");
         return {};
       case Next::kMakeRoom:
         memory_room().make_room();

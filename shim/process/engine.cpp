@@ -4,6 +4,7 @@
 #include <chrono>
 #include <new>
 
+#include "shim/base/event_log.h"
 #include "shim/base/log.h"
 #include "shim/compile/permits.h"
 #include "shim/graphs/graphs.h"
@@ -14,6 +15,7 @@
 #include "shim/memory/device_memory.h"
 #include "shim/report/report.h"
 #include "shim/report/trace_file.h"
+#include "shim/report/version.h"
 #include "shim/verify/memory_look.h"
 #include "shim/verify/stale_addresses.h"
 
@@ -33,7 +35,7 @@ void configure_graphs(const Policy& policy) {
   settings.verify = policy.graph.verify;
   settings.check = policy.graph.check;
   settings.looks_at_launches = settings.check || settings.verify.mode != Verify::Mode::kOff;
-  settings.track_operands = !policy.report.file.empty() || !policy.report.trace.empty();
+  settings.track_operands = !policy.report.file.empty() || !policy.report.trace.empty() || log_enabled(LogLevel::kInfo);
   settings.patch_budget = policy.graph.patch_budget;
   settings.ring_timeout = policy.graph.ring_timeout;
   g_uses_tracked.store(
@@ -96,6 +98,8 @@ bool start_engine() noexcept {
   }
   check_coverage();
   note_scope_counts(policy());
+  if (policy().report.file.empty()) log_info("version %s is active; no report is written", kVersion);
+  open_event_log();
   open_trace(policy().report.trace);
   write_reports(policy().report.file, policy().report.every);
   return true;

@@ -97,6 +97,15 @@ std::string call_site_text(std::uint32_t call_site) {
   return text;
 }
 
+/// Where the program captured a graph first. Empty: it is not known, or the graph was built node by node.
+std::string captured_by_text(const RecordingReport& recording) {
+  if (recording.captured_by != 0) return call_site_text(recording.captured_by);
+  if (recording.captured_at == nullptr) return {};
+  const std::string_view text =
+      callsites().symbols().text(reinterpret_cast<std::uintptr_t>(recording.captured_at), Symbols::generation());
+  return text.starts_with('?') ? std::string() : std::string(text);
+}
+
 void write_moved(JsonWriter& json, const RecordingReport& recording) {
   json.key("operands_moved").open_array();
   for (const MovedReport& moved : recording.moved) {
@@ -120,6 +129,8 @@ void write_recording(JsonWriter& json, const RecordingReport& recording) {
   if (recording.dropped != nullptr) json.key("dropped").value(recording.dropped);
   if (recording.first_kernel != nullptr)
     json.key("first_kernel").value(recording.first_kernel).key("last_kernel").value(recording.last_kernel);
+  const std::string captured_by = captured_by_text(recording);
+  if (!captured_by.empty()) json.key("captured_by").value(captured_by);
   json.key("operations").value(std::uint64_t{recording.operations});
   json.key("variants").value(std::uint64_t{recording.variants});
   json.key("device_bytes").value(std::uint64_t{recording.device_bytes});
@@ -376,6 +387,7 @@ void write_rates(JsonWriter& json) {
 /// dropped, so that those left are spread over the whole time.
 struct Sample {
   std::uint64_t ms, captures, captures_served, launches, kept_bytes;
+  std::array<std::uint64_t, kWays> by_way;
 };
 constexpr std::size_t kMostSamples = 240;
 /// Made once, never destroyed.
@@ -391,8 +403,14 @@ void take_sample() REQUIRES(g_writing) {
   const GraphTotals totals = graph_totals();
   std::uint64_t kept_bytes = 0;
   for (const PoolMemory& memory : device_memory().memory()) kept_bytes += memory.kept_bytes;
-  g_samples->push_back({elapsed_ms(), totals.captures + totals.withheld_captures + totals.refused,
-                        totals.withheld_captures, totals.launches, kept_bytes});
+  Sample sample{elapsed_ms(),
+                totals.captures + totals.withheld_captures + totals.refused,
+                totals.withheld_captures,
+                totals.launches,
+                kept_bytes,
+                {}};
+  for (std::size_t i = 0; i < kWays; ++i) sample.by_way[i] = g_launches_by_way.count(static_cast<Way>(i));
+  g_samples->push_back(sample);
 }
 
 void write_samples(JsonWriter& json) REQUIRES(g_writing) {
@@ -401,7 +419,9 @@ void write_samples(JsonWriter& json) REQUIRES(g_writing) {
     for (const Sample& sample : *g_samples) {
       json.open_object().key("ms").value(sample.ms).key("captures").value(sample.captures);
       json.key("captures_served").value(sample.captures_served).key("launches").value(sample.launches);
-      json.key("kept_bytes").value(sample.kept_bytes).close_object();
+      json.key("kept_bytes").value(sample.kept_bytes).key("launches_by_way").open_object();
+      for (std::size_t i = 0; i < kWays; ++i) json.key(way_name(static_cast<Way>(i))).value(sample.by_way[i]);
+      json.close_object().close_object();
     }
   }
   json.close_array();
@@ -426,7 +446,7 @@ std::uint64_t g_trace_due_ms GUARDED_BY(g_writing) = 0;
 void write_trace_if_due(bool ended) REQUIRES(g_writing) {
   constexpr std::uint64_t kPart = 20;
   const std::uint64_t began_ms = elapsed_ms();
-  if (!trace_on() || (!ended && began_ms < g_trace_due_ms)) return;
+  if (!trace_on(TraceUse::kFile) || (!ended && began_ms < g_trace_due_ms)) return;
   write_trace(names_of_graphs());
   const std::uint64_t now_ms = elapsed_ms();
   g_trace_due_ms = now_ms + kPart * (now_ms - began_ms);
@@ -471,11 +491,12 @@ void write_report(bool ended) REQUIRES(g_writing) {
   const InsideScope inside;
   if (ended) {
     const GraphTotals totals = graph_totals();
+    const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
     log_info(
-        "%llu captures recorded, %llu avoided; %llu instantiates, %llu avoided; %llu launches; about %.1f ms saved",
-        static_cast<unsigned long long>(totals.captures), static_cast<unsigned long long>(totals.withheld_captures),
-        static_cast<unsigned long long>(totals.instantiates),
-        static_cast<unsigned long long>(totals.instantiates_avoided), static_cast<unsigned long long>(totals.launches),
+        "captures %llu of %llu served, instantiates %llu of %llu; %llu launches; about %.1f ms of host time saved, an "
+        "estimate",
+        number(totals.withheld_captures), number(totals.captures + totals.withheld_captures + totals.refused),
+        number(totals.instantiates_avoided), number(totals.instantiates), number(totals.launches),
         totals.saved_ns / 1e6);
   }
   write_trace_if_due(ended);
@@ -541,7 +562,7 @@ bool begin_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
     } catch (const std::bad_alloc&) {
     }
   }
-  const bool writes = !pattern.empty() || trace_on();
+  const bool writes = !pattern.empty() || trace_on(TraceUse::kFile);
   const bool starts = g_file != nullptr && writes && every.count() > 0 && g_every.count() == 0;
   if (starts) g_every = every;
   return starts;
@@ -557,8 +578,10 @@ void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
   if (starts) start_writing();
   if (!pattern.empty())
     g_stale_found.store([]() noexcept { static_cast<void>(write_next_report(false)); }, std::memory_order_release);
-  if (pattern.empty()) return;
+  static constinit std::atomic<bool> told{false};
+  if (pattern.empty() || told.exchange(true)) return;
   try {
+    warn_of_unknown_marks("report.file", pattern);
     const std::string name = expand_report_name(pattern);
     if (const char* why = why_unwritable(name))
       log_warn("no report can be written to %s: %s", name.c_str(), why);

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "shim/base/launcher_rank.h"
+#include "shim/base/log.h"
 
 namespace graphpool {
 namespace {
@@ -74,6 +75,22 @@ std::string expand_report_name(std::string_view pattern, unsigned number) {
     }
   }
   return name;
+}
+
+std::string unknown_marks(std::string_view pattern) {
+  std::string unknown;
+  for (std::size_t i = 0; i + 1 < pattern.size(); ++i) {
+    if (pattern[i] != '%') continue;
+    if (std::string_view("prhu%").find(pattern[++i]) == std::string_view::npos)
+      unknown.append(unknown.empty() ? "" : ", ").append({'%', pattern[i]});
+  }
+  return unknown;
+}
+
+void warn_of_unknown_marks(const char* key, std::string_view pattern) {
+  const std::string unknown = unknown_marks(pattern);
+  if (!unknown.empty())
+    log_warn("%s: %s is no mark, and stays in the name; there are %%p %%r %%h %%u %%%%", key, unknown.c_str());
 }
 
 std::string claim_report_name(std::string_view pattern) {

@@ -180,15 +180,16 @@ void open_trace(std::string_view pattern) noexcept {
   try {
     g_pattern = new std::string(pattern);
     g_written = new TraceWritten;
+    warn_of_unknown_marks("report.trace", pattern);
     const std::string name = expand_report_name(pattern);
     if (const char* why = why_unwritable(name)) log_warn("no trace can be written to %s: %s", name.c_str(), why);
-    begin_trace();
+    begin_trace(TraceUse::kFile);
   } catch (const std::bad_alloc&) {
   }
 }
 
 void write_trace(const TraceGraphs& graphs) {
-  if (!trace_on()) return;
+  if (!trace_on(TraceUse::kFile)) return;
   if (g_written->name.empty()) g_written->name = claim_new_name(*g_pattern);
   const std::string& name = g_written->name;
   const TraceSeen seen = trace_seen();

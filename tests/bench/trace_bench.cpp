@@ -8,7 +8,7 @@ namespace {
 using namespace graphpool;
 
 void span(benchmark::State& state, bool on) {
-  if (on && !trace_on()) begin_trace();
+  if (on && !trace_on()) begin_trace(TraceUse::kFile);
   for (auto _ : state) {
     const TraceSpan traced(TraceKind::kLaunch);
     tell_trace("same", 1);

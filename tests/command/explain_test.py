@@ -36,6 +36,13 @@ class Explain(support.CommandTest):
         self.assertIn('The capture was on the null stream or a per-thread stream.', output)
         self.assertIn('What to do: Capture on a stream made by hipStreamCreate.', output)
 
+    def test_who_captured_it(self):
+        transformer = [support.PROGRAMS / 'transformer', '--steps', '3']
+        self.assertEqual(0, self.graphpool('run', '--report', 'a', '--', *transformer)[0])
+        self.assertRegex(self.graphpool('explain', 'a', '1')[1], r'\n  Captured by transformer!.*Runner::recapture\(\)\.\n')
+        self.assertEqual(0, self.graphpool('run', '--report', 'b', '--set', 'report.callsites=true', '--', *transformer)[0])
+        self.assertRegex(self.graphpool('explain', 'b', '1')[1], r'\n  Captured by transformer!.*Runner::recapture\(\) < transformer!')
+
     def test_no_graph_at_all(self):
         self.assertEqual(0, self.graphpool('run', '--', *self.python(''))[0])
         self.assertIn('No graph was captured.', self.graphpool('explain', 'graphpool-reports')[1])

@@ -4,8 +4,9 @@ import json
 import re
 
 import support
+from graphpool import page
 
-EMPTY = {'meta', 'br', 'line', 'polyline'}
+EMPTY = {'meta', 'br', 'line', 'polyline', 'rect'}
 
 
 class Tags(html.parser.HTMLParser):
@@ -49,7 +50,8 @@ class PageTest(support.CommandTest):
 
     def with_course(self):
         self.report['samples'] = [{'ms': i * 1000, 'captures': i * 9, 'captures_served': max(0, i * 9 - 8), 'launches': i * 9,
-                                   'kept_bytes': i % 3 * 1048576} for i in range(30)]
+                                   'kept_bytes': i % 3 * 1048576,
+                                   'launches_by_way': {'same': i * 8, 'patch': i}} for i in range(30)]
         return self.report
 
 
@@ -61,10 +63,25 @@ class Page(PageTest):
         self.assertIsNone(re.search(r'https?:|url\(|@import', text))
         self.assertIn('prefers-color-scheme: dark', text)
         self.assertIn('width=device-width', text)
-        self.assertEqual(3, tags.seen.count('svg'))
+        self.assertEqual((4, 2 * 29), (tags.seen.count('svg'), tags.seen.count('rect')))
         words = ' '.join(' '.join(tags.texts).split())
         for part in ('of 15 captures served', 'Capture once per shape, or pad to few shapes.', 'graph.slots', 'Compile permits'):
             self.assertIn(part, words)
+
+    def test_time_and_ways_between_samples(self):
+        def sample(ms, launches, same):
+            return {'ms': ms, 'launches': launches, 'launches_by_way': {'same': same, 'patch': launches - same}}
+
+        steps = page.steps_of([sample(0, 0, 0), sample(1000, 10, 6), sample(2000, 10, 6), sample(3000, 30, 26)])
+        self.assertEqual([(0, 1000, 100, 6, 4), (2000, 3000, 50, 20, 0)],
+                         [(step['from_ms'], step['ms'], step['step_ms'], step['ways']['same'], step['ways']['patch']) for step in steps])
+        drawn = page.ways_chart(steps, 3000)
+        self.assertIn('<rect class="same" x="0.0" y="0.0" width="200.0" height="84.0"/>', drawn)
+        self.assertIn('<rect class="patch" x="0.0" y="84.0" width="200.0" height="56.0"/>', drawn)
+        self.assertEqual(3, drawn.count('<rect'))
+        for old in steps:
+            old['ways'] = {}
+        self.assertEqual('', page.ways_chart(steps, 3000))
 
     def test_what_programs_say_is_no_markup(self):
         self.report['command'] = ['<b>x</b>']

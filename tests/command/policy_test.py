@@ -34,7 +34,7 @@ class Check(support.CommandTest):
     def test_warnings(self):
         code, output = self.check(GRAPHPOOL_LOG_LEVEL='verbose', GRAPHPOOL_GRAPH_STRATEGI='patch')
         self.assertEqual(0, code)
-        self.assertIn('warning: environment GRAPHPOOL_LOG_LEVEL:1: log.level: bad value "verbose"; allowed: off, ', output)
+        self.assertIn('warning: environment GRAPHPOOL_LOG_LEVEL: log.level: bad value "verbose"; allowed: off, ', output)
         self.assertIn('did you mean GRAPHPOOL_GRAPH_STRATEGY?', output)
 
     def test_the_environments_policy(self):

@@ -65,6 +65,12 @@ class Figures(support.CommandTest):
         self.assertEqual(['-', '12.5 ms', '2.0 s', '11 min'], [tables.time_text(each) for each in (None, 12.5, 2000, 660000)])
         self.assertEqual(('-', '50.0 %'), (tables.percent(0, 0), tables.percent(1, 2)))
 
+    def test_compilations(self):
+        self.assertEqual([], tables.compile_lines({}))
+        self.assertEqual(['  compile  1 compilation took a permit; none waited'], tables.compile_lines({'permits': 1, 'waited': 0}))
+        self.assertEqual(['  compile  12 compilations took permits; 3 waited, 4.5 s in all'],
+                         tables.compile_lines({'permits': 12, 'waited': 3, 'waited_ms': 4500}))
+
 
 if __name__ == '__main__':
     support.main()

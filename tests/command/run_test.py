@@ -7,11 +7,13 @@ import signal
 import stat
 import struct
 import subprocess
+import sys
 import time
 
 import support
 
 TRANSFORMER = support.PROGRAMS / 'transformer'
+NO_DEVICE = 'import ctypes\nassert ctypes.CDLL("libamdhip64.so.5").hipGetDeviceCount(ctypes.byref(ctypes.c_int())) == 0\n'
 
 
 def static_program(path, code):
@@ -205,15 +207,67 @@ class Told(support.CommandTest):
         errors = self.graphpool('run', './more')[2]
         self.assertIn('it runs with more rights than who starts it', errors)
 
-    def test_warnings_of_the_policy(self):
-        errors = self.graphpool('run', 'true', GRAPHPOOL_LOG_LEVEL='verbose')[2]
-        self.assertIn('graphpool: warning: environment GRAPHPOOL_LOG_LEVEL:1: log.level: bad value "verbose"', errors)
+    def test_warnings_of_the_policy_are_told_once(self):
+        program = self.python('')
+        for name, value, said in (('GRAPHPOOL_LOG_LEVEL', 'verbose', 'log.level: bad value "verbose"'),
+                                  ('GRAPHPOOL_GRAPH_STRATEGI', 'patch', 'unknown variable, ignored')):
+            errors = self.graphpool('run', '--', *program, **{name: value})[2]
+            self.assertIn('graphpool: warning: environment {}: {}'.format(name, said), errors)
+            self.assertEqual(1, errors.count('warning:'), errors)
+            self.assertEqual('', self.graphpool('run', '--', *program, RANK=3, **{name: value})[2])
 
     def test_lines_of_the_log_name_their_process_and_rank(self):
         program = self.python('print(os.getpid())')
         for rank, text in (({}, ''), ({'SLURM_PROCID': '3'}, ' rank 3')):
-            _, output, errors = self.graphpool('run', '--', *program, GRAPHPOOL_LOG_LEVEL='verbose', **rank)
-            self.assertIn('graphpool[{}{}]: warning: environment GRAPHPOOL_LOG_LEVEL'.format(output.split()[1], text), errors)
+            _, output, errors = self.graphpool('run', '--', *program, GRAPHPOOL_LOG_LEVEL='info', **rank)
+            self.assertEqual(1, errors.count('graphpool[{}{}]: info: version '.format(output.split()[1], text)), errors)
+
+    def test_levels_of_the_log(self):
+        said = {}
+        for level in ('info', 'debug', 'trace'):
+            errors = self.graphpool('run', '--quiet', '--', TRANSFORMER, '--steps', '4', GRAPHPOOL_LOG_LEVEL=level)[2]
+            said[level] = [line.split(': ', 1)[1] for line in errors.splitlines()]
+        info = said['info']
+        self.assertEqual(4, len(info), info)
+        self.assertRegex(info[0], r'^info: version \S+ is active; its report will be in ')
+        self.assertRegex(info[1], r'^info: graph 1 is new: embed \.\. adamw, 101 nodes; served by \S+$')
+        self.assertRegex(info[2], r'^info: graph 1 is served by same, before by \S+$')
+        self.assertRegex(info[3], r'^info: captures 3 of 4 served, instantiates 3 of 4; 4 launches; ')
+
+        def count(level, start):
+            return sum(line.startswith(start) for line in said[level])
+
+        self.assertEqual([4, 4, 4], [count(level, 'info: ') for level in said])
+        self.assertEqual([0, 4, 4], [count(level, 'debug: capture, ') for level in said])
+        self.assertEqual([(1, 3)] * 2, [tuple(count(level, 'debug: capture, 101 operations, graph 1: ' + fate)
+                                              for fate in ('recorded', 'served')) for level in ('debug', 'trace')])
+        self.assertEqual([0, 0, 8], [count(level, 'trace: ') for level in said])
+        self.assertEqual([4, 4], [count('trace', 'trace: {}, graph 1: '.format(call)) for call in ('instantiate', 'launch')])
+
+    def test_the_library_alone(self):
+        """Preloaded by hand it says each thing once, at its start."""
+        library = support.BUILD / 'hooks/libgraphpool.so'
+        preload = ':'.join(filter(None, [os.environ.get('COMMAND_BEFORE'), str(library)]))
+
+        def errors_of(**variables):
+            program, script = self.python('')
+            return self.finish(self.start(script, command=program, LD_PRELOAD=preload, GRAPHPOOL_BUILD='unset', **variables))[2]
+
+        self.assertEqual('', errors_of())
+        self.assertRegex(errors_of(GRAPHPOOL_LOG_LEVEL='info'), r': info: version \S+ is active; no report is written\n')
+        for key, variable in (('report.file', 'GRAPHPOOL_REPORT'), ('report.trace', 'GRAPHPOOL_TRACE')):
+            errors = errors_of(**{variable: 'r_%q.json'})
+            self.assertEqual(1, errors.count('warning: {}: %q is no mark, and stays in the name; there are %p %r %h %u %%\n'.format(key)))
+            self.assertTrue((self.folder / 'r_%q.json').exists())
+            errors = errors_of(**{variable: '/nowhere/r.json'})
+            self.assertEqual(1, errors.count(' can be written to /nowhere/r.json: there is no such folder\n'), errors)
+
+    def test_where_nothing_was_captured(self):
+        errors = self.graphpool('run', '--', sys.executable, self.file('none.py', NO_DEVICE))[2]
+        self.assertIn('  no graph was captured or instantiated in 1 HIP calls', errors)
+        self.assertEqual(self.reports()[0]['devices'] == [], "  no GPU is named by this machine's drivers\n" in errors, errors)
+        for text in ('  memory ', '  compile ', '  saved '):
+            self.assertNotIn(text, errors)
 
     def test_verify(self):
         self.assertEqual(0, self.graphpool('run', '--verify', '--', TRANSFORMER, '--steps', '5')[0])

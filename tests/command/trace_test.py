@@ -1,10 +1,16 @@
 """The trace: graphpool run --trace and GRAPHPOOL_TRACE leave a file that is what the trace-event format says."""
+import base64
 import collections
 import json
+import pathlib
+import shutil
+import subprocess
 import unittest
 
 import support
 
+CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser')
+SPEEDSCOPE = shutil.which('speedscope')
 PHASES = {'X', 'b', 'e', 'i', 'C', 'M'}
 RING = (1 << 14) - 1  # events that a thread's ring keeps
 
@@ -154,6 +160,19 @@ class Traces(support.CommandTest):
                        GRAPHPOOL_REPORT_EVERY='100ms')
         trace = json.loads((self.folder / 't.json').read_text())
         self.assertEqual([], problems(trace))
+
+    @unittest.skipUnless(CHROMIUM and SPEEDSCOPE, 'there is no Chromium, or no speedscope')
+    def test_a_viewer_shows_it(self):
+        _, report, _ = self.traced('transformer', '--steps', '3')
+        trace, = (self.folder / 'out').glob('*.trace.json')
+        text = base64.b64encode(trace.read_bytes()).decode()
+        page = pathlib.Path(SPEEDSCOPE).resolve().parents[1] / 'dist/release/index.html'
+        loaded = self.file('loaded.js', 'speedscope.loadFileFromBase64("t.json", "{}")'.format(text))
+        shown = subprocess.run(
+            [CHROMIUM, '--headless', '--no-sandbox', '--disable-gpu', '--allow-file-access-from-files', '--virtual-time-budget=20000',
+             '--user-data-dir={}'.format(self.folder / 'profile'), '--dump-dom', 'file://{}#localProfilePath={}'.format(page, loaded)],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=200, check=True).stdout.decode()
+        self.assertIn('graphpool {0} (pid {0}), transformer (tid {0})'.format(report['process']), shown)
 
 
 if __name__ == '__main__':

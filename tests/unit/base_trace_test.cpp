@@ -20,7 +20,7 @@ class Trace : public ::testing::Test {
     { const TraceSpan before(TraceKind::kLaunch); }
     EXPECT_EQ(0u, trace_begins());
     EXPECT_TRUE(trace_seen().events.empty()) << "nothing is traced before";
-    begin_trace();
+    begin_trace(TraceUse::kFile);
   }
   static std::vector<TraceEvent> events_of(std::uint32_t thread) {
     std::vector<TraceEvent> found;

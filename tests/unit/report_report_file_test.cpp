@@ -51,6 +51,11 @@ TEST_F(ReportName, rule_39_other_per_cent_signs_stay) {
   EXPECT_EQ("", expand_report_name(""));
 }
 
+TEST_F(ReportName, marks_that_stand_for_nothing_are_told) {
+  EXPECT_EQ("", unknown_marks("%p %r %h %u %% 100%"));
+  EXPECT_EQ("%q, %x", unknown_marks("r_%q-%%p%x"));
+}
+
 TEST_F(ReportName, a_number_from_the_second_name_on) {
   EXPECT_EQ("r.json", expand_report_name("r%u.json"));
   EXPECT_EQ("r-2.json", expand_report_name("r%u.json", 2));
