@@ -43,6 +43,7 @@ bool Features::set(const std::string& name) {
                                                {"flown_destroys", &flown_destroys},
                                                {"no_legacy", &no_legacy},
                                                {"captures_ended", &captures_ended},
+                                               {"host_fills", &host_fills},
                                                {"frees_captured", &frees_captured},
                                                {"weighed", &weighed}};
   for (const auto& [known, field] : all)
@@ -458,6 +459,15 @@ bool Machine::captured(std::int64_t number) const {
                      [&](const auto& streams) { return std::any_of(streams.begin(), streams.end(), open); });
 }
 
+/// Whether the step makes a node of a graph fill pinned memory.
+bool Machine::fills_host(const Step& step) {
+  const Work work = step.work();
+  const bool fills = work.what >= Work::Fill8 && work.what <= Work::Fill2D;
+  if (!fills || work.dst < 0 || work.dst >= kBuffers || buffer(work.dst).memory != Memory::Pinned) return false;
+  const std::int64_t on = step.number[0];
+  return step.kind != Kind::work || (on >= 0 && on <= kLegacy && stream(on, step.thread).capture);
+}
+
 /// False for a step that AMD's runtimes do not survive.
 bool Machine::survived(const Step& step) {
   const auto& n = step.number;
@@ -503,6 +513,12 @@ bool Machine::survived(const Step& step) {
     case Kind::release:
     case Kind::release_inside:
       return !features_.captured_stay || n[0] < 0 || n[0] >= kBuffers || !captured(n[0]);
+    case Kind::work:
+    case Kind::add_node:
+    case Kind::node_set:
+    case Kind::child_set:
+    case Kind::exec_set:
+      return !features_.host_fills || !fills_host(step);
     default:
       return true;
   }

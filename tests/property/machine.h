@@ -63,6 +63,7 @@ struct Features {
   bool flown_destroys = false;     ///< destroy an exec that may still run
   bool no_legacy = false;          ///< name hipStreamLegacy
   bool captures_ended = false;     ///< destroy a stream that captures
+  bool host_fills = false;         ///< fill pinned memory in a graph
 
   bool weighed = false;  ///< weigh_captures() was called before the first program
 
@@ -247,6 +248,7 @@ class Machine {
   bool devices_certain(const std::vector<Node>& nodes) const;
   bool names_dead_module(const Step& step) const;
   bool captured(std::int64_t buffer) const;
+  bool fills_host(const Step& step);
   bool survived(const Step& step);
   bool free_is_ordered(const Buffer& target, Stream& on, bool in_order) const;
   std::uint64_t module_of(const Work& work) const { return work.module() < 0 ? 0 : module(work.module()).generation; }

@@ -34,13 +34,19 @@ class OnAmd:
         self.relies = {name for entry in self.defects for name in entry.get('features', [])}
         self.never = CPU_ONLY | {name for entry in self.defects for name in entry.get('without', [])}
 
+    @property
+    def environment(self):
+        """Variables of every process."""
+        avoided = {name: value for entry in self.defects for name, value in entry.get('environment', {}).items()}
+        return dict(UNCONTRACTED, **avoided)
+
     def command(self, arguments):
         return self.root.command(self.program, ['--step-by-step', *arguments])  # so that its last step is known
 
     def settings(self, settings, number):
         """The settings of a batch on the CPU runtime as they are here."""
         pick = random.Random(f'amd {number}')
-        runtime = dict(UNCONTRACTED, HSACPU_DEVICES=settings.runtime.get('CPUHIP_DEVICES', '1'))
+        runtime = dict(self.environment, HSACPU_DEVICES=settings.runtime.get('CPUHIP_DEVICES', '1'))
         if pick.random() < 0.2:
             runtime['HSACPU_DELAY'] = '200'
         if self.checked:
@@ -51,7 +57,7 @@ class OnAmd:
     def replayed(self, settings):
         """The settings of a file as they are here."""
         features = (set(settings.features) - self.never) | ALWAYS | self.relies
-        return type(settings)(dict(UNCONTRACTED, **settings.runtime), dict(settings.library), sorted(features))
+        return type(settings)(dict(self.environment, **settings.runtime), dict(settings.library), sorted(features))
 
     @staticmethod
     def findings(errors):
