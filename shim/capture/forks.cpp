@@ -6,6 +6,7 @@
 
 #include "shim/capture/make_real.h"
 #include "shim/capture/stream_tail.h"
+#include "shim/hip/hip_abi.h"
 #include "shim/recording/signature_bits.h"
 #include "shim/streams/stream_work.h"
 
@@ -75,6 +76,12 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
   if (known == nullptr) work_counts().note_work(plain_handle(stream));
   if (result != hipSuccess) {
     session.fate.reject("a stream wait failed");  // as above
+    return result;
+  }
+  // The null stream never takes part in a capture, and what asks for its capture looks into no stream there.
+  const hipStream_t plain = plain_handle(stream);
+  if (where == nullptr && (plain == nullptr || plain == kStreamLegacy)) {
+    work_counts().note_work(plain);
     return result;
   }
   std::uint64_t object = kExternalEvent;  // performed at once by the runtime (rule 6); no edge
