@@ -255,8 +255,9 @@ static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const He
   const Materialisation& materialised = session.materialised;
   if (materialised.why != nullptr) capture_sink().note_materialised(materialised);
   const char* reason = session.fate.rejected();
-  tell_trace(materialised.why != nullptr ? materialised.why : "recorded", 0,
-             std::max<std::size_t>(session.recorder.operations().size(), 1) - 1);  // without its beginning; it has no end yet
+  tell_trace(
+      materialised.why != nullptr ? materialised.why : "recorded", 0,
+      std::max<std::size_t>(session.recorder.operations().size(), 1) - 1);  // without its beginning; it has no end yet
   session.recorder.add_bare(kEndSignature);
   const CaptureRecorder& recorder = session.recorder;
   std::uint32_t which = 0;
