@@ -252,17 +252,16 @@ static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const He
     EXCLUDES(session.lock) {
   UniqueLock guard(session.lock);
   const LastErrorScope last_error;
-  const Materialisation& materialised = session.materialised;
-  if (materialised.why != nullptr) capture_sink().note_materialised(materialised);
+  if (session.materialised.why != nullptr) capture_sink().note_materialised(session.materialised);
   const char* reason = session.fate.rejected();
   tell_trace(
-      materialised.why != nullptr ? materialised.why : "recorded", 0,
+      session.materialised.why != nullptr ? session.materialised.why : "recorded", 0,
       std::max<std::size_t>(session.recorder.operations().size(), 1) - 1);  // without its beginning; it has no end yet
   session.recorder.add_bare(kEndSignature);
-  const CaptureRecorder& recorder = session.recorder;
   std::uint32_t which = 0;
-  const bool matches = reason == nullptr && nodes_match(ended.graph.graph, recorder.operations(), recorder.binding(),
-                                                        recorder.nodes(), &reason, &which);
+  const bool matches =
+      reason == nullptr && nodes_match(ended.graph.graph, session.recorder.operations(), session.recorder.binding(),
+                                       session.recorder.nodes(), &reason, &which);
   if (matches) {
     if (expected) capture_sink().capture_verified(*expected);
     RecordedCapture recorded = session.recorder.take();
@@ -275,8 +274,8 @@ static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const He
   tell_rate(ended, expected);
   assume_held(session.lock);  // the session is closed: no other thread changes it
   if (expected)
-    capture_sink().capture_differs(*expected, recorder.operations()[which], recorder.binding(), recorder.node(which),
-                                   reason);
+    capture_sink().capture_differs(*expected, session.recorder.operations()[which], session.recorder.binding(),
+                                   session.recorder.node(which), reason);
   tell_trace(reason, 0);
   if (reason == kSeldomComesBack)
     note_left_alone_midway();
@@ -310,10 +309,9 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
   open_sessions().close(session);
   UniqueLock guard(session->lock);
   const bool by_passed = ending.was_shell && !is_empty(*graph);
-  const Materialisation& materialised = session->materialised;
   const Ended ended{{*graph, session->names.take_tracked(), session->names.holds_objects(), session->place},
                     session->follow,
-                    materialised.operation == 0 ? 0 : materialised.operation - std::size_t{1}};
+                    session->materialised.operation == 0 ? 0 : session->materialised.operation - std::size_t{1}};
   if (session->fate.lost() || by_passed) {
     const char* const reason = by_passed ? "operations reached the capture past the library" : session->fate.rejected();
     guard.unlock();

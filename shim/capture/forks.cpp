@@ -54,8 +54,10 @@ static CapturedStream& join(CaptureSession& session, StreamKey key, StreamArgume
   }
   // An invalidated stream takes part again, behind what it did before.
   where->left = false;
-  const CaptureRecorder& recorder = session.recorder;
-  const auto set = [&] { return recorder.set_tail_after_wait(where->handle, replace.second, event.tail); };
+  const auto set = [&] {
+    assume_held(session.lock);
+    return session.recorder.set_tail_after_wait(where->handle, replace.second, event.tail);
+  };
   if (replace.first && !tried_twice(set)) session.fate.reject("the runtime did not take a dependency");
   session.follow_on(key);
   merge_tail(where->tail, event.tail);

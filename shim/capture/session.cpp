@@ -133,8 +133,10 @@ void CaptureSession::follow_on(StreamKey key) {
   if (shell()) return;
   CapturedStream* const stream = streams.find(key);
   if (stream == nullptr || !stream->issued_elsewhere || stream->left) return;
-  const CaptureRecorder& recorded = recorder;
-  stream->issued_elsewhere = !tried_twice([&] { return extend_tail(stream->handle, recorded.nodes_at(stream->tail)); });
+  stream->issued_elsewhere = !tried_twice([&] {
+    assume_held(lock);
+    return extend_tail(stream->handle, recorder.nodes_at(stream->tail));
+  });
   if (stream->issued_elsewhere) fate.reject("the runtime did not take a dependency");
 }
 

@@ -1,6 +1,8 @@
 // block_pool.h: allocations of the program: served from kept memory where there is some of the same key, so that a step
 // that repeats gets the addresses it had before; else from a chunk (VMM backing, by rule), or by the runtime.
 //
+// An allocation waits for nothing (probe malloc_waits_for_nothing).
+//
 // Of the kept blocks of a key the one with the lowest address is handed out. Three are not ready at once: a pending one
 // is, once the device has passed its fence, or if the stream that freed it asks; a part of a parked chunk needs
 // physical memory first, for which other kept memory goes back where the device has none left; while a chunk is parked

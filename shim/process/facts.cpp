@@ -34,8 +34,8 @@ constexpr const char* kNoLibrary = "enabled = false";
 constexpr const char* kNoPool = "pool.enabled = false";
 constexpr const char* kNoVmm = "pool.backing = \"classic\"";
 constexpr const char* kNoGraphs = "graph.compare = false\ngraph.reuse = false";
-constexpr const char* kNoPatches = "graph.strategy = \"variant\"";
-constexpr const char* kNoPatchesOfCopies = "graph.strategy = \"variant\"\ngraph.stage = \"never\"";
+constexpr const char* kNoPatches = "graph.strategy = \"new_exec\"";
+constexpr const char* kNoPatchesOfCopies = "graph.strategy = \"new_exec\"\ngraph.stage = \"never\"";
 constexpr const char* kNoStaging = "graph.stage = \"never\"";
 
 constexpr Fact kFacts[] = {
