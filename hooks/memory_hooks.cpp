@@ -1,4 +1,5 @@
-// memory_hooks.cpp: memory is allocated and freed; devices are reset. What is done: shim/memory/device_memory.h.
+// memory_hooks.cpp: bodies of the calls that allocate and free memory, and of those that reset devices. They ask the
+// parts of shim/memory/device_memory.h.
 #include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graphs/epochs.h"

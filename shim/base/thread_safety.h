@@ -18,7 +18,7 @@
 // Of variables and members; PT_: of what the pointer points to.
 #define GUARDED_BY(lock) GRAPHPOOL_THREAD_SAFETY(guarded_by(lock))
 #define PT_GUARDED_BY(lock) GRAPHPOOL_THREAD_SAFETY(pt_guarded_by(lock))
-// Of a lock that stands for something else than data. A comment beside it says for what.
+// Marks a lock that guards no data. A comment beside the lock says what it keeps apart.
 #define GUARDS_NO_DATA
 // Of functions.
 #define REQUIRES(...) GRAPHPOOL_THREAD_SAFETY(requires_capability(__VA_ARGS__))

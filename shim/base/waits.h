@@ -21,7 +21,7 @@ class NotedWait {
   NotedWait(const NotedWait&) = delete;
   NotedWait& operator=(const NotedWait&) = delete;
 
-  /// Says why it still waits. Null: no reason needs to be told.
+  /// Notes the reason why the thread still waits. A null pointer takes the noted reason away.
   void because(const char* why) noexcept;
 
   static constexpr std::size_t kMost = 64;

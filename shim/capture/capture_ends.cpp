@@ -40,7 +40,8 @@ void close_failed(const std::shared_ptr<CaptureSession>& session) {
 
 // --- beginnings ---
 
-/// A capture begins on a stream: what it took part in before was invalidated, and nobody ended it.
+/// Lets the stream leave the capture that it took part in before. The runtime has invalidated that capture, and the
+/// program has begun another one on the stream without ending it.
 static void leave_former_capture(StreamKey key) {
   if (no_other_capture_open() || close_left_alone(key)) return;
   const auto before = open_sessions().find(key);

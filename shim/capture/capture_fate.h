@@ -14,7 +14,7 @@ class CaptureFate {
   void reject(const char* reason) noexcept {
     if (rejected_ == nullptr) rejected_ = reason;
   }
-  /// Null: the capture may give a recording.
+  /// Returns the reason why the capture gives no recording, or null while it may give one.
   const char* rejected() const noexcept { return rejected_; }
 
   /// The runtime has invalidated the capture: all calls are forwarded.

@@ -24,7 +24,8 @@ class GraphNames {
   /// The program knows the graph, or nodes of it, from now on.
   void give() noexcept;
   bool given() const noexcept { return given_; }
-  /// The capture is over. A graph whose handle the program was given, and that nobody has taken, is gone.
+  /// Forgets the names when the capture is over. The program may hold a handle of a graph that no one has taken over;
+  /// that handle names nothing from then on.
   void clear() noexcept;
 
   /// The runtime's graph; null: it was not asked for.

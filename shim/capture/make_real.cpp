@@ -19,8 +19,8 @@
 namespace graphpool {
 namespace {
 
-/// A stream of the library's own that takes part in a capture, made when it is first asked for. What is given to it
-/// leaves no trace in the stream it was forked from: the runtime takes nodes that the origin has let go of for joined.
+/// The library's own stream, which it forks from a capture's origin. The first call that needs the stream makes it.
+/// Work on it leaves no trace in the origin: the runtime treats nodes that the origin has let go of as joined.
 class SubstituteStream {
  public:
   SubstituteStream() = default;

@@ -35,7 +35,8 @@ struct CaptureSession {
   /// nowhere. `where`: the place of the program that began it.
   void start(StreamArgument origin, const Signature& begin, TreeNode* known, CaptureMode mode, const void* where)
       REQUIRES(lock);
-  /// The capture is over: nobody finds it any more. Takes kRecordings where it held the tree.
+  /// Ends the capture: no thread finds it by its number any more, and it lets go of the tree. Takes kRecordings if it
+  /// held the tree.
   void close() noexcept REQUIRES(lock);
   /// Lets go of the tree before the capture is over. Takes kRecordings where it held that.
   void leave_tree(const char* reason) REQUIRES(lock);
@@ -60,8 +61,8 @@ struct CaptureSession {
 
   /// Notes that the calling thread feeds the stream now. Call it before each operation.
   void note_feed(StreamKey stream) REQUIRES(lock);
-  /// Asks the runtime whether it still captures, if somebody may have made a call that invalidates captures: a withheld
-  /// operation would hide it.
+  /// Asks the runtime whether the capture is still valid, if some thread may have made a call that invalidates
+  /// captures. A withheld operation does not reach the runtime, so it cannot tell.
   void check_status() REQUIRES(lock);
   /// Call it before the runtime is given something of the stream, or asked about it. In a real capture: what was
   /// withheld of the stream may have reached the runtime by another one, and what it is given now comes behind that.

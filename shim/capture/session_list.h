@@ -72,8 +72,8 @@ class OpenSessions {
 /// The process's. It is made at the first capture and never destroyed: captures may end after the exit handlers.
 OpenSessions& open_sessions();
 
-/// A session that serves no capture: one that the calling thread made or fed, for it can own its lock. Goes back by
-/// itself when nobody refers to it. Throws std::bad_alloc.
+/// Returns a session that serves no capture. The calling thread made or fed it, so that thread can own its lock. The
+/// session is idle again once the last reference to it ends. Throws std::bad_alloc.
 std::shared_ptr<CaptureSession> take_idle_session();
 
 }  // namespace graphpool

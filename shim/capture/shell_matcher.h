@@ -2,8 +2,9 @@
 // tree.
 //
 // A shell stands at the node of the last operation that it withheld; what was withheld before are that node's parents.
-// A real capture that is to be verified is walked beside the tree: it stands where a shell would be.
-// Threads: one at a time (the capture's lock). Letting go of the tree takes kRecordings and ranks above.
+// A real capture that `verify` compares moves through the tree, too: each of its operations leads to the node at which
+// a shell would stand. Threads: one at a time (the capture's lock). Letting go of the tree takes kRecordings and ranks
+// above.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ class HeldRecording;
 enum class CaptureMode : std::uint8_t {
   kRecord,   ///< it is recorded
   kCompare,  ///< it is a shell: compared with the tree
-  kVerify,   ///< it is recorded, and the tree walked beside it
+  kVerify,   ///< it is recorded, and its operations are looked up in the tree
 };
 
 class ShellMatcher {
