@@ -17,6 +17,8 @@
 #include <hip/hip_runtime_api.h>
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "shim/base/function_ref.h"
 #include "shim/execs/exec_builder.h"
@@ -81,6 +83,28 @@ class LaunchVerifier {
   ExecBindings& bindings_;
   TrackedGraphs& graphs_;
   const GraphSettings& settings_;
+};
+
+/// What both comparisons know of the launch that they compare.
+class ComparedLaunch {
+ protected:
+  ComparedLaunch(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected,
+                 std::unique_ptr<Variant> real_path) noexcept
+      : verifier_(verifier),
+        asked_(asked),
+        selected_(selected),
+        exec_(asked.exec),
+        recording_(*asked.exec.recording),
+        stream_(plain_handle(asked.stream)),
+        real_path_(std::move(real_path)) {}
+
+  LaunchVerifier& verifier_;
+  const AskedLaunch& asked_;
+  LaunchSelected selected_;
+  ProgramExec& exec_;
+  Recording& recording_;
+  const hipStream_t stream_;
+  std::unique_ptr<Variant> real_path_;  ///< an exec of the program's own graph, or null
 };
 
 /// A launch of the program's that is not to be compared comes next. Destroys what was made to compare it with. After

@@ -17,19 +17,12 @@
 
 namespace graphpool {
 
-class RepeatedLaunch {
+class RepeatedLaunch : private ComparedLaunch {
  public:
   /// `real_path`: an exec of the program's own graph, which serves the launch; null: the exec's own variant does.
   RepeatedLaunch(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected,
                  std::unique_ptr<Variant> real_path) noexcept
-      : verifier_(verifier),
-        asked_(asked),
-        selected_(selected),
-        exec_(asked.exec),
-        recording_(*asked.exec.recording),
-        stream_(plain_handle(asked.stream)),
-        submitted_(work_counts().submitted()),
-        real_path_(std::move(real_path)) {}
+      : ComparedLaunch(verifier, asked, selected, std::move(real_path)), submitted_(work_counts().submitted()) {}
 
   /// Makes the launch, once. Its result is the program's.
   hipError_t launch();
@@ -41,14 +34,7 @@ class RepeatedLaunch {
   bool is_alone() const noexcept { return work_counts().submitted() == submitted_ + 1; }
   void repeat();
 
-  LaunchVerifier& verifier_;
-  const AskedLaunch& asked_;
-  LaunchSelected selected_;
-  ProgramExec& exec_;
-  Recording& recording_;
-  const hipStream_t stream_;
   const std::uint64_t submitted_;  ///< work of all streams before the launch
-  std::unique_ptr<Variant> real_path_;
   std::unique_ptr<Variant> anew_;  ///< the new exec
   std::unique_ptr<StagePlan> plan_;
   std::vector<char*> bases_;  ///< all memory that the graph may reach

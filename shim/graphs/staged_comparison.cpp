@@ -12,26 +12,27 @@ bool StagedComparison::prepare() {
   const SavedDevice device;
   device.set(exec_.device);
   return may_run_both_ways(recording_.operations, exec_.binding, *plan_) && shadows_.allocate(*plan_) == hipSuccess &&
-         (real_ != nullptr || verifier_.builder_.build(recording_, exec_.binding, exec_.device, &real_) == hipSuccess);
+         (real_path_ != nullptr ||
+          verifier_.builder_.build(recording_, exec_.binding, exec_.device, &real_path_) == hipSuccess);
 }
 
 hipError_t StagedComparison::launch() {
   if (!prepare()) {
-    drop_before_launch(shadows_, real_);
+    drop_before_launch(shadows_, real_path_);
     LaunchVerifier::say_not_compared(recording_, "cannot be run both ways; only what it was captured from is compared");
     return selected_();
   }
   hipError_t copied = hipErrorUnknown;
   const hipError_t result = launch_real(&copied);
   if (result != hipSuccess) {
-    verifier_.leave_for_later(recording_, shadows_, std::move(real_));
+    verifier_.leave_for_later(recording_, shadows_, std::move(real_path_));
     return result;
   }
-  real_->launches.add(stream_key(asked_.stream), stream_, next_launch());
+  real_path_->launches.add(stream_key(asked_.stream), stream_, next_launch());
   const bool complete = copied == hipSuccess ? compare() : wait_until_complete();
   if (!complete) {
     shadows_.leave();
-    if (real_ != nullptr) keep_real();
+    if (real_path_ != nullptr) keep_real();
   }
   return result;
 }
@@ -48,7 +49,7 @@ hipError_t StagedComparison::launch_real(hipError_t* copied) {
     const LastErrorScope last_error;
     *copied = shadows_.copy_from(bases_, stream_);
   }
-  return asked_.native(real_->exec);
+  return asked_.native(real_path_->exec);
 }
 
 bool StagedComparison::wait_until_complete() const {
@@ -92,18 +93,18 @@ bool StagedComparison::compare() {
   else if (staged == hipSuccess && !difference.found)
     LaunchVerifier::found_same(recording_);
   else
-    verifier_.staging_differs(exec_, std::move(real_), difference, bases_);
+    verifier_.staging_differs(exec_, std::move(real_path_), difference, bases_);
   return complete;
 }
 
 /// Nothing goes while it may still run, and the next launch comes behind it.
 void StagedComparison::keep_real() {
-  real_->launches.seal();
+  real_path_->launches.seal();
   if (!plan_->overlap()) {
     const LockGuard guard(exec_.lock);
-    exec_.before = real_->launches.copy();
+    exec_.before = real_path_->launches.copy();
   }
-  static_cast<void>(verifier_.store_.adopt(recording_, std::move(real_), nullptr, Keep::kThisUse));
+  static_cast<void>(verifier_.store_.adopt(recording_, std::move(real_path_), nullptr, Keep::kThisUse));
 }
 
 }  // namespace graphpool

@@ -11,19 +11,13 @@
 
 namespace graphpool {
 
-class StagedComparison {
+class StagedComparison : private ComparedLaunch {
  public:
-  /// `real`: an exec of the program's own graph, which serves the launch; null: a new exec of the recording does.
+  /// `real_path`: an exec of the program's own graph, which serves the launch; null: a new exec of the recording does.
   StagedComparison(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected,
-                   std::unique_ptr<Variant> real) noexcept
-      : verifier_(verifier),
-        asked_(asked),
-        selected_(selected),
-        exec_(asked.exec),
-        recording_(*asked.exec.recording),
-        stream_(plain_handle(asked.stream)),
+                   std::unique_ptr<Variant> real_path) noexcept
+      : ComparedLaunch(verifier, asked, selected, std::move(real_path)),
         plan_(asked.exec.variant->plan),
-        real_(std::move(real)),
         shadows_(asked.exec.device) {}
 
   /// Makes the launch, once. Its result is the program's.
@@ -38,14 +32,7 @@ class StagedComparison {
   void work_on(WorksOn memory);
   void keep_real();
 
-  LaunchVerifier& verifier_;
-  const AskedLaunch& asked_;
-  LaunchSelected selected_;
-  ProgramExec& exec_;
-  Recording& recording_;
-  const hipStream_t stream_;
   const std::shared_ptr<const StagePlan> plan_;
-  std::unique_ptr<Variant> real_;
   BoundedShadows shadows_;
   std::vector<char*> bases_;  ///< the program's buffers
 };

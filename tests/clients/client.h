@@ -13,6 +13,18 @@ extern "C" __global__ void layer(float* out, const float* in, int count) {
 }
 )";
 
+/// Two kernels that differ in what they compute only: which of them a graph has makes it another graph.
+constexpr char kTwoKernelsSource[] = R"(
+extern "C" __global__ void halve(float* out, const float* in, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) out[i] = in[i] * 0.5f + 1;
+}
+extern "C" __global__ void quarter(float* out, const float* in, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) out[i] = in[i] * 0.25f + 1;
+}
+)";
+
 /// Fills `in` with the input of a step, in order with the stream's work.
 inline void upload_input(float* in, int step, int count, hipStream_t stream) {
   std::vector<float> values(static_cast<std::size_t>(count));

@@ -20,16 +20,6 @@ void __hipRegisterFunction(void** modules, const void* stub, char* device_functi
 namespace {
 
 constexpr int kCount = 256, kLayers = 4;
-constexpr char kSource[] = R"(
-extern "C" __global__ void half(float* out, const float* in, int count) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) out[i] = in[i] * 0.5f + 1;
-}
-extern "C" __global__ void quarter(float* out, const float* in, int count) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) out[i] = in[i] * 0.25f + 1;
-}
-)";
 
 std::vector<char> compiled(const char* source) {
   hiprtcProgram made = nullptr;
@@ -51,7 +41,7 @@ void register_half() {
     const void* binary = nullptr;
     void* unused = nullptr;
   } wrapper;
-  const std::vector<char> code = compiled(kSource);
+  const std::vector<char> code = compiled(kTwoKernelsSource);
   const std::string target = "hipv4-x86_64-unknown-linux-gnu--cpu", magic = "__CLANG_OFFLOAD_BUNDLE__";
   constexpr std::uint64_t kAt = 4096;
   const std::array<std::uint64_t, 4> header{1, kAt, code.size(), target.size()};
@@ -62,8 +52,8 @@ void register_half() {
   bundle.resize(kAt);
   bundle.insert(bundle.end(), code.begin(), code.end());
   wrapper.binary = bundle.data();
-  std::string name = "half";
-  __hipRegisterFunction(__hipRegisterFatBinary(&wrapper), &half_stub, name.data(), "half", ~0U, nullptr, nullptr,
+  std::string name = "halve";
+  __hipRegisterFunction(__hipRegisterFatBinary(&wrapper), &half_stub, name.data(), "halve", ~0U, nullptr, nullptr,
                         nullptr, nullptr, nullptr);
 }
 
@@ -72,8 +62,8 @@ void register_half() {
 int main(int argc, char** argv) {
   const Options options(argc, argv, {{"steps", "40"}, {"symbol", "1"}, {"kernels", "2"}, {"alternate", "0"}});
   register_half();
-  const Kernels kernels(kSource);
-  std::array<hipFunction_t, 2> functions{kernels.get("half"), kernels.get("quarter")};
+  const Kernels kernels(kTwoKernelsSource);
+  std::array<hipFunction_t, 2> functions{kernels.get("halve"), kernels.get("quarter")};
   if (options.number("symbol") != 0) {
     const auto get =
         reinterpret_cast<hipError_t (*)(hipFunction_t*, const void*)>(dlsym(RTLD_DEFAULT, "hipGetFuncBySymbol"));

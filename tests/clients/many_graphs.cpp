@@ -3,22 +3,11 @@
 
 using namespace program;
 
-constexpr char kSource[] = R"(
-extern "C" __global__ void halve(float* out, const float* in, int count) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) out[i] = in[i] * 0.5f + 1;
-}
-extern "C" __global__ void quarter(float* out, const float* in, int count) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) out[i] = in[i] * 0.25f + 1;
-}
-)";
-
 int main(int argc, char** argv) {
   const Options options(argc, argv, {{"graphs", "200"}, {"rounds", "5"}, {"operations", "40"}});
   constexpr int kCount = 256;
   const int operations = static_cast<int>(options.number("operations"));
-  const Kernels kernels(kSource);
+  const Kernels kernels(kTwoKernelsSource);
   const hipFunction_t functions[] = {kernels.get("halve"), kernels.get("quarter")};
   const hipStream_t stream = new_stream();
   float *in = allocate<float>(kCount), *out = allocate<float>(kCount);

@@ -4,17 +4,6 @@
 
 using namespace program;
 
-constexpr char kSource[] = R"(
-extern "C" __global__ void halve(float* out, const float* in, int count) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) out[i] = in[i] * 0.5f + 1;
-}
-extern "C" __global__ void quarter(float* out, const float* in, int count) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) out[i] = in[i] * 0.25f + 1;
-}
-)";
-
 int main(int argc, char** argv) {
   const Options options(
       argc, argv, {{"captures", "1600"}, {"others", "31"}, {"operations", "400"}, {"same", "0"}, {"forked", "0"}});
@@ -22,7 +11,7 @@ int main(int argc, char** argv) {
   const int operations = static_cast<int>(options.number("operations"));
   const int cycle = static_cast<int>(options.number("others")) + 1;
   const int same = static_cast<int>(options.number("same"));  // operations with which all graphs begin
-  const Kernels kernels(kSource);
+  const Kernels kernels(kTwoKernelsSource);
   const hipFunction_t functions[] = {kernels.get("halve"), kernels.get("quarter")};
   const bool forked = options.number("forked") != 0;  // the fourth operation and on in another stream
   const hipStream_t stream = new_stream(), other = new_stream();

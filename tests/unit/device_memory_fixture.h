@@ -63,6 +63,12 @@ class DeviceMemoryTest : public testing::Test {
     fake::work(stream);
     work_counts().note_work(stream);
   }
+  /// A capture begins on this thread, whose mode allows it calls that a capture forbids.
+  void open_relaxed_capture() {
+    fake::t_mode = hipStreamCaptureModeRelaxed;
+    capture_opened();
+    ++fake.hip->captures;
+  }
   int count(const char* name) { return fake.hip->count[name]; }
   void use_vmm() { g_decision.backing = BlockBacking::kVmm; }
 

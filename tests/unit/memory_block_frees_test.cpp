@@ -80,9 +80,7 @@ TEST_F(BlockFreesTest, WhereNothingOfOursCanWaitTheFreeIsTheRuntimes) {
 TEST_F(BlockFreesTest, rule_17_AFreeInACaptureWaitsByARealOneOfAPage) {
   char* ptr = get(100);
   hipStream_t stream = busy_stream();
-  fake::t_mode = hipStreamCaptureModeRelaxed;
-  capture_opened();
-  ++fake.hip->captures;
+  open_relaxed_capture();
   EXPECT_EQ(free(ptr), hipSuccess);
   EXPECT_TRUE(fake::idle(stream));
   EXPECT_TRUE(work_counts().is_idle(0));

@@ -12,9 +12,7 @@ TEST_F(PendingFreesTest, DeferredFreesInACaptureWaitForNothingAndComeBackAfterIt
   fake.hip->finish_when_waited = false;
   char* ptr = get(100);
   hipStream_t stream = busy_stream();
-  fake::t_mode = hipStreamCaptureModeRelaxed;
-  capture_opened();
-  ++fake.hip->captures;
+  open_relaxed_capture();
   EXPECT_EQ(free(ptr), hipSuccess);
   EXPECT_FALSE(fake::idle(stream));
   EXPECT_EQ(count("hipFree"), 0);

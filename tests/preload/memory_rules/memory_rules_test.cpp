@@ -13,11 +13,13 @@
 #include <thread>
 
 #include "bounds.h"
+#include "memory_calls.h"
 #include "tests/preload/graphs/captures.h"
 
 namespace {
 
 using namespace captures;
+using namespace memory_calls;
 using namespace memory_rules;
 
 constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
@@ -35,18 +37,6 @@ bool ordered() {
 bool staged() { return std::getenv("GRAPHPOOL_BUFFERS") != nullptr && !ordered(); }
 /// Allocations of this size are really freed (set by meson.build for all runs).
 std::size_t large_bytes() { return std::strtoull(std::getenv("GRAPHPOOL_POOL_LARGE"), nullptr, 10); }
-
-char* allocate(std::size_t bytes) {
-  void* pointer = nullptr;
-  EXPECT_EQ(hipSuccess, hipMalloc(&pointer, bytes));
-  return static_cast<char*>(pointer);
-}
-
-std::size_t free_bytes() {
-  std::size_t free = 0, total = 0;
-  EXPECT_EQ(hipSuccess, hipMemGetInfo(&free, &total));
-  return free;
-}
 
 int first_byte(const char* memory) {
   char value = -1;

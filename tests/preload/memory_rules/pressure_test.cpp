@@ -3,11 +3,13 @@
 #include <cstring>
 #include <vector>
 
+#include "memory_calls.h"
 #include "tests/preload/graphs/captures.h"
 
 namespace {
 
 using namespace captures;
+using namespace memory_calls;
 
 constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
 
@@ -18,18 +20,6 @@ bool is_set(const char* name, const char* value) {
 bool vmm() { return is_set("GRAPHPOOL_POOL_BACKING", "vmm"); }
 /// All that is freed is kept, as parts of chunks.
 bool keeps_all() { return vmm() && is_set("GRAPHPOOL_POOL_LIMIT", "100%"); }
-
-char* allocate(std::size_t bytes) {
-  void* pointer = nullptr;
-  EXPECT_EQ(hipSuccess, hipMalloc(&pointer, bytes));
-  return static_cast<char*>(pointer);
-}
-
-std::size_t free_bytes() {
-  std::size_t free = 0, total = 0;
-  EXPECT_EQ(hipSuccess, hipMemGetInfo(&free, &total));
-  return free;
-}
 
 void free_all(const std::vector<char*>& blocks) {
   for (char* const block : blocks) EXPECT_EQ(hipSuccess, hipFree(block));
