@@ -1,4 +1,4 @@
-// hot_bodies.h: the bodies of the calls that programs make most, to become part of their entries (entry_points.cpp).
+// hot_bodies.h: the bodies of the calls that programs make most, inlined into their entries (entry_points.cpp).
 #pragma once
 
 #include "hooks/bodies.h"

@@ -1,9 +1,9 @@
-// shell_matcher.h: where a capture is in the tree of recordings (recording/prefix_tree.h), and whether it holds the
-// tree.
+// shell_matcher.h: where a capture is in the tree of recordings (recording/prefix_tree.h). While it walks there it
+// holds the tree: no node is freed.
 //
 // A shell stands at the node of the last operation that it withheld; what was withheld before are that node's parents.
 // A real capture that `verify` compares moves through the tree, too: each of its operations leads to the node at which
-// a shell would stand. Threads: one at a time (the capture's lock). Letting go of the tree takes kRecordings and ranks
+// a shell would stand. Threads: one at a time (the capture's lock). leave_tree() takes locks of rank kRecordings and
 // above.
 #pragma once
 
@@ -27,7 +27,7 @@ enum class CaptureMode : std::uint8_t {
 
 class ShellMatcher {
  public:
-  /// `begin`: where such captures start in the tree, which is held then; null: nowhere.
+  /// `begin`: the node where such captures start; the tree is held from now on. Null: there is no such node.
   void start(TreeNode* begin, CaptureMode mode) noexcept {
     begin_ = begin;
     shell_ = mode == CaptureMode::kCompare ? begin : nullptr;
@@ -40,7 +40,7 @@ class ShellMatcher {
   /// Where the shell stands; null: the capture is none.
   TreeNode* shell() const noexcept { return shell_; }
   /// Takes the shell one step on, and returns where it stands now. Returns null where the tree has no such operation
-  /// there, or the runtime has not accepted the payload, which the binding ends with.
+  /// there, or the runtime has not yet accepted such a payload (the last bytes of `binding`).
   TreeNode* step(const Signature& signature, const Binding& binding) noexcept;
   /// The shell stands at this child of its node from now on.
   void advance(TreeNode* child) noexcept {
@@ -54,7 +54,7 @@ class ShellMatcher {
   /// Whether the shell has withheld an operation for which the test is true.
   bool withholds(OperationTest test) const;
 
-  /// A verified capture has made this operation: follows it in the tree. `after`: the operations that it names as its
+  /// Moves a verified capture on by an operation that it has made. `after`: the operations that it names as its
   /// dependencies; null: it names none.
   void follow(const Signature& signature, const Binding& binding, const std::vector<std::uint32_t>* after) noexcept;
 

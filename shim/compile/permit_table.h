@@ -1,11 +1,11 @@
-// permit_table.h: which compilations run, in memory that all processes of a scope share: what a process does with it.
+// permit_table.h: what one process does with the table of running compilations, which all processes of a scope share.
 //
-// A process asks with try_take(), which never waits for another process longer than for the table's lock
-// (shared_permits.h). Who is admitted: admission.h. What sizes are expected: size_learning.h. Tokens of make's
-// jobserver: permit_tokens.h. Who stands still: holder_watch.h. The permits and their states: permit_slots.h.
+// A process asks with try_take(), which waits for nothing but the table's lock (shared_permits.h). Who is admitted:
+// admission.h. What sizes are expected: size_learning.h. Tokens of make's jobserver: permit_tokens.h. Who stands still:
+// holder_watch.h. The permits and their states: permit_slots.h.
 //
-// Riding (rule 35): a child process of a holder, or of a rider, uses its permit: one child at a time, while the
-// permit's generation lasts.
+// Riding (rule 35): a child process of a holder, or of a rider, uses the permit of its parent, one child at a time,
+// while the permit's generation lasts.
 //
 // Threads: any, of any process; a permit is given back by the thread that took it. Units: bytes, ns.
 // Not here: waiting (permit_wait.h).
@@ -33,7 +33,7 @@ class PermitTable {
  public:
   constexpr PermitTable() = default;
   PermitTable(SharedPermits& memory, const Machine& machine) noexcept : memory_(&memory), machine_(&machine) {}
-  /// Another one of the same permits, while calls of other threads use this one.
+  /// A second table object over the same permits. Other threads may be using `other` meanwhile.
   PermitTable(const PermitTable& other) noexcept : memory_(other.memory_), machine_(other.machine_) {}
   PermitTable& operator=(const PermitTable& other) noexcept {
     memory_ = other.memory_;
@@ -49,22 +49,24 @@ class PermitTable {
                      Permit& permit) noexcept;
   /// Gives one over the limit. Not held: there is none left.
   Permit take_anyway(const PermitRequest& request) noexcept;
-  /// Rides on the permit of a process, or on what that process rides on, if no other child of it does. On a permit that
-  /// a call took it rides only while the call's thread sleeps: it may be waiting for the child. generation: 0 takes
+  /// Rides on the permit of a process, or on what that process rides on, if no other child of it does. If a
+  /// call took the permit, the child rides only while the call's thread sleeps: that thread may be waiting for the
+  /// child. generation: 0 takes
   /// any. Not held: there is none to ride on.
   Permit ride(const ProcessName& parent, std::uint32_t generation) noexcept;
-  /// The permit of a call of this process whose thread sleeps: it may be waiting for what the calling thread does,
-  /// which rides on it. Not held: there is none.
+  /// The permit of a call of this process whose thread sleeps. That thread may be waiting for the work of the calling
+  /// thread, so the calling thread rides on its permit. Not held: there is none.
   Permit permit_to_serve() noexcept;
-  /// A pool thread waits for work: its permit does not count, and what it expects only for a short time.
+  /// A pool thread waits for work: its permit is not counted; the memory it expects is counted for a short time only.
   void sleep(const Permit& permit) noexcept;
-  /// It has work again. False: it slept for long, or as many run as may: it has to give its permit back and ask for
-  /// one. anyway: it cannot wait.
+  /// It has work again. Returns false where it slept for long or the limit is reached: then the caller gives the permit
+  /// back and asks for another one. anyway: it cannot wait.
   bool wake_up(const Permit& permit, const PermitLimits& limits, bool anyway) noexcept;
   /// now: this process's memory, to learn from; zeros: nothing is learnt. A byte of the jobserver that was not written
   /// back is kept for the next who asks.
   void give_back(const Permit& permit, const ProcessMemory& now) noexcept;
-  /// Whether a permit is still held in the generation it was taken in. Without the lock: it may end at once.
+  /// Whether a permit is still held in the generation it was taken in. Takes no lock, so the answer may be out
+  /// of date when it returns.
   [[nodiscard]] bool lasts(const Permit& permit) const noexcept NOT_CHECKED {
     return memory_ != nullptr && memory_->slots.lasts(permit);
   }
@@ -95,7 +97,7 @@ class PermitTable {
 
   /// Changes whenever a permit is given back; waited for by machine.wait().
   [[nodiscard]] const std::uint32_t* turn() const noexcept { return &memory_->turn; }
-  /// They ask again.
+  /// Wakes all who wait for a permit; they ask again.
   void wake_waiters() const noexcept;
 
  private:

@@ -17,13 +17,14 @@
 namespace graphpool {
 namespace {
 
-/// Once more where memory has run out and the launch is no part of a capture. The runtime may load code then.
+/// Launches. The runtime may load code at a launch and lack the memory for it: then kept memory goes back and the
+/// launch is made again, but not inside a capture.
 [[gnu::hot]] hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall native) {
   const auto launch = [&] { return native(exec); };
   return captured ? launch() : retry_with_room(launch);
 }
 
-/// Without host memory for it nothing is told.
+/// Reports the stale addresses that the launch would use. Reports nothing where there is no host memory to list them.
 void look_for_stale(ProgramExec& exec) noexcept {
   try {
     std::vector<StaleAddress> all;
@@ -39,7 +40,8 @@ void look_for_stale(ProgramExec& exec) noexcept {
 
 }  // namespace
 
-/// It has a number once it is enqueued: a wait of another thread before that says nothing of it.
+/// Notes a launch that was made. It gets its number only now, when it is enqueued: a wait that another thread made
+/// earlier does not show that it is complete.
 [[gnu::hot]] void Launcher::note_launched(ProgramExec& exec, Variant& launched, StreamKey key, hipStream_t stream,
                                           hipError_t result) {
   bool last = false;
@@ -48,11 +50,12 @@ void look_for_stale(ProgramExec& exec) noexcept {
     if (result == hipSuccess)
       launched.launches.add(key, stream, next_launch());
     else
-      launched.launches.add_failed(key, next_launch());  // before HIP 7 a call would replace the error
+      launched.launches.add_failed(key,
+                                   next_launch());  // add() may call HIP, which before HIP 7 would replace the error
     launched.under_way.store(launched.under_way.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     last = exec.launches.end();
     if (&launched != exec.variant) [[unlikely]] {
-      // The exec was given another one meanwhile.
+      // The exec was given another variant meanwhile.
       const LockGuard recordings(g_recordings_lock);
       parts_.store.disown(launched);
     }
@@ -121,7 +124,7 @@ inline hipError_t Launcher::launch_exec(const AskedLaunch& asked) {
   if (exec == nullptr && parts_.table.gave_out(handle)) return refuse();
   const hipError_t result = exec == nullptr ? launch_with_room(handle, in_open_capture(stream), native)
                                             : launch_exec({*exec, stream, native});
-  // In a stream that is gone there is nothing, and to ask about it would replace the error.
+  // A stream that was destroyed holds no work, and a question about it would replace the error.
   if (result != hipErrorContextIsDestroyed) work_counts().note_work(plain_handle(stream));
   if (exec == nullptr && result == hipSuccess && uses_tracked() && outstanding_uses().several(stream))
     outstanding_uses().used_unseen(stream);
@@ -134,7 +137,7 @@ inline hipError_t Launcher::launch_exec(const AskedLaunch& asked) {
   return launch_now(handle, stream, native);
 }
 
-/// What serves it is told as it is before the launch: afterwards the exec may be gone.
+/// Traces a launch. What serves the exec is read before the launch, because afterwards the exec may be destroyed.
 [[gnu::cold, gnu::noinline]] hipError_t Launcher::launch_traced(hipGraphExec_t handle, StreamArgument stream,
                                                                 NativeExecCall native) {
   const TraceSpan traced(TraceKind::kLaunch);

@@ -3,14 +3,15 @@
 //
 // An allocation waits for nothing (probe malloc_waits_for_nothing).
 //
-// Of the kept blocks of a key the one with the lowest address is handed out. Three are not ready at once: a pending one
-// is, once the device has passed its fence, or if the stream that freed it asks; a part of a parked chunk needs
-// physical memory first, for which other kept memory goes back where the device has none left; while a chunk is parked
-// or loaded its parts wait for nobody and are passed over.
+// Of the kept blocks of a key the one with the lowest address is handed out. Some are not ready at once. A pending
+// block is ready once the device has passed its fence, and at once for the stream that freed it. A part of a parked
+// chunk needs physical memory first; where the device has none left other kept memory goes back for it. A part of a
+// chunk that is just being parked or loaded is passed over.
 //
 // Where a capture makes the runtime refuse allocations (probes capture_refuses_malloc, refused_call_spoils_capture) the
-// call is the runtime's own, its error and its invalidation, unless kept memory is to serve those too
-// (PoolSettings::serve_captures). Other captures make no difference, but that nothing is mapped while one is open.
+// call is forwarded: the program sees the runtime's error, and its capture is invalidated. With
+// PoolSettings::serve_captures kept memory serves it instead. While any other capture is open nothing is mapped; all
+// else stays as it is.
 //
 // Threads: any; g_blocks_lock is never held over a HIP call that can wait. Units: bytes. Not here: which memory is
 // pooled (the Decider's answer), frees (block_frees.h).

@@ -1,7 +1,8 @@
 // kept_blocks.h: the kept blocks of one key in rising address order.
 //
-// Why: the lowest address is handed out first, and programs free in the order they allocated in or against it. So both
-// ends cost a few instructions; a block that belongs in the middle moves the shorter side, one place a nanosecond.
+// Why: the lowest address is handed out first, and programs free in the order in which they allocated, or in the
+// reverse order. So both ends cost a few instructions. A block that belongs in the middle moves the blocks of the
+// shorter side, at about 1 ns each.
 // Invariant: addresses rise strictly. Threads: as a vector. Units: blocks.
 #pragma once
 

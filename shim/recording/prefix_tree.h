@@ -3,8 +3,8 @@
 // Why: which graph a capture will become is known only at its end; a tree needs no guess, and a recording that is the
 // prefix of another is just an inner node with a recording.
 // Invariants: a node is immutable once published, but for the head of its children and its recording; nodes are freed
-// only while no capture walks the tree (the capture engine sees to that). A recording may go before that: its nodes
-// stay, and no capture that walks to their end finds one there.
+// only while no capture walks the tree (the capture engine sees to that). A recording may be dropped while captures
+// walk: its nodes stay, and the node at its end names no recording any more.
 // Threads: reading takes no lock; changes are made under the engine's lock (kRecordings).
 #pragma once
 
@@ -33,7 +33,7 @@ struct alignas(64) TreeNode {
   TreeNode* parent = nullptr;
   TreeNode* next_dropped = nullptr;  ///< in the tree's list, while `dropped`
   bool dropped = false;
-  std::uint64_t walks = 0;  ///< beginnings, under the engine's lock: captures that might be verified
+  std::uint64_t walks = 0;  ///< of a beginning, under the engine's lock: captures that `verify` could pick
   std::atomic<std::uint32_t> expected_bytes{0};  ///< beginnings: the largest binding of a capture that began here
 
   /// Whether a grid is within what the runtime has accepted here (rule 28).
@@ -43,12 +43,12 @@ struct alignas(64) TreeNode {
     return true;
   }
 
-  /// Whether the runtime has accepted the operation here with the payload at this place: of a kernel, its grid.
+  /// Whether the runtime has accepted this operation with such a payload. Only the grid of a kernel matters.
   bool accepts_payload(const Binding& binding, std::uint32_t at) const noexcept {
     return operation.signature.kind != OperationKind::kKernel || accepts(payload_at<KernelPayload>(binding, at).grid);
   }
 
-  /// Asks for the memory of what probably comes next.
+  /// Prefetches the first child, which probably comes next.
   void prefetch_child() const noexcept {
     const char* const child = reinterpret_cast<const char*>(first_child.load(std::memory_order_relaxed));
     __builtin_prefetch(child);
@@ -62,7 +62,7 @@ struct alignas(64) TreeNode {
     return nullptr;
   }
 
-  /// The same where dependencies are named by the program, and so part of what must be equal: graphs built by nodes.
+  /// For graphs built node by node: the program names the dependencies, so they must be equal, too.
   TreeNode* find(const Signature& wanted, const std::vector<std::uint32_t>& after) const noexcept {
     for (TreeNode* child = first_child.load(std::memory_order_acquire); child != nullptr; child = child->next_sibling)
       if (child->operation.signature == wanted && child->operation.after == after) return child;
@@ -93,7 +93,7 @@ class PrefixTree {
 
   /// The recording that ends there goes. Its nodes stay until prune().
   void drop(TreeNode* end) noexcept;
-  /// Frees the nodes that only recordings dropped since then needed. Pre-condition: no capture walks the tree.
+  /// Frees the nodes that no recording needs any more. Pre-condition: no capture walks the tree.
   void prune() noexcept;
 
   std::size_t nodes() const noexcept { return nodes_; }

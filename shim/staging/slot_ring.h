@@ -9,11 +9,11 @@
 //
 // A set has one or two execs over the same slots (ring_set.h).
 // Beside the sets a ring may have one exec over the program's own memory, without copies (direct_exec.h).
-// A set is free when its last launch is complete, or when the next launch comes behind it (last_launch.h). Where
-// neither holds, launch() says busy, and its caller waits with back-off, up to the policy's time-out.
+// A set is free when its last launch is complete, or when the next launch is ordered behind that one (last_launch.h).
+// Where neither holds, launch() says busy, and its caller waits with back-off, up to the policy's time-out.
 //
 // What is enqueued for a launch (rule 19: events and values included) is enqueued before launch() returns, so before
-// any wait of the program. Copies are enqueued in the program's stream, never earlier elsewhere (rule 3).
+// any wait of the program. Copies are enqueued in the program's stream, never in another one that runs ahead (rule 3).
 //
 // Errors: HIP's. Threads: one at a time (the lock of the program exec that owns the ring); before_capture() and
 // before_destroy() are called by any thread (rings.h). Units: bytes.
@@ -54,7 +54,8 @@ class SlotRing {
   using NativeLaunch = FunctionRef<hipError_t(hipGraphExec_t exec)>;
 
   /// As many sets as the plan says, over these buffers of the program. `patch_budget`: patched nodes before an exec is
-  /// replaced. `may_be_direct`: false where all launches must copy; it outlives the ring, as what `graph` names does.
+  /// replaced. `may_be_direct`: false where all launches must copy. The caller keeps it, and what `graph` names,
+  /// as long as the ring.
   static hipError_t make(RingGraph graph, std::vector<char*> bases, std::uint32_t patch_budget,
                          const std::atomic<bool>& may_be_direct, std::unique_ptr<SlotRing>* ring);
   ~SlotRing();
@@ -62,16 +63,17 @@ class SlotRing {
   SlotRing& operator=(const SlotRing&) = delete;
 
   /// The program's buffers are these from now on: every set can serve them when this returns hipSuccess. Launches in
-  /// flight keep theirs. An error leaves the launches with the buffers they had, as far as memory allows.
+  /// flight keep theirs. After an error launches work on the buffers they had; a set that had
+  /// followed already, and has no exec that works on any buffers, refuses its launches (hipErrorOutOfMemory).
   hipError_t bind(std::vector<char*> bases, RingCounts* counts);
-  /// Does this for launches that are not the program's: they tell nothing of where its buffers stay.
+  /// Does this for launches that `verify` makes. They do not count as a move of the program's buffers.
   hipError_t work_on(std::vector<char*> bases, RingCounts* counts);
 
   /// Launches the next set, or the direct exec, on the stream, by `native`. Adds to *counts what it did. kOnDevice: the
   /// stream is made to wait for an independent launch that the set may still work for.
   RingLaunch launch(StreamKey key, hipStream_t stream, NativeLaunch native, LastLaunch::IfRunning if_running,
                     RingCounts* counts);
-  /// Makes the stream wait for the last launch, where it has not to be waited for otherwise. False: that cannot be.
+  /// Makes the stream wait for the last launch, unless it comes behind it anyway. Returns false where it cannot.
   bool order_behind_last(StreamKey key, hipStream_t stream);
 
   /// The program's buffers.

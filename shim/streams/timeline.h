@@ -2,8 +2,8 @@
 // load tells; nothing is asked of HIP.
 //
 // The words are 8 bytes of signal memory each (the size HIP asks for; probe values_are_written). They are never freed,
-// because freeing waits for the device (rule 16): a word that nobody uses any more goes to the next timeline of the
-// device once the last value written to it has arrived, and goes on counting from there, so the count never falls.
+// because freeing waits for the device (rule 16): a word that is no longer used serves the next timeline of its
+// device, once the last value written to it has arrived. It counts on from there, so its count never falls.
 //
 // Threads: one timeline is advanced under its owner's lock and read by any thread; the words are kept under a lock of
 // their own (rank kSlots), not held over HIP calls. Not here: what waits for it (staging/slot_ring.h).
@@ -22,7 +22,8 @@ struct TimelineWord;
 
 class Timeline {
  public:
-  /// Returns null where the runtime has no signal memory, cannot write values, or has no room. Leaves no error behind.
+  /// Returns null where the runtime has no signal memory, cannot write values, or has no memory left. Leaves no error
+  /// behind.
   static std::unique_ptr<Timeline> make(int device);
   ~Timeline();
   Timeline(const Timeline&) = delete;
