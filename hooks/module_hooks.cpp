@@ -19,7 +19,7 @@ hipError_t for_memory(Call&& call) {
 
 void** on___hipRegisterFatBinary(Entry&, const void* data) {
   void** const handle = next().__hipRegisterFatBinary(data);
-  functions().on_fat_binary_registered(handle, data);
+  functions().registrations.add_fat_binary(handle, data);
   return handle;
 }
 void on___hipRegisterFunction(Entry&, void** modules, const void* stub, char* device_function, const char* device_name,
@@ -27,7 +27,7 @@ void on___hipRegisterFunction(Entry&, void** modules, const void* stub, char* de
                               int* warp_size) {
   next().__hipRegisterFunction(modules, stub, device_function, device_name, thread_limit, tid, bid, block, grid,
                                warp_size);
-  functions().on_function_registered(modules, stub, device_name);
+  functions().registrations.add_stub(modules, stub, device_name);
 }
 void on___hipUnregisterFatBinary(Entry&, void** modules) {
   // Under the loader's lock, or after main(): no other call may be made here.

@@ -1,59 +1,42 @@
 // functions.h: what the program's kernels are: host stubs of compiled programs and functions of loaded modules.
 //
-// Life of an entry: registration hooks run in constructors, under the loader's lock and before anything is set up, so
-// they only append to a lock-free list; a binary's metadata is read when one of its stubs is first asked for. A
-// module's is read when it is loaded, because the program may free the image afterwards. What is gone (unregistered,
-// unloaded) is forgotten at once; a handle used again gets a new generation, so a recording never takes the new
-// function for the old one. A kernel is what a binary or module has by one name: several handles may stand for it, and
-// what is set of it by one is set of all of them (rule 38). Metadata is copied, never pointed to (rule 37). Not
-// readable, not found, disagreeing: the layout is unknown and the capture that meets it stays the program's own.
+// Life of an entry: registrations are only noted (registrations.h); a binary's metadata is read when one of its stubs
+// is first asked for. A module's is read when it is loaded, because the program may free the image afterwards. What is
+// unregistered or unloaded is forgotten at once; a handle used again gets a new generation, so a recording never takes
+// the new function for the old one. kernel_owners.h has what stands for what. Metadata is copied, never pointed to
+// (rule 37). Not readable, not found, disagreeing: the layout is unknown and the capture that meets it stays the
+// program's own.
 // Threads: everything from any thread. Lock: kKernels, never held across next, dl* or logging; find() of a function met
-// before takes none. Limits: names and layouts that were ever used are kept for good, at most kMaxNames and
-// LayoutPool::kMaxLayouts; all else goes with its module. Never destroyed. Not here: HIP calls; handles are opaque
+// before takes none. Limits: names and layouts that were ever used are kept for good, at most KernelOwners::kMaxNames
+// and LayoutPool::kMaxLayouts; all else goes with its module. Never destroyed. Not here: HIP calls; handles are opaque
 // addresses, so that newer kinds (hipLibrary_t, hipKernel_t) fit.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "shim/base/lock_rank.h"
 #include "shim/base/pointer_table.h"
 #include "shim/base/status.h"
 #include "shim/kernel/argument_layout.h"
+#include "shim/kernel/kernel_info.h"
 #include "shim/kernel/kernel_settings.h"
+#include "shim/kernel/registrations.h"
 
 namespace graphpool {
 
+class KernelOwners;
 class KernelSet;
-
-/// What is known of a host stub or a function handle. The pointers are good for ever.
-struct KernelInfo {
-  const ArgumentLayout* layout = nullptr;  ///< null: unknown
-  const char* name = nullptr;              ///< as in the code object; null: not kept
-  std::uint64_t generation = 0;            ///< of this registration, and of what is set of its kernel (rule 38); 0:
-                                           ///< nobody registered this address
-  bool may_be_asked = false;               ///< the layout is unknown, and the runtime has not been asked for it
-
-  bool registered() const noexcept { return generation != 0; }
-};
 
 class Functions {
  public:
-  static constexpr std::size_t kMaxNames = std::size_t{1} << 16;
-
   constexpr Functions() = default;
 
-  // Compiled programs. Called by the hooks of __hip*: after the forwarded call, except unregistering, which comes
-  // before it (a handle may be used again as soon as it is given back).
+  // Compiled programs. The hooks of __hip* add to it after the forwarded call.
+  Registrations registrations;
 
-  /// `wrapper`: {u32 "HIPF", u32 version, binary, unused}. In one of another kind the binary is not looked for: its
-  /// kernels are such as only the runtime can read. Takes no lock.
-  void on_fat_binary_registered(void** handle, const void* wrapper) noexcept;
-  /// The first registration of a stub wins, as in HIP. Copies the name. Takes no lock.
-  void on_function_registered(void** handle, const void* stub, const char* device_name) noexcept;
+  /// Called before the forwarded call, because a handle may be used again as soon as it is given back.
   /// Waits for a thread that is just reading the binary: it must be through before that is unmapped.
   void on_fat_binary_unregistered(void** handle) noexcept;
 
@@ -104,41 +87,20 @@ class Functions {
   /// What find() answered when version() was the same it answers now. kChanging: ask again.
   static constexpr std::uint64_t kChanging = 0;
   std::uint64_t version() const noexcept {
-    if (events_.load(std::memory_order_acquire) != nullptr) return kChanging;
+    if (registrations.waiting()) return kChanging;
     const std::uint64_t version = table_.version();
     return version % 2 == 0 ? version : kChanging;
   }
 
  private:
-  struct Event;
-  struct State;
-  /// A binary that is being read. It may be another binary's handle by the time it has been read.
-  struct Reading {
-    std::uint64_t number;
-    const void* image;  ///< null: it cannot be read
-  };
-
-  void push(Event* event) noexcept;
-  void drain_events() noexcept REQUIRES(mutex_);
-  void enter(const Event& event) REQUIRES(mutex_);
-  Reading begin_reading(void** handle) REQUIRES(mutex_);
-  void end_reading(void** handle, const Reading& reading, const KernelSet* kernels) REQUIRES(mutex_);
-  void forget_binary(void** handle) noexcept REQUIRES(mutex_);
-  void forget_module(const void* module) noexcept REQUIRES(mutex_);
-  void forget_functions(const std::vector<const void*>& functions, const void* owner) noexcept REQUIRES(mutex_);
-  State& state() REQUIRES(mutex_);
-  bool stands_for(const void* handle, const void* owner, const char* name) const noexcept REQUIRES(mutex_);
-  std::vector<const void*> handles_of(const void* owner, const char* name) const REQUIRES(mutex_);
-  void put_settings_number(const void* handle, std::uint64_t number) noexcept REQUIRES(mutex_);
+  void drain_registrations() noexcept REQUIRES(mutex_);
+  KernelOwners& owners() REQUIRES(mutex_);
   KernelInfo find_slowly(const void* key);
   Status add_module(const void* module, Status read, const KernelSet& kernels, const char* file = nullptr) noexcept;
-  Status add_function(const void* owner, std::vector<const void*>* functions, const void* function, KernelInfo info)
-      REQUIRES(mutex_);
 
   RankedMutex<LockRank::kKernels> mutex_;
-  PointerTable table_;                                               ///< stubs and functions
-  std::atomic<Event*> events_{nullptr};                              ///< registrations not yet looked at, newest first
-  State* state_ GUARDED_BY(mutex_) PT_GUARDED_BY(mutex_) = nullptr;  ///< made at first use
+  PointerTable table_;                                                       ///< stubs and functions
+  KernelOwners* owners_ GUARDED_BY(mutex_) PT_GUARDED_BY(mutex_) = nullptr;  ///< made at first use
 };
 
 /// The process's.

@@ -48,10 +48,10 @@ class FunctionsTest : public testing::Test {
   FunctionsTest() : all_(*new Functions) { kept_.push_back(&all_); }
 
   void register_all(Program* program) {
-    all_.on_fat_binary_registered(program->handle, &program->wrapper);
-    all_.on_function_registered(program->handle, address(0x1000), "mixed");
-    all_.on_function_registered(program->handle, address(0x2000), "empty");
-    all_.on_function_registered(program->handle, address(0x3000), "not in the binary");
+    all_.registrations.add_fat_binary(program->handle, &program->wrapper);
+    all_.registrations.add_stub(program->handle, address(0x1000), "mixed");
+    all_.registrations.add_stub(program->handle, address(0x2000), "empty");
+    all_.registrations.add_stub(program->handle, address(0x3000), "not in the binary");
   }
 
   Functions& all_;
@@ -87,9 +87,9 @@ TEST_F(FunctionsTest, ABinaryIsReadAtItsFirstUseAndNamesAreCopied) {
   std::string memory(image.size(), 'x');  // nothing readable until later
   auto wrapper = std::make_unique<Wrapper>(Wrapper{.binary = memory.data()});
   void* slot = nullptr;
-  all_.on_fat_binary_registered(&slot, wrapper.get());
+  all_.registrations.add_fat_binary(&slot, wrapper.get());
   auto name = std::make_unique<std::string>("mixed");
-  all_.on_function_registered(&slot, address(0x1000), name->c_str());
+  all_.registrations.add_stub(&slot, address(0x1000), name->c_str());
   wrapper.reset();
   name.reset();
   image.copy(memory.data(), image.size());
@@ -156,8 +156,8 @@ TEST_F(FunctionsTest, AHandleUsedAgainWithoutUnregisteringReplacesTheBinary) {
   const std::string other =
       images::bundle({{"hipv4-amdgcn-amd-amdhsa--gfx90a", images::code_object({{"mixed", 8, {{0, 8, "by_value"}}}})}});
   const Wrapper wrapper{.binary = other.data()};
-  all_.on_fat_binary_registered(program.handle, &wrapper);
-  all_.on_function_registered(program.handle, address(0x1000), "mixed");
+  all_.registrations.add_fat_binary(program.handle, &wrapper);
+  all_.registrations.add_stub(program.handle, address(0x1000), "mixed");
   const KernelInfo after = all_.find(address(0x1000));
   EXPECT_GT(after.generation, before.generation);
   EXPECT_EQ(after.layout->bytes(), 8u);
@@ -182,11 +182,11 @@ TEST_F(FunctionsTest, InWrappersOfAnotherKindNoBinaryIsLookedFor) {
 
 TEST_F(FunctionsTest, ARegistrationOfNothingIsNone) {
   Program program;
-  all_.on_fat_binary_registered(nullptr, &program.wrapper);
-  all_.on_fat_binary_registered(program.handle, nullptr);
-  all_.on_function_registered(nullptr, address(0x1000), "mixed");
-  all_.on_function_registered(program.handle, nullptr, "mixed");
-  all_.on_function_registered(program.handle, address(0x1000), nullptr);
+  all_.registrations.add_fat_binary(nullptr, &program.wrapper);
+  all_.registrations.add_fat_binary(program.handle, nullptr);
+  all_.registrations.add_stub(nullptr, address(0x1000), "mixed");
+  all_.registrations.add_stub(program.handle, nullptr, "mixed");
+  all_.registrations.add_stub(program.handle, address(0x1000), nullptr);
   all_.on_fat_binary_unregistered(nullptr);
   EXPECT_FALSE(all_.find(address(0x1000)).registered());
 }
@@ -282,8 +282,8 @@ class FunctionsWhileReading : public FunctionsTest {
 TEST_F(FunctionsWhileReading, OthersAreFoundByOtherThreads) {
   Program program, other;
   register_all(&program);
-  all_.on_fat_binary_registered(other.handle, &other.wrapper);
-  all_.on_function_registered(other.handle, address(0x5000), "mixed");
+  all_.registrations.add_fat_binary(other.handle, &other.wrapper);
+  all_.registrations.add_stub(other.handle, address(0x5000), "mixed");
   bool found = false;
   g_while_reading = [&] { std::thread([&] { found = all_.find(address(0x5000)).layout != nullptr; }).join(); };
   EXPECT_NE(all_.find(address(0x1000)).layout, nullptr);
@@ -328,8 +328,8 @@ TEST_F(FunctionsWhileReading, ABinaryWhoseHandleIsAnothersByThenIsNotEntered) {
   const Wrapper another{.binary = image.data()};
   register_all(&program);
   g_while_reading = [&] {
-    all_.on_fat_binary_registered(program.handle, &another);
-    all_.on_function_registered(program.handle, address(0x1000), "mixed");
+    all_.registrations.add_fat_binary(program.handle, &another);
+    all_.registrations.add_stub(program.handle, address(0x1000), "mixed");
     EXPECT_FALSE(all_.find(address(0x4000)).registered()) << "enters them";
   };
   const KernelInfo info = all_.find(address(0x1000));
@@ -489,9 +489,9 @@ TEST_F(FunctionsTest, ManyThreadsRegisterLookUpAndUnregister) {
     threads.emplace_back([this, t] {
       Program program;
       for (std::uintptr_t round = 0; round < 300; ++round) {
-        all_.on_fat_binary_registered(program.handle, &program.wrapper);
+        all_.registrations.add_fat_binary(program.handle, &program.wrapper);
         const void* stub = address(t << 20 | 0x1000);
-        all_.on_function_registered(program.handle, stub, "mixed");
+        all_.registrations.add_stub(program.handle, stub, "mixed");
         const KernelInfo info = all_.find(stub);
         ASSERT_TRUE(info.registered());
         ASSERT_NE(info.layout, nullptr);
@@ -523,9 +523,9 @@ TEST_F(FunctionsTest, AStubIsKnownWhileAnotherThreadEntersIt) {
   });
   Program program;
   for (std::uintptr_t round = 1; round <= kRounds; ++round) {
-    all_.on_fat_binary_registered(program.handle, &program.wrapper);
+    all_.registrations.add_fat_binary(program.handle, &program.wrapper);
     for (std::uintptr_t stub = 1; stub <= kStubs; ++stub) {
-      all_.on_function_registered(program.handle, address(stub * 16), "mixed");
+      all_.registrations.add_stub(program.handle, address(stub * 16), "mixed");
     }
     registered.store(round);
     (void)all_.find(address(8));
