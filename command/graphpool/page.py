@@ -10,7 +10,9 @@ from . import reasons, reports, tables
 MOST_GRAPHS = 24
 MOST_REASONS = 16
 MOST_PROCESSES = 64
-CHART = (600, 140)  # the units of a chart's own coordinates
+CHART, STRIP = (600, 140), (600, 20)  # the units of their own coordinates
+LEAST_SAMPLES = 3
+START = {'ms': 0, 'launches': 0}
 
 # The order of the ways is fixed, so that each has its colour on every page.
 STYLE = """
@@ -29,7 +31,7 @@ p { margin: 4px 0; } .quiet { color: var(--quiet); font-size: .9rem; }
 .tile b { display: block; font-size: 1.5rem; } .card { margin: 8px 0; }
 .bar { display: flex; height: 16px; border-radius: 4px; overflow: hidden; background: var(--line); margin: 6px 0; }
 .bar span { display: block; min-width: 2px; } figcaption { font-weight: 600; }
-rect { shape-rendering: crispEdges; }
+rect { shape-rendering: crispEdges; } svg.strip { height: 14px; background: var(--line); border-radius: 3px; }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 4px 0 10px; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: right; padding: 4px 8px; border-bottom: 1px solid var(--line); white-space: nowrap; }
@@ -65,7 +67,7 @@ def legend():
         '<span class="way"><span class="key {}"></span>{}</span> '.format(way, escape(text)) for way, text in reports.WAYS.items()))
 
 
-def graph_card(graph):
+def graph_card(graph, samples):
     served, captures = reports.captures_of(graph)
     launches = reports.launches_of(graph)
     parts = ''.join('<span class="{}" style="flex-grow:{}" title="{} {}"></span>'.format(
@@ -78,9 +80,10 @@ def graph_card(graph):
     if graph.get('not_staged'):
         told += '<p class="quiet">Not staged: {}</p>'.format(escape(reasons.explain(graph['not_staged']).means))
     return ('<div class="card"><h3>{}. {}</h3><p>{} of {} captures served ({}), {} nodes, {} launches: {}</p>'
-            '<div class="bar" role="img" aria-label="{}">{}</div>{}</div>').format(
+            '<div class="bar" role="img" aria-label="{}">{}</div>{}{}</div>').format(
                 graph['graph'], escape(reports.name_of(graph)), served, captures, tables.percent(served, captures),
-                graph['operations'], launches, escape(tables.how(graph)), escape(tables.how(graph)), parts, told)
+                graph['operations'], launches, escape(tables.how(graph)), escape(tables.how(graph)), parts,
+                strip(graph, samples), told)
 
 
 def why_list(report):
@@ -129,30 +132,57 @@ def steps_of(samples):
     return steps
 
 
-def ways_chart(steps, last):
-    """What served the launches over the time of the process, as shares."""
-    width, height = CHART
+def boxes(steps, last, size):
+    """What served the launches of each step, as shares: boxes one above the other, in the units of a chart of this size."""
+    width, height = size
     parts = []
     for step in steps:
         every, top = sum(step['ways'].values()), 0.0
         left, wide = width * step['from_ms'] / last, width * (step['ms'] - step['from_ms']) / last
         for way, count in step['ways'].items():
-            if count <= 0:
+            if count <= 0 or wide <= 0:
                 continue
             parts.append('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'.format(
                 way, left, top, wide, height * count / every))
             top += height * count / every
+    return ''.join(parts)
+
+
+def ways_chart(steps, last):
+    """What served the launches over the time of the process, as shares."""
+    parts = boxes(steps, last, CHART)
     if not parts:
         return ''
     return ('<figure class="card" style="margin:8px 0"><figcaption>What served the launches, as shares</figcaption>'
             '<svg viewBox="0 0 {w} {h}" role="img" aria-label="What served the launches over time">{parts}</svg>'
             '<p class="quiet ends"><span>0 to {time}</span><span>colours as above</span></p></figure>').format(
-                w=width, h=height, parts=''.join(parts), time=escape(tables.time_text(last)))
+                w=CHART[0], h=CHART[1], parts=parts, time=escape(tables.time_text(last)))
+
+
+def steps_of_graph(graph, samples):
+    """The steps of the whole process in which this graph was launched, with its own launches by way."""
+    course = graph.get('launches_over_time') or {'sample': []}
+    return [{'ms': samples[place]['ms'], 'from_ms': samples[place - 1]['ms'] if place else 0,
+             'ways': {way: course[way][i] for way in reports.WAYS if way in course}}
+            for i, place in enumerate(course['sample']) if place < len(samples)]
+
+
+def strip(graph, samples):
+    """What served one graph's launches over the time of the process, as shares; empty where it was not launched."""
+    if len(samples) < LEAST_SAMPLES:
+        return ''
+    last = max(samples[-1]['ms'], 1)
+    parts = boxes(steps_of_graph(graph, samples), last, STRIP)
+    if not parts:
+        return ''
+    return ('<svg class="strip" viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" aria-label="What served its launches over '
+            'time">{parts}</svg><p class="quiet ends"><span>0 to {time}</span><span>over time, as shares</span></p>').format(
+                w=STRIP[0], h=STRIP[1], parts=parts, time=escape(tables.time_text(last)))
 
 
 def courses(report):
     samples = report.data.get('samples') or []
-    if len(samples) < 3:
+    if len(samples) < LEAST_SAMPLES:
         return '<p class="quiet">The process was too short, or report.every was not set: nothing is known of the time between.</p>'
 
     def served(sample):
@@ -162,7 +192,7 @@ def courses(report):
     text = chart('Captures served so far', samples, served, '{:.1f} %'.format, 'same')
     if len(steps) > 1:
         text += chart('Time from one launch of a graph to the next, mean', steps, lambda each: each['step_ms'], tables.time_text, 'stage')
-    return text + ways_chart(steps, max(samples[-1]['ms'], 1)) + chart(
+    return text + ways_chart(steps_of([START] + samples), max(samples[-1]['ms'], 1)) + chart(
         'Memory kept', samples, lambda each: each['kept_bytes'], tables.size, 'new_exec')
 
 
@@ -203,8 +233,9 @@ def about(report):
 
 def process_part(report, alone):
     head = '' if alone else '<h2>{} on {}, rank {}</h2>'.format(escape(report.name), escape(report.host), escape(str(report.rank)))
+    samples = report.data.get('samples') or []
     shown = sorted(report.graphs, key=lambda graph: -reports.launches_of(graph))
-    graphs = ''.join(map(graph_card, shown[:MOST_GRAPHS])) or '<p>No graph was captured.</p>'
+    graphs = ''.join(graph_card(graph, samples) for graph in shown[:MOST_GRAPHS]) or '<p>No graph was captured.</p>'
     if len(shown) > MOST_GRAPHS:
         graphs += '<p class="quiet">and {} graphs more</p>'.format(len(shown) - MOST_GRAPHS)
     return ''.join([head, about(report), policy_part(report), '<h2>Graphs</h2>', legend() if report.graphs else '', graphs,

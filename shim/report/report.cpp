@@ -37,6 +37,7 @@
 #include "shim/report/about.h"
 #include "shim/report/json.h"
 #include "shim/report/report_file.h"
+#include "shim/report/samples.h"
 #include "shim/report/trace_file.h"
 #include "shim/report/version.h"
 #include "shim/verify/stale_addresses.h"
@@ -50,6 +51,7 @@ constinit ForkLock g_writing;
 std::string* g_file GUARDED_BY(g_writing) PT_GUARDED_BY(g_writing) = nullptr;  ///< the pattern
 /// The file of this process, from its first report on.
 std::string* g_name GUARDED_BY(g_writing) PT_GUARDED_BY(g_writing) = nullptr;
+Samples* g_samples GUARDED_BY(g_writing) PT_GUARDED_BY(g_writing) = nullptr;
 
 void write_reasons(JsonWriter& json, std::string_view key, const Reasons& reasons) {
   json.key(key).open_array();
@@ -123,7 +125,7 @@ void write_moved(JsonWriter& json, const RecordingReport& recording) {
   json.key("operands_moved_others").value(recording.other_moves);
 }
 
-void write_recording(JsonWriter& json, const RecordingReport& recording) {
+void write_recording(JsonWriter& json, const RecordingReport& recording) REQUIRES(g_writing) {
   json.open_object();
   json.key("graph").value(recording.number);
   if (recording.dropped != nullptr) json.key("dropped").value(recording.dropped);
@@ -171,12 +173,13 @@ void write_recording(JsonWriter& json, const RecordingReport& recording) {
   json.key("launches").open_object();
   for (std::size_t i = 0; i < kWays; ++i) json.key(way_name(static_cast<Way>(i))).value(recording.launches[i]);
   json.close_object();
+  g_samples->write_graph(json, recording.number);
   write_moved(json, recording);
   json.key("estimated_ns_saved").value(static_cast<std::int64_t>(recording.saved_ns));
   json.close_object();
 }
 
-void write_graphs(JsonWriter& json) {
+void write_graphs(JsonWriter& json, const std::vector<RecordingReport>& recordings) REQUIRES(g_writing) {
   const GraphTotals totals = graph_totals();
   json.key("graphs").open_object();
   json.key("recordings").value(totals.recordings);
@@ -204,7 +207,7 @@ void write_graphs(JsonWriter& json) {
   write_materialisations(json);
   json.close_object();
   json.key("recordings").open_array();
-  for (const RecordingReport& recording : recording_reports()) write_recording(json, recording);
+  for (const RecordingReport& recording : recordings) write_recording(json, recording);
   json.close_array();
 }
 
@@ -383,23 +386,8 @@ void write_rates(JsonWriter& json) {
   json.close_object();
 }
 
-/// The counters at one moment. Each writing of the report takes one. When there are kMostSamples, every second one is
-/// dropped, so that those left are spread over the whole time.
-struct Sample {
-  std::uint64_t ms, captures, captures_served, launches, kept_bytes;
-  std::array<std::uint64_t, kWays> by_way;
-};
-constexpr std::size_t kMostSamples = 240;
-/// Made once, never destroyed.
-std::vector<Sample>* g_samples GUARDED_BY(g_writing) PT_GUARDED_BY(g_writing) = nullptr;
-
-void take_sample() REQUIRES(g_writing) {
-  if (g_samples == nullptr) g_samples = new std::vector<Sample>();
-  if (g_samples->size() == kMostSamples) {
-    std::size_t kept = 0;
-    for (std::size_t i = 1; i < kMostSamples; i += 2) (*g_samples)[kept++] = (*g_samples)[i];
-    g_samples->resize(kept);
-  }
+void take_sample(const std::vector<RecordingReport>& recordings) REQUIRES(g_writing) {
+  if (g_samples == nullptr) g_samples = new Samples();
   const GraphTotals totals = graph_totals();
   std::uint64_t kept_bytes = 0;
   for (const PoolMemory& memory : device_memory().memory()) kept_bytes += memory.kept_bytes;
@@ -410,27 +398,15 @@ void take_sample() REQUIRES(g_writing) {
                 kept_bytes,
                 {}};
   for (std::size_t i = 0; i < kWays; ++i) sample.by_way[i] = g_launches_by_way.count(static_cast<Way>(i));
-  g_samples->push_back(sample);
-}
-
-void write_samples(JsonWriter& json) REQUIRES(g_writing) {
-  json.key("samples").open_array();
-  if (g_samples != nullptr) {
-    for (const Sample& sample : *g_samples) {
-      json.open_object().key("ms").value(sample.ms).key("captures").value(sample.captures);
-      json.key("captures_served").value(sample.captures_served).key("launches").value(sample.launches);
-      json.key("kept_bytes").value(sample.kept_bytes).key("launches_by_way").open_object();
-      for (std::size_t i = 0; i < kWays; ++i) json.key(way_name(static_cast<Way>(i))).value(sample.by_way[i]);
-      json.close_object().close_object();
-    }
-  }
-  json.close_array();
+  std::vector<GraphLaunches> graphs;
+  for (const RecordingReport& recording : recordings) graphs.push_back({recording.number, recording.launches});
+  g_samples->take(sample, graphs);
 }
 
 /// Every graph that has a name: its first and last kernel.
-TraceGraphs names_of_graphs() {
+TraceGraphs names_of_graphs(const std::vector<RecordingReport>& recordings) {
   TraceGraphs names;
-  for (const RecordingReport& recording : recording_reports()) {
+  for (const RecordingReport& recording : recordings) {
     if (recording.first_kernel == nullptr) continue;
     std::string& name = names[recording.number];
     name = recording.first_kernel;
@@ -443,11 +419,11 @@ TraceGraphs names_of_graphs() {
 std::uint64_t g_trace_due_ms GUARDED_BY(g_writing) = 0;
 
 /// Writing a trace takes its time: while the program runs at most one part in twenty of it.
-void write_trace_if_due(bool ended) REQUIRES(g_writing) {
+void write_trace_if_due(bool ended, const std::vector<RecordingReport>& recordings) REQUIRES(g_writing) {
   constexpr std::uint64_t kPart = 20;
   const std::uint64_t began_ms = elapsed_ms();
   if (!trace_on(TraceUse::kFile) || (!ended && began_ms < g_trace_due_ms)) return;
-  write_trace(names_of_graphs());
+  write_trace(names_of_graphs(recordings));
   const std::uint64_t now_ms = elapsed_ms();
   g_trace_due_ms = now_ms + kPart * (now_ms - began_ms);
 }
@@ -460,25 +436,26 @@ void write_trace_facts(JsonWriter& json) {
 }
 
 /// The report as JSON text. `ended`: the process is about to end.
-std::string report_text(bool ended) REQUIRES(g_writing) {
+std::string report_text(bool ended, const std::vector<RecordingReport>& recordings) REQUIRES(g_writing) {
   JsonWriter json;
   json.open_object();
   write_about(json, ended);
   write_waits(json);
   std::uint64_t bytes_staged = 0, slots = 0, slot_bytes = 0;
-  for (const RecordingReport& recording : recording_reports()) {
+  for (const RecordingReport& recording : recordings) {
     bytes_staged += recording.statistics.staged.bytes;
     slots += recording.slots;
     slot_bytes += recording.slot_bytes;
   }
   write_rates(json);
-  write_samples(json);
+  json.key("samples");
+  g_samples->write(json);
   json.key("bytes_staged").value(bytes_staged);
   json.key("slots").value(slots);
   json.key("slot_bytes").value(slot_bytes);
   write_pool(json);
   write_memory(json);
-  write_graphs(json);
+  write_graphs(json, recordings);
   write_check(json);
   write_compile(json);
   write_trace_facts(json);
@@ -499,11 +476,13 @@ void write_report(bool ended) REQUIRES(g_writing) {
         number(totals.instantiates_avoided), number(totals.instantiates), number(totals.launches),
         totals.saved_ns / 1e6);
   }
-  write_trace_if_due(ended);
+  if (g_file->empty() && !trace_on(TraceUse::kFile)) return;
+  const std::vector<RecordingReport> recordings = recording_reports();
+  write_trace_if_due(ended, recordings);
   if (g_file->empty()) return;
   if (g_name == nullptr) g_name = new std::string(claim_report_name(*g_file));
-  take_sample();
-  if (!write_report_file(*g_name, report_text(ended)))
+  take_sample(recordings);
+  if (!write_report_file(*g_name, report_text(ended, recordings)))
     log_warn("report file %s: %s", g_name->c_str(), std::strerror(errno));
 }
 

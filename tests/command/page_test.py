@@ -52,6 +52,8 @@ class PageTest(support.CommandTest):
         self.report['samples'] = [{'ms': i * 1000, 'captures': i * 9, 'captures_served': max(0, i * 9 - 8), 'launches': i * 9,
                                    'kept_bytes': i % 3 * 1048576,
                                    'launches_by_way': {'same': i * 8, 'patch': i}} for i in range(30)]
+        for graph in self.report['recordings']:
+            graph['launches_over_time'] = {'sample': [0, 2, 3, 20], 'same': [4, 6, 0, 1], 'patch': [0, 2, 5, 0]}
         return self.report
 
 
@@ -63,7 +65,10 @@ class Page(PageTest):
         self.assertIsNone(re.search(r'https?:|url\(|@import', text))
         self.assertIn('prefers-color-scheme: dark', text)
         self.assertIn('width=device-width', text)
-        self.assertEqual((4, 2 * 29), (tags.seen.count('svg'), tags.seen.count('rect')))
+        graphs = len(self.report['recordings'])
+        self.assertGreater(graphs, 1)
+        self.assertEqual((4 + graphs, 2 * 29 + 4 * graphs), (tags.seen.count('svg'), tags.seen.count('rect')))
+        self.assertEqual(graphs, text.count('class="strip"'))
         words = ' '.join(' '.join(tags.texts).split())
         for part in ('of 15 captures served', 'Capture once per shape, or pad to few shapes.', 'graph.slots', 'Compile permits'):
             self.assertIn(part, words)
@@ -82,6 +87,18 @@ class Page(PageTest):
         for old in steps:
             old['ways'] = {}
         self.assertEqual('', page.ways_chart(steps, 3000))
+
+    def test_what_served_one_graph_over_time(self):
+        samples = [{'ms': ms} for ms in (500, 1000, 2000)]
+        graph = {'launches_over_time': {'sample': [0, 2], 'same': [3, 1], 'stage': [0, 3]}}
+        self.assertEqual([(0, 500, {'same': 3, 'stage': 0}), (1000, 2000, {'same': 1, 'stage': 3})],
+                         [(step['from_ms'], step['ms'], step['ways']) for step in page.steps_of_graph(graph, samples)])
+        drawn = page.strip(graph, samples)
+        self.assertIn('<rect class="same" x="0.0" y="0.0" width="150.0" height="20.0"/>', drawn)
+        self.assertIn('<rect class="stage" x="300.0" y="5.0" width="300.0" height="15.0"/>', drawn)
+        self.assertEqual(3, drawn.count('<rect'))
+        self.assertEqual('', page.strip({}, samples))
+        self.assertEqual('', page.strip(graph, samples[:2]))
 
     def test_what_programs_say_is_no_markup(self):
         self.report['command'] = ['<b>x</b>']

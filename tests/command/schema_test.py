@@ -71,6 +71,20 @@ class Schema(support.CommandTest):
         self.assertEqual({'part': 2, 'of': 3}, report['rates']['captures_served'])
         self.assertEqual(3, report['samples'][-1]['launches'])
 
+    def test_launches_over_time_are_all_launches(self):
+        self.assertEqual(0, self.graphpool('run', '--quiet', '--set', 'report.every=50ms', '--set', 'graph.slots=2', '--',
+                                           support.PROGRAMS / 'batch_sizes')[0])
+        report = self.reports()[0]
+        self.assertGreater(len(report['recordings']), 1)
+        for graph in report['recordings']:
+            course = dict(graph['launches_over_time'])
+            places = course.pop('sample')
+            self.assertEqual(sorted(set(places)), places)
+            self.assertLess(places[-1], len(report['samples']))
+            self.assertEqual({way: count for way, count in graph['launches'].items() if count},
+                             {way: sum(counts) for way, counts in course.items()})
+            self.assertEqual({len(places)}, set(map(len, course.values())))
+
     def test_it_finds_faults(self):
         self.assertEqual(0, self.graphpool('run', '--quiet', '--', *self.python(''))[0])
         report = self.reports()[0]
