@@ -138,7 +138,8 @@ def boxes(steps, last, size):
     parts = []
     for step in steps:
         every, top = sum(step['ways'].values()), 0.0
-        left, wide = width * step['from_ms'] / last, width * (step['ms'] - step['from_ms']) / last
+        left = round(width * step['from_ms'] / last, 1)  # of the units that are written, so that neighbours touch
+        wide = round(width * step['ms'] / last, 1) - left
         for way, count in step['ways'].items():
             if count <= 0 or wide <= 0:
                 continue
