@@ -17,13 +17,14 @@ TEST_F(FenceBinTest, AFenceGoesBackWithItsLastReference) {
   bin.drop(work.fences.make_behind(0, stream));
   bin.drop(work.fences.make_behind(0, stream));
   const int made = events_made();
-  static_cast<void>(work.fences.make_behind(0, stream));
+  Fence* const third = work.fences.make_behind(0, stream);
   EXPECT_EQ(events_made(), made + 1) << "the events of those in the bin are not to be had yet";
   bin.empty(work.fences);
   bin.empty(work.fences);
-  static_cast<void>(work.fences.make_behind(0, stream));
-  static_cast<void>(work.fences.make_behind(0, stream));
+  Fence* const again[] = {work.fences.make_behind(0, stream), work.fences.make_behind(0, stream)};
   EXPECT_EQ(events_made(), made + 1) << "the two that went back";
+  for (Fence* const fence : {third, again[0], again[1]}) bin.drop(fence);
+  bin.empty(work.fences);
 }
 
 }  // namespace
