@@ -193,7 +193,7 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_o
 }
 
 void events_leave_destroyed(hipStream_t stream) noexcept {
-  if (!WorkCounts::is_handle(stream)) return;
+  if (!is_stream_handle(stream)) return;
   const StreamKey key = stream_key({stream, false});
   rings_before_destroy(key, 1);
   launches_stream_destroyed(key);

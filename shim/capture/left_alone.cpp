@@ -77,8 +77,8 @@ void step_left_alone(StreamKey key) noexcept {
 }
 
 [[gnu::hot]] bool begin_passes(hipStream_t stream) noexcept {
-  return !t_inside && !t_end_failed && active() && every_entry_known() && !uses_tracked() &&
-         WorkCounts::is_handle(stream) && !runs_at_once() && g_launches_awaited.load(std::memory_order_acquire) == 0 &&
+  return !t_inside && !t_end_failed && active() && every_entry_known() && !uses_tracked() && is_stream_handle(stream) &&
+         !runs_at_once() && g_launches_awaited.load(std::memory_order_acquire) == 0 &&
          g_rings.load(std::memory_order_acquire) == 0;
 }
 

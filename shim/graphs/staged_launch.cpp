@@ -65,7 +65,7 @@ StagedLaunch::Next StagedLaunch::try_once(UnstagedLaunch* unstaged) {
 /// A graph without operations: nothing to run, and some runtimes crash on one (probe empty_graph_runs).
 StagedLaunch::Next StagedLaunch::launch_nothing() noexcept {
   const hipError_t judged = judge_stream(stream_);
-  if (judged == hipSuccess && WorkCounts::is_null(stream_)) fences().enter_null_stream();
+  if (judged == hipSuccess && is_null_stream(stream_)) fences().enter_null_stream();
   return answer(judged);
 }
 

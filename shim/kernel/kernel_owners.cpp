@@ -191,8 +191,7 @@ bool KernelOwners::has_setting(const void* handle, const char* name, KernelSetti
   return known != set_kernels_.end() && known->second.settings.has(setting, value);
 }
 
-bool KernelOwners::set(const void* handle, const char* name, KernelSetting setting, std::uint64_t value,
-                       bool certain) {
+bool KernelOwners::set(const void* handle, const char* name, KernelSetting setting, std::uint64_t value, bool certain) {
   const KernelKey key{owner_of(handle), name};
   if (key.owner == nullptr || name == nullptr) return false;
   const auto [place, added] = set_kernels_.try_emplace(key);

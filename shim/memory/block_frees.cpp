@@ -222,7 +222,7 @@ std::optional<hipError_t> BlockFrees::keep_in_order(const NamedBlock& named, hip
   if (!valid_device(waits_for)) waits_for = named.device;
   // The runtime's own free is a piece of the null stream's work: it comes behind what blocking streams have, and they
   // come behind it.
-  if (WorkCounts::is_null(stream)) work_.fences.enter_null_stream();
+  if (is_null_stream(stream)) work_.fences.enter_null_stream();
   Fence* const fence = keepable ? work_.fences.make_behind(waits_for, stream) : nullptr;
   if (fence == nullptr && !part) return std::nullopt;
   if (fence == nullptr && !capturing) {

@@ -110,7 +110,7 @@ Fence* Fences::make(int device) noexcept {
 
 Fence* Fences::make_behind(int device, hipStream_t stream) noexcept {
   if (!valid_device(device)) return nullptr;
-  if (WorkCounts::is_handle(stream) && !counts_.is_known(stream)) counts_.note_work(stream);
+  if (is_stream_handle(stream) && !counts_.is_known(stream)) counts_.note_work(stream);
   const PrivateCalls private_calls;
   const LockGuard guard(g_streams_lock);
   const Making making(*this);
@@ -130,7 +130,7 @@ bool Fences::is_complete(int device, hipStream_t stream) noexcept {
   const Making making(*this);
   Device& state = device_of(device);
   if (captures_open() || counts_.busy_anywhere(device) || !current.ok() || !make_scratch(state)) return false;
-  if (!WorkCounts::is_handle(stream)) {
+  if (!is_stream_handle(stream)) {
     if (!make_after_null(state)) return false;
     stream = state.after_null;
   } else if (!counts_.is_known(stream)) {
@@ -181,7 +181,7 @@ bool Fences::passed(Fence* fence) noexcept {
 bool Fences::same_stream(const Fence* fence, int device, hipStream_t stream) const noexcept {
   if (fence->all_ || fence->epoch_ != device_of(fence->device_).epoch.load()) return false;
   if (stream == hipStreamPerThread) return false;
-  if (WorkCounts::is_null(stream)) return fence->serial_ == StreamTable::kNullSerial && fence->device_ == device;
+  if (is_null_stream(stream)) return fence->serial_ == StreamTable::kNullSerial && fence->device_ == device;
   const std::uint64_t serial = counts_.serial_of(stream);
   return serial != StreamTable::kNoSerial && serial == fence->serial_;
 }

@@ -10,13 +10,9 @@
 namespace graphpool {
 namespace {
 
-bool is_null(hipStream_t stream) noexcept {
-  return reinterpret_cast<std::uintptr_t>(stream) <= 1;  // hipStreamLegacy is 1
-}
-
 /// Whether the stream and the null stream come in the order of their calls.
 bool is_blocking(hipStream_t stream) noexcept {
-  if (is_null(stream) || stream == hipStreamPerThread) return true;
+  if (is_null_stream(stream) || stream == hipStreamPerThread) return true;
   unsigned flags = hipStreamNonBlocking;
   return PrivateCalls::answered([&] { return next().hipStreamGetFlags(stream, &flags); }) &&
          (flags & hipStreamNonBlocking) == 0;
@@ -182,11 +178,11 @@ bool OutstandingUses::elsewhere(const Bases& bases, StreamArgument stream, const
     }
   }
   if (count == 0) return false;
-  const bool null = is_null(plain_handle(stream)), blocking = is_blocking(plain_handle(stream));
+  const bool null = is_null_stream(plain_handle(stream)), blocking = is_blocking(plain_handle(stream));
   const int device = device_of_stream(plain_handle(stream));
   return std::any_of(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(count), [&](const Asked& use) {
     // Each device has a null stream of its own.
-    if (blocking && is_null(use.stream) && use.device == device) return false;
+    if (blocking && is_null_stream(use.stream) && use.device == device) return false;
     if (null && is_blocking(use.stream) && use.device == device) return false;
     // That of a thread may be another thread's.
     return use.stream == hipStreamPerThread || !fences().is_complete(use.device, use.stream);

@@ -20,6 +20,12 @@ inline hipStream_t plain_handle(StreamArgument stream) noexcept {
   return stream.per_thread && stream.handle == nullptr ? hipStreamPerThread : stream.handle;
 }
 
+/// Whether it is neither the null stream by one of its names nor hipStreamPerThread.
+inline bool is_stream_handle(hipStream_t stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
+inline bool is_null_stream(hipStream_t stream) noexcept {
+  return !is_stream_handle(stream) && stream != hipStreamPerThread;
+}
+
 /// One key a stream: null, legacy and per-thread handles are told apart by device and thread.
 using StreamKey = std::uintptr_t;
 StreamKey unnamed_stream_key(StreamArgument stream) noexcept;

@@ -7,7 +7,7 @@
 namespace graphpool {
 
 void StreamWork::before_destroy(hipStream_t stream) noexcept {
-  if (!WorkCounts::is_handle(stream)) return;
+  if (!is_stream_handle(stream)) return;
   const PrivateCalls private_calls;
   const LockGuard guard(g_streams_lock);
   const Fences::Making making(fences);

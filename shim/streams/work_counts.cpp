@@ -74,13 +74,13 @@ void WorkCounts::tidy_busy(Device& device) noexcept {
 }
 
 void WorkCounts::created(hipStream_t stream, int device) noexcept {
-  if (!is_handle(stream) || !valid_device(device)) return;
+  if (!is_stream_handle(stream) || !valid_device(device)) return;
   const LockGuard guard(g_streams_lock);
   (void)streams_.enter(stream, device);
 }
 
 void WorkCounts::destroyed(hipStream_t stream, bool fenced) noexcept {
-  StreamEntry* const entry = is_handle(stream) ? streams_.find(stream) : nullptr;
+  StreamEntry* const entry = is_stream_handle(stream) ? streams_.find(stream) : nullptr;
   if (entry == nullptr) return;
   Device& device = device_of(entry->device.load());
   if (entry->work.busy()) (fenced ? device.left : device.lost).submitted.add();
@@ -91,13 +91,13 @@ void WorkCounts::destroyed(hipStream_t stream, bool fenced) noexcept {
 
 WorkCounts::Snapshot WorkCounts::before_stream_sync(hipStream_t stream) {
   Snapshot marks;
-  if (is_handle(stream)) {
+  if (is_stream_handle(stream)) {
     if (StreamEntry* const entry = streams_.find(stream)) marks.push_back(entry->work.mark());
     return marks;
   }
   const int device = current_device();
   if (!valid_device(device)) return marks;
-  if (is_null(stream)) {
+  if (is_null_stream(stream)) {
     marks.push_back(null_.mark(device));
   } else if (per_thread_owner_.load() == &t_thread_token && !per_thread_shared_.load()) {
     marks.push_back(per_thread_.mark(device));
@@ -136,7 +136,7 @@ bool WorkCounts::is_idle(int device) noexcept {
 }
 
 int WorkCounts::device_of_stream(hipStream_t stream) const noexcept {
-  if (!is_handle(stream)) return current_device();
+  if (!is_stream_handle(stream)) return current_device();
   const StreamEntry* const entry = streams_.find(stream);
   return entry == nullptr ? -1 : entry->device.load();
 }
@@ -166,7 +166,7 @@ std::optional<WorkCounts::Outstanding> WorkCounts::outstanding_on(hipStream_t st
     found.own = true;
     return found;
   }
-  if (is_null(stream)) {
+  if (is_null_stream(stream)) {
     found.null_stream = true;
     found.serial = StreamTable::kNullSerial;
     return found;

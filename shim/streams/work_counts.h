@@ -18,6 +18,7 @@
 
 #include "shim/hip/next.h"
 #include "shim/streams/devices.h"
+#include "shim/streams/stream_key.h"
 #include "shim/streams/stream_table.h"
 #include "shim/streams/work_count.h"
 
@@ -25,10 +26,6 @@ namespace graphpool {
 
 class WorkCounts {
  public:
-  /// Neither the null stream by one of its names nor hipStreamPerThread.
-  static bool is_handle(hipStream_t stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
-  static bool is_null(hipStream_t stream) noexcept { return !is_handle(stream) && stream != hipStreamPerThread; }
-
   constexpr WorkCounts() = default;
   WorkCounts(const WorkCounts&) = delete;
   WorkCounts& operator=(const WorkCounts&) = delete;
@@ -37,7 +34,7 @@ class WorkCounts {
   /// the null of _spt entries to hipStreamPerThread). Call it after the forwarded call has returned, whatever it
   /// returned: before it, a wait in another thread could take the count for complete.
   void note_work(hipStream_t stream) noexcept {
-    if (is_handle(stream)) {
+    if (is_stream_handle(stream)) {
       if (StreamEntry* entry = streams_.find(stream)) {
         entry->work.submitted.add();
         if (!entry->listed.load()) list(entry);
@@ -77,7 +74,7 @@ class WorkCounts {
   bool is_known(hipStream_t stream) const noexcept { return streams_.find(stream) != nullptr; }
   /// Whether the stream, a handle, has work that is not known to be complete. False for one that is not known.
   bool is_busy(hipStream_t stream) const noexcept {
-    const StreamEntry* const entry = is_handle(stream) ? streams_.find(stream) : nullptr;
+    const StreamEntry* const entry = is_stream_handle(stream) ? streams_.find(stream) : nullptr;
     return entry != nullptr && entry->work.busy();
   }
   /// The device whose work that is; -1: not known.

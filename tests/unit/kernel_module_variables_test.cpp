@@ -1,6 +1,6 @@
-#include "shim/kernel/module_variables.h"
-
 #include <gtest/gtest.h>
+
+#include "shim/kernel/module_variables.h"
 
 namespace graphpool {
 namespace {

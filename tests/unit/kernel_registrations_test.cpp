@@ -1,5 +1,3 @@
-#include "shim/kernel/registrations.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -7,6 +5,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "shim/kernel/registrations.h"
 
 namespace graphpool {
 namespace {
