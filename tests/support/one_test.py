@@ -42,9 +42,14 @@ def cases_in(program, env, pattern):
             yield f'{fixture}.{word}'
 
 
-def build(folder, tests, targets):
+def files_of(tests, targets, folder):
+    """What the tests need built, by paths below the folder."""
     files = {target['id']: target['filename'] for target in targets}
-    wanted = {os.path.relpath(file, folder) for test in tests for id in test['depends'] for file in files.get(id, ())}
+    return {os.path.relpath(file, folder) for test in tests for id in test['depends'] for file in files.get(id, ())}
+
+
+def build(folder, tests, targets):
+    wanted = files_of(tests, targets, folder)
     if wanted:
         done = subprocess.run(['ninja', '-C', folder, *sorted(wanted)], capture_output=True, text=True)
         if done.returncode:
