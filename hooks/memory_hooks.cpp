@@ -209,7 +209,9 @@ hipError_t on_hipFreeAsync(Entry&, void* ptr, hipStream_t stream) {
   const hipError_t result = device_memory().frees.free_async(ptr, stream);
   if (result == hipSuccess) note_uncaptured(stream);
   doubt_captures();
-  if (result == hipSuccess && unordered && !in_open_capture({stream, false})) last_error.keep();
+  const bool left = result == hipErrorStreamCaptureUnsupported ||
+                    (result == hipSuccess && unordered && !in_open_capture({stream, false}));
+  if (left) last_error.keep();
   return result;
 }
 

@@ -47,10 +47,11 @@ class KeptError {
 /// The calls that leave the last error, whatever they answer, where a stream captures them before HIP 7 (probe
 /// captured_calls_leave_errors), or where its capture was invalidated.
 inline constexpr std::array kLeaveErrorWhenCaptured = {
-    EntryId::hipModuleLaunchKernel, EntryId::hipExtModuleLaunchKernel, EntryId::hipMemcpyDtoDAsync,
-    EntryId::hipMemcpyDtoHAsync,    EntryId::hipMemcpyHtoDAsync,       EntryId::hipMemcpyWithStream,
-    EntryId::hipMemcpy2DAsync,      EntryId::hipMemcpyParam2DAsync,    EntryId::hipMemsetD8Async,
-    EntryId::hipMemsetD16Async,     EntryId::hipMemsetD32Async,        EntryId::hipMallocAsync,
+    EntryId::hipModuleLaunchKernel, EntryId::hipExtModuleLaunchKernel, EntryId::hipExtLaunchKernel,
+    EntryId::hipMemcpyDtoDAsync,    EntryId::hipMemcpyDtoHAsync,       EntryId::hipMemcpyHtoDAsync,
+    EntryId::hipMemcpyWithStream,   EntryId::hipMemcpy2DAsync,         EntryId::hipMemcpyParam2DAsync,
+    EntryId::hipMemsetD8Async,      EntryId::hipMemsetD16Async,        EntryId::hipMemsetD32Async,
+    EntryId::hipMallocAsync,        EntryId::hipMallocFromPoolAsync,   EntryId::hipFreeAsync,
 };
 constexpr bool leaves_error_when_captured(EntryId call) noexcept {
   return std::find(kLeaveErrorWhenCaptured.begin(), kLeaveErrorWhenCaptured.end(), call) !=

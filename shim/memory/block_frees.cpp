@@ -14,13 +14,21 @@
 namespace graphpool {
 namespace {
 
-/// Whether the runtime refuses a free in the order of this stream because the stream captures. One whose capture was
-/// invalidated may stay so after its end (probe spoilt_capture_is_over).
-bool refuses_captured_free(hipStream_t stream) noexcept {
+/// What the runtime answers to a free in the order of this stream because of captures; hipSuccess where none is in its
+/// way. A stream's capture that was invalidated may stay so after its end (probe spoilt_capture_is_over). From HIP 6 on
+/// (6.4.3 and 7.2.4) a stream frees nothing while a blocking stream of its device captures, in whatever mode: that is
+/// asked, for the answer leaves the capture and the last error as they are.
+hipError_t refused_by_captures(hipStream_t stream, bool any_capture) noexcept {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  if (!PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); })) return false;
-  return status == hipStreamCaptureStatusInvalidated ||
-         (status == hipStreamCaptureStatusActive && runtime_version() < kCapturesFrees);
+  if (!PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); })) return hipSuccess;
+  const auto free_nothing = [stream] { return next().hipFreeAsync(never_allocated_address(), stream); };
+  const bool captures = status == hipStreamCaptureStatusActive;
+  if (status == hipStreamCaptureStatusInvalidated || (captures && runtime_version() < kCapturesFrees))
+    return free_nothing();
+  if (captures || !any_capture) return hipSuccess;
+  hipError_t answer = hipSuccess;
+  static_cast<void>(PrivateCalls::worked([&] { return answer = free_nothing(); }));
+  return answer == hipErrorStreamCaptureUnsupported ? answer : hipSuccess;
 }
 
 }  // namespace
@@ -194,10 +202,11 @@ hipError_t BlockFrees::free_async(void* ptr, hipStream_t stream) {
   const NamedBlock named = blocks_.start_free(ptr);
   if (named.block == nullptr) return next().hipFreeAsync(never_allocated_address(), stream);
   const bool part = named.block->backing == BlockBacking::kVmm;
-  if (part && refuses_captured_free(stream)) {
-    Blocks::back_to_live(named);
-    return next().hipFreeAsync(never_allocated_address(), stream);
-  }
+  if (part)
+    if (const hipError_t error = refused_by_captures(stream, capturing); error != hipSuccess) {
+      Blocks::back_to_live(named);
+      return error;
+    }
   const bool ordered = named.block->function == AllocationFunction::kMallocAsync;
   const bool keepable =
       !capturing && kept_.keeping().on() && named.pooled && !named.block->exported.load() && (part || ordered);

@@ -48,10 +48,11 @@ struct Settings {
 
 /// Calls that leave the last error as it was where a stream captures them, up to HIP 6 (seen of AMD's 5.7.1 and 6.4.3),
 /// and where its capture was invalidated, HIP 7 as well (6.4.3 and 7.2.4).
-constexpr std::array<std::string_view, 12> kLeaveErrorCaptured = {
-    "hipExtModuleLaunchKernel", "hipMallocAsync",     "hipMemcpy2DAsync",      "hipMemcpyDtoDAsync",
-    "hipMemcpyDtoHAsync",       "hipMemcpyHtoDAsync", "hipMemcpyParam2DAsync", "hipMemcpyWithStream",
-    "hipMemsetD16Async",        "hipMemsetD32Async",  "hipMemsetD8Async",      "hipModuleLaunchKernel"};
+constexpr std::array<std::string_view, 15> kLeaveErrorCaptured = {
+    "hipExtLaunchKernel",     "hipExtModuleLaunchKernel", "hipFreeAsync",         "hipMallocAsync",
+    "hipMallocFromPoolAsync", "hipMemcpy2DAsync",         "hipMemcpyDtoDAsync",   "hipMemcpyDtoHAsync",
+    "hipMemcpyHtoDAsync",     "hipMemcpyParam2DAsync",    "hipMemcpyWithStream",  "hipMemsetD16Async",
+    "hipMemsetD32Async",      "hipMemsetD8Async",         "hipModuleLaunchKernel"};
 static_assert(std::ranges::is_sorted(kLeaveErrorCaptured));
 
 /// The thread's state; plain data, so that it works at any time of a thread's life.

@@ -85,6 +85,8 @@ class Call {
   hipError_t leave(hipError_t result);
   /// Whatever it answers, the thread's last error stays: HIP 6 (seen of AMD's 6.4.3) does not note it here.
   void leaves_last_error();
+  /// It is refused so that no version makes the refusal the last error.
+  void is_refused_silently() { leaves_last_error_ = true; }
   /// The call is one for a stream whose capture has this status: some of these leave the last error
   /// (kLeaveErrorCaptured).
   void goes_into(hipStreamCaptureStatus capture);

@@ -30,6 +30,8 @@
 //                             thread mode Global: own captures             StreamCaptureUnsupported; the own ones
 //                               none of its own, global ones anywhere      StreamCaptureUnsupported; the global ones
 //                             thread mode Relaxed                          allowed
+//   hipMallocAsync,           a blocking stream of the stream's device     StreamCaptureUnsupported (HIP 6 on), nothing
+//   hipFreeAsync elsewhere    captures                                     invalidated
 //   hipDeviceSynchronize      any capture                                  StreamCaptureUnsupported; all
 //   synchronous copies, fills any capture                                  StreamCaptureImplicit; all
 //   hipStreamQuery,           stream active                                StreamCaptureUnsupported; the stream
@@ -224,6 +226,13 @@ hipError_t run_now(Stream& stream, Operation operation) {
 /// Values are written and waited for at once, whatever the stream does, before the version that captures them.
 constexpr int kCapturesValues = 71600000;
 
+/// Of this device, or of any where it is null. Under graph_mutex().
+bool blocking_stream_captures(const Device* device) {
+  return std::any_of(capturing().begin(), capturing().end(), [device](const Stream* stream) {
+    return is_active(stream) && stream->blocking() && (device == nullptr || &stream->device() == device);
+  });
+}
+
 }  // namespace
 
 hipError_t capture_operation(Stream& stream, Operation operation) {
@@ -345,6 +354,12 @@ hipError_t check_capture_unsafe_call() {
   if (invalidate(List::Own)) return hipErrorStreamCaptureUnsupported;
   if (thread_mode() != hipStreamCaptureModeGlobal) return hipSuccess;
   return invalidate(List::Global) ? hipErrorStreamCaptureUnsupported : hipSuccess;
+}
+
+hipError_t check_capture_ordered_memory(const Stream& stream) {
+  if (config().version < 60000000 || none_capturing()) return hipSuccess;
+  const std::lock_guard lock(graph_mutex());
+  return blocking_stream_captures(&stream.device()) ? hipErrorStreamCaptureUnsupported : hipSuccess;
 }
 
 hipError_t check_capture_device_synchronize() {
@@ -517,11 +532,6 @@ hipError_t end_capture(Call& call, hipStream_t handle, hipGraph_t* out, bool per
   return active ? hipErrorStreamCaptureUnjoined : hipErrorStreamCaptureInvalidated;
 }
 
-bool blocking_stream_captures() {
-  return std::any_of(capturing().begin(), capturing().end(),
-                     [](const Stream* stream) { return is_active(stream) && stream->blocking(); });
-}
-
 struct Info {
   hipStreamCaptureStatus* status = nullptr;
   unsigned long long* id = nullptr;
@@ -539,7 +549,7 @@ hipError_t capture_info(Call& call, hipStream_t handle, bool per_thread, const I
     return hipSuccess;
   }
   const std::lock_guard lock(graph_mutex());
-  if (stream->is_null() && blocking_stream_captures()) return hipErrorStreamCaptureImplicit;
+  if (stream->is_null() && blocking_stream_captures(nullptr)) return hipErrorStreamCaptureImplicit;
   *out.status = part(*stream) == nullptr ? hipStreamCaptureStatusNone : part(*stream)->status;
   if (*out.status != hipStreamCaptureStatusActive) return hipSuccess;
   if (out.id != nullptr) *out.id = part(*stream)->id;

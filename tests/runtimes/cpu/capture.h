@@ -26,8 +26,9 @@ bool free_graph_memory(void* pointer);
 /// Checks that calls make before they act; a failing check invalidates the captures that HIP would invalidate.
 hipError_t check_capture_unsafe_call();         ///< hipMalloc, hipFree and their like: by the thread's capture mode
 hipError_t check_capture_device_synchronize();  ///< hipDeviceSynchronize: any capture in the process
-hipError_t check_capture_implicit();            ///< synchronous copies and fills: hipErrorStreamCaptureImplicit
-hipError_t check_capture_stream_query(Stream& stream);           ///< hipStreamQuery, hipStreamSynchronize
+hipError_t check_capture_ordered_memory(const Stream& stream);  ///< hipMallocAsync, hipFreeAsync: blocking streams
+hipError_t check_capture_implicit();                    ///< synchronous copies and fills: hipErrorStreamCaptureImplicit
+hipError_t check_capture_stream_query(Stream& stream);  ///< hipStreamQuery, hipStreamSynchronize
 hipError_t check_capture_event_query(ihipEvent_t& event);        ///< hipEventQuery
 hipError_t check_capture_event_synchronize(ihipEvent_t& event);  ///< hipEventSynchronize
 /// hipStreamDestroy: ends the stream's part in a capture.
