@@ -173,6 +173,9 @@ TEXTS = {
         'The program had changed the exec by other calls before.', ONLY_LAUNCH),
     'an update that must stay with its exec, or could not be served': Reason(
         'The update had to be made in the exec that it was asked for.', NOTHING),
+    "an update on another device than the graph's or the exec's": Reason(
+        'The runtime may refuse an update by nodes of another device than the current one.',
+        'Make the device of graph and exec current before the update.'),
     'an update that sets a fill of several rows': Reason('The runtime updates fills of several rows only in part.', NOTHING),
     'an update that tells nothing of its result': Reason('The update was asked for without a place for its result.', USUAL_CALLS),
     'an update that the runtime refused': Reason(

@@ -41,6 +41,7 @@ class Recording {
   std::vector<Recording*> children;   ///< of its child graphs; it is a user of each
   std::size_t node_count = 0;
   bool fills_rows = false;           ///< it or a child has a fill of several rows; see ExecUpdates
+  int home = -1;                     ///< the device current when graph and nodes were made; -1: several were
   std::size_t exec_bytes = 0;        ///< device memory an exec of it is taken to hold
   std::size_t argument_bytes = 0;    ///< of that, its kernels' arguments
   std::size_t host_bytes = 0;        ///< host memory the recording holds

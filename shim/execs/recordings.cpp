@@ -29,6 +29,18 @@ bool has_operation(const Recording& recording, OperationTest test) {
                      [&](const Operation& operation) { return holds(operation, test); });
 }
 
+/// The device that was current when its graph and each of its nodes were made, child graphs included; -1: several were.
+int home_of(const Recording& recording) noexcept {
+  const int home = recording.operations.front().signature.device;
+  const bool at_home = std::all_of(recording.operations.begin(), recording.operations.end(),
+                                   [home](const Operation& operation) {
+                                     return operation.signature.device == home || !makes_node(operation.signature.kind);
+                                   }) &&
+                       std::all_of(recording.children.begin(), recording.children.end(),
+                                   [home](const Recording* child) { return child->home == home; });
+  return at_home ? home : -1;
+}
+
 /// Whether a launch of it is being made.
 bool is_launching(const Recording& recording) noexcept REQUIRES(g_recordings_lock) {
   return std::any_of(recording.variants.begin(), recording.variants.end(),
@@ -94,6 +106,7 @@ Recording& Recordings::make(std::vector<Operation> operations, const Binding& bi
   recording.exec_bytes = exec_memory(recording.operations, runtime_version());
   for (const Operation& operation : recording.operations) recording.argument_bytes += argument_memory(operation);
   recording.host_bytes = recording_memory(recording.operations);
+  recording.home = home_of(recording);
   recording.fills_rows = has_operation(recording, [](const Operation& each) { return fills_rows(each); });
   recordings_.reserve(recordings_.size() + 1);
   tree_.insert(recording, binding);

@@ -72,6 +72,9 @@ const char* ExecUpdates::serve_update(const Asked& asked, const UsedGraph& used)
   // clr's GraphMemsetNode::SetParams refuses them by a size that only pitched allocations have, and leaves what was set
   // before.
   if (used.recording->fills_rows) return "an update that sets a fill of several rows";
+  // AMD's runtimes look up a kernel on the current device, and 7.2.4 compares the devices of graph and exec (rule 14).
+  if (used.recording->home != exec.device || current_device() != exec.device)
+    return "an update on another device than the graph's or the exec's";
   UpdateBy by{asked.graph, used.real};
   if (used.recording == exec.recording) {
     if (!seeded_defect(Seeded::kUpdateIgnored) && rebind(exec, used.binding, &by) != hipSuccess)

@@ -1120,6 +1120,44 @@ TEST(Rules, rule_14_the_devices_of_call_and_stream_are_told_apart) {
   OK(hipGraphDestroy(second));
 }
 
+TEST(Rules, rule_14_an_update_on_another_device_than_its_kernels_is_refused_as_natively) {
+  constexpr int kElsewhere = 5;
+  int devices = 0;
+  OK(hipGetDeviceCount(&devices));
+  if (devices < 2) GTEST_SKIP() << "one device";
+  const Stream s;
+  const Buffer buffers[] = {Buffer{}, Buffer{}};
+  int values[] = {0, 0};
+  hipGraphExec_t exec = nullptr;
+  int in_exec = 0;  // which capture it does
+  for (int i = 0; i < 8; ++i) {
+    const hipGraph_t graph = capture(s, [&] { OK(kernels().mix(s, buffers[i % 2].get(), kCount, i)); });
+    if (i == 0) {
+      OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    } else {
+      const bool refused = i == kElsewhere;
+      if (refused) OK(hipSetDevice(1));
+      hipGraphNode_t node = nullptr, in_graph = nullptr;
+      hipGraphExecUpdateResult result = hipGraphExecUpdateError;
+      EXPECT_EQ(refused ? hipErrorGraphExecUpdateFailure : hipSuccess, hipGraphExecUpdate(exec, graph, &node, &result))
+          << i;
+      EXPECT_EQ(refused ? hipErrorGraphExecUpdateFailure : hipSuccess, hipGetLastError()) << i;
+      EXPECT_EQ(refused ? hipGraphExecUpdateErrorNotSupported : hipGraphExecUpdateSuccess, result) << i;
+      std::size_t count = 1;
+      if (refused) OK(hipGraphGetNodes(graph, &in_graph, &count));
+      EXPECT_EQ(in_graph, node) << i;
+      if (refused) OK(hipSetDevice(0));
+      if (!refused) in_exec = i;
+    }
+    OK(hipGraphDestroy(graph));
+    OK(hipGraphLaunch(exec, s));
+    OK(hipStreamSynchronize(s));
+    values[in_exec % 2] = mixed(values[in_exec % 2], in_exec);
+    for (int k : {0, 1}) EXPECT_EQ(values[k], buffers[k].value()) << i;
+  }
+  OK(hipGraphExecDestroy(exec));
+}
+
 TEST(Rules, rule_14_the_end_of_a_refused_capture_leaves_its_error) {
   const Stream s, other;
   hipGraph_t graph = nullptr;

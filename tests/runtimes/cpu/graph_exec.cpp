@@ -474,6 +474,12 @@ Plan& writable_plan(ExecState& state) {
   return *state.plan;
 }
 
+/// Whether a function is not the current device's. AMD's 5.7.1, 6.4.3 and 7.2.4 look it up there for an update.
+static bool of_another_device(const NodeWork& work) {
+  const auto& kernel = std::get<KernelWork>(work.operation);
+  return !is_stub(kernel.handle) && kernel.kernel->device != current_device().ordinal();
+}
+
 hipError_t set_exec_work(ExecState& state, std::uint32_t slot, Work work, WorkChange change) {
   const Work old_work = state.plan->works[slot];
   switch (work->kind) {
@@ -485,6 +491,8 @@ hipError_t set_exec_work(ExecState& state, std::uint32_t slot, Work work, WorkCh
     default:
       break;
   }
+  if (change == WorkChange::Update && work->kind == NodeKind::Kernel && of_another_device(*work))
+    return hipErrorInvalidDevice;
   const hipError_t valid = check_change(*old_work, *work, change);
   if (valid != hipSuccess) return swallowed(valid) ? hipSuccess : valid;
   if (quirks().host_copy_at_patch) copy_at_patch(*work);
