@@ -77,7 +77,7 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
       return run<Result>([&] { return refuse_private(kind, kCall); });
     const hipError_t result = run<Result>([&] {
       if constexpr (leaves_error_when_captured(kCall))
-        if (t_error_possible && captures_open()) [[unlikely]]
+        if (captures_open() && error_possible_in_capture()) [[unlikely]]
           return with_error_kept(stream_among(arguments...), body);
       return body();
     });

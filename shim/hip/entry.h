@@ -44,6 +44,16 @@ extern constinit thread_local const void* t_caller __attribute__((tls_model("ini
 /// A call of the thread's has failed, or was forwarded unseen while a capture was open: an error may be pending.
 extern constinit thread_local bool t_error_possible __attribute__((tls_model("initial-exec")));
 
+/// How often a capture was opened where none was. Before one, a forwarded call fails unseen.
+inline constinit std::atomic<std::uint32_t> g_attention_rounds{0};
+/// The last of these rounds in which the thread's pending error was asked for, or that the thread began itself.
+extern constinit thread_local std::uint32_t t_attention_round __attribute__((tls_model("initial-exec")));
+/// While a capture is open: whether an error of the thread's may be pending.
+inline bool error_possible_in_capture() noexcept {
+  return t_error_possible || t_attention_round != g_attention_rounds.load(std::memory_order_relaxed);
+}
+inline void error_asked_for() noexcept { t_attention_round = g_attention_rounds.load(std::memory_order_relaxed); }
+
 /// First HIP call of the process: finds next, loads the policy, decides the mode. Idempotent, any thread.
 void start() noexcept;
 

@@ -34,6 +34,14 @@ constexpr FailingCall kFailingCalls[] = {
        static_cast<void>(next().hipDeviceGetAttribute(&attribute, hipDeviceAttributeWarpSize, -1));
      }},
     {hipErrorInvalidHandle, [] { static_cast<void>(next().hipEventQuery(nullptr)); }},
+    // The null stream never captures.
+    {hipErrorIllegalState,
+     [] {
+       hipGraph_t graph = nullptr;
+       static_cast<void>(next().hipStreamEndCapture(nullptr, &graph));
+     }},
+    {hipErrorStreamCaptureUnsupported,
+     [] { static_cast<void>(next().hipStreamBeginCapture(nullptr, hipStreamCaptureModeRelaxed)); }},
 };
 
 /// Makes this the runtime's last error again. Returns whether it is; false where no call is known to fail so.
@@ -73,6 +81,7 @@ void KeptError::keep() const noexcept {
 }
 
 hipError_t with_error_kept(hipStream_t stream, FunctionRef<hipError_t()> call) {
+  error_asked_for();
   if (stream == nullptr || runtime_version() >= kKeepsErrors) return call();
   const KeptError last_error(0);
   if (!last_error.pending()) return call();

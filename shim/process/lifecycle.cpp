@@ -23,6 +23,7 @@ constinit thread_local bool t_inside __attribute__((tls_model("initial-exec"))) 
 
 constinit thread_local const void* t_caller __attribute__((tls_model("initial-exec"))) = nullptr;
 constinit thread_local bool t_error_possible __attribute__((tls_model("initial-exec"))) = false;
+constinit thread_local std::uint32_t t_attention_round __attribute__((tls_model("initial-exec"))) = 0;
 
 extern "C" {
 std::uint64_t gp_calls[kEntryCount] __attribute__((visibility("hidden"))) = {};

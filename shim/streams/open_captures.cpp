@@ -22,7 +22,9 @@ class OpenList {
   void add(const void* thread, hipStreamCaptureMode mode) noexcept {
     const LockGuard guard(lock_);
     if (forbids(mode) && !list({thread, mode, 0})) ++unlisted_;
-    g_open_captures.store(g_open_captures.load(std::memory_order_relaxed) + 1);
+    const int open = g_open_captures.load(std::memory_order_relaxed);
+    if (open == 0) begin_round();
+    g_open_captures.store(open + 1);
     set_attention(true);
   }
 
@@ -31,6 +33,7 @@ class OpenList {
     const LockGuard guard(lock_);
     if (g_open_captures.load(std::memory_order_relaxed) != 0 || !list({thread, mode, stream})) return false;
     note_left_alone(1);
+    begin_round();
     g_open_captures.store(1);
     set_attention(true);
     return true;
@@ -89,6 +92,11 @@ class OpenList {
     std::uintptr_t left_alone = 0;  ///< the stream it began on; 0: it is followed
   };
 
+  /// The calling thread's beginning took away what it had pending, where that matters (KeptError).
+  static void begin_round() noexcept {
+    g_attention_rounds.fetch_add(1, std::memory_order_relaxed);
+    error_asked_for();
+  }
   static bool forbids(hipStreamCaptureMode mode) noexcept { return mode != hipStreamCaptureModeRelaxed; }
   static void note_left_alone(int more) noexcept {
     g_captures_left_alone.store(g_captures_left_alone.load(std::memory_order_relaxed) + more,

@@ -2,6 +2,7 @@
 // streams that still capture. By version (meson.build).
 #include <functional>
 #include <mutex>
+#include <semaphore>
 #include <thread>
 #include <utility>
 
@@ -305,6 +306,28 @@ TEST(LastError, captured_launches_by_stub_and_memory_in_order_leave_it_as_native
   }
   OK(hipStreamEndCapture(s, &graph));
   OK(hipGraphDestroy(graph));
+}
+
+TEST(LastError, what_another_thread_has_pending_from_before_the_capture_is_left_as_natively) {
+  const Stream s;
+  const Buffer a;
+  std::binary_semaphore failed{0}, capturing{0};
+  hipError_t left = hipSuccess;
+  std::thread other([&] {
+    EXPECT_EQ(hipErrorInvalidDevice, hipSetDevice(99));
+    failed.release();
+    capturing.acquire();
+    EXPECT_EQ(hipSuccess, hipMemsetD32Async(a.get(), 1, kCount, s));
+    left = hipGetLastError();
+  });
+  failed.acquire();
+  hipGraph_t graph = nullptr;
+  OK(hipStreamBeginCapture(s, hipStreamCaptureModeRelaxed));
+  capturing.release();
+  other.join();
+  OK(hipStreamEndCapture(s, &graph));
+  OK(hipGraphDestroy(graph));
+  EXPECT_EQ(hipErrorInvalidDevice, left);
 }
 
 TEST(LastError, calls_that_a_capture_refuses_leave_it_as_natively) {
