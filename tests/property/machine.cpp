@@ -44,6 +44,7 @@ bool Features::set(const std::string& name) {
                                                {"no_legacy", &no_legacy},
                                                {"captures_ended", &captures_ended},
                                                {"host_fills", &host_fills},
+                                               {"waits_once", &waits_once},
                                                {"frees_captured", &frees_captured},
                                                {"weighed", &weighed}};
   for (const auto& [known, field] : all)
@@ -468,6 +469,17 @@ bool Machine::fills_host(const Step& step) {
   return step.kind != Kind::work || (on >= 0 && on <= kLegacy && stream(on, step.thread).capture);
 }
 
+/// Whether a stream waits in its capture for a node that it comes right behind already.
+bool Machine::waits_again(const Step& step) {
+  const auto& n = step.number;
+  if (n[0] < 0 || n[0] > kLegacy || n[1] < 0 || n[1] >= kEvents) return false;
+  const Stream& on = stream(n[0], step.thread);
+  const Event& of = events_[static_cast<std::size_t>(n[1])];
+  return on.capture && of.captured == on.capture->number && std::any_of(of.tail.begin(), of.tail.end(), [&](int node) {
+           return std::find(on.tail.begin(), on.tail.end(), node) != on.tail.end();
+         });
+}
+
 /// False for a step that AMD's runtimes do not survive.
 bool Machine::survived(const Step& step) {
   const auto& n = step.number;
@@ -495,6 +507,7 @@ bool Machine::survived(const Step& step) {
     case Kind::event_query:
       return !event_at(n[0]).orphan;
     case Kind::event_wait: {
+      if (features_.waits_once && waits_again(step)) return false;
       if (event_at(n[1]).orphan || !features_.mixed_captures || n[0] < 0 || n[0] > kLegacy)
         return !event_at(n[1]).orphan;
       const auto capture = stream(n[0], step.thread).capture;
@@ -840,8 +853,9 @@ bool Machine::allowed(const Step& step) {
       const auto busy = [&](const Stream& each) {
         return each.capture && each.capture->thread == step.thread && each.capture->own_of != step.thread;
       };
+      const auto refused = [&](const Stream& own) { return busy(own) || (features_.captures_ended && own.capture); };
       return std::none_of(streams_.begin(), streams_.end(), busy) &&
-             std::none_of(thread_streams_[thread].begin(), thread_streams_[thread].end(), busy);
+             std::none_of(thread_streams_[thread].begin(), thread_streams_[thread].end(), refused);
     }
     default:
       return true;

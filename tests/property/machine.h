@@ -62,8 +62,9 @@ struct Features {
   bool home_instantiates = false;  ///< instantiate kernels of another device than the current one
   bool flown_destroys = false;     ///< destroy an exec that may still run
   bool no_legacy = false;          ///< name hipStreamLegacy
-  bool captures_ended = false;     ///< destroy a stream that captures
+  bool captures_ended = false;     ///< destroy a stream that captures, or end a thread whose own stream does
   bool host_fills = false;         ///< fill pinned memory in a graph
+  bool waits_once = false;         ///< wait in a capture for a node that the stream comes right behind already
 
   bool weighed = false;  ///< weigh_captures() was called before the first program
 
@@ -250,6 +251,7 @@ class Machine {
   bool captured(std::int64_t buffer) const;
   bool fills_host(const Step& step);
   bool survived(const Step& step);
+  bool waits_again(const Step& step);
   bool free_is_ordered(const Buffer& target, Stream& on, bool in_order) const;
   std::uint64_t module_of(const Work& work) const { return work.module() < 0 ? 0 : module(work.module()).generation; }
   bool nodes_ordered(const std::vector<Node>& nodes) const;

@@ -1320,7 +1320,7 @@ void Machine::finish() {
       if (!thread_streams_[static_cast<std::size_t>(thread)][static_cast<std::size_t>(device)].capture) continue;
       step(Kind::set_device, thread, {device});
       end(thread, kPerThread);
-      run(make(Kind::end_thread, thread, {}));
+      if (!features_.captures_ended) run(make(Kind::end_thread, thread, {}));
     }
     // Whatever is known here: what nothing ended would be captured by the next program.
     const auto number = static_cast<std::size_t>(thread);
