@@ -57,13 +57,18 @@ hipError_t on_hipModuleLoadFatBinary(Entry&, hipModule_t* module, const void* im
   if (result == hipSuccess) static_cast<void>(functions().on_module_loaded(*module, image));
   return result;
 }
+// HIP from 7 on refuses it where a capture forbids hipFree, and invalidates the capture.
 hipError_t on_hipModuleUnload(Entry&, hipModule_t module) {
   module_leaves(module);
-  return next().hipModuleUnload(module);
+  const hipError_t result = next().hipModuleUnload(module);
+  if (captures_open()) note_capture_doubt();
+  return result;
 }
 hipError_t on_hipLibraryUnload(Entry&, void* library) {
   module_leaves(library);
-  return next().hipLibraryUnload(library);
+  const hipError_t result = next().hipLibraryUnload(library);
+  if (captures_open()) note_capture_doubt();
+  return result;
 }
 hipError_t on_hipLibraryGetKernel(Entry&, void** kernel, void* library, const char* name) {
   const hipError_t result = retry_with_room([&] { return next().hipLibraryGetKernel(kernel, library, name); });

@@ -181,6 +181,32 @@ void launch_once(const Stream& origin, hipStream_t on, const Buffer& buffer, int
 }
 
 // Each exec is asked whether it is idle when the next of its graph is made.
+TEST(CaptureState, rule_08_an_unload_is_refused_and_spoils_it_as_natively) {
+  constexpr int kRefuses = 70000000, kSteps = 5;
+  int version = 0;
+  OK(hipRuntimeGetVersion(&version));
+  const Stream s;
+  const Buffer a;
+  const std::vector<char> code = compiled_code(R"(extern "C" __global__ void one(int* p) { p[0] = 1; })");
+  for (int i = 0; i < kSteps; ++i) {
+    const bool unloads = i + 1 == kSteps, refused = unloads && version >= kRefuses;
+    hipModule_t module = nullptr;
+    hipGraph_t graph = nullptr;
+    OK(hipModuleLoadData(&module, code.data()));
+    OK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal));
+    OK(kernels().mix(s, a.get(), kCount, i));
+    if (unloads) {
+      EXPECT_EQ(refused ? hipErrorStreamCaptureUnsupported : hipSuccess, hipModuleUnload(module));
+    }
+    const hipError_t spoilt = refused ? hipErrorStreamCaptureInvalidated : hipSuccess;
+    EXPECT_EQ(spoilt, kernels().mix(s, a.get(), kCount, i)) << i;
+    EXPECT_EQ(spoilt, hipStreamEndCapture(s, &graph)) << i;
+    if (!refused) OK(hipGraphDestroy(graph));
+    if (!unloads || refused) OK(hipModuleUnload(module));
+  }
+  static_cast<void>(hipGetLastError());
+}
+
 TEST(DestroyedStream, its_events_are_not_asked) {
   const Stream s;
   const Buffer buffers[] = {Buffer{}, Buffer{}};

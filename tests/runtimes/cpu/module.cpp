@@ -15,6 +15,7 @@
 #include <unordered_set>
 
 #include "api.h"
+#include "capture.h"
 #include "common/module_image.h"
 #include "device.h"
 #include "handles.h"
@@ -284,7 +285,12 @@ CPUHIP_EXPORT hipError_t hipModuleLoadFatBinary(hipModule_t* module, const void*
 }
 
 CPUHIP_EXPORT hipError_t hipModuleUnload(hipModule_t module) {
-  return api("hipModuleUnload", [&](Call&) { return cpuhip::unload_module(module); });
+  return api("hipModuleUnload", [&](Call&) {
+    // Seen of AMD's 7.2.4; 5.7.1 and 6.4.3 do it.
+    const bool taken = cpuhip::config().version < 70000000;
+    const hipError_t forbidden = taken ? hipSuccess : cpuhip::check_capture_unsafe_call();
+    return forbidden == hipSuccess ? cpuhip::unload_module(module) : forbidden;
+  });
 }
 
 CPUHIP_EXPORT hipError_t hipModuleGetFunction(hipFunction_t* function, hipModule_t module, const char* kname) {
