@@ -171,6 +171,28 @@ TEST(HsaSignals, a_value_stored_past_the_functions_is_seen) {
   other.join();
 }
 
+/// The handler takes its time and raises its argument.
+bool raise_late(hsa_signal_value_t, void* called) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  static_cast<std::atomic<bool>*>(called)->store(true);
+  return false;
+}
+
+TEST(HsaSignals, a_handler_that_is_due_at_exit_is_called_before_what_it_uses_is_destroyed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  static std::atomic<bool> called{false};
+  const auto exits = [] {
+    std::atexit([] { _exit(called ? 0 : 1); });
+    hsa_signal_t signal;
+    if (hsa_init() != HSA_STATUS_SUCCESS || hsa_signal_create(1, 0, nullptr, &signal) != HSA_STATUS_SUCCESS) _exit(2);
+    if (hsa_amd_signal_async_handler(signal, HSA_SIGNAL_CONDITION_LT, 1, raise_late, &called) != HSA_STATUS_SUCCESS)
+      _exit(3);
+    hsa_signal_store_relaxed(signal, 0);
+    std::exit(4);
+  };
+  EXPECT_EXIT(exits(), testing::ExitedWithCode(0), "");
+}
+
 TEST(HsaSignals, a_handler_is_called_until_it_says_that_this_is_enough) {
   const Signal signal, over;
   struct Calls {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <climits>
 #include <condition_variable>
 #include <cstdlib>
@@ -74,6 +75,9 @@ SignalMemory& signal_memory() {
   return *memory;
 }
 
+class Handlers;
+Handlers& handlers();
+
 /// Functions to be called when a signal meets a condition. One thread calls all of them, as ROCR's does.
 class Handlers {
  public:
@@ -106,12 +110,22 @@ class Handlers {
     calls_.emplace_back(function, argument);
     more_.notify_one();
   }
+  /// Waits, not for long, until all that are due have been called. AMD's runtimes destroy what handlers use when the
+  /// process exits, and a handler that comes later ends the process.
+  void settle() {
+    std::unique_lock lock(mutex_);
+    if (std::this_thread::get_id() == server_) return;  // a handler exits
+    settled_.wait_for(lock, std::chrono::seconds(1), [this] { return due_.empty() && calls_.empty() && !calling_; });
+  }
 
  private:
   void start() {
     if (started_) return;
     started_ = true;
-    std::thread([this] { serve(); }).detach();
+    std::thread serving([this] { serve(); });
+    server_ = serving.get_id();
+    serving.detach();
+    std::atexit([] { handlers().settle(); });
   }
   /// Hands on what is due at this signal. Under the mutex.
   void look(amd_signal_t* signal) {
@@ -131,7 +145,10 @@ class Handlers {
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
+      calling_ = false;
+      settled_.notify_all();
       more_.wait(lock, [this] { return !due_.empty() || !calls_.empty(); });
+      calling_ = true;
       if (!calls_.empty()) {
         const auto [function, argument] = calls_.front();
         calls_.pop_front();
@@ -149,11 +166,13 @@ class Handlers {
   }
 
   std::mutex mutex_;
-  std::condition_variable more_;
+  std::condition_variable more_, settled_;
   std::unordered_multimap<amd_signal_t*, Handler> waiting_;
   std::deque<std::pair<Handler, std::int64_t>> due_;
   std::deque<std::pair<void (*)(void*), void*>> calls_;
+  std::thread::id server_;
   bool started_ = false;
+  bool calling_ = false;
 };
 Handlers& handlers() {
   static auto* const all = new Handlers;
