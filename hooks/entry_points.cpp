@@ -5,6 +5,7 @@
 #include <new>
 #include <type_traits>
 
+#include "hooks/call_time.h"
 #include "hooks/hot_bodies.h"
 #include "hooks/passing.h"
 #include "shim/hip/kept_error.h"
@@ -95,6 +96,7 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
 #define HIP_HOOK(result, name, params, args, node, declared, effect)                                   \
   extern "C" __attribute__((visibility("default"), hot)) result gp_entry_##name params __asm__(#name); \
   result gp_entry_##name params {                                                                      \
+    GP_TIME_CALL(name, args)                                                                           \
     const void* const caller = __builtin_return_address(0);                                            \
     if (hooks::Passing<EntryId::name>::now GP_WITH_ENTRY(caller, GP_UNPACK args)) {                    \
       count_call(EntryId::name);                                                                       \
@@ -115,7 +117,17 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
     else                                                                                               \
       return by_body();                                                                                \
   }
+#ifdef GP_TIME_CALLS  // around the entry that forward.S makes
+#define HIP_NEXT(result, name, params, args, node, declared, effect)                              \
+  extern "C" __attribute__((visibility("hidden"))) result gp_untimed_##name params;               \
+  extern "C" __attribute__((visibility("default"))) result gp_entry_##name params __asm__(#name); \
+  result gp_entry_##name params {                                                                 \
+    GP_TIME_CALL(name, args)                                                                      \
+    return gp_untimed_##name args;                                                                \
+  }
+#else
 #define HIP_NEXT(result, name, params, args, node, declared, effect)
+#endif
 #define HIP_FORWARD(name, node, effect)
 #include "shim/hip/hip_hooks.def"
 

@@ -5,7 +5,12 @@
 // functions because these look at their return address.
 
 #define HIP_HOOK(result, name, params, args, node, declared, effect) .set gp_slot, gp_slot + 8 ;
+#ifdef GP_TIME_CALLS  // entry_points.cpp has the exported function, which calls this one
+#define HIP_NEXT(result, name, params, args, node, declared, effect) \
+  .hidden gp_untimed_##name ; HIP_FORWARD(gp_untimed_##name, node, effect)
+#else
 #define HIP_NEXT(result, name, params, args, node, declared, effect) HIP_FORWARD(name, node, effect)
+#endif
 #define HIP_FORWARD(name, node, effect) \
   .globl name ; .type name, @function ; .p2align 4 ; \
 name: endbr64 ; \

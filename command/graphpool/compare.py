@@ -1,5 +1,6 @@
 """compare.py: graphpool compare -- PROGRAM: the program without and with the library by turns: is it faster, is its output the
 same?"""
+import json
 import os
 import shutil
 import subprocess
@@ -7,10 +8,10 @@ import sys
 import tempfile
 import time
 
-from . import launch, policy, reports, run, tables
+from . import call_times, launch, places, policy, reports, run, tables
 from .options import Command, Option, UsageError
 
-DEFAULT_RUNS = 3
+DEFAULT_RUNS, DEFAULT_TIMED = 3, 1
 LAST_LINES = 5
 
 
@@ -58,14 +59,19 @@ def spread(values):
     return '{:.3f} s ({:.3f} to {:.3f})'.format(mean(values), min(values), max(values))
 
 
+def difference(off, on):
+    """(change, doubt) of the mean in per cent; the doubt is None for one run each."""
+    errors = error_of_mean(off), error_of_mean(on)
+    doubt = None if None in errors else 100 * (errors[0] ** 2 + errors[1] ** 2) ** 0.5 / mean(off)
+    return 100 * (mean(on) - mean(off)) / mean(off), doubt
+
+
 def verdict(off, on):
     """Whether the library made a difference that so few runs can tell."""
-    change = 100 * (mean(on) - mean(off)) / mean(off)
-    errors = error_of_mean(off), error_of_mean(on)
+    change, doubt = difference(off, on)
     text = '{:+.1f} %'.format(change)
-    if None in errors:
+    if doubt is None:
         return text + '; one run each tells no spread: take -n 3'
-    doubt = 100 * (errors[0] ** 2 + errors[1] ** 2) ** 0.5 / mean(off)
     text += ' +- {:.1f}'.format(doubt)
     if abs(change) <= doubt:
         return text + ': no difference that {} runs each can tell'.format(len(on))
@@ -103,30 +109,79 @@ def turns(words, count, native, under):
     return found[False], found[True]
 
 
-def count_of(text):
+def time_calls(words, count, native, under, folder):
+    """Runs that time HIP calls, by turns. -> (without, with the library)."""
+    path = launch.find(words.rest[0])
+    found = {False: call_times.Times(), True: call_times.Times()}
+    for i in range(2 * count):
+        with_library = i % 4 in (1, 2)
+        files = os.path.join(folder, 'calls-{}'.format(i))
+        os.mkdir(files)
+        done = once(words.rest, path, call_times.environment(under if with_library else native, with_library, files))
+        found[with_library].add(files, done.wall_s)
+        sys.stderr.write('graphpool: timed {} of {} {}: exit code {}\n'.format(
+            i // 2 + 1, count, 'with the library   ' if with_library else 'without the library', done.code))
+        sys.stderr.flush()
+    return found[False], found[True]
+
+
+def can_time(words):
+    """Whether the library that reads the clock is there. Raises places.Missing where the user asked for it."""
+    try:
+        places.timed_library()
+    except places.Missing as why:
+        if words.calls is not None:
+            raise
+        run.say('host time in HIP calls is left out: {}'.format(why))
+        return False
+    return True
+
+
+def count_of(option, text, least, default):
     if text is None:
-        return DEFAULT_RUNS
-    if not text.isdigit() or not 1 <= int(text) <= 1000:
-        raise UsageError('-n {}: a number of runs from 1 to 1000'.format(text))
+        return default
+    if not text.isdigit() or not least <= int(text) <= 1000:
+        raise UsageError('{} {}: a number of runs from {} to 1000'.format(option, text, least))
     return int(text)
 
 
 def print_result(off, on):
-    same, sentence = output_verdict(off, on)
+    sentence = output_verdict(off, on)[1]
     print('\n'.join(tables.grid(('', 'wall time', 'CPU time'), [
         ('off', spread([each.wall_s for each in off]), spread([each.cpu_s for each in off])),
         ('on', spread([each.wall_s for each in on]), spread([each.cpu_s for each in on]))])))
     print('wall time  {}'.format(verdict([each.wall_s for each in off], [each.wall_s for each in on])))
     print('CPU time   {}'.format(verdict([each.cpu_s for each in off], [each.cpu_s for each in on])))
     print('output     {}'.format(sentence))
-    return same
 
 
-def print_served(folder):
-    """Whether the library had anything to serve: the reports of its last run say."""
+def figures(off, on, times, found):
+    """The result as --json prints it."""
+    same, sentence = output_verdict(off, on)
+    result = {'output': {'same': same, 'text': sentence}, 'runs': {}, 'change': {}, 'library': {
+        'processes': len(found), 'captures': sum(each.captures for each in found),
+        'captures_served': sum(each.captures_served for each in found)}}
+    for name, runs in (('off', off), ('on', on)):
+        result['runs'][name] = [{'wall_s': each.wall_s, 'cpu_s': each.cpu_s, 'exit_code': each.code} for each in runs]
+    for key in ('wall_s', 'cpu_s'):
+        percent, doubt = difference([getattr(each, key) for each in off], [getattr(each, key) for each in on])
+        result['change'][key] = {'percent': percent, 'doubt_percent': doubt}
+    if times:
+        result['hip_calls'] = {'off': times[0].as_json(), 'on': times[1].as_json()}
+    return result
+
+
+def reports_in(folder):
+    """Those of the runs under the library; none where no HIP call was seen."""
     try:
-        found = reports.find([folder])
+        return reports.find([folder])
     except reports.Unreadable:
+        return []
+
+
+def print_served(found):
+    """Whether the library had anything to serve."""
+    if not found:
         print('library    no HIP call was seen; graphpool run -- PROGRAM says why')
         return
     captures = sum(each.captures for each in found)
@@ -135,19 +190,36 @@ def print_served(folder):
         served, captures, tables.percent(served, captures), len(found), 'es' if len(found) > 1 else ''))
 
 
+def environment_under(words, folder):
+    """That of runs under the library, with reports in the folder."""
+    words.report, words.verify, words.trace = folder, False, False
+    under = run.prepare(words)[0]
+    under['GRAPHPOOL_REPORT_EVERY'] = '0s'  # nothing is written while the clock runs
+    return under
+
+
 def compare(words):
     if not words.rest:
         raise UsageError('which program? graphpool compare -- PROGRAM [ARGUMENT...]')
-    count = count_of(words.n)
+    count = count_of('-n', words.n, 1, DEFAULT_RUNS)
+    timed = count_of('--calls', words.calls, 0, DEFAULT_TIMED)
     native = {name: value for name, value in os.environ.items() if not name.startswith('GRAPHPOOL_')}
     folder = tempfile.mkdtemp(prefix='graphpool-')
     try:
-        words.report, words.verify, words.trace = folder, False, False
-        under = run.prepare(words)[0]
-        under['GRAPHPOOL_REPORT_EVERY'] = '0s'  # nothing is written while the clock runs
+        under = environment_under(words, os.path.join(folder, 'reports'))
+        under_timed = environment_under(words, os.path.join(folder, 'timed'))
+        timed = timed if timed and can_time(words) else 0
         off, on = turns(words, count, native, under)
-        same = print_result(off, on)
-        print_served(folder)
+        times = time_calls(words, timed, native, under_timed, folder) if timed else None
+        found = reports_in(os.path.join(folder, 'reports'))
+        same = output_verdict(off, on)[0]
+        if words.json:
+            print(json.dumps(figures(off, on, times, found), indent=1))
+        else:
+            print_result(off, on)
+            print_served(found)
+            if times:
+                print('\n'.join(call_times.lines(*times)))
     except run.REFUSALS as why:
         return run.refuse(why)
     finally:
@@ -157,10 +229,17 @@ def compare(words):
 
 COMMAND = Command(
     'compare', '[OPTION...] [--] PROGRAM [ARGUMENT...]', 'runs a program without and with the library by turns', compare,
-    [Option('-n', 'N', 'runs of each kind; default: {}'.format(DEFAULT_RUNS))] + policy.OPTIONS,
+    [Option('-n', 'N', 'runs of each kind; default: {}'.format(DEFAULT_RUNS)),
+     Option('--calls', 'N', 'more runs of each kind, which measure the host time in HIP calls; 0: none; default: {}'.format(
+         DEFAULT_TIMED)),
+     Option('--json', None, 'print the result as JSON')] + policy.OPTIONS,
     details="""
     Shows wall time and processor time of both kinds of runs, whether they differ by more than the spread, and whether the program
     printed the same bytes on stdout. Without the library means: not preloaded. The program's stdin is empty.
+
+    Then one more run of each kind measures the host time in HIP calls: from the entry of each to its return, waits included, in all
+    threads and processes. Here both kinds preload a library that reads the clock around each call; without the library means:
+    it does nothing else. What the clock costs a call is told.
 
     Exit code: 0 the output is identical or cannot be compared, 1 it differs or the program fails, 125 to 127 as for run.""",
     examples=[('graphpool compare -- python3 train.py --steps 200', 'three runs each'),

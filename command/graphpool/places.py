@@ -51,6 +51,17 @@ def library():
     return find([os.path.join(prefix(), folder, 'libgraphpool.so') for folder in folders], 'libgraphpool.so')
 
 
+def timed_library():
+    """The library whose entries read the clock. Beside another library that is named, its own is looked for."""
+    name = 'libgraphpool-timed.so'
+    named = os.environ.get('GRAPHPOOL_LIBRARY')
+    if named:
+        return find([os.path.join(os.path.dirname(os.path.abspath(named)), name)], name)
+    if in_source_tree():
+        return find([os.path.join(build_folder(), 'hooks', name)], name)
+    return find([os.path.join(prefix(), 'libexec', 'graphpool', name)], name)
+
+
 def policy_tool():
     if in_source_tree():
         return find([os.path.join(build_folder(), 'command', 'graphpool-policy')], 'graphpool-policy')

@@ -33,6 +33,8 @@ def use(root, runtime, program, work, version):
     expect('run', done.returncode == 0 and done.stdout == native.stdout and native.stdout, done)
     expect('table', 'captures 4 of 5 served' in done.stderr, done.stderr)
     expect('explain', run([command, 'explain', 'graphpool-reports'], work).returncode == 0)
+    compared = run([command, 'compare', '-n', '1', '--calls', '1', '--', program, '--steps', '5'], work, LD_LIBRARY_PATH=runtime)
+    expect('compare', compared.returncode == 0 and 'host time in HIP calls' in compared.stdout, compared)
     example = root / 'share' / 'graphpool' / 'example.toml'
     expect('policy check', run([command, 'policy', 'check', example], work).returncode == 0)
     for page in ('man/man1/graphpool.1', 'bash-completion/completions/graphpool'):
