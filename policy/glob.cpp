@@ -20,20 +20,20 @@ bool Glob::matches(std::string_view name) const noexcept {
   if (name.compare(0, literal_bytes_, pattern_, 0, literal_bytes_) != 0) return false;
 
   // Greedy with one point to go back to: a later `*` makes all choices of an earlier one equally good.
-  std::size_t at = literal_bytes_;
+  std::size_t in_name = literal_bytes_;
   std::size_t in_pattern = literal_bytes_;
   std::size_t star = std::string::npos;
   std::size_t star_at = 0;
-  while (at < name.size()) {
+  while (in_name < name.size()) {
     if (in_pattern < pattern_.size() && pattern_[in_pattern] == '*') {
       star = in_pattern++;
-      star_at = at;
-    } else if (in_pattern < pattern_.size() && (pattern_[in_pattern] == '?' || pattern_[in_pattern] == name[at])) {
+      star_at = in_name;
+    } else if (in_pattern < pattern_.size() && (pattern_[in_pattern] == '?' || pattern_[in_pattern] == name[in_name])) {
       ++in_pattern;
-      ++at;
+      ++in_name;
     } else if (star != std::string::npos) {
       in_pattern = star + 1;
-      at = ++star_at;
+      in_name = ++star_at;
     } else {
       return false;
     }

@@ -82,8 +82,8 @@ void read_all(ReadFile read_file, const char* const* environment, Loaded& loaded
 
   if (std::string path{value_of(variables, "POLICY")}; !path.empty()) {
     std::string text;
-    if (const char* why = read_file(path.c_str(), text)) {
-      loaded.errors.push_back("environment GRAPHPOOL_POLICY: cannot read " + path + ": " + why);
+    if (const char* reason = read_file(path.c_str(), text)) {
+      loaded.errors.push_back("environment GRAPHPOOL_POLICY: cannot read " + path + ": " + reason);
     } else {
       append(loaded.errors, parse_policy(text, path, policy, &notes));
     }
@@ -121,7 +121,7 @@ void read_all(ReadFile read_file, const char* const* environment, Loaded& loaded
 }  // namespace
 
 const char* read_policy_file(const char* path, std::string& text) {
-  auto reason = [](int error) -> const char* {
+  auto reason_of = [](int error) -> const char* {
     switch (error) {
       case ENOENT:
       case ENOTDIR:
@@ -136,32 +136,32 @@ const char* read_policy_file(const char* path, std::string& text) {
     }
   };
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (file < 0) return reason(errno);
+  if (file < 0) return reason_of(errno);
   struct stat status {};
-  const char* why = nullptr;
+  const char* reason = nullptr;
   if (fstat(file, &status) != 0) {
-    why = reason(errno);
+    reason = reason_of(errno);
   } else if (S_ISDIR(status.st_mode)) {
-    why = "it is a directory";
+    reason = "it is a directory";
   } else if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
-    why = "it is not a regular file";
+    reason = "it is not a regular file";
   }
   text.clear();
   char part[4096];
-  while (!why) {
+  while (!reason) {
     ssize_t got = read(file, part, sizeof(part));
     if (got == 0) break;
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      why = reason(errno);
+      reason = reason_of(errno);
     } else if (text.size() + static_cast<std::size_t>(got) > kLongestTextBytes) {
-      why = "larger than 1 MiB";
+      reason = "larger than 1 MiB";
     } else {
       text.append(part, static_cast<std::size_t>(got));
     }
   }
   close(file);
-  return why;
+  return reason;
 }
 
 Loaded load(ReadFile read_file, const char* const* environment) noexcept {

@@ -44,7 +44,7 @@ struct Position {
 };
 
 struct Problem {
-  Position at;
+  Position position;
   std::string message;
 };
 
@@ -120,7 +120,7 @@ bool scalar_text(const toml::node& node, unsigned forms, std::string& text) {
 }
 
 struct Obstacle {
-  Position at;
+  Position position;
   const char* message;
 };
 
@@ -129,13 +129,13 @@ std::optional<Obstacle> obstacle(std::string_view text) {
   constexpr std::string_view kMultiLine = "\"\"\"";
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  Position at;
+  Position position;
   std::size_t dots = 0;
   std::string_view closing;  // of the string or comment we are in
-  for (std::size_t i = 0; i < text.size(); ++i, ++at.column) {
+  for (std::size_t i = 0; i < text.size(); ++i, ++position.column) {
     const char c = text[i];
     if (c == '\n') {
-      at = {at.line + 1, 0};
+      position = {position.line + 1, 0};
       dots = 0;
       if (closing.size() < 3) closing = {};
       continue;
@@ -143,7 +143,7 @@ std::optional<Obstacle> obstacle(std::string_view text) {
     std::size_t length = 1;
     if (!closing.empty()) {
       if (static_cast<unsigned char>(c) >= 0x80 && closing == kMultiLine) {
-        return Obstacle{at, "not supported: other than ASCII in a multi-line \"\"\" string"};
+        return Obstacle{position, "not supported: other than ASCII in a multi-line \"\"\" string"};
       } else if (c == '\\' && closing[0] == '"' && !text.substr(i).starts_with("\\\n")) {
         length = 2;
       } else if (text.substr(i).starts_with(closing)) {
@@ -162,12 +162,12 @@ std::optional<Obstacle> obstacle(std::string_view text) {
         break;
       }
     } else if (static_cast<unsigned char>(c) >= 0x80) {
-      return Obstacle{at, "not TOML: other than ASCII outside a string or comment"};
+      return Obstacle{position, "not TOML: other than ASCII outside a string or comment"};
     } else if (c == '.' && ++dots > kMostDots) {
-      return Obstacle{at, "key nested too deep; allowed: section and key"};
+      return Obstacle{position, "key nested too deep; allowed: section and key"};
     }
     i += length - 1;
-    at.column += length - 1;
+    position.column += length - 1;
   }
   return std::nullopt;
 }
@@ -178,14 +178,14 @@ class TextReader {
   TextReader(std::string_view place, Position origin, bool one_line, Notes* notes)
       : place_(place), origin_(origin), one_line_(one_line), notes_(notes) {}
 
-  void error(Position at, std::string message) { errors_.emplace_back(at, std::move(message)); }
+  void error(Position position, std::string message) { errors_.emplace_back(position, std::move(message)); }
 
   /// Returns the errors as messages. Moves the warnings and the values that the text gave into the caller's notes.
   std::vector<std::string> take_errors() {
     if (notes_ != nullptr) {
       for (std::string& warning : messages(warnings_)) notes_->warnings.push_back(std::move(warning));
       std::stable_sort(given_.begin(), given_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-      for (auto& [at, given] : given_) notes_->given.push_back(std::move(given));
+      for (auto& [position, given] : given_) notes_->given.push_back(std::move(given));
     }
     return messages(errors_);
   }
@@ -197,7 +197,7 @@ class TextReader {
       return {};
     }
     if (std::optional<Obstacle> found = obstacle(text)) {
-      error(found->at, found->message);
+      error(found->position, found->message);
       return {};
     }
     toml::parse_result result = toml::parse(text);
@@ -212,13 +212,13 @@ class TextReader {
     std::string value;
     const std::optional<Problem> problem = value_of(key, node, target, value);
     if (!problem) {
-      const Position at = position_of(node.source());
-      if (notes_ != nullptr) given_.emplace_back(at, Given{label_of(key), std::move(value), place_at(at)});
+      const Position position = position_of(node.source());
+      if (notes_ != nullptr) given_.emplace_back(position, Given{label_of(key), std::move(value), place_at(position)});
     } else if (tells) {
       static_cast<void>(key.read(target, key.items(key.fallback)));
-      warnings_.emplace_back(problem->at, problem->message + kDefaultUsed);
+      warnings_.emplace_back(problem->position, problem->message + kDefaultUsed);
     } else {
-      error(problem->at, problem->message);
+      error(problem->position, problem->message);
     }
   }
 
@@ -268,11 +268,11 @@ class TextReader {
     }
   }
 
-  void read_buffers(const toml::node& node, Position at, Policy& policy) {
+  void read_buffers(const toml::node& node, Position position, Policy& policy) {
     const toml::array* list = node.as_array();
     policy.buffers.clear();
     if (!list) {
-      error(at, std::string("buffer: ") + kind_of(node) + "; allowed: [[buffer]] tables");
+      error(position, std::string("buffer: ") + kind_of(node) + "; allowed: [[buffer]] tables");
       return;
     }
     for (const toml::node& item : *list) {
@@ -289,9 +289,9 @@ class TextReader {
   void read_root(const toml::table& root, Policy& policy) {
     for (const auto& [label, node] : root) {
       std::string_view name = label.str();
-      Position at = position_of(label.source());
+      Position position = position_of(label.source());
       if (name == "buffer") {
-        read_buffers(node, at, policy);
+        read_buffers(node, position, policy);
         continue;
       }
       auto keys = policy_keys();
@@ -311,11 +311,11 @@ class TextReader {
         }
         for (const Section& section : sections) names.push_back(section.name);
         names.push_back("buffer");
-        error(at, unknown(node.is_table() ? "unknown section" : "unknown key", name, names));
+        error(position, unknown(node.is_table() ? "unknown section" : "unknown key", name, names));
       } else if (const toml::table* table = node.as_table()) {
         read_table(*table, keys, name, policy);
       } else {
-        error(at, std::string(name) + ": " + kind_of(node) + "; allowed: a section, [" + std::string(name) + "]");
+        error(position, std::string(name) + ": " + kind_of(node) + "; allowed: a section, [" + std::string(name) + "]");
       }
     }
   }
@@ -323,9 +323,9 @@ class TextReader {
  private:
   using Found = std::vector<std::pair<Position, std::string>>;
 
-  std::string place_at(Position at) const {
-    std::size_t line = at.line - 1 + origin_.line;
-    std::size_t column = at.line == 1 ? at.column - 1 + origin_.column : at.column;
+  std::string place_at(Position position) const {
+    std::size_t line = position.line - 1 + origin_.line;
+    std::size_t column = position.line == 1 ? position.column - 1 + origin_.column : position.column;
     std::string where = one_line_ ? "" : std::to_string(line) + ":";
     return std::string(place_) + ":" + where + std::to_string(column);
   }
@@ -333,12 +333,12 @@ class TextReader {
   std::vector<std::string> messages(Found& found) const {
     std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> texts;
-    for (auto& [at, message] : found) {
+    for (auto& [position, message] : found) {
       if (texts.size() == kMostErrors) {
         texts.push_back(std::string(place_) + ": and " + std::to_string(found.size() - kMostErrors) + " more");
         break;
       }
-      texts.push_back(place_at(at) + ": " + message);
+      texts.push_back(place_at(position) + ": " + message);
     }
     return texts;
   }

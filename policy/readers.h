@@ -48,16 +48,17 @@ constexpr bool same_word(std::string_view a, std::string_view b) {
   return true;
 }
 
-/// Reads the digits at `at` and moves it past them; nothing if there are none or the number needs more than 64 bits.
-constexpr std::optional<std::uint64_t> digits(std::string_view text, std::size_t& at) {
-  std::size_t start = at;
+/// Reads the digits at `offset` and moves it past them; nothing if there are none or the number needs more than 64
+/// bits.
+constexpr std::optional<std::uint64_t> digits(std::string_view text, std::size_t& offset) {
+  std::size_t start = offset;
   std::uint64_t value = 0;
-  for (; at < text.size() && is_digit(text[at]); ++at) {
-    std::uint64_t digit = static_cast<std::uint64_t>(text[at] - '0');
+  for (; offset < text.size() && is_digit(text[offset]); ++offset) {
+    std::uint64_t digit = static_cast<std::uint64_t>(text[offset] - '0');
     if (value > (std::numeric_limits<std::uint64_t>::max() - digit) / 10) return std::nullopt;
     value = value * 10 + digit;
   }
-  if (at == start) return std::nullopt;
+  if (offset == start) return std::nullopt;
   return value;
 }
 
@@ -75,17 +76,17 @@ inline constexpr Unit kNoUnits[] = {{"", 1}};
 
 /// number, at most one space, unit; the product must not exceed `most`.
 constexpr Outcome quantity(std::string_view text, std::span<const Unit> units, std::uint64_t most, std::uint64_t& out) {
-  std::size_t at = 0;
-  std::optional<std::uint64_t> number = digits(text, at);
-  if (!number) return bad(at);
-  if (at + 1 < text.size() && text[at] == ' ') ++at;
+  std::size_t offset = 0;
+  std::optional<std::uint64_t> number = digits(text, offset);
+  if (!number) return bad(offset);
+  if (offset + 1 < text.size() && text[offset] == ' ') ++offset;
   for (const Unit& unit : units) {
-    if (!same_word(text.substr(at), unit.name)) continue;
+    if (!same_word(text.substr(offset), unit.name)) continue;
     if (*number > most / unit.factor) return bad();
     out = *number * unit.factor;
     return kGood;
   }
-  return bad(at);
+  return bad(offset);
 }
 
 constexpr Outcome size(std::string_view text, std::uint64_t& bytes) {
