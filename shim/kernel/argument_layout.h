@@ -116,8 +116,8 @@ class ArgumentLayout {
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       if (arguments_[i].kind != ArgumentKind::kByValue && arguments_[i].kind != ArgumentKind::kUnknown) continue;
       const std::size_t end = std::size_t{arguments_[i].offset} + arguments_[i].bytes;
-      for (std::size_t at = (std::size_t{arguments_[i].offset} + 7) / 8 * 8; at + 8 <= end; at += 8) {
-        visit(i, at, load_word(segment + at));
+      for (std::size_t offset = (std::size_t{arguments_[i].offset} + 7) / 8 * 8; offset + 8 <= end; offset += 8) {
+        visit(i, offset, load_word(segment + offset));
       }
     }
   }
@@ -141,9 +141,9 @@ class ArgumentLayout {
     return true;
   }
 
-  static std::uint64_t load_word(const std::byte* at) noexcept {
+  static std::uint64_t load_word(const std::byte* address) noexcept {
     std::uint64_t word;
-    std::memcpy(&word, at, sizeof word);
+    std::memcpy(&word, address, sizeof word);
     return word;
   }
 

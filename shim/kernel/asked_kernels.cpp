@@ -29,9 +29,9 @@ std::string architecture_in(const char* properties, std::size_t bytes) {
   constexpr std::string_view kProcessor = "gfx";
   constexpr std::size_t kNameBytes = 256;
   const std::string_view all(properties + kNameBytes, bytes - kNameBytes);
-  const std::size_t at = all.find(kProcessor);
-  if (at == std::string_view::npos) return {};
-  return std::string(all.substr(at, all.find('\0', at) - at));
+  const std::size_t begin = all.find(kProcessor);
+  if (begin == std::string_view::npos) return {};
+  return std::string(all.substr(begin, all.find('\0', begin) - begin));
 }
 
 /// Empty: one of them is not known.

@@ -16,8 +16,8 @@ constexpr std::uint64_t kMaxEntries = 4096, kMaxIdBytes = 4096;
 constexpr std::string_view kNoteOwner = "AMDGPU";
 constexpr std::uint32_t kMetadataNote = 32;  // NT_AMDGPU_METADATA
 
-constexpr std::uint64_t round_up_note(std::uint64_t at, std::uint64_t align) noexcept {
-  return (at + align - 1) / align * align;
+constexpr std::uint64_t round_up_note(std::uint64_t offset, std::uint64_t align) noexcept {
+  return (offset + align - 1) / align * align;
 }
 
 /// What came of several parts: any trouble, else whether one of them had metadata.
@@ -43,10 +43,10 @@ class Outcome {
 /// Notes are {u32 name size, u32 description size, u32 type}, name, description, each padded to the alignment.
 void read_notes(std::span<const std::byte> notes, std::uint64_t align, KernelSet* kernels, Outcome* outcome) noexcept {
   const ImageReader reader(notes);
-  std::uint64_t at = 0;
+  std::uint64_t offset = 0;
   Elf64_Nhdr note;
-  while (reader.read(at, &note)) {
-    const std::uint64_t name = at + sizeof note;
+  while (reader.read(offset, &note)) {
+    const std::uint64_t name = offset + sizeof note;
     const std::uint64_t description = round_up_note(name + note.n_namesz, align);
     if (!reader.contains(name, note.n_namesz) || !reader.contains(description, note.n_descsz)) {
       outcome->add(Status::kMalformed);
@@ -57,7 +57,7 @@ void read_notes(std::span<const std::byte> notes, std::uint64_t align, KernelSet
     if (owner == kNoteOwner && note.n_type == kMetadataNote) {
       outcome->add(read_metadata(reader.part(description, note.n_descsz), kernels));
     }
-    at = round_up_note(description + note.n_descsz, align);
+    offset = round_up_note(description + note.n_descsz, align);
   }
 }
 
@@ -91,10 +91,11 @@ bool may_have_variables(const ImageReader& reader, const Elf64_Ehdr& header) noe
       const bool padding = named && reader.has_text(names.sh_offset + section.sh_name, kPadding);
       if (data && !padding && (section.sh_flags & SHF_WRITE) != 0 && section.sh_size != 0) return true;
     } else if (section.sh_type == SHT_DYNSYM) {
-      for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= section.sh_size; at += sizeof(Elf64_Sym)) {
+      for (std::uint64_t offset = 0; offset + sizeof(Elf64_Sym) <= section.sh_size; offset += sizeof(Elf64_Sym)) {
         Elf64_Sym symbol;
         Elf64_Shdr home;
-        if (!reader.contains(section.sh_offset, at) || !reader.read(section.sh_offset + at, &symbol)) return true;
+        if (!reader.contains(section.sh_offset, offset) || !reader.read(section.sh_offset + offset, &symbol))
+          return true;
         if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF) continue;
         if (!section_at(symbol.st_shndx, &home)) return true;
         constexpr std::string_view kOnceWritten = ".data.rel.ro";
@@ -131,10 +132,10 @@ Status read_elf_notes(const ImageReader& reader, const Elf64_Ehdr& header, Kerne
   return outcome.status();
 }
 
-/// Widens `end` to at + bytes; false past what an image may reach.
-bool reach(std::uint64_t at, std::uint64_t bytes, std::uint64_t* end) noexcept {
-  if (at > kMaxImageBytes || bytes > kMaxImageBytes - at) return false;
-  *end = std::max(*end, at + bytes);
+/// Widens `end` to offset + bytes; false past what an image may reach.
+bool reach(std::uint64_t offset, std::uint64_t bytes, std::uint64_t* end) noexcept {
+  if (offset > kMaxImageBytes || bytes > kMaxImageBytes - offset) return false;
+  *end = std::max(*end, offset + bytes);
   return true;
 }
 
@@ -166,13 +167,13 @@ std::uint64_t promised_bundle_bytes(const std::byte* image) noexcept {
   std::uint64_t count, end = kBundleMagic.size() + sizeof count;
   std::memcpy(&count, image + kBundleMagic.size(), sizeof count);
   if (count > kMaxEntries) return 0;
-  std::uint64_t at = end;
+  std::uint64_t offset = end;
   for (std::uint64_t i = 0; i < count; ++i) {
     std::uint64_t entry[3];  // offset, size, length of the id that follows
-    std::memcpy(entry, image + at, sizeof entry);
+    std::memcpy(entry, image + offset, sizeof entry);
     if (entry[2] > kMaxIdBytes) return 0;
-    at += sizeof entry + entry[2];
-    if (!reach(at, 0, &end) || !reach(entry[0], entry[1], &end)) return 0;
+    offset += sizeof entry + entry[2];
+    if (!reach(offset, 0, &end) || !reach(entry[0], entry[1], &end)) return 0;
   }
   return end;
 }
@@ -221,18 +222,18 @@ Status read_entries(const std::vector<BundleEntry>& entries, KernelSet* kernels)
 
 /// Unpacks the headers of a bundle's entries.
 Status reach_entries(BundleUnpacker* bundle) noexcept {
-  std::uint64_t at = kBundleMagic.size(), count;
-  if (const Status status = bundle->reach(at + sizeof count); status != Status::kOk) return status;
+  std::uint64_t offset = kBundleMagic.size(), count;
+  if (const Status status = bundle->reach(offset + sizeof count); status != Status::kOk) return status;
   const ImageReader reader(bundle->bytes());
   if (!reader.has_text(0, kBundleMagic)) return Status::kUnsupported;
-  if (!reader.read(at, &count) || count > kMaxEntries) return Status::kMalformed;
-  at += sizeof count;
+  if (!reader.read(offset, &count) || count > kMaxEntries) return Status::kMalformed;
+  offset += sizeof count;
   for (std::uint64_t i = 0; i < count; ++i) {
     std::uint64_t entry[3];  // offset, size, length of the id that follows
-    if (const Status status = bundle->reach(at + sizeof entry); status != Status::kOk) return status;
-    if (!reader.read(at, &entry) || entry[2] > kMaxIdBytes) return Status::kMalformed;
-    at += sizeof entry + entry[2];
-    if (const Status status = bundle->reach(at); status != Status::kOk) return status;
+    if (const Status status = bundle->reach(offset + sizeof entry); status != Status::kOk) return status;
+    if (!reader.read(offset, &entry) || entry[2] > kMaxIdBytes) return Status::kMalformed;
+    offset += sizeof entry + entry[2];
+    if (const Status status = bundle->reach(offset); status != Status::kOk) return status;
   }
   return Status::kOk;
 }
@@ -265,17 +266,17 @@ Status read_elf(std::span<const std::byte> image, KernelSet* kernels) noexcept {
 Status bundle_entries(std::span<const std::byte> image, std::vector<BundleEntry>* entries) noexcept {
   const ImageReader reader(image);
   if (!reader.has_text(0, kBundleMagic)) return Status::kUnsupported;
-  std::uint64_t at = kBundleMagic.size(), count;
-  if (!reader.read(at, &count) || count > kMaxEntries) return Status::kMalformed;
-  at += sizeof count;
+  std::uint64_t offset = kBundleMagic.size(), count;
+  if (!reader.read(offset, &count) || count > kMaxEntries) return Status::kMalformed;
+  offset += sizeof count;
   try {
     for (std::uint64_t i = 0; i < count; ++i) {
       std::uint64_t entry[3];  // offset, size, length of the id that follows
-      if (!reader.read(at, &entry) || entry[2] > kMaxIdBytes) return Status::kMalformed;
-      at += sizeof entry;
-      if (!reader.contains(at, entry[2]) || !reader.contains(entry[0], entry[1])) return Status::kMalformed;
-      entries->push_back({reader.text(at, entry[2]), reader.part(entry[0], entry[1])});
-      at += entry[2];
+      if (!reader.read(offset, &entry) || entry[2] > kMaxIdBytes) return Status::kMalformed;
+      offset += sizeof entry;
+      if (!reader.contains(offset, entry[2]) || !reader.contains(entry[0], entry[1])) return Status::kMalformed;
+      entries->push_back({reader.text(offset, entry[2]), reader.part(entry[0], entry[1])});
+      offset += entry[2];
     }
   } catch (const std::bad_alloc&) {
     return Status::kNoMemory;

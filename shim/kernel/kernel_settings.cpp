@@ -20,9 +20,9 @@ bool KernelSettings::set(KernelSetting setting, std::uint64_t value, bool certai
     number_ = ++last_number_;
   } else {
     if (numbers_.size() >= kMostStates) numbers_.clear();
-    const auto [at, added] = numbers_.try_emplace(next, last_number_ + 1);
+    const auto [entry, added] = numbers_.try_emplace(next, last_number_ + 1);
     if (added) ++last_number_;
-    number_ = at->second;
+    number_ = entry->second;
   }
   now_ = std::move(next);
   return true;

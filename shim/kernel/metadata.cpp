@@ -174,8 +174,8 @@ const KernelDescription* KernelSet::find(std::string_view name) const noexcept {
 Status read_metadata(std::span<const std::byte> note, KernelSet* kernels) noexcept {
   try {
     MetadataVisitor visitor(kernels);
-    std::size_t at = 0;
-    const bool parsed = msgpack::parse(reinterpret_cast<const char*>(note.data()), note.size(), at, visitor);
+    std::size_t offset = 0;
+    const bool parsed = msgpack::parse(reinterpret_cast<const char*>(note.data()), note.size(), offset, visitor);
     return parsed && visitor.complete() ? Status::kOk : Status::kMalformed;
   } catch (const std::bad_alloc&) {
     return Status::kNoMemory;

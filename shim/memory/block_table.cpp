@@ -89,11 +89,12 @@ BlockTable::Leaf* BlockTable::leaf_for(std::uintptr_t address) noexcept {
   return leaf;
 }
 
-/// Where a leaf has the block [base, end), part of which at `at` is in its range, if the block reaches beyond that.
-std::atomic<Block*>* BlockTable::across_of(Leaf* leaf, std::uintptr_t at, std::uintptr_t base,
+/// Where a leaf has the block [base, end), part of which at `address` is in its range, if the block reaches beyond
+/// that.
+std::atomic<Block*>* BlockTable::across_of(Leaf* leaf, std::uintptr_t address, std::uintptr_t base,
                                            std::uintptr_t end) noexcept {
-  if (base < at / kRegionBytes * kRegionBytes) return &leaf->across[0];
-  return end > next_region(at) ? &leaf->across[1] : nullptr;
+  if (base < address / kRegionBytes * kRegionBytes) return &leaf->across[0];
+  return end > next_region(address) ? &leaf->across[1] : nullptr;
 }
 
 bool BlockTable::add_to_slot(Slot& slot, Block* block) noexcept {
@@ -147,39 +148,39 @@ std::size_t BlockTable::remove_from_slot(Slot& slot, const Block* block) noexcep
 }
 
 bool BlockTable::fill(Block* block, std::uintptr_t base, std::uintptr_t end) noexcept {
-  for (std::uintptr_t at = base; at < end;) {
-    if (at % kRegionBytes == 0 && end - at >= kRegionBytes) {
-      Region* region = region_for(at);
+  for (std::uintptr_t address = base; address < end;) {
+    if (address % kRegionBytes == 0 && end - address >= kRegionBytes) {
+      Region* region = region_for(address);
       if (region == nullptr) return false;
-      region->whole[(at >> kRegionShift) % kFan].store(block, std::memory_order_release);
-      at += kRegionBytes;
+      region->whole[(address >> kRegionShift) % kFan].store(block, std::memory_order_release);
+      address += kRegionBytes;
       continue;
     }
-    Leaf* leaf = leaf_for(at);
+    Leaf* leaf = leaf_for(address);
     if (leaf == nullptr) return false;
-    if (std::atomic<Block*>* const across = across_of(leaf, at, base, end)) {
+    if (std::atomic<Block*>* const across = across_of(leaf, address, base, end)) {
       across->store(block, std::memory_order_release);
       ++leaf->entries;
-      at = next_region(at);
+      address = next_region(address);
       continue;
     }
-    const std::size_t part = (at >> kPartShift) % kParts;
-    if (at % kPartBytes == 0 && end - at >= kPartBytes) {
+    const std::size_t part = (address >> kPartShift) % kParts;
+    if (address % kPartBytes == 0 && end - address >= kPartBytes) {
       leaf->parts[part].store(block, std::memory_order_release);
       ++leaf->entries;
-      at += kPartBytes;
+      address += kPartBytes;
       continue;
     }
     // The pages of one part, or what there is of them.
-    Slot* slot = &leaf->pages[(at >> kPageShift) % kFan];
-    for (const std::uintptr_t stop = std::min(end, next_part(at)); at < stop; ++slot) {
+    Slot* slot = &leaf->pages[(address >> kPageShift) % kFan];
+    for (const std::uintptr_t stop = std::min(end, next_part(address)); address < stop; ++slot) {
       if (slot->load(std::memory_order_relaxed) == 0)
         slot->store(reinterpret_cast<std::uintptr_t>(block), std::memory_order_release);
       else if (!add_to_slot(*slot, block))
         return false;
       ++leaf->in_pages[part];
       ++leaf->entries;
-      at = ((at >> kPageShift) + 1) << kPageShift;
+      address = ((address >> kPageShift) + 1) << kPageShift;
     }
   }
   return true;
@@ -187,42 +188,42 @@ bool BlockTable::fill(Block* block, std::uintptr_t base, std::uintptr_t end) noe
 
 void BlockTable::clear(Block* block) noexcept {
   const std::uintptr_t base = block->address(), end = base + block->bytes();
-  for (std::uintptr_t at = base; at < end;) {
-    Region* region = root_[at >> kRootShift].load(std::memory_order_relaxed);
-    const std::size_t index = (at >> kRegionShift) % kFan;
-    if (at % kRegionBytes == 0 && end - at >= kRegionBytes) {
+  for (std::uintptr_t address = base; address < end;) {
+    Region* region = root_[address >> kRootShift].load(std::memory_order_relaxed);
+    const std::size_t index = (address >> kRegionShift) % kFan;
+    if (address % kRegionBytes == 0 && end - address >= kRegionBytes) {
       if (region != nullptr && region->whole[index].load(std::memory_order_relaxed) == block)
         region->whole[index].store(nullptr, std::memory_order_release);
-      at += kRegionBytes;
+      address += kRegionBytes;
       continue;
     }
     Leaf* leaf = region == nullptr ? nullptr : region->leaves[index].load(std::memory_order_relaxed);
     if (leaf == nullptr) {
-      at = next_region(at);
+      address = next_region(address);
       continue;
     }
-    if (std::atomic<Block*>* const across = across_of(leaf, at, base, end)) {
+    if (std::atomic<Block*>* const across = across_of(leaf, address, base, end)) {
       if (across->load(std::memory_order_relaxed) == block) {
         across->store(nullptr, std::memory_order_release);
         --leaf->entries;
       }
-      at = next_region(at);
+      address = next_region(address);
       continue;
     }
-    const std::size_t part = (at >> kPartShift) % kParts;
-    if (at % kPartBytes == 0 && end - at >= kPartBytes) {
+    const std::size_t part = (address >> kPartShift) % kParts;
+    if (address % kPartBytes == 0 && end - address >= kPartBytes) {
       if (leaf->parts[part].load(std::memory_order_relaxed) == block) {
         leaf->parts[part].store(nullptr, std::memory_order_release);
         --leaf->entries;
       }
-      at += kPartBytes;
+      address += kPartBytes;
       continue;
     }
-    const std::uintptr_t stop = std::min(end, next_part(at));
+    const std::uintptr_t stop = std::min(end, next_part(address));
     std::size_t removed = 0;
-    for (Slot* slot = &leaf->pages[(at >> kPageShift) % kFan]; at < stop; ++slot) {
+    for (Slot* slot = &leaf->pages[(address >> kPageShift) % kFan]; address < stop; ++slot) {
       removed += remove_from_slot(*slot, block);
-      at = ((at >> kPageShift) + 1) << kPageShift;
+      address = ((address >> kPageShift) + 1) << kPageShift;
     }
     leaf->in_pages[part] -= static_cast<std::uint32_t>(removed);
     leaf->entries -= removed;
@@ -237,27 +238,27 @@ void BlockTable::overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Bl
         std::find(found->begin(), found->end(), block) == found->end())
       found->push_back(block);
   };
-  for (std::uintptr_t at = base; at < end;) {
-    const Region* region = root_[at >> kRootShift].load(std::memory_order_relaxed);
+  for (std::uintptr_t address = base; address < end;) {
+    const Region* region = root_[address >> kRootShift].load(std::memory_order_relaxed);
     if (region == nullptr) {
-      at = ((at >> kRootShift) + 1) << kRootShift;
+      address = ((address >> kRootShift) + 1) << kRootShift;
       continue;
     }
-    const std::size_t index = (at >> kRegionShift) % kFan;
+    const std::size_t index = (address >> kRegionShift) % kFan;
     add(region->whole[index].load(std::memory_order_relaxed));
     const Leaf* leaf = region->leaves[index].load(std::memory_order_relaxed);
     if (leaf == nullptr || leaf->entries == 0) {
-      at = ((at >> kRegionShift) + 1) << kRegionShift;
+      address = ((address >> kRegionShift) + 1) << kRegionShift;
       continue;
     }
     for (const auto& across : leaf->across) add(across.load(std::memory_order_relaxed));
-    const std::size_t part = (at >> kPartShift) % kParts;
+    const std::size_t part = (address >> kPartShift) % kParts;
     add(leaf->parts[part].load(std::memory_order_relaxed));
     if (leaf->in_pages[part] == 0) {
-      at = next_part(at);
+      address = next_part(address);
       continue;
     }
-    const std::uintptr_t slot = leaf->pages[(at >> kPageShift) % kFan].load(std::memory_order_relaxed);
+    const std::uintptr_t slot = leaf->pages[(address >> kPageShift) % kFan].load(std::memory_order_relaxed);
     if ((slot & kListTag) == 0) {
       add(reinterpret_cast<Block*>(slot));
     } else {
@@ -265,7 +266,7 @@ void BlockTable::overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Bl
            list = list->more.load(std::memory_order_relaxed))
         for (const auto& item : list->items) add(item.load(std::memory_order_relaxed));
     }
-    at = ((at >> kPageShift) + 1) << kPageShift;
+    address = ((address >> kPageShift) + 1) << kPageShift;
   }
 }
 

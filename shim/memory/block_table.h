@@ -220,7 +220,7 @@ class BlockTable {
   /// How often it was there.
   static std::size_t remove_from_slot(Slot& slot, const Block* block) noexcept;
   static std::size_t entries_of(std::uintptr_t slot) noexcept;
-  static std::atomic<Block*>* across_of(Leaf* leaf, std::uintptr_t at, std::uintptr_t base,
+  static std::atomic<Block*>* across_of(Leaf* leaf, std::uintptr_t address, std::uintptr_t base,
                                         std::uintptr_t end) noexcept;
   static Block* find_in_slot(std::uintptr_t slot, std::uintptr_t address) noexcept;
   bool fill(Block* block, std::uintptr_t base, std::uintptr_t end) noexcept REQUIRES(g_blocks_lock);

@@ -84,8 +84,8 @@ const hipMemcpy3DParms* checked_params(const hipMemcpy3DParms* params, ParamsCop
   if (params == nullptr) return nullptr;
   const bool arrays = params->srcArray != nullptr || params->dstArray != nullptr;
   const Extent extent = arrays ? Extent{} : Extent{params->extent.width, params->extent.height, params->extent.depth};
-  const auto side = [](const hipPos& at, const hipPitchedPtr& memory) {
-    return Side{at.x, at.y, at.z, memory.pitch, memory.ysize};
+  const auto side = [](const hipPos& position, const hipPitchedPtr& memory) {
+    return Side{position.x, position.y, position.z, memory.pitch, memory.ysize};
   };
   copy->box = *params;
   const bool src_refused = refuse(copy->box.srcPtr.ptr, side(params->srcPos, params->srcPtr), extent);

@@ -28,8 +28,8 @@ constexpr std::size_t pitched_bytes(std::size_t pitch, std::size_t width, std::s
 struct ValueBytes {
   std::size_t bytes;
 };
-inline ValueBytes value_bytes(const void* at, std::size_t bytes) noexcept {
-  return {reinterpret_cast<std::uintptr_t>(at) % bytes == 0 ? 1 : bytes};
+inline ValueBytes value_bytes(const void* address, std::size_t bytes) noexcept {
+  return {reinterpret_cast<std::uintptr_t>(address) % bytes == 0 ? 1 : bytes};
 }
 
 /// Room for any of the structures; only as much is written as a check needs.

@@ -39,12 +39,12 @@ void DeviceMemory::device_reset(int device) {
   ChunkStore::Chunks dropped;
   {
     const LockGuard guard(g_blocks_lock);
-    std::vector<Block*> gone;
+    std::vector<Block*> reset_blocks;
     table.for_each([&](Block* block) {
       assume_held(g_blocks_lock);
-      if (block->device == device) gone.push_back(block);
+      if (block->device == device) reset_blocks.push_back(block);
     });
-    for (Block* block : gone) blocks.forget(block);
+    for (Block* block : reset_blocks) blocks.forget(block);
     dropped = chunks.drop(device, in_error);
     room.device_reset(device);
   }

@@ -44,11 +44,11 @@ class KeptBlocks {
     if (size_ != 0 && address < (*this)[size_ - 1].address) place = address < (*this)[0].address ? 0 : find(address);
     if (place < size_ - place) {
       first_ = (first_ - 1) & (ring_.size() - 1);
-      for (std::size_t i = 0; i < place; ++i) at(i) = at(i + 1);
+      for (std::size_t i = 0; i < place; ++i) nth(i) = nth(i + 1);
     } else {
-      for (std::size_t i = size_; i > place; --i) at(i) = at(i - 1);
+      for (std::size_t i = size_; i > place; --i) nth(i) = nth(i - 1);
     }
-    at(place) = {address, block};
+    nth(place) = {address, block};
     ++size_;
   }
 
@@ -61,16 +61,16 @@ class KeptBlocks {
   void remove(std::uintptr_t address) noexcept {
     const std::size_t place = find(address);
     if (place < size_ - place - 1) {
-      for (std::size_t i = place; i > 0; --i) at(i) = at(i - 1);
+      for (std::size_t i = place; i > 0; --i) nth(i) = nth(i - 1);
       first_ = (first_ + 1) & (ring_.size() - 1);
     } else {
-      for (std::size_t i = place; i + 1 < size_; ++i) at(i) = at(i + 1);
+      for (std::size_t i = place; i + 1 < size_; ++i) nth(i) = nth(i + 1);
     }
     --size_;
   }
 
  private:
-  KeptBlock& at(std::size_t i) noexcept { return ring_[(first_ + i) & (ring_.size() - 1)]; }
+  KeptBlock& nth(std::size_t i) noexcept { return ring_[(first_ + i) & (ring_.size() - 1)]; }
 
   /// The first that does not come before this address.
   std::size_t find(std::uintptr_t address) const noexcept {

@@ -30,13 +30,14 @@ void MappedKinds::made(Handle handle, const hipMemAllocationProp* properties) no
 
 void MappedKinds::also(Handle handle, const void* mapped) noexcept {
   const LockGuard guard(lock_);
-  auto at = mappings_.upper_bound(number(mapped));
-  if (at == mappings_.begin() || (--at)->second.unmapped != 0 || number(mapped) - at->first >= at->second.bytes) {
+  auto holder = mappings_.upper_bound(number(mapped));
+  if (holder == mappings_.begin() || (--holder)->second.unmapped != 0 ||
+      number(mapped) - holder->first >= holder->second.bytes) {
     kinds_.erase(handle);
     return;
   }
   try {
-    kinds_[handle] = at->second.kind;
+    kinds_[handle] = holder->second.kind;
   } catch (const std::bad_alloc&) {
     kinds_.erase(handle);
   }
@@ -56,9 +57,9 @@ void MappedKinds::mapped(const void* base, std::size_t bytes, std::size_t offset
   const LockGuard guard(lock_);
   // The new mapping replaces every mapping that it overlaps.
   const std::uint64_t first = number(base), end = first + bytes;
-  auto at = mappings_.upper_bound(first);
-  if (at != mappings_.begin() && std::prev(at)->first + std::prev(at)->second.bytes > first) --at;
-  while (at != mappings_.end() && at->first < end) at = mappings_.erase(at);
+  auto mapping = mappings_.upper_bound(first);
+  if (mapping != mappings_.begin() && std::prev(mapping)->first + std::prev(mapping)->second.bytes > first) --mapping;
+  while (mapping != mappings_.end() && mapping->first < end) mapping = mappings_.erase(mapping);
   const auto kind = kinds_.find(handle);
   if (kind == kinds_.end() || mappings_.size() >= kMost) return;
   try {
@@ -70,8 +71,8 @@ void MappedKinds::mapped(const void* base, std::size_t bytes, std::size_t offset
 void MappedKinds::unmapped(const void* base, std::size_t bytes, std::uint64_t when) noexcept {
   const LockGuard guard(lock_);
   const std::uint64_t first = number(base), end = first + bytes;
-  for (auto at = mappings_.lower_bound(first); at != mappings_.end() && at->first < end; ++at)
-    if (at->second.unmapped == 0) at->second.unmapped = when;
+  for (auto mapping = mappings_.lower_bound(first); mapping != mappings_.end() && mapping->first < end; ++mapping)
+    if (mapping->second.unmapped == 0) mapping->second.unmapped = when;
 }
 
 }  // namespace graphpool

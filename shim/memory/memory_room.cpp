@@ -13,9 +13,9 @@
 namespace graphpool {
 namespace {
 
-void trace_given_back(int device, std::size_t bytes, const char* why) noexcept {
+void trace_given_back(int device, std::size_t bytes, const char* reason) noexcept {
   const std::uint64_t now = trace_begins();
-  if (now != 0) trace({TraceKind::kGivenBack, 0, now, now, why, static_cast<std::uint64_t>(device), bytes});
+  if (now != 0) trace({TraceKind::kGivenBack, 0, now, now, reason, static_cast<std::uint64_t>(device), bytes});
 }
 
 }  // namespace

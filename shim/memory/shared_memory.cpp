@@ -108,8 +108,8 @@ void SharedMemory::map(const void* base, std::size_t bytes, Handle handle) noexc
 
 void SharedMemory::unmap(const void* base, std::size_t bytes) noexcept {
   const LockGuard guard(lock_);
-  auto at = ranges_.lower_bound(number(base));
-  while (at != ranges_.end() && at->first < number(base) + bytes) at = ranges_.erase(at);
+  auto range = ranges_.lower_bound(number(base));
+  while (range != ranges_.end() && range->first < number(base) + bytes) range = ranges_.erase(range);
 }
 
 bool SharedMemory::holds(std::uint64_t address) noexcept {
