@@ -73,8 +73,8 @@ class ByteBuffer {
   /// Pre-condition: not bytes of its own.
   void append(const std::byte* first, const std::byte* last) {
     if (first == last) return;
-    const std::size_t at = size_, bytes = static_cast<std::size_t>(last - first);
-    std::memcpy(grow(at + bytes) + at, first, bytes);
+    const std::size_t old_size = size_, bytes = static_cast<std::size_t>(last - first);
+    std::memcpy(grow(old_size + bytes) + old_size, first, bytes);
   }
 
   friend bool operator==(const ByteBuffer& a, const ByteBuffer& b) noexcept {

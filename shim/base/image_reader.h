@@ -17,32 +17,32 @@ class ImageReader {
 
   std::uint64_t bytes() const noexcept { return image_.size(); }
 
-  bool contains(std::uint64_t at, std::uint64_t bytes) const noexcept {
-    return at <= image_.size() && bytes <= image_.size() - at;
+  bool contains(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return offset <= image_.size() && bytes <= image_.size() - offset;
   }
 
   /// Copies: images need not be aligned.
   template <typename Field>
-  bool read(std::uint64_t at, Field* field) const noexcept {
+  bool read(std::uint64_t offset, Field* field) const noexcept {
     static_assert(std::is_trivially_copyable_v<Field>);
-    if (!contains(at, sizeof *field)) return false;
-    std::memcpy(field, image_.data() + at, sizeof *field);
+    if (!contains(offset, sizeof *field)) return false;
+    std::memcpy(field, image_.data() + offset, sizeof *field);
     return true;
   }
 
   /// Empty when not inside the image.
-  std::span<const std::byte> part(std::uint64_t at, std::uint64_t bytes) const noexcept {
-    if (!contains(at, bytes)) return {};
-    return image_.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(bytes));
+  std::span<const std::byte> part(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    if (!contains(offset, bytes)) return {};
+    return image_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
   }
 
-  std::string_view text(std::uint64_t at, std::uint64_t bytes) const noexcept {
-    const auto found = part(at, bytes);
+  std::string_view text(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const auto found = part(offset, bytes);
     return {reinterpret_cast<const char*>(found.data()), found.size()};
   }
 
-  bool has_text(std::uint64_t at, std::string_view text) const noexcept {
-    return contains(at, text.size()) && this->text(at, text.size()) == text;
+  bool has_text(std::uint64_t offset, std::string_view text) const noexcept {
+    return contains(offset, text.size()) && this->text(offset, text.size()) == text;
   }
 
  private:

@@ -260,8 +260,8 @@ void open_log(LogLevel level, const std::string& path) noexcept {
   g_log_level.store(level, std::memory_order_relaxed);
   LogFile* file = path.empty() ? nullptr : make_file(path);
   if (!path.empty() && !file) {
-    char why[64];
-    const char* reason = strerror_r(errno, why, sizeof why);
+    char text[64];
+    const char* reason = strerror_r(errno, text, sizeof text);
     g_file.store(nullptr, std::memory_order_release);
     log_error("cannot write the log file %s: %s", path.c_str(), reason);
   }

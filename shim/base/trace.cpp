@@ -207,8 +207,8 @@ TraceSeen trace_seen() {
   const std::uint64_t ticks = trace_ticks(), ns = clock_ns();
   const double ns_per_tick =
       ticks > g_first_ticks ? static_cast<double>(ns - g_first_ns) / static_cast<double>(ticks - g_first_ticks) : 0;
-  const auto in_ns = [&](std::uint64_t at) {
-    const double passed = at > g_first_ticks ? static_cast<double>(at - g_first_ticks) * ns_per_tick : 0;
+  const auto in_ns = [&](std::uint64_t moment) {
+    const double passed = moment > g_first_ticks ? static_cast<double>(moment - g_first_ticks) * ns_per_tick : 0;
     return g_first_ns + static_cast<std::uint64_t>(passed);
   };
   for (TraceEvent& event : seen.events) {

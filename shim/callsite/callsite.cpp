@@ -86,12 +86,12 @@ CallSites& callsites() noexcept {
 }
 
 std::string_view StackSite::frame(std::size_t index) noexcept {
-  if (at_frame_ == FrameTree::kUnknown || index < at_) {
-    at_ = 0;
-    at_frame_ = stack_;
+  if (frame_ == FrameTree::kUnknown || index < frame_index_) {
+    frame_index_ = 0;
+    frame_ = stack_;
   }
-  for (; at_ < index; ++at_) at_frame_ = sites_.tree().parent(at_frame_);
-  return sites_.symbols().text(sites_.tree().address(at_frame_), generation_);
+  for (; frame_index_ < index; ++frame_index_) frame_ = sites_.tree().parent(frame_);
+  return sites_.symbols().text(sites_.tree().address(frame_), generation_);
 }
 
 }  // namespace graphpool

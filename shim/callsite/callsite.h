@@ -129,8 +129,8 @@ class StackSite final : public CallSite {
   CallSites& sites_;
   CallSites::Index stack_;
   std::uint64_t order_, generation_;
-  std::size_t at_ = 0;  ///< index of at_frame_
-  CallSites::Index at_frame_ = FrameTree::kUnknown;
+  std::size_t frame_index_ = 0;  ///< index of frame_
+  CallSites::Index frame_ = FrameTree::kUnknown;
 };
 
 }  // namespace graphpool

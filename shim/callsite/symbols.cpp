@@ -102,9 +102,9 @@ int rank(const Elf64_Sym& symbol) noexcept {
   return binding == STB_GLOBAL ? 3 : binding == STB_WEAK ? 2 : 1;
 }
 
-/// The name of the function around `at` (an address as the file has it) in one symbol table; empty if none.
+/// The name of the function around `address` (an address as the file has it) in one symbol table; empty if none.
 std::string_view find_in_table(const ImageReader& file, const Elf64_Shdr& table, const Elf64_Shdr& strings,
-                               std::uint64_t at) noexcept {
+                               std::uint64_t address) noexcept {
   if (!file.contains(table.sh_offset, table.sh_size) || !file.contains(strings.sh_offset, strings.sh_size)) return {};
   std::string_view found;
   int found_rank = 0;
@@ -113,7 +113,8 @@ std::string_view find_in_table(const ImageReader& file, const Elf64_Shdr& table,
     if (!file.read(table.sh_offset + i, &symbol)) return {};
     const unsigned type = ELF64_ST_TYPE(symbol.st_info);
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF) continue;
-    if (at < symbol.st_value || at - symbol.st_value >= symbol.st_size || rank(symbol) <= found_rank) continue;
+    if (address < symbol.st_value || address - symbol.st_value >= symbol.st_size || rank(symbol) <= found_rank)
+      continue;
     if (symbol.st_name >= strings.sh_size) continue;
     const std::string_view rest = file.text(strings.sh_offset + symbol.st_name, strings.sh_size - symbol.st_name);
     found = rest.substr(0, rest.find('\0'));
@@ -122,7 +123,7 @@ std::string_view find_in_table(const ImageReader& file, const Elf64_Shdr& table,
   return found;
 }
 
-std::string_view find_function(const ImageReader& file, std::uint64_t at) noexcept {
+std::string_view find_function(const ImageReader& file, std::uint64_t address) noexcept {
   Elf64_Ehdr header;
   if (!file.has_text(0, {ELFMAG, SELFMAG}) || !file.read(0, &header) || header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_shentsize != sizeof(Elf64_Shdr) || !file.contains(header.e_shoff, 0)) {
@@ -134,7 +135,7 @@ std::string_view find_function(const ImageReader& file, std::uint64_t at) noexce
       if (!file.read(header.e_shoff + i * sizeof table, &table)) return {};
       if (table.sh_type != wanted || table.sh_link >= header.e_shnum) continue;
       if (!file.read(header.e_shoff + table.sh_link * sizeof strings, &strings)) return {};
-      if (const std::string_view found = find_in_table(file, table, strings, at); !found.empty()) return found;
+      if (const std::string_view found = find_in_table(file, table, strings, address); !found.empty()) return found;
     }
   }
   return {};

@@ -261,12 +261,12 @@ std::size_t permit_text(const ParentPermit& parent, char* text, std::size_t byte
 
 ParentPermit parse_permit(std::string_view text) noexcept {
   ParentPermit parent;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  const auto number = [&at, end](auto& value, char separator) {
-    const auto [next, error] = std::from_chars(at, end, value);
+  const char* rest = text.data();
+  const char* const end = rest + text.size();
+  const auto number = [&rest, end](auto& value, char separator) {
+    const auto [next, error] = std::from_chars(rest, end, value);
     const bool good = error == std::errc() && (separator == '\0' ? next == end : next != end && *next == separator);
-    at = good && separator != '\0' ? next + 1 : next;
+    rest = good && separator != '\0' ? next + 1 : next;
     return good;
   };
   const bool good = number(parent.holder.process, '.') && number(parent.holder.start_ticks, '.') &&

@@ -11,10 +11,10 @@ constexpr std::size_t kTextBytes = 16384;  // mountinfo of a container host. On 
 
 template <typename Visit>
 void for_each_line(std::string_view text, Visit&& visit) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::string_view line = text.substr(at, text.find('\n', at) - at);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
     visit(line);
-    at += line.size() + 1;
+    begin += line.size() + 1;
   }
 }
 
@@ -73,8 +73,8 @@ bool find_group(const Machine& machine, int version, const char* controller, Gro
   for_each_line(read(machine, "/proc/self/cgroup", text, sizeof text), [&](std::string_view line) {
     const std::string_view number = field(line, 0, ':'), controllers = field(line, 1, ':');
     if (version == 2 ? number != "0" || !controllers.empty() : !has_item(controllers, controller)) return;
-    const std::size_t at = number.size() + controllers.size() + 2;
-    const std::string_view path = at <= line.size() ? line.substr(at) : std::string_view();
+    const std::size_t begin = number.size() + controllers.size() + 2;
+    const std::string_view path = begin <= line.size() ? line.substr(begin) : std::string_view();
     if (path.size() < sizeof group) group[path.copy(group, path.size())] = '\0';
   });
   if (group[0] == '\0') return false;

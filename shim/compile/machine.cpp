@@ -60,9 +60,9 @@ constexpr Machine kMachine = {
 /// The number at the start of a text, behind spaces.
 std::uint64_t leading_number(std::string_view text) noexcept {
   std::uint64_t number = 0;
-  std::size_t at = text.find_first_not_of(" \t");
-  for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
-    number = number * 10 + static_cast<std::uint64_t>(text[at] - '0');
+  std::size_t position = text.find_first_not_of(" \t");
+  for (; position < text.size() && text[position] >= '0' && text[position] <= '9'; ++position)
+    number = number * 10 + static_cast<std::uint64_t>(text[position] - '0');
   return number;
 }
 
@@ -71,10 +71,10 @@ std::uint64_t leading_number(std::string_view text) noexcept {
 const Machine& machine() noexcept { return kMachine; }
 
 std::int64_t number_after(std::string_view text, std::string_view key) noexcept {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::string_view line = text.substr(at, text.find('\n', at) - at);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
     if (line.starts_with(key)) return static_cast<std::int64_t>(leading_number(line.substr(key.size())));
-    at += line.size() + 1;
+    begin += line.size() + 1;
   }
   return -1;
 }

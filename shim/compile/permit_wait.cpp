@@ -177,11 +177,11 @@ class Wait {
     return true;
   }
 
-  void say(std::uint64_t now, Admission why) noexcept {
+  void say(std::uint64_t now, Admission admission) noexcept {
     if (!settings_.says || now - request_.since_ns < kSayEvery || !may_say(now)) return;
     log_warn("compile: waiting for %llu s: %u compilations run, %s, %.0f MiB left for more",
              static_cast<unsigned long long>((now - request_.since_ns) / 1'000'000'000), table_.in_flight(),
-             why == Admission::kFull ? "which is the limit" : why_not(why),
+             admission == Admission::kFull ? "which is the limit" : why_not(admission),
              static_cast<double>(headroom_bytes_) * kMiBs);
   }
 

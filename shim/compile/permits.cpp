@@ -102,12 +102,12 @@ PermitCounters counted(const PermitCounters& counters) noexcept {
 
 }  // namespace
 
-std::size_t class_name(const Compilation& of, char* text, std::size_t bytes) noexcept {
+std::size_t class_name(const Compilation& compilation, char* text, std::size_t bytes) noexcept {
   std::uint64_t floor = 1;
-  while (floor * 8 <= of.input_bytes) floor *= 8;
-  const int length =
-      std::snprintf(text, bytes, "%.*s %.*s %lluK", static_cast<int>(of.tool.size()), of.tool.data(),
-                    static_cast<int>(of.kind.size()), of.kind.data(), static_cast<unsigned long long>(floor / 1024));
+  while (floor * 8 <= compilation.input_bytes) floor *= 8;
+  const int length = std::snprintf(text, bytes, "%.*s %.*s %lluK", static_cast<int>(compilation.tool.size()),
+                                   compilation.tool.data(), static_cast<int>(compilation.kind.size()),
+                                   compilation.kind.data(), static_cast<unsigned long long>(floor / 1024));
   return length < 0 ? 0 : std::min(static_cast<std::size_t>(length), bytes - 1);
 }
 
@@ -204,8 +204,8 @@ bool thread_compiles() noexcept {
   return permits != nullptr && thread_rides(*permits);
 }
 
-CompileScope::CompileScope(const Compilation& of) noexcept {
-  if (of.tool.empty()) return;
+CompileScope::CompileScope(const Compilation& compilation) noexcept {
+  if (compilation.tool.empty()) return;
   counted_ = true;
   if (t_depth++ != 0) return;
   outermost_ = true;
@@ -220,14 +220,14 @@ CompileScope::CompileScope(const Compilation& of) noexcept {
     permits->table.figures().add(&ScopeCounts::ridden);
     return;
   }
-  if (of.one_at_a_time) {
+  if (compilation.one_at_a_time) {
     g_alone.lock();
     alone_ = true;
   }
   char name[kClassNameBytes];
   PermitRequest request;
-  request.size_class = {name, class_name(of, name, sizeof name)};
-  request.input_bytes = of.input_bytes;
+  request.size_class = {name, class_name(compilation, name, sizeof name)};
+  request.input_bytes = compilation.input_bytes;
   request.kind = HolderKind::kCall;
   request.before = own_memory();
   ParentPermit parent = permits->parent;

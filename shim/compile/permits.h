@@ -27,14 +27,14 @@ struct Compilation {
 };
 
 /// Writes "tool kind 64K" to text; returns its length.
-std::size_t class_name(const Compilation& of, char* text, std::size_t bytes) noexcept;
+std::size_t class_name(const Compilation& compilation, char* text, std::size_t bytes) noexcept;
 
 /// What the policy says of permits. Finds the surrounding jobserver too, if the policy lets it. One thread at a time.
 PermitSettings permit_settings(const Policy& policy) noexcept;
 
 class CompileScope {
  public:
-  explicit CompileScope(const Compilation& of) noexcept;
+  explicit CompileScope(const Compilation& compilation) noexcept;
   ~CompileScope();
   CompileScope(const CompileScope&) = delete;
   CompileScope& operator=(const CompileScope&) = delete;

@@ -67,11 +67,11 @@ BindingHistory::Noted BindingHistory::note(const Binding& binding) {
     }
   }
   last_ = binding;
-  const std::size_t at = noted.seen ? place : noted_++ % kRemembered;
+  const std::size_t index = noted.seen ? place : noted_++ % kRemembered;
   ++clock_;
-  if (noted.seen) noted.ago = clock_ - times_[at];
-  prints_[at] = print;
-  times_[at] = clock_;
+  if (noted.seen) noted.ago = clock_ - times_[index];
+  prints_[index] = print;
+  times_[index] = clock_;
   return noted;
 }
 

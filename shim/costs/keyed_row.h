@@ -91,8 +91,8 @@ class KeyedRow {
 
   [[gnu::noinline]] Entry* find_by_index(KeyType key) noexcept {
     if (key == KeyType{}) return nullptr;
-    for (std::size_t at = home(key); places_[at] != kNowhere; at = next(at)) {
-      Entry& entry = entries_[places_[at] - 1];
+    for (std::size_t place = home(key); places_[place] != kNowhere; place = next(place)) {
+      Entry& entry = entries_[places_[place] - 1];
       if (entry.*Key == key) return &entry;
     }
     return nullptr;
@@ -100,9 +100,9 @@ class KeyedRow {
 
   void index(std::size_t position) noexcept {
     if (entries_[position].*Key == KeyType{}) return;
-    std::size_t at = home(entries_[position].*Key);
-    while (places_[at] != kNowhere) at = next(at);
-    places_[at] = static_cast<std::uint32_t>(position + 1);
+    std::size_t place = home(entries_[position].*Key);
+    while (places_[place] != kNowhere) place = next(place);
+    places_[place] = static_cast<std::uint32_t>(position + 1);
   }
 
   void index_all() noexcept {

@@ -39,17 +39,17 @@ std::uint64_t Returns::number_of(const std::vector<Operation>& operations) noexc
 }
 
 void Returns::let_go(const std::vector<Operation>& operations, std::uint64_t used_at) noexcept {
-  if (gone_ == nullptr) gone_.reset(new (std::nothrow) Gone[kRemembered]);
-  if (gone_ == nullptr) return;
+  if (departures_ == nullptr) departures_.reset(new (std::nothrow) Departure[kRemembered]);
+  if (departures_ == nullptr) return;
   const std::uint64_t number = number_of(operations);
-  gone_[(number >> 32) % kRemembered] = {number, used_at};
+  departures_[(number >> 32) % kRemembered] = {number, used_at};
 }
 
 std::uint64_t Returns::away_for(const std::vector<Operation>& operations) const noexcept {
-  if (gone_ == nullptr) return 0;
+  if (departures_ == nullptr) return 0;
   const std::uint64_t number = number_of(operations);
-  const Gone& gone = gone_[(number >> 32) % kRemembered];
-  return gone.number == number ? now_ + 1 - gone.used_at : 0;
+  const Departure& departure = departures_[(number >> 32) % kRemembered];
+  return departure.number == number ? now_ + 1 - departure.used_at : 0;
 }
 
 }  // namespace graphpool

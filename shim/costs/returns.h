@@ -44,7 +44,7 @@ class Returns {
   std::uint64_t away_for(const std::vector<Operation>& operations) const noexcept;
 
  private:
-  struct Gone {
+  struct Departure {
     std::uint64_t number = 0;
     std::uint64_t used_at = 0;
   };
@@ -53,7 +53,7 @@ class Returns {
   std::uint64_t looked_into_ = 0, now_ = 0;
   std::array<std::uint64_t, kJudged> took_{};  ///< captures until the last ones came back
   std::size_t next_ = 0;                       ///< the place in took_ of the next one
-  std::unique_ptr<Gone[]> gone_;               ///< kRemembered; null: nothing has gone
+  std::unique_ptr<Departure[]> departures_;    ///< kRemembered; null: there is none
 };
 
 }  // namespace graphpool

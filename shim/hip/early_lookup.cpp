@@ -70,7 +70,8 @@ void* find(const link_map& object, const SymbolTable& table, const char* name) n
     const std::uint32_t* const bucket = table.gnu_hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t));
     const std::uint32_t* const chain = bucket + buckets;
     std::uint32_t wanted = 5381;
-    for (const char* at = name; *at != '\0'; ++at) wanted = wanted * 33 + static_cast<unsigned char>(*at);
+    for (const char* letter = name; *letter != '\0'; ++letter)
+      wanted = wanted * 33 + static_cast<unsigned char>(*letter);
     for (std::uint32_t i = bucket[wanted % buckets]; i >= first; ++i) {
       const std::uint32_t found = chain[i - first];
       if ((found | 1U) == (wanted | 1U) && is_definition(table, i, name))

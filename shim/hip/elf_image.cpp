@@ -36,41 +36,42 @@ ElfImage::ElfImage(const dl_phdr_info& info) noexcept : base_(info.dlpi_addr), p
   if (text_end_ == 0) text_begin_ = 0;
   if (dynamic == nullptr) return;
   // glibc relocates these entries for ordinary objects but not for the vDSO, whose values are offsets.
-  const auto at = [this](ElfW(Addr) value) { return value < base_ ? base_ + value : value; };
+  const auto address_of = [this](ElfW(Addr) value) { return value < base_ ? base_ + value : value; };
   ElfW(Xword) soname_at = 0;
   for (; dynamic->d_tag != DT_NULL; ++dynamic) {
     switch (dynamic->d_tag) {
       case DT_SYMTAB:
-        symbols_ = reinterpret_cast<const ElfW(Sym)*>(at(dynamic->d_un.d_ptr));
+        symbols_ = reinterpret_cast<const ElfW(Sym)*>(address_of(dynamic->d_un.d_ptr));
         break;
       case DT_STRTAB:
-        strings_ = reinterpret_cast<const char*>(at(dynamic->d_un.d_ptr));
+        strings_ = reinterpret_cast<const char*>(address_of(dynamic->d_un.d_ptr));
         break;
       case DT_RELA:
-        relocations_.begin = reinterpret_cast<const ElfW(Rela)*>(at(dynamic->d_un.d_ptr));
+        relocations_.begin = reinterpret_cast<const ElfW(Rela)*>(address_of(dynamic->d_un.d_ptr));
         break;
       case DT_RELASZ:
         relocations_.bytes = dynamic->d_un.d_val;
         break;
       case DT_JMPREL:
-        plt_relocations_.begin = reinterpret_cast<const ElfW(Rela)*>(at(dynamic->d_un.d_ptr));
+        plt_relocations_.begin = reinterpret_cast<const ElfW(Rela)*>(address_of(dynamic->d_un.d_ptr));
         break;
       case DT_PLTRELSZ:
         plt_relocations_.bytes = dynamic->d_un.d_val;
         break;
       case DT_VERSYM:
-        versions_ = reinterpret_cast<const ElfW(Half)*>(at(dynamic->d_un.d_ptr));
+        versions_ = reinterpret_cast<const ElfW(Half)*>(address_of(dynamic->d_un.d_ptr));
         break;
       case DT_VERNEED:
-        needed_versions_ = reinterpret_cast<const ElfW(Verneed)*>(at(dynamic->d_un.d_ptr));
+        needed_versions_ = reinterpret_cast<const ElfW(Verneed)*>(address_of(dynamic->d_un.d_ptr));
         break;
       case DT_HASH: {
-        const std::uint32_t count = reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr))[1];
+        const std::uint32_t count = reinterpret_cast<const std::uint32_t*>(address_of(dynamic->d_un.d_ptr))[1];
         if (count > hashed_symbols_) hashed_symbols_ = count;
         break;
       }
       case DT_GNU_HASH: {
-        const std::uint32_t count = gnu_hash_symbols(reinterpret_cast<const std::uint32_t*>(at(dynamic->d_un.d_ptr)));
+        const std::uint32_t count =
+            gnu_hash_symbols(reinterpret_cast<const std::uint32_t*>(address_of(dynamic->d_un.d_ptr)));
         if (count > hashed_symbols_) hashed_symbols_ = count;
         break;
       }
@@ -106,10 +107,10 @@ std::string_view ElfImage::basename() const noexcept {
 unsigned ElfImage::version() const noexcept {
   const std::string_view name = soname_ != nullptr ? soname_ : basename();
   constexpr std::string_view kEnding = ".so.";
-  const std::size_t at = name.rfind(kEnding);
+  const std::size_t ending = name.rfind(kEnding);
   unsigned number = 0;
-  if (at != std::string_view::npos)
-    static_cast<void>(std::from_chars(name.data() + at + kEnding.size(), name.data() + name.size(), number));
+  if (ending != std::string_view::npos)
+    static_cast<void>(std::from_chars(name.data() + ending + kEnding.size(), name.data() + name.size(), number));
   return number;
 }
 

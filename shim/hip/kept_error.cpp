@@ -86,9 +86,9 @@ hipError_t with_error_kept(hipStream_t stream, FunctionRef<hipError_t()> call) {
   const KeptError last_error(0);
   if (!last_error.pending()) return call();
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  const bool told = PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); });
+  const bool answered = PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); });
   const hipError_t result = call();
-  if (told && status != hipStreamCaptureStatusNone) last_error.keep();
+  if (answered && status != hipStreamCaptureStatusNone) last_error.keep();
   return result;
 }
 

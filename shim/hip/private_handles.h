@@ -84,7 +84,7 @@ class PrivateHandles {
     }
     std::size_t place_of(std::uintptr_t handle) const noexcept {
       std::size_t place = home(handle);
-      for (std::uintptr_t at; (at = places[place].load(std::memory_order_relaxed)) != 0 && at != handle;)
+      for (std::uintptr_t entry; (entry = places[place].load(std::memory_order_relaxed)) != 0 && entry != handle;)
         place = (place + 1) & mask;
       return place;
     }
@@ -157,9 +157,9 @@ hipError_t refuse_private(PrivateKind kind, EntryId call) noexcept;
 
 /// What a call that succeeded has told the program is the program's.
 template <typename Handle>
-void told_handle(Handle* const* told) noexcept {
-  if (told != nullptr && *told != nullptr) [[likely]]
-    g_private_handles.remove(*told);
+void told_handle(Handle* const* handle) noexcept {
+  if (handle != nullptr && *handle != nullptr) [[likely]]
+    g_private_handles.remove(*handle);
 }
 template <typename Argument>
 void told_argument(const Argument& argument) noexcept {

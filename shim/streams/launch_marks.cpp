@@ -136,20 +136,20 @@ void LaunchMarks::record(Mark& mark) {
 void LaunchMarks::forget_complete() {
   std::erase_if(marks_, [](const Mark& mark) { return complete(mark); });
   // Of a stream that is gone only a wait for its device tells: one such mark stands for all of the device's.
-  std::vector<Mark> gone;
-  gone.reserve(marks_.size());
+  std::vector<Mark> device_marks;
+  device_marks.reserve(marks_.size());
   std::erase_if(marks_, [&](const Mark& mark) {
     if ((mark.event != nullptr && !mark.event->lost()) || !mark.state->destroyed.load(std::memory_order_acquire))
       return false;
-    const auto same =
-        std::find_if(gone.begin(), gone.end(), [&](const Mark& each) { return each.device == mark.device; });
-    if (same == gone.end())
-      gone.push_back(mark);
+    const auto same = std::find_if(device_marks.begin(), device_marks.end(),
+                                   [&](const Mark& each) { return each.device == mark.device; });
+    if (same == device_marks.end())
+      device_marks.push_back(mark);
     else
       same->number = std::max(same->number, mark.number);
     return true;
   });
-  marks_.insert(marks_.end(), gone.begin(), gone.end());
+  marks_.insert(marks_.end(), device_marks.begin(), device_marks.end());
   most_ = std::max(2 * marks_.size(), kFew);
 }
 

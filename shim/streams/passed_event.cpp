@@ -20,7 +20,7 @@ class OwnStreams {
     hipStream_t stream = nullptr;
     hipEvent_t event = nullptr;
     bool taken = true;
-    std::atomic<bool> gone{false};  ///< with a reset of the device
+    std::atomic<bool> lost{false};  ///< with a reset of the device
   };
 
   /// One that is idle. The device is current. Null on failure.
@@ -56,8 +56,8 @@ class OwnStreams {
   void device_reset(int device) noexcept {
     const LockGuard guard(lock_);
     for (const auto& entry : entries_)
-      if (entry->device == device) entry->gone = true;
-    std::erase_if(entries_, [](const auto& entry) { return entry->gone.load(); });
+      if (entry->device == device) entry->lost = true;
+    std::erase_if(entries_, [](const auto& entry) { return entry->lost.load(); });
   }
 
  private:
@@ -77,7 +77,7 @@ class Passed : public PassedEvent {
   Passed(const Passed&) = delete;
   Passed& operator=(const Passed&) = delete;
   ~Passed() override { own_streams().give_back(*own_); }
-  hipEvent_t get() const noexcept override { return own_->gone.load() ? nullptr : own_->event; }
+  hipEvent_t get() const noexcept override { return own_->lost.load() ? nullptr : own_->event; }
 
  private:
   const std::shared_ptr<OwnStreams::Entry> own_;

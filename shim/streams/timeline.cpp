@@ -10,7 +10,7 @@
 namespace graphpool {
 
 struct TimelineWord {
-  std::atomic<std::uint64_t>* at = nullptr;  ///< signal memory
+  std::atomic<std::uint64_t>* signal = nullptr;  ///< signal memory
   int device = 0;
   bool used = true;
   std::atomic<std::uint64_t> last{0};  ///< the newest value enqueued
@@ -18,7 +18,7 @@ struct TimelineWord {
 
   bool reached() const noexcept {
     return lost.load(std::memory_order_acquire) ||
-           at->load(std::memory_order_acquire) >= last.load(std::memory_order_relaxed);
+           signal->load(std::memory_order_acquire) >= last.load(std::memory_order_relaxed);
   }
 };
 
@@ -56,8 +56,8 @@ std::unique_ptr<Timeline> Timeline::make(int device) {
       return nullptr;
   }
   auto word = std::make_unique<TimelineWord>();
-  word->at = static_cast<std::atomic<std::uint64_t>*>(memory);
-  word->at->store(0, std::memory_order_release);
+  word->signal = static_cast<std::atomic<std::uint64_t>*>(memory);
+  word->signal->store(0, std::memory_order_release);
   word->device = device;
   auto made = std::unique_ptr<Timeline>(new Timeline(word.get()));
   const LockGuard guard(kept.lock);
@@ -74,7 +74,8 @@ Timeline::~Timeline() {
 
 bool Timeline::advance(hipStream_t stream) noexcept {
   const std::uint64_t value = word_->last.load(std::memory_order_relaxed) + 1;
-  if (!PrivateCalls::worked([&] { return next().hipStreamWriteValue64(stream, word_->at, value, 0); })) return false;
+  if (!PrivateCalls::worked([&] { return next().hipStreamWriteValue64(stream, word_->signal, value, 0); }))
+    return false;
   word_->last.store(value, std::memory_order_relaxed);
   return true;
 }
