@@ -45,20 +45,20 @@ hipError_t on_hipGraphInstantiateWithFlags(Entry&, hipGraphExec_t* exec, hipGrap
   });
 }
 hipError_t on_hipGraphInstantiateWithParams(Entry&, hipGraphExec_t* exec, hipGraph_t graph, void* params) {
-  auto* const told = static_cast<InstantiateParams*>(params);
+  auto* const request = static_cast<InstantiateParams*>(params);
   constexpr unsigned long long kNone = ~0ull;
   bool native = false;
   const hipError_t result = graphs().instantiation.instantiate(
-      exec, graph, told == nullptr ? kNone : told->flags, [&](hipGraph_t real, hipGraphExec_t* made) {
+      exec, graph, request == nullptr ? kNone : request->flags, [&](hipGraph_t real, hipGraphExec_t* made) {
         native = true;
         const hipError_t answered = next().hipGraphInstantiateWithParams(made, real, params);
-        if (answered != hipSuccess && told != nullptr && told->error_node != nullptr)
-          told->error_node = graphs().node_table.as_program_knows(told->error_node);
+        if (answered != hipSuccess && request != nullptr && request->error_node != nullptr)
+          request->error_node = graphs().node_table.as_program_knows(request->error_node);
         return answered;
       });
   if (result == hipSuccess && !native) {
-    told->error_node = nullptr;
-    told->result = 0;
+    request->error_node = nullptr;
+    request->result = 0;
   }
   return result;
 }

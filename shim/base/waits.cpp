@@ -13,7 +13,7 @@ namespace {
 /// Free while nobody has taken it; told while it has a text.
 struct Place {
   std::atomic<bool> taken{false};
-  std::atomic<const char*> what{nullptr}, why{nullptr};
+  std::atomic<const char*> what{nullptr}, reason{nullptr};
   std::atomic<std::uint64_t> since_ms{0}, graph{0}, thread{0};
 };
 constinit std::array<Place, NotedWait::kMost> g_places{};
@@ -33,7 +33,7 @@ NotedWait::NotedWait(const char* what, std::uint64_t graph) noexcept : traced_(T
     place.since_ms.store(now_ms(), std::memory_order_relaxed);
     place.graph.store(graph, std::memory_order_relaxed);
     place.thread.store(static_cast<std::uint64_t>(gettid()), std::memory_order_relaxed);
-    place.why.store(nullptr, std::memory_order_relaxed);
+    place.reason.store(nullptr, std::memory_order_relaxed);
     place.what.store(what, std::memory_order_release);
     return;
   }
@@ -45,8 +45,8 @@ NotedWait::~NotedWait() {
   g_places[place_].taken.store(false, std::memory_order_release);
 }
 
-void NotedWait::because(const char* why) noexcept {
-  if (place_ != kMost) g_places[place_].why.store(why, std::memory_order_relaxed);
+void NotedWait::because(const char* reason) noexcept {
+  if (place_ != kMost) g_places[place_].reason.store(reason, std::memory_order_relaxed);
 }
 
 std::vector<WaitSeen> waits_now() {
@@ -55,7 +55,7 @@ std::vector<WaitSeen> waits_now() {
     const char* const what = place.what.load(std::memory_order_acquire);
     if (what == nullptr) continue;
     const std::uint64_t since_ms = place.since_ms.load(std::memory_order_relaxed), now = now_ms();
-    seen.push_back({what, place.why.load(std::memory_order_relaxed), place.graph.load(std::memory_order_relaxed),
+    seen.push_back({what, place.reason.load(std::memory_order_relaxed), place.graph.load(std::memory_order_relaxed),
                     place.thread.load(std::memory_order_relaxed), now - std::min(now, since_ms)});
   }
   return seen;

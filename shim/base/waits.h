@@ -22,7 +22,7 @@ class NotedWait {
   NotedWait& operator=(const NotedWait&) = delete;
 
   /// Notes the reason why the thread still waits. A null pointer takes the noted reason away.
-  void because(const char* why) noexcept;
+  void because(const char* reason) noexcept;
 
   static constexpr std::size_t kMost = 64;
 
@@ -32,7 +32,7 @@ class NotedWait {
 };
 
 struct WaitSeen {
-  const char *what, *why;
+  const char *what, *reason;
   std::uint64_t graph, thread, ms;
 };
 std::vector<WaitSeen> waits_now();

@@ -170,11 +170,11 @@ bool add_to_capture(hipGraph_t graph, const AddedNode& added, Describe describe,
 /// no open capture.
 bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* result);
 /// Of so many open captures the program knows the graph, or nodes.
-inline constinit std::atomic<int> g_told_captures{0};
+inline constinit std::atomic<int> g_named_captures{0};
 /// The program makes another call on such a graph, or on a node of one, than those above: its capture is real from now
 /// on, and no recording.
-void expose_told_graph(hipGraph_t graph, const char* reason);
-void expose_told_node(hipGraphNode_t node, const char* reason);
+void expose_open_graph(hipGraph_t graph, const char* reason);
+void expose_open_node(hipGraphNode_t node, const char* reason);
 
 /// The program asks for, or changes, what only the real capture knows: makes the stream's capture real for good.
 void expose_capture(StreamArgument stream, const char* reason);

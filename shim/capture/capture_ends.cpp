@@ -92,11 +92,11 @@ struct Beginning {
 
 /// Says in the report why a capture is recorded each time anew.
 static void tell_not_compared(const Beginning& beginning, int stream_device) {
-  Materialisation told;
-  told.why = !beginning.own_handle() ? "captured on a null stream, or on a thread's own"
-             : stream_device < 0     ? "captured on a stream whose device the runtime does not tell"
-                                     : "the library does not see every call of this process";
-  capture_sink().note_materialised(told);
+  Materialisation materialisation;
+  materialisation.reason = !beginning.own_handle() ? "captured on a null stream, or on a thread's own"
+                           : stream_device < 0     ? "captured on a stream whose device the runtime does not tell"
+                                                   : "the library does not see every call of this process";
+  capture_sink().note_materialised(materialisation);
 }
 
 /// Opens a session for the capture. Where the verdict is to leave it alone, it gives no recording all the same.
@@ -222,7 +222,7 @@ static bool is_empty(hipGraph_t graph) {
 
 /// What the program captured cannot be had: it must find the capture invalidated. Call it without a lock held.
 static hipError_t end_invalidated(const CapturedGraph& captured, const char* reason, hipGraph_t* graph) {
-  if (captured.told != nullptr) told_graphs().drop(*captured.told);
+  if (captured.tracked != nullptr) open_graphs().drop(*captured.tracked);
   tell_trace("invalidated", 0);
   capture_sink().note_refused(reason);
   static_cast<void>(PrivateCalls::worked([&] { return next().hipGraphDestroy(*graph); }));
@@ -253,10 +253,10 @@ static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const He
     EXCLUDES(session.lock) {
   UniqueLock guard(session.lock);
   const LastErrorScope last_error;
-  if (session.materialised.why != nullptr) capture_sink().note_materialised(session.materialised);
+  if (session.materialised.reason != nullptr) capture_sink().note_materialised(session.materialised);
   const char* reason = session.fate.rejected();
   tell_trace(
-      session.materialised.why != nullptr ? session.materialised.why : "recorded", 0,
+      session.materialised.reason != nullptr ? session.materialised.reason : "recorded", 0,
       std::max<std::size_t>(session.recorder.operations().size(), 1) - 1);  // without its beginning; it has no end yet
   session.recorder.add_bare(kEndSignature);
   std::uint32_t which = 0;

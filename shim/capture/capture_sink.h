@@ -25,7 +25,7 @@ struct TreeNode;
 struct CapturedGraph {
   hipGraph_t graph = nullptr;
   /// The graph that the program knows by a handle of the library's since before the capture's end. Null: there is none.
-  std::shared_ptr<TrackedGraph> told;
+  std::shared_ptr<TrackedGraph> tracked;
   bool holds_objects = false;   ///< it holds user objects
   const void* place = nullptr;  ///< where the program began the capture; null: not known
 };
@@ -66,37 +66,37 @@ class CaptureSink {
   virtual void capture_verified(Recording& recording) noexcept = 0;
   /// It is not: the recording is used no more.
   virtual void capture_differs(Recording& recording, const Operation& operation, const Binding& binding,
-                               hipGraphNode_t node, const char* why) = 0;
+                               hipGraphNode_t node, const char* reason) = 0;
   /// A capture that gives no recording, and why. A literal.
-  virtual void note_refused(const char* why) noexcept = 0;
-  virtual void note_materialised(const Materialisation& told) noexcept = 0;
+  virtual void note_refused(const char* reason) noexcept = 0;
+  virtual void note_materialised(const Materialisation& materialisation) noexcept = 0;
 
   /// Nodes of this graph are not known any more: it was captured into.
   virtual void nodes_gone(hipGraph_t graph) = 0;
   /// Memory is about to go back to the runtime: what can be made over it only while it is there is made.
-  virtual void memory_leaves(const void* address, std::size_t bytes, const char* why) = 0;
+  virtual void memory_leaves(const void* address, std::size_t bytes, const char* reason) = 0;
 
  protected:
   ~CaptureSink() = default;  ///< there is one, and it stays
 };
 
 /// Keeps the library's handles for the graphs of open captures and for their nodes. A program gets these handles when
-/// it asks for the graph of its capture (told_graph.cpp).
-class ToldGraphs {
+/// it asks for the graph of its capture (open_graph.cpp).
+class OpenGraphs {
  public:
   /// Makes a graph and a handle for it. Returns false if there is no handle left.
   virtual bool add(std::shared_ptr<TrackedGraph>* made) = 0;
   /// The capture was broken off.
-  virtual void drop(TrackedGraph& told) noexcept = 0;
+  virtual void drop(TrackedGraph& graph) noexcept = 0;
   /// The capture has become real: this is its graph in the runtime, with a node for each operation.
-  virtual void made_real(TrackedGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) = 0;
+  virtual void made_real(TrackedGraph& graph, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) = 0;
 
-  virtual hipGraph_t handle(const TrackedGraph& told) const noexcept = 0;
+  virtual hipGraph_t handle(const TrackedGraph& graph) const noexcept = 0;
   /// Returns the handle of the operation's node. Makes the handle if the program has none yet. Returns null if no
   /// handle is left.
-  virtual hipGraphNode_t node_handle(TrackedGraph& told, std::uint32_t index) = 0;
+  virtual hipGraphNode_t node_handle(TrackedGraph& graph, std::uint32_t index) = 0;
   /// Returns the handle of the operation's node. Returns null if the program has none.
-  virtual hipGraphNode_t handle_told(const TrackedGraph& told, std::size_t index) const noexcept = 0;
+  virtual hipGraphNode_t known_handle(const TrackedGraph& graph, std::size_t index) const noexcept = 0;
 
   /// Returns the node that one of the library's handles names. No graph: the handle is not the library's, or its node
   /// is gone.
@@ -105,14 +105,14 @@ class ToldGraphs {
   /// Replaces the library's handles by the runtime's, for a call that only reads the nodes. If it replaced one, `nodes`
   /// points into `storage` afterwards.
   virtual hipError_t read_nodes(const hipGraphNode_t** nodes, std::size_t count, std::vector<hipGraphNode_t>* storage,
-                                const char* why) = 0;
+                                const char* reason) = 0;
 
  protected:
-  ~ToldGraphs() = default;  ///< there is one, and it stays
+  ~OpenGraphs() = default;  ///< there is one, and it stays
 };
 
 // Defined with the graphs.
 CaptureSink& capture_sink() noexcept;
-ToldGraphs& told_graphs() noexcept;
+OpenGraphs& open_graphs() noexcept;
 
 }  // namespace graphpool

@@ -9,12 +9,12 @@
 namespace graphpool {
 
 void GraphNames::give() noexcept {
-  if (!std::exchange(given_, true)) g_told_captures.fetch_add(1, std::memory_order_acq_rel);
+  if (!std::exchange(given_, true)) g_named_captures.fetch_add(1, std::memory_order_acq_rel);
 }
 
 void GraphNames::clear() noexcept {
-  if (tracked_ != nullptr) told_graphs().drop(*std::exchange(tracked_, nullptr));
-  if (std::exchange(given_, false)) g_told_captures.fetch_sub(1, std::memory_order_acq_rel);
+  if (tracked_ != nullptr) open_graphs().drop(*std::exchange(tracked_, nullptr));
+  if (std::exchange(given_, false)) g_named_captures.fetch_sub(1, std::memory_order_acq_rel);
   graph_ = nullptr;
   holds_objects_ = false;
 }
@@ -28,16 +28,16 @@ bool GraphNames::ask_for_graph(hipStream_t origin) {
   return PrivateCalls::answered(ask) && status == hipStreamCaptureStatusActive && graph_ != nullptr;
 }
 
-bool GraphNames::track() { return told_graphs().add(&tracked_); }
+bool GraphNames::track() { return open_graphs().add(&tracked_); }
 
 bool GraphNames::names_graph(hipGraph_t handle) const noexcept {
   if (!given_) return false;
-  return tracked_ != nullptr ? told_graphs().handle(*tracked_) == handle : graph_ != nullptr && graph_ == handle;
+  return tracked_ != nullptr ? open_graphs().handle(*tracked_) == handle : graph_ != nullptr && graph_ == handle;
 }
 
 bool GraphNames::names_node(hipGraphNode_t handle, const std::vector<hipGraphNode_t>& nodes) const noexcept {
   if (!given_) return false;
-  const NodeRef ours = told_graphs().node(handle);
+  const NodeRef ours = open_graphs().node(handle);
   if (ours.graph != nullptr) return ours.graph == tracked_.get();
   return std::find(nodes.begin(), nodes.end(), handle) != nodes.end();
 }
@@ -48,7 +48,7 @@ std::optional<OperationTail> GraphNames::operations(const NamedNodes& named,
   OperationTail operations;
   for (std::size_t i = 0; i < named.count; ++i) {
     const hipGraphNode_t node = named.nodes[i];
-    const NodeRef ours = told_graphs().node(node);
+    const NodeRef ours = open_graphs().node(node);
     std::uint32_t operation = ours.index;
     if (ours.graph == nullptr) {
       const auto found = std::find(nodes.rbegin(), nodes.rend(), node);
@@ -67,9 +67,9 @@ std::optional<std::vector<hipGraphNode_t>> GraphNames::native_nodes(const NamedN
                                                                     const std::vector<hipGraphNode_t>& nodes) const {
   std::vector<hipGraphNode_t> native;
   for (std::size_t i = 0; named.nodes != nullptr && i < named.count; ++i) {
-    const NodeRef ours = told_graphs().node(named.nodes[i]);
+    const NodeRef ours = open_graphs().node(named.nodes[i]);
     const bool own = ours.graph != nullptr && ours.graph == tracked_.get() && ours.index < nodes.size();
-    if (!own && told_graphs().gave_out(named.nodes[i])) return std::nullopt;
+    if (!own && open_graphs().gave_out(named.nodes[i])) return std::nullopt;
     native.push_back(own ? nodes[ours.index] : named.nodes[i]);
   }
   return native;

@@ -1,4 +1,4 @@
-// graph_names.h: the names by which a program knows the graph of an open capture, and its nodes (told_graph.cpp).
+// graph_names.h: the names by which a program knows the graph of an open capture, and its nodes (open_graph.cpp).
 //
 // A shell has no nodes in the runtime. So the program gets handles of the library's own. They name a graph that becomes
 // the deferred graph when the capture ends, or stands for the runtime's graph if the capture becomes real.

@@ -33,7 +33,7 @@ void leave_midway(StreamKey key) noexcept {
   }
   open_sessions().leave_alone(session);
   const std::uint32_t withheld = materialised.operation == 0 ? 0 : materialised.operation - 1;
-  if (materialised.why != nullptr) capture_sink().note_materialised(materialised);
+  if (materialised.reason != nullptr) capture_sink().note_materialised(materialised);
   hit_rates().ended(place, Follow::kKnown, false, withheld);
   step_costs().ended(place, false, 0);
   t_step = {};  // its place is not judged by what the rest of it takes

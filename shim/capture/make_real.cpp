@@ -147,7 +147,7 @@ void make_real(CaptureSession& session, const char* reason, const Signature* own
   complete = withheld.set_tails() && complete;
   if (session.follow == Follow::kKnown) session.fate.reject(kSeldomComesBack);
   if (session.names.tracked() != nullptr)
-    told_graphs().made_real(*session.names.tracked(), session.names.graph(), session.recorder.nodes());
+    open_graphs().made_real(*session.names.tracked(), session.names.graph(), session.recorder.nodes());
   if (complete) return;
   // What the program captured cannot be had any more: the runtime must say so at the end of the capture.
   session.fate.lose();

@@ -2,7 +2,7 @@
 //
 // It has a part for each job: streams and events, threads that feed it, the place in the tree, what was recorded, its
 // fate, and the names by which the program knows its graph. The functions here concern several parts. Others that do:
-// make_real.h, forks.h, told_graph.cpp.
+// make_real.h, forks.h, open_graph.cpp.
 // Objects are used again for later captures and never freed: a thread may look at a session it fed before, under its
 // lock, and sees by the serial whether it is still that capture. In a shell an operation costs a compare and a copy of
 // its payload: no allocation, and no call of the runtime but after one that may have invalidated the capture.

@@ -79,7 +79,7 @@ void CapturedGraphs::prove(Recording& recording, const TrackedGraph& graph) {
 }
 
 RecordedGraph CapturedGraphs::real_graph_captured(CapturedGraph captured, RecordedCapture recording) {
-  const auto graph = captured.told != nullptr ? captured.told : std::make_shared<TrackedGraph>();
+  const auto graph = captured.tracked != nullptr ? captured.tracked : std::make_shared<TrackedGraph>();
   const std::uint32_t call_site = callsites().here();  // without lock
   bool learned = false;
   {
@@ -91,28 +91,28 @@ RecordedGraph CapturedGraphs::real_graph_captured(CapturedGraph captured, Record
     if (captured.holds_objects) graph->objects = std::make_shared<ObjectHolder>(captured.graph);
     learned = learn(*graph, std::move(recording.operations), captured.place, call_site);
   }
-  if (captured.told == nullptr) {
+  if (captured.tracked == nullptr) {
     graphs_.add_real(graph);
   } else {
     static_cast<void>(made_private(hipSuccess, &captured.graph));  // the program knows it by our handle only
-    graphs_.told_ended(graph);
+    graphs_.capture_ended(graph);
   }
   return {graph->handle, learned};
 }
 
 hipGraph_t CapturedGraphs::untracked_graph_captured(CapturedGraph captured) {
-  if (captured.told == nullptr) return captured.graph;
+  if (captured.tracked == nullptr) return captured.graph;
   {
-    const LockGuard guard(captured.told->lock);
-    captured.told->real = captured.graph;
-    captured.told->note_modified();
+    const LockGuard guard(captured.tracked->lock);
+    captured.tracked->real = captured.graph;
+    captured.tracked->note_modified();
   }
-  graphs_.told_ended(captured.told);
-  return captured.told->handle;
+  graphs_.capture_ended(captured.tracked);
+  return captured.tracked->handle;
 }
 
 hipGraph_t CapturedGraphs::make_deferred_graph(HeldRecording recording, Binding binding, CapturedGraph captured) {
-  const auto graph = captured.told != nullptr ? captured.told : std::make_shared<TrackedGraph>();
+  const auto graph = captured.tracked != nullptr ? captured.tracked : std::make_shared<TrackedGraph>();
   Objects objects;
   if (captured.holds_objects) {
     objects = std::make_shared<ObjectHolder>(captured.graph);
@@ -130,8 +130,8 @@ hipGraph_t CapturedGraphs::make_deferred_graph(HeldRecording recording, Binding 
     if (captured.place != nullptr) hit_rates().came_back(captured.place, away);
     graph->recording->place = captured.place;
   }
-  if (captured.told != nullptr) {
-    graphs_.told_ended(graph);
+  if (captured.tracked != nullptr) {
+    graphs_.capture_ended(graph);
     return graph->handle;
   }
   if (const hipGraph_t handle = graphs_.add_deferred(graph)) return handle;

@@ -20,7 +20,7 @@ hipError_t ChildGraph::give(hipGraph_t graph, GraphUse use) const {
   hipError_t result = hipSuccess;
   if (give_set(use, &result)) return result;
   Materialisation made;
-  made.why = kUsedAsChild;
+  made.reason = kUsedAsChild;
   made.graph = (*recording).number;
   graphs().materialisations.note(made);
   return with_graph((*recording).operations, binding, use);

@@ -19,9 +19,9 @@ namespace {
 
 constexpr const char* kFunctionSet = "an attribute of its function was set";
 
-void make_all_real(const char* why) {
-  materialise_open_captures(why);
-  graphs().deferred.end_builds(why);
+void make_all_real(const char* reason) {
+  materialise_open_captures(reason);
+  graphs().deferred.end_builds(reason);
 }
 
 /// Attributes that only say what is preferred: HIP makes the same of an operation whatever they are.

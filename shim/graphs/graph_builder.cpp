@@ -42,7 +42,7 @@ hipError_t GraphBuilder::make_real(TrackedGraph& graph, const char* reason) {
   const LockGuard guard(g_recordings_lock);
   if (graph.recording != nullptr) ++graph.recording->statistics.materialised;
   Materialisation made;
-  made.why = reason;
+  made.reason = reason;
   made.graph = graph.number();
   materialisations_.count(made);
   nodes_.put_all(graph);

@@ -40,29 +40,29 @@ class GraphsCaptureSink final : public CaptureSink {
 };
 
 /// What is in the graph of an open capture only that capture touches, under its own lock, whose rank is the graph's.
-class TrackedToldGraphs final : public ToldGraphs {
+class TrackedOpenGraphs final : public OpenGraphs {
  public:
-  constexpr TrackedToldGraphs() = default;
+  constexpr TrackedOpenGraphs() = default;
 
   bool add(std::shared_ptr<TrackedGraph>* made) override {
-    *made = graphs().tracked.add_told();
+    *made = graphs().tracked.add_open();
     return *made != nullptr;
   }
-  void drop(TrackedGraph& told) noexcept override { graphs().tracked.drop_told(told); }
-  void made_real(TrackedGraph& told, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) override {
-    assume_held(told.lock);
-    told.real = real;
-    told.nodes = nodes;
+  void drop(TrackedGraph& graph) noexcept override { graphs().tracked.drop_open(graph); }
+  void made_real(TrackedGraph& graph, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) override {
+    assume_held(graph.lock);
+    graph.real = real;
+    graph.nodes = nodes;
   }
-  hipGraph_t handle(const TrackedGraph& told) const noexcept override { return told.handle; }
-  hipGraphNode_t node_handle(TrackedGraph& told, std::uint32_t index) override {
-    assume_held(told.lock);
-    const hipGraphNode_t handle = told.node_handle(index);
-    return handle != nullptr ? handle : graphs().node_table.add_handle(told, index);
+  hipGraph_t handle(const TrackedGraph& graph) const noexcept override { return graph.handle; }
+  hipGraphNode_t node_handle(TrackedGraph& graph, std::uint32_t index) override {
+    assume_held(graph.lock);
+    const hipGraphNode_t handle = graph.node_handle(index);
+    return handle != nullptr ? handle : graphs().node_table.add_handle(graph, index);
   }
-  hipGraphNode_t handle_told(const TrackedGraph& told, std::size_t index) const noexcept override {
-    assume_held(told.lock);
-    return told.node_handle(index);
+  hipGraphNode_t known_handle(const TrackedGraph& graph, std::size_t index) const noexcept override {
+    assume_held(graph.lock);
+    return graph.node_handle(index);
   }
   NodeRef node(hipGraphNode_t handle) const noexcept override { return graphs().node_table.find_handle(handle); }
   bool gave_out(hipGraphNode_t handle) const noexcept override { return graphs().node_table.gave_out(handle); }
@@ -79,9 +79,9 @@ CaptureSink& capture_sink() noexcept {
   return sink;
 }
 
-ToldGraphs& told_graphs() noexcept {
-  static constinit TrackedToldGraphs told;
-  return told;
+OpenGraphs& open_graphs() noexcept {
+  static constinit TrackedOpenGraphs instance;
+  return instance;
 }
 
 }  // namespace graphpool

@@ -33,7 +33,7 @@ void look_for_stale(ProgramExec& exec) noexcept {
       if (exec.recording != nullptr) all = stale_addresses().look(*exec.recording, exec.binding, exec.allocations);
     }
     for (const StaleAddress& stale : all)
-      if (stale_addresses().told(stale)) say_stale(stale);
+      if (stale_addresses().note(stale)) say_stale(stale);
   } catch (const std::bad_alloc&) {
   }
 }

@@ -16,7 +16,7 @@ void Materialisations::count(const Materialisation& made) {
   Materialisation added = made;
   if (counted_.size() >= kMost) {
     added = {};
-    added.why = made.why;
+    added.reason = made.reason;
     if (count_known(added)) return;
   }
   counted_.push_back(added);

@@ -19,8 +19,8 @@ std::vector<std::uint64_t> MemoryIndex::pages_of(const Binding& binding) {
   std::array<std::uint64_t, kSeen> seen;
   seen.fill(~std::uint64_t{0});
   std::vector<std::uint64_t> pages;
-  for (std::uint32_t at = 0; at + sizeof(std::uint64_t) <= binding.size(); at += sizeof(std::uint64_t)) {
-    const std::uint64_t page = payload_at<std::uint64_t>(binding, at) >> kPageShift;
+  for (std::uint32_t offset = 0; offset + sizeof(std::uint64_t) <= binding.size(); offset += sizeof(std::uint64_t)) {
+    const std::uint64_t page = payload_at<std::uint64_t>(binding, offset) >> kPageShift;
     std::uint64_t& last = seen[(page ^ (page >> 9)) % kSeen];
     if (last == page) continue;
     last = page;
@@ -89,10 +89,10 @@ std::vector<void*> MemoryIndex::find(const void* address, std::size_t bytes) {
   std::uint64_t from = first >> kPageShift, to = (first + (bytes - 1)) >> kPageShift;
   if (to < from) std::tie(from, to) = std::pair(0, ~std::uint64_t{0});  // no such memory
   for (const Run& run : runs_) {
-    auto at = std::lower_bound(run.begin(), run.end(), from,
-                               [](const Entry& entry, std::uint64_t page) { return entry.page < page; });
-    for (; at != run.end() && at->page <= to; ++at)
-      if (const auto found = held_.find(at->number); found != held_.end()) owners.push_back(found->second.owner);
+    auto position = std::lower_bound(run.begin(), run.end(), from,
+                                     [](const Entry& entry, std::uint64_t page) { return entry.page < page; });
+    for (; position != run.end() && position->page <= to; ++position)
+      if (const auto found = held_.find(position->number); found != held_.end()) owners.push_back(found->second.owner);
   }
   std::sort(owners.begin(), owners.end(), std::less<>());
   owners.erase(std::unique(owners.begin(), owners.end()), owners.end());

@@ -16,8 +16,8 @@ namespace graphpool {
 
 /// The program names the graph of an open capture in a call that is not followed.
 void TrackedGraphs::settle(hipGraph_t graph) {
-  if (g_told_captures.load(std::memory_order_acquire) != 0) [[unlikely]]
-    expose_told_graph(graph, kToldGraphUsed);
+  if (g_named_captures.load(std::memory_order_acquire) != 0) [[unlikely]]
+    expose_open_graph(graph, kOpenGraphUsed);
 }
 
 hipGraph_t TrackedGraphs::add_deferred(const std::shared_ptr<TrackedGraph>& graph) {
@@ -52,13 +52,13 @@ void TrackedGraphs::add_real(const std::shared_ptr<TrackedGraph>& graph) {
   nodes_.put_all(*graph);
 }
 
-std::shared_ptr<TrackedGraph> TrackedGraphs::add_told() {
+std::shared_ptr<TrackedGraph> TrackedGraphs::add_open() {
   auto graph = std::make_shared<TrackedGraph>(GraphState::kOpen);
   graph->handle = static_cast<hipGraph_t>(handles_.add(graph.get()));
   return graph->handle != nullptr ? graph : nullptr;
 }
 
-void TrackedGraphs::drop_told(TrackedGraph& graph) noexcept {
+void TrackedGraphs::drop_open(TrackedGraph& graph) noexcept {
   assume_held(graph.lock);  // only its capture has it, under a lock of the same rank
   for (const hipGraphNode_t handle : graph.handles)
     if (handle != nullptr) nodes_.remove_handle(handle);
@@ -66,7 +66,7 @@ void TrackedGraphs::drop_told(TrackedGraph& graph) noexcept {
   handles_.remove(graph.handle);
 }
 
-void TrackedGraphs::told_ended(const std::shared_ptr<TrackedGraph>& graph) {
+void TrackedGraphs::capture_ended(const std::shared_ptr<TrackedGraph>& graph) {
   const LockGuard graph_guard(graph->lock);
   const LockGuard guard(g_recordings_lock);
   deferred_.add(graph);

@@ -26,7 +26,7 @@
 namespace graphpool {
 
 /// A call that is not followed has named the graph, or a node, of an open capture.
-inline constexpr const char* kToldGraphUsed = "the program used the graph of an open capture";
+inline constexpr const char* kOpenGraphUsed = "the program used the graph of an open capture";
 
 class TrackedGraphs {
  public:
@@ -58,14 +58,14 @@ class TrackedGraphs {
   /// How many nodes a deferred graph has; false: HIP knows.
   bool count_nodes(hipGraph_t graph, std::size_t* count);
 
-  // --- graphs of open captures (capture/told_graph.cpp) ---
+  // --- graphs of open captures (capture/open_graph.cpp) ---
 
   /// Makes a graph and a handle for it. Returns null if there is no handle left.
-  std::shared_ptr<TrackedGraph> add_told();
+  std::shared_ptr<TrackedGraph> add_open();
   /// The capture was broken off.
-  void drop_told(TrackedGraph& graph) noexcept;
+  void drop_open(TrackedGraph& graph) noexcept;
   /// It has ended: from now on the graph is one as others are.
-  void told_ended(const std::shared_ptr<TrackedGraph>& graph) EXCLUDES(g_recordings_lock);
+  void capture_ended(const std::shared_ptr<TrackedGraph>& graph) EXCLUDES(g_recordings_lock);
 
  private:
   TrackedGraph* find_real(hipGraph_t graph) const noexcept;

@@ -46,8 +46,8 @@ bool runtime_has_node(hipGraph_t graph, hipGraphNode_t node) {
 
 /// The program uses a node of an open capture in a call that is not followed. Under no graph's lock.
 void settle_node(hipGraphNode_t node) {
-  if (g_told_captures.load(std::memory_order_acquire) != 0) [[unlikely]]
-    expose_told_node(node, kToldGraphUsed);
+  if (g_named_captures.load(std::memory_order_acquire) != 0) [[unlikely]]
+    expose_open_node(node, kOpenGraphUsed);
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ bool holds(const std::vector<Operation>& operations, const Binding& binding, con
   return std::any_of(operations.begin(), operations.end(), [&](const Operation& operation) {
     if (launches_kernel(operation)) return false;
     const std::uint32_t end = operation.payload_offset + operation.signature.payload_bytes;
-    for (std::uint32_t at = operation.payload_offset; at + sizeof(std::uint64_t) <= end; at += sizeof(std::uint64_t))
-      if (payload_at<std::uint64_t>(binding, at) - first < bytes) return true;
+    for (std::uint32_t offset = operation.payload_offset; offset + sizeof(std::uint64_t) <= end;
+         offset += sizeof(std::uint64_t))
+      if (payload_at<std::uint64_t>(binding, offset) - first < bytes) return true;
     return false;
   });
 }

@@ -23,12 +23,13 @@ struct ChildKind : NeverPatched, AddedOnly {
   static const char* node_difference(const NodeQuestion& asked);
 
   template <typename Visit>
-  static void for_each_address(const Operation& operation, const Binding& binding, std::uint32_t at, Visit& visit) {
-    graphpool::for_each_address(*operation.child, binding, visit, at);
+  static void for_each_address(const Operation& operation, const Binding& binding, std::uint32_t offset, Visit& visit) {
+    graphpool::for_each_address(*operation.child, binding, visit, offset);
   }
   template <typename Visit>
-  static void for_each_hidden_word(const Operation& operation, const Binding& binding, std::uint32_t at, Visit& visit) {
-    graphpool::for_each_hidden_word(*operation.child, binding, visit, at);
+  static void for_each_hidden_word(const Operation& operation, const Binding& binding, std::uint32_t offset,
+                                   Visit& visit) {
+    graphpool::for_each_hidden_word(*operation.child, binding, visit, offset);
   }
   /// Operands of children are not told one by one.
   static void for_each_moved(const Operation&, const Binding&, const Binding&, MovedVisit) noexcept {}

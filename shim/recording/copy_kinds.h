@@ -25,10 +25,10 @@ struct AnyCopy : WithoutKernel, TakesEveryPayload {
 /// One or more rows: a CopyPayload.
 struct RowsCopy : AnyCopy {
   template <typename Visit>
-  static void for_each_address(const Operation&, const Binding& binding, std::uint32_t at, Visit& visit) {
-    const auto& copy = payload_at<CopyPayload>(binding, at);
-    visit(at + static_cast<std::uint32_t>(offsetof(CopyPayload, dst)), copy.dst, true);
-    visit(at + static_cast<std::uint32_t>(offsetof(CopyPayload, src)), copy.src, false);
+  static void for_each_address(const Operation&, const Binding& binding, std::uint32_t offset, Visit& visit) {
+    const auto& copy = payload_at<CopyPayload>(binding, offset);
+    visit(offset + static_cast<std::uint32_t>(offsetof(CopyPayload, dst)), copy.dst, true);
+    visit(offset + static_cast<std::uint32_t>(offsetof(CopyPayload, src)), copy.src, false);
   }
   static void for_each_moved(const Operation& operation, const Binding& before, const Binding& now, MovedVisit visit);
   static void note_judged(const Signature& signature, const Binding& binding, std::uint32_t offset, JudgedVisit visit);
@@ -59,10 +59,10 @@ struct BoxCopyKind : AnyCopy, NeverPatched, AddedOnly {
   static hipError_t patch(const Operation& operation, const Binding& binding, hipGraphExec_t exec, hipGraphNode_t node);
 
   template <typename Visit>
-  static void for_each_address(const Operation&, const Binding& binding, std::uint32_t at, Visit& visit) {
-    const hipMemcpy3DParms& params = payload_at<Copy3DPayload>(binding, at).params;
+  static void for_each_address(const Operation&, const Binding& binding, std::uint32_t offset, Visit& visit) {
+    const hipMemcpy3DParms& params = payload_at<Copy3DPayload>(binding, offset).params;
     const auto visit_pointer = [&](std::size_t place, const hipPitchedPtr& operand, bool written) {
-      visit(at + static_cast<std::uint32_t>(place + offsetof(hipPitchedPtr, ptr)),
+      visit(offset + static_cast<std::uint32_t>(place + offsetof(hipPitchedPtr, ptr)),
             reinterpret_cast<std::uint64_t>(operand.ptr), written);
     };
     visit_pointer(offsetof(hipMemcpy3DParms, dstPtr), params.dstPtr, true);

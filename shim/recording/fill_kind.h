@@ -20,8 +20,9 @@ struct FillKind : WithoutKernel {
   static const char* node_difference(const NodeQuestion& asked);
 
   template <typename Visit>
-  static void for_each_address(const Operation&, const Binding& binding, std::uint32_t at, Visit& visit) {
-    visit(at + static_cast<std::uint32_t>(offsetof(FillPayload, dst)), payload_at<FillPayload>(binding, at).dst, true);
+  static void for_each_address(const Operation&, const Binding& binding, std::uint32_t offset, Visit& visit) {
+    visit(offset + static_cast<std::uint32_t>(offsetof(FillPayload, dst)), payload_at<FillPayload>(binding, offset).dst,
+          true);
   }
   static void for_each_hidden_word(const Operation&, const Binding&, std::uint32_t, const auto&) noexcept {}
   static void for_each_moved(const Operation& operation, const Binding& before, const Binding& now, MovedVisit visit);

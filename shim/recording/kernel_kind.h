@@ -19,19 +19,20 @@ struct KernelKind : TakesEveryPayload {
   static const char* node_difference(const NodeQuestion& asked);
 
   template <typename Visit>
-  static void for_each_address(const Operation& operation, const Binding& binding, std::uint32_t at, Visit& visit) {
-    const std::uint32_t segment = at + static_cast<std::uint32_t>(sizeof(KernelPayload));
+  static void for_each_address(const Operation& operation, const Binding& binding, std::uint32_t offset, Visit& visit) {
+    const std::uint32_t segment = offset + static_cast<std::uint32_t>(sizeof(KernelPayload));
     operation.layout->for_each_pointer(binding.data() + segment,
-                                       [&](std::size_t, std::size_t offset, std::uint64_t address) {
-                                         visit(segment + static_cast<std::uint32_t>(offset), address, true);
+                                       [&](std::size_t, std::size_t place, std::uint64_t address) {
+                                         visit(segment + static_cast<std::uint32_t>(place), address, true);
                                        });
   }
   template <typename Visit>
-  static void for_each_hidden_word(const Operation& operation, const Binding& binding, std::uint32_t at, Visit& visit) {
-    const std::uint32_t segment = at + static_cast<std::uint32_t>(sizeof(KernelPayload));
+  static void for_each_hidden_word(const Operation& operation, const Binding& binding, std::uint32_t offset,
+                                   Visit& visit) {
+    const std::uint32_t segment = offset + static_cast<std::uint32_t>(sizeof(KernelPayload));
     operation.layout->for_each_value_word(binding.data() + segment,
-                                          [&](std::size_t, std::size_t offset, std::uint64_t word) {
-                                            visit(segment + static_cast<std::uint32_t>(offset), word);
+                                          [&](std::size_t, std::size_t place, std::uint64_t word) {
+                                            visit(segment + static_cast<std::uint32_t>(place), word);
                                           });
   }
   static void for_each_moved(const Operation& operation, const Binding& before, const Binding& now, MovedVisit visit);

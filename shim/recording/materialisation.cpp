@@ -17,8 +17,8 @@ const char* difference(const Signature& own, const Signature& recorded) noexcept
 }
 
 /// The number of a recording that goes on from here; 0: there is none.
-std::uint64_t one_below(const TreeNode& at) noexcept {
-  for (const TreeNode* node = &at; node != nullptr; node = node->first_child.load(std::memory_order_acquire))
+std::uint64_t one_below(const TreeNode& top) noexcept {
+  for (const TreeNode* node = &top; node != nullptr; node = node->first_child.load(std::memory_order_acquire))
     if (const std::uint64_t number = node->number.load(std::memory_order_relaxed)) return number;
   return 0;
 }
@@ -33,18 +33,18 @@ const char* kind_name(OperationKind kind) noexcept {
   return kTexts[static_cast<std::size_t>(kind)];
 }
 
-Materialisation describe_materialisation(const char* why, const TreeNode& at, std::size_t operation,
+Materialisation describe_materialisation(const char* reason, const TreeNode& last, std::size_t operation,
                                          const Signature* own) noexcept {
-  Materialisation told;
-  told.why = why;
-  told.graph = one_below(at);
-  told.operation = static_cast<std::uint32_t>(operation);
-  if (own == nullptr) return told;
-  told.kind = kind_name(own->kind);
-  if (const void* const kernel = kernel_of(*own)) told.kernel = functions().find(kernel).name;
-  const TreeNode* const recorded = at.first_child.load(std::memory_order_acquire);
-  if (recorded != nullptr) told.differs = difference(*own, recorded->operation.signature);
-  return told;
+  Materialisation materialisation;
+  materialisation.reason = reason;
+  materialisation.graph = one_below(last);
+  materialisation.operation = static_cast<std::uint32_t>(operation);
+  if (own == nullptr) return materialisation;
+  materialisation.kind = kind_name(own->kind);
+  if (const void* const kernel = kernel_of(*own)) materialisation.kernel = functions().find(kernel).name;
+  const TreeNode* const recorded = last.first_child.load(std::memory_order_acquire);
+  if (recorded != nullptr) materialisation.differs = difference(*own, recorded->operation.signature);
+  return materialisation;
 }
 
 }  // namespace graphpool

@@ -10,7 +10,7 @@
 namespace graphpool {
 
 struct Materialisation {
-  const char* why = nullptr;
+  const char* reason = nullptr;
   std::uint64_t graph = 0;      ///< number of the recording that was followed, or one of several; 0: none
   std::uint32_t operation = 0;  ///< where it left the recording: 1 is the first after the beginning; 0: not there
   const char* kind = nullptr;   ///< of the program's operation; null: it was no operation
@@ -19,7 +19,7 @@ struct Materialisation {
   std::uint64_t count = 1;
 
   bool same(const Materialisation& other) const noexcept {
-    return why == other.why && graph == other.graph && operation == other.operation && kind == other.kind &&
+    return reason == other.reason && graph == other.graph && operation == other.operation && kind == other.kind &&
            kernel == other.kernel && differs == other.differs;
   }
 };
@@ -27,9 +27,9 @@ struct Materialisation {
 /// "kernel", "copy", ...
 const char* kind_name(OperationKind kind) noexcept;
 
-/// `at`: the last node of the tree that matched; `operation`: the index of what came then; `own`: what it was, null for
-/// calls that are no operation. Pre-condition: the tree is held.
-Materialisation describe_materialisation(const char* why, const TreeNode& at, std::size_t operation,
+/// `last`: the last node of the tree that matched; `operation`: the index of what came then; `own`: what it was, null
+/// for calls that are no operation. Pre-condition: the tree is held.
+Materialisation describe_materialisation(const char* reason, const TreeNode& last, std::size_t operation,
                                          const Signature* own) noexcept;
 
 }  // namespace graphpool

@@ -19,17 +19,17 @@ enum class Mismatch : std::uint8_t {
 };
 inline constexpr std::array<const char*, 5> kMismatchNames = {"first", "middle", "last", "shorter", "longer"};
 
-/// What an operation that has no place behind `at`, the last node that matched, is.
-inline Mismatch mismatch_behind(const TreeNode& at) noexcept {
+/// What an operation that has no place behind `last`, the last node that matched, is.
+inline Mismatch mismatch_behind(const TreeNode& last) noexcept {
   const auto ends = [](const TreeNode& node) {
     for (const TreeNode* child = node.first_child.load(std::memory_order_acquire); child != nullptr;
          child = child->next_sibling)
       if (child->operation.signature.kind == OperationKind::kEnd) return true;
     return false;
   };
-  if (ends(at)) return Mismatch::kLonger;
-  if (at.parent == nullptr) return Mismatch::kFirst;
-  for (const TreeNode* child = at.first_child.load(std::memory_order_acquire); child != nullptr;
+  if (ends(last)) return Mismatch::kLonger;
+  if (last.parent == nullptr) return Mismatch::kFirst;
+  for (const TreeNode* child = last.first_child.load(std::memory_order_acquire); child != nullptr;
        child = child->next_sibling)
     if (ends(*child)) return Mismatch::kLast;
   return Mismatch::kMiddle;

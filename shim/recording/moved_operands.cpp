@@ -14,8 +14,8 @@ void MovedOperands::note(const std::vector<Operation>& operations, const Binding
   }
   for (std::uint32_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
-    const std::uint32_t at = operation.payload_offset;
-    if (std::memcmp(last_.data() + at, binding.data() + at, operation.signature.payload_bytes) == 0) continue;
+    const std::uint32_t offset = operation.payload_offset;
+    if (std::memcmp(last_.data() + offset, binding.data() + offset, operation.signature.payload_bytes) == 0) continue;
     const auto note_moved = [&](std::uint32_t argument, std::uint64_t address) { moved(i, argument, address); };
     with_kind(operation.signature.kind, [&](auto kind) { kind.for_each_moved(operation, last_, binding, note_moved); });
   }

@@ -60,12 +60,13 @@ bool dependencies_match(hipGraphNode_t node, const std::vector<std::uint32_t>& a
 }  // namespace
 
 bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
-                 const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which, NodesInside inside) {
+                 const std::vector<hipGraphNode_t>& nodes, const char** reason, std::uint32_t* which,
+                 NodesInside inside) {
   const LastErrorScope last_error;
   std::size_t expected = 0, count = 0;
   for (const Operation& operation : operations) expected += makes_node(operation.signature.kind) ? 1 : 0;
   if (next().hipGraphGetNodes(graph, nullptr, &count) != hipSuccess || count != expected) {
-    *why = "the graph has nodes that nobody issued through the library";
+    *reason = "the graph has nodes that nobody issued through the library";
     return false;
   }
   const auto dependencies = dependencies_of(operations);
@@ -76,25 +77,25 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
     if (!makes_node(operation.signature.kind)) continue;
     if (which != nullptr) *which = static_cast<std::uint32_t>(i);
     if (nodes[i] == nullptr || !type_matches(nodes[i], operation.signature.kind)) {
-      *why = "a node's type differs from the recorded operation";
+      *reason = "a node's type differs from the recorded operation";
       return false;
     }
     std::size_t argument = 0;
     std::vector<hipGraphNode_t> its;
     if (operation.signature.kind == OperationKind::kChild) its = inside(i);
     if (difference({nodes[i], operation, binding, &argument, &its}) != nullptr) {
-      *why = "a node's parameters differ from the recorded operation";
+      *reason = "a node's parameters differ from the recorded operation";
       return false;
     }
     if (!dependencies_match(nodes[i], dependencies[i], nodes)) {
-      *why = "a node's dependencies differ from the recorded ones";
+      *reason = "a node's dependencies differ from the recorded ones";
       return false;
     }
     seen.push_back(nodes[i]);
   }
   std::sort(seen.begin(), seen.end());
   if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) {
-    *why = "two operations share a node";
+    *reason = "two operations share a node";
     return false;
   }
   return true;
@@ -103,9 +104,9 @@ bool nodes_match(hipGraph_t graph, const std::vector<Operation>& operations, con
 bool child_matches(hipGraph_t child, const Operation& operation, const Binding& binding,
                    std::vector<hipGraphNode_t>* nodes) {
   const LastErrorScope last_error;
-  const char* why = nullptr;
+  const char* reason = nullptr;
   if (nodes->size() == operation.child->size())
-    return nodes_match(child, *operation.child, payload_of(operation, binding), *nodes, &why);
+    return nodes_match(child, *operation.child, payload_of(operation, binding), *nodes, &reason);
   std::size_t count = 0;
   nodes->clear();
   if (next().hipGraphGetNodes(child, nullptr, &count) != hipSuccess) return false;
@@ -116,7 +117,7 @@ bool child_matches(hipGraph_t child, const Operation& operation, const Binding& 
     const bool has_node = makes_node(inner.signature.kind) && each != listed.end();
     nodes->push_back(has_node ? *each++ : nullptr);
   }
-  return nodes_match(child, *operation.child, payload_of(operation, binding), *nodes, &why);
+  return nodes_match(child, *operation.child, payload_of(operation, binding), *nodes, &reason);
 }
 
 std::vector<hipGraphNode_t> nodes_inside(hipGraphNode_t node, const std::vector<hipGraphNode_t>& made_of) {

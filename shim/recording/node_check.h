@@ -17,10 +17,10 @@ using NodesInside = FunctionRef<std::vector<hipGraphNode_t>(std::size_t index)>;
 
 /// Compares the graph's nodes with the recorded ones (probes captured_kernel_is_told, captured_fill_is_told,
 /// edges_are_told, clone_finds_nodes): their number, type, parameters where the runtime tells them, and
-/// dependencies. False: `*why` says what differs, `*which` in what operation; the graph then is no recording.
+/// dependencies. False: `*reason` says what differs, `*which` in what operation; the graph then is no recording.
 bool nodes_match(
     hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
-    const std::vector<hipGraphNode_t>& nodes, const char** why, std::uint32_t* which = nullptr,
+    const std::vector<hipGraphNode_t>& nodes, const char** reason, std::uint32_t* which = nullptr,
     NodesInside inside = [](std::size_t) { return std::vector<hipGraphNode_t>(); });
 
 /// The same of the graph inside a node that is a child graph. *nodes: as above; filled in where there are none.

@@ -138,9 +138,9 @@ using OperationTest = FunctionRef<bool(const Operation& operation)>;
 /// where the payloads that `operation` is one of begin.
 template <typename Visit>
 void for_each_inner(const Operation& operation, std::uint32_t base, const Visit& visit) {
-  const std::uint32_t at = base + operation.payload_offset;
-  if (operation.signature.kind != OperationKind::kChild) return visit(operation, at);
-  for (const Operation& inner : *operation.child) for_each_inner(inner, at, visit);
+  const std::uint32_t offset = base + operation.payload_offset;
+  if (operation.signature.kind != OperationKind::kChild) return visit(operation, offset);
+  for (const Operation& inner : *operation.child) for_each_inner(inner, offset, visit);
 }
 
 /// Whether it holds for the operation, or for one of the child graph that this is.
@@ -161,17 +161,17 @@ struct RecordedCapture {
 /// Room for a payload of so many bytes at the end. Only what pads it to a multiple of 8 is set.
 [[gnu::always_inline]] inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
   constexpr std::size_t kWord = 8;
-  const std::size_t at = binding.size(), end = at + (bytes + kWord - 1) / kWord * kWord;
+  const std::size_t begin = binding.size(), end = begin + (bytes + kWord - 1) / kWord * kWord;
   std::byte* const base = binding.grow(end);
   if (bytes % kWord != 0) std::memset(base + end - kWord, 0, kWord);
-  return base + at;
+  return base + begin;
 }
 
 /// Adds a kernel's payload but for its arguments; their place.
 [[gnu::always_inline]] inline std::byte* add_kernel_payload(Binding& binding, const KernelPayload& shape) {
-  std::byte* const at = add_payload(binding, sizeof shape + shape.argument_bytes);
-  std::memcpy(at, &shape, sizeof shape);
-  return at + sizeof shape;
+  std::byte* const payload = add_payload(binding, sizeof shape + shape.argument_bytes);
+  std::memcpy(payload, &shape, sizeof shape);
+  return payload + sizeof shape;
 }
 
 template <typename Payload>
@@ -197,8 +197,8 @@ inline bool same_grid(const std::byte* a, const std::byte* b) noexcept {
 
 /// Whether an operation has the same payload in both bindings of one recording.
 inline bool same_payload(const Operation& operation, const Binding& a, const Binding& b) noexcept {
-  const std::uint32_t at = operation.payload_offset, bytes = operation.signature.payload_bytes;
-  return bytes == 0 || std::memcmp(a.begin() + at, b.begin() + at, bytes) == 0;
+  const std::uint32_t offset = operation.payload_offset, bytes = operation.signature.payload_bytes;
+  return bytes == 0 || std::memcmp(a.begin() + offset, b.begin() + offset, bytes) == 0;
 }
 
 /// Puts an operation's payload, which begins at `from`, into a binding.
@@ -210,8 +210,8 @@ inline void put_payload(const Operation& operation, const std::byte* from, Bindi
 /// Whether a payload may name an address of this range: every pointer of an operation lies at a multiple of 8.
 inline bool names_memory(const Binding& binding, const void* address, std::size_t bytes) noexcept {
   const auto first = reinterpret_cast<std::uint64_t>(address);
-  for (std::uint32_t at = 0; at + sizeof(std::uint64_t) <= binding.size(); at += sizeof(std::uint64_t))
-    if (payload_at<std::uint64_t>(binding, at) - first < bytes) return true;
+  for (std::uint32_t offset = 0; offset + sizeof(std::uint64_t) <= binding.size(); offset += sizeof(std::uint64_t))
+    if (payload_at<std::uint64_t>(binding, offset) - first < bytes) return true;
   return false;
 }
 

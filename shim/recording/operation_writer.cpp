@@ -159,9 +159,9 @@ Status OperationWriter::node_copy(const hipMemcpy3DParms* params) {
   signature_.src_class = operand_class(params->srcPtr.ptr, src_bytes);
   judge_sizes(signature_, dst_bytes, src_bytes);
   // Member by member: what lies between members is nobody's.
-  std::byte* const at = add_payload(binding_, sizeof(Copy3DPayload));
-  std::memset(at, 0, sizeof(Copy3DPayload));
-  auto& to = *reinterpret_cast<hipMemcpy3DParms*>(at);
+  std::byte* const payload = add_payload(binding_, sizeof(Copy3DPayload));
+  std::memset(payload, 0, sizeof(Copy3DPayload));
+  auto& to = *reinterpret_cast<hipMemcpy3DParms*>(payload);
   to.srcPos = params->srcPos;
   to.srcPtr = params->srcPtr;
   to.dstPos = params->dstPos;

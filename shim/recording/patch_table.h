@@ -31,7 +31,7 @@ struct PatchRow {
   int first_version;  ///< the first this row speaks of
   int end_version;    ///< the first it does not
   bool exact;
-  const char* why;
+  const char* reason;
   const char* probe;  ///< that asks whether it is (shim/process/facts.h)
 };
 

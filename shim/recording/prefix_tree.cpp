@@ -25,9 +25,9 @@ struct Branch {
 
 /// The grids of all kernels up to `end`.
 void note_grids(TreeNode* end, const Binding& binding) noexcept {
-  for (TreeNode* at = end; at != nullptr; at = at->parent)
-    if (at->operation.signature.kind == OperationKind::kKernel)
-      at->accept(payload_at<KernelPayload>(binding, at->operation.payload_offset).grid);
+  for (TreeNode* node = end; node != nullptr; node = node->parent)
+    if (node->operation.signature.kind == OperationKind::kKernel)
+      node->accept(payload_at<KernelPayload>(binding, node->operation.payload_offset).grid);
 }
 
 }  // namespace
@@ -39,13 +39,13 @@ TreeNode* PrefixTree::find_begin(const Signature& begin) const noexcept {
 }
 
 TreeNode* PrefixTree::find(const std::vector<Operation>& operations, const Binding& binding) noexcept {
-  TreeNode* at = nullptr;
+  TreeNode* node = nullptr;
   for (const Operation& operation : operations) {
-    at = at == nullptr ? find_begin(operation.signature) : at->find(operation.signature, operation.after);
-    if (at == nullptr) return nullptr;
+    node = node == nullptr ? find_begin(operation.signature) : node->find(operation.signature, operation.after);
+    if (node == nullptr) return nullptr;
   }
-  note_grids(at, binding);
-  return at;
+  note_grids(node, binding);
+  return node;
 }
 
 TreeNode* PrefixTree::insert(const std::vector<Operation>& operations, const Binding& binding) {
@@ -100,12 +100,12 @@ void PrefixTree::prune() noexcept {
            end->graph.load(std::memory_order_relaxed) == nullptr) {
       TreeNode* const parent = end->parent;
       std::atomic<TreeNode*>& head = parent == nullptr ? first_ : parent->first_child;
-      TreeNode* at = head.load(std::memory_order_relaxed);
-      if (at == end) {
+      TreeNode* sibling = head.load(std::memory_order_relaxed);
+      if (sibling == end) {
         head.store(end->next_sibling, std::memory_order_release);
       } else {
-        while (at->next_sibling != end) at = at->next_sibling;
-        at->next_sibling = end->next_sibling;
+        while (sibling->next_sibling != end) sibling = sibling->next_sibling;
+        sibling->next_sibling = end->next_sibling;
       }
       delete end;
       --nodes_;

@@ -44,8 +44,9 @@ struct alignas(64) TreeNode {
   }
 
   /// Whether the runtime has accepted this operation with such a payload. Only the grid of a kernel matters.
-  bool accepts_payload(const Binding& binding, std::uint32_t at) const noexcept {
-    return operation.signature.kind != OperationKind::kKernel || accepts(payload_at<KernelPayload>(binding, at).grid);
+  bool accepts_payload(const Binding& binding, std::uint32_t offset) const noexcept {
+    return operation.signature.kind != OperationKind::kKernel ||
+           accepts(payload_at<KernelPayload>(binding, offset).grid);
   }
 
   /// Prefetches the first child, which probably comes next.

@@ -25,12 +25,12 @@ class ReasonCounts {
 
   constexpr ReasonCounts() = default;
 
-  /// `why`: told apart by its address.
-  void count(const char* why) noexcept {
+  /// `reason`: told apart by its address.
+  void count(const char* reason) noexcept {
     for (Place& place : places_) {
-      const char* there = place.why.load(std::memory_order_acquire);
-      if (there == nullptr && place.why.compare_exchange_strong(there, why)) there = why;
-      if (there != why) continue;
+      const char* there = place.reason.load(std::memory_order_acquire);
+      if (there == nullptr && place.reason.compare_exchange_strong(there, reason)) there = reason;
+      if (there != reason) continue;
       place.times.add();
       return;
     }
@@ -48,14 +48,14 @@ class ReasonCounts {
     Reasons found;
     for (const Place& place : places_)
       if (const std::uint64_t times = place.times.load(); times != 0)
-        found.emplace_back(place.why.load(std::memory_order_acquire), times);
+        found.emplace_back(place.reason.load(std::memory_order_acquire), times);
     if (others_.load() != 0) found.emplace_back(kOthers, others_.load());
     return found;
   }
 
  private:
   struct Place {
-    std::atomic<const char*> why{nullptr};
+    std::atomic<const char*> reason{nullptr};
     OwnedCount times;
   };
   std::array<Place, kMost> places_{};

@@ -62,13 +62,13 @@ void write_reasons(JsonWriter& json, std::string_view key, const Reasons& reason
 
 void write_materialisations(JsonWriter& json) {
   json.key("materialisations").open_array();
-  for (const Materialisation& told : graphs().materialisations.all()) {
-    json.open_object().key("reason").value(told.why).key("count").value(told.count);
-    if (told.graph != 0) json.key("graph").value(told.graph);
-    if (told.operation != 0) json.key("operation").value(std::uint64_t{told.operation});
-    if (told.kind != nullptr) json.key("kind").value(told.kind);
-    if (told.kernel != nullptr) json.key("kernel").value(told.kernel);
-    if (told.differs != nullptr) json.key("differs").value(told.differs);
+  for (const Materialisation& materialisation : graphs().materialisations.all()) {
+    json.open_object().key("reason").value(materialisation.reason).key("count").value(materialisation.count);
+    if (materialisation.graph != 0) json.key("graph").value(materialisation.graph);
+    if (materialisation.operation != 0) json.key("operation").value(std::uint64_t{materialisation.operation});
+    if (materialisation.kind != nullptr) json.key("kind").value(materialisation.kind);
+    if (materialisation.kernel != nullptr) json.key("kernel").value(materialisation.kernel);
+    if (materialisation.differs != nullptr) json.key("differs").value(materialisation.differs);
     json.close_object();
   }
   json.close_array();
@@ -279,7 +279,7 @@ void write_waits(JsonWriter& json) {
   json.key("waiting").open_array();
   for (const WaitSeen& wait : waits_now()) {
     json.open_object().key("for").value(wait.what);
-    if (wait.why != nullptr) json.key("because").value(wait.why);
+    if (wait.reason != nullptr) json.key("because").value(wait.reason);
     if (wait.graph != 0) json.key("graph").value(wait.graph);
     json.key("thread").value(wait.thread).key("ms").value(wait.ms).close_object();
   }
@@ -557,13 +557,13 @@ void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
   if (starts) start_writing();
   if (!pattern.empty())
     g_stale_found.store([]() noexcept { static_cast<void>(write_next_report(false)); }, std::memory_order_release);
-  static constinit std::atomic<bool> told{false};
-  if (pattern.empty() || told.exchange(true)) return;
+  static constinit std::atomic<bool> announced{false};
+  if (pattern.empty() || announced.exchange(true)) return;
   try {
     warn_of_unknown_marks("report.file", pattern);
     const std::string name = expand_report_name(pattern);
-    if (const char* why = why_unwritable(name))
-      log_warn("no report can be written to %s: %s", name.c_str(), why);
+    if (const char* reason = why_unwritable(name))
+      log_warn("no report can be written to %s: %s", name.c_str(), reason);
     else
       log_info("version %s is active; its report will be in %s", kVersion, name.c_str());
   } catch (const std::bad_alloc&) {

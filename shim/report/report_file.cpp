@@ -144,14 +144,14 @@ bool write_report_pieces(const std::string& name, FunctionRef<bool(WritePiece wr
   if (file < 0) return false;
   if (replaces && there) static_cast<void>(fchmod(file, before.st_mode & 0777));
   bool good = produce([file](std::string_view text) { return write_all(file, text); });
-  int why = errno;
+  int error = errno;
   close(file);
   if (replaces && good && rename(aside.c_str(), name.c_str()) != 0) {
     good = false;
-    why = errno;
+    error = errno;
   }
   if (replaces && !good) unlink(aside.c_str());
-  errno = why;
+  errno = error;
   return good;
 }
 

@@ -182,7 +182,7 @@ void open_trace(std::string_view pattern) noexcept {
     g_written = new TraceWritten;
     warn_of_unknown_marks("report.trace", pattern);
     const std::string name = expand_report_name(pattern);
-    if (const char* why = why_unwritable(name)) log_warn("no trace can be written to %s: %s", name.c_str(), why);
+    if (const char* reason = why_unwritable(name)) log_warn("no trace can be written to %s: %s", name.c_str(), reason);
     begin_trace(TraceUse::kFile);
   } catch (const std::bad_alloc&) {
   }

@@ -22,8 +22,8 @@ const char* why_not_moved(const std::vector<Operation>& operations) {
   const int device = node_device_of(operations.front().signature);
   for (const Operation& operation : operations) {
     const Signature& signature = operation.signature;
-    if (const char* const why = with_kind(signature.kind, [&](auto kind) { return kind.why_not_staged(signature); }))
-      return why;
+    if (const char* const reason = with_kind(signature.kind, [&](auto kind) { return kind.why_not_staged(signature); }))
+      return reason;
     if (makes_node(signature.kind) && node_device_of(signature) != device) return "it works on several devices";
   }
   return nullptr;
@@ -90,7 +90,7 @@ bool staging_rules(const std::vector<Operation>& operations, const Binding& bind
 }
 
 const char* why_not_staged(const std::vector<Operation>& operations, const Binding& binding) {
-  if (const char* const why = why_not_moved(operations)) return why;
+  if (const char* const reason = why_not_moved(operations)) return reason;
   return reaches_shared_memory(operations, binding) ? kSharedMemory : nullptr;
 }
 

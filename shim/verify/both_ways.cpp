@@ -30,9 +30,9 @@ bool may_be_address(std::uint64_t word) {
 template <typename Visit>
 void for_each_word(std::vector<char>& bytes, Visit&& visit) {
   std::uint64_t word;
-  for (std::size_t at = 0; at + sizeof word <= bytes.size(); at += sizeof word) {
-    std::memcpy(&word, bytes.data() + at, sizeof word);
-    if (word != 0) visit(bytes.data() + at, word);
+  for (std::size_t offset = 0; offset + sizeof word <= bytes.size(); offset += sizeof word) {
+    std::memcpy(&word, bytes.data() + offset, sizeof word);
+    if (word != 0) visit(bytes.data() + offset, word);
   }
 }
 
@@ -115,12 +115,12 @@ hipError_t Shadows::fetch_both(const Part& part, const std::vector<char*>& bases
   hipError_t result = fetch(bases[part.buffer] + part.offset, part.bytes, stream, program);
   if (result == hipSuccess) result = fetch(shadows_[part.buffer] + part.offset, part.bytes, stream, shadow);
   if (result != hipSuccess || *program == *shadow) return result;
-  for_each_word(*shadow, [&](char* at, std::uint64_t word) {
+  for_each_word(*shadow, [&](char* place, std::uint64_t word) {
     for (std::size_t i = 0; i < shadows_.size(); ++i) {
       const std::uint64_t offset = word - reinterpret_cast<std::uint64_t>(shadows_[i]);
       if (offset >= plan_->bytes(i)) continue;
       const std::uint64_t meant = reinterpret_cast<std::uint64_t>(bases[i]) + offset;
-      std::memcpy(at, &meant, sizeof meant);
+      std::memcpy(place, &meant, sizeof meant);
     }
   });
   return hipSuccess;
@@ -132,9 +132,9 @@ hipError_t Shadows::for_each_part(Visit&& visit) const {
   constexpr std::size_t kMost = std::size_t{1} << 20;
   for (std::size_t i = 0; i < shadows_.size(); ++i) {
     const std::size_t bytes = plan_->survives(i) ? plan_->bytes(i) : 0;
-    for (std::size_t at = 0; at < bytes; at += kMost) {
+    for (std::size_t offset = 0; offset < bytes; offset += kMost) {
       bool go_on = true;
-      const hipError_t result = visit(Part{i, at, std::min(kMost, bytes - at)}, &go_on);
+      const hipError_t result = visit(Part{i, offset, std::min(kMost, bytes - offset)}, &go_on);
       if (result != hipSuccess || !go_on) return result;
     }
   }
@@ -156,9 +156,9 @@ hipError_t Shadows::compare(const std::vector<char*>& bases, hipStream_t stream,
   std::vector<char> program, shadow;
   const hipError_t result = for_each_part([&](const Part& part, bool* go_on) {
     const hipError_t fetched = fetch_both(part, bases, stream, &program, &shadow);
-    const auto at = std::mismatch(program.begin(), program.end(), shadow.begin());
-    if (fetched != hipSuccess || at.first == program.end()) return fetched;
-    *difference = {true, part.buffer, part.offset + static_cast<std::size_t>(at.first - program.begin())};
+    const auto mismatch = std::mismatch(program.begin(), program.end(), shadow.begin());
+    if (fetched != hipSuccess || mismatch.first == program.end()) return fetched;
+    *difference = {true, part.buffer, part.offset + static_cast<std::size_t>(mismatch.first - program.begin())};
     *go_on = false;
     return hipSuccess;
   });

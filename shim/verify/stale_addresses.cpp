@@ -21,9 +21,9 @@
 namespace graphpool {
 namespace {
 
-/// Which argument of a kernel, whose payload begins at `at`, has this place in the binding.
-std::uint32_t argument_at(const Operation& operation, std::uint32_t at, std::uint32_t place) noexcept {
-  const std::uint32_t offset = place - at - static_cast<std::uint32_t>(sizeof(KernelPayload));
+/// Which argument of a kernel, whose payload begins at `payload`, has this place in the binding.
+std::uint32_t argument_at(const Operation& operation, std::uint32_t payload, std::uint32_t place) noexcept {
+  const std::uint32_t offset = place - payload - static_cast<std::uint32_t>(sizeof(KernelPayload));
   const auto arguments = operation.layout->arguments();
   const auto behind =
       std::upper_bound(arguments.begin(), arguments.end(), offset,
@@ -35,18 +35,18 @@ std::uint32_t argument_at(const Operation& operation, std::uint32_t at, std::uin
 /// this operation names, those of child graphs by their own operations.
 template <typename Visit>
 void for_each_named(const Operation& operation, const Binding& binding, const Visit& visit) {
-  for_each_inner(operation, 0, [&](const Operation& inner, std::uint32_t at) {
+  for_each_inner(operation, 0, [&](const Operation& inner, std::uint32_t payload) {
     const bool kernel = launches_kernel(inner);
     std::uint32_t number = 0;
     const auto pointer = [&](std::uint32_t place, std::uint64_t address, bool) {
-      visit(inner, kernel ? argument_at(inner, at, place) : number++, address, false);
+      visit(inner, kernel ? argument_at(inner, payload, place) : number++, address, false);
     };
     const auto word = [&](std::uint32_t place, std::uint64_t address) {
-      visit(inner, argument_at(inner, at, place), address, true);
+      visit(inner, argument_at(inner, payload, place), address, true);
     };
     with_kind(inner.signature.kind, [&](auto kind) {
-      kind.for_each_address(inner, binding, at, pointer);
-      kind.for_each_hidden_word(inner, binding, at, word);
+      kind.for_each_address(inner, binding, payload, pointer);
+      kind.for_each_hidden_word(inner, binding, payload, word);
     });
   });
 }
@@ -130,12 +130,12 @@ void StaleAddresses::take_out(Ranges* ranges, std::uintptr_t base, std::uintptr_
   auto first = ranges->lower_bound(base);
   if (first != ranges->begin() && std::prev(first)->second.end > base) --first;
   while (first != ranges->end() && first->first < end) {
-    const std::uintptr_t at = first->first;
+    const std::uintptr_t begin = first->first;
     const Range range = first->second;
     first = ranges->erase(first);
     Range part = range;
     part.end = base;
-    if (at < base) ranges->emplace(at, part);
+    if (begin < base) ranges->emplace(begin, part);
     if (range.end > end) ranges->emplace(end, range);
   }
 }
@@ -214,11 +214,11 @@ StaleAddresses::Allocations StaleAddresses::allocations_of(const std::vector<Ope
 StaleAddresses::Allocations StaleAddresses::with_operation(const std::vector<Operation>& operations,
                                                            const Binding& binding, std::uint32_t index,
                                                            Allocations before) {
-  std::size_t at = 0;
+  std::size_t position = 0;
   for (std::uint32_t i = 0; i < operations.size(); ++i)
     for_each_named(operations[i], binding, [&](const Operation&, std::uint32_t, std::uint64_t address, bool) {
-      if (i == index && at < before.size()) before[at] = order_at(address);
-      ++at;
+      if (i == index && position < before.size()) before[position] = order_at(address);
+      ++position;
     });
   return before;
 }
@@ -285,7 +285,7 @@ std::vector<StaleAddress> StaleAddresses::look(const Recording& recording, const
   return all;
 }
 
-bool StaleAddresses::told(const StaleAddress& stale) {
+bool StaleAddresses::note(const StaleAddress& stale) {
   if (stale.kind == StaleKind::kBeyond || stale.kind == StaleKind::kNowhere) {
     // Variables of modules, and memory that was allocated past us.
     if (runtime_knows(stale.address)) return false;

@@ -80,10 +80,10 @@ class StaleAddresses {
   static Allocations with_operation(const std::vector<Operation>& operations, const Binding& binding,
                                     std::uint32_t index, Allocations before);
 
-  /// Before a launch. Of kBeyond and kNowhere only told() knows whether it is so. Throws std::bad_alloc.
+  /// Before a launch. Of kBeyond and kNowhere only note() knows whether it is so. Throws std::bad_alloc.
   std::vector<StaleAddress> look(const Recording& recording, const Binding& binding, const Allocations& named);
   /// Without a lock held: asks the runtime where that is needed and keeps what is so. True: it was not found before.
-  bool told(const StaleAddress& stale);
+  bool note(const StaleAddress& stale);
 
   std::uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
   std::vector<StaleAddress> found() const;

@@ -11,7 +11,7 @@ SINKS = ('note_refused', 'expose', 'expose_capture', 'expose_node', 'read', 'rea
          'make_all_real', 'make_real_before', 'take_bare', 'materialise_open_captures', 'materialise_captures_naming',
          'materialise_captures_with', 'reject', 'end_comparing_with', 'end_walks', 'end_builds', 'memory_goes', 'memory_leaves',
          'module_leaves', 'note_not_staged', 'leave_tree', 'before_module_is_unloaded', 'count', 'drop', 'leave', 'read_all')
-PLACES = r'(?:\*?\bwhy|\breason|kReason|not_staged|told\.why|kUsedAsChild|kUnknown\w+|kTouched\w+|kUpdate\w+|kOtherChild\w+|kFunctionSet|kSeldom\w+|kComparingCosts|kOthers|kSharedMemory|kCommunicates|kToldGraphUsed|kNeverWas)'
+PLACES = r'(?:\breason|kReason|not_staged|kUsedAsChild|kUnknown\w+|kTouched\w+|kUpdate\w+|kOtherChild\w+|kFunctionSet|kSeldom\w+|kComparingCosts|kOthers|kSharedMemory|kCommunicates|kOpenGraphUsed|kNeverWas)'
 RETURNS = r'return ("(?:it (?:has|waits|works)|an update )[^"]*")'  # why_not_staged(), why an update is the runtime's
 DIFFERENCE = r'^ *(?:static |inline )?const char\* (?:\w+::)?(?:signature_|operand_)?difference\([^{;]*\{(.*?\})$'
 FOLDERS = ('shim', 'hooks')

@@ -17,19 +17,19 @@ TEST(Waits, AreSeenWhileTheyLast) {
     std::vector<WaitSeen> seen = waits_now();
     ASSERT_EQ(1u, seen.size());
     EXPECT_STREQ("something", seen[0].what);
-    EXPECT_EQ(nullptr, seen[0].why);
+    EXPECT_EQ(nullptr, seen[0].reason);
     EXPECT_EQ(7u, seen[0].graph);
     EXPECT_EQ(static_cast<std::uint64_t>(gettid()), seen[0].thread);
     wait.because("of that");
     seen = waits_now();
     ASSERT_EQ(1u, seen.size());
-    EXPECT_STREQ("of that", seen[0].why);
+    EXPECT_STREQ("of that", seen[0].reason);
   }
   EXPECT_TRUE(waits_now().empty());
   const NotedWait again("another");
   const std::vector<WaitSeen> seen = waits_now();
   ASSERT_EQ(1u, seen.size());
-  EXPECT_EQ(nullptr, seen[0].why) << "that was the other one's";
+  EXPECT_EQ(nullptr, seen[0].reason) << "that was the other one's";
 }
 
 TEST(Waits, MoreThanThereArePlacesForAreNotSeen) {

@@ -172,7 +172,7 @@ TEST_F(PermitWait, WhileItWaitsTheReportHasIt) {
   EXPECT_TRUE(take(second));
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_STREQ(seen[0].what, "a compile permit");
-  EXPECT_STREQ(seen[0].why, "as many run as may");
+  EXPECT_STREQ(seen[0].reason, "as many run as may");
   EXPECT_EQ(seen[0].thread, static_cast<std::uint64_t>(gettid()));
   EXPECT_EQ(seen[0].graph, 0u);
   EXPECT_TRUE(waits_now().empty());

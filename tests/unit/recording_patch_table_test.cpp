@@ -34,12 +34,12 @@ TEST(PatchTable, nothing_on_a_runtime_that_does_not_tell_its_version) {
 
 TEST(PatchTable, rows_of_a_class_do_not_overlap_and_say_why) {
   for (const PatchRow& row : patch_table()) {
-    EXPECT_LT(row.first_version, row.end_version) << row.why;
-    EXPECT_STRNE("", row.why);
+    EXPECT_LT(row.first_version, row.end_version) << row.reason;
+    EXPECT_STRNE("", row.reason);
     EXPECT_NE(NodeClass::kOther, row.node);
     for (const PatchRow& other : patch_table()) {
       if (&other == &row || other.node != row.node) continue;
-      EXPECT_TRUE(row.end_version <= other.first_version || other.end_version <= row.first_version) << row.why;
+      EXPECT_TRUE(row.end_version <= other.first_version || other.end_version <= row.first_version) << row.reason;
     }
   }
 }

@@ -252,7 +252,7 @@ TEST_F(StaleAddressesTest, TheEndOfAnAllocationIsSoundAndWhatLiesBeyondIsNot) {
   expect_silent(Graph().kernel(a + kBytes).bound());
   const StaleAddress stale = only(Graph().kernel(a + kBytes + 1).bound());
   EXPECT_STREQ("beyond", word_of(stale.kind));
-  EXPECT_TRUE(seen.told(stale));
+  EXPECT_TRUE(seen.note(stale));
   expect_silent(Graph().copy(a + kBytes + 1, a).bound());
   expect_silent(Graph().kernel(a, a + kBytes + 1).bound());
 }
@@ -261,7 +261,7 @@ TEST_F(StaleAddressesTest, WhatTheRuntimeKnowsIsSound) {
   const std::uint64_t a = allocate();
   const StaleAddress stale = only(Graph().kernel(a + kBytes + 100).bound());
   g_known_to_runtime.insert(a + kBytes + 100);
-  EXPECT_FALSE(seen.told(stale));
+  EXPECT_FALSE(seen.note(stale));
   EXPECT_TRUE(seen.found().empty());
 }
 
@@ -272,11 +272,11 @@ TEST_F(StaleAddressesTest, AnAddressWithoutMemoryIsToldUnlessTheProcessHasSometh
   ASSERT_EQ(0, munmap(gone, kPage));
   const StaleAddress stale = only(Graph().kernel(reinterpret_cast<std::uint64_t>(gone)).bound());
   EXPECT_STREQ("nowhere", word_of(stale.kind));
-  EXPECT_TRUE(seen.told(stale));
+  EXPECT_TRUE(seen.note(stale));
   int own = 0;
   const StaleAddress host = only(Graph().kernel(reinterpret_cast<std::uint64_t>(&own)).bound());
   EXPECT_STREQ("nowhere", word_of(host.kind));
-  EXPECT_FALSE(seen.told(host));
+  EXPECT_FALSE(seen.note(host));
 }
 
 TEST_F(StaleAddressesTest, MappedMemoryIsStaleWhereItWasUnmappedAndNotMappedAgain) {
@@ -307,11 +307,11 @@ TEST_F(StaleAddressesTest, EachIsToldOnceAndCounted) {
   graph.kernel(a).bound();
   free(a);
   const StaleAddress stale = only(graph);
-  EXPECT_TRUE(seen.told(stale));
-  EXPECT_FALSE(seen.told(stale));
+  EXPECT_TRUE(seen.note(stale));
+  EXPECT_FALSE(seen.note(stale));
   StaleAddress other = stale;
   other.argument = 1;
-  EXPECT_TRUE(seen.told(other));
+  EXPECT_TRUE(seen.note(other));
   const std::vector<StaleAddress> found = seen.found();
   ASSERT_EQ(2u, found.size());
   EXPECT_EQ(2u, found[0].times);
@@ -333,10 +333,10 @@ TEST_F(StaleAddressesTest, SoManyAreKeptAndNoMore) {
   StaleAddress stale;
   for (std::uint32_t i = 0; i < StaleAddresses::kMostFound; ++i) {
     stale.argument = i;
-    EXPECT_TRUE(seen.told(stale));
+    EXPECT_TRUE(seen.note(stale));
   }
   stale.argument = StaleAddresses::kMostFound;
-  EXPECT_FALSE(seen.told(stale));
+  EXPECT_FALSE(seen.note(stale));
   EXPECT_EQ(StaleAddresses::kMostFound, seen.found().size());
 }
 

@@ -1,4 +1,4 @@
-// told_graph.cpp: what a program asks of the graph of an open capture, and does to it by its handle (graph_names.h).
+// open_graph.cpp: what a program asks of the graph of an open capture, and does to it by its handle (graph_names.h).
 //
 // A question is no operation. A change of dependencies is one, and matches a recording only if it names the same nodes.
 #include <algorithm>
@@ -27,7 +27,7 @@ void name_as_before(CaptureSession& session, CapturedStream& where, const Captur
     const hipGraphNode_t node = (*asked.nodes)[i];
     const auto operation = static_cast<std::size_t>(std::find(nodes.begin(), nodes.end(), node) - nodes.begin());
     const hipGraphNode_t ours =
-        operation < nodes.size() ? told_graphs().handle_told(*session.names.tracked(), operation) : nullptr;
+        operation < nodes.size() ? open_graphs().known_handle(*session.names.tracked(), operation) : nullptr;
     where.named_nodes.push_back(ours != nullptr ? ours : node);
   }
   *asked.nodes = where.named_nodes.data();
@@ -55,14 +55,14 @@ hipError_t answer(CaptureSession& session, StreamKey key, const CaptureQuestion&
     result = forward();
   }
   if (names.tracked() == nullptr) return result;
-  if (asked.graph != nullptr) *asked.graph = told_graphs().handle(*names.tracked());
+  if (asked.graph != nullptr) *asked.graph = open_graphs().handle(*names.tracked());
   where.named_nodes.clear();
   if (!session.shell()) {
     name_as_before(session, where, asked);
     return result;
   }
   for (const std::uint32_t operation : where.tail) {
-    where.named_nodes.push_back(told_graphs().node_handle(*names.tracked(), operation));
+    where.named_nodes.push_back(open_graphs().node_handle(*names.tracked(), operation));
     if (where.named_nodes.back() != nullptr) continue;
     session.expose("no handle for a node of a capture");
     return answer(session, key, asked, forward);
@@ -133,7 +133,7 @@ bool withhold_node(CaptureSession& session, const AddedNode& added, const Signat
   TreeNode* const matched = session.matcher.shell()->find(signature, after);
   const bool accepted = matched != nullptr && matched->accepts_payload(session.recorder.binding(), offset);
   const hipGraphNode_t handle = accepted && session.names.tracked() != nullptr
-                                    ? told_graphs().node_handle(*session.names.tracked(), matched->index)
+                                    ? open_graphs().node_handle(*session.names.tracked(), matched->index)
                                     : nullptr;
   if (handle == nullptr) return false;
   session.matcher.advance(matched);
@@ -189,8 +189,8 @@ hipError_t add_node(CaptureSession& session, const AddedNode& added, Describe de
 /// Calls use(session) for the open capture for which is_its(session) holds, under the session's lock. Returns false if
 /// there is none.
 template <typename IsIts, typename Use>
-bool with_told_capture(const IsIts& is_its, const Use& use) {
-  if (g_told_captures.load(std::memory_order_acquire) == 0) return false;
+bool with_named_capture(const IsIts& is_its, const Use& use) {
+  if (g_named_captures.load(std::memory_order_acquire) == 0) return false;
   for (const auto& session : open_sessions().all()) {
     const LockGuard guard(session->lock);
     if (!is_its(*session)) continue;
@@ -235,36 +235,36 @@ hipError_t update_capture_dependencies(hipStream_t stream, const NamedNodes& nam
   const hipGraphNode_t* nodes = named.nodes;
   std::vector<hipGraphNode_t> storage;
   const hipError_t failed =
-      told_graphs().read_nodes(&nodes, named.count, &storage, "hipStreamUpdateCaptureDependencies");
+      open_graphs().read_nodes(&nodes, named.count, &storage, "hipStreamUpdateCaptureDependencies");
   return failed == hipSuccess ? forward(const_cast<hipGraphNode_t*>(nodes)) : failed;
 }
 
 bool add_to_capture(hipGraph_t graph, const AddedNode& added, Describe describe, NativeCapturedAdd forward,
                     hipError_t* result) {
-  return with_told_capture(has_graph(graph), [&](CaptureSession& session) {
+  return with_named_capture(has_graph(graph), [&](CaptureSession& session) {
     assume_held(session.lock);
     *result = add_node(session, added, describe, forward);
   });
 }
 
 bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* result) {
-  return with_told_capture(has_graph(graph), [&](CaptureSession& session) {
+  return with_named_capture(has_graph(graph), [&](CaptureSession& session) {
     assume_held(session.lock);
     *result = forward(session.names.graph());
     if (*result == hipSuccess) session.names.hold_objects();
   });
 }
 
-void expose_told_graph(hipGraph_t graph, const char* reason) {
-  with_told_capture(has_graph(graph), expose_for(reason));
+void expose_open_graph(hipGraph_t graph, const char* reason) {
+  with_named_capture(has_graph(graph), expose_for(reason));
 }
 
-void expose_told_node(hipGraphNode_t node, const char* reason) {
+void expose_open_node(hipGraphNode_t node, const char* reason) {
   const auto has_node = [node](CaptureSession& session) {
     assume_held(session.lock);
     return session.names.names_node(node, session.recorder.nodes());
   };
-  with_told_capture(has_node, expose_for(reason));
+  with_named_capture(has_node, expose_for(reason));
 }
 
 }  // namespace graphpool

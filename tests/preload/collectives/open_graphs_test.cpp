@@ -49,7 +49,7 @@ bool becomes(const std::atomic<int>& value, int expected) {
   return value == expected;
 }
 
-TEST(ToldGraphs, rule_11_user_objects_stay_while_their_graph_may_run) {
+TEST(OpenGraphs, rule_11_user_objects_stay_while_their_graph_may_run) {
   const Kernels kernels;
   const Stream stream;
   int* flag = nullptr;
@@ -76,7 +76,7 @@ TEST(ToldGraphs, rule_11_user_objects_stay_while_their_graph_may_run) {
   OK(hipHostFree(flag));
 }
 
-TEST(ToldGraphs, rule_11_user_objects_end_with_the_last_that_holds_them) {
+TEST(OpenGraphs, rule_11_user_objects_end_with_the_last_that_holds_them) {
   const Kernels kernels;
   const Stream stream;
   const Buffer buffer;
@@ -112,7 +112,7 @@ TEST(ToldGraphs, rule_11_user_objects_end_with_the_last_that_holds_them) {
   }
 }
 
-TEST(ToldGraphs, rule_11_an_update_moves_no_user_object) {
+TEST(OpenGraphs, rule_11_an_update_moves_no_user_object) {
   const Kernels kernels;
   const Stream stream;
   const Buffer buffer;
@@ -139,7 +139,7 @@ TEST(ToldGraphs, rule_11_an_update_moves_no_user_object) {
   EXPECT_TRUE(becomes(ended[0], 1));
 }
 
-TEST(ToldGraphs, a_capture_that_fails_gives_its_user_objects_back) {
+TEST(OpenGraphs, a_capture_that_fails_gives_its_user_objects_back) {
   const Kernels kernels;
   const Stream stream, other;
   const Buffer buffer;
@@ -162,7 +162,7 @@ TEST(ToldGraphs, a_capture_that_fails_gives_its_user_objects_back) {
   }
 }
 
-TEST(ToldGraphs, handles_told_of_an_open_capture_stay_good) {
+TEST(OpenGraphs, handles_told_of_an_open_capture_stay_good) {
   const Kernels kernels;
   const Stream stream;
   const Buffer buffer;
@@ -211,7 +211,7 @@ TEST(ToldGraphs, handles_told_of_an_open_capture_stay_good) {
   }
 }
 
-TEST(ToldGraphs, dependencies_are_set_by_handle) {
+TEST(OpenGraphs, dependencies_are_set_by_handle) {
   const Kernels kernels;
   const Stream stream;
   const Buffer a, b;
@@ -259,7 +259,7 @@ TEST(ToldGraphs, dependencies_are_set_by_handle) {
   }
 }
 
-TEST(ToldGraphs, rule_12_host_nodes_added_by_handle_run_once_a_launch_each_with_its_own) {
+TEST(OpenGraphs, rule_12_host_nodes_added_by_handle_run_once_a_launch_each_with_its_own) {
   const Kernels kernels;
   const Stream stream;
   const Buffer buffer;
