@@ -97,6 +97,11 @@ def process_lines(report, only=None):
             for told in sorted(report.data['graphs'][key], key=lambda each: -each['count']):
                 lines += reason_lines(told['count'], told['reason'])
             lines.append('')
+    given_back = report.data['graphs'].get('execs_given_back', 0)
+    if given_back:
+        lines += wrapped('graph.exec_memory has no room for all execs: one was given back {}, and made again {} when it was '
+                         'launched or updated. A larger limit saves that.'.format(
+                             times(given_back), times(report.data['graphs']['execs_made_again'])), '') + ['']
     if not report.graphs and not report.captures:
         lines += wrapped('No graph was captured. The library serves captured graphs, graphs that are built node by node, and '
                          'memory; launches outside of graphs are as they were.', '') + ['']

@@ -12,6 +12,7 @@ namespace graphpool {
 enum class LockRank : int {
   kNone = 0,
   kLifecycle,       ///< resolving next, loading the policy
+  kExecLimit,       ///< which execs of the program may be given back
   kCaptureList,     ///< which captures are open, which execs are staged
   kCapture,         ///< one open capture
   kExecs,           ///< one program exec

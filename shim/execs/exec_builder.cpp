@@ -25,6 +25,7 @@ hipError_t ExecBuilder::build(Recording& recording, const Binding& binding, int 
       (usable ? variant : unused) = std::move(recording.first);
     }
   }
+  store_.make_room(device, recording.exec_bytes);
   const PrivateCalls private_calls;
   hipError_t result = hipSuccess;
   if (variant == nullptr) {

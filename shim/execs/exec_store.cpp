@@ -7,6 +7,29 @@
 #include "shim/base/seeded_defect.h"
 
 namespace graphpool {
+namespace {
+
+void take_older(Variant& variant, Variant** oldest) REQUIRES(g_recordings_lock) {
+  if ((*oldest == nullptr || variant.last_used() < (*oldest)->last_used()) && variant.idle()) *oldest = &variant;
+}
+
+/// The free variant of the recording that was used least recently, or null.
+Variant* oldest_free(const Recording& recording) REQUIRES(g_recordings_lock) {
+  Variant* oldest = nullptr;
+  for (std::size_t i = 0; i < recording.free_variants; ++i) take_older(*recording.variants[i], &oldest);
+  return oldest;
+}
+
+/// Of these variants the free one of the device, or of all (-1), that was used least recently, or null.
+Variant* oldest_free(const std::vector<Variant*>& variants, int device) REQUIRES(g_recordings_lock) {
+  Variant* oldest = nullptr;
+  for (Variant* const variant : variants)
+    if (variant->holder() == Holder::kNobody && (device < 0 || variant->device == device))
+      take_older(*variant, &oldest);
+  return oldest;
+}
+
+}  // namespace
 
 void ExecStore::swap_places(Recording& recording, std::size_t a, std::size_t b) noexcept {
   std::swap(recording.variants[a], recording.variants[b]);
@@ -33,7 +56,8 @@ bool ExecStore::over_limit(const Variant& variant) const noexcept {
   const auto held = held_.find(variant.device);
   return !variant.kept_ ||
          (variant.recording_ != nullptr && variant.recording_->variants.size() > settings_.most_variants) ||
-         (held != held_.end() && held->second.bytes > settings_.most_variant_bytes);
+         (held != held_.end() && (held->second.bytes > settings_.most_variant_bytes ||
+                                  (settings_.exec_memory != 0 && held->second.bytes > settings_.exec_memory)));
 }
 
 std::vector<int> ExecStore::devices() const {
@@ -43,14 +67,9 @@ std::vector<int> ExecStore::devices() const {
   return devices;
 }
 
-std::size_t ExecStore::held_bytes(int device) const noexcept {
+ExecStore::Held ExecStore::held(int device) const noexcept {
   const auto found = held_.find(device);
-  return found == held_.end() ? 0 : found->second.bytes;
-}
-
-std::size_t ExecStore::peak_bytes(int device) const noexcept {
-  const auto found = held_.find(device);
-  return found == held_.end() ? 0 : found->second.peak_bytes;
+  return found == held_.end() ? Held{} : found->second;
 }
 
 void ExecStore::give(Variant& variant, const ProgramExec* owner) noexcept {
@@ -118,25 +137,6 @@ Variant* ExecStore::take_in(Recording& recording, std::unique_ptr<Variant> varia
   return adopted;
 }
 
-void ExecStore::take_older(Variant& variant, Variant** oldest) {
-  if ((*oldest == nullptr || variant.last_used_ < (*oldest)->last_used_) && variant.idle()) *oldest = &variant;
-}
-
-/// The free variant of the recording that was used least recently, or null.
-Variant* ExecStore::oldest_free(const Recording& recording) {
-  Variant* oldest = nullptr;
-  for (std::size_t i = 0; i < recording.free_variants; ++i) take_older(*recording.variants[i], &oldest);
-  return oldest;
-}
-
-/// The free variant of the device, or of all (-1), that was used least recently, or null.
-Variant* ExecStore::oldest_free(int device) {
-  Variant* oldest = nullptr;
-  for (Variant* const variant : kept_)
-    if (variant->owner_ == nullptr && (device < 0 || variant->device == device)) take_older(*variant, &oldest);
-  return oldest;
-}
-
 void ExecStore::evict(Recording& recording, RetiredVariants* retired) {
   const auto evict_one = [&](Variant* variant) {
     assume_held(g_recordings_lock);
@@ -157,39 +157,54 @@ void ExecStore::evict(Recording& recording, RetiredVariants* retired) {
   }
   for (const auto& [device, held] : held_) {
     while (held.bytes > settings_.most_variant_bytes && held.free != 0) {
-      Variant* const oldest = oldest_free(device);
+      Variant* const oldest = oldest_free(kept_, device);
       if (oldest == nullptr) break;
       evict_one(oldest);
     }
   }
 }
 
+std::unique_ptr<Variant> ExecStore::take_oldest_free(int device, std::uint64_t before) noexcept {
+  Variant* const oldest = oldest_free(kept_, device);
+  if (oldest == nullptr || oldest->last_used_ > before) return nullptr;
+  ++oldest->recording_->statistics.evicted;
+  return remove(*oldest->recording_, oldest);
+}
+
+void ExecStore::make_room(int device, std::size_t bytes) noexcept {
+  if (room_ != nullptr && room_->make_room(device, bytes) == ExecRoom::Left::kRunning)
+    due_.store(true, std::memory_order_relaxed);
+}
+
 void ExecStore::evict_due() {
-  RetiredVariants retired;
-  const LockGuard guard(g_recordings_lock);
-  due_.store(false, std::memory_order_relaxed);
-  std::vector<Recording*> having;
-  for (const Variant* const variant : kept_)
-    if (having.empty() || having.back() != variant->recording_) having.push_back(variant->recording_);
-  std::sort(having.begin(), having.end());
-  having.erase(std::unique(having.begin(), having.end()), having.end());
-  for (Recording* const recording : having) evict(*recording, &retired);
-  // What still runs is tried again.
-  const bool left = std::any_of(kept_.begin(), kept_.end(), [&](const Variant* variant) {
-    assume_held(g_recordings_lock);
-    return variant->owner_ == nullptr && over_limit(*variant);
-  });
-  if (left) due_.store(true, std::memory_order_relaxed);
+  {
+    RetiredVariants retired;
+    const LockGuard guard(g_recordings_lock);
+    due_.store(false, std::memory_order_relaxed);
+    std::vector<Recording*> having;
+    for (const Variant* const variant : kept_)
+      if (having.empty() || having.back() != variant->recording_) having.push_back(variant->recording_);
+    std::sort(having.begin(), having.end());
+    having.erase(std::unique(having.begin(), having.end()), having.end());
+    for (Recording* const recording : having) evict(*recording, &retired);
+    // What still runs is tried again.
+    const bool left = std::any_of(kept_.begin(), kept_.end(), [&](const Variant* variant) {
+      assume_held(g_recordings_lock);
+      return variant->owner_ == nullptr && over_limit(*variant);
+    });
+    if (left) due_.store(true, std::memory_order_relaxed);
+  }
+  if (room_ != nullptr && room_->trim() == ExecRoom::Left::kRunning) due_.store(true, std::memory_order_relaxed);
 }
 
 bool ExecStore::reclaim(int device) noexcept {
   RetiredVariants retired;
-  const LockGuard guard(g_recordings_lock);
-  while (Variant* const oldest = oldest_free(device)) {
-    ++oldest->recording_->statistics.evicted;
-    retired.push_back(remove(*oldest->recording_, oldest));
+  {
+    const LockGuard guard(g_recordings_lock);
+    while (auto oldest = take_oldest_free(device, ~std::uint64_t{0})) retired.push_back(std::move(oldest));
   }
-  return !retired.empty();
+  const bool made_room = room_ != nullptr && room_->reclaim(device);
+  return made_room || !retired.empty();
 }
 
 void ExecStore::device_reset(int device) noexcept {

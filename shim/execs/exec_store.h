@@ -6,7 +6,7 @@
 // Bounded: so many variants a recording, so many bytes of device memory a device; the least recently used free ones go
 // first. They go only in calls of the program that make, free, update or wait for something themselves (evict(),
 // evict_if_due(), reclaim()), and never while they may still run. The memory of an exec is an estimate (exec_size.h),
-// and more with every patch.
+// and more with every patch. Where execs of the program have a limit of memory, too, an ExecRoom sees to it.
 //
 // Threads: any. Not here: how a variant is made (exec_builder.h), which one serves a binding (exec_supply.h).
 #pragma once
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "shim/base/function_ref.h"
+#include "shim/execs/exec_room.h"
 #include "shim/execs/graph_settings.h"
 #include "shim/execs/program_exec.h"
 #include "shim/execs/recording.h"
@@ -36,6 +37,8 @@ enum class Keep : std::uint8_t { kForLater, kThisUse };
 class ExecStore {
  public:
   explicit ExecStore(const GraphSettings& settings) noexcept : settings_(settings) {}
+  /// Once, before there are variants.
+  void set_room(ExecRoom& room) noexcept { room_ = &room; }
 
   /// Takes a variant that was just instantiated into the recording. `owner`: the program exec that it serves, or null.
   Variant* adopt(Recording& recording, std::unique_ptr<Variant> variant, const ProgramExec* owner,
@@ -57,8 +60,13 @@ class ExecStore {
   /// Looks for that binding with another payload of one operation.
   Variant* take_free(Recording& recording, const Binding& binding, const Operation& changed, const Binding& payload,
                      int device, const ProgramExec& owner) REQUIRES(g_recordings_lock);
+  /// The time, as uses count it: each has its own.
+  std::uint64_t tick() noexcept REQUIRES(g_recordings_lock) { return ++clock_; }
   /// It has been chosen for a binding.
-  void note_used(Variant& variant) noexcept REQUIRES(g_recordings_lock) { variant.last_used_ = ++clock_; }
+  void note_used(Variant& variant) noexcept REQUIRES(g_recordings_lock) { note_used(variant, tick()); }
+  void note_used(Variant& variant, std::uint64_t time) noexcept REQUIRES(g_recordings_lock) {
+    variant.last_used_ = time;
+  }
 
   /// It holds so much more device memory.
   void grow(Variant& variant, std::size_t bytes) REQUIRES(g_recordings_lock);
@@ -75,6 +83,11 @@ class ExecStore {
   }
   /// Evicts from all recordings that have a variant.
   void evict_due() EXCLUDES(g_recordings_lock);
+  /// Before execs of so many bytes are made. No lock is held that others are taken before (ExecRoom).
+  void make_room(int device, std::size_t bytes) noexcept EXCLUDES(g_recordings_lock);
+  /// Takes the free variant out that was used least recently, of a device or of all (-1). Null: none is free, or it was
+  /// used later than `before`.
+  std::unique_ptr<Variant> take_oldest_free(int device, std::uint64_t before) noexcept REQUIRES(g_recordings_lock);
   /// Memory has run out: every free variant of the device (all: -1) goes. Returns whether there was one.
   bool reclaim(int device) noexcept EXCLUDES(g_recordings_lock);
   /// The device is being reset. Forgets without a call of the runtime what that made there.
@@ -82,8 +95,12 @@ class ExecStore {
 
   /// In rising order.
   std::vector<int> devices() const REQUIRES(g_recordings_lock);
-  std::size_t held_bytes(int device) const noexcept REQUIRES(g_recordings_lock);
-  std::size_t peak_bytes(int device) const noexcept REQUIRES(g_recordings_lock);
+  /// What the variants of a device are taken to hold of its memory.
+  struct Held {
+    std::size_t bytes = 0, peak_bytes = 0;
+    std::size_t free = 0;  ///< variants that nobody owns
+  };
+  Held held(int device) const noexcept REQUIRES(g_recordings_lock);
 
   /// Visits the variants that the exec may have: the free ones of its recording, and its own. The visitor must not
   /// change who has them.
@@ -96,24 +113,17 @@ class ExecStore {
   }
 
  private:
-  struct Held {
-    std::size_t bytes = 0, peak_bytes = 0;
-    std::size_t free = 0;  ///< variants that nobody owns
-  };
-
   template <typename HasBinding>
   Variant* take_free_if(Recording& recording, int device, const ProgramExec& owner, HasBinding&& has_binding)
       REQUIRES(g_recordings_lock);
   void hold(Variant& variant, std::size_t bytes) REQUIRES(g_recordings_lock);
   bool over_limit(const Variant& variant) const noexcept REQUIRES(g_recordings_lock);
   static void swap_places(Recording& recording, std::size_t a, std::size_t b) noexcept REQUIRES(g_recordings_lock);
-  static void take_older(Variant& variant, Variant** oldest) REQUIRES(g_recordings_lock);
-  static Variant* oldest_free(const Recording& recording) REQUIRES(g_recordings_lock);
-  Variant* oldest_free(int device) REQUIRES(g_recordings_lock);
 
   static constexpr std::size_t kNear = 128;  ///< bytes on each side of a payload: about one operation's
 
   const GraphSettings& settings_;
+  ExecRoom* room_ = nullptr;
   std::atomic<bool> due_{false};
   std::uint64_t clock_ GUARDED_BY(g_recordings_lock) = 0;     ///< orders uses of variants
   std::vector<Variant*> kept_ GUARDED_BY(g_recordings_lock);  ///< of all recordings

@@ -131,6 +131,7 @@ hipError_t ExecSupply::obtain_new(ProgramExec& exec, const Binding& binding, con
     result = builder_.build(recording, binding, exec.device, &made);
   }
   if (result != hipSuccess && others.native != nullptr) {
+    store_.make_room(exec.device, recording.exec_bytes);
     const std::uint64_t freed = memory_freed();
     result = (*others.native)(&made);
     if (result == hipSuccess) made->memory_freed = freed;
@@ -186,6 +187,7 @@ hipError_t ExecSupply::make_ring(ProgramExec& exec, const Plan& staged, Binding 
   auto variant = std::make_unique<Variant>();
   variant->memory_freed = memory_freed();
   variant->plan = staged;
+  store_.make_room(exec.device, staged->sets() * recording.exec_bytes);
   const auto began = CostModel::Clock::now();
   const hipError_t result = SlotRing::make({recording.operations, *staged, canonical}, std::move(bases),
                                            settings_.patch_budget, recording.may_be_direct, &variant->ring);

@@ -20,6 +20,7 @@
 #include "shim/base/short_lock.h"
 #include "shim/base/sole_lock.h"
 #include "shim/execs/exec_sets.h"
+#include "shim/execs/exec_uses.h"
 #include "shim/execs/recording.h"
 #include "shim/execs/user_objects.h"
 #include "shim/streams/outstanding_uses.h"
@@ -86,7 +87,7 @@ class ProgramExec {
  public:
   // What each launch reads comes first: it lies in two cache lines.
   Recording* recording = nullptr;  ///< null while the program's own exec serves
-  Variant* variant = nullptr;      ///< null for a graph without operations
+  Variant* variant = nullptr;      ///< null for a graph without operations, and where it was given back
   std::unique_ptr<Variant> own;    ///< the program's own exec; not up to date while there is a recording
   std::unique_ptr<ExecSets> sets;  ///< null: the program has set nothing since it was given a binding as a whole
   /// Launches by the variant used before, still to be waited for.
@@ -107,9 +108,11 @@ class ProgramExec {
   /// Execs made because updates brought other child graphs. After so many the program's own updates are cheaper.
   static constexpr std::uint32_t kMostForChildren = 8;
   std::uint32_t made_for_children = 0;
-  std::unique_ptr<Variant> real_path;      ///< verify: of the program's own graph, for the next launch
-  Objects objects;                         ///< user objects of the graph that it was instantiated from
-  std::shared_ptr<UnstagedExec> unstaged;  ///< null: it was not staged when the binding last changed
+  std::unique_ptr<Variant> real_path;  ///< verify: of the program's own graph, for the next launch
+  Objects objects;                     ///< user objects of the graph that it was instantiated from
+  /// Null: it was neither staged nor given back when the binding last changed.
+  std::shared_ptr<UnstagedExec> unstaged;
+  std::shared_ptr<ExecUses::Entry> limited;  ///< null: execs have no limit of memory
   int device = 0;
   unsigned long long flags = 0;  ///< as the program instantiated it
   std::uint64_t source = 0;      ///< id of the graph it was made from: the program names its nodes by that graph's
@@ -124,6 +127,9 @@ class ProgramExec {
 
   /// Whether the variant does what the program's own calls made of it since it was given a binding.
   bool set_by_program() const noexcept { return way == Way::kUpdate; }
+  /// Its exec of the runtime's has been given back, and is made again when it is needed (graphs/exec_limit.h). While a
+  /// call uses it, or under its lock.
+  bool given_back() const noexcept { return recording != nullptr && variant == nullptr && recording->node_count != 0; }
   /// It works on slots.
   bool staged() const noexcept { return variant != nullptr && variant->ring != nullptr; }
 

@@ -90,6 +90,8 @@ class Variant {
   }
   /// The live program exec that uses it; null: none.
   const ProgramExec* owner() const noexcept REQUIRES(g_recordings_lock) { return owner_; }
+  /// When it was last chosen for a binding, by ExecStore::tick().
+  std::uint64_t last_used() const noexcept REQUIRES(g_recordings_lock) { return last_used_; }
   /// Device memory that it is taken to hold.
   std::size_t device_bytes() const noexcept REQUIRES(g_recordings_lock) { return device_bytes_; }
   /// The recording that keeps it; null: none.

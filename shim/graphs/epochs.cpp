@@ -43,6 +43,7 @@ void make_real_what_breaks(const void* handle, KernelSetting setting, std::uint6
   };
   materialise_captures_with(breaks, kFunctionSet);
   graphs().deferred.make_real_with(breaks, kFunctionSet);
+  graphs().unstaged.make_with(breaks);
 }
 
 /// Whether a copy or fill has memory of HIP that no allocation of the program's is known to be, nor a variable of

@@ -29,12 +29,14 @@ void ExecBindings::switch_to(ProgramExec& exec, const Served& served, const Bind
     const LockGuard guard(exec.lock);
     exec.bind(binding, served.way);
     if (served.variant != former) {
-      exec.come_behind(*former);
+      if (former != nullptr) exec.come_behind(*former);
       const LockGuard recordings(g_recordings_lock);
       exec.variant = served.variant;
-      store_.disown(*former);
+      if (former != nullptr) store_.disown(*former);
     }  // else staged: only the program's buffers moved
   }
+  limit_.note_served(exec);
+  if (former == nullptr) limit_.note_made_again();
   note_bound(exec);
 }
 
@@ -53,7 +55,7 @@ void ExecBindings::replace_variant(ProgramExec& exec, std::unique_ptr<Variant> m
 
 void ExecBindings::note_bound(ProgramExec& exec) {
   if (settings_.check) note_allocations(exec);
-  if (exec.staged())
+  if (exec.staged() || exec.given_back())
     unstaged_.bound(&exec.unstaged, *exec.recording, exec.device, exec.binding);
   else
     take_unstaged(exec);

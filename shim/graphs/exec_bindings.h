@@ -11,15 +11,16 @@
 #include "shim/execs/exec_supply.h"
 #include "shim/execs/program_exec.h"
 #include "shim/execs/recordings.h"
+#include "shim/graphs/exec_limit.h"
 #include "shim/graphs/unstaged_execs.h"
 
 namespace graphpool {
 
 class ExecBindings {
  public:
-  ExecBindings(ExecStore& store, Recordings& recordings, UnstagedExecs& unstaged,
+  ExecBindings(ExecStore& store, Recordings& recordings, UnstagedExecs& unstaged, ExecLimit& limit,
                const GraphSettings& settings) noexcept
-      : store_(store), recordings_(recordings), unstaged_(unstaged), settings_(settings) {}
+      : store_(store), recordings_(recordings), unstaged_(unstaged), limit_(limit), settings_(settings) {}
 
   /// The exec has this binding from now on, served so.
   void switch_to(ProgramExec& exec, const Served& served, const Binding& binding)
@@ -27,7 +28,7 @@ class ExecBindings {
   /// verify: the exec is served by this variant, which nobody keeps yet. One of the program's own graph serves no other
   /// exec, for what is made of the recording may differ from that.
   void replace_variant(ProgramExec& exec, std::unique_ptr<Variant> made) EXCLUDES(exec.lock, g_recordings_lock);
-  /// The exec has got a binding as a whole, and is staged or not.
+  /// The exec has got a binding as a whole, and is staged or given back, or not.
   void note_bound(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
   /// check: the exec has got all its addresses now. Where they cannot be kept, what was freed tells alone.
   static void note_allocations(ProgramExec& exec) noexcept EXCLUDES(exec.lock);
@@ -45,6 +46,7 @@ class ExecBindings {
   ExecStore& store_;
   Recordings& recordings_;
   UnstagedExecs& unstaged_;
+  ExecLimit& limit_;
   const GraphSettings& settings_;
 };
 

@@ -62,7 +62,9 @@ StaleAddresses::Allocations allocations_of(const ProgramExec& exec) {
 hipError_t ExecNodeSets::set(hipGraphExec_t handle, hipGraphNode_t node, Describe describe,
                              NativeExecNodeCall forward) {
   ProgramExec* const exec = parts_.table.find(handle);
+  const ExecUse use(parts_.limit, exec);
   if (exec != nullptr && exec->recording != nullptr && exec->own == nullptr) {
+    if (const hipError_t failed = parts_.limit.make_again(*exec); failed != hipSuccess) return failed;
     const NodeRef named = parts_.nodes.find(node);
     StaleAddresses::Allocations before;
     if (parts_.settings.check) before = allocations_of(*exec);

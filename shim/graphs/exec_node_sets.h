@@ -24,6 +24,7 @@
 #include "shim/execs/exec_builder.h"
 #include "shim/execs/exec_sets.h"
 #include "shim/graphs/exec_bindings.h"
+#include "shim/graphs/exec_limit.h"
 #include "shim/graphs/exec_table.h"
 #include "shim/graphs/exec_updates.h"
 #include "shim/graphs/noted_sets.h"
@@ -45,6 +46,7 @@ class ExecNodeSets {
     OwnExecs& own;
     ExecUpdates& updates;
     ExecTable& table;
+    ExecLimit& limit;
     TrackedNodes& nodes;
     const GraphSettings& settings;
   };

@@ -43,6 +43,7 @@ hipError_t ExecUpdates::update(hipGraphExec_t handle, hipGraph_t graph, hipGraph
   const TraceSpan traced(TraceKind::kUpdate);
   const TimedCall timed;
   const Asked asked{handle, graph, error_node, result, parts_.table.find(handle), parts_.graphs.find(graph)};
+  const ExecUse use(parts_.limit, asked.exec);
   const bool unfollowed = asked.tracked == nullptr && asked.exec != nullptr &&
                           asked.exec->state() != ExecState::kServed && !parts_.graphs.gave_out(graph);
   return unfollowed ? update_unfollowed(asked) : update_found(asked);
@@ -236,14 +237,16 @@ hipError_t ExecUpdates::move_to(ProgramExec& exec, Recording& recording, const B
 
 /// `by`: the program's update; null: it set a node.
 hipError_t ExecUpdates::rebind(ProgramExec& exec, const Binding& binding, UpdateBy* by) {
-  if (exec.variant == nullptr) return hipSuccess;
+  const bool given_back = exec.given_back();
+  if (exec.variant == nullptr && !given_back) return hipSuccess;
   if (const hipError_t result = parts_.noted.give(exec); result != hipSuccess) return result;
   // A ring's copies may have outlived memory, whatever the graph holds: it looks for itself.
-  if (equal(exec.binding, binding) && !exec.staged() && !outlived_memory(*exec.recording, *exec.variant)) {
+  if (equal(exec.binding, binding) && !exec.staged() &&
+      (given_back || !outlived_memory(*exec.recording, *exec.variant))) {
     if (parts_.settings.check) ExecBindings::note_allocations(exec);
     return hipSuccess;
   }
-  const bool may_update = by != nullptr && !exec.staged() && !exec.variant->is_broken();
+  const bool may_update = by != nullptr && !given_back && !exec.staged() && !exec.variant->is_broken();
   if (ExecBindings::must_stay(exec)) {
     exec.sets.reset();
     return may_update ? update_own(exec, binding, by) : hipErrorNotSupported;

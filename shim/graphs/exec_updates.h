@@ -17,6 +17,7 @@
 #include "shim/execs/exec_supply.h"
 #include "shim/execs/recordings.h"
 #include "shim/graphs/exec_bindings.h"
+#include "shim/graphs/exec_limit.h"
 #include "shim/graphs/exec_table.h"
 #include "shim/graphs/graph_use.h"
 #include "shim/graphs/launch_verifier.h"
@@ -38,6 +39,7 @@ class ExecUpdates {
     NotedSets& noted;
     OwnExecs& own;
     ExecTable& table;
+    ExecLimit& limit;
     TrackedGraphs& graphs;
     GraphNodes& nodes;
     LaunchVerifier& verifier;

@@ -10,9 +10,12 @@ namespace graphpool {
 
 GraphTotals graph_totals() noexcept {
   Graphs& all = graphs();
+  GraphTotals totals;
+  const ExecLimit::Counts limited = all.exec_limit.counts();
+  totals.execs_given_back = limited.given_back;
+  totals.execs_made_again = limited.made_again;
   const LockGuard guard(g_recordings_lock);
   const Recordings::Counts& counts = all.recordings.counts();
-  GraphTotals totals;
   totals.recordings = all.recordings.all().size();
   totals.recordings_dropped = counts.dropped;
   totals.saved_ns = counts.dropped_saved_ns;
@@ -44,7 +47,10 @@ std::vector<ExecMemory> exec_memory_held() {
   const ExecStore& store = graphs().store;
   const LockGuard guard(g_recordings_lock);
   std::vector<ExecMemory> all;
-  for (const int device : store.devices()) all.push_back({device, store.held_bytes(device), store.peak_bytes(device)});
+  for (const int device : store.devices()) {
+    const ExecStore::Held held = store.held(device);
+    all.push_back({device, held.bytes, held.peak_bytes});
+  }
   return all;
 }
 

@@ -12,7 +12,8 @@ namespace graphpool {
 
 struct GraphTotals {
   std::uint64_t recordings = 0, recordings_dropped = 0, variants = 0;
-  double saved_ns = 0;  ///< estimated from the costs
+  std::uint64_t execs_given_back = 0, execs_made_again = 0;  ///< exec_limit.h
+  double saved_ns = 0;                                       ///< estimated from the costs
   std::uint64_t captures = 0, withheld_captures = 0, refused = 0;
   std::uint64_t instantiates = 0, instantiates_avoided = 0, updates = 0, updates_avoided = 0, launches = 0;
 };

@@ -42,6 +42,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
     return hipSuccess;
   }
   execs.remove(handle);
+  exec_limit.remove(*exec);
   {
     const LockGuard guard(exec->lock);
     if (!exec->launches.destroy()) {
@@ -68,9 +69,12 @@ void Graphs::before_memory_is_freed(const void* address, std::size_t bytes, cons
 void Graphs::before_module_is_unloaded(OperationTest names, OperationTest ends, const char* reason) {
   deferred.make_real_with(names, reason);
   unstaged.make_with(names);
-  RetiredVariants retired;  // destroyed before the functions are gone
-  const LockGuard guard(g_recordings_lock);
-  recordings.outdate(ends, &retired);
+  {
+    RetiredVariants retired;  // destroyed before the functions are gone
+    const LockGuard guard(g_recordings_lock);
+    recordings.outdate(ends, &retired);
+  }
+  if (exec_limit.on()) unstaged.make_with(ends);  // what was given back meanwhile
 }
 
 void Graphs::device_reset(int device) noexcept {

@@ -24,6 +24,7 @@
 #include "shim/graphs/captured_graphs.h"
 #include "shim/graphs/deferred_graphs.h"
 #include "shim/graphs/exec_bindings.h"
+#include "shim/graphs/exec_limit.h"
 #include "shim/graphs/exec_node_sets.h"
 #include "shim/graphs/exec_table.h"
 #include "shim/graphs/exec_updates.h"
@@ -62,17 +63,18 @@ struct Graphs {
 
   // The execs that the program holds.
   UnstagedExecs unstaged;
+  ExecLimit exec_limit{store, builder, unstaged, settings};
   ExecTable execs;
-  ExecBindings bindings{store, recordings, unstaged, settings};
+  ExecBindings bindings{store, recordings, unstaged, exec_limit, settings};
   NotedSets noted{store, builder, bindings};
-  OwnExecs own{{store, builder, bindings, noted, execs, nodes}};
+  OwnExecs own{{store, builder, bindings, noted, execs, exec_limit, nodes}};
   LaunchVerifier verifier{store, builder, bindings, tracked, settings};
-  Instantiation instantiation{{store, supply, recordings, bindings, execs, tracked, verifier, settings}};
-  ExecUpdates updates{
-      {store, builder, supply, recordings, bindings, noted, own, execs, tracked, node_table, verifier, settings}};
-  ExecNodeSets node_sets{{store, builder, bindings, noted, own, updates, execs, nodes, settings}};
-  RingExit ring_exit{store, supply, own, settings};
-  Launcher launcher{{execs, store, bindings, noted, ring_exit, verifier, settings}};
+  Instantiation instantiation{{store, supply, recordings, bindings, execs, exec_limit, tracked, verifier, settings}};
+  ExecUpdates updates{{store, builder, supply, recordings, bindings, noted, own, execs, exec_limit, tracked, node_table,
+                       verifier, settings}};
+  ExecNodeSets node_sets{{store, builder, bindings, noted, own, updates, execs, exec_limit, nodes, settings}};
+  RingExit ring_exit{store, supply, own, exec_limit, settings};
+  Launcher launcher{{execs, exec_limit, store, bindings, noted, ring_exit, verifier, settings}};
 
   hipError_t destroy_exec(hipGraphExec_t exec);
   /// Captures that the program begins at this place are left alone from now on: execs of recordings that were captured

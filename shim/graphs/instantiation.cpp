@@ -49,6 +49,8 @@ bool Instantiation::instantiate_tracked(const Asked& asked, hipGraphExec_t* out,
   exec->flags = asked.flags;
   exec->source = asked.tracked.id;
   exec->binding = used.binding;
+  parts_.limit.prepare(*exec);
+  const ExecUse use(parts_.limit, exec.get());
   bool avoided = false;
   *result = hipSuccess;
   if (recording.node_count != 0) {
@@ -66,7 +68,8 @@ bool Instantiation::instantiate_tracked(const Asked& asked, hipGraphExec_t* out,
   }
   if (used.real && !used.outlived && used.objects == nullptr) parts_.verifier.keep_real_path(*exec, asked.graph);
   tell_trace(way_name(exec->way), recording.number);
-  parts_.bindings.note_bound(*exec.release());
+  parts_.bindings.note_bound(*exec);
+  parts_.limit.note_served(*exec.release());
   *out = handle;
   RetiredVariants retired;
   const LockGuard guard(g_recordings_lock);

@@ -15,6 +15,7 @@
 #include "shim/execs/exec_supply.h"
 #include "shim/execs/recordings.h"
 #include "shim/graphs/exec_bindings.h"
+#include "shim/graphs/exec_limit.h"
 #include "shim/graphs/exec_table.h"
 #include "shim/graphs/graph_use.h"
 #include "shim/graphs/launch_verifier.h"
@@ -34,6 +35,7 @@ class Instantiation {
     Recordings& recordings;
     ExecBindings& bindings;
     ExecTable& table;
+    ExecLimit& limit;
     TrackedGraphs& graphs;
     LaunchVerifier& verifier;
     const GraphSettings& settings;

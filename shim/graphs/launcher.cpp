@@ -8,6 +8,7 @@
 #include "shim/base/trace.h"
 #include "shim/costs/step_costs.h"
 #include "shim/graphs/staged_launch.h"
+#include "shim/graphs/stream_judge.h"
 #include "shim/hip/restore.h"
 #include "shim/memory/device_memory.h"
 #include "shim/memory/shared_memory.h"
@@ -96,8 +97,14 @@ inline hipError_t Launcher::launch_unstaged(const AskedLaunch& asked, const Unst
   return launch_unstaged(asked, launch);
 }
 
-/// A launch under `check` or `verify`.
+/// A launch under `check`, `verify` or a limit for execs.
 hipError_t Launcher::launch_looked_at(const AskedLaunch& asked) {
+  const ExecUse use(parts_.limit, &asked.exec);
+  if (parts_.limit.was_given_back(asked.exec)) {
+    const hipStream_t stream = plain_handle(asked.stream);
+    if (stream_is_gone(stream)) return judge_stream(stream);
+    if (const hipError_t result = parts_.limit.make_again(asked.exec); result != hipSuccess) return result;
+  }
   if (parts_.settings.check) look_for_stale(asked.exec);
   if (parts_.settings.verifies()) return parts_.verifier.launch(asked, [&] { return launch_selected(asked); });
   const hipError_t result = parts_.noted.give(asked.exec);

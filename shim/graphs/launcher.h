@@ -1,4 +1,5 @@
-// launcher.h: hipGraphLaunch. A launch only selects: what serves the binding exists already (rule 15).
+// launcher.h: hipGraphLaunch. A launch only selects: what serves the binding exists already (rule 15), unless it was
+// given back (exec_limit.h).
 //
 // The steps: what may have changed since the last launch is looked at (memory that other processes can reach, stale
 // addresses, verification, nodes that the program has set); an exec on the program's own memory is launched; any other
@@ -14,6 +15,7 @@
 
 #include "shim/base/owned_count.h"
 #include "shim/graphs/exec_bindings.h"
+#include "shim/graphs/exec_limit.h"
 #include "shim/graphs/exec_table.h"
 #include "shim/graphs/launch_verifier.h"
 #include "shim/graphs/noted_sets.h"
@@ -27,6 +29,7 @@ class Launcher {
   /// The parts of the engine that this one needs.
   struct Parts {
     ExecTable& table;
+    ExecLimit& limit;
     ExecStore& store;
     ExecBindings& bindings;
     NotedSets& noted;

@@ -89,6 +89,7 @@ hipError_t OwnExecs::expose(hipGraphExec_t* handle, hipGraphNode_t* node, const 
     if (parts_.table.gave_out(*handle)) return refuse();
     return node == nullptr ? hipSuccess : parts_.nodes.read(node, kNodeNamed);
   }
+  const ExecUse use(parts_.limit, exec);
   if (seeded_defect(Seeded::kTaintedServesOn) && node != nullptr && exec->recording != nullptr &&
       exec->variant != nullptr) {
     const NodeRef named = parts_.nodes.find(*node);

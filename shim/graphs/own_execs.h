@@ -11,6 +11,7 @@
 
 #include "shim/execs/exec_builder.h"
 #include "shim/graphs/exec_bindings.h"
+#include "shim/graphs/exec_limit.h"
 #include "shim/graphs/exec_table.h"
 #include "shim/graphs/noted_sets.h"
 #include "shim/graphs/tracked_nodes.h"
@@ -26,6 +27,7 @@ class OwnExecs {
     ExecBindings& bindings;
     NotedSets& noted;
     ExecTable& table;
+    ExecLimit& limit;
     TrackedNodes& nodes;
   };
   explicit OwnExecs(const Parts& parts) noexcept : parts_(parts) {}

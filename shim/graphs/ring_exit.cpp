@@ -69,6 +69,7 @@ RingExit::Left RingExit::stop_waiting(ProgramExec& exec, StreamKey key, hipStrea
 /// What was launched before still ends on its slots: nothing can be waited for here, for its kernels may themselves
 /// wait for the process that has the handle now.
 hipError_t RingExit::leave_shared_memory(ProgramExec& exec, StreamArgument stream) {
+  const ExecUse use(limit_, &exec);
   const std::uint64_t version = SharedMemory::version();
   bool shared = false;
   {

@@ -1,5 +1,5 @@
-// ring_exit.h: an exec serves its holder without staging from now on, on the program's own memory. The one place where
-// a launch makes an exec.
+// ring_exit.h: an exec serves its holder without staging from now on, on the program's own memory. Only here, and
+// where one was given back (exec_limit.h), a launch makes an exec.
 //
 // Errors are HIP's. Threads: any; several launches of one exec may leave its ring at once.
 #pragma once
@@ -8,6 +8,7 @@
 
 #include "shim/execs/exec_supply.h"
 #include "shim/execs/program_exec.h"
+#include "shim/graphs/exec_limit.h"
 #include "shim/graphs/own_execs.h"
 #include "shim/hip/entry.h"
 #include "shim/streams/stream_key.h"
@@ -16,8 +17,9 @@ namespace graphpool {
 
 class RingExit {
  public:
-  RingExit(ExecStore& store, ExecSupply& supply, OwnExecs& own, const GraphSettings& settings) noexcept
-      : store_(store), supply_(supply), own_(own), settings_(settings) {}
+  RingExit(ExecStore& store, ExecSupply& supply, OwnExecs& own, ExecLimit& limit,
+           const GraphSettings& settings) noexcept
+      : store_(store), supply_(supply), own_(own), limit_(limit), settings_(settings) {}
 
   struct Left {
     hipError_t result = hipSuccess;
@@ -37,6 +39,7 @@ class RingExit {
   ExecStore& store_;
   ExecSupply& supply_;
   OwnExecs& own_;
+  ExecLimit& limit_;
   const GraphSettings& settings_;
 };
 

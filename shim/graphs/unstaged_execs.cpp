@@ -86,6 +86,12 @@ std::unique_ptr<Variant> UnstagedExecs::take(Entry* entry) noexcept {
   return std::move(taken->made);
 }
 
+std::unique_ptr<Variant> UnstagedExecs::take_made(const Entry& entry) noexcept {
+  if (entry == nullptr) return nullptr;
+  const LockGuard guard(entry->lock);
+  return std::move(entry->made);
+}
+
 std::vector<UnstagedExecs::Entry> UnstagedExecs::that_may_name(const void* address, std::size_t bytes) {
   const LockGuard guard(lock_);
   return list_.that_may_name(address, bytes);

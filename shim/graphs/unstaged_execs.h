@@ -1,4 +1,5 @@
-// unstaged_execs.h: what a staged exec would be without staging, made before memory that it names is freed.
+// unstaged_execs.h: what a staged exec would be without staging, made before memory that it names is freed. So is an
+// exec that was given back to the runtime (exec_limit.h): here it counts as staged, for it exists natively.
 //
 // Why: a staged exec works on slots, and gets an exec over the program's own memory only when the program does
 // something with it that staging cannot follow. By then the memory may be freed, and HIP makes no copy or fill node
@@ -48,6 +49,9 @@ class UnstagedExecs {
   /// Unregisters the exec: it is staged no more. Returns what was made for its binding, or null. Nothing where *entry
   /// is null.
   std::unique_ptr<Variant> take(Entry* entry) noexcept EXCLUDES(lock_);
+
+  /// What was made for its binding, or null: it stays registered. Null where there is no entry.
+  static std::unique_ptr<Variant> take_made(const Entry& entry) noexcept;
 
   /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is).
   void before_memory_is_freed(const void* address, std::size_t bytes) EXCLUDES(lock_);

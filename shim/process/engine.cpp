@@ -32,9 +32,11 @@ void configure_graphs(const Policy& policy) {
   settings.most_recording_bytes = policy.graph.recording_memory.bytes;
   settings.most_variants = policy.graph.variants;
   settings.most_variant_bytes = policy.graph.variant_memory.bytes;
+  settings.exec_memory = policy.graph.exec_memory.bytes;
   settings.verify = policy.graph.verify;
   settings.check = policy.graph.check;
-  settings.looks_at_launches = settings.check || settings.verify.mode != Verify::Mode::kOff;
+  settings.looks_at_launches =
+      settings.check || settings.verify.mode != Verify::Mode::kOff || settings.exec_memory != 0;
   settings.track_operands = !policy.report.file.empty() || !policy.report.trace.empty() || log_enabled(LogLevel::kInfo);
   settings.patch_budget = policy.graph.patch_budget;
   settings.ring_timeout = policy.graph.ring_timeout;

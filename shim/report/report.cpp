@@ -185,6 +185,8 @@ void write_graphs(JsonWriter& json, const std::vector<RecordingReport>& recordin
   json.key("recordings").value(totals.recordings);
   json.key("recordings_dropped").value(totals.recordings_dropped);
   json.key("execs_kept").value(totals.variants);
+  json.key("execs_given_back").value(totals.execs_given_back);
+  json.key("execs_made_again").value(totals.execs_made_again);
   json.key("captures_recorded").value(totals.captures);
   json.key("captures_avoided").value(totals.withheld_captures);
   json.key("captures_refused").value(totals.refused);

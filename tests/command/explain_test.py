@@ -43,6 +43,15 @@ class Explain(support.CommandTest):
         self.assertEqual(0, self.graphpool('run', '--report', 'b', '--set', 'report.callsites=true', '--', *transformer)[0])
         self.assertRegex(self.graphpool('explain', 'b', '1')[1], r'\n  Captured by transformer!.*Runner::recapture\(\) < transformer!')
 
+    def test_execs_that_were_given_back(self):
+        self.assertNotIn('graph.exec_memory', self.explained('batch_sizes'))
+        program = [support.PROGRAMS / 'batch_sizes', '--mode', 'cached']
+        code, _, errors = self.graphpool('run', '--report', 'limited', '--', *program, GRAPHPOOL_GRAPH_EXEC_MEMORY=1)
+        self.assertEqual(0, code, errors)
+        output = ' '.join(self.graphpool('explain', 'limited')[1].split())
+        # An exec that still runs when another is made is given back later, or stays: at most all that were made go.
+        self.assertRegex(output, r'graph\.exec_memory has no room for all execs: one was given back 1[0-5] times, and made again 10 times')
+
     def test_no_graph_at_all(self):
         self.assertEqual(0, self.graphpool('run', '--', *self.python(''))[0])
         self.assertIn('No graph was captured.', self.graphpool('explain', 'graphpool-reports')[1])

@@ -124,6 +124,8 @@ def random_settings(number, rely_on_order=False):
         key('GRAPH_SLOTS', 0.7, *RING_SIZES)
         key('GRAPH_RING_TIMEOUT', 1, '200ms', '200ms', '1s')
         features += STAGED_FEATURES
+    if random.Random(f'limit {number}').random() < 0.3:  # one exec at a time, or about two
+        library['GRAPHPOOL_GRAPH_EXEC_MEMORY'] = random.Random(f'execs {number}').choice(['1', '2500KiB'])
     if random.Random(f'idle {number}').random() < 0.3:
         library['GRAPHPOOL_POOL_IDLE'] = '1ms'
     if library.get('GRAPHPOOL_POOL_FREE') != 'deferred' and pick.random() < 0.5:
@@ -242,7 +244,7 @@ class Runner:
     def count(self, report, settings):
         graphs = report.get('graphs', {})
         for name in ('captures_recorded', 'captures_avoided', 'captures_refused', 'instantiates', 'instantiates_avoided',
-                     'updates', 'updates_avoided', 'launches'):
+                     'updates', 'updates_avoided', 'launches', 'execs_given_back', 'execs_made_again'):
             self.ways[name] += graphs.get(name, 0)
         for way, count in graphs.get('launches_by_way', {}).items():
             self.ways[f'way {way}'] += count

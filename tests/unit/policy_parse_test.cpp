@@ -89,6 +89,8 @@ std::vector<KeyCase> key_cases() {
       {"graph", "variants", "3", [](const Policy& p) { return p.graph.variants == 3; }, "'3'", "a string", kCounts},
       {"graph", "variant_memory", "'1M'", [](const Policy& p) { return p.graph.variant_memory.bytes == 1u << 20; },
        "'lots'", "bad value \"lots\"", kSizes},
+      {"graph", "exec_memory", "'8M'", [](const Policy& p) { return p.graph.exec_memory.bytes == 8u << 20; }, "'few'",
+       "bad value \"few\"", kSizes},
       {"graph", "patch_budget", "7", [](const Policy& p) { return p.graph.patch_budget == 7; }, "0", "bad value \"0\"",
        kCounts},
       {"graph", "recordings", "9", [](const Policy& p) { return p.graph.recordings == 9; }, "1000000001",

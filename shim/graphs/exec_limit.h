@@ -1,0 +1,110 @@
+// exec_limit.h: a limit for the memory of all execs, those of the program too (graph.exec_memory).
+//
+// Why: a server holds an exec for each size of its batches, and launches few of them often. Memory that the others hold
+// is lost for everything else. How: before an exec is made, those go that were not used for longest, until there is
+// room: an exec that nobody holds is destroyed, and an exec of the program's gives its own back to the runtime
+// (ProgramExec::given_back()). It gets one again at its next launch, or when one of its nodes is set; an update makes
+// one for the new binding. Only execs go that are exactly what their recording and their binding say, so that another
+// can be made, and whose launches are known to be complete. Execs with user objects and with kernels of a communication
+// library stay, and so do staged ones. While it is given back an exec is watched (unstaged_execs.h): natively it
+// exists, so what could not be made later is made before memory that it names is freed, or a module of it is unloaded.
+// Such an exec does not count until the program uses it.
+//
+// With a limit a launch may make an exec, which may fail for memory, and destroy others (rule 15). Without one nothing
+// here costs anything.
+// Bounded by an estimate (exec_size.h). Execs that run, or that the library does not know any more, are not waited for:
+// there may be more than the limit, until a later call of the program makes room.
+// Errors: HIP's. Threads: any. Lock: kExecLimit, which keeps execs from going while it is held, and is held over no
+// call but those that ask for and record events. Before a call uses an exec it takes an ExecUse, without a lock held.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "shim/base/lock_rank.h"
+#include "shim/execs/exec_builder.h"
+#include "shim/execs/exec_room.h"
+#include "shim/execs/exec_store.h"
+#include "shim/execs/exec_uses.h"
+#include "shim/execs/program_exec.h"
+#include "shim/graphs/unstaged_execs.h"
+
+namespace graphpool {
+
+class ExecLimit final : public ExecRoom {
+ public:
+  ExecLimit(ExecStore& store, ExecBuilder& builder, UnstagedExecs& unstaged, const GraphSettings& settings) noexcept
+      : store_(store), builder_(builder), unstaged_(unstaged), settings_(settings) {
+    store_.set_room(*this);
+  }
+
+  bool on() const noexcept { return settings_.exec_memory != 0; }
+
+  /// The exec may be used by ExecUse from now on. Throws std::bad_alloc.
+  void prepare(ProgramExec& exec) const;
+  /// It has been given a variant, or another one. While a call uses it.
+  void note_served(ProgramExec& exec) noexcept EXCLUDES(lock_, g_recordings_lock);
+  /// It was given back, and an update has given it a variant. While a call uses it.
+  void note_made_again() noexcept EXCLUDES(lock_);
+  /// The program destroys it.
+  void remove(ProgramExec& exec) noexcept EXCLUDES(lock_, exec.lock, g_recordings_lock);
+
+  /// Whether the exec has none of the runtime's now. While a call uses it.
+  bool was_given_back(ProgramExec& exec) const noexcept EXCLUDES(exec.lock);
+  /// Makes the runtime's exec again where it was given back. While a call uses it. Fails as an instantiate does.
+  hipError_t make_again(ProgramExec& exec) EXCLUDES(lock_, exec.lock, g_recordings_lock);
+
+  // --- ExecRoom: without a lock held ---
+
+  Left make_room(int device, std::size_t bytes) noexcept override EXCLUDES(lock_, g_recordings_lock);
+  Left trim() noexcept override EXCLUDES(lock_, g_recordings_lock);
+  bool reclaim(int device) noexcept override EXCLUDES(lock_, g_recordings_lock);
+
+  struct Counts {
+    std::uint64_t given_back = 0, made_again = 0;
+  };
+  Counts counts() const noexcept EXCLUDES(lock_);
+
+ private:
+  friend class ExecUse;
+  enum class Found : std::uint8_t { kNone, kOnlyRunning, kGone };
+
+  bool has_room(int device, std::size_t bytes) const noexcept EXCLUDES(g_recordings_lock);
+  ExecUses::Verdict judge(ProgramExec& exec) REQUIRES(lock_) EXCLUDES(exec.lock, g_recordings_lock);
+  bool can_be_made_again(const ProgramExec& exec) const REQUIRES(exec.lock) EXCLUDES(g_recordings_lock);
+  Found give_back_oldest(int device, RetiredVariants* retired) REQUIRES(lock_) EXCLUDES(g_recordings_lock);
+  bool give_back(ExecUses::Entry& entry, RetiredVariants* retired) REQUIRES(lock_) EXCLUDES(g_recordings_lock);
+  hipError_t make(ProgramExec& exec, const std::shared_ptr<UnstagedExec>& watched, std::unique_ptr<Variant>* made)
+      EXCLUDES(g_recordings_lock);
+  std::shared_ptr<UnstagedExec> put_in_place(ProgramExec& exec, Variant& variant, Way way)
+      EXCLUDES(lock_, exec.lock, g_recordings_lock);
+
+  ExecStore& store_;
+  ExecBuilder& builder_;
+  UnstagedExecs& unstaged_;
+  const GraphSettings& settings_;
+  mutable RankedMutex<LockRank::kExecLimit> lock_;
+  ExecUses uses_ GUARDED_BY(lock_);
+  Counts counts_ GUARDED_BY(lock_);
+};
+
+/// A call of the program uses the exec: its exec of the runtime's stays. Where there is no limit it does nothing.
+class ExecUse {
+ public:
+  ExecUse(ExecLimit& limit, const ProgramExec* exec) noexcept;
+  ~ExecUse();
+  ExecUse(const ExecUse&) = delete;
+  ExecUse& operator=(const ExecUse&) = delete;
+
+ private:
+  void begin() noexcept;
+  void end() noexcept;
+
+  ExecLimit& limit_;
+  std::shared_ptr<ExecUses::Entry> entry_;  ///< stays when another thread destroys the exec
+};
+
+}  // namespace graphpool
