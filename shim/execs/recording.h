@@ -40,9 +40,9 @@ class Recording {
   std::vector<Operation> operations;  ///< beginning and end included
   std::vector<Recording*> children;   ///< of its child graphs; it is a user of each
   std::size_t node_count = 0;
-  bool fills_rows = false;           ///< it or a child has a fill of several rows; see ExecUpdates
-  int home = -1;                     ///< the device current when graph and nodes were made; -1: several were
-  std::size_t exec_bytes = 0;        ///< device memory an exec of it is taken to hold
+  bool fills_rows = false;     ///< it or a child has a fill of several rows; see ExecUpdates
+  int home = -1;               ///< the device of its streams that was current, too, when it was made; -1: several were
+  std::size_t exec_bytes = 0;  ///< device memory an exec of it is taken to hold
   std::size_t argument_bytes = 0;    ///< of that, its kernels' arguments
   std::size_t host_bytes = 0;        ///< host memory the recording holds
   std::uint64_t number = 0;          ///< names it in messages and the report, from 1

@@ -6,6 +6,7 @@
 #include "shim/execs/exec_size.h"
 #include "shim/hip/quirks.h"
 #include "shim/kernel/functions.h"
+#include "shim/recording/signature_bits.h"
 
 namespace graphpool {
 namespace {
@@ -29,16 +30,18 @@ bool has_operation(const Recording& recording, OperationTest test) {
                      [&](const Operation& operation) { return holds(operation, test); });
 }
 
-/// The device that was current when its graph and each of its nodes were made, child graphs included; -1: several were.
+/// The device that was current when its graph and each of its nodes were made, and whose streams were captured, child
+/// graphs included; -1: there were several.
 int home_of(const Recording& recording) noexcept {
-  const int home = recording.operations.front().signature.device;
-  const bool at_home = std::all_of(recording.operations.begin(), recording.operations.end(),
-                                   [home](const Operation& operation) {
-                                     return operation.signature.device == home || !makes_node(operation.signature.kind);
-                                   }) &&
-                       std::all_of(recording.children.begin(), recording.children.end(),
-                                   [home](const Recording* child) { return child->home == home; });
-  return at_home ? home : -1;
+  const int home = current_device_of(recording.operations.front().signature);
+  const std::int16_t at_home = packed_devices(home, home);
+  const bool own =
+      std::all_of(recording.operations.begin(), recording.operations.end(), [&](const Operation& operation) {
+        return operation.signature.device == at_home || !makes_node(operation.signature.kind);
+      });
+  const bool children = std::all_of(recording.children.begin(), recording.children.end(),
+                                    [home](const Recording* child) { return child->home == home; });
+  return own && children ? home : -1;
 }
 
 /// Whether a launch of it is being made.

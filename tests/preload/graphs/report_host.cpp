@@ -56,8 +56,9 @@ TEST(Report, host) {
   for (int* const each : moving) OK(hipFree(each));
 }
 
-/// Bindings of one buffer, and of another one at the end where the environment says so.
+/// Bindings of one buffer, and of another one at the end where the environment says so; on the device that it names.
 TEST(Report, stays) {
+  if (const char* const device = std::getenv("ON_DEVICE")) OK(hipSetDevice(std::atoi(device)));
   const Stream stream;
   const Buffer buffers[2];
   const auto graph = [&](int i) {

@@ -143,6 +143,11 @@ def main(host, library, runtime):
         execs[bool(moves)] = first['device_bytes'] - first['slot_bytes']
     expect('memory of execs while a buffer stays', 2 * execs[True], execs[False])
 
+    # Updates are served on any device that is graph's, exec's and current.
+    for device in ('0', '1'):
+        report = run(host, library, runtime, GTEST_FILTER='Report.stays', CPUHIP_DEVICES='2', ON_DEVICE=device).report
+        expect(f'updates avoided on device {device}', 40, report['graphs']['updates_avoided'])
+
     # A recording goes with the module whose kernels it has. What it did is told all the same, with the kernels' names.
     report = run(host, library, runtime, GTEST_FILTER='Report.unloads').report
     expect('recordings of a module that is gone', (0, 1),
