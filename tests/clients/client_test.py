@@ -8,6 +8,7 @@ printed and show the counts that the table states for it. The table (TOML):
     program = "..."                  # NAME where it is not given
     arguments = ["--steps", "40"]
     runtime = {CPUHIP_REUSE = "once"}  # the environment of every run, the native one too
+    code = 1                         # what every run ends with; 0 where it is not given
     [NAME.native]
     calls = {hipGraphInstantiate = 40}
     [[NAME.library]]                 # one or more
@@ -90,7 +91,7 @@ def main():
     command = [f'{options.programs}/client_{table.get("program", options.name)}', *table.get('arguments', [])]
     environment = table.get('runtime', {})
     native = runs.run(command, runtime=options.runtime, environment=environment)
-    if native.code != 0 or not native.stdout:
+    if native.code != table.get('code', 0) or not native.stdout:
         tell(f'native run ended with code {native.code}', native.stderr.splitlines() or ['and printed nothing'])
         return 1
     failed = False
