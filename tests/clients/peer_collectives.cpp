@@ -99,7 +99,7 @@ extern "C" __global__ void ncclDevKernel_AllReduce(const Arguments arguments) {
 }
 )";
 
-constexpr unsigned kMostBlocks = sizeof(Place::turns) / sizeof(unsigned), kBlockThreads = 256;
+constexpr unsigned kMostBlocks = sizeof(Place::turns) / sizeof(unsigned), kMostThreads = 256;
 constexpr int kDevices = 2;
 static_assert(sizeof(Arguments) == 4096);
 
@@ -210,11 +210,12 @@ void Communicator::all_reduce(float* out, const float* in, int count, hipStream_
   ++plans_;
   plan->arguments.place = place_;
   plan->arguments.work = {in, out, count};
-  const unsigned blocks = std::min(kMostBlocks, program::blocks_for(count, kBlockThreads).x);
+  const unsigned threads = std::min(kMostThreads, static_cast<unsigned>(count));
+  const unsigned blocks = std::min(kMostBlocks, program::blocks_for(count, threads).x);
   plan->arguments.channels = (1ULL << blocks) - 1;
   if (captured) retain(graph, plan);
   void* arguments[] = {&plan->arguments};
-  CHECK(hipModuleLaunchKernel(kernel_, blocks, 1, 1, kBlockThreads, 1, 1, 0, stream, arguments, nullptr));
+  CHECK(hipModuleLaunchKernel(kernel_, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr));
   if (captured) {
     end_captured(stream);
   } else {

@@ -1,7 +1,8 @@
-"""steps.py LIST [--json FILE] [--rounds N] [--steps N] [--layers N...] [--wide N...] [--tensors N...]: milliseconds a step of the
+"""steps.py LIST [--json FILE] [--rounds N] [--steps N] [--layers N...] [--wide N...] [--tensors N...] [--reduces N...]: milliseconds a step of the
 transformer, by size of its graph and by the way the step is run: natively (eager; captured and instantiated each step;
 captured and updated), under the library (the same two captures, the program unchanged), and by hand (captured once, static
-buffers). The same for parameters that ping-pong between two sets of buffers (donated). Settings: `each step` allocates,
+buffers). The same for parameters that ping-pong between two sets of buffers (donated), and for two devices that train together, with so many
+all-reduces a step, driven by a thread each or by one thread (peer_training): only where two devices are. Settings: `each step` allocates,
 runs, waits and frees; `ahead` keeps its buffers and waits after ten steps; `wide` has tensors of a size that occupies the
 device. The ways alternate, round after round; each figure is the median over the steps after the warm-up of all rounds.
 Says whether all ways printed the same bytes."""
@@ -15,8 +16,11 @@ import sys
 import runs
 
 WARM_UP = 0.4  # of a run's steps
+SKIPPED = 77  # a program's code where it cannot run on this machine
 AHEAD = ['--wait-every', '10']
 WIDE = ['--heads', '4', '--width', '64', '--sequence', '128', '--vocabulary', '256']
+PEERS = {'a thread each': ['--drive', 'threads'], 'one thread': [],
+         'a thread each, wide': ['--drive', 'threads', '--count', str(1 << 18)]}
 
 # Way: mode of the program, under the library.
 TRANSFORMER = {'eager': ('eager', False), 'recapture': ('recapture', False), 'update': ('update', False),
@@ -32,6 +36,9 @@ def measure(listed, title, command, ways, steps, rounds, nodes):
         for way, (mode, pooled) in ways.items():
             done = runs.run([*command, '--mode', mode, '--steps', str(steps)], runtime=listed['runtime'],
                             preload=(listed['library'],) if pooled else (), journal=False, times=True)
+            if done.code == SKIPPED:
+                print(f'\n{title}: {done.stdout.decode().strip()}', flush=True)
+                return None
             if done.code != 0:
                 sys.exit(f'{title}, {way}: code {done.code}\n{done.stderr}')
             times[way] += [ns / 1e6 for ns in done.times_ns[int(WARM_UP * len(done.times_ns)):]]
@@ -64,6 +71,7 @@ def main():
     parser.add_argument('--tensors', type=int, nargs='*', default=[25, 250])
     parser.add_argument('--layers', type=int, nargs='*', default=[1, 12, 50])
     parser.add_argument('--wide', type=int, nargs='*', default=[12], metavar='LAYERS')
+    parser.add_argument('--reduces', type=int, nargs='*', default=[5, 50], metavar='N')
     options = parser.parse_args()
     listed = runs.read_list(options.list)
     commands = {program['name']: program['command'] for program in listed['programs']}
@@ -79,6 +87,12 @@ def main():
             results.append(measure(listed, f'donated, {tensors} tensors, {setting}',
                                    [*commands['donated'], '--tensors', str(tensors), *arguments],
                                    DONATED, options.steps, options.rounds, 2 * tensors))
+    for setting, arguments in PEERS.items():
+        for reduces in options.reduces:
+            results.append(measure(listed, f'two devices, {reduces} all-reduces, {setting}',
+                                   [*commands['peer_training'], '--layers', str(reduces), *arguments],
+                                   TRANSFORMER, options.steps, options.rounds, None))
+    results = [result for result in results if result is not None]
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + '\n')
 

@@ -9,6 +9,8 @@ run_program.py pair --runtime DIR --library FILE [--before FILE] [--policy NAME 
     same code as natively. --before: a library that LD_PRELOAD must name first. With --calls, the first policy's run must
     make exactly the calls of the table's `library` column, and more of its steps must cost exactly those of `steady`.
 
+A program that ends with 77 natively cannot run here: so does the test, which counts as skipped.
+
 The table (TOML): [NAME.native] and [NAME.library], call = count; calls it does not name are not compared.
 [NAME.steady], steps = [few, many]: the calls by which a run of many steps exceeds one of few, all of them; nothing may have
 been made real in between.
@@ -63,6 +65,9 @@ def parse(arguments):
 def main(arguments):
     options = parse(arguments)
     native = runs.run(options.command, runtime=options.runtime)
+    if native.code == 77:
+        print(native.stdout.decode(errors='replace'), end='')
+        return 77
     if native.code != 0 or not native.stdout:
         return complain(f'native run ended with code {native.code}', native.stderr.splitlines() or ['and printed nothing'])
     if options.mode == 'native':
