@@ -26,7 +26,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / 'amd')]
 from amd_runtimes import LIBRARIES, LOADER, roots  # noqa: E402
 
 PROGRAMS = {'recapture': 'a step that captures its graph again, moved or not', 'graph_calls': 'each call on graphs, by kernels',
-            'calls': 'single calls'}
+            'calls': 'single calls', 'collectives': 'a captured step with all-reduces, by their number'}
+# What a program consists of beyond its own file.
+SOURCES = {'collectives': ['clients/peer_collectives.cpp']}
 # What the runtime opens by name.
 OPENED = ('libamdhip64.so', 'libhiprtc.so', 'libhiprtc-builtins.so', 'libamd_comgr.so')
 
@@ -46,7 +48,8 @@ def programs_of(root):
 def benchmarks(measured):
     for root in measured:
         for name, program in programs_of(root).items():
-            root.compile(HERE / f'{name}.cpp', program, ['-O2'])
+            more = [HERE.parent / source for source in SOURCES.get(name, [])]
+            root.compile(HERE / f'{name}.cpp', program, ['-O2', f'-I{HERE.parent / "programs"}', *more])
         yield from rows(root.version, root.launcher(), programs_of(root).get)
 
 
