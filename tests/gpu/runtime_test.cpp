@@ -4,14 +4,19 @@
 #include <hip/hip_runtime_api.h>
 #include <hip/hiprtc.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 extern "C" {
 hipError_t hipStreamGetDevice(hipStream_t, hipDevice_t*);
 hipError_t hipGraphUpload(hipGraphExec_t, hipStream_t);
 hipError_t hipGraphNodeSetEnabled(hipGraphExec_t, hipGraphNode_t, unsigned);
+hipError_t hipUserObjectCreate(void**, void*, hipHostFn_t, unsigned, unsigned);
+hipError_t hipGraphRetainUserObject(hipGraph_t, void*, unsigned, unsigned);
 }
 
 namespace {
@@ -205,6 +210,82 @@ TEST_F(Runtime, Capture) {
   HIP_OK(hipStreamSynchronize(stream_));
   HIP_OK(hipGraphExecDestroy(exec));
   HIP_OK(hipGraphDestroy(graph));
+}
+
+TEST_F(Runtime, CaptureAsCommunicationLibrariesDo) {
+  hipStream_t own = nullptr, temporary = nullptr;
+  hipEvent_t scratch = nullptr;
+  HIP_OK(hipStreamCreateWithFlags(&own, hipStreamNonBlocking));
+  HIP_OK(hipEventCreateWithFlags(&scratch, hipEventDisableTiming));
+  HIP_OK(hipStreamBeginCapture(stream_, hipStreamCaptureModeThreadLocal));
+  HIP_OK(launch({2, 0}));
+  hipStreamCaptureStatus status{};
+  unsigned long long id = 0;
+  hipGraph_t graph = nullptr, ended = nullptr;
+  HIP_OK(hipStreamGetCaptureInfo_v2(stream_, &status, &id, &graph, nullptr, nullptr));
+  ASSERT_EQ(status, hipStreamCaptureStatusActive);
+  HIP_OK(hipEventRecord(scratch, stream_));
+  HIP_OK(hipStreamWaitEvent(own, scratch, 0));
+  HIP_OK(hipStreamUpdateCaptureDependencies(own, nullptr, 0, hipStreamSetCaptureDependencies));
+  HIP_OK(hipEventRecord(scratch, own)) << "where the capture has no node";
+  HIP_OK(hipStreamWaitEvent(stream_, scratch, 0));
+  void* object = nullptr;
+  std::atomic<int> dropped{0};
+  const hipHostFn_t drop = [](void* count) { ++*static_cast<std::atomic<int>*>(count); };
+  HIP_OK(hipUserObjectCreate(&object, &dropped, drop, 1, 1));
+  HIP_OK(hipGraphRetainUserObject(graph, object, 1, 1));
+  HIP_OK(launch({3, 0}));
+  HIP_OK(hipEventRecord(scratch, stream_));
+  HIP_OK(hipStreamCreateWithFlags(&temporary, hipStreamNonBlocking));
+  HIP_OK(hipStreamWaitEvent(temporary, scratch, 0));
+  const hipGraphNode_t* tips = nullptr;
+  std::size_t count = 0;
+  HIP_OK(hipStreamGetCaptureInfo_v2(temporary, &status, nullptr, nullptr, &tips, &count));
+  ASSERT_EQ(count, 1U);
+  hipGraphNode_t tip = tips[0];
+  HIP_OK(hipStreamUpdateCaptureDependencies(own, &tip, 1, hipStreamSetCaptureDependencies));
+  HIP_OK(hipStreamDestroy(temporary));
+  HIP_OK(launch({4, 0}));
+  HIP_OK(hipStreamEndCapture(stream_, &ended));
+  EXPECT_EQ(ended, graph);
+  std::size_t nodes = 0;
+  HIP_OK(hipGraphGetNodes(ended, nullptr, &nodes));
+  EXPECT_EQ(nodes, 3U);
+  hipGraphExec_t exec = nullptr;
+  HIP_OK(hipGraphInstantiate(&exec, ended, nullptr, nullptr, 0));
+  HIP_OK(hipGraphLaunch(exec, stream_));
+  EXPECT_EQ(first_out(), 5.0F);
+  HIP_OK(hipGraphDestroy(ended));
+  EXPECT_EQ(dropped, 0) << "the exec holds it, too";
+  HIP_OK(hipGraphExecDestroy(exec));
+  for (int wait = 0; wait < 1000 && dropped == 0; ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(dropped, 1);
+  HIP_OK(hipEventDestroy(scratch));
+  HIP_OK(hipStreamDestroy(own));
+}
+
+TEST_F(Runtime, AKernelReadsAPeersMemory) {
+  int devices = 0, reaches = 0;
+  HIP_OK(hipGetDeviceCount(&devices));
+  if (devices < 2) GTEST_SKIP() << "one device";
+  HIP_OK(hipDeviceCanAccessPeer(&reaches, 0, 1));
+  if (reaches == 0) GTEST_SKIP() << "no device that reaches another";
+  float* peer = nullptr;
+  HIP_OK(hipSetDevice(1));
+  HIP_OK(hipMalloc(reinterpret_cast<void**>(&peer), kBytes));
+  const std::vector<float> sevens(kCount, 7.0F);
+  HIP_OK(hipMemcpy(peer, sevens.data(), kBytes, hipMemcpyHostToDevice));
+  HIP_OK(hipDeviceSynchronize());
+  HIP_OK(hipSetDevice(0));
+  HIP_OK(hipDeviceEnablePeerAccess(1, 0));
+  EXPECT_EQ(hipDeviceEnablePeerAccess(1, 0), hipErrorPeerAccessAlreadyEnabled);
+  Pair pair{1, 0};
+  int n = kCount;
+  void* arguments[] = {&out_, &peer, &pair, &n};
+  HIP_OK(hipModuleLaunchKernel(add_, 16, 1, 1, 64, 1, 1, 0, stream_, arguments, nullptr));
+  EXPECT_EQ(first_out(), 8.0F);
+  HIP_OK(hipDeviceDisablePeerAccess(1));
+  HIP_OK(hipFree(peer));
 }
 
 TEST_F(Runtime, GraphByHand) {
