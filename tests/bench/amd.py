@@ -15,7 +15,6 @@ import json
 import os
 import pathlib
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,8 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 # In a pack it lies beside this file.
 sys.path[:0] = [str(HERE), str(HERE.parent / 'amd')]
-from amd_runtimes import LIBRARIES, LOADER, roots  # noqa: E402
+from amd_runtimes import roots  # noqa: E402
+from pack import Pack, commit_of_tree  # noqa: E402
 
 PROGRAMS = {'recapture': 'a step that captures its graph again, moved or not', 'graph_calls': 'each call on graphs, by kernels',
             'calls': 'single calls', 'collectives': 'a captured step with all-reduces, by their number'}
@@ -32,8 +32,6 @@ SOURCES = {'collectives': ['clients/peer_collectives.cpp']}
 # Of newer versions alone: before HIP 7 a wait for an event that was recorded where a capture has no node yet may be refused, and
 # RCCL 2.27 makes such waits.
 SINCE = {'collectives': 7}
-# What the runtime opens by name.
-OPENED = ('libamdhip64.so', 'libhiprtc.so', 'libhiprtc-builtins.so', 'libamd_comgr.so')
 
 
 def programs_on(version):
@@ -60,78 +58,21 @@ def benchmarks(measured):
         yield from rows(root.version, root.launcher(), programs_of(root).get)
 
 
-def commit_of_tree():
-    asked = subprocess.run(['git', '-C', HERE, 'describe', '--always', '--dirty=+', '--exclude=*'], capture_output=True,
-                           text=True, check=False)
-    return asked.stdout.strip()
-
-
 def processor():
     info = pathlib.Path('/proc/cpuinfo')
     names = [line.partition(':')[2].strip() for line in info.read_text().splitlines() if line.startswith('model name')]
     return names[0] if names else platform.machine()
 
 
-# --- a pack ---
-
-def needed(library):
-    """What a library says that it needs, by name."""
-    told = subprocess.run(['readelf', '-d', library], capture_output=True, text=True, check=True).stdout
-    return [line.rpartition('[')[2].rstrip(']') for line in told.splitlines() if '(NEEDED)' in line]
-
-
-def closure(folders, names):
-    """The libraries of these names and all that they need, by name."""
-    found, wanted = {}, list(names)
-    while wanted:
-        name = wanted.pop()
-        if name not in found and not name.startswith('ld-linux'):
-            paths = [folder / name for folder in folders if (folder / name).exists()]
-            if not paths:
-                sys.exit(f'{name} is in none of {", ".join(str(folder) for folder in folders)}')
-            found[name] = paths[0].resolve()
-            wanted += needed(paths[0])
-    return found
-
-
-def strip(source, target):
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source, target)
-    target.chmod(0o755)
-    subprocess.run(['strip', '--strip-unneeded', target], check=True)
-
-
 def pack(folder, root):
-    """One version: loader, C library, runtime, compiler, HSA on the CPU, the library, the programs and what measures them."""
+    """One version, with the benchmarks and what measures them."""
     list(benchmarks([root]))
-    if folder.exists() and any(folder.iterdir()) and not (folder / 'benchmarks.json').exists():
-        sys.exit(f'{folder} holds something else')
-    shutil.rmtree(folder, ignore_errors=True)
     programs = programs_of(root)
-    library = root.build / 'hooks/libgraphpool.so'
-    of_runtime = root.folder / LIBRARIES
-    folders = [root.build / 'tests/runtimes/amd', of_runtime]
-    opened = [name for name in OPENED if (of_runtime / name).exists()]
-    opened += sorted({path.name for path in of_runtime.glob('libamd_comgr.so.?')})
-    names = opened + [name for source in [library, *programs.values()] for name in needed(source)]
-    loader = pathlib.Path(LOADER).name
-    first = {}
-    for name, source in sorted(closure(folders, names).items(), reverse=True):
-        if source in first:  # one file, or the loader would load it twice
-            (folder / 'lib' / name).symlink_to(first[source])
-        else:
-            strip(source, folder / 'lib' / first.setdefault(source, name))
-    shutil.copy((root.folder / LOADER).resolve(), folder / 'lib' / loader)
-    for name, program in programs.items():
-        strip(program, folder / 'bin' / name)
-    strip(library, folder / library.name)
-    for script in (HERE / 'amd.py', HERE.parent / 'amd/amd_runtimes.py', HERE.parent / 'support/ab.py', HERE.parent / 'support/runs.py'):
-        shutil.copy(script, folder / script.name)
-    listed = list(rows(root.version, [f'@HERE@/lib/{loader}', '--library-path', '@HERE@/lib'], lambda name: f'@HERE@/bin/{name}'))
-    (folder / 'benchmarks.json').write_text(json.dumps(
-        {'commit': commit_of_tree(), 'library': f'@HERE@/{library.name}', 'benchmarks': listed}, indent=1) + '\n')
-    size = sum(path.stat().st_size for path in folder.rglob('*') if path.is_file() and not path.is_symlink())
-    print(f'{folder}: {size / 2**20:.1f} MiB, commit {commit_of_tree()}')
+    packed = Pack(folder, root, 'benchmarks.json')
+    packed.copy_libraries(programs)
+    packed.copy_scripts({'.': [HERE / 'amd.py', HERE.parent / 'amd/amd_runtimes.py', HERE.parent / 'amd/pack.py', HERE.parent / 'support/ab.py',
+                               HERE.parent / 'support/runs.py']})
+    packed.finish({'library': packed.library, 'benchmarks': list(rows(root.version, packed.launcher, packed.program))})
     return 0
 
 

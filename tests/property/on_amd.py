@@ -9,8 +9,10 @@ import tomllib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'amd'))
 from amd_runtimes import UNCONTRACTED, roots  # noqa: E402
+from pack import Pack  # noqa: E402
 
-DEFECTS = pathlib.Path(__file__).resolve().parents[1] / 'amd' / 'defects.toml'
+HERE = pathlib.Path(__file__).resolve().parent
+DEFECTS = HERE.parent / 'amd' / 'defects.toml'
 # How a process ends whose kernels or copies touched what they may not, in checked mode (tests/runtimes/amd/README.md).
 FINDINGS_EXIT = 86
 # What the CPU runtime alone can be told: calls fail, and what is gone is refused.
@@ -23,16 +25,40 @@ class OnAmd:
     """`checked`: every access of a kernel or copy is held against live memory."""
 
     def __init__(self, config, version, checked=False):
-        build = pathlib.Path(config['interpret']).parents[2]
-        found = roots(build, [version])
-        if not found:
-            raise FileNotFoundError(f'{version} is not in build-amd: scripts/amd brings it')
-        self.version, self.root, self.checked = version, found[0], checked
-        self.program = self.root.link('tests/property/interpret')
+        self.checked = checked
+        if 'launcher' in config:  # of a pack
+            if version != config['version']:
+                raise FileNotFoundError(f"{version} is not in this pack, which holds {config['version']}")
+            self.start = [*config['launcher'], config['interpret']]
+        else:
+            self.start = self.root_of(config, version).command(self.linked(config, version))
         listed = tomllib.loads(DEFECTS.read_text()).get('property', [])
         self.defects = [entry for entry in listed if version in entry['versions']]
         self.relies = {name for entry in self.defects for name in entry.get('features', [])}
         self.never = CPU_ONLY | {name for entry in self.defects for name in entry.get('without', [])}
+
+    @staticmethod
+    def root_of(config, version):
+        found = roots(pathlib.Path(config['interpret']).parents[2], [version])
+        if not found:
+            raise FileNotFoundError(f'{version} is not in build-amd: scripts/amd brings it')
+        return found[0]
+
+    @classmethod
+    def linked(cls, config, version):
+        return cls.root_of(config, version).link('tests/property/interpret')
+
+    @classmethod
+    def pack(cls, config, version, folder):
+        """Copies what random programs on this version need into a folder that runs elsewhere, with the same options: there
+        FOLDER/tests/property/property.py and FOLDER/config.json stand for this tree's."""
+        packed = Pack(folder, cls.root_of(config, version), 'config.json')
+        packed.copy_libraries({'interpret': cls.linked(config, version)})
+        packed.copy_scripts({'tests/property': [HERE / 'property.py', HERE / 'on_amd.py'],
+                             'tests/amd': [HERE.parent / 'amd' / name for name in ('amd_runtimes.py', 'pack.py', 'defects.toml')],
+                             'tests/support': [HERE.parent / 'support' / 'runs.py']})
+        packed.finish({'version': version, 'launcher': packed.launcher, 'interpret': packed.program('interpret'),
+                       'library': packed.library, 'before': []})
 
     @property
     def environment(self):
@@ -41,7 +67,7 @@ class OnAmd:
         return dict(UNCONTRACTED, **avoided)
 
     def command(self, arguments):
-        return self.root.command(self.program, ['--step-by-step', *arguments])  # so that its last step is known
+        return [*self.start, '--step-by-step', *arguments]  # so that its last step is known
 
     def settings(self, settings, number):
         """The settings of a batch on the CPU runtime as they are here."""

@@ -4,6 +4,7 @@ property.py [--first N] [--programs N] [--batch N] [--seconds S] [--ways all|som
             CONFIG
 property.py --replay FILE [--verbose] CONFIG
 property.py --amd VERSION [--checked] ... CONFIG
+property.py --amd VERSION --pack FOLDER CONFIG
 
 CONFIG (JSON) says where interpreter, runtime and libraries are; the build writes it: build/tests/property/config.json.
 
@@ -17,6 +18,7 @@ size or position of a mismatch was never reached, or no graph changed over to st
 
 --amd VERSION: on AMD's own runtime that scripts/amd has brought (on_amd.py). What AMD's runtime ends natively is told apart.
 --checked: in its checked mode; what kernels and copies touch that they may not is a failure, natively and under the library.
+--pack: copies what a version needs into a folder that runs elsewhere: python3 FOLDER/tests/property/property.py ... FOLDER/config.json
 """
 import argparse
 import collections
@@ -570,10 +572,14 @@ def main():
     parser.add_argument('--cases', help='a folder of files as --replay takes them, run first')
     parser.add_argument('--amd', metavar='VERSION', help="AMD's own runtime instead of the CPU runtime")
     parser.add_argument('--checked', action='store_true', help='with --amd: accesses are held against live memory')
+    parser.add_argument('--pack', metavar='FOLDER', help='with --amd: copies what is needed to run elsewhere')
     parser.add_argument('--verbose', action='store_true')
     options = parser.parse_args()
-    config = json.loads(pathlib.Path(options.config).read_text())
+    config = runs.read_list(options.config)
     try:
+        if options.pack:
+            OnAmd.pack(config, options.amd, pathlib.Path(options.pack))
+            return 0
         runner = Runner(config, amd=OnAmd(config, options.amd, options.checked) if options.amd else None)
     except FileNotFoundError as missing:
         print(f'skipped: {missing}')
