@@ -298,6 +298,7 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
     ending = forward_end(*session, key, forward);
   }
   if (ending.result != hipSuccess) {
+    note_capture_end_failed();
     tell_trace("it was invalid at its end", 0);
     if (!ending.over) traced.drop();
     if (ending.over)

@@ -110,6 +110,8 @@ void step_left_alone(StreamKey key) noexcept {
 [[gnu::hot]] static void left_alone_ended(StreamArgument stream, hipError_t result) noexcept {
   const StreamKey key = stream_key(stream);
   const bool over = end_is_over(result), own = left_alone_here(key);
+  if (result != hipSuccess) [[unlikely]]
+    note_capture_end_failed();
   if (!over) note_failed_end(stream);
   if (!over || !close_left_alone(key)) return;
   if (own) {

@@ -202,12 +202,13 @@ hipError_t BlockFrees::free_async(void* ptr, hipStream_t stream) {
   const NamedBlock named = blocks_.start_free(ptr);
   if (named.block == nullptr) return next().hipFreeAsync(never_allocated_address(), stream);
   const bool part = named.block->backing == BlockBacking::kVmm;
-  if (part)
-    if (const hipError_t error = refused_by_captures(stream, capturing); error != hipSuccess) {
+  const bool ordered = named.block->function == AllocationFunction::kMallocAsync;
+  const bool left_captures = streams_may_still_capture();
+  if (part || (ordered && left_captures))
+    if (const hipError_t error = refused_by_captures(stream, capturing || left_captures); error != hipSuccess) {
       Blocks::back_to_live(named);
       return error;
     }
-  const bool ordered = named.block->function == AllocationFunction::kMallocAsync;
   const bool keepable =
       !capturing && kept_.keeping().on() && named.pooled && !named.block->exported.load() && (part || ordered);
   const bool inside = named.block->pointer() != ptr;

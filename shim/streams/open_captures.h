@@ -42,6 +42,12 @@ extern constinit std::atomic<std::uint64_t> g_device_changes;
 
 inline bool captures_open() noexcept { return g_open_captures.load() > 0; }
 
+/// Whether an end of a capture has failed in this process: to the runtime streams that had joined that capture may
+/// capture for ever, though no capture is open.
+inline constinit std::atomic<bool> g_capture_end_failed{false};
+inline bool streams_may_still_capture() noexcept { return g_capture_end_failed.load(std::memory_order_relaxed); }
+inline void note_capture_end_failed() noexcept { g_capture_end_failed.store(true, std::memory_order_relaxed); }
+
 /// Whether only one capture is open. Pre-condition: the caller's own counts as open.
 inline bool no_other_capture_open() noexcept { return g_open_captures.load(std::memory_order_acquire) == 1; }
 
