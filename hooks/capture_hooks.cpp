@@ -76,11 +76,13 @@ hipError_t on_hipEventRecordWithFlags(Entry&, hipEvent_t event, hipStream_t stre
 }
 hipError_t on_hipStreamWaitEvent(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
   if (flags != 0) expose_capture({stream, false}, "hipStreamWaitEvent with flags");
-  return wait_event({stream, false}, event, [&] { return next().hipStreamWaitEvent(stream, event, flags); });
+  return wait_event({stream, false}, event,
+                    [&](hipEvent_t named) { return next().hipStreamWaitEvent(stream, named, flags); });
 }
 hipError_t on_hipStreamWaitEvent_spt(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
   if (flags != 0) expose_capture({stream, true}, "hipStreamWaitEvent_spt with flags");
-  return wait_event({stream, true}, event, [&] { return next().hipStreamWaitEvent_spt(stream, event, flags); });
+  return wait_event({stream, true}, event,
+                    [&](hipEvent_t named) { return next().hipStreamWaitEvent_spt(stream, named, flags); });
 }
 hipError_t on_hipEventDestroy(Entry&, hipEvent_t event) {
   capture_event_destroyed(event);

@@ -6,7 +6,9 @@
 #include "shim/capture/bypass.h"
 #include "shim/capture/capture_ends.h"
 #include "shim/capture/capture_sink.h"
+#include "shim/capture/fork_events.h"
 #include "shim/capture/forks.h"
+#include "shim/capture/keeping_events.h"
 #include "shim/capture/leave_midway.h"
 #include "shim/capture/left_alone.h"
 #include "shim/capture/make_real.h"
@@ -147,30 +149,30 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
 }
 
 /// A wait that the runtime performs: it is work of the stream's.
-static hipError_t wait_outside(StreamArgument stream, hipEvent_t event, Forward forward) {
-  const hipError_t result = forward();
+static hipError_t wait_outside(StreamArgument stream, hipEvent_t event, ForwardWait forward) {
+  const hipError_t result = forward(event);
   work_counts().note_work(plain_handle(stream));
   if (uses_tracked() && result == hipSuccess) outstanding_uses().waited(stream, event);
   return result;
 }
 
 /// A wait while captures are open of which none is looked into.
-static hipError_t wait_unseen(StreamArgument stream, Forward forward) {
+static hipError_t wait_unseen(StreamArgument stream, hipEvent_t event, ForwardWait forward) {
   leave_stream(stream_key(stream));  // it may join the capture
   // Or not, and then this is work of the stream's.
   if (t_step.left_alone)
     work_counts().note_work_anywhere();
   else
     work_counts().note_work(plain_handle(stream));
-  return forward();
+  return forward(event);
 }
 
-hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward_only) {
+hipError_t wait_event(StreamArgument stream, hipEvent_t event, ForwardWait forward_only) {
   const TimedCall timed;
-  if (captures_open() && nobody_looks()) return wait_unseen(stream, forward_only);
+  if (captures_open() && nobody_looks()) return wait_unseen(stream, event, forward_only);
   if (!captures_open()) return wait_outside(stream, event, forward_only);
-  const auto forward = [&] {
-    const hipError_t result = forward_only();
+  const auto forward = [&](hipEvent_t named) {
+    const hipError_t result = forward_only(named);
     if (result != hipSuccess) note_capture_doubt();  // two captures that meet are both invalidated
     return result;
   };
@@ -196,11 +198,13 @@ void events_leave_destroyed(hipStream_t stream) noexcept {
   if (!is_stream_handle(stream)) return;
   const StreamKey key = stream_key({stream, false});
   rings_before_destroy(key, 1);
+  fork_events().streams_destroyed(key, 1);
   launches_stream_destroyed(key);
 }
 
 void capture_event_destroyed(hipEvent_t event) noexcept {
   if (uses_tracked()) outstanding_uses().event_destroyed(event);
+  keeping_events().event_destroyed(event);
   if (!captures_open()) return;
   open_sessions().event_destroyed(event);
 }

@@ -37,6 +37,8 @@
 namespace graphpool {
 
 using Forward = FunctionRef<hipError_t()>;
+/// The program's wait, for the event that it names or another.
+using ForwardWait = FunctionRef<hipError_t(hipEvent_t event)>;
 
 /// What hipStreamGetCaptureInfo_v2 is asked for; the status is not null, the others may be.
 struct CaptureQuestion {
@@ -154,7 +156,7 @@ inline bool nobody_looks() noexcept {
 }
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
 /// A wait that the runtime performs is noted as work of the stream; one that it captures is an edge, and none.
-hipError_t wait_event(StreamArgument stream, hipEvent_t event, Forward forward);
+hipError_t wait_event(StreamArgument stream, hipEvent_t event, ForwardWait forward);
 
 // The graph of an open capture, as a program may ask for it: communication libraries do, to bind what a captured
 // collective needs to the graph's life and to order their own stream behind it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shim/hip/next.h"
+#include "shim/hip/quirks.h"
 #include "shim/hip/restore.h"
 
 namespace graphpool {
@@ -43,6 +44,7 @@ std::uint64_t CaptureStreams::record(hipEvent_t event, const CapturedStream& str
   CapturedEvent* known = find_event(event);
   if (known == nullptr) known = &events_.add({event, stream.key, {}, false});
   known->stream = stream.key;
+  if (stream.tail.empty() && !known->tail.empty() && has_defect(Defect::kEventsKeepNodes)) return number(*known);
   known->tail = stream.tail;
   known->recorded_in_shell = in_shell;
   return number(*known);

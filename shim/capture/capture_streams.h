@@ -30,6 +30,7 @@ struct CapturedStream {
   OperationTail tail;
   bool left = false;                          ///< the runtime captures it no more, or in another capture
   bool issued_elsewhere = false;              ///< what was withheld of it reached the runtime by another stream
+  bool fork_recorded = false;                 ///< the event that fork_events() has of it, in this capture
   bool destroyed = false;                     ///< by the program, and another may take its place
   StreamKey joined_from = 0;                  ///< the stream of the event that made it take part; 0: the origin
   std::vector<hipGraphNode_t> named_nodes{};  ///< the handles that the program was given for `tail`
@@ -52,7 +53,7 @@ struct CapturedEvent {
   hipEvent_t handle;
   StreamKey stream;  ///< it was recorded on
   OperationTail tail;
-  bool recorded_in_shell;  ///< the runtime knows it without nodes
+  bool recorded_in_shell;  ///< the runtime knows it without the nodes of `tail`
 };
 
 class CaptureStreams {
@@ -86,8 +87,8 @@ class CaptureStreams {
   auto end() noexcept { return streams_.end(); }
 
   CapturedEvent* find_event(hipEvent_t event) noexcept { return events_.find(event); }
-  /// The event has been recorded on the stream, and stands for what that comes behind now. Returns its number in
-  /// signatures.
+  /// The event has been recorded on the stream, and stands for what that comes behind now, or still for what it did
+  /// where that is nothing (Defect::kEventsKeepNodes). Returns its number in signatures.
   std::uint64_t record(hipEvent_t event, const CapturedStream& stream, bool in_shell);
   std::uint64_t number(const CapturedEvent& event) noexcept {
     return static_cast<std::uint64_t>(&event - events_.data());

@@ -4,13 +4,39 @@
 #include <utility>
 #include <vector>
 
+#include "shim/capture/fork_events.h"
+#include "shim/capture/keeping_events.h"
 #include "shim/capture/make_real.h"
 #include "shim/capture/stream_tail.h"
 #include "shim/hip/hip_abi.h"
+#include "shim/hip/quirks.h"
 #include "shim/recording/signature_bits.h"
 #include "shim/streams/stream_work.h"
 
 namespace graphpool {
+
+/// Whether neither the stream nor the event stands for an operation of the capture. Before HIP 7 the event then keeps
+/// the nodes of an earlier capture.
+static bool stands_for_nothing(CaptureSession& session, StreamKey key, hipEvent_t event) REQUIRES(session.lock) {
+  const CapturedStream* const where = session.streams.find(key);
+  const CapturedEvent* const known = session.streams.find_event(event);
+  return where != nullptr && !where->left && where->tail.empty() && (known == nullptr || known->tail.empty());
+}
+
+/// The event has been recorded on a stream of the capture. Returns its number in signatures.
+static std::uint64_t note_record(CaptureSession& session, hipEvent_t event, CapturedStream& where)
+    REQUIRES(session.lock) {
+  const bool shell = session.shell();
+  if (has_defect(Defect::kEventsKeepNodes)) {
+    if (shell && !where.fork_recorded &&
+        !(where.fork_recorded = fork_events().record(where.key, where.handle, where.device)))
+      session.fate.reject("no event of the library's own");
+    const CapturedEvent* const known = session.streams.find_event(event);
+    const bool noted = known != nullptr && !known->tail.empty() && known->recorded_in_shell == shell;
+    if (!where.tail.empty() && !noted) keeping_events().recorded(event, shell);
+  }
+  return session.streams.record(event, where, shell);
+}
 
 hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, bool of_another, Forward forward) {
   session.note_feed(key);
@@ -20,6 +46,8 @@ hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, b
   if (of_another && session.shell() && !session.fate.invalid())
     make_real(session, "an event of another open capture is recorded");
   session.follow_on(key);
+  if (has_defect(Defect::kEventsKeepNodes) && stands_for_nothing(session, key, event))
+    keeping_events().keeps_nodes(event, session.shell());
   const hipError_t result = forward();
   if (result != hipSuccess) {
     // A shell is made real by the next call: one of the library's would replace the error before HIP 7.
@@ -33,7 +61,7 @@ hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, b
     if (known != nullptr && known->stream != key) session.streams.event_recorded_elsewhere(event);
     return result;
   }
-  const std::uint64_t number = session.streams.record(event, where, session.shell());
+  const std::uint64_t number = note_record(session, event, where);
   Signature signature = session.signature_on(where);
   signature.kind = OperationKind::kRecord;
   signature.object = number;
@@ -64,17 +92,42 @@ static CapturedStream& join(CaptureSession& session, StreamKey key, StreamArgume
   return *where;
 }
 
-hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward) {
+/// The event that the runtime is told where the program waits for `event`: of a shell one without nodes, if the runtime
+/// has noted that on the same stream.
+static hipEvent_t told_event(CaptureSession& session, hipEvent_t event, const CapturedEvent* known)
+    REQUIRES(session.lock) {
+  if (known == nullptr || !known->recorded_in_shell || known->tail.empty()) return event;
+  const CapturedStream* const from = session.streams.find(known->stream);
+  const hipEvent_t own = from != nullptr && from->fork_recorded ? fork_events().find(known->stream) : nullptr;
+  return own != nullptr ? own : event;
+}
+
+/// Whether a wait for an event that stands for nothing has brought nodes into a shell: they are of an earlier capture,
+/// and the runtime refuses what comes behind them.
+static bool brought_nodes(hipStream_t stream) {
+  std::vector<hipGraphNode_t> nodes;
+  return has_defect(Defect::kEventsKeepNodes) && copy_tail(stream, &nodes) && !nodes.empty();
+}
+constexpr const char* kEarlierNodes = "a wait for an event that stands for nodes of an earlier capture";
+
+hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream, hipEvent_t event,
+                   ForwardWait forward) {
   session.note_feed(key);
   if (!session.fate.invalid()) session.check_status();
   const CapturedEvent* const known = session.streams.find_event(event);
   CapturedStream* where = session.streams.find(key);
   // The runtime knows such an event from the time the capture was a shell: it stands for no node there, or, before HIP
-  // 7, for those of an earlier capture (probe event_forgets_nodes).
-  const bool replace = !session.shell() && known != nullptr && known->recorded_in_shell;
+  // 7, for those of an earlier capture (probe event_forgets_nodes). These stay where it stands for no operation either.
+  const bool replace = !session.shell() && known != nullptr && known->recorded_in_shell && !known->tail.empty();
   std::vector<hipGraphNode_t> before;
   const bool before_known = replace && (where == nullptr || copy_tail(where->handle, &before));
-  const hipError_t result = forward();
+  hipError_t result = forward(told_event(session, event, known));
+  if (result == hipSuccess && session.shell() && known != nullptr && known->tail.empty() &&
+      brought_nodes(plain_handle(stream))) {
+    make_real(session, kEarlierNodes);
+    session.fate.reject(kEarlierNodes);
+    if (where != nullptr) result = forward(event);  // its stream comes behind what it did alone now
+  }
   if (known == nullptr) work_counts().note_work(plain_handle(stream));
   if (result != hipSuccess) {
     session.fate.reject("a stream wait failed");  // as above

@@ -14,7 +14,7 @@ namespace graphpool {
 hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, bool of_another, Forward forward)
     REQUIRES(session.lock);
 /// A stream waits for an event. One of the two is the capture's.
-hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream, hipEvent_t event, Forward forward)
+hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream, hipEvent_t event, ForwardWait forward)
     REQUIRES(session.lock);
 
 /// The stream has begun another capture: nothing of this one reaches it any more, and no thread that fed this one

@@ -8,6 +8,7 @@
 #include "shim/base/owned_count.h"
 #include "shim/base/seeded_defect.h"
 #include "shim/capture/calling_thread.h"
+#include "shim/capture/fork_events.h"
 #include "shim/capture/forks.h"
 #include "shim/capture/session_list.h"
 #include "shim/hip/entry.h"
@@ -92,6 +93,7 @@ static void own_streams_end(void*) noexcept {
   const InsideScope inside;
   if (g_mode.load(std::memory_order_acquire) == Mode::kPassThrough) return;  // a forked child
   rings_before_destroy(own_streams(), kDevices);
+  fork_events().streams_destroyed(own_streams(), kDevices);
   launches_own_streams_end(own_streams(), kDevices);
 }
 

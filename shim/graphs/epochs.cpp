@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "shim/capture/fork_events.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
@@ -120,6 +121,7 @@ void module_leaves(const void* module) {
 
 void drop_device(int device) {
   materialise_open_captures("a device was reset");
+  fork_events().device_reset();
   graphs().before_memory_is_freed(nullptr, 0, "a device was reset");
   graphs().device_reset(device);  // before the pool: they give their slots back
   timelines_device_reset(device);

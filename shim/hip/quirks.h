@@ -20,6 +20,7 @@ enum class Defect : std::uint8_t {
   kUnmapUnknownCrashes,      ///< hipMemUnmap and hipMemAddressFree of an unknown address crash
   kIpcOfVmmCrashes,          ///< hipIpcGetMemHandle of VMM memory gives a handle that crashes the kernel driver
   kOldAllocationProperties,  ///< hipMemAllocationProp has its members in another order
+  kEventsKeepNodes,          ///< an event recorded in a capture may stand for nodes of an earlier one
   kExecsEndLate,             ///< a destroyed exec may end on the thread that runs host functions, and wait there
 };
 

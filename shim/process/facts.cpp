@@ -46,7 +46,7 @@ constexpr Fact kFacts[] = {
     {"capture_id_stays", always, kNoGraphs},
     {"empty_capture_ends", always, kNoGraphs},
     {"empty_forks_join", always, kNoGraphs},
-    {"event_forgets_nodes", never, ""},
+    {"event_forgets_nodes", without<Defect::kEventsKeepNodes>, kNoGraphs},
     {"capture_takes_frees", captures_frees, kNoVmm},
     {"capture_can_be_asked_for", always, kNoLibrary},
     {"capture_modes_are_exchanged", always, kNoLibrary},

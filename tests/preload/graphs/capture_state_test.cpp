@@ -1,10 +1,15 @@
 // What the runtime keeps of captures that are over or made real: nodes of events, dependencies that were replaced,
 // streams that still capture. By version (meson.build).
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <semaphore>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "registered.h"
 
@@ -54,6 +59,111 @@ TEST(CaptureState, a_wait_in_a_capture_made_real_comes_behind_what_its_event_sta
     ASSERT_EQ(in_b, b.value()) << "step " << i;
     ASSERT_EQ(in_c, c.value()) << "step " << i;
   }
+}
+
+/// The bytes of writable memory that the process has mapped.
+std::size_t writable_bytes() {
+  std::size_t pages[6] = {};
+  std::ifstream statistics("/proc/self/statm");
+  for (std::size_t& each : pages) statistics >> each;
+  return pages[5] * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST(CaptureState, forks_of_captures_that_come_back_take_no_more_memory_each_time) {
+  const Stream s, t;
+  const Buffer a, b;
+  const Fork fork;
+  const Fork again;
+  int in_a = 0, in_b = 0;
+  rlimit before{};
+  ASSERT_EQ(0, getrlimit(RLIMIT_DATA, &before));
+  const rlimit limit{writable_bytes() + (std::size_t{1} << 30), before.rlim_max};
+  ASSERT_EQ(0, setrlimit(RLIMIT_DATA, &limit));
+  for (int i = 0; i < 30; ++i) {
+    step(s, [&] {
+      for (const Fork* each : {&fork, &again, &fork}) (*each)(s, t, a, b, [] {});
+    });
+    for (int k = 0; k < 3; ++k) {
+      in_a = mixed(in_a, 1);
+      in_b = joined(in_b, in_a);
+      in_a = joined(in_a, in_b);
+    }
+    ASSERT_EQ(in_a, a.value()) << "step " << i;
+    ASSERT_EQ(in_b, b.value()) << "step " << i;
+  }
+  ASSERT_EQ(0, setrlimit(RLIMIT_DATA, &before));
+}
+
+/// Captures with a branch. The graphs stay, so that no other node gets the address of one of theirs; streams do not,
+/// for a capture may still be open when its end has failed.
+class Branches {
+ public:
+  using Errors = std::vector<hipError_t>;
+
+  Branches() = default;
+  Branches(const Branches&) = delete;
+  Branches& operator=(const Branches&) = delete;
+  ~Branches() {
+    for (const hipGraph_t graph : graphs_) EXPECT_EQ(hipSuccess, hipGraphDestroy(graph));
+  }
+  /// What each call of the capture answers. `behind`: the branch comes behind a kernel, else behind nothing.
+  Errors capture(const Event& fork, bool behind, hipStreamCaptureMode mode = hipStreamCaptureModeGlobal) {
+    const Stream s, t;
+    const Event join;
+    Errors errors;
+    const auto add = [&](hipError_t error) { errors.push_back(error); };
+    add(hipStreamBeginCapture(s, mode));
+    if (behind) add(kernels().mix(s, a_.get(), kCount, 1));
+    add(hipEventRecord(fork, s));
+    add(hipStreamWaitEvent(t, fork, 0));
+    add(kernels().mix(t, b_.get(), kCount, 2));
+    add(hipMemsetAsync(b_.get(), 0, 4, t));
+    add(hipEventRecord(join, t));
+    add(hipStreamWaitEvent(s, join, 0));
+    add(kernels().mix(s, a_.get(), kCount, 3));
+    add(hipStreamUpdateCaptureDependencies(t, nullptr, 0, hipStreamSetCaptureDependencies));
+    add(kernels().mix(t, b_.get(), kCount, 4));
+    add(hipEventRecord(join, t));
+    add(hipStreamWaitEvent(s, join, 0));
+    add(kernels().mix(s, a_.get(), kCount, 5));
+    hipGraph_t graph = nullptr;
+    add(hipStreamEndCapture(s, &graph));
+    if (errors.back() == hipSuccess) keep(graph);
+    static_cast<void>(hipGetLastError());
+    return errors;
+  }
+
+ private:
+  void keep(hipGraph_t graph) {
+    graphs_.push_back(graph);
+    hipGraphExec_t exec = nullptr;
+    OK(hipGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+    OK(hipGraphExecDestroy(exec));
+  }
+
+  const Buffer a_, b_;
+  std::vector<hipGraph_t> graphs_;
+};
+
+TEST(CaptureState, an_event_that_keeps_nodes_of_an_earlier_capture_is_refused_as_natively) {
+  Branches branches;
+  const Event natively, in_recording, in_shell, first, second, third;
+  // What begins as no capture before is compared with none.
+  branches.capture(natively, true, hipStreamCaptureModeThreadLocal);
+  const Branches::Errors refused = branches.capture(natively, false, hipStreamCaptureModeRelaxed);  // before HIP 7
+  branches.capture(in_recording, true);
+  EXPECT_EQ(refused, branches.capture(in_recording, false));
+  for (int i = 0; i < 3; ++i) branches.capture(in_shell, true);
+  EXPECT_EQ(refused, branches.capture(in_shell, false));
+  const Branches::Errors taken = branches.capture(first, false);
+  EXPECT_EQ(taken, branches.capture(second, false));
+  EXPECT_EQ(taken, branches.capture(third, false));
+  EXPECT_EQ(refused, branches.capture(in_recording, false));
+  branches.capture(in_shell, true);
+  EXPECT_EQ(refused, branches.capture(in_shell, false));
+  branches.capture(in_recording, true);
+  EXPECT_EQ(refused, branches.capture(in_recording, false));
+  for (const Event* each : {&first, &second, &third}) EXPECT_EQ(taken, branches.capture(*each, false));
 }
 
 TEST(CaptureState, a_branch_that_nothing_joins_is_told_of_after_captures_were_made_real) {

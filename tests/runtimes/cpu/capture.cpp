@@ -170,8 +170,15 @@ Stream* recorder_of(const ihipEvent_t& event) {
   return *found;
 }
 
+/// The first version that does not note a node twice that a stream comes behind.
+constexpr int kNotesNodesOnce = 60100000;
+
 void depend_on(Stream& stream, const std::vector<GraphNode*>& nodes_after) {
   std::vector<GraphNode*>& tail = stream.capture_tail;
+  if (quirks().event_keeps_nodes && config().version < kNotesNodesOnce) {
+    tail.insert(tail.end(), nodes_after.begin(), nodes_after.end());
+    return;
+  }
   for (GraphNode* node : nodes_after) {
     if (std::find(tail.begin(), tail.end(), node) == tail.end()) tail.push_back(node);
   }
@@ -182,16 +189,20 @@ bool is_node_of(const GraphNode* node, const Graph& graph) {
   return nodes().state(node) == SlotState::Live && node->graph == &graph;
 }
 
-/// Adds a node after the stream's last ones. graph_mutex() is held.
+/// Adds a node after the stream's last ones. Where these are refused it stays in the graph all the same, behind those
+/// before the one that is wrong. graph_mutex() is held.
 hipError_t append(Stream& stream, std::shared_ptr<NodeWork> work) {
   work->device = stream.device().ordinal();
   Graph* graph = graphs().check(part(stream)->graph);
-  for (const GraphNode* dependency : stream.capture_tail)
-    if (!is_node_of(dependency, *graph)) return hipErrorInvalidValue;
+  std::vector<GraphNode*> behind;
+  for (GraphNode* dependency : stream.capture_tail) {
+    if (!is_node_of(dependency, *graph) || std::find(behind.begin(), behind.end(), dependency) != behind.end()) break;
+    behind.push_back(dependency);
+  }
   GraphNode* node = nullptr;
-  const hipError_t result =
-      add_node(*graph, std::move(work), stream.capture_tail.data(), stream.capture_tail.size(), &node);
+  const hipError_t result = add_node(*graph, std::move(work), behind.data(), behind.size(), &node);
   if (result != hipSuccess) return result;
+  if (behind.size() != stream.capture_tail.size()) return hipErrorInvalidValue;
   stream.capture_tail.assign(1, node);
   return hipSuccess;
 }

@@ -534,8 +534,26 @@ TEST_F(CaptureTest, EventsRecordedBeforeAnyNode) {
   EXPECT_HIP(hipStreamWaitEvent(first, fork, 0));
   EXPECT_HIP(fill(first));
   hipGraph_t graph = nullptr;
-  EXPECT_HIP(hipStreamEndCapture(first, &graph));
-  EXPECT_HIP(hipGraphDestroy(graph));
+  // The node of the refused operation is in the graph, and nothing comes behind it.
+  EXPECT_EQ(keeps ? hipErrorStreamCaptureUnjoined : hipSuccess, hipStreamEndCapture(first, &graph));
+  if (!keeps) {
+    EXPECT_HIP(hipGraphDestroy(graph));
+  }
+}
+
+/// With the quirk event_keeps_nodes, a stream that comes behind a node twice is refused the next operation before 6.1.
+TEST_F(CaptureTest, NodesNotedTwice) {
+  const char* const quirks = std::getenv("CPUHIP_QUIRKS");
+  const bool twice = quirks != nullptr && std::strstr(quirks, "event_keeps_nodes") != nullptr &&
+                     std::getenv("CPUHIP_VERSION") == nullptr;
+  TestStream first, second;
+  TestEvent fork;
+  ASSERT_HIP(hipStreamBeginCapture(first, hipStreamCaptureModeGlobal));
+  EXPECT_HIP(fill(first));
+  EXPECT_HIP(hipEventRecord(fork, first));
+  EXPECT_HIP(hipStreamWaitEvent(second, fork, 0));
+  EXPECT_HIP(hipStreamWaitEvent(second, fork, 0));
+  EXPECT_EQ(twice ? hipErrorInvalidValue : hipSuccess, fill(second));
 }
 
 /// Nodes replaced in a stream's dependencies need no join; later nodes do, whatever their addresses.

@@ -1,0 +1,36 @@
+// keeping_events.h: events that stood for operations of captures, and so natively for nodes.
+//
+// Why: before HIP 7 an event that is recorded in a later capture on a stream without a node stands for these nodes
+// still (Defect::kEventsKeepNodes). They are in no graph of that capture, and the runtime refuses what comes behind
+// them there. It was never given the nodes of a shell; nor does a shell leave the addresses of nodes that are gone to
+// the nodes that have them natively. So the runtime gets another node for the event to keep. Threads: any. Lock:
+// kStreams, with no call of the runtime below it. Memory: of as many events as the program has. Not here: what is
+// recorded in captures that are left alone.
+#pragma once
+
+#include <hip/hip_runtime_api.h>
+
+#include <unordered_map>
+
+#include "shim/base/short_lock.h"
+
+namespace graphpool {
+
+class KeepingEvents {
+ public:
+  /// The event has been recorded behind something, in a shell or in a real capture.
+  void recorded(hipEvent_t event, bool in_shell);
+  /// The event is about to be recorded on a stream of a shell or a real capture, of which neither stands for an
+  /// operation there. Lets it stand for a node of another capture in the runtime where it would natively.
+  void keeps_nodes(hipEvent_t event, bool in_shell);
+  void event_destroyed(hipEvent_t event) noexcept;
+
+ private:
+  ShortLock<LockRank::kStreams> lock_;
+  std::unordered_map<hipEvent_t, bool> events_ GUARDED_BY(lock_);  ///< whether it was a shell's
+};
+
+/// The process's, never destroyed.
+KeepingEvents& keeping_events();
+
+}  // namespace graphpool
