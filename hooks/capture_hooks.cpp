@@ -1,6 +1,7 @@
 // capture_hooks.cpp: begin, end and queries of stream captures, and the events that fork and join them.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/restore.h"
 #include "shim/streams/stream_state.h"
@@ -13,7 +14,9 @@ namespace {
 template <typename Forward>
 hipError_t tell(StreamArgument stream, const CaptureQuestion& asked, Forward&& forward) {
   const bool more = asked.graph != nullptr || asked.nodes != nullptr || asked.count != nullptr;
-  return more && asked.status != nullptr && captures_open() ? tell_capture(stream, asked, forward) : forward();
+  if (more && asked.status != nullptr && captures_open()) return tell_capture(stream, asked, forward);
+  make_joins();
+  return forward();
 }
 
 }  // namespace
@@ -47,13 +50,13 @@ hipError_t on_hipStreamEndCapture_spt(Entry&, hipStream_t stream, hipGraph_t* gr
 hipError_t on_hipStreamGetCaptureInfo_v2(Entry&, hipStream_t stream, hipStreamCaptureStatus* status,
                                          unsigned long long* id, hipGraph_t* graph, const hipGraphNode_t** dependencies,
                                          size_t* count) {
-  return tell({stream, false}, {status, graph, dependencies, count},
+  return tell({stream, false}, {status, id, graph, dependencies, count},
               [&] { return next().hipStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count); });
 }
 hipError_t on_hipStreamGetCaptureInfo_v2_spt(Entry&, hipStream_t stream, hipStreamCaptureStatus* status,
                                              unsigned long long* id, hipGraph_t* graph,
                                              const hipGraphNode_t** dependencies, size_t* count) {
-  return tell({stream, true}, {status, graph, dependencies, count},
+  return tell({stream, true}, {status, id, graph, dependencies, count},
               [&] { return next().hipStreamGetCaptureInfo_v2_spt(stream, status, id, graph, dependencies, count); });
 }
 hipError_t on_hipStreamUpdateCaptureDependencies(Entry&, hipStream_t stream, hipGraphNode_t* dependencies, size_t count,
@@ -75,9 +78,15 @@ hipError_t on_hipEventRecordWithFlags(Entry&, hipEvent_t event, hipStream_t stre
   return record_event(event, {stream, false}, [&] { return next().hipEventRecordWithFlags(event, stream, flags); });
 }
 hipError_t on_hipStreamWaitEvent(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
-  if (flags != 0) expose_capture({stream, false}, "hipStreamWaitEvent with flags");
-  return wait_event({stream, false}, event,
-                    [&](hipEvent_t named) { return next().hipStreamWaitEvent(stream, named, flags); });
+  if (flags != 0) {
+    expose_capture({stream, false}, "hipStreamWaitEvent with flags");
+    any_stream_named();
+  }
+  const hipError_t result =
+      wait_event({stream, false}, event,
+                 [&](hipEvent_t named) { return next().hipStreamWaitEvent(stream, named, flags); });
+  if (fresh_streams().any()) fresh_streams().waits(stream);
+  return result;
 }
 hipError_t on_hipStreamWaitEvent_spt(Entry&, hipStream_t stream, hipEvent_t event, unsigned int flags) {
   if (flags != 0) expose_capture({stream, true}, "hipStreamWaitEvent_spt with flags");

@@ -8,6 +8,7 @@
 #include "hooks/call_time.h"
 #include "hooks/hot_bodies.h"
 #include "hooks/passing.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/hip/kept_error.h"
 #include "shim/hip/private_handles.h"
 #include "shim/memory/device_memory.h"
@@ -69,13 +70,31 @@ constexpr bool tells_handles(EntryId call) noexcept {
   return call != EntryId::hipStreamGetCaptureInfo_v2 && call != EntryId::hipStreamGetCaptureInfo_v2_spt;
 }
 
+/// What an argument names of the library's own. A stream that is the program's all the same (streams/fresh_streams.h,
+/// streams/kept_streams.h) is none.
+template <EntryId kCall, typename Argument>
+PrivateKind kind_named(const Argument& argument) noexcept {
+  const PrivateKind kind = private_kind(argument);
+  if constexpr (names_stream<Argument>)
+    if (kind == PrivateKind::kStream && stream_named_now(kCall, named_stream(argument))) return PrivateKind::kNone;
+  return kind;
+}
+
+template <EntryId kCall, typename... Arguments>
+[[gnu::cold, gnu::noinline]] PrivateKind names_own([[maybe_unused]] const Arguments&... arguments) noexcept {
+  PrivateKind kind = PrivateKind::kNone;
+  static_cast<void>((... || ((kind = kind_named<kCall>(arguments)) != PrivateKind::kNone)));
+  return kind;
+}
+
 /// Runs a body, and refuses a call that names an object of the library's own.
 template <typename Result, EntryId kCall, typename Body, typename... Arguments>
 Result run_checked(Body&& body, const Arguments&... arguments) {
+  if constexpr (!leaves_joins(kCall)) make_joins();
   if constexpr (std::is_same_v<Result, hipError_t>) {
-    const PrivateKind kind = names_private(arguments...);
-    if (kind != PrivateKind::kNone) [[unlikely]]
-      return run<Result>([&] { return refuse_private(kind, kCall); });
+    if (names_private(arguments...) != PrivateKind::kNone) [[unlikely]]
+      if (const PrivateKind kind = names_own<kCall>(arguments...); kind != PrivateKind::kNone)
+        return run<Result>([&] { return refuse_private(kind, kCall); });
     const hipError_t result = run<Result>([&] {
       if constexpr (leaves_error_when_captured(kCall))
         if (captures_open() && error_possible_in_capture()) [[unlikely]]
@@ -84,6 +103,8 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
     });
     if constexpr (tells_handles(kCall))
       if (result == hipSuccess) told_to_program(arguments...);
+    if constexpr (kCall == EntryId::hipStreamCreateWithFlags || kCall == EntryId::hipStreamCreateWithPriority)
+      if (result == hipSuccess) told_stream(arguments...);
     return result;
   } else {
     return run<Result>(body);

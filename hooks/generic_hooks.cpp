@@ -3,6 +3,7 @@
 // GraphRead and the like take the row's own parameter names, so a row and its body cannot disagree.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/graphs/epochs.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/process_policy.h"
@@ -161,6 +162,8 @@ hipError_t enable_peer(int peer, Forward&& forward) {
 #define GP_EFFECT_KernelSetting(kernel, device, attribute, value) \
   (KERNEL_SETTING,                                                \
    (kernel, KernelSetting{static_cast<std::uint32_t>(attribute), device}, static_cast<std::uint64_t>(value)))
+#define GP_EFFECT_Asks (ASKS, )
+#define GP_EFFECT_QuietlyAsks (QUIETLY_ASKS, )
 #define GP_EFFECT_StreamWork(stream) (STREAM_WORK, (stream, false))
 #define GP_EFFECT_StreamWorkSpt(stream) (STREAM_WORK, (stream, true))
 #define GP_EFFECT_GraphRead(graph) (GRAPHS, graph_read(graph))
@@ -206,6 +209,14 @@ hipError_t enable_peer(int peer, Forward&& forward) {
 #define GP_MAKE_BODY_4(kind, about, name, params, args) GP_BODY_##kind(about, name, params, args)
 
 #define GP_BODY_NOTHING(about, name, params, args)
+#define GP_BODY_ASKS(about, name, params, args)                  \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
+    const hipError_t result = next().name args;                  \
+    if (captures_open()) note_capture_doubt();                   \
+    return result;                                               \
+  }
+#define GP_BODY_QUIETLY_ASKS(about, name, params, args) \
+  hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { return next().name args; }
 #define GP_BODY_SETTINGS(about, name, params, args)              \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
     return change_settings([&] { return next().name args; });    \
@@ -276,6 +287,7 @@ hipError_t enable_peer(int peer, Forward&& forward) {
   }
 #define GP_BODY_WORK_ANYWHERE(about, name, params, args)         \
   hipError_t on_##name GP_WITH_ENTRY(Entry&, GP_UNPACK params) { \
+    any_stream_named();                                          \
     if (captures_open()) note_unknown_operation(EntryId::name);  \
     const hipError_t result = next().name args;                  \
     work_counts().note_work_anywhere();                          \

@@ -2,6 +2,7 @@
 // parts of shim/memory/device_memory.h.
 #include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/graphs/epochs.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/kept_error.h"
@@ -83,6 +84,7 @@ bool is_unordered(const void* ptr) noexcept {
 
 template <typename Call>
 hipError_t reset(int device, Call&& call) {
+  any_stream_named();
   drop_device(device);
   unknown_ends();
   const hipError_t result = call();

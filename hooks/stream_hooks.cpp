@@ -1,6 +1,9 @@
 // stream_hooks.cpp: streams end, and the program waits: what completes, and what may invalidate a capture.
+#include <atomic>
+
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/kept_error.h"
 #include "shim/hip/restore.h"
@@ -29,34 +32,71 @@ hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
   return result;
 }
 
+/// The runtime has made a stream although a capture was open that forbids the thread what may be unsafe in it.
+constinit std::atomic<bool> g_captures_allow_streams{false};
+
+/// One that was kept, where a capture is followed and the runtime would make such a stream. Null: the runtime is to.
+hipStream_t kept_stream(const StreamKind& kind) {
+  if (!kept_streams().any() || !active() || nobody_follows()) return nullptr;
+  if (!g_captures_allow_streams.load(std::memory_order_relaxed) && captures_refuse_memory_calls()) return nullptr;
+  return kept_streams().take(kind);
+}
+
 /// A stream is made: it may fail for memory (rule 25), and is one to wait for from now on.
 template <typename Make>
-hipError_t make_stream(hipStream_t* stream, Make&& make) {
-  const int device = calling_device();
+hipError_t make_stream(hipStream_t* stream, int device, Make&& make) {
+  make_joins();
   const hipError_t result = memory_room().retry_after_trim(device, make);
   if (captures_open()) note_capture_doubt();
   if (result == hipSuccess) work_counts().created(*stream, device);
   return result;
 }
 
+/// The same for a stream that may be one that was kept.
+template <typename Make>
+hipError_t make_kind(hipStream_t* stream, const StreamKind& kind, Make&& make) {
+  const hipStream_t kept = stream == nullptr || kind.flags != hipStreamNonBlocking ? nullptr : kept_stream(kind);
+  if (kept == nullptr) {
+    const hipError_t result = make_stream(stream, kind.device, make);
+    if (result == hipSuccess && !g_captures_allow_streams.load(std::memory_order_relaxed) &&
+        captures_refuse_memory_calls())
+      g_captures_allow_streams.store(true, std::memory_order_relaxed);
+    return result;
+  }
+  work_counts().created(kept, kind.device);
+  succeeded_unseen();
+  *stream = kept;
+  return hipSuccess;
+}
+
 }  // namespace
 
 hipError_t on_hipStreamCreate(Entry&, hipStream_t* stream) {
-  return make_stream(stream, [&] { return next().hipStreamCreate(stream); });
+  return make_stream(stream, calling_device(), [&] { return next().hipStreamCreate(stream); });
 }
 hipError_t on_hipStreamCreateWithFlags(Entry&, hipStream_t* stream, unsigned int flags) {
-  return make_stream(stream, [&] { return next().hipStreamCreateWithFlags(stream, flags); });
+  return make_kind(stream, kind_of_stream(flags), [&] { return next().hipStreamCreateWithFlags(stream, flags); });
 }
 hipError_t on_hipStreamCreateWithPriority(Entry&, hipStream_t* stream, unsigned int flags, int priority) {
-  return make_stream(stream, [&] { return next().hipStreamCreateWithPriority(stream, flags, priority); });
+  return make_kind(stream, kind_of_stream(flags, priority),
+                   [&] { return next().hipStreamCreateWithPriority(stream, flags, priority); });
 }
 hipError_t on_hipExtStreamCreateWithCUMask(Entry&, hipStream_t* stream, uint32_t words, const uint32_t* mask) {
-  return make_stream(stream, [&] { return next().hipExtStreamCreateWithCUMask(stream, words, mask); });
+  return make_stream(stream, calling_device(),
+                     [&] { return next().hipExtStreamCreateWithCUMask(stream, words, mask); });
 }
 hipError_t on_hipStreamDestroy(Entry&, hipStream_t stream) {
+  if (!fresh_streams().has(stream)) make_joins();
   if (uses_tracked()) outstanding_uses().stream_destroyed(stream);  // before its state is that of no stream any more
   events_leave_destroyed(stream);
   capture_stream_destroyed(stream);
+  StreamKind kind;
+  if (active() && fresh_streams().take(stream, &kind) && kept_streams().keep(stream, kind)) {
+    stream_work().forget_unused(stream);
+    succeeded_unseen();
+    return hipSuccess;
+  }
+  fresh_streams().remove(stream);
   stream_work().before_destroy(stream);
   return next().hipStreamDestroy(stream);
 }

@@ -35,6 +35,8 @@ enum class Seeded : int {
   kDestroyedExecServes,      ///< a destroyed exec is launched as before
   // Found by `verify` (tests/preload):
   kDirectNotFollowed = 100,  ///< staging: launches without copies go on with the buffers there were
+  // Found by the tests of streams made inside a capture (tests/preload):
+  kKeptStreamLives,  ///< a stream that was kept when the program destroyed it answers on
 };
 
 /// What becomes of a capture.

@@ -12,6 +12,7 @@
 #include "shim/capture/leave_midway.h"
 #include "shim/capture/left_alone.h"
 #include "shim/capture/make_real.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/capture/session.h"
 #include "shim/capture/session_list.h"
 #include "shim/costs/step_costs.h"
@@ -40,6 +41,7 @@ static bool takes_part_unseen(StreamArgument stream) noexcept {
 
 /// An operation on a stream that takes part in no capture that is followed.
 static hipError_t operation_elsewhere(StreamArgument stream, StreamKey key, Describe describe, Forward forward) {
+  make_joins();
   note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
   if (is_left_alone(key) || takes_part_unseen(stream)) {
     const NodeCreation making;
@@ -124,6 +126,7 @@ hipError_t other_stream_work(StreamArgument stream, Forward forward) {
 
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward_only) {
   const TimedCall timed;
+  if (fresh_streams().awaits(event)) make_joins();
   if (captures_open() && nobody_looks()) return forward_only();
   const auto forward = [&] {
     const hipError_t result = forward_only();
@@ -134,6 +137,7 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
   const StreamKey key = stream_key(stream);
   const auto session = open_sessions().find(key);
   if (session == nullptr) {
+    make_joins();
     const hipError_t result = forward();
     // The event now stands for work outside of any capture.
     const auto other = result == hipSuccess ? open_sessions().find_event(event) : nullptr;
@@ -178,11 +182,19 @@ hipError_t wait_event(StreamArgument stream, hipEvent_t event, ForwardWait forwa
   };
   const StreamKey key = stream_key(stream);
   if (const auto session = open_sessions().find(key); session != nullptr) {
-    const LockGuard guard(session->lock);
+    UniqueLock guard(session->lock);
+    if (joins_put_off() && session->streams.find_event(event) == nullptr) {
+      guard.unlock();
+      make_joins();  // the wait may make two captures meet
+      guard.lock();
+    }
     return wait_in(*session, key, stream, event, forward);
   }
   const auto joined = open_sessions().find_event(event);
-  if (joined == nullptr) return wait_outside(stream, event, forward);
+  if (joined == nullptr) {
+    make_joins();
+    return wait_outside(stream, event, forward);
+  }
   leave_stream(key);
   hipError_t result;
   {

@@ -42,7 +42,8 @@ using ForwardWait = FunctionRef<hipError_t(hipEvent_t event)>;
 
 /// What hipStreamGetCaptureInfo_v2 is asked for; the status is not null, the others may be.
 struct CaptureQuestion {
-  const hipStreamCaptureStatus* status;
+  hipStreamCaptureStatus* status;
+  unsigned long long* id;
   hipGraph_t* graph;
   const hipGraphNode_t** nodes;
   std::size_t* count;

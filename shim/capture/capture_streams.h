@@ -33,6 +33,7 @@ struct CapturedStream {
   bool fork_recorded = false;                 ///< the event that fork_events() has of it, in this capture
   bool destroyed = false;                     ///< by the program, and another may take its place
   StreamKey joined_from = 0;                  ///< the stream of the event that made it take part; 0: the origin
+  hipEvent_t join_put_off = nullptr;          ///< the event of a join that the runtime is not told yet
   std::vector<hipGraphNode_t> named_nodes{};  ///< the handles that the program was given for `tail`
 
   /// Whether the calling thread can name it to the runtime.

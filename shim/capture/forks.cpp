@@ -7,9 +7,11 @@
 #include "shim/capture/fork_events.h"
 #include "shim/capture/keeping_events.h"
 #include "shim/capture/make_real.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/capture/stream_tail.h"
 #include "shim/hip/hip_abi.h"
 #include "shim/hip/quirks.h"
+#include "shim/hip/restore.h"
 #include "shim/recording/signature_bits.h"
 #include "shim/streams/stream_work.h"
 
@@ -121,8 +123,14 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
   const bool replace = !session.shell() && known != nullptr && known->recorded_in_shell && !known->tail.empty();
   std::vector<hipGraphNode_t> before;
   const bool before_known = replace && (where == nullptr || copy_tail(where->handle, &before));
-  hipError_t result = forward(told_event(session, event, known));
-  if (result == hipSuccess && session.shell() && known != nullptr && known->tail.empty() &&
+  const hipEvent_t told = told_event(session, event, known);
+  const bool put_off = known != nullptr && where == nullptr && put_off_join(session, stream, *known);
+  if (put_off)
+    succeeded_unseen();
+  else if (where == nullptr || where->join_put_off != nullptr)
+    make_joins(session);
+  hipError_t result = put_off ? hipSuccess : forward(told);
+  if (!put_off && result == hipSuccess && session.shell() && known != nullptr && known->tail.empty() &&
       brought_nodes(plain_handle(stream))) {
     make_real(session, kEarlierNodes);
     session.fate.reject(kEarlierNodes);
@@ -143,6 +151,7 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
   if (known != nullptr) {
     object = session.streams.number(*known);
     where = &join(session, key, stream, *known, {replace, before_known ? &before : nullptr});
+    if (put_off) where->join_put_off = told;
   } else if (where == nullptr) {
     return result;
   }
@@ -184,6 +193,7 @@ void stream_destroyed(CaptureSession& session, StreamKey key) {
     signature.kind = OperationKind::kLeave;
     session.take_bare(signature, "the end of a stream differs from every recording");
     where->destroyed = true;
+    drop_join(*where);  // made, if the capture has become real
   }
   if (origin) return;
   session.streams.forget(key);

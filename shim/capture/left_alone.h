@@ -16,6 +16,7 @@
 #include "shim/costs/hit_rate.h"
 #include "shim/costs/step_costs.h"
 #include "shim/hip/entry.h"
+#include "shim/streams/fresh_streams.h"
 #include "shim/streams/open_captures.h"
 #include "shim/streams/stream_key.h"
 
@@ -54,12 +55,12 @@ inline bool launches_pass(hipStream_t stream) noexcept {
 void passing_ended(hipStream_t stream, hipError_t result, const hipGraph_t* graph) noexcept;
 /// Whether calls with this graph pass: the thread's last capture, which was left alone, ended in it.
 inline bool graph_passes(hipGraph_t graph) noexcept {
-  return graph != nullptr && t_step.graph == graph && !t_inside && active() &&
+  return graph != nullptr && t_step.graph == graph && !t_inside && active() && !joins_put_off() &&
          t_step.ended_seen == g_unknown_ended.load(std::memory_order_acquire);
 }
 /// Whether calls with this exec pass: it was made of that graph, or updated by it.
 inline bool exec_passes(hipGraphExec_t exec) noexcept {
-  return exec != nullptr && t_step.exec == exec && !t_inside && active() &&
+  return exec != nullptr && t_step.exec == exec && !t_inside && active() && !joins_put_off() &&
          t_step.ended_seen == g_unknown_ended.load(std::memory_order_acquire);
 }
 /// Whether event records and waits go straight to the runtime: a capture of the thread's is left alone, and no part of

@@ -7,6 +7,7 @@
 #include "shim/base/trace.h"
 #include "shim/capture/capture_sink.h"
 #include "shim/capture/left_alone.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/capture/stream_tail.h"
 #include "shim/hip/next.h"
 #include "shim/hip/private_handles.h"
@@ -139,6 +140,7 @@ void make_real(CaptureSession& session, const char* reason, const Signature* own
   session.materialised = describe_materialisation(reason, standing, std::size_t{standing.index} + 1, own);
   tell_trace(reason, session.materialised.graph);
   const LastErrorScope last_error;
+  make_joins(session);
   const std::vector<const TreeNode*> path = session.matcher.withheld();
   session.matcher.leave_shell();
   WithheldOperations withheld(session.streams, session.recorder, session.names.graph());

@@ -9,6 +9,7 @@
 #include "shim/capture/make_real.h"
 #include "shim/capture/session.h"
 #include "shim/capture/session_list.h"
+#include "shim/hip/next.h"
 #include "shim/hip/restore.h"
 #include "shim/recording/node_creation.h"
 #include "shim/recording/operand.h"
@@ -33,14 +34,20 @@ void name_as_before(CaptureSession& session, CapturedStream& where, const Captur
   *asked.nodes = where.named_nodes.data();
 }
 
+/// Asks the runtime of another stream of the same capture.
+hipError_t ask_of(const CapturedStream& stream, const CaptureQuestion& asked) noexcept {
+  return next().hipStreamGetCaptureInfo_v2(stream.handle, asked.status, asked.id, asked.graph, asked.nodes,
+                                           asked.count);
+}
+
 /// Answers hipStreamGetCaptureInfo_v2 for a stream of the capture. In a shell it tells handles of the library's own,
 /// which stay valid when the capture ends or becomes real.
 hipError_t answer(CaptureSession& session, StreamKey key, const CaptureQuestion& asked, Forward forward)
     REQUIRES(session.lock) {
   if (!session.fate.invalid()) session.check_status();
   session.follow_on(key);
-  hipError_t result = forward();
   CapturedStream& where = *session.streams.find(key);
+  hipError_t result = where.join_put_off == nullptr ? forward() : ask_of(session.streams.origin(), asked);
   if (result != hipSuccess || *asked.status != hipStreamCaptureStatusActive || session.fate.invalid()) return result;
   if (where.left) {
     session.expose("asked for the graph of a capture by a stream that had left it");

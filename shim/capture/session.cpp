@@ -6,6 +6,7 @@
 
 #include "shim/base/trace.h"
 #include "shim/capture/make_real.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/capture/stream_tail.h"
 #include "shim/costs/step_costs.h"
 #include "shim/hip/quirks.h"
@@ -55,6 +56,7 @@ void CaptureSession::leave_tree(const char* reason) {
 
 void CaptureSession::reset() noexcept {
   serial = 0;
+  for (CapturedStream& stream : streams) drop_join(stream);
   streams.clear();
   feeders.clear();
   matcher = {};
@@ -88,7 +90,8 @@ void CaptureSession::check_status() {
   if (doubts == doubts_) return;
   doubts_ = doubts;
   const auto may_take_part = [](const CapturedStream& stream) {
-    return stream.destroyed || (stream.nameable() ? stream.takes_part() : !stream.left);
+    return stream.destroyed || stream.join_put_off != nullptr ||
+           (stream.nameable() ? stream.takes_part() : !stream.left);
   };
   const bool invalid = !may_take_part(streams.origin());
   const auto forks = std::count_if(streams.begin() + 1, streams.end(), may_take_part);

@@ -130,6 +130,22 @@ enum class PrivateKind : std::uint8_t { kNone, kStream, kEvent, kGraph, kExec };
 inline PrivateKind private_kind(hipStream_t stream) noexcept {
   return g_private_handles.has(stream) ? PrivateKind::kStream : PrivateKind::kNone;
 }
+/// The stream that an argument names, by itself or inside.
+inline hipStream_t named_stream(hipStream_t stream) noexcept { return stream; }
+inline hipStream_t named_stream(const LaunchConfig* config) noexcept {
+  return config == nullptr ? nullptr : config->stream;
+}
+inline hipStream_t named_stream(const DriverLaunchConfig* config) noexcept {
+  return config == nullptr ? nullptr : config->stream;
+}
+template <typename Argument>
+inline constexpr bool names_stream =
+    std::is_same_v<Argument, hipStream_t> || std::is_same_v<Argument, const LaunchConfig*> ||
+    std::is_same_v<Argument, const DriverLaunchConfig*>;
+inline PrivateKind private_kind(const LaunchConfig* config) noexcept { return private_kind(named_stream(config)); }
+inline PrivateKind private_kind(const DriverLaunchConfig* config) noexcept {
+  return private_kind(named_stream(config));
+}
 inline PrivateKind private_kind(hipEvent_t event) noexcept {
   return g_private_handles.has(event) ? PrivateKind::kEvent : PrivateKind::kNone;
 }

@@ -16,6 +16,7 @@
 #include "shim/report/report.h"
 #include "shim/report/trace_file.h"
 #include "shim/report/version.h"
+#include "shim/streams/kept_streams.h"
 #include "shim/verify/memory_look.h"
 #include "shim/verify/stale_addresses.h"
 
@@ -44,7 +45,10 @@ void configure_graphs(const Policy& policy) {
       std::any_of(policy.buffers.begin(), policy.buffers.end(),
                   [](const BufferRule& rule) { return copies_out_whole(rule) && rule.stage != Stage::kNever; }),
       std::memory_order_relaxed);
-  memory_room().set_reclaim([](int device) { return graphs().store.reclaim(device); });
+  memory_room().set_reclaim([](int device) {
+    const bool streams = kept_streams().give_back(device);
+    return graphs().store.reclaim(device) || streams;
+  });
 }
 
 /// Without memory to do it in, a deferred graph that names it stays as it is.

@@ -9,6 +9,7 @@
 #include "shim/base/guest_scope.h"
 #include "shim/base/lock_rank.h"
 #include "shim/base/log.h"
+#include "shim/capture/put_off_joins.h"
 #include "shim/hip/coverage.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/next.h"
@@ -120,6 +121,8 @@ extern "C" __attribute__((visibility("hidden"))) void* gp_forward_slow(std::size
     g_device_changes.fetch_add(1, std::memory_order_acq_rel);
   if (!t_inside && captures_open()) {
     t_error_possible = true;
+    if (kEffects[index] == ForwardEffect::Stream) any_stream_named();
+    if (kEffects[index] == ForwardEffect::Plain) make_joins();
     if (kEffects[index] == ForwardEffect::Stream) note_unknown_operation(static_cast<EntryId>(index));
     if (kEffects[index] == ForwardEffect::Plain) note_capture_doubt();
   }

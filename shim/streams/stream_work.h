@@ -17,6 +17,11 @@ struct StreamWork {
 
   /// Before the stream's destruction is forwarded: its outstanding work stays known.
   void before_destroy(hipStream_t stream) noexcept EXCLUDES(g_streams_lock);
+  /// The program has destroyed a stream that it had given no work.
+  void forget_unused(hipStream_t stream) noexcept EXCLUDES(g_streams_lock) {
+    const LockGuard guard(g_streams_lock);
+    counts.destroyed(stream, false);
+  }
   /// Destroys an exec of the runtime's, the program's or ours, on this device (else on the current one). Where it may
   /// end late (Defect::kExecsEndLate), the next free is to wait by a free of the runtime's own, even on an idle device.
   hipError_t destroy_exec(hipGraphExec_t exec) noexcept;

@@ -1,0 +1,78 @@
+// put_off_joins.h: joins of withheld captures that the runtime has not been told (streams/fresh_streams.h).
+//
+// A stream that the program has just made waits for an event of a shell: the wait is put off. As long as it is, no call
+// may see the runtime's own answer that depends on it: that is what names the stream, and what may invalidate
+// captures, for the stream captures on then as it stands. Before such a call, by any thread, before the capture ends
+// and before it becomes real the runtime is told all joins there are. Where the program destroys the stream first it is
+// never told.
+// Threads: any.
+#pragma once
+
+#include "shim/capture/session.h"
+#include "shim/hip/hook_table.h"
+#include "shim/hip/private_handles.h"
+#include "shim/hip/restore.h"
+#include "shim/streams/fresh_streams.h"
+
+namespace graphpool {
+
+/// Whether the stream's wait for this event of the shell is put off from now on.
+bool put_off_join(CaptureSession& session, StreamArgument stream, const CapturedEvent& event) REQUIRES(session.lock);
+/// Tells the runtime the joins of this capture.
+void make_joins(CaptureSession& session) REQUIRES(session.lock);
+/// The stream leaves the capture, and the runtime was not told that it had joined.
+void drop_join(CapturedStream& stream) noexcept;
+
+/// Tells the runtime all joins that are put off. Call it without a lock held.
+void make_joins_now() noexcept;
+inline void make_joins() noexcept {
+  if (joins_put_off()) [[unlikely]]
+    make_joins_now();
+}
+
+/// Whether the call leaves joins as they are, as long as it names no stream of theirs: it invalidates no capture, or
+/// tells the runtime all joins itself where it may.
+constexpr bool leaves_joins(EntryId call) noexcept {
+  switch (call) {
+    case EntryId::hipEventRecord:
+    case EntryId::hipGraphRetainUserObject:
+    case EntryId::hipLaunchKernel:
+    case EntryId::hipModuleLaunchKernel:
+    case EntryId::hipStreamCreateWithFlags:
+    case EntryId::hipStreamCreateWithPriority:
+    case EntryId::hipStreamDestroy:
+    case EntryId::hipStreamGetCaptureInfo_v2:
+    case EntryId::hipStreamUpdateCaptureDependencies:
+    case EntryId::hipStreamWaitEvent:
+    case EntryId::hipUserObjectCreate:
+      return true;
+    default:
+      return false;
+  }
+}
+/// Whether the call may name a fresh stream, which stays one.
+constexpr bool leaves_fresh(EntryId call) noexcept {
+  return call == EntryId::hipStreamDestroy || call == EntryId::hipStreamGetCaptureInfo_v2 ||
+         call == EntryId::hipStreamWaitEvent;
+}
+
+inline StreamKind kind_of_stream(unsigned flags) noexcept { return {calling_device(), flags}; }
+inline StreamKind kind_of_stream(unsigned flags, int priority) noexcept {
+  return {calling_device(), flags, priority, StreamKind::Form::kWithPriority};
+}
+/// Whether no open capture is followed.
+inline bool nobody_follows() noexcept { return g_followed_captures.load(std::memory_order_acquire) == 0; }
+/// The program has been told a stream that was made for it with these arguments.
+template <typename... Priority>
+void told_stream(hipStream_t* stream, unsigned flags, Priority... priority) noexcept {
+  if (flags == hipStreamNonBlocking && active() && !nobody_follows())
+    fresh_streams().add(*stream, kind_of_stream(flags, priority...));
+}
+
+/// A call names a stream that counts as the library's own. Returns true where it is the program's: a fresh one, or one
+/// that was kept and is really destroyed now.
+bool stream_named_now(EntryId call, hipStream_t stream) noexcept;
+/// A call may name any stream in a way that nobody sees.
+void any_stream_named() noexcept;
+
+}  // namespace graphpool
