@@ -221,6 +221,9 @@ void Generator::capture_once(std::deque<Step>* plan, int thread, const Body& bod
         if (body.lanes > 1 && staying_.chance(4))
           plan->push_back(
               make(Kind::capture_behind, by, {stream, stream_of(staying_.below(body.lanes)), staying_.below(2)}));
+        // No draw: a body has them at the same places each time.
+        if ((i + body.items.size()) % 5 == 0)
+          plan->push_back(make(Kind::momentary, by, {stream, static_cast<int>(body.items.size() % 6)}));
         break;
       case Body::Item::Fork:
       case Body::Item::Join: {

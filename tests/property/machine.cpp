@@ -686,6 +686,11 @@ bool Machine::allowed(const Step& step) {
       return n[0] >= 0 && n[0] <= 2;
     case Kind::capture_nodes:
       return stream_ok(n[0]);
+    case Kind::momentary: {
+      if (!stream_ok(n[0]) || n[1] < 0 || n[1] > 5) return false;
+      const auto capture = stream(n[0], step.thread).capture;
+      return capture && !capture->doubtful;
+    }
     case Kind::capture_behind: {
       if (!stream_ok(n[0]) || !stream_ok(n[1])) return false;
       const auto capture = stream(n[0], step.thread).capture;

@@ -289,6 +289,7 @@ class Machine {
   void released(Buffer& target);
   std::string do_module(const Step& step);
   std::string do_use_gone(const Step& step);
+  std::string do_momentary(const Step& step);
   std::string do_wait(const Step& step);
   std::string do_end(const Step& step);
   void lose_capture(const Capture* capture, hipError_t result, const Stream& origin);

@@ -294,6 +294,7 @@ STEPS = {
     'kernels of modules that go': r'^work .* form=(2[5-9]|[3-9]\d)\d .* => 0',
     'threads that ended in a capture': r'^end_thread .* => captured',
     'attributes set': r'^attribute .* => 0',
+    'streams made for a moment': r'^momentary .* => 0 .*after=',
 }
 
 

@@ -398,6 +398,44 @@ std::string Machine::do_use_gone(const Step& step) {
   }
 }
 
+/// A stream made in the capture joins it behind the step's stream, and goes. It leaves nothing.
+std::string Machine::do_momentary(const Step& step) {
+  Stream& on = stream(step.number[0], step.thread);
+  const hipStream_t handle = step.number[0] == kPerThread ? hipStreamPerThread : on.handle;
+  const std::int64_t how = step.number[1];
+  enum { kAsked, kUnjoined, kStatusAsked, kTwice, kUrgent, kEventGone };
+  hipEvent_t event = nullptr;
+  hipStream_t made = nullptr;
+  std::string text = code(hipEventCreateWithFlags(&event, hipEventDisableTiming));
+  if (event == nullptr) return text;
+  hipError_t result = hipEventRecord(event, handle);
+  text += ' ' + code(result) + ' ';
+  if (result == hipSuccess)
+    result = how == kUrgent ? hipStreamCreateWithPriority(&made, hipStreamNonBlocking, 0)
+                            : hipStreamCreateWithFlags(&made, hipStreamNonBlocking);
+  text += code(result);
+  if (result == hipSuccess && how != kUnjoined) result = hipStreamWaitEvent(made, event, 0);
+  if (result == hipSuccess && how == kTwice) result = hipStreamWaitEvent(made, event, 0);
+  if (how == kEventGone) text += ' ' + code(hipEventDestroy(std::exchange(event, nullptr)));
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  if (result == hipSuccess && how == kStatusAsked) {
+    result = hipStreamIsCapturing(made, &status);
+    text += " status=" + std::to_string(static_cast<int>(status));
+  }
+  const hipGraphNode_t* behind = nullptr;
+  std::size_t count = 0;
+  if (result == hipSuccess) {
+    result = hipStreamGetCaptureInfo_v2(made, &status, nullptr, nullptr, &behind, &count);
+    text += " status=" + std::to_string(static_cast<int>(status));
+    if (status == hipStreamCaptureStatusActive) text += " after=" + std::to_string(count);
+  }
+  if (result != hipSuccess) on.capture->doubtful = true;
+  text += ' ' + code(result);
+  if (made != nullptr) text += ' ' + code(hipStreamDestroy(made));
+  if (event != nullptr) text += ' ' + code(hipEventDestroy(event));
+  return text;
+}
+
 std::string Machine::do_wait(const Step& step) {
   Stream& on = stream(step.number[0], step.thread);
   Event& event = events_[static_cast<std::size_t>(step.number[1])];
@@ -948,6 +986,8 @@ std::string Machine::perform(const Step& step) {
       }
       return text;
     }
+    case Kind::momentary:
+      return do_momentary(step);
     case Kind::capture_behind: {
       Stream& on = stream(n[0], step.thread);
       const Stream& other = stream(n[1], step.thread);
