@@ -14,7 +14,7 @@ namespace {
 template <typename Forward>
 hipError_t tell(StreamArgument stream, const CaptureQuestion& asked, Forward&& forward) {
   const bool more = asked.graph != nullptr || asked.nodes != nullptr || asked.count != nullptr;
-  if (more && asked.status != nullptr && captures_open()) return tell_capture(stream, asked, forward);
+  if (more && asked.status != nullptr && !nobody_follows()) return tell_capture(stream, asked, forward);
   make_joins();
   return forward();
 }

@@ -58,7 +58,7 @@ hipError_t make_kind(hipStream_t* stream, const StreamKind& kind, Make&& make) {
   const hipStream_t kept = stream == nullptr || kind.flags != hipStreamNonBlocking ? nullptr : kept_stream(kind);
   if (kept == nullptr) {
     const hipError_t result = make_stream(stream, kind.device, make);
-    if (result == hipSuccess && !g_captures_allow_streams.load(std::memory_order_relaxed) &&
+    if (result == hipSuccess && !nobody_follows() && !g_captures_allow_streams.load(std::memory_order_relaxed) &&
         captures_refuse_memory_calls())
       g_captures_allow_streams.store(true, std::memory_order_relaxed);
     return result;

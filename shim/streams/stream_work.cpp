@@ -8,6 +8,11 @@ namespace graphpool {
 
 void StreamWork::before_destroy(hipStream_t stream) noexcept {
   if (!is_stream_handle(stream)) return;
+  {
+    const LockGuard guard(g_streams_lock);
+    if (!counts.is_known(stream)) return;
+    if (!counts.is_busy(stream)) return counts.destroyed(stream, false);
+  }
   const PrivateCalls private_calls;
   const LockGuard guard(g_streams_lock);
   const Fences::Making making(fences);
