@@ -30,6 +30,20 @@ hipGraph_t end(hipStream_t stream) {
   return graph;
 }
 
+/// A stream that joins the capture for a moment.
+void pass_by(hipEvent_t event) {
+  hipStream_t moment = nullptr;
+  if (!OK(hipStreamCreateWithFlags(&moment, hipStreamNonBlocking))) return;
+  if (OK(hipStreamWaitEvent(moment, event, 0))) {
+    hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+    const hipGraphNode_t* nodes = nullptr;
+    std::size_t count = 0;
+    if (OK(hipStreamGetCaptureInfo_v2(moment, &status, nullptr, nullptr, &nodes, &count)))
+      std::printf("behind %zu\n", status == hipStreamCaptureStatusActive ? count : 0);
+  }
+  OK(hipStreamDestroy(moment));
+}
+
 hipGraph_t captured(hipStream_t one, hipStream_t two, char* memory, int value, bool longer) {
   if (!OK(hipStreamBeginCapture(one, hipStreamCaptureModeRelaxed))) return nullptr;
   hipEvent_t fork = nullptr, join = nullptr;
@@ -39,7 +53,10 @@ hipGraph_t captured(hipStream_t one, hipStream_t two, char* memory, int value, b
   if (events && OK(hipEventRecord(fork, one)) && OK(hipStreamWaitEvent(two, fork, 0))) {
     OK(hipMemsetAsync(memory + kBytes, value + 1, kBytes, two));
     if (longer) OK(hipMemsetAsync(memory + kBytes, value + 2, 100, two));
-    if (OK(hipEventRecord(join, two))) OK(hipStreamWaitEvent(one, join, 0));
+    if (OK(hipEventRecord(join, two))) {
+      OK(hipStreamWaitEvent(one, join, 0));
+      pass_by(join);
+    }
   }
   OK(hipMemcpyAsync(memory + 200, memory + kBytes, 100, hipMemcpyDeviceToDevice, one));
   if (fork != nullptr) OK(hipEventDestroy(fork));
