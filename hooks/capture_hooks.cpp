@@ -2,6 +2,7 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/put_off_joins.h"
+#include "shim/costs/step_costs.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/restore.h"
 #include "shim/streams/stream_state.h"
@@ -13,6 +14,7 @@ namespace {
 /// Answers what the program asks of a stream's capture. The runtime answers a question for the status or the id alone.
 template <typename Forward>
 hipError_t tell(StreamArgument stream, const CaptureQuestion& asked, Forward&& forward) {
+  const TimedCall timed;
   const bool more = asked.graph != nullptr || asked.nodes != nullptr || asked.count != nullptr;
   if (more && asked.status != nullptr && !nobody_follows()) return tell_capture(stream, asked, forward);
   make_joins();
@@ -61,6 +63,7 @@ hipError_t on_hipStreamGetCaptureInfo_v2_spt(Entry&, hipStream_t stream, hipStre
 }
 hipError_t on_hipStreamUpdateCaptureDependencies(Entry&, hipStream_t stream, hipGraphNode_t* dependencies, size_t count,
                                                  unsigned int flags) {
+  const TimedCall timed;
   return update_capture_dependencies(stream, {dependencies, count, flags}, [&](hipGraphNode_t* named) {
     return next().hipStreamUpdateCaptureDependencies(stream, named, count, flags);
   });

@@ -4,6 +4,7 @@
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/put_off_joins.h"
+#include "shim/costs/step_costs.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/kept_error.h"
 #include "shim/hip/restore.h"
@@ -45,6 +46,7 @@ hipStream_t kept_stream(const StreamKind& kind) {
 /// A stream is made: it may fail for memory (rule 25), and is one to wait for from now on.
 template <typename Make>
 hipError_t make_stream(hipStream_t* stream, int device, Make&& make) {
+  const TimedCall timed;
   make_joins();
   const hipError_t result = memory_room().retry_after_trim(device, make);
   if (captures_open()) note_capture_doubt();
@@ -63,6 +65,7 @@ hipError_t make_kind(hipStream_t* stream, const StreamKind& kind, Make&& make) {
       g_captures_allow_streams.store(true, std::memory_order_relaxed);
     return result;
   }
+  const TimedCall timed;
   work_counts().created(kept, kind.device);
   succeeded_unseen();
   *stream = kept;
@@ -86,6 +89,7 @@ hipError_t on_hipExtStreamCreateWithCUMask(Entry&, hipStream_t* stream, uint32_t
                      [&] { return next().hipExtStreamCreateWithCUMask(stream, words, mask); });
 }
 hipError_t on_hipStreamDestroy(Entry&, hipStream_t stream) {
+  const TimedCall timed;
   if (!fresh_streams().has(stream)) make_joins();
   if (uses_tracked()) outstanding_uses().stream_destroyed(stream);  // before its state is that of no stream any more
   events_leave_destroyed(stream);

@@ -8,10 +8,11 @@
 // How: a place whose captures are small is tried once they have matched for a while, which is the shorter the more they
 // fork, for then comparing may cost several times as much: a few captures in a row are
 // compared, a few are left to the runtime, and of both it is measured how long the program's calls of HIP take, from a
-// capture's beginning to the thread's next one. Counted are capturing calls, instantiate and update, the first launch,
-// and what is destroyed; not what waits. The medians decide, with a margin, and what was decided stands for a number of
-// captures that doubles with each trial that says the same. It falls earlier when captures that are left alone become
-// larger than those tried, or comparing dearer than it was in the trial (a sample now and then tells).
+// capture's beginning to the thread's next one. Counted are capturing calls, questions about the capture, streams made,
+// instantiate and update, the first launch, and what is destroyed; not what waits. The medians decide, with a margin,
+// and what was decided stands for a number of captures that doubles with each trial that says the same. It falls
+// earlier when captures that are left alone become larger than those tried, or comparing dearer than it was in the
+// trial (a sample now and then tells).
 //
 // Large ones are tried only where their bindings keep needing work (a patch, an update, an exec): one that an exec has
 // already costs a comparison and nothing else (probe launch_costs_less_than_capture). The larger, the sooner. A trial
