@@ -150,7 +150,9 @@ TEST_F(MomentaryStreams, rule_47_are_refused_by_each_call_once_they_are_destroye
     EXPECT_EQ(hipErrorContextIsDestroyed, each.call(gone, other, buffer_.get())) << each.name;
     EXPECT_EQ(hipErrorContextIsDestroyed, each.call(gone, other, buffer_.get())) << each.name << " again";
     static_cast<void>(hipGetLastError());
-    if (compares_captures()) EXPECT_LE(1, since["hipStreamDestroy"]) << each.name << ": it is really destroyed now";
+    if (compares_captures()) {
+      EXPECT_LE(1, since["hipStreamDestroy"]) << each.name << ": it is really destroyed now";
+    }
     EXPECT_EQ(expected_, buffer_.value()) << each.name;
   }
 }
@@ -199,7 +201,9 @@ TEST_F(MomentaryStreams, that_are_used_after_all_take_part_in_the_capture) {
     step(stream_, [&] {
       mix(1);
       const hipStream_t side = joined();
-      if (asked) EXPECT_EQ(hipStreamCaptureStatusActive, status_of(side));
+      if (asked) {
+        EXPECT_EQ(hipStreamCaptureStatusActive, status_of(side));
+      }
       OK(kernels().join(side, other.get(), buffer_.get(), kCount));
       const Event back;
       OK(hipEventRecord(back, side));
@@ -383,6 +387,31 @@ TEST_F(MomentaryStreams, rule_08_of_a_capture_that_is_invalidated) {
   EXPECT_EQ(hipErrorStreamCaptureInvalidated, hipStreamEndCapture(stream_, &graph));
   static_cast<void>(hipGetLastError());
   EXPECT_EQ(expected_, buffer_.value());
+  usual_step();
+}
+
+TEST_F(MomentaryStreams, rule_31_go_with_their_device) {
+  const hipStream_t gone = destroyed_in_a_served_capture();
+  int device = 0;
+  OK(hipGetDevice(&device));
+  OK(hipSetDevice(1 - device));
+  OK(hipDeviceReset());
+  OK(hipSetDevice(device));
+  EXPECT_EQ(hipErrorContextIsDestroyed, hipStreamQuery(gone));
+  static_cast<void>(hipGetLastError());
+  usual_step();
+  usual_step();
+}
+
+TEST_F(MomentaryStreams, rule_25_go_back_before_a_call_may_fail_for_memory) {
+  destroyed_in_a_served_capture();
+  const std::size_t kept = compares_captures() ? 1 : 0, before = live_streams();
+  std::size_t free = 0, total = 0;
+  OK(hipMemGetInfo(&free, &total));
+  void* memory = nullptr;
+  EXPECT_EQ(hipErrorOutOfMemory, hipMalloc(&memory, total));
+  static_cast<void>(hipGetLastError());
+  EXPECT_EQ(before - kept, live_streams());
   usual_step();
 }
 
