@@ -38,7 +38,7 @@ hipError_t BlockFrees::free(void* ptr, Forward forward) {
   if (table_.find(ptr) == nullptr) {
     // The runtime knows our chunks as one mapping each, and takes it apart whatever address of it is freed.
     if (chunks_.between_parts(ptr)) return forward(never_allocated_address());
-    room_.tell_leaving(ptr, 0);
+    returns_.tell_leaving(ptr, 0);
     return forward(ptr);
   }
   if (kept_.clock().moment_passed()) room_.look_at_clock();
@@ -70,7 +70,7 @@ bool BlockFrees::free_at_once(void* ptr) noexcept {
   if (!valid_device(device) || !work_.counts.is_idle(device) || work_.counts.execs_end(device)) return false;
   // HIP before 7 makes every call's result the last error; so does this one.
   if (current_device() < 0) return false;
-  const std::size_t limit = room_.limit(device);
+  const std::size_t limit = kept_.limits().limit(device);
   {
     // Blocks stay where they are: by now it may only be another allocation's.
     const LockGuard guard(g_blocks_lock);
@@ -88,7 +88,7 @@ bool BlockFrees::free_at_once(void* ptr) noexcept {
 /// The runtime frees it. It stays in the table until that has worked: if another thread is given the address before we
 /// look again, its entry has replaced this one.
 hipError_t BlockFrees::free_by_runtime(const NamedBlock& named, FunctionRef<hipError_t()> forward) {
-  room_.tell_leaving(named.block->pointer(), named.block->bytes());
+  returns_.tell_leaving(named.block->pointer(), named.block->bytes());
   const hipError_t error = forward();
   if (error == hipSuccess)
     blocks_.freed_by_runtime(named);

@@ -24,6 +24,7 @@
 #include "shim/memory/blocks.h"
 #include "shim/memory/chunk_store.h"
 #include "shim/memory/kept_memory.h"
+#include "shim/memory/memory_return.h"
 #include "shim/memory/memory_room.h"
 #include "shim/streams/stream_work.h"
 
@@ -35,8 +36,8 @@ inline constexpr int kCapturesFrees = hip_version(6, 0);
 class BlockFrees {
  public:
   constexpr BlockFrees(const BlockTable& table, KeptMemory& kept, ChunkStore& chunks, Blocks& blocks, MemoryRoom& room,
-                       StreamWork& work) noexcept
-      : table_(table), kept_(kept), room_(room), blocks_(blocks), work_(work), chunks_(chunks) {}
+                       MemoryReturn& returns, StreamWork& work) noexcept
+      : table_(table), kept_(kept), room_(room), blocks_(blocks), work_(work), chunks_(chunks), returns_(returns) {}
   BlockFrees(const BlockFrees&) = delete;
   BlockFrees& operator=(const BlockFrees&) = delete;
 
@@ -81,6 +82,7 @@ class BlockFrees {
   StreamWork& work_;
   bool deferred_ = false;
   ChunkStore& chunks_;
+  MemoryReturn& returns_;
 };
 
 }  // namespace graphpool

@@ -13,7 +13,7 @@
 //
 // Invariants: parts never overlap; a chunk that is not resident has no part in use. Threads: guarded by g_blocks_lock;
 // any_parts() and between_parts() are asked without it. Functions that are marked EXCLUDES make HIP calls that may
-// wait. Units: bytes, rounded to pages. Not here: which chunk goes, and when (memory_room.h).
+// wait. Units: bytes, rounded to pages. Not here: which chunk goes (memory_return.h), and when (memory_room.h).
 #pragma once
 
 #include <array>

@@ -13,8 +13,9 @@ void DeviceMemory::configure(const PoolSettings& settings, Decider decide) noexc
   const LockGuard guard(g_blocks_lock);
   pool.configure(settings, decide);
   frees.configure(settings.deferred_free);
-  room.configure(settings);
+  returns.configure(settings.leaving);
   chunks.configure(settings.chunk_bytes, settings.preallocate_bytes);
+  kept.limits().configure(settings.limit_bytes, settings.limit_percent);
   kept.clock().configure(settings.idle, settings.clock_ms);
   kept.keeping().configure(settings.enabled);
 }
@@ -46,7 +47,7 @@ void DeviceMemory::device_reset(int device) {
     });
     for (Block* block : reset_blocks) blocks.forget(block);
     dropped = chunks.drop(device, in_error);
-    room.device_reset(device);
+    kept.limits().device_reset(device);
   }
   kept.dropped_fences().empty(work_.fences);
   if (!dropped.empty() && !work_.counts.is_idle(device)) {

@@ -11,8 +11,8 @@
 //   BlockTable     whose memory an address is          Blocks         memory becomes known, is handed out, forgotten
 //   ChunkStore     chunks of VMM memory and parts      KeptMemory     what is kept: lists, order of frees
 //   AddressGuard   addresses as the runtime sees them  PendingFrees   freed blocks that the device may still use
-//   MemoryRoom     what goes back, and when            BlockPool      allocations
-//                                                      BlockFrees     frees
+//   MemoryRoom     when memory goes back               MemoryReturn   what goes back next, and how
+//   BlockPool      allocations                         BlockFrees     frees
 //
 // Each part knows those that it needs by reference. Threads: any. One lock, g_blocks_lock, never held over a HIP call
 // that can wait; look-ups take none.
@@ -27,6 +27,7 @@
 #include "shim/memory/blocks.h"
 #include "shim/memory/chunk_store.h"
 #include "shim/memory/kept_memory.h"
+#include "shim/memory/memory_return.h"
 #include "shim/memory/memory_room.h"
 #include "shim/memory/pending_frees.h"
 #include "shim/memory/pool_settings.h"
@@ -70,10 +71,11 @@ class DeviceMemory {
   ChunkStore chunks;
   Blocks blocks{table, kept, chunks, work_};
   PendingFrees pending{kept, work_};
-  MemoryRoom room{kept, chunks, blocks, pending, work_};
+  MemoryReturn returns{kept, chunks, blocks, work_};
+  MemoryRoom room{kept, chunks, blocks, pending, returns, work_};
   AddressGuard addresses{table, kept, chunks};
   BlockPool pool{kept, chunks, blocks, pending, room, work_};
-  BlockFrees frees{table, kept, chunks, blocks, room, work_};
+  BlockFrees frees{table, kept, chunks, blocks, room, returns, work_};
 };
 
 /// The process's own. Never destroyed: threads may use it until the process ends.

@@ -7,8 +7,8 @@
 //   remove                   it is handed out again, goes back to the runtime, or is forgotten
 //
 // Invariants: any() counts the blocks that are kept or pending; see free_lists.h and free_order.h.
-// Threads: guarded by g_blocks_lock, but for any(), keeping(), the clock and fences, which are atomic. Units: bytes,
-// rounded to pages. Not here: when memory goes back (memory_room.h), who gets it (block_pool.h).
+// Threads: guarded by g_blocks_lock, but for any(), keeping(), the clock, limits and fences, which are atomic. Units:
+// bytes, rounded to pages. Not here: when memory goes back (memory_room.h), who gets it (block_pool.h).
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,7 @@
 #include "shim/memory/free_order.h"
 #include "shim/memory/idle_clock.h"
 #include "shim/memory/keeping.h"
+#include "shim/memory/kept_limits.h"
 #include "shim/memory/memory_use.h"
 #include "shim/streams/fence_bin.h"
 
@@ -36,6 +37,7 @@ class KeptMemory {
   const FreeOrder& order() const noexcept { return order_; }
   Keeping& keeping() noexcept { return keeping_; }
   IdleClock& clock() noexcept { return clock_; }
+  KeptLimits& limits() noexcept { return limits_; }
   /// Fences that blocks have left behind: to be emptied when the lock has been left.
   FenceBin& dropped_fences() noexcept { return dropped_fences_; }
 
@@ -102,6 +104,7 @@ class KeptMemory {
   FreeLists lists_;
   FreeOrder order_;
   FenceBin dropped_fences_;
+  KeptLimits limits_;
 };
 
 }  // namespace graphpool

@@ -1,52 +1,23 @@
 #include "shim/memory/memory_room.h"
 
 #include <bit>
-#include <utility>
 
 #include "shim/base/seeded_defect.h"
-#include "shim/base/trace.h"
-#include "shim/memory/freed_memory.h"
 #include "shim/memory/never_address.h"
 #include "shim/memory/slot_set.h"
 #include "shim/streams/open_captures.h"
 
 namespace graphpool {
-namespace {
-
-void trace_given_back(int device, std::size_t bytes, const char* reason) noexcept {
-  const std::uint64_t now = trace_begins();
-  if (now != 0) trace({TraceKind::kGivenBack, 0, now, now, reason, static_cast<std::uint64_t>(device), bytes});
-}
-
-}  // namespace
-
-void MemoryRoom::configure(const PoolSettings& settings) noexcept {
-  limit_bytes_ = settings.limit_bytes;
-  limit_percent_ = settings.limit_percent;
-  leaving_ = settings.leaving;
-  for (std::atomic<std::size_t>& limit : limits_) limit.store(kUnknown, std::memory_order_relaxed);
-}
-
-std::size_t MemoryRoom::find_limit(int device) noexcept {
-  std::size_t limit = limit_bytes_;
-  if (limit == 0) {
-    std::size_t total = 0;
-    if (!PrivateCalls::worked([&] { return next().hipDeviceTotalMem(&total, device); })) return 0;
-    limit = total / 100 * limit_percent_;
-  }
-  limits_[static_cast<std::size_t>(device)].store(limit, std::memory_order_relaxed);
-  return limit;
-}
 
 void MemoryRoom::keep_to_limit(int device) noexcept {
-  const std::size_t most = limit(device);
+  const std::size_t most = kept_.limits().limit(device);
   for (;;) {
     {
       const LockGuard guard(g_blocks_lock);
       if (kept_.order().kept_bytes(device) <= most) return;
       ++blocks_.counters().evicted;
     }
-    if (give_back_oldest(device, Cause::kLimit) == 0) return;
+    if (returns_.give_back_oldest(device, Cause::kLimit) == 0) return;
   }
 }
 
@@ -79,83 +50,17 @@ void MemoryRoom::end_excess() noexcept {
 
 void MemoryRoom::give_back_idle(int device) noexcept {
   if (!kept_.clock().limits()) return;
-  while (!captures_open() && give_back_oldest(device, Cause::kIdle) != 0) {
+  while (!captures_open() && returns_.give_back_oldest(device, Cause::kIdle) != 0) {
     const LockGuard guard(g_blocks_lock);
     ++blocks_.counters().idle;
   }
-}
-
-/// The block that was freed first of those that may go now. For idleness, or for room, a chunk goes once nothing of it
-/// is in use: before that no memory would be had.
-Block* MemoryRoom::next_to_go(int device, Cause cause) const noexcept {
-  const bool only_idle = cause == Cause::kIdle;
-  const IdleClock& clock = kept_.clock();
-  for (Block* block = kept_.order().oldest(device); block != nullptr; block = block->newer) {
-    if (only_idle && !clock.is_old(block->freed_ms)) break;
-    const PooledChunk* const chunk = block->chunk;
-    if (chunk == nullptr) return block;
-    if (block->state.load() == BlockState::kPending || chunk->state != ChunkState::kResident) continue;
-    if (cause != Cause::kLimit && chunk->busy_parts > 0) continue;
-    if (!only_idle || clock.is_old(chunk->freed_ms)) return block;
-  }
-  return nullptr;
-}
-
-/// Takes the block out of all lists, with all its chunk where nothing of that is in use.
-MemoryRoom::Going MemoryRoom::take_out(Block* block) noexcept {
-  Going going{.bytes = block->bytes()};
-  PooledChunk* const chunk = block->chunk;
-  if (chunk == nullptr) {
-    going.classic = block->pointer();
-    blocks_.forget(block);
-  } else if (chunk->busy_parts > 0) {
-    blocks_.forget(block);
-  } else if (chunks_.begin_parking(*chunk)) {
-    going.parked = chunk;
-    kept_.leave_order(*chunk);
-  } else {
-    going.chunk = chunks_.take_out(*chunk);
-    while (Block* const part = kept_.any_part(*chunk)) blocks_.forget(part);
-  }
-  return going;
-}
-
-void MemoryRoom::give(Going going) noexcept {
-  if (going.classic != nullptr) {
-    tell_leaving(going.classic, going.bytes);
-    const PrivateCalls private_calls;
-    (void)PrivateCalls::gave_back([&] { return next().hipFree(going.classic); });
-    return;
-  }
-  const PooledChunk* const chunk = going.parked != nullptr ? going.parked : going.chunk.get();
-  if (chunk != nullptr) tell_leaving(reinterpret_cast<const void*>(chunk->base()), chunk->bytes());
-  if (going.parked != nullptr) chunks_.park(*going.parked);
-}
-
-/// Gives the block back that was freed first. Returns by how much kept memory shrank; 0: there is none to give.
-std::size_t MemoryRoom::give_back_oldest(int device, Cause cause) noexcept {
-  Going going;
-  std::size_t bytes = 0;
-  {
-    const LockGuard guard(g_blocks_lock);
-    Block* const block = next_to_go(device, cause);
-    if (block == nullptr) return 0;
-    const std::size_t before = kept_.order().kept_bytes(device);
-    going = take_out(block);
-    bytes = before - kept_.order().kept_bytes(device);
-  }
-  kept_.dropped_fences().empty(work_.fences);
-  give(std::move(going));
-  trace_given_back(device, bytes,
-                   cause == Cause::kIdle ? "nobody used it for pool.idle" : "over a limit, or room was needed");
-  return bytes;
 }
 
 bool MemoryRoom::trim(int device, std::size_t bytes) noexcept {
   if (!valid_device(device)) return false;
   std::size_t given = 0;
   while (given < bytes) {
-    const std::size_t more = give_back_oldest(device, Cause::kRoom);
+    const std::size_t more = returns_.give_back_oldest(device, Cause::kRoom);
     if (more == 0) break;
     given += more;
   }
@@ -164,7 +69,7 @@ bool MemoryRoom::trim(int device, std::size_t bytes) noexcept {
 
 bool MemoryRoom::release_all(int device) noexcept {
   bool any = false;
-  while (valid_device(device) && give_back_oldest(device, Cause::kLimit) > 0) any = true;
+  while (valid_device(device) && returns_.give_back_oldest(device, Cause::kLimit) > 0) any = true;
   return any;
 }
 
@@ -179,7 +84,7 @@ bool MemoryRoom::give_back(int device) noexcept {
   for (int each = first; each <= last; ++each) {
     any = free_too_small_memory(each) || any;
     pending_.settle(each);
-    while (give_back_oldest(each, Cause::kRoom) > 0) {
+    while (returns_.give_back_oldest(each, Cause::kRoom) > 0) {
       any = true;
       const LockGuard guard(g_blocks_lock);
       ++blocks_.counters().trimmed;
@@ -193,7 +98,7 @@ bool MemoryRoom::give_back(int device) noexcept {
 
 bool MemoryRoom::give_back_some(int device) noexcept {
   if (free_retired_slots(device)) return true;
-  if (give_back_oldest(device, Cause::kRoom) == 0) return reclaim(device);
+  if (returns_.give_back_oldest(device, Cause::kRoom) == 0) return reclaim(device);
   const LockGuard guard(g_blocks_lock);
   ++blocks_.counters().trimmed;
   return true;
@@ -237,11 +142,6 @@ std::size_t MemoryRoom::hidden_free_bytes(int device) noexcept {
   const std::size_t bytes = retired_slot_bytes(device) + too_small_bytes(device);
   const LockGuard guard(g_blocks_lock);
   return bytes + kept_.order().classic_bytes(device) + chunks_.unused_bytes(device);
-}
-
-void MemoryRoom::tell_leaving(const void* address, std::size_t bytes) const noexcept {
-  note_memory_freed();
-  if (leaving_ != nullptr) leaving_(address, bytes);
 }
 
 }  // namespace graphpool

@@ -6,19 +6,16 @@
 //     where nothing is known to run on the device, so that nothing is waited for, and no capture is open;
 //   - before a call may fail for memory, all of it; that call is then made once more (rule 25). This waits as hipFree
 //     does.
-// A chunk goes as a whole once nothing of it is in use; its addresses stay (chunk_store.h). Of a chunk in use no
-// physical memory can go. So where room is needed its kept parts stay kept, at their addresses; past the limit they
-// become free for other blocks, and so they do where a part of another size finds no other place.
+// A kept part of a chunk in use becomes free for other blocks past the limit (memory_return.h), and where a part of
+// another size finds no other place.
 //
 // Threads: any; the lock is g_blocks_lock, never held over a HIP call. Units: bytes. Not here: which memory is kept
-// (block_pool.h, block_frees.h).
+// (block_pool.h, block_frees.h), how much may be (kept_limits.h), which goes next (memory_return.h).
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "shim/base/function_ref.h"
 #include "shim/hip/next.h"
@@ -26,9 +23,8 @@
 #include "shim/memory/blocks.h"
 #include "shim/memory/chunk_store.h"
 #include "shim/memory/kept_memory.h"
+#include "shim/memory/memory_return.h"
 #include "shim/memory/pending_frees.h"
-#include "shim/memory/pool_settings.h"
-#include "shim/streams/devices.h"
 #include "shim/streams/stream_work.h"
 
 namespace graphpool {
@@ -36,26 +32,20 @@ namespace graphpool {
 class MemoryRoom {
  public:
   constexpr MemoryRoom(KeptMemory& kept, ChunkStore& chunks, Blocks& blocks, PendingFrees& pending,
-                       StreamWork& work) noexcept
-      : kept_(kept), chunks_(chunks), blocks_(blocks), pending_(pending), work_(work) {}
+                       MemoryReturn& returns, StreamWork& work) noexcept
+      : kept_(kept), chunks_(chunks), blocks_(blocks), pending_(pending), returns_(returns), work_(work) {}
   MemoryRoom(const MemoryRoom&) = delete;
   MemoryRoom& operator=(const MemoryRoom&) = delete;
 
-  /// Before the first allocation.
-  void configure(const PoolSettings& settings) noexcept;
   /// Is asked, without a lock held, for device memory of others when a call has failed for memory: whether any was
   /// given. All devices: -1.
   using Reclaim = bool (*)(int device);
   void set_reclaim(Reclaim reclaim) noexcept { reclaim_ = reclaim; }
   bool reclaim(int device) const noexcept { return reclaim_ != nullptr && reclaim_(device); }
 
-  /// How much may be kept on the device. 0 where nobody knows: it is asked again next time.
-  std::size_t limit(int device) noexcept {
-    const std::size_t known = limits_[static_cast<std::size_t>(device)].load(std::memory_order_relaxed);
-    return known != kUnknown ? known : find_limit(device);
-  }
+  /// Gives back what is kept past the limit of the device. Waits as hipFree does.
   void keep_to_limit(int device) noexcept EXCLUDES(g_blocks_lock);
-  /// The same, but once the device has nothing left to do: for a free that must not wait.
+  /// Does so once the device has nothing left to do: for a free that must not wait.
   void keep_to_limit_later(int device) noexcept {
     excess_.fetch_or(std::uint64_t{1} << device, std::memory_order_relaxed);
   }
@@ -102,45 +92,21 @@ class MemoryRoom {
   /// What the program does not use although the runtime counts it as used: to be added to free memory.
   std::size_t hidden_free_bytes(int device) noexcept EXCLUDES(g_blocks_lock);
 
-  /// Memory is about to go back to the runtime. No bytes: nobody knows how much.
-  void tell_leaving(const void* address, std::size_t bytes) const noexcept;
-
-  /// The device is about to be reset: its size is asked for again.
-  void device_reset(int device) noexcept {
-    limits_[static_cast<std::size_t>(device)].store(kUnknown, std::memory_order_relaxed);
-  }
-
  private:
-  enum class Cause : std::uint8_t { kLimit, kIdle, kRoom };
-  /// Memory that is out of all lists and about to go.
-  struct Going {
-    void* classic = nullptr;               ///< a block of its own, or
-    PooledChunk* parked = nullptr;         ///< a chunk whose addresses stay, or
-    std::unique_ptr<PooledChunk> chunk{};  ///< one whose addresses go, too; else a part that is free for others
-    std::size_t bytes = 0;                 ///< of the block
-  };
-  static constexpr std::size_t kUnknown = ~std::size_t{0};
+  using Cause = MemoryReturn::Cause;
 
-  std::size_t find_limit(int device) noexcept;
   void end_excess() noexcept EXCLUDES(g_blocks_lock);
   void give_back_idle(int device) noexcept EXCLUDES(g_blocks_lock);
   bool give_back(int device) noexcept EXCLUDES(g_blocks_lock);
   bool give_back_some(int device) noexcept EXCLUDES(g_blocks_lock);
-  std::size_t give_back_oldest(int device, Cause cause) noexcept EXCLUDES(g_blocks_lock);
-  Block* next_to_go(int device, Cause cause) const noexcept REQUIRES(g_blocks_lock);
-  Going take_out(Block* block) noexcept REQUIRES(g_blocks_lock);
-  void give(Going going) noexcept EXCLUDES(g_blocks_lock);
 
   KeptMemory& kept_;
   ChunkStore& chunks_;
   Blocks& blocks_;
   PendingFrees& pending_;
+  MemoryReturn& returns_;
   StreamWork& work_;
   std::atomic<std::uint64_t> excess_{0};  ///< one bit a device: something is to go back once it has nothing to do
-  std::array<std::atomic<std::size_t>, kMaxDevices> limits_{};
-  std::size_t limit_bytes_ = 0;  ///< as PoolSettings' are, and the next ones
-  unsigned limit_percent_ = 0;
-  void (*leaving_)(const void* address, std::size_t bytes) noexcept = nullptr;
   Reclaim reclaim_ = nullptr;
 };
 

@@ -22,25 +22,6 @@ TEST_F(MemoryRoomTest, rule_25_KeptMemoryIsCappedLeastRecentlyFreedFirst) {
   EXPECT_EQ(memory.blocks.counted().evicted, 3u);
 }
 
-TEST_F(MemoryRoomTest, TheLimitIsAPartOfTheDevice) {
-  settings.limit_percent = 1;
-  configure();
-  drop(get(3 * kMiB));
-  EXPECT_EQ(fake.hip->allocations.size(), 0u) << "1 % of 256 MiB";
-  drop(get(2 * kMiB));
-  EXPECT_EQ(fake.hip->allocations.size(), 1u);
-}
-
-TEST_F(MemoryRoomTest, ASizeOfTheDeviceThatIsNotSaidOnceIsAskedForAgain) {
-  fake.hip->fail["hipDeviceTotalMem"] = hipErrorUnknown;
-  drop(get(100));
-  EXPECT_EQ(fake.hip->allocations.size(), 0u) << "nothing is kept without a limit";
-  EXPECT_EQ(fake::t_last_error, hipSuccess);
-  fake.hip->fail.clear();
-  drop(get(100));
-  EXPECT_EQ(fake.hip->allocations.size(), 1u);
-}
-
 TEST_F(MemoryRoomTest, rule_25_KeptMemoryCountsAsFree) {
   char* a = get(5000);
   get(100);
