@@ -32,6 +32,7 @@ sys.path[:0] = [str(HERE.parent / 'support'), str(HERE.parent / 'runtimes/common
 import runs  # noqa: E402
 from amd_runtimes import UNCONTRACTED, roots  # noqa: E402
 from generate_abi import read_rows  # noqa: E402
+from hook_rows import row_files  # noqa: E402
 
 ROWS = HERE.parents[1] / 'shim/hip/hip_hooks.def'
 # Switches of the CPU runtime that HSA on the CPU has as well, or that choose the version, which the runtime at hand has.
@@ -96,7 +97,8 @@ def equipment(root):
     folder = root.build / 'tests/amd' / root.version
     targets = folder / 'libcall_journal.so', folder / 'missing_calls.o'
     sources = [HERE / name for name in ('call_journal.cpp', 'call_entries.S', 'missing_calls.cpp')]
-    if all(target.exists() and target.stat().st_mtime > max(file.stat().st_mtime for file in [*sources, ROWS]) for target in targets):
+    newest = max(file.stat().st_mtime for file in [*sources, *row_files(ROWS)])
+    if all(target.exists() and target.stat().st_mtime > newest for target in targets):
         return targets
     folder.mkdir(parents=True, exist_ok=True)
     shown = subprocess.run(['nm', '-D', '--defined-only', *root.libraries('amdhip64', 'hiprtc')], capture_output=True, text=True,

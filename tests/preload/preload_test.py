@@ -17,6 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'support'))
 import runs  # noqa: E402
 from cases import CONFIG, Skipped, case, main  # noqa: E402
+from hook_rows import row_lines  # noqa: E402
 
 
 # For programs that close the runtime: what its tables hold is lost with them.
@@ -89,10 +90,9 @@ def symbols(*options):
 
 def rows():
     """The name of each row."""
-    with open(CONFIG['rows']) as file:
-        for line in file:
-            if match := re.match(r'HIP_(?:HOOK|NEXT)\s*\([^,]+, (\w+),|HIP_FORWARD\s*\((\w+),', line):
-                yield match[1] or match[2]
+    for _, _, line in row_lines(CONFIG['rows']):
+        if match := re.match(r'HIP_(?:HOOK|NEXT)\s*\([^,]+, (\w+),|HIP_FORWARD\s*\((\w+),', line):
+            yield match[1] or match[2]
 
 
 # --- The library file ---
@@ -594,14 +594,13 @@ def split_arguments(text):
 
 def typed_rows():
     """Kind, name, parameters as (type, name), effect of every row; parameters are None where the row has none."""
-    with open(CONFIG['rows']) as file:
-        for line in file:
-            if match := re.match(r'HIP_FORWARD\((\w+), [\w.]+, (.*)\)$', line.strip()):
-                yield 'FORWARD', match[1], None, match[2]
-            elif match := re.match(r'HIP_(HOOK|NEXT)\((.*)\)$', line.strip()):
-                _, name, parameters, _, _, _, effect = split_arguments(match[2])
-                words = [re.match(r'(.*?)(\w+)$', part) for part in split_arguments(parameters[1:-1])]
-                yield match[1], name, [(word[1].strip(), word[2]) for word in words if word], effect
+    for _, _, line in row_lines(CONFIG['rows']):
+        if match := re.match(r'HIP_FORWARD\((\w+), [\w.]+, (.*)\)$', line.strip()):
+            yield 'FORWARD', match[1], None, match[2]
+        elif match := re.match(r'HIP_(HOOK|NEXT)\((.*)\)$', line.strip()):
+            _, name, parameters, _, _, _, effect = split_arguments(match[2])
+            words = [re.match(r'(.*?)(\w+)$', part) for part in split_arguments(parameters[1:-1])]
+            yield match[1], name, [(word[1].strip(), word[2]) for word in words if word], effect
 
 
 def body_of(name):

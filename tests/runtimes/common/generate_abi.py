@@ -9,8 +9,12 @@ generate_abi.py hip_hooks.def NAMESPACE EXTRA VERSION_SCRIPT STAND_INS HIPRTC NA
   HIPRTC          C++: libhiprtc, whose functions jump to those of libamdhip64
   NAMES           for the tests: NAME(name, version node) for each function
 """
+import pathlib
 import re
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from hook_rows import row_lines  # noqa: E402
 
 # Functions of rows without a signature that return a pointer.
 POINTER_RESULTS = {"hipGetCmdName", "amd_dbgapi_get_build_id", "amd_dbgapi_get_build_name", "amd_dbgapi_get_git_hash"}
@@ -31,9 +35,7 @@ def read_rows(path):
     """Yields (name, node, kind); kind is hip, rtc, pointer, int or void, by the function's result."""
     typed = re.compile(r"HIP_(?:HOOK|NEXT)\s*\((.+?), (\w+), \(.*, (hip_[\d.]+|Unversioned), (?:Header|Newer), .+\)")
     plain = re.compile(r"HIP_FORWARD\s*\((\w+), (hip_[\d.]+|Unversioned), .+\)")
-    for number, line in enumerate(open(path), 1):
-        if not line.startswith("HIP_"):
-            continue
+    for file, number, line in row_lines(path):
         match = typed.match(line)
         if match:
             result, name, node = match.groups()
@@ -41,7 +43,7 @@ def read_rows(path):
         else:
             match = plain.match(line)
             if not match:
-                sys.exit(f"{path}:{number}: not a row")
+                sys.exit(f"{file}:{number}: not a row")
             name, node = match.groups()
             kind = "rtc" if name.startswith("hiprtc") else "hip"
             if name in POINTER_RESULTS:
