@@ -102,9 +102,9 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
       return body();
     });
     if constexpr (tells_handles(kCall))
-      if (result == hipSuccess) told_to_program(arguments...);
+      if (result == hipSuccess) give_to_program(arguments...);
     if constexpr (kCall == EntryId::hipStreamCreateWithFlags || kCall == EntryId::hipStreamCreateWithPriority)
-      if (result == hipSuccess) told_stream(arguments...);
+      if (result == hipSuccess) note_new_stream(arguments...);
     return result;
   } else {
     return run<Result>(body);

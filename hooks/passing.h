@@ -142,7 +142,7 @@ struct Passing<EntryId::hipStreamEndCapture> {
   static hipError_t call(const void*, hipStream_t stream, hipGraph_t* graph) {
     const TimedCall timed;
     const hipError_t result = next().hipStreamEndCapture(stream, graph);
-    if (result == hipSuccess) told_handle(graph);
+    if (result == hipSuccess) give_handle(graph);
     passing_ended(stream, result, graph);
     return result;
   }
@@ -165,7 +165,7 @@ struct Passing<EntryId::hipGraphInstantiate> {
   static hipError_t exec_passed(hipGraphExec_t* exec, hipError_t result) noexcept {
     g_passed_instantiates.add();
     if (result != hipSuccess) return result;
-    told_handle(exec);
+    give_handle(exec);
     t_step.exec = *exec;
     return hipSuccess;
   }

@@ -66,7 +66,7 @@ def start_of_names():
     return 'graphpool-{}-{}-{}'.format(time.strftime('%Y%m%d-%H%M%S'), socket.gethostname(), os.getpid())
 
 
-def told_variables(said):
+def variables_without_effect(said):
     """Variables that a warning is about: they have no effect, and each process would warn of them again."""
     return re.findall(r'^environment (GRAPHPOOL_\w+):', '\n'.join(said['warnings']), re.MULTILINE)
 
@@ -83,7 +83,7 @@ def environment_for(words, folder, names, given, said):
         environment['GRAPHPOOL_REPORT_TRACE'] = environment['GRAPHPOOL_REPORT_FILE'][:-len('.json')] + TRACE
     if words.verify:
         environment['GRAPHPOOL_GRAPH_VERIFY'] = 'first:3'
-    for name in told_variables(said):
+    for name in variables_without_effect(said):
         environment.pop(name, None)
     before = environment.get('LD_PRELOAD')
     environment['LD_PRELOAD'] = library_path() + (':' + before if before else '')

@@ -62,9 +62,9 @@ inline StreamKind kind_of_stream(unsigned flags, int priority) noexcept {
 }
 /// Whether no open capture is followed.
 inline bool nobody_follows() noexcept { return g_followed_captures.load(std::memory_order_acquire) == 0; }
-/// The program has been told a stream that was made for it with these arguments.
+/// The program has been given a stream that was made for it with these arguments.
 template <typename... Priority>
-void told_stream(hipStream_t* stream, unsigned flags, Priority... priority) noexcept {
+void note_new_stream(hipStream_t* stream, unsigned flags, Priority... priority) noexcept {
   if (flags == hipStreamNonBlocking && active() && !nobody_follows())
     fresh_streams().add(*stream, kind_of_stream(flags, priority...));
 }

@@ -27,17 +27,17 @@ void say_staging(const Recording& recording, const StagePlan& plan) {
 
 /// Says at level info what serves the graph, where that is the first time or changed.
 void say_change(Recording& recording, Way way) {
-  constexpr std::uint32_t kMostTold = 16;
-  const int before = recording.told_way.exchange(static_cast<int>(way), std::memory_order_relaxed);
+  constexpr std::uint32_t kMostWayMessages = 16;
+  const int before = recording.way_in_log.exchange(static_cast<int>(way), std::memory_order_relaxed);
   if (before == static_cast<int>(way)) return;
-  const std::uint32_t changes = recording.told_changes.fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t changes = recording.way_messages.fetch_add(1, std::memory_order_relaxed);
   const auto number = static_cast<unsigned long long>(recording.number);
   if (before < 0)
     log_info("graph %llu is new: %s, %zu nodes; served by %s", number, recording.name().c_str(), recording.node_count,
              way_name(way));
-  else if (changes <= kMostTold)
+  else if (changes <= kMostWayMessages)
     log_info("graph %llu is served by %s, before by %s%s", number, way_name(way), way_name(static_cast<Way>(before)),
-             changes == kMostTold ? "; further changes are not told" : "");
+             changes == kMostWayMessages ? "; further changes are not logged" : "");
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ class Recording {
 
   // Each of these may change at any time.
 
-  std::atomic<int> told_way{-1};               ///< what the log last said serves it; -1: it has said nothing
-  std::atomic<std::uint32_t> told_changes{0};  ///< how often it has said so
+  std::atomic<int> way_in_log{-1};             ///< what the log last said serves it; -1: it has said nothing
+  std::atomic<std::uint32_t> way_messages{0};  ///< how often it has said so
 
   /// A graph of our own can be made of the recording: only then may captures of it be withheld, and execs staged.
   std::atomic<bool> rebuildable{false};

@@ -201,7 +201,7 @@ void Recordings::drop(std::size_t place, const char* reason, RetiredVariants* re
   ++counts_.dropped;
   counts_.dropped_saved_ns += saved_ns(recording);
   if (settings_.track_operands) {
-    if (dropped_.size() == kMostDroppedTold) dropped_.pop_front();
+    if (dropped_.size() == kMostDroppedInReport) dropped_.pop_front();
     dropped_.push_back(report_of(recording));
     dropped_.back().dropped = reason;
   }

@@ -74,11 +74,11 @@ class Recordings {
     double dropped_saved_ns = 0;  ///< by those that were dropped
   };
   const Counts& counts() const noexcept REQUIRES(g_recordings_lock) { return counts_; }
-  /// Of those that were dropped the newest, at most kMostDroppedTold; none where there is no report.
+  /// Of those that were dropped the newest, at most kMostDroppedInReport; none where there is no report.
   const std::deque<RecordingReport>& dropped() const noexcept REQUIRES(g_recordings_lock) { return dropped_; }
 
  private:
-  static constexpr std::size_t kMostDroppedTold = 64;
+  static constexpr std::size_t kMostDroppedInReport = 64;
 
   bool wants_verification(TreeNode& begin) REQUIRES(g_recordings_lock);
   Recording& make(std::vector<Operation> operations, const Binding& binding, std::vector<Recording*> children)

@@ -171,21 +171,22 @@ PrivateKind names_private([[maybe_unused]] const Arguments&... arguments) noexce
 /// Refuses the call as the runtime does with such a handle that is nobody's.
 hipError_t refuse_private(PrivateKind kind, EntryId call) noexcept;
 
-/// What a call that succeeded has told the program is the program's.
+/// What a call that succeeded has told the program is the program's from then on: here the handle that an argument
+/// points to, below all that the arguments of a call point to.
 template <typename Handle>
-void told_handle(Handle* const* handle) noexcept {
+void give_handle(Handle* const* handle) noexcept {
   if (handle != nullptr && *handle != nullptr) [[likely]]
     g_private_handles.remove(*handle);
 }
 template <typename Argument>
-void told_argument(const Argument& argument) noexcept {
+void give_argument(const Argument& argument) noexcept {
   if constexpr (std::is_same_v<Argument, hipStream_t*> || std::is_same_v<Argument, hipEvent_t*> ||
                 std::is_same_v<Argument, hipGraph_t*> || std::is_same_v<Argument, hipGraphExec_t*>)
-    told_handle(argument);
+    give_handle(argument);
 }
 template <typename... Arguments>
-void told_to_program([[maybe_unused]] const Arguments&... arguments) noexcept {
-  (told_argument(arguments), ...);
+void give_to_program([[maybe_unused]] const Arguments&... arguments) noexcept {
+  (give_argument(arguments), ...);
 }
 
 }  // namespace graphpool

@@ -15,9 +15,10 @@ namespace graphpool {
 /// and taken to come in the order they were added in.
 using NodesInside = FunctionRef<std::vector<hipGraphNode_t>(std::size_t index)>;
 
-/// Compares the graph's nodes with the recorded ones (probes captured_kernel_is_told, captured_fill_is_told,
-/// edges_are_told, clone_finds_nodes): their number, type, parameters where the runtime tells them, and
-/// dependencies. False: `*reason` says what differs, `*which` in what operation; the graph then is no recording.
+/// Compares the graph's nodes with the recorded ones (probes captured_kernel_has_parameters,
+/// captured_fill_has_parameters, edges_follow_streams, clone_finds_nodes): their number, type, parameters where the
+/// runtime tells them, and dependencies. False: `*reason` says what differs, `*which` in what operation; the graph then
+/// is no recording.
 bool nodes_match(
     hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
     const std::vector<hipGraphNode_t>& nodes, const char** reason, std::uint32_t* which = nullptr,

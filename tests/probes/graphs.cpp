@@ -201,7 +201,7 @@ Finding node_types_are_in_order() {
   return holds_if(type(filled) == first + 2 && type(host) == first + 3, "kernels are " + std::to_string(first));
 }
 
-Finding captured_kernel_is_told() {
+Finding captured_kernel_has_parameters() {
   const hipFunction_t put = kernel_named("put");
   const Stream stream;
   const Word word;
@@ -218,7 +218,7 @@ Finding captured_kernel_is_told() {
                   *static_cast<int*>(told.kernelParams[1]) == 5);
 }
 
-Finding captured_fill_is_told() {
+Finding captured_fill_has_parameters() {
   const Stream stream;
   const Word word;
   const hipGraph_t graph = capture(stream, [&] { WORKS(hip::hipMemsetD32Async(word.at(), 0x01020304, 5, stream)); });
@@ -230,7 +230,7 @@ Finding captured_fill_is_told() {
                   told.height == 1);
 }
 
-Finding edges_are_told() {
+Finding edges_follow_streams() {
   const Stream stream, other;
   const Word words[4];
   hipEvent_t fork = nullptr, join = nullptr;
@@ -331,10 +331,12 @@ constexpr Probe kProbes[] = {
      update_reaches_launch},
     {"node_types_are_in_order", "Types of nodes are numbered kernel, copy, fill, host function, child, empty.",
      node_types_are_in_order},
-    {"captured_kernel_is_told", "A captured kernel's node tells its function, sizes and arguments.",
-     captured_kernel_is_told},
-    {"captured_fill_is_told", "A captured fill's node tells address, element, value and width.", captured_fill_is_told},
-    {"edges_are_told", "The edges of a captured graph are what its streams and events said.", edges_are_told},
+    {"captured_kernel_has_parameters", "A captured kernel's node tells its function, sizes and arguments.",
+     captured_kernel_has_parameters},
+    {"captured_fill_has_parameters", "A captured fill's node tells address, element, value and width.",
+     captured_fill_has_parameters},
+    {"edges_follow_streams", "The edges of a captured graph are what its streams and events said.",
+     edges_follow_streams},
     {"clone_finds_nodes", "hipGraphNodeFindInClone finds the clone's own node.", clone_finds_nodes},
     {"exec_outlives_graph", "An exec runs after its graph was destroyed.", exec_outlives_graph},
     {"destroyed_exec_completes", "A launch completes although its exec was destroyed before it began.",

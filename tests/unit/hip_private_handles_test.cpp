@@ -83,7 +83,7 @@ TEST(PrivateHandles, a_call_names_the_first_of_its_arguments_that_is_ours) {
   EXPECT_EQ(hipSuccess, made_private(hipSuccess, &stream));
   EXPECT_EQ(PrivateKind::kStream, names_private(stream, event));
   hipStream_t told = stream;
-  told_to_program(&told, 3, static_cast<hipEvent_t*>(nullptr));
+  give_to_program(&told, 3, static_cast<hipEvent_t*>(nullptr));
   EXPECT_EQ(PrivateKind::kNone, names_private(stream)) << "the program's now";
   EXPECT_EQ(event, no_longer_private(event));
   EXPECT_EQ(PrivateKind::kNone, names_private(event));
