@@ -49,7 +49,7 @@ hipError_t ExecBuilder::build(Recording& recording, const Binding& binding, int 
   }
   timer.stop(Cost::kInstantiateNode, recording.node_count, &recording.exec_costs);
   variant->device = device;
-  variant->baked = binding;
+  variant->bake(binding);
   variant->made_for = recording.number;
   *made = std::move(variant);
   return hipSuccess;
@@ -73,7 +73,7 @@ bool ExecBuilder::set_nodes(const Recording& recording, const Binding& binding, 
     ++*patched;
     if (set(index, binding)) continue;
     for (std::uint32_t done = 0; candidate.served && done < *patched; ++done)
-      static_cast<void>(set(candidate.differing[done], variant.baked));
+      static_cast<void>(set(candidate.differing[done], variant.baked_by_holder()));
     return false;
   }
   timer.stop(Cost::kPatchNode, *patched);

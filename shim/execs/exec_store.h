@@ -106,10 +106,11 @@ class ExecStore {
   /// change who has them.
   template <typename Visit>
   static void for_each_reachable(const ProgramExec& exec, Visit&& visit) REQUIRES(g_recordings_lock) {
-    const Recording& recording = *exec.recording;
+    const Recording& recording = *exec.recording_in_call();
     for (std::size_t i = 0; i < recording.free_variants; ++i) visit(*recording.variants[i]);
-    if (exec.variant != nullptr && exec.variant->recording_ == &recording && exec.variant->owner_ == &exec)
-      visit(*exec.variant);
+    if (exec.variant_in_call() != nullptr && exec.variant_in_call()->recording_ == &recording &&
+        exec.variant_in_call()->owner_ == &exec)
+      visit(*exec.variant_in_call());
   }
 
  private:

@@ -53,13 +53,13 @@ void ExecSupply::say_way(const Recording& recording, Way way, std::size_t differ
 
 hipError_t ExecSupply::obtain(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served) {
   const hipError_t result = obtain_by_rules(exec, binding, others, served);
-  if (result == hipSuccess && log_enabled(LogLevel::kInfo)) say_change(*exec.recording, served->way);
+  if (result == hipSuccess && log_enabled(LogLevel::kInfo)) say_change(*exec.recording_in_call(), served->way);
   return result;
 }
 
 hipError_t ExecSupply::obtain_by_rules(ProgramExec& exec, const Binding& binding, const OtherSources& others,
                                        Served* served) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   const StagePlanTable::Plans plans = plans_.plans_for(recording, binding);
   if (plans == nullptr) return obtain_unstaged(exec, binding, others, served);
   const Plan always(plans, plans->always.get()), open(plans, plans->open.get());
@@ -83,7 +83,7 @@ hipError_t ExecSupply::obtain_unstaged(ProgramExec& exec, const Binding& binding
 
 hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, const Binding& binding, const OtherSources& others,
                                       const Plan& open, Served* served) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   PatchCandidate candidate;
   {
     const LockGuard guard(g_recordings_lock);
@@ -123,7 +123,7 @@ hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, const Binding& binding,
 /// A new exec: of a graph of our own, whose nodes can be patched; where that fails, of the program's.
 hipError_t ExecSupply::obtain_new(ProgramExec& exec, const Binding& binding, const OtherSources& others,
                                   Served* served) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   std::unique_ptr<Variant> made;
   hipError_t result = hipErrorNotSupported;
   if (recording.rebuildable.load(std::memory_order_acquire)) {
@@ -146,7 +146,7 @@ hipError_t ExecSupply::obtain_new(ProgramExec& exec, const Binding& binding, con
 /// A variant of the open plan. Fails where that cannot be done; then the graph is not staged any more, unless it is
 /// chosen again for another binding.
 hipError_t ExecSupply::obtain_open(ProgramExec& exec, const Binding& binding, const Plan& open, Served* served) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   const hipError_t result = obtain_staged(exec, binding, open, served);
   if (result == hipSuccess) return result;
   const LockGuard guard(g_recordings_lock);
@@ -161,7 +161,7 @@ hipError_t ExecSupply::obtain_open(ProgramExec& exec, const Binding& binding, co
 /// these buffers, so that nothing has to follow. Null: there is none.
 Variant* ExecSupply::take_ring(ProgramExec& exec, const Plan& staged, const Binding& canonical,
                                const std::vector<char*>& bases) {
-  const Recording& recording = *exec.recording;
+  const Recording& recording = *exec.recording_in_call();
   Variant* chosen = nullptr;
   int best = 0;
   const LockGuard guard(g_recordings_lock);
@@ -183,7 +183,7 @@ Variant* ExecSupply::take_ring(ProgramExec& exec, const Plan& staged, const Bind
 
 hipError_t ExecSupply::make_ring(ProgramExec& exec, const Plan& staged, Binding canonical, std::vector<char*> bases,
                                  Variant** made) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   auto variant = std::make_unique<Variant>();
   variant->memory_freed = memory_freed();
   variant->plan = staged;
@@ -197,7 +197,7 @@ hipError_t ExecSupply::make_ring(ProgramExec& exec, const Plan& staged, Binding 
     recording.ring_ns = static_cast<double>((CostModel::Clock::now() - began).count());
   }
   variant->device = exec.device;
-  variant->baked = std::move(canonical);
+  variant->bake(std::move(canonical));
   *made = store_.adopt(recording, std::move(variant), &exec);
   if (staged->overlap_refused())
     log_warn("overlap has no effect on a staged graph that may also write memory no rule stages");
@@ -207,7 +207,7 @@ hipError_t ExecSupply::make_ring(ProgramExec& exec, const Plan& staged, Binding 
 /// A variant that works on slots. Fails where the binding is not the plan's shape or memory runs out: then the graph is
 /// served without staging, which is always exact.
 hipError_t ExecSupply::obtain_staged(ProgramExec& exec, const Binding& binding, const Plan& staged, Served* served) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   std::vector<char*> bases;
   if (exec.device != staged->device() || !staged->locate(recording.operations, binding, &bases)) {
     StagePlanTable::note_not_staged(recording,
@@ -225,7 +225,7 @@ hipError_t ExecSupply::obtain_staged(ProgramExec& exec, const Binding& binding, 
     const LockGuard guard(g_recordings_lock);
     recording.statistics.staged += counts;
     store_.count_ring(recording, *chosen);
-    if (result != hipSuccess && exec.variant != chosen) store_.give(*chosen, nullptr);
+    if (result != hipSuccess && exec.variant_in_call() != chosen) store_.give(*chosen, nullptr);
   } else {
     result = make_ring(exec, staged, std::move(canonical), std::move(bases), &chosen);
     served->made = served->made || result == hipSuccess;

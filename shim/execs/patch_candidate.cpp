@@ -29,7 +29,7 @@ struct Patch {
 };
 /// Whether the runtime is known to update them all correctly, and they are no more than `most`.
 bool can_patch(const Recording& recording, const Variant& variant, const Binding& binding, std::size_t most,
-               Patch* patch) {
+               Patch* patch) REQUIRES(g_recordings_lock) {
   patch->differing.clear();
   patch->bytes = 0;
   for (std::uint32_t i = 0; i < recording.operations.size(); ++i) {
@@ -45,7 +45,7 @@ bool can_patch(const Recording& recording, const Variant& variant, const Binding
 /// The best variant among those that were patched before, or among those that were not.
 PatchCandidate find_patchable_among(bool patched, const ProgramExec& exec, const Binding& binding,
                                     const GraphSettings& settings) REQUIRES(g_recordings_lock) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   PatchCandidate best;
   Patch patch;
   const std::size_t room = room_for_patches(runtime_version());
@@ -110,8 +110,8 @@ bool updates_are_exact(const Recording& recording) noexcept {
 }
 
 UpdatedNodes updated_nodes(const ProgramExec& exec, const Binding& binding) noexcept {
-  const Recording& recording = *exec.recording;
-  const Variant* const own = exec.variant;
+  const Recording& recording = *exec.recording_in_call();
+  const Variant* const own = exec.variant_in_call();
   const bool other = own == nullptr || own->recording() != &recording;
   UpdatedNodes updated;
   updated.exact =
@@ -126,11 +126,11 @@ UpdatedNodes updated_nodes(const ProgramExec& exec, const Binding& binding) noex
 }
 
 std::optional<std::size_t> only_kernels_updated(const ProgramExec& exec, const Binding& binding) noexcept {
-  const Recording& recording = *exec.recording;
-  if (exec.variant == nullptr || exec.variant->recording() != &recording) return {};
+  const Recording& recording = *exec.recording_in_call();
+  if (exec.variant_in_call() == nullptr || exec.variant_in_call()->recording() != &recording) return {};
   std::size_t updated = 0;
   for (const Operation& operation : recording.operations) {
-    if (!makes_node(operation.signature.kind) || !differs(operation, exec.binding, binding)) continue;
+    if (!makes_node(operation.signature.kind) || !differs(operation, exec.binding_in_call(), binding)) continue;
     if (!launches_kernel(operation)) return {};
     ++updated;
   }

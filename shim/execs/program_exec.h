@@ -6,7 +6,8 @@
 // and owns its variant.
 // Threads: any. HIP allows no call that changes an exec beside another call on it but launches. So what has no lock
 // named belongs to such calls; launches read `recording`, `variant`, `way` and `binding` under `lock`, and the calls
-// change these four under it. The variant is changed under g_recordings_lock, too, and read under either.
+// change these four under it. Since nobody else changes them meanwhile, such a call reads them without it, by
+// recording_in_call() and its neighbours. The variant is changed under g_recordings_lock, too, and read under either.
 // Lock: kExecs, taken before kRecordings.
 #pragma once
 
@@ -86,9 +87,9 @@ enum class WorksOn : std::uint8_t { kProgramMemory, kCopies };
 class ProgramExec {
  public:
   // What each launch reads comes first: it lies in two cache lines.
-  Recording* recording = nullptr;  ///< null while the program's own exec serves
-  Variant* variant = nullptr;      ///< null for a graph without operations, and where it was given back
-  std::unique_ptr<Variant> own;    ///< the program's own exec; not up to date while there is a recording
+  Recording* recording GUARDED_BY(lock) = nullptr;  ///< null while the program's own exec serves
+  Variant* variant GUARDED_BY(lock) = nullptr;  ///< null for a graph without operations, and where it was given back
+  std::unique_ptr<Variant> own;                 ///< the program's own exec; not up to date while there is a recording
   std::unique_ptr<ExecSets> sets;  ///< null: the program has set nothing since it was given a binding as a whole
   /// Launches by the variant used before, still to be waited for.
   std::unique_ptr<LaunchMarks> before GUARDED_BY(lock);
@@ -96,8 +97,9 @@ class ProgramExec {
   mutable SoleLock<LockRank::kExecs, ShortLock<LockRank::kExecs>> lock{OneOfMany{}};
   LaunchesUnderWay launches GUARDED_BY(lock);
   WorksOn works_on GUARDED_BY(lock) = WorksOn::kProgramMemory;  ///< copies: the ring must serve this launch
-  Way way = Way::kSame;  ///< how the binding is served; kUpdate: by what the program's own calls made of the variant
-  Binding binding;       ///< the program's
+  Way way GUARDED_BY(lock) =
+      Way::kSame;  ///< how the binding is served; kUpdate: by what the program's own calls made of the variant
+  Binding binding GUARDED_BY(lock);  ///< the program's
   /// check: what its addresses lay in when it was bound (verify/stale_addresses.h).
   std::vector<std::uint64_t> allocations GUARDED_BY(lock);
   /// wholly_staged() of the binding; null: not asked yet.
@@ -117,8 +119,31 @@ class ProgramExec {
   unsigned long long flags = 0;  ///< as the program instantiated it
   std::uint64_t source = 0;      ///< id of the graph it was made from: the program names its nodes by that graph's
 
+  // What lock guards, read without it: by a call that may change the exec, by who has an exec that nobody else uses,
+  // and of the variant under g_recordings_lock. Clang knows of none of these.
+
+  Recording* recording_in_call() const noexcept NOT_CHECKED { return recording; }
+  Variant* variant_in_call() const noexcept NOT_CHECKED { return variant; }
+  Way way_in_call() const noexcept NOT_CHECKED { return way; }
+  const Binding& binding_in_call() const noexcept NOT_CHECKED { return binding; }
+
+  // Of an exec that is being made: nobody else knows it.
+
+  /// It has this recording and binding, and nothing that serves it.
+  void begin(Recording& by, const Binding& bound) NOT_CHECKED {
+    recording = &by;
+    binding = bound;
+  }
+  /// It is served by this variant, which may be null, in this way.
+  void begin_service(Variant* serving, Way served) noexcept NOT_CHECKED {
+    variant = serving;
+    way = served;
+  }
+
+  // Of the four below, under the lock or as recording_in_call().
+
   ExecState state() const noexcept {
-    return recording != nullptr ? ExecState::kServed : touched_ ? ExecState::kLeft : ExecState::kOwn;
+    return recording_in_call() != nullptr ? ExecState::kServed : touched_ ? ExecState::kLeft : ExecState::kOwn;
   }
   /// Whether its updates may be followed: the program has reached it by nothing but updates that succeeded.
   bool followed() const noexcept { return !touched_; }
@@ -126,12 +151,14 @@ class ProgramExec {
   void leave(const char* reason) noexcept;
 
   /// Whether the variant does what the program's own calls made of it since it was given a binding.
-  bool set_by_program() const noexcept { return way == Way::kUpdate; }
-  /// Its exec of the runtime's has been given back, and is made again when it is needed (graphs/exec_limit.h). While a
-  /// call uses it, or under its lock.
-  bool given_back() const noexcept { return recording != nullptr && variant == nullptr && recording->node_count != 0; }
+  bool set_by_program() const noexcept { return way_in_call() == Way::kUpdate; }
+  /// Its exec of the runtime's has been given back, and is made again when it is needed (graphs/exec_limit.h).
+  bool given_back() const noexcept {
+    const Recording* const of_now = recording_in_call();
+    return of_now != nullptr && variant_in_call() == nullptr && of_now->node_count != 0;
+  }
   /// It works on slots.
-  bool staged() const noexcept { return variant != nullptr && variant->ring != nullptr; }
+  bool staged() const noexcept { return variant_in_call() != nullptr && variant_in_call()->ring != nullptr; }
 
   void count_launch() noexcept REQUIRES(lock) {
     if (recording != nullptr) recording->launches.add(way);

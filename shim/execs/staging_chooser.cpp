@@ -33,7 +33,7 @@ double ring_ns(const Recording& recording, const StagePlan& plan) noexcept REQUI
 }  // namespace
 
 bool StagingChooser::is_open(const ProgramExec& exec, const StagePlan* plan) const noexcept {
-  const Recording& recording = *exec.recording;
+  const Recording& recording = *exec.recording_in_call();
   return plan != nullptr && recording.may_be_staged() && recording.stage_choice.possible() &&
          settings_.strategy == Strategy::kAuto && exec.device == plan->device();
 }
@@ -46,7 +46,7 @@ double StagingChooser::staged_ns(const Recording& recording, const StagePlan& pl
 
 bool StagingChooser::stays_staged(const ProgramExec& exec, const Binding& binding, const StagePlan& plan, bool seen,
                                   double otherwise_ns) const {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   const double exec_ns = costs().exec_ns(recording.node_count, &recording.exec_costs);
   const bool free_ring = has_ring(recording, plan, binding, &exec);
   const double staged = staged_ns(recording, plan) + (free_ring ? 0 : ring_ns(recording, plan));
@@ -67,7 +67,7 @@ bool StagingChooser::stays_staged(const ProgramExec& exec, const Binding& bindin
 
 bool StagingChooser::becomes_staged(const ProgramExec& exec, const Binding& binding, const StagePlan& plan,
                                     const CostModel::Question& question, Way way, bool other_ring) const {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   const bool patch = way == Way::kPatch, update = way == Way::kUpdate;
   // The first few bindings get an exec each: they often come in turn.
   if (!patch && !update && question.kept < std::min(CostModel::kExecsBeforePatching, settings_.most_variants))
@@ -86,7 +86,7 @@ bool StagingChooser::becomes_staged(const ProgramExec& exec, const Binding& bind
 }
 
 bool StagingChooser::chooses_open_plan(const ProgramExec& exec, const Binding& binding, const StagePlans& plans) const {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   const LockGuard guard(g_recordings_lock);
   if (!is_open(exec, plans.open.get())) return false;
   note_launches(recording);

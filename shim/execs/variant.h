@@ -5,7 +5,8 @@
 // Health: how far the variant may be trusted. It only gets worse.
 //
 // Threads: what has no lock named belongs to the holder; a free variant's belongs to whoever has g_recordings_lock. A
-// holder changes `baked` under that lock, because others compare a variant's binding once it is free.
+// holder changes `baked` under that lock, because others compare a variant's binding once it is free; it reads it
+// without, by baked_by_holder().
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "shim/execs/recordings_lock.h"
@@ -53,7 +55,7 @@ class Variant {
   hipGraph_t graph = nullptr;             ///< of our own, when the exec was made from one; else null
   std::vector<hipGraphNode_t> nodes;      ///< of that graph, one an operation
   std::uint64_t source = 0;  ///< id of the program's graph it was made from otherwise, which names its nodes
-  Binding baked;
+  Binding baked GUARDED_BY(g_recordings_lock);
   int device = 0;                  ///< current when it was instantiated (rule 14)
   std::size_t patched_bytes = 0;   ///< of argument memory that updates have taken (exec_size.h)
   std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made
@@ -65,6 +67,11 @@ class Variant {
   Variant() = default;
   Variant(const Variant&) = delete;
   Variant& operator=(const Variant&) = delete;
+  /// For its holder: nobody else changes it, which clang cannot know.
+  const Binding& baked_by_holder() const noexcept NOT_CHECKED { return baked; }
+  /// The binding that it is made with. It is being made, so nobody else knows it.
+  void bake(Binding binding) noexcept NOT_CHECKED { baked = std::move(binding); }
+
   ~Variant();  ///< destroys exec and graph: never under a lock
 
   /// Whether all its launches are known to be complete (rule 20).

@@ -16,7 +16,7 @@ BindingHistory::Noted WayChooser::note_binding(Recording& recording, const Bindi
 CostModel::Question WayChooser::question_for(const WayAsked& asked, const BindingHistory::Noted& noted, double exec_ns,
                                              PatchCandidate* candidate) const {
   const ProgramExec& exec = asked.exec;
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   CostModel::Question question;
   question.strategy = settings_.strategy;
   question.is_volatile = noted.is_volatile;
@@ -46,7 +46,7 @@ CostModel::Question WayChooser::question_for(const WayAsked& asked, const Bindin
   if (const auto kernels = only_kernels_updated(exec, asked.binding)) {
     question.kernels = true;
     question.differing = *kernels;
-    question.spoils = exec.variant->kept() && exec.variant->health() != Health::kUnsure;
+    question.spoils = exec.variant_in_call()->kept() && exec.variant_in_call()->health() != Health::kUnsure;
   }
   return question;
 }
@@ -62,7 +62,7 @@ void WayChooser::note_way(Recording& recording, const CostModel::Question& quest
 }
 
 Way WayChooser::choose(const WayAsked& asked, PatchCandidate* candidate) const {
-  Recording& recording = *asked.exec.recording;
+  Recording& recording = *asked.exec.recording_in_call();
   *candidate = {};
   const double exec_ns = costs().exec_ns(recording.node_count, &recording.exec_costs);
   const bool open = staging_.is_open(asked.exec, asked.open);

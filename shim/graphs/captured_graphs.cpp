@@ -70,7 +70,7 @@ void CapturedGraphs::prove(Recording& recording, const TrackedGraph& graph) {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   if (build_graph(recording.operations, graph.binding, &first->graph, &first->nodes) != hipSuccess) return;
-  first->baked = graph.binding;
+  first->bake(graph.binding);
   {
     const LockGuard guard(g_recordings_lock);
     recording.first = std::move(first);

@@ -12,7 +12,7 @@ namespace {
 /// What it was instantiated from may hold user objects: they stay until its launches are complete.
 void let_go_of_objects_of(ProgramExec& exec) {
   Launches launches;
-  if (exec.variant != nullptr) launches.push_back(exec.variant->launches.copy());
+  if (exec.variant_in_call() != nullptr) launches.push_back(exec.variant_in_call()->launches.copy());
   {
     const LockGuard guard(exec.lock);
     launches.push_back(std::move(exec.before));
@@ -23,7 +23,7 @@ void let_go_of_objects_of(ProgramExec& exec) {
 }  // namespace
 
 void ExecBindings::switch_to(ProgramExec& exec, const Served& served, const Binding& binding) {
-  Variant* const former = exec.variant;
+  Variant* const former = exec.variant_in_call();
   exec.real_path.reset();
   {
     const LockGuard guard(exec.lock);
@@ -56,7 +56,7 @@ void ExecBindings::replace_variant(ProgramExec& exec, std::unique_ptr<Variant> m
 void ExecBindings::note_bound(ProgramExec& exec) {
   if (settings_.check) note_allocations(exec);
   if (exec.staged() || exec.given_back())
-    unstaged_.bound(&exec.unstaged, *exec.recording, exec.device, exec.binding);
+    unstaged_.bound(&exec.unstaged, *exec.recording_in_call(), exec.device, exec.binding_in_call());
   else
     take_unstaged(exec);
 }
@@ -71,26 +71,27 @@ void ExecBindings::note_allocations(ProgramExec& exec) noexcept {
 }
 
 bool ExecBindings::must_stay(ProgramExec& exec) {
-  if (!captures_open() || exec.variant == nullptr || exec.staged() || exec.variant->is_broken()) return false;
+  if (!captures_open() || exec.variant_in_call() == nullptr || exec.staged() || exec.variant_in_call()->is_broken())
+    return false;
   const LockGuard guard(exec.lock);
   return !exec.variant->launches.seal();
 }
 
 void ExecBindings::release(std::unique_ptr<ProgramExec> exec, RetiredVariants* retired) {
   if (exec->objects != nullptr) let_go_of_objects_of(*exec);
-  if (exec->recording == nullptr) return;  // tainted: its own exec goes with it
+  if (exec->recording_in_call() == nullptr) return;  // tainted: its own exec goes with it
   const std::unique_ptr<Variant> unstaged = take_unstaged(*exec);
   const LockGuard guard(g_recordings_lock);
-  --exec->recording->users;
-  if (exec->variant != nullptr) {
-    store_.give(*exec->variant, nullptr);
-    if (exec->variant->health() != Health::kGood) {
-      exec->variant->keep_no_longer();
-      if (retired != nullptr) retired->push_back(store_.remove(*exec->recording, exec->variant));
+  --exec->recording_in_call()->users;
+  if (exec->variant_in_call() != nullptr) {
+    store_.give(*exec->variant_in_call(), nullptr);
+    if (exec->variant_in_call()->health() != Health::kGood) {
+      exec->variant_in_call()->keep_no_longer();
+      if (retired != nullptr) retired->push_back(store_.remove(*exec->recording_in_call(), exec->variant_in_call()));
     }
   }
   if (retired == nullptr) return;
-  store_.evict(*exec->recording, retired);
+  store_.evict(*exec->recording_in_call(), retired);
   recordings_.trim(retired);
 }
 

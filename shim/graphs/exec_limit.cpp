@@ -13,8 +13,9 @@ void ExecLimit::prepare(ProgramExec& exec) const {
 }
 
 void ExecLimit::note_served(ProgramExec& exec) noexcept {
-  if (exec.limited == nullptr || exec.variant == nullptr) return;
-  if (exec.recording != nullptr) static_cast<void>(exec.recording->communicates());  // which is asked under no lock
+  if (exec.limited == nullptr || exec.variant_in_call() == nullptr) return;
+  if (exec.recording_in_call() != nullptr)
+    static_cast<void>(exec.recording_in_call()->communicates());  // which is asked under no lock
   const LockGuard guard(lock_);
   uses_.enlist(*exec.limited);
 }
@@ -127,9 +128,9 @@ ExecLimit::Found ExecLimit::give_back_oldest(int device, RetiredVariants* retire
 /// it; `retired` has room for three more.
 bool ExecLimit::give_back(ExecUses::Entry& entry, RetiredVariants* retired) {
   ProgramExec& exec = *entry.exec;
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   std::shared_ptr<UnstagedExec> watched;
-  unstaged_.bound(&watched, recording, exec.device, exec.binding);
+  unstaged_.bound(&watched, recording, exec.device, exec.binding_in_call());
   bool stays;
   {
     const LockGuard guard(exec.lock);
@@ -165,7 +166,7 @@ hipError_t ExecLimit::make(ProgramExec& exec, const std::shared_ptr<UnstagedExec
   for (int attempt = 0; attempt < 2; ++attempt) {
     *made = UnstagedExecs::take_made(watched);
     if (*made != nullptr) return hipSuccess;
-    result = builder_.build(*exec.recording, exec.binding, exec.device, made);
+    result = builder_.build(*exec.recording_in_call(), exec.binding_in_call(), exec.device, made);
     if (result == hipSuccess) return result;
   }
   return result;
@@ -179,11 +180,11 @@ hipError_t ExecLimit::make_again(ProgramExec& exec) {
     if (!exec.given_back()) return hipSuccess;
     watched = exec.unstaged;
   }
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   Variant* variant = nullptr;
   {
     const LockGuard guard(g_recordings_lock);
-    variant = store_.take_free(recording, exec.binding, exec.device, exec);
+    variant = store_.take_free(recording, exec.binding_in_call(), exec.device, exec);
   }
   const Way way = variant != nullptr ? Way::kSame : Way::kNewExec;
   if (variant == nullptr) {

@@ -41,7 +41,7 @@ bool may_be_given_later(const Operation& operation, int device) noexcept {
 
 /// The exec's binding with this payload of one operation.
 Binding changed_binding(const ProgramExec& exec, const Operation& operation, const Binding& payload) {
-  Binding all = exec.binding;
+  Binding all = exec.binding_in_call();
   put_payload(operation, payload.begin(), all);
   return all;
 }
@@ -63,14 +63,14 @@ hipError_t ExecNodeSets::set(hipGraphExec_t handle, hipGraphNode_t node, Describ
                              NativeExecNodeCall forward) {
   ProgramExec* const exec = parts_.table.find(handle);
   const ExecUse use(parts_.limit, exec);
-  if (exec != nullptr && exec->recording != nullptr && exec->own == nullptr) {
+  if (exec != nullptr && exec->recording_in_call() != nullptr && exec->own == nullptr) {
     if (const hipError_t failed = parts_.limit.make_again(*exec); failed != hipSuccess) return failed;
     const NodeRef named = parts_.nodes.find(node);
     StaleAddresses::Allocations before;
     if (parts_.settings.check) before = allocations_of(*exec);
     if (named.graph != nullptr && named.graph->id == exec->source)
       if (const Answer answer = set_tracked(*exec, node, named.index, describe, forward)) {
-        if (parts_.settings.check && *answer == hipSuccess && exec->recording != nullptr)
+        if (parts_.settings.check && *answer == hipSuccess && exec->recording_in_call() != nullptr)
           note_set_allocations(*exec, named.index, std::move(before));
         parts_.store.evict_if_due();
         return *answer;
@@ -82,17 +82,18 @@ hipError_t ExecNodeSets::set(hipGraphExec_t handle, hipGraphNode_t node, Describ
 
 ExecNodeSets::Answer ExecNodeSets::set_tracked(ProgramExec& exec, hipGraphNode_t node, std::uint32_t index,
                                                Describe describe, NativeExecNodeCall forward) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   const Operation& operation = recording.operations[index];
   Binding payload;
-  if (!same_but_payload(operation, describe, &payload) || may_be_refused(operation, payload, exec.binding)) return {};
+  if (!same_but_payload(operation, describe, &payload) || may_be_refused(operation, payload, exec.binding_in_call()))
+    return {};
   // On another device the runtime moves the node there, whatever it is set to.
   if (calling_device() != node_device_of(operation.signature)) return {};
-  const std::byte* const now = exec.binding.begin() + operation.payload_offset;
+  const std::byte* const now = exec.binding_in_call().begin() + operation.payload_offset;
   const std::size_t compared =
       payload.size() - (seeded_defect(Seeded::kSetShort) ? std::min<std::size_t>(payload.size(), 4) : 0);
   const bool same = compared == 0 || std::memcmp(now, payload.data(), compared) == 0;
-  if (same && !outlived_memory(operation, exec.variant->memory_freed)) {
+  if (same && !outlived_memory(operation, exec.variant_in_call()->memory_freed)) {
     const LockGuard guard(g_recordings_lock);
     ++recording.statistics.updates_avoided;
     return hipSuccess;
@@ -110,7 +111,7 @@ ExecNodeSets::Answer ExecNodeSets::set_tracked(ProgramExec& exec, hipGraphNode_t
 
 /// The exec is not staged, and the node gets other bytes.
 ExecNodeSets::Answer ExecNodeSets::give_node(ProgramExec& exec, const NodeSet& set, NativeExecNodeCall forward) {
-  const Variant* const variant = exec.variant;
+  const Variant* const variant = exec.variant_in_call();
   if (serve_set(exec, set)) return hipSuccess;
   // What is half patched does nothing right any more. What the runtime refuses of a child graph it alone knows.
   if (!is_child(set.operation) && variant->is_broken() &&
@@ -124,19 +125,20 @@ bool ExecNodeSets::keeps_sets(ProgramExec& exec) const {
   const bool kept = !parts_.settings.verifies() &&
                     (parts_.settings.strategy == Strategy::kAuto || parts_.settings.strategy == Strategy::kNewExec);
   if (kept && exec.sets == nullptr)
-    exec.sets = std::make_unique<ExecSets>(exec.recording->operations, exec.binding, exec.variant->launched);
+    exec.sets = std::make_unique<ExecSets>(exec.recording_in_call()->operations, exec.binding_in_call(),
+                                           exec.variant_in_call()->launched);
   return kept;
 }
 
 /// By another variant, or by noting it: HIP is not called. False: it has to be.
 bool ExecNodeSets::serve_set(ProgramExec& exec, const NodeSet& set) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   if (is_child(set.operation) && (exec.sets == nullptr || !exec.sets->accepts_child(set.index))) return false;
   if (ExecBindings::must_stay(exec)) return false;
   Variant* free = nullptr;
   {
     const LockGuard guard(g_recordings_lock);
-    free = parts_.store.take_free(recording, exec.binding, set.operation, set.payload, exec.device, exec);
+    free = parts_.store.take_free(recording, exec.binding_in_call(), set.operation, set.payload, exec.device, exec);
   }
   if (free != nullptr) {
     parts_.bindings.switch_to(exec, {free, Way::kSame}, changed_binding(exec, set.operation, set.payload));
@@ -145,17 +147,18 @@ bool ExecNodeSets::serve_set(ProgramExec& exec, const NodeSet& set) {
     exec.sets->all_given();
     return true;
   }
-  if (exec.sets == nullptr || !exec.sets->may_note() || exec.variant->nodes.empty() || exec.variant->is_broken() ||
-      !recording.rebuildable.load(std::memory_order_acquire))
+  if (exec.sets == nullptr || !exec.sets->may_note() || exec.variant_in_call()->nodes.empty() ||
+      exec.variant_in_call()->is_broken() || !recording.rebuildable.load(std::memory_order_acquire))
     return false;
   return note_set(exec, set);
 }
 
 /// By noting it, or by a variant that is made for the binding it completes. False: HIP has to be called.
 bool ExecNodeSets::note_set(ProgramExec& exec, const NodeSet& set) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   if (!may_be_given_later(set.operation, exec.device)) return false;
-  if (!grid_is_accepted(recording, set.index, set.payload, exec.binding) || outlived_memory(recording, *exec.variant))
+  if (!grid_is_accepted(recording, set.index, set.payload, exec.binding_in_call()) ||
+      outlived_memory(recording, *exec.variant_in_call()))
     return false;
   const bool wants_own = exec.sets->wants_own(set.change);
   {
@@ -174,11 +177,11 @@ bool ExecNodeSets::note_set(ProgramExec& exec, const NodeSet& set) {
 
 /// By the program's own call, on the variant that the exec has. Empty: its node is not known.
 ExecNodeSets::Answer ExecNodeSets::set_natively(ProgramExec& exec, const NodeSet& set, NativeExecNodeCall forward) {
-  Recording& recording = *exec.recording;
-  Variant* const variant = exec.variant;
+  Recording& recording = *exec.recording_in_call();
+  Variant* const variant = exec.variant_in_call();
   const Operation& operation = set.operation;
-  const bool exact =
-      patch_is_exact(operation.signature) && grid_is_accepted(recording, set.index, set.payload, exec.binding);
+  const bool exact = patch_is_exact(operation.signature) &&
+                     grid_is_accepted(recording, set.index, set.payload, exec.binding_in_call());
   const bool program_made = variant->nodes.empty();
   if (program_made && variant->source != exec.source) return {};
   hipGraphNode_t exec_node = program_made ? set.node : variant->nodes[set.index];
@@ -209,7 +212,8 @@ void ExecNodeSets::note_set_natively(ProgramExec& exec, const NodeSet& set, bool
     if (is_child(set.operation)) exec.sets->accept_child(set.index);
   }
   const LockGuard guard(g_recordings_lock);
-  parts_.builder.note_node_set(*exec.recording, *exec.variant, set.operation, set.payload.begin(), exact);
+  parts_.builder.note_node_set(*exec.recording_in_call(), *exec.variant_in_call(), set.operation, set.payload.begin(),
+                               exact);
 }
 
 }  // namespace graphpool

@@ -37,7 +37,7 @@ class ExecTable {
   hipError_t read(hipGraphExec_t* handle) const noexcept {
     const ProgramExec* const exec = find(*handle);
     if (exec == nullptr) return gave_out(*handle) ? refuse() : hipSuccess;
-    *handle = exec->variant == nullptr ? nullptr : exec->variant->exec;
+    *handle = exec->variant_in_call() == nullptr ? nullptr : exec->variant_in_call()->exec;
     return hipSuccess;
   }
 

@@ -77,7 +77,7 @@ const char* ExecUpdates::serve_update(const Asked& asked, const UsedGraph& used)
   if (used.recording->home != exec.device || current_device() != exec.device)
     return "an update on another device than the graph's or the exec's";
   UpdateBy by{asked.graph, used.real};
-  if (used.recording == exec.recording) {
+  if (used.recording == exec.recording_in_call()) {
     if (!seeded_defect(Seeded::kUpdateIgnored) && rebind(exec, used.binding, &by) != hipSuccess)
       return "an update that must stay with its exec, or could not be served";
   } else if (move_to(exec, *used.recording, used.binding) != hipSuccess) {
@@ -86,12 +86,12 @@ const char* ExecUpdates::serve_update(const Asked& asked, const UsedGraph& used)
   if (used.real && !used.outlived && !by.native) parts_.verifier.keep_real_path(exec, asked.graph);
   *asked.error_node = nullptr;
   *asked.result = hipGraphExecUpdateSuccess;
-  tell_trace(way_name(exec.way), exec.recording->number);
+  tell_trace(way_name(exec.way_in_call()), exec.recording_in_call()->number);
   static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
   {
     const LockGuard guard(g_recordings_lock);
     avoided_ += by.native ? 0 : 1;
-    exec.recording->statistics.updates_avoided += by.native ? 0 : 1;
+    exec.recording_in_call()->statistics.updates_avoided += by.native ? 0 : 1;
   }
   parts_.store.evict_if_due();
   return nullptr;
@@ -143,8 +143,8 @@ hipError_t ExecUpdates::update_unfollowed(const Asked& asked) {
 hipError_t ExecUpdates::update_natively(ProgramExec& exec, NativeUpdate by, const Asked& asked) {
   const std::uint64_t freed = memory_freed();
   HeldRecording former;
-  if (exec.recording != nullptr) {
-    former = hold(*exec.recording);
+  if (exec.recording_in_call() != nullptr) {
+    former = hold(*exec.recording_in_call());
     const hipError_t failed = parts_.own.taint(exec);
     if (failed != hipSuccess) {
       exec.leave("no exec of its own could be made");
@@ -206,20 +206,25 @@ void ExecUpdates::serve_again(ProgramExec& exec, NativeUpdate by, std::uint64_t 
 
 /// Makes the exec one of another recording, as an update by the program has done before.
 hipError_t ExecUpdates::move_to(ProgramExec& exec, Recording& recording, const Binding& binding) {
-  const Recording* const former = exec.recording != nullptr ? exec.recording
-                                  : exec.last_update        ? &*exec.last_update
-                                                            : nullptr;
+  const Recording* const former = exec.recording_in_call() != nullptr ? exec.recording_in_call()
+                                  : exec.last_update                  ? &*exec.last_update
+                                                                      : nullptr;
   if (!exec.followed() || exec.own == nullptr || former == nullptr || recording.node_count == 0 ||
       ExecBindings::must_stay(exec))
     return hipErrorNotSupported;
   if (former != &recording && !exec.updates.known(*former, recording)) return hipErrorNotSupported;
   const bool has_children = !recording.children.empty();
   if (has_children && exec.made_for_children >= ProgramExec::kMostForChildren) return hipErrorNotSupported;
-  Recording* const before = std::exchange(exec.recording, &recording);
+  Recording* before = nullptr;
+  {
+    const LockGuard guard(exec.lock);
+    before = std::exchange(exec.recording, &recording);
+  }
   Served served;
   hipError_t result = parts_.supply.obtain(exec, binding, {nullptr, true}, &served);
   if (result == hipSuccess && served.way == Way::kUpdate) result = hipErrorNotSupported;
   if (result != hipSuccess) {
+    const LockGuard guard(exec.lock);
     exec.recording = before;
     return result;
   }
@@ -238,20 +243,20 @@ hipError_t ExecUpdates::move_to(ProgramExec& exec, Recording& recording, const B
 /// `by`: the program's update; null: it set a node.
 hipError_t ExecUpdates::rebind(ProgramExec& exec, const Binding& binding, UpdateBy* by) {
   const bool given_back = exec.given_back();
-  if (exec.variant == nullptr && !given_back) return hipSuccess;
+  if (exec.variant_in_call() == nullptr && !given_back) return hipSuccess;
   if (const hipError_t result = parts_.noted.give(exec); result != hipSuccess) return result;
   // A ring's copies may have outlived memory, whatever the graph holds: it looks for itself.
-  if (equal(exec.binding, binding) && !exec.staged() &&
-      (given_back || !outlived_memory(*exec.recording, *exec.variant))) {
+  if (equal(exec.binding_in_call(), binding) && !exec.staged() &&
+      (given_back || !outlived_memory(*exec.recording_in_call(), *exec.variant_in_call()))) {
     if (parts_.settings.check) ExecBindings::note_allocations(exec);
     return hipSuccess;
   }
-  const bool may_update = by != nullptr && !given_back && !exec.staged() && !exec.variant->is_broken();
+  const bool may_update = by != nullptr && !given_back && !exec.staged() && !exec.variant_in_call()->is_broken();
   if (ExecBindings::must_stay(exec)) {
     exec.sets.reset();
     return may_update ? update_own(exec, binding, by) : hipErrorNotSupported;
   }
-  const bool other_child = !may_update && child_differs(*exec.recording, exec.binding, binding);
+  const bool other_child = !may_update && child_differs(*exec.recording_in_call(), exec.binding_in_call(), binding);
   if (other_child && exec.made_for_children >= ProgramExec::kMostForChildren) return hipErrorNotSupported;
   Served served;
   const hipError_t result = parts_.supply.obtain(exec, binding, {nullptr, may_update}, &served);
@@ -261,7 +266,7 @@ hipError_t ExecUpdates::rebind(ProgramExec& exec, const Binding& binding, Update
   exec.made_for_children += other_child && served.made ? 1 : 0;
   if (served.made) {
     const LockGuard guard(g_recordings_lock);
-    ++exec.recording->statistics.instead_of_update;
+    ++exec.recording_in_call()->statistics.instead_of_update;
   }
   parts_.bindings.switch_to(exec, served, binding);
   return hipSuccess;
@@ -273,8 +278,8 @@ hipError_t ExecUpdates::rebind(ProgramExec& exec, const Binding& binding, Update
 /// else the variant goes with its holder. A failure is judged by the caller, which makes the call once more with the
 /// program's graph: that leaves of the exec and of the error what it would have left of them natively.
 hipError_t ExecUpdates::update_own(ProgramExec& exec, const Binding& binding, UpdateBy* by) {
-  Recording& recording = *exec.recording;
-  Variant& own = *exec.variant;
+  Recording& recording = *exec.recording_in_call();
+  Variant& own = *exec.variant_in_call();
   const std::uint64_t freed = memory_freed();
   const hipError_t pending = pending_error();
   const auto call = [&](hipGraph_t graph) {

@@ -44,11 +44,10 @@ bool Instantiation::instantiate_tracked(const Asked& asked, hipGraphExec_t* out,
   look_for_completed_objects();
   auto exec = std::make_unique<ProgramExec>();
   exec->objects = used.objects;
-  exec->recording = &recording;
+  exec->begin(recording, used.binding);
   exec->device = device;
   exec->flags = asked.flags;
   exec->source = asked.tracked.id;
-  exec->binding = used.binding;
   parts_.limit.prepare(*exec);
   const ExecUse use(parts_.limit, exec.get());
   bool avoided = false;
@@ -56,8 +55,7 @@ bool Instantiation::instantiate_tracked(const Asked& asked, hipGraphExec_t* out,
   if (recording.node_count != 0) {
     Served served;
     *result = serve(asked, used, *exec, &served);
-    exec->variant = served.variant;
-    exec->way = served.way;
+    exec->begin_service(served.variant, served.way);
     avoided = !served.made;
   }
   const hipGraphExec_t handle = *result == hipSuccess ? parts_.table.add(*exec) : nullptr;
@@ -67,7 +65,7 @@ bool Instantiation::instantiate_tracked(const Asked& asked, hipGraphExec_t* out,
     return true;
   }
   if (used.real && !used.outlived && used.objects == nullptr) parts_.verifier.keep_real_path(*exec, asked.graph);
-  tell_trace(way_name(exec->way), recording.number);
+  tell_trace(way_name(exec->way_in_call()), recording.number);
   parts_.bindings.note_bound(*exec);
   parts_.limit.note_served(*exec.release());
   *out = handle;
@@ -105,7 +103,7 @@ hipError_t Instantiation::make_native(const Asked& asked, const ProgramExec& exe
   }
   variant->device = exec.device;
   variant->source = asked.tracked.id;
-  variant->baked = exec.binding;
+  variant->bake(exec.binding_in_call());
   *made = std::move(variant);
   return hipSuccess;
 }
@@ -113,8 +111,8 @@ hipError_t Instantiation::make_native(const Asked& asked, const ProgramExec& exe
 /// The program gets no such exec after all.
 void Instantiation::give_back(ProgramExec& exec) {
   const LockGuard guard(g_recordings_lock);
-  --exec.recording->users;
-  if (exec.variant != nullptr) parts_.store.give(*exec.variant, nullptr);
+  --exec.recording_in_call()->users;
+  if (exec.variant_in_call() != nullptr) parts_.store.give(*exec.variant_in_call(), nullptr);
 }
 
 }  // namespace graphpool

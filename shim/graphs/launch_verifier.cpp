@@ -47,7 +47,7 @@ void LaunchVerifier::leave_for_later(Recording& recording, Shadows& shadows, std
 
 hipError_t LaunchVerifier::launch(const AskedLaunch& asked, LaunchSelected selected) {
   ProgramExec& exec = asked.exec;
-  if (exec.recording == nullptr || exec.variant == nullptr || captures_open() ||
+  if (exec.recording_in_call() == nullptr || exec.variant_in_call() == nullptr || captures_open() ||
       stream_is_gone(plain_handle(asked.stream)))
     return selected();
   replace_distrusted(exec);
@@ -62,15 +62,15 @@ hipError_t LaunchVerifier::launch(const AskedLaunch& asked, LaunchSelected selec
     comparable = way == Way::kStage || (!exec.staged() && (way == Way::kPatch || way == Way::kSame ||
                                                            (real_path != nullptr && !exec.set_by_program())));
   }
-  std::uint64_t launches = exec.recording->launches.count(way);
+  std::uint64_t launches = exec.recording_in_call()->launches.count(way);
   if (direct) {
     const LockGuard guard(g_recordings_lock);
-    launches = exec.recording->statistics.staged.without_copies;
+    launches = exec.recording_in_call()->statistics.staged.without_copies;
   }
   // Where nothing can be made of the recording, or not to be trusted, there is nothing to compare with. Its peers do
   // not take part in a second run (rule 12).
-  comparable =
-      comparable && exec.recording->rebuildable.load(std::memory_order_acquire) && !exec.recording->communicates();
+  comparable = comparable && exec.recording_in_call()->rebuildable.load(std::memory_order_acquire) &&
+               !exec.recording_in_call()->communicates();
   const bool compared = comparable && settings_.verify.wants(launches);
   // The exec of the real path goes before the launch (see drop_before_launch). At home the launch itself is repeated,
   // so it is not needed there.
@@ -81,9 +81,12 @@ hipError_t LaunchVerifier::launch(const AskedLaunch& asked, LaunchSelected selec
 }
 
 void LaunchVerifier::keep_real_path(ProgramExec& exec, hipGraph_t graph) {
-  if (!settings_.verifies() || exec.variant == nullptr) return;
-  const bool is_new = exec.variant->graph != nullptr && (exec.way == Way::kNewExec || exec.way == Way::kOneShot);
-  if (!(is_new || exec.way == Way::kStage) || !settings_.verify.wants(exec.recording->launches.count(exec.way))) return;
+  if (!settings_.verifies() || exec.variant_in_call() == nullptr) return;
+  const bool is_new = exec.variant_in_call()->graph != nullptr &&
+                      (exec.way_in_call() == Way::kNewExec || exec.way_in_call() == Way::kOneShot);
+  if (!(is_new || exec.way_in_call() == Way::kStage) ||
+      !settings_.verify.wants(exec.recording_in_call()->launches.count(exec.way_in_call())))
+    return;
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   const SavedDevice device;
@@ -97,14 +100,14 @@ void LaunchVerifier::keep_real_path(ProgramExec& exec, hipGraph_t graph) {
     return;
   }
   made->device = exec.device;
-  made->baked = exec.binding;
+  made->bake(exec.binding_in_call());
   const LockGuard guard(exec.lock);
   exec.real_path = std::move(made);
 }
 
 void LaunchVerifier::staging_differs(ProgramExec& exec, std::unique_ptr<Variant> real,
                                      const Shadows::Difference& difference, const std::vector<char*>& bases) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   bindings_.replace_variant(exec, std::move(real));
   recording.may_stage.store(false, std::memory_order_relaxed);
   {
@@ -122,7 +125,7 @@ void LaunchVerifier::staging_differs(ProgramExec& exec, std::unique_ptr<Variant>
 
 void LaunchVerifier::rebuilt_differs(ProgramExec& exec, std::unique_ptr<Variant> real_path,
                                      const Shadows::Difference& difference) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   recording.rebuildable.store(false);
   recording.may_stage.store(false, std::memory_order_relaxed);
   {
@@ -141,15 +144,16 @@ void LaunchVerifier::rebuilt_differs(ProgramExec& exec, std::unique_ptr<Variant>
 }
 
 void LaunchVerifier::distrust(ProgramExec& exec, bool patched) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   if (patched) recording.may_patch = false;
   for (const auto& variant : recording.variants)
-    if (variant.get() == exec.variant || (patched && variant->patches != 0)) variant->use_up(Health::kDistrusted);
+    if (variant.get() == exec.variant_in_call() || (patched && variant->patches != 0))
+      variant->use_up(Health::kDistrusted);
   ++recording.statistics.differences;
 }
 
 void LaunchVerifier::repeated_differs(ProgramExec& exec, const Shadows::Difference& difference) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   if (exec.staged()) {
     recording.may_be_direct.store(false);
     {
@@ -165,7 +169,7 @@ void LaunchVerifier::repeated_differs(ProgramExec& exec, const Shadows::Differen
   bool patched = false;
   {
     const LockGuard guard(g_recordings_lock);
-    patched = exec.variant->patches != 0;
+    patched = exec.variant_in_call()->patches != 0;
     distrust(exec, patched);
   }
   replace_distrusted(exec);
@@ -176,14 +180,14 @@ void LaunchVerifier::repeated_differs(ProgramExec& exec, const Shadows::Differen
 
 /// Gives the exec a new variant where verification has found that its own does something else than it should.
 void LaunchVerifier::replace_distrusted(ProgramExec& exec) {
-  Recording& recording = *exec.recording;
-  if (exec.variant->health() != Health::kDistrusted || exec.set_by_program() ||
+  Recording& recording = *exec.recording_in_call();
+  if (exec.variant_in_call()->health() != Health::kDistrusted || exec.set_by_program() ||
       !recording.rebuildable.load(std::memory_order_acquire))
     return;
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
   std::unique_ptr<Variant> made;
-  if (builder_.build(recording, exec.binding, exec.device, &made) == hipSuccess)
+  if (builder_.build(recording, exec.binding_in_call(), exec.device, &made) == hipSuccess)
     bindings_.replace_variant(exec, std::move(made));
 }
 

@@ -11,9 +11,9 @@
 namespace graphpool {
 
 hipError_t NotedSets::serve_by_new(ProgramExec& exec) {
-  Recording& recording = *exec.recording;
+  Recording& recording = *exec.recording_in_call();
   std::unique_ptr<Variant> made;
-  const Binding binding = exec.binding;
+  const Binding binding = exec.binding_in_call();
   const hipError_t result = builder_.build(recording, binding, exec.device, &made);
   if (result != hipSuccess) return result;
   bindings_.switch_to(exec, {store_.adopt(recording, std::move(made), &exec), Way::kNewExec, true}, binding);
@@ -23,15 +23,16 @@ hipError_t NotedSets::serve_by_new(ProgramExec& exec) {
 
 hipError_t NotedSets::give_noted(ProgramExec& exec) {
   if (!exec.sets->noted().empty()) {
-    const Recording& recording = *exec.recording;
+    const Recording& recording = *exec.recording_in_call();
     std::size_t memory = 0;
     for (const std::uint32_t index : exec.sets->noted()) memory += argument_memory(recording.operations[index]);
-    if (memory != 0) make_argument_room(exec.device, exec.variant->patched_bytes, memory, recording.argument_bytes);
+    if (memory != 0)
+      make_argument_room(exec.device, exec.variant_in_call()->patched_bytes, memory, recording.argument_bytes);
     if (const hipError_t failed = set_nodes(exec); failed != hipSuccess) {
       // Half of it may have been taken: nobody else may have the variant. Another one that has all of it serves.
       {
         const LockGuard guard(g_recordings_lock);
-        exec.variant->use_up(Health::kBroken);
+        exec.variant_in_call()->use_up(Health::kBroken);
       }
       if (serve_by_new(exec) != hipSuccess) return failed;
     }

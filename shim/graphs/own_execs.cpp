@@ -29,7 +29,7 @@ hipError_t OwnExecs::bring_up_to_date(const ProgramExec& exec, const Variant& ow
   const LastErrorScope last_error;
   const SavedDevice device;
   device.set(exec.device);
-  hipError_t result = build_graph(exec.recording->operations, exec.binding, &graph, &nodes);
+  hipError_t result = build_graph(exec.recording_in_call()->operations, exec.binding_in_call(), &graph, &nodes);
   if (result != hipSuccess) return result;
   hipGraphNode_t error_node = nullptr;
   hipGraphExecUpdateResult outcome{};
@@ -48,18 +48,20 @@ hipError_t OwnExecs::make_own(ProgramExec& exec, bool stays, std::unique_ptr<Var
     return hipSuccess;
   }
   if (former != nullptr) exec.source = 0;  // nobody has the program's nodes any more
-  if (unstaged != nullptr && equal(unstaged->baked, exec.binding)) {
+  if (unstaged != nullptr && equal(unstaged->baked_by_holder(), exec.binding_in_call())) {
     *own = std::move(unstaged);  // made while what it names was there
     return hipSuccess;
   }
-  const bool unfit = exec.variant == nullptr || exec.staged() || exec.variant->is_broken();
-  if (!unfit && (exec.variant->graph != nullptr || exec.variant->source == exec.source || stays)) return hipSuccess;
+  const bool unfit = exec.variant_in_call() == nullptr || exec.staged() || exec.variant_in_call()->is_broken();
+  if (!unfit && (exec.variant_in_call()->graph != nullptr || exec.variant_in_call()->source == exec.source || stays))
+    return hipSuccess;
   const LastErrorScope last_error;
   // What it was made over, or its functions, may be gone by now, so that it cannot be built again. Then it goes out as
   // it is: its nodes are the program's own.
-  const hipError_t result = is_outdated(*exec.recording)
-                                ? hipErrorNotSupported
-                                : parts_.builder.build(*exec.recording, exec.binding, exec.device, own);
+  const hipError_t result =
+      is_outdated(*exec.recording_in_call())
+          ? hipErrorNotSupported
+          : parts_.builder.build(*exec.recording_in_call(), exec.binding_in_call(), exec.device, own);
   return unfit ? result : hipSuccess;
 }
 
@@ -90,14 +92,14 @@ hipError_t OwnExecs::expose(hipGraphExec_t* handle, hipGraphNode_t* node, const 
     return node == nullptr ? hipSuccess : parts_.nodes.read(node, kNodeNamed);
   }
   const ExecUse use(parts_.limit, exec);
-  if (seeded_defect(Seeded::kTaintedServesOn) && node != nullptr && exec->recording != nullptr &&
-      exec->variant != nullptr) {
+  if (seeded_defect(Seeded::kTaintedServesOn) && node != nullptr && exec->recording_in_call() != nullptr &&
+      exec->variant_in_call() != nullptr) {
     const NodeRef named = parts_.nodes.find(*node);
-    *handle = exec->variant->exec;
-    if (named.index < exec->variant->nodes.size()) *node = exec->variant->nodes[named.index];
+    *handle = exec->variant_in_call()->exec;
+    if (named.index < exec->variant_in_call()->nodes.size()) *node = exec->variant_in_call()->nodes[named.index];
     return hipSuccess;
   }
-  if (exec->recording != nullptr) {
+  if (exec->recording_in_call() != nullptr) {
     const hipError_t result = taint(*exec);
     if (result != hipSuccess) return result;
   }

@@ -27,9 +27,9 @@ std::vector<std::uint64_t> RepeatedLaunch::reached() const {
 const char* RepeatedLaunch::prepare() {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
-  plan_ = StagePlan::of_all_memory(recording_.operations, exec_.binding, reached(), &bases_);
+  plan_ = StagePlan::of_all_memory(recording_.operations, exec_.binding_in_call(), reached(), &bases_);
   if (plan_ == nullptr || plan_->device() != exec_.device || calling_device() != exec_.device ||
-      !may_run_both_ways(recording_.operations, exec_.binding, *plan_))
+      !may_run_both_ways(recording_.operations, exec_.binding_in_call(), *plan_))
     return "cannot be run twice; only what it was captured from is compared";
   if (!wait_until_idle(exec_.device)) return kBesideOtherWork;
   Shadows::free_left();
@@ -38,8 +38,8 @@ const char* RepeatedLaunch::prepare() {
 
 const char* RepeatedLaunch::copy_memory() {
   if (shadows_.allocate(*plan_) != hipSuccess ||
-      verifier_.builder_.build(recording_, plan_->translated(exec_.binding, shadows_.bases()), exec_.device, &anew_) !=
-          hipSuccess)
+      verifier_.builder_.build(recording_, plan_->translated(exec_.binding_in_call(), shadows_.bases()), exec_.device,
+                               &anew_) != hipSuccess)
     return kNoCopies;
   std::vector<MemoryLook::Buffer> buffers;
   for (std::size_t i = 0; i < bases_.size(); ++i) buffers.push_back({bases_[i], plan_->bytes(i)});
@@ -59,7 +59,7 @@ hipError_t RepeatedLaunch::launch() {
     return selected_();
   }
   const hipError_t result = real_path_ == nullptr ? selected_() : asked_.native(real_path_->exec);
-  if (exec_.recording == nullptr) return result;  // it has become the program's own
+  if (exec_.recording_in_call() == nullptr) return result;  // it has become the program's own
   if (result != hipSuccess) {
     verifier_.leave_for_later(recording_, shadows_, std::move(anew_));
     verifier_.leave_for_later(recording_, shadows_, std::move(real_path_));

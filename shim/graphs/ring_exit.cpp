@@ -14,9 +14,9 @@ namespace graphpool {
 RingExit::Left RingExit::leave(ProgramExec& exec, StreamKey key, hipStream_t stream) {
   if (stream_is_gone(stream)) return {judge_stream(stream)};
   Served own;
-  hipError_t result = supply_.obtain_unstaged(exec, exec.binding, {}, &own);
+  hipError_t result = supply_.obtain_unstaged(exec, exec.binding_in_call(), {}, &own);
   // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
-  if (result != hipSuccess) result = supply_.obtain_unstaged(exec, exec.binding, {}, &own);
+  if (result != hipSuccess) result = supply_.obtain_unstaged(exec, exec.binding_in_call(), {}, &own);
   if (result == hipSuccess) return put_in_place(exec, own, key, stream);
   // What it names may be freed by now, or the recording not be trusted any more: it becomes the program's own.
   exec.leave("a staged exec could not be made without staging");

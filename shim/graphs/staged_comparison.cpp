@@ -11,9 +11,10 @@ bool StagedComparison::prepare() {
   const LastErrorScope last_error;
   const SavedDevice device;
   device.set(exec_.device);
-  return may_run_both_ways(recording_.operations, exec_.binding, *plan_) && shadows_.allocate(*plan_) == hipSuccess &&
+  return may_run_both_ways(recording_.operations, exec_.binding_in_call(), *plan_) &&
+         shadows_.allocate(*plan_) == hipSuccess &&
          (real_path_ != nullptr ||
-          verifier_.builder_.build(recording_, exec_.binding, exec_.device, &real_path_) == hipSuccess);
+          verifier_.builder_.build(recording_, exec_.binding_in_call(), exec_.device, &real_path_) == hipSuccess);
 }
 
 hipError_t StagedComparison::launch() {

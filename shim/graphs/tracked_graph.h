@@ -52,9 +52,9 @@ class TrackedGraph : public Watched {
 
   const std::uint64_t id;  ///< never used twice: an exec knows by it the graph it was made from
   mutable RankedMutex<LockRank::kCapture> lock;
-  std::uint64_t memory_freed GUARDED_BY(lock);        ///< memory_freed() before it had nodes
-  Recording* recording GUARDED_BY(lock) = nullptr;    ///< null while it is being built
-  std::unique_ptr<NodeBuild> build GUARDED_BY(lock);  ///< null: it is not being built
+  std::uint64_t memory_freed GUARDED_BY(lock);                            ///< memory_freed() before it had nodes
+  Recording* recording GUARDED_BY(lock) = nullptr;                        ///< null while it is being built
+  std::unique_ptr<NodeBuild> build GUARDED_BY(lock) PT_GUARDED_BY(lock);  ///< null: it is not being built
   Binding binding GUARDED_BY(lock);
   hipGraph_t real GUARDED_BY(lock) = nullptr;                  ///< null for a deferred graph nobody needed yet
   std::vector<hipGraphNode_t> nodes GUARDED_BY(lock);          ///< of the real graph, one an operation

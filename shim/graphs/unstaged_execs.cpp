@@ -141,7 +141,7 @@ void UnstagedExecs::make(const Entry& entry, Names names) {
     const LockGuard guard(entry->lock);
     if (entry->ended || entry->made != nullptr || !names(*entry)) return;
     if (build_graph(entry->recording.operations, entry->binding, &made->graph, &made->nodes) != hipSuccess) return;
-    made->baked = entry->binding;
+    made->bake(entry->binding);
     bindings = entry->bindings.load();
   }
   made->device = entry->device;

@@ -154,6 +154,7 @@ bool Blocks::lists_are_valid(std::size_t members) const {
   std::size_t listed = 0;
   bool good = true;
   kept_.lists().for_each([&](const FreeList& list) {
+    assume_held(g_blocks_lock);
     listed += list.members;
     good = good && list.members > 0 && list.kept.size() + list.pending.size() <= list.members;
     for (std::size_t i = 0; i < list.kept.size(); ++i)

@@ -25,9 +25,9 @@ namespace graphpool {
 /// The freed blocks of one key.
 struct FreeList {
   BlockKey key;
-  KeptBlocks kept;              ///< room for all members
-  std::vector<Block*> pending;  ///< kPending ones; capacity for all members
-  std::size_t members = 0;      ///< blocks that come back here, live ones too
+  KeptBlocks kept GUARDED_BY(g_blocks_lock);              ///< room for all members
+  std::vector<Block*> pending GUARDED_BY(g_blocks_lock);  ///< kPending ones; capacity for all members
+  std::size_t members GUARDED_BY(g_blocks_lock) = 0;      ///< blocks that come back here, live ones too
 };
 
 class FreeLists {

@@ -82,6 +82,7 @@ void PendingFrees::settle(int device) {
   {
     const LockGuard guard(g_blocks_lock);
     kept_.lists().for_each([&](const FreeList& list) {
+      assume_held(g_blocks_lock);
       any_part =
           any_part || (list.key.device == device && list.key.backing == BlockBacking::kVmm && !list.pending.empty());
     });
