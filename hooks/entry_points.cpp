@@ -8,6 +8,7 @@
 #include "hooks/call_time.h"
 #include "hooks/hot_bodies.h"
 #include "hooks/passing.h"
+#include "shim/base/hot.h"
 #include "shim/capture/put_off_joins.h"
 #include "shim/hip/kept_error.h"
 #include "shim/hip/private_handles.h"
@@ -114,29 +115,29 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
 }  // namespace
 
 #define GP_COMMA(...) __VA_OPT__(, ) __VA_ARGS__
-#define HIP_HOOK(result, name, params, args, node, declared, effect)                                   \
-  extern "C" __attribute__((visibility("default"), hot)) result gp_entry_##name params __asm__(#name); \
-  result gp_entry_##name params {                                                                      \
-    GP_TIME_CALL(name, args)                                                                           \
-    const void* const caller = __builtin_return_address(0);                                            \
-    if (hooks::Passing<EntryId::name>::now GP_WITH_ENTRY(caller, GP_UNPACK args)) {                    \
-      count_call(EntryId::name);                                                                       \
-      return pass<EntryId::name>(caller, g_next.name GP_COMMA(GP_UNPACK args));                        \
-    }                                                                                                  \
-    const auto by_body = [=]() -> result {                                                             \
-      if (!entered(EntryId::name, caller)) return g_next.name args;                                    \
-      Entry entry(caller);                                                                             \
-      try {                                                                                            \
-        return run_checked<result, EntryId::name> GP_WITH_ENTRY(                                       \
-            [&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); }, GP_UNPACK args);    \
-      } catch (const std::bad_alloc&) {                                                                \
-        return hooks::no_host_memory<result>();                                                        \
-      }                                                                                                \
-    };                                                                                                 \
-    if constexpr (hooks::kOnlyForwarded<EntryId::name>)                                                \
-      return apart(by_body);                                                                           \
-    else                                                                                               \
-      return by_body();                                                                                \
+#define HIP_HOOK(result, name, params, args, node, declared, effect)                                \
+  extern "C" [[gnu::visibility("default")]] HOT result gp_entry_##name params __asm__(#name);       \
+  result gp_entry_##name params {                                                                   \
+    GP_TIME_CALL(name, args)                                                                        \
+    const void* const caller = __builtin_return_address(0);                                         \
+    if (hooks::Passing<EntryId::name>::now GP_WITH_ENTRY(caller, GP_UNPACK args)) {                 \
+      count_call(EntryId::name);                                                                    \
+      return pass<EntryId::name>(caller, g_next.name GP_COMMA(GP_UNPACK args));                     \
+    }                                                                                               \
+    const auto by_body = [=]() -> result {                                                          \
+      if (!entered(EntryId::name, caller)) return g_next.name args;                                 \
+      Entry entry(caller);                                                                          \
+      try {                                                                                         \
+        return run_checked<result, EntryId::name> GP_WITH_ENTRY(                                    \
+            [&] { return hooks::on_##name GP_WITH_ENTRY(entry, GP_UNPACK args); }, GP_UNPACK args); \
+      } catch (const std::bad_alloc&) {                                                             \
+        return hooks::no_host_memory<result>();                                                     \
+      }                                                                                             \
+    };                                                                                              \
+    if constexpr (hooks::kOnlyForwarded<EntryId::name>)                                             \
+      return apart(by_body);                                                                        \
+    else                                                                                            \
+      return by_body();                                                                             \
   }
 #ifdef GP_TIME_CALLS  // around the entry that forward.S makes
 #define HIP_NEXT(result, name, params, args, node, declared, effect)                              \

@@ -1,5 +1,6 @@
 // graph_hooks.cpp: graphs and execs as the program holds them. What only reads or changes a graph: generic_hooks.cpp.
 #include "hooks/bodies.h"
+#include "shim/base/hot.h"
 #include "shim/capture/capture.h"
 #include "shim/graphs/graphs.h"
 #include "shim/graphs/node_graphs.h"
@@ -75,12 +76,12 @@ hipError_t on_hipGraphClone(Entry&, hipGraph_t* clone, hipGraph_t original) {
   return graphs().captured.clone(clone, original);
 }
 
-hipError_t on_hipGraphLaunch(Entry&, hipGraphExec_t exec, hipStream_t stream) {
+HOT hipError_t on_hipGraphLaunch(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   expose_capture({stream, false}, "a graph launch was captured");
   return graphs().launcher.launch(exec, {stream, false},
                                   [&](hipGraphExec_t real) { return next().hipGraphLaunch(real, stream); });
 }
-hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t stream) {
+HOT hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   expose_capture({stream, true}, "a graph launch was captured");
   return graphs().launcher.launch(exec, {stream, true},
                                   [&](hipGraphExec_t real) { return next().hipGraphLaunch_spt(real, stream); });

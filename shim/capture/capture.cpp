@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "shim/base/hot.h"
 #include "shim/capture/bypass.h"
 #include "shim/capture/capture_ends.h"
 #include "shim/capture/capture_sink.h"
@@ -104,7 +105,7 @@ void note_use(StreamArgument stream, Describe describe) {
   outstanding_uses().used(stream, bases, nullptr);
 }
 
-bool in_open_capture(StreamArgument stream) {
+HOT bool in_open_capture(StreamArgument stream) {
   if (!captures_open()) return false;
   const StreamKey key = stream_key(stream);
   return open_sessions().find(key) != nullptr || is_left_alone(key);
@@ -238,7 +239,7 @@ void capture_stream_destroyed(hipStream_t stream) noexcept {
 
 // --- captures made real ---
 
-void expose_capture(StreamArgument stream, const char* reason) {
+HOT void expose_capture(StreamArgument stream, const char* reason) {
   if (!captures_open()) return;
   const auto session = open_sessions().find(stream_key(stream));
   if (session == nullptr) return;

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "shim/base/hot.h"
 #include "shim/base/owned_count.h"
 #include "shim/base/trace.h"
 #include "shim/capture/bypass.h"
@@ -65,7 +66,7 @@ void step_left_alone(StreamKey key) noexcept {
 }
 
 // Together with what else a step of such captures runs: between two steps the runtime fills the caches.
-[[gnu::hot]] bool close_left_alone(StreamKey key) noexcept {
+HOT bool close_left_alone(StreamKey key) noexcept {
   if (!left_alone_closed(key)) return false;
   if (left_alone_here(key)) {
     t_step.left_alone = false;
@@ -76,14 +77,13 @@ void step_left_alone(StreamKey key) noexcept {
   return true;
 }
 
-[[gnu::hot]] bool begin_passes(hipStream_t stream) noexcept {
+HOT bool begin_passes(hipStream_t stream) noexcept {
   return !t_inside && !t_end_failed && active() && every_entry_known() && !uses_tracked() && is_stream_handle(stream) &&
          !runs_at_once() && g_launches_awaited.load(std::memory_order_acquire) == 0 &&
          g_rings.load(std::memory_order_acquire) == 0;
 }
 
-[[gnu::hot]] bool begin_passing(const void* place, hipStream_t stream, hipStreamCaptureMode mode,
-                                hipError_t* result) noexcept {
+HOT bool begin_passing(const void* place, hipStream_t stream, hipStreamCaptureMode mode, hipError_t* result) noexcept {
   const StreamKey key = stream_key({stream, false});
   if (!sole_capture_left_alone(mode, key)) return false;
   end_former_step();
@@ -107,7 +107,7 @@ void step_left_alone(StreamKey key) noexcept {
 }
 
 /// The end of a capture that the library left to the runtime has been forwarded.
-[[gnu::hot]] static void left_alone_ended(StreamArgument stream, hipError_t result) noexcept {
+HOT static void left_alone_ended(StreamArgument stream, hipError_t result) noexcept {
   const StreamKey key = stream_key(stream);
   const bool over = end_is_over(result), own = left_alone_here(key);
   if (result != hipSuccess) [[unlikely]]
@@ -134,7 +134,7 @@ hipError_t end_left_alone(StreamArgument stream, FunctionRef<hipError_t()> forwa
   return result;
 }
 
-[[gnu::hot]] void passing_ended(hipStream_t stream, hipError_t result, const hipGraph_t* graph) noexcept {
+HOT void passing_ended(hipStream_t stream, hipError_t result, const hipGraph_t* graph) noexcept {
   left_alone_ended({stream, false}, result);
   if (result == hipSuccess) t_step.graph = *graph;
 }

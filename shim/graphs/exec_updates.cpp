@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shim/base/hot.h"
 #include "shim/base/seeded_defect.h"
 #include "shim/base/trace.h"
 #include "shim/costs/step_costs.h"
@@ -126,8 +127,8 @@ hipError_t ExecUpdates::update_unfollowed(const Asked& asked) {
   return failed;
 }
 
-[[gnu::hot]] void ExecUpdates::updated_unfollowed(ProgramExec& exec, hipGraphNode_t* error_node,
-                                                  const hipGraphExecUpdateResult* result, hipError_t failed) {
+HOT void ExecUpdates::updated_unfollowed(ProgramExec& exec, hipGraphNode_t* error_node,
+                                         const hipGraphExecUpdateResult* result, hipError_t failed) {
   const bool tells = error_node != nullptr && result != nullptr;
   if (tells && exec.followed()) count_.add();
   if (parts_.settings.reuse && active())

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "shim/base/hot.h"
 #include "shim/base/seeded_defect.h"
 #include "shim/capture/capture.h"
 #include "shim/costs/step_costs.h"
@@ -14,7 +15,7 @@
 
 namespace graphpool {
 
-[[gnu::hot]] Graphs& graphs() noexcept {
+HOT Graphs& graphs() noexcept {
   static Graphs* const instance = new Graphs;
   return *instance;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "shim/base/hot.h"
 #include "shim/base/trace.h"
 #include "shim/costs/step_costs.h"
 #include "shim/graphs/staged_launch.h"
@@ -20,7 +21,7 @@ namespace {
 
 /// Launches. The runtime may load code at a launch and lack the memory for it: then kept memory goes back and the
 /// launch is made again, but not inside a capture.
-[[gnu::hot]] hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall native) {
+HOT hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall native) {
   const auto launch = [&] { return native(exec); };
   return captured ? launch() : retry_with_room(launch);
 }
@@ -43,8 +44,8 @@ void look_for_stale(ProgramExec& exec) noexcept {
 
 /// Notes a launch that was made. It gets its number only now, when it is enqueued: a wait that another thread made
 /// earlier does not show that it is complete.
-[[gnu::hot]] void Launcher::note_launched(ProgramExec& exec, Variant& launched, StreamKey key, hipStream_t stream,
-                                          hipError_t result) {
+HOT void Launcher::note_launched(ProgramExec& exec, Variant& launched, StreamKey key, hipStream_t stream,
+                                 hipError_t result) {
   bool last = false;
   {
     const LockGuard guard(exec.lock);
@@ -83,7 +84,7 @@ inline hipError_t Launcher::launch_unstaged(const AskedLaunch& asked, const Unst
   return result;
 }
 
-[[gnu::hot]] hipError_t Launcher::launch_selected(const AskedLaunch& asked) {
+HOT hipError_t Launcher::launch_selected(const AskedLaunch& asked) {
   ProgramExec& exec = asked.exec;
   UnstagedLaunch launch;
   {
@@ -138,7 +139,7 @@ inline hipError_t Launcher::launch_exec(const AskedLaunch& asked) {
   return result;
 }
 
-[[gnu::hot]] hipError_t Launcher::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
+HOT hipError_t Launcher::launch(hipGraphExec_t handle, StreamArgument stream, NativeExecCall native) {
   if (trace_on()) [[unlikely]]
     return launch_traced(handle, stream, native);
   return launch_now(handle, stream, native);

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "shim/base/hot.h"
 #include "shim/base/lock_rank.h"
 #include "shim/hip/hook_table.h"
 
@@ -162,7 +163,7 @@ constexpr PrivateKind private_kind(const Other&) noexcept {
 
 /// The first of a call's arguments that names something of ours.
 template <typename... Arguments>
-PrivateKind names_private([[maybe_unused]] const Arguments&... arguments) noexcept {
+HOT PrivateKind names_private([[maybe_unused]] const Arguments&... arguments) noexcept {
   PrivateKind kind = PrivateKind::kNone;
   static_cast<void>((... || ((kind = private_kind(arguments)) != PrivateKind::kNone)));
   return kind;

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "shim/base/hot.h"
 #include "shim/base/lock_rank.h"
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
@@ -94,7 +95,7 @@ std::vector<LaunchMarks::Mark>::iterator LaunchMarks::find(StreamKey key) noexce
   });
 }
 
-[[gnu::hot]] void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
+HOT void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t number) {
   auto mark = find(key);
   if (mark == marks_.end()) {
     if (marks_.size() >= most_) forget_complete();

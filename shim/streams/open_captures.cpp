@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "shim/base/hot.h"
 #include "shim/base/short_lock.h"
 #include "shim/base/sole_lock.h"
 #include "shim/hip/entry.h"
@@ -175,7 +176,7 @@ void capture_opened(hipStreamCaptureMode mode) noexcept {
   wait_for_events_of_ours();
 }
 
-[[gnu::hot]] bool sole_capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
+HOT bool sole_capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
   if (!g_open.add_sole_left_alone(&t_thread_token, mode, stream)) return false;
   wait_for_events_of_ours();
   return true;
@@ -189,7 +190,7 @@ bool capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexce
   return g_open.leave_alone(&t_thread_token, mode, stream);
 }
 
-[[gnu::hot]] bool left_alone_closed(std::uintptr_t stream) noexcept {
+HOT bool left_alone_closed(std::uintptr_t stream) noexcept {
   return any_left_alone() && g_open.remove_left_alone(stream);
 }
 

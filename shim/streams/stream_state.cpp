@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shim/base/hot.h"
 #include "shim/hip/restore.h"
 
 namespace graphpool {
@@ -39,7 +40,7 @@ bool device_complete(int device, std::uint64_t number) noexcept {
 }  // namespace
 
 std::uint64_t launch_clock() noexcept { return g_clock.load(std::memory_order_acquire); }
-[[gnu::hot]] std::uint64_t next_launch() noexcept { return g_clock.fetch_add(1, std::memory_order_acq_rel) + 1; }
+HOT std::uint64_t next_launch() noexcept { return g_clock.fetch_add(1, std::memory_order_acq_rel) + 1; }
 
 void stream_waited(StreamKey stream, std::uint64_t clock) noexcept {
   Waits& all = waits();

@@ -6,6 +6,8 @@
 
 namespace graphpool {
 
+constinit StreamWorkOfProcess g_stream_work;
+
 void StreamWork::before_destroy(hipStream_t stream) noexcept {
   if (!is_stream_handle(stream)) return;
   {

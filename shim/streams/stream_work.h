@@ -33,8 +33,9 @@ struct StreamWork {
   Fences fences{counts};
 };
 
-/// The process's own. Never destroyed: threads may use it until the process ends.
-inline constinit union StreamWorkOfProcess {
+/// The process's own. Never destroyed: threads may use it until the process ends. Not inline: each file that includes
+/// this would register the empty destructor when the library is loaded.
+extern constinit union StreamWorkOfProcess {
   StreamWork work{};
   ~StreamWorkOfProcess() {}
 } g_stream_work;
