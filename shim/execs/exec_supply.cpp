@@ -61,32 +61,32 @@ hipError_t ExecSupply::obtain_by_rules(ProgramExec& exec, const Binding& binding
                                        Served* served) {
   Recording& recording = *exec.recording_in_call();
   const StagePlanTable::Plans plans = plans_.plans_for(recording, binding);
-  if (plans == nullptr) return obtain_unstaged(exec, binding, others, served);
+  if (plans == nullptr) return obtain_unstaged(exec, recording, binding, others, served);
   const Plan always(plans, plans->always.get()), open(plans, plans->open.get());
   const char* reason = nullptr;
   if (always == nullptr && open == nullptr) reason = "buffers of it are of another device";
   if (!recording.may_be_staged()) reason = "verification has found a difference, or it cannot be built";
   StagePlanTable::note_not_staged(recording, reason);
-  if (always == nullptr) return obtain_by_cost(exec, binding, others, open, served);
+  if (always == nullptr) return obtain_by_cost(exec, recording, binding, others, open, served);
   served->way = Way::kStage;
   if (recording.may_be_staged() &&
       ((staging_.chooses_open_plan(exec, binding, *plans) && obtain_open(exec, binding, open, served) == hipSuccess) ||
        obtain_staged(exec, binding, always, served) == hipSuccess))
     return hipSuccess;
-  return obtain_unstaged(exec, binding, others, served);
+  return obtain_unstaged(exec, recording, binding, others, served);
 }
 
-hipError_t ExecSupply::obtain_unstaged(ProgramExec& exec, const Binding& binding, const OtherSources& others,
-                                       Served* served) {
-  return obtain_by_cost(exec, binding, others, nullptr, served);
+hipError_t ExecSupply::obtain_unstaged(ProgramExec& exec, Recording& recording, const Binding& binding,
+                                       const OtherSources& others, Served* served) {
+  return obtain_by_cost(exec, recording, binding, others, nullptr, served);
 }
 
-hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, const Binding& binding, const OtherSources& others,
-                                      const Plan& open, Served* served) {
-  Recording& recording = *exec.recording_in_call();
+hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, Recording& recording, const Binding& binding,
+                                      const OtherSources& others, const Plan& open, Served* served) {
   PatchCandidate candidate;
   {
     const LockGuard guard(g_recordings_lock);
+    if (exec.recording_in_call() != &recording) return hipErrorInvalidHandle;
     if (recording.staging_open()) StagingChooser::note_launches(recording);
     served->variant = store_.take_free(recording, binding, exec.device, exec);
     if (served->variant != nullptr) {
@@ -107,7 +107,7 @@ hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, const Binding& binding,
   }
   if (served->way == Way::kStage) {
     if (obtain_open(exec, binding, open, served) == hipSuccess) return hipSuccess;
-    return obtain_unstaged(exec, binding, others, served);
+    return obtain_unstaged(exec, recording, binding, others, served);
   }
   if (served->way == Way::kPatch) {
     if (builder_.patch(recording, binding, candidate)) {
@@ -117,13 +117,12 @@ hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, const Binding& binding,
     // Of the program's own variant half an update is left.
     served->way = others.update && !candidate.served ? Way::kUpdate : Way::kNewExec;
   }
-  return served->way == Way::kUpdate ? hipSuccess : obtain_new(exec, binding, others, served);
+  return served->way == Way::kUpdate ? hipSuccess : obtain_new(exec, recording, binding, others, served);
 }
 
 /// A new exec: of a graph of our own, whose nodes can be patched; where that fails, of the program's.
-hipError_t ExecSupply::obtain_new(ProgramExec& exec, const Binding& binding, const OtherSources& others,
-                                  Served* served) {
-  Recording& recording = *exec.recording_in_call();
+hipError_t ExecSupply::obtain_new(ProgramExec& exec, Recording& recording, const Binding& binding,
+                                  const OtherSources& others, Served* served) {
   std::unique_ptr<Variant> made;
   hipError_t result = hipErrorNotSupported;
   if (recording.rebuildable.load(std::memory_order_acquire)) {

@@ -48,23 +48,24 @@ class ExecSupply {
   /// The variant that serves this binding, owned by `exec`. Way::kUpdate: none does, the program is to update its own.
   hipError_t obtain(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
       EXCLUDES(g_recordings_lock);
-  /// One over the program's own memory, whatever the rules say.
-  hipError_t obtain_unstaged(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
-      EXCLUDES(g_recordings_lock);
+  /// One over the program's own memory, whatever the rules say; for a launch, too. The caller holds the recording.
+  /// Fails where it does not serve the exec any more.
+  hipError_t obtain_unstaged(ProgramExec& exec, Recording& recording, const Binding& binding,
+                             const OtherSources& others, Served* served) EXCLUDES(g_recordings_lock);
 
  private:
   using Plan = std::shared_ptr<const StagePlan>;
 
   hipError_t obtain_by_rules(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
       EXCLUDES(g_recordings_lock);
-  hipError_t obtain_by_cost(ProgramExec& exec, const Binding& binding, const OtherSources& others, const Plan& open,
-                            Served* served) EXCLUDES(g_recordings_lock);
+  hipError_t obtain_by_cost(ProgramExec& exec, Recording& recording, const Binding& binding, const OtherSources& others,
+                            const Plan& open, Served* served) EXCLUDES(g_recordings_lock);
   hipError_t obtain_open(ProgramExec& exec, const Binding& binding, const Plan& open, Served* served)
       EXCLUDES(g_recordings_lock);
   hipError_t obtain_staged(ProgramExec& exec, const Binding& binding, const Plan& staged, Served* served)
       EXCLUDES(g_recordings_lock);
-  hipError_t obtain_new(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
-      EXCLUDES(g_recordings_lock);
+  hipError_t obtain_new(ProgramExec& exec, Recording& recording, const Binding& binding, const OtherSources& others,
+                        Served* served) EXCLUDES(g_recordings_lock);
   hipError_t make_ring(ProgramExec& exec, const Plan& staged, Binding canonical, std::vector<char*> bases,
                        Variant** made) EXCLUDES(g_recordings_lock);
   Variant* take_ring(ProgramExec& exec, const Plan& staged, const Binding& canonical, const std::vector<char*>& bases)

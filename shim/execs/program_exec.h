@@ -4,10 +4,13 @@
 // to a recording; or it is left to the runtime for good.
 // Invariants: a variant has at most one live program exec as its owner; an exec of the program's own has no recording
 // and owns its variant.
-// Threads: any. HIP allows no call that changes an exec beside another call on it but launches. So what has no lock
-// named belongs to such calls; launches read `recording`, `variant`, `way` and `binding` under `lock`, and the calls
-// change these four under it. Since nobody else changes them meanwhile, such a call reads them without it, by
-// recording_in_call() and its neighbours. The variant is changed under g_recordings_lock, too, and read under either.
+// Threads: any. HIP allows launches of one exec beside each other. It allows a call that changes or destroys the exec
+// beside no other call on it but a launch that has begun to run: the program can see that before the launch returns.
+// So what has no lock named belongs to calls that change the exec. `recording`, `variant`, `way` and `binding` are
+// changed under `lock`, by such a call, or by a launch that has not begun to run (ring_exit.h, noted_sets.h,
+// exec_repair.h). Launches read them under it, and after they have begun take nothing there for what it was before.
+// A call that changes the exec reads them without it, by recording_in_call() and its neighbours, since nobody else
+// changes them meanwhile. Recording and variant are changed under g_recordings_lock, too, and read under either.
 // Lock: kExecs, taken before kRecordings.
 #pragma once
 
@@ -57,7 +60,7 @@ class Updates {
   std::vector<HeldRecording> held_;
 };
 
-/// Launches handed to the runtime that have not returned, and whether the program has destroyed the exec meanwhile: it
+/// Launches under way that have not returned, and whether the program has destroyed the exec meanwhile: it
 /// goes with the last of them.
 class LaunchesUnderWay {
  public:
@@ -97,6 +100,7 @@ class ProgramExec {
   mutable SoleLock<LockRank::kExecs, ShortLock<LockRank::kExecs>> lock{OneOfMany{}};
   LaunchesUnderWay launches GUARDED_BY(lock);
   WorksOn works_on GUARDED_BY(lock) = WorksOn::kProgramMemory;  ///< copies: the ring must serve this launch
+  bool becoming_own GUARDED_BY(lock) = false;  ///< a launch makes it the program's own; no other one changes it then
   Way way GUARDED_BY(lock) =
       Way::kSame;  ///< how the binding is served; kUpdate: by what the program's own calls made of the variant
   Binding binding GUARDED_BY(lock);  ///< the program's
@@ -110,8 +114,9 @@ class ProgramExec {
   /// Execs made because updates brought other child graphs. After so many the program's own updates are cheaper.
   static constexpr std::uint32_t kMostForChildren = 8;
   std::uint32_t made_for_children = 0;
-  std::unique_ptr<Variant> real_path;  ///< verify: of the program's own graph, for the next launch
-  Objects objects;                     ///< user objects of the graph that it was instantiated from
+  /// verify: of the program's own graph, for the next launch, or where a comparison has found that it has to serve.
+  std::unique_ptr<Variant> real_path GUARDED_BY(lock);
+  Objects objects;  ///< user objects of the graph that it was instantiated from
   /// Null: it was neither staged nor given back when the binding last changed.
   std::shared_ptr<UnstagedExec> unstaged;
   std::shared_ptr<ExecUses::Entry> limited;  ///< null: execs have no limit of memory
@@ -119,8 +124,9 @@ class ProgramExec {
   unsigned long long flags = 0;  ///< as the program instantiated it
   std::uint64_t source = 0;      ///< id of the graph it was made from: the program names its nodes by that graph's
 
-  // What lock guards, read without it: by a call that may change the exec, by who has an exec that nobody else uses,
-  // and of the variant under g_recordings_lock. Clang knows of none of these.
+  // What lock guards, read without it: by a call that changes the exec, by the launch that makes it the program's own,
+  // and by who has an exec that nobody else uses; the recording and the variant also by who holds g_recordings_lock.
+  // Clang knows of none of these.
 
   Recording* recording_in_call() const noexcept NOT_CHECKED { return recording; }
   Variant* variant_in_call() const noexcept NOT_CHECKED { return variant; }
@@ -140,7 +146,7 @@ class ProgramExec {
     way = served;
   }
 
-  // Of the four below, under the lock or as recording_in_call().
+  // Those below: under the lock, or as recording_in_call().
 
   ExecState state() const noexcept {
     return recording_in_call() != nullptr ? ExecState::kServed : touched_ ? ExecState::kLeft : ExecState::kOwn;

@@ -23,10 +23,12 @@ void let_go_of_objects_of(ProgramExec& exec) {
 }  // namespace
 
 void ExecBindings::switch_to(ProgramExec& exec, const Served& served, const Binding& binding) {
-  Variant* const former = exec.variant_in_call();
-  exec.real_path.reset();
+  Variant* former = nullptr;
+  std::unique_ptr<Variant> real_path;  // destroyed when the lock is not held any more
   {
     const LockGuard guard(exec.lock);
+    former = exec.variant;
+    real_path = std::move(exec.real_path);
     exec.bind(binding, served.way);
     if (served.variant != former) {
       if (former != nullptr) exec.come_behind(*former);
@@ -40,10 +42,11 @@ void ExecBindings::switch_to(ProgramExec& exec, const Served& served, const Bind
   note_bound(exec);
 }
 
-void ExecBindings::replace_variant(ProgramExec& exec, std::unique_ptr<Variant> made) {
+void ExecBindings::replace_variant(ProgramExec& exec, const Variant& instead_of, std::unique_ptr<Variant> made) {
   const bool of_program = made->graph == nullptr;
   const LockGuard guard(exec.lock);
   Variant* const former = exec.variant;
+  if (former != &instead_of || exec.recording == nullptr || exec.becoming_own) return;
   exec.come_behind(*former);
   Variant* const adopted = store_.adopt(*exec.recording, std::move(made), &exec);
   exec.way = Way::kNewExec;
@@ -55,7 +58,12 @@ void ExecBindings::replace_variant(ProgramExec& exec, std::unique_ptr<Variant> m
 
 void ExecBindings::note_bound(ProgramExec& exec) {
   if (settings_.check) note_allocations(exec);
-  if (exec.staged() || exec.given_back())
+  bool needs_other = false;
+  {
+    const LockGuard guard(exec.lock);
+    needs_other = exec.staged() || exec.given_back();
+  }
+  if (needs_other)
     unstaged_.bound(&exec.unstaged, *exec.recording_in_call(), exec.device, exec.binding_in_call());
   else
     take_unstaged(exec);

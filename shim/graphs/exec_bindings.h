@@ -2,7 +2,7 @@
 //
 // Launches of one exec keep their order whatever serves it (rule 3): those of the next variant come behind those of the
 // former one. A variant that its exec does not use any more is free.
-// Threads: any; HIP allows no call that changes an exec beside another one on it.
+// Threads: any; see execs/program_exec.h.
 #pragma once
 
 #include <memory>
@@ -25,9 +25,11 @@ class ExecBindings {
   /// The exec has this binding from now on, served so.
   void switch_to(ProgramExec& exec, const Served& served, const Binding& binding)
       EXCLUDES(exec.lock, g_recordings_lock);
-  /// verify: the exec is served by this variant, which nobody keeps yet. One of the program's own graph serves no other
-  /// exec, for what is made of the recording may differ from that.
-  void replace_variant(ProgramExec& exec, std::unique_ptr<Variant> made) EXCLUDES(exec.lock, g_recordings_lock);
+  /// verify: the exec is served by this variant, which nobody keeps yet, instead of that one. One of the program's own
+  /// graph serves no other exec, for what is made of the recording may differ from that. Nothing where another variant
+  /// serves it by now, because another launch was first.
+  void replace_variant(ProgramExec& exec, const Variant& instead_of, std::unique_ptr<Variant> made)
+      EXCLUDES(exec.lock, g_recordings_lock);
   /// The exec has got a binding as a whole, and is staged or given back, or not.
   void note_bound(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
   /// check: the exec has got all its addresses now. Where they cannot be kept, what was freed tells alone.

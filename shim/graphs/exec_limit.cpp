@@ -13,9 +13,14 @@ void ExecLimit::prepare(ProgramExec& exec) const {
 }
 
 void ExecLimit::note_served(ProgramExec& exec) noexcept {
-  if (exec.limited == nullptr || exec.variant_in_call() == nullptr) return;
-  if (exec.recording_in_call() != nullptr)
-    static_cast<void>(exec.recording_in_call()->communicates());  // which is asked under no lock
+  if (exec.limited == nullptr) return;
+  HeldRecording recording;
+  {
+    const LockGuard guard(exec.lock);
+    if (exec.variant == nullptr) return;
+    if (exec.recording != nullptr) recording = hold(*exec.recording);
+  }
+  if (recording) static_cast<void>((*recording).communicates());  // which is asked under no lock
   const LockGuard guard(lock_);
   uses_.enlist(*exec.limited);
 }
@@ -160,13 +165,13 @@ bool ExecLimit::was_given_back(ProgramExec& exec) const noexcept {
 
 /// By what was made before memory went, or anew. Natively nothing is made here that could fail: what failed once is
 /// tried once more, and memory may have gone meanwhile.
-hipError_t ExecLimit::make(ProgramExec& exec, const std::shared_ptr<UnstagedExec>& watched,
-                           std::unique_ptr<Variant>* made) {
+hipError_t ExecLimit::make(Recording& recording, const Binding& binding, int device,
+                           const std::shared_ptr<UnstagedExec>& watched, std::unique_ptr<Variant>* made) {
   hipError_t result = hipSuccess;
   for (int attempt = 0; attempt < 2; ++attempt) {
     *made = UnstagedExecs::take_made(watched);
     if (*made != nullptr) return hipSuccess;
-    result = builder_.build(*exec.recording_in_call(), exec.binding_in_call(), exec.device, made);
+    result = builder_.build(recording, binding, device, made);
     if (result == hipSuccess) return result;
   }
   return result;
@@ -175,21 +180,26 @@ hipError_t ExecLimit::make(ProgramExec& exec, const std::shared_ptr<UnstagedExec
 hipError_t ExecLimit::make_again(ProgramExec& exec) {
   if (exec.limited == nullptr) return hipSuccess;
   std::shared_ptr<UnstagedExec> watched;
+  HeldRecording held;
+  Binding binding;
   {
     const LockGuard guard(exec.lock);
     if (!exec.given_back()) return hipSuccess;
     watched = exec.unstaged;
+    held = hold(*exec.recording);
+    binding = exec.binding;
   }
-  Recording& recording = *exec.recording_in_call();
+  Recording& recording = *held;
   Variant* variant = nullptr;
   {
     const LockGuard guard(g_recordings_lock);
-    variant = store_.take_free(recording, exec.binding_in_call(), exec.device, exec);
+    variant = store_.take_free(recording, binding, exec.device, exec);
   }
   const Way way = variant != nullptr ? Way::kSame : Way::kNewExec;
   if (variant == nullptr) {
     std::unique_ptr<Variant> made;
-    if (const hipError_t result = make(exec, watched, &made); result != hipSuccess) return result;
+    if (const hipError_t result = make(recording, binding, exec.device, watched, &made); result != hipSuccess)
+      return result;
     variant = store_.adopt(recording, std::move(made), &exec);
   }
   watched = put_in_place(exec, *variant, way);

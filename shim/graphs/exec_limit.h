@@ -77,7 +77,8 @@ class ExecLimit final : public ExecRoom {
   bool can_be_made_again(const ProgramExec& exec) const REQUIRES(exec.lock) EXCLUDES(g_recordings_lock);
   Found give_back_oldest(int device, RetiredVariants* retired) REQUIRES(lock_) EXCLUDES(g_recordings_lock);
   bool give_back(ExecUses::Entry& entry, RetiredVariants* retired) REQUIRES(lock_) EXCLUDES(g_recordings_lock);
-  hipError_t make(ProgramExec& exec, const std::shared_ptr<UnstagedExec>& watched, std::unique_ptr<Variant>* made)
+  hipError_t make(Recording& recording, const Binding& binding, int device,
+                  const std::shared_ptr<UnstagedExec>& watched, std::unique_ptr<Variant>* made)
       EXCLUDES(g_recordings_lock);
   std::shared_ptr<UnstagedExec> put_in_place(ProgramExec& exec, Variant& variant, Way way)
       EXCLUDES(lock_, exec.lock, g_recordings_lock);

@@ -63,6 +63,7 @@ hipError_t ExecNodeSets::set(hipGraphExec_t handle, hipGraphNode_t node, Describ
                              NativeExecNodeCall forward) {
   ProgramExec* const exec = parts_.table.find(handle);
   const ExecUse use(parts_.limit, exec);
+  parts_.repair.before_call(exec);
   if (exec != nullptr && exec->recording_in_call() != nullptr && exec->own == nullptr) {
     if (const hipError_t failed = parts_.limit.make_again(*exec); failed != hipSuccess) return failed;
     const NodeRef named = parts_.nodes.find(node);

@@ -12,7 +12,7 @@
 // before). A binding that comes back for the second time gets a variant of its own at the set that completes it. No
 // variant is made otherwise, whatever the policy says: of many nodes set in turn each would have an exec that nobody
 // launches.
-// Errors are HIP's. Threads: any; HIP allows no call that changes an exec beside another one on it.
+// Errors are HIP's. Threads: any; see execs/program_exec.h.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -48,6 +48,7 @@ class ExecNodeSets {
     ExecTable& table;
     ExecLimit& limit;
     TrackedNodes& nodes;
+    ExecRepair& repair;
     const GraphSettings& settings;
   };
   explicit ExecNodeSets(const Parts& parts) noexcept : parts_(parts) {}

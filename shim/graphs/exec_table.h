@@ -20,7 +20,8 @@ class ExecTable {
   ProgramExec* find(hipGraphExec_t handle) const noexcept { return handles_.find(handle); }
   /// Whether the library made this handle. The exec may have been destroyed since.
   bool gave_out(hipGraphExec_t handle) const noexcept { return handles_.owns(handle); }
-  /// The program's exec behind a handle of the library's that no recording serves; null: it is another.
+  /// The program's exec behind a handle of the library's that no recording serves; null: it is another. For a call that
+  /// changes the exec.
   ProgramExec* find_unserved(hipGraphExec_t handle) const noexcept {
     ProgramExec* const exec = find(handle);
     return exec != nullptr && exec->state() != ExecState::kServed ? exec : nullptr;
@@ -37,7 +38,8 @@ class ExecTable {
   hipError_t read(hipGraphExec_t* handle) const noexcept {
     const ProgramExec* const exec = find(*handle);
     if (exec == nullptr) return gave_out(*handle) ? refuse() : hipSuccess;
-    *handle = exec->variant_in_call() == nullptr ? nullptr : exec->variant_in_call()->exec;
+    const LockGuard guard(exec->lock);
+    *handle = exec->variant == nullptr ? nullptr : exec->variant->exec;
     return hipSuccess;
   }
 

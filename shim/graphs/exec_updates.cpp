@@ -45,6 +45,7 @@ hipError_t ExecUpdates::update(hipGraphExec_t handle, hipGraph_t graph, hipGraph
   const TimedCall timed;
   const Asked asked{handle, graph, error_node, result, parts_.table.find(handle), parts_.graphs.find(graph)};
   const ExecUse use(parts_.limit, asked.exec);
+  parts_.repair.before_call(asked.exec);
   const bool unfollowed = asked.tracked == nullptr && asked.exec != nullptr &&
                           asked.exec->state() != ExecState::kServed && !parts_.graphs.gave_out(graph);
   return unfollowed ? update_unfollowed(asked) : update_found(asked);
@@ -303,9 +304,10 @@ hipError_t ExecUpdates::update_own(ProgramExec& exec, const Binding& binding, Up
     return result;
   }
   by->native = true;
-  exec.real_path.reset();
+  std::unique_ptr<Variant> real_path;  // destroyed when the lock is not held any more
   {
     const LockGuard guard(exec.lock);
+    real_path = std::move(exec.real_path);
     exec.bind(binding, Way::kUpdate);
     const LockGuard recordings(g_recordings_lock);
     parts_.builder.note_updated(recording, own, binding, freed);

@@ -5,7 +5,7 @@
 // (update_own()). By a graph of another recording, the update is the runtime's the first time; what it has once taken
 // from one recording to another is served by variants of that from then on (execs/program_exec.h).
 //
-// Errors are HIP's. Threads: any; HIP allows no call that changes an exec beside another one on it.
+// Errors are HIP's. Threads: any; see execs/program_exec.h.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -18,6 +18,7 @@
 #include "shim/execs/recordings.h"
 #include "shim/graphs/exec_bindings.h"
 #include "shim/graphs/exec_limit.h"
+#include "shim/graphs/exec_repair.h"
 #include "shim/graphs/exec_table.h"
 #include "shim/graphs/graph_use.h"
 #include "shim/graphs/launch_verifier.h"
@@ -43,6 +44,7 @@ class ExecUpdates {
     TrackedGraphs& graphs;
     GraphNodes& nodes;
     LaunchVerifier& verifier;
+    ExecRepair& repair;
     const GraphSettings& settings;
   };
   explicit ExecUpdates(const Parts& parts) noexcept : parts_(parts) {}

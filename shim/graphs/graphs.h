@@ -66,13 +66,14 @@ struct Graphs {
   ExecLimit exec_limit{store, builder, unstaged, settings};
   ExecTable execs;
   ExecBindings bindings{store, recordings, unstaged, exec_limit, settings};
+  ExecRepair repair{builder, bindings, settings};
   NotedSets noted{store, builder, bindings};
-  OwnExecs own{{store, builder, bindings, noted, execs, exec_limit, nodes}};
-  LaunchVerifier verifier{store, builder, bindings, tracked, settings};
+  OwnExecs own{{store, builder, bindings, noted, execs, exec_limit, nodes, repair}};
+  LaunchVerifier verifier{store, builder, bindings, repair, tracked, settings};
   Instantiation instantiation{{store, supply, recordings, bindings, execs, exec_limit, tracked, verifier, settings}};
   ExecUpdates updates{{store, builder, supply, recordings, bindings, noted, own, execs, exec_limit, tracked, node_table,
-                       verifier, settings}};
-  ExecNodeSets node_sets{{store, builder, bindings, noted, own, updates, execs, exec_limit, nodes, settings}};
+                       verifier, repair, settings}};
+  ExecNodeSets node_sets{{store, builder, bindings, noted, own, updates, execs, exec_limit, nodes, repair, settings}};
   RingExit ring_exit{store, supply, own, exec_limit, settings};
   Launcher launcher{{execs, exec_limit, store, bindings, noted, ring_exit, verifier, settings}};
 

@@ -85,7 +85,7 @@ hipError_t Instantiation::serve(const Asked& asked, const UsedGraph& used, Progr
       (used.real || !used.recording->rebuildable.load(std::memory_order_acquire)) && used.objects == nullptr;
   const OtherSources others{natively ? &native_variant : nullptr, false};
   // What a staged exec would be without staging could not be made any more (unstaged_execs.h).
-  return used.outlived ? parts_.supply.obtain_unstaged(exec, used.binding, others, served)
+  return used.outlived ? parts_.supply.obtain_unstaged(exec, *used.recording, used.binding, others, served)
                        : parts_.supply.obtain(exec, used.binding, others, served);
 }
 

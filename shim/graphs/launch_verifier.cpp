@@ -1,5 +1,6 @@
 #include "shim/graphs/launch_verifier.h"
 
+#include <new>
 #include <string>
 #include <utility>
 
@@ -28,6 +29,33 @@ std::string staged_by(const char* base) {
 
 unsigned long long number_of(const Recording& recording) noexcept { return recording.number; }
 
+/// Keeps the exec of a launch: the program may destroy it as soon as the launch has begun to run.
+class KeptExec {
+ public:
+  KeptExec(ProgramExec& exec, ExecBindings& bindings) noexcept : exec_(exec), bindings_(bindings) {
+    const LockGuard guard(exec.lock);
+    exec.launches.begin();
+  }
+  KeptExec(const KeptExec&) = delete;
+  KeptExec& operator=(const KeptExec&) = delete;
+  ~KeptExec() {
+    if (!ends()) return;
+    try {
+      bindings_.release(std::unique_ptr<ProgramExec>(&exec_), nullptr);
+    } catch (const std::bad_alloc&) {
+      // Without host memory for the list of its launches its user objects go at once.
+    }
+  }
+
+ private:
+  bool ends() noexcept {
+    const LockGuard guard(exec_.lock);
+    return exec_.launches.end();
+  }
+  ProgramExec& exec_;
+  ExecBindings& bindings_;
+};
+
 }  // namespace
 
 void LaunchVerifier::say_not_compared(const Recording& recording, const char* reason) {
@@ -46,38 +74,55 @@ void LaunchVerifier::leave_for_later(Recording& recording, Shadows& shadows, std
 }
 
 hipError_t LaunchVerifier::launch(const AskedLaunch& asked, LaunchSelected selected) {
-  ProgramExec& exec = asked.exec;
-  if (exec.recording_in_call() == nullptr || exec.variant_in_call() == nullptr || captures_open() ||
-      stream_is_gone(plain_handle(asked.stream)))
-    return selected();
-  replace_distrusted(exec);
-  std::unique_ptr<Variant> real_path;
-  Way way;
-  bool direct = false, comparable = false;
-  {
-    const LockGuard guard(exec.lock);
-    real_path = std::move(exec.real_path);
-    way = exec.way;
-    direct = exec.staged() && exec.variant->ring->direct();
-    comparable = way == Way::kStage || (!exec.staged() && (way == Way::kPatch || way == Way::kSame ||
-                                                           (real_path != nullptr && !exec.set_by_program())));
-  }
-  std::uint64_t launches = exec.recording_in_call()->launches.count(way);
-  if (direct) {
-    const LockGuard guard(g_recordings_lock);
-    launches = exec.recording_in_call()->statistics.staged.without_copies;
-  }
+  const KeptExec kept(asked.exec, bindings_);
+  return launch_kept(asked, selected);
+}
+
+/// Whether the launch is to be compared.
+bool LaunchVerifier::wants(const FoundExec& found, bool set_by_program) const {
+  Recording& recording = *found.recording;
+  const bool comparable =
+      found.way == Way::kStage || (!found.staged && (found.way == Way::kPatch || found.way == Way::kSame ||
+                                                     (found.real_path != nullptr && !set_by_program)));
   // Where nothing can be made of the recording, or not to be trusted, there is nothing to compare with. Its peers do
   // not take part in a second run (rule 12).
-  comparable = comparable && exec.recording_in_call()->rebuildable.load(std::memory_order_acquire) &&
-               !exec.recording_in_call()->communicates();
-  const bool compared = comparable && settings_.verify.wants(launches);
+  if (!comparable || !recording.rebuildable.load(std::memory_order_acquire) || recording.communicates()) return false;
+  std::uint64_t launches = recording.launches.count(found.way);
+  if (found.direct) {
+    const LockGuard guard(g_recordings_lock);
+    launches = recording.statistics.staged.without_copies;
+  }
+  return settings_.verify.wants(launches);
+}
+
+hipError_t LaunchVerifier::launch_kept(const AskedLaunch& asked, LaunchSelected selected) {
+  ProgramExec& exec = asked.exec;
+  if (captures_open() || stream_is_gone(plain_handle(asked.stream))) return selected();
+  repair_.before_call(&exec);
+  FoundExec found;
+  bool set_by_program = false;
+  {
+    const LockGuard guard(exec.lock);
+    if (exec.recording != nullptr && exec.variant != nullptr) {
+      found.recording = hold(*exec.recording);
+      found.variant = exec.variant;
+      found.binding = exec.binding;
+      found.way = exec.way;
+      found.staged = exec.staged();
+      found.direct = found.staged && exec.variant->ring->direct();
+      found.plan = exec.variant->plan;
+      found.real_path = std::move(exec.real_path);
+      set_by_program = exec.set_by_program();
+    }
+  }
+  if (!found.recording) return selected();
+  const bool compared = wants(found, set_by_program);
   // The exec of the real path goes before the launch (see drop_before_launch). At home the launch itself is repeated,
   // so it is not needed there.
-  if (!compared || direct) real_path.reset();
+  if (!compared || found.direct) found.real_path.reset();
   if (!compared) return selected();
-  return way == Way::kStage && !direct ? StagedComparison(*this, asked, selected, std::move(real_path)).launch()
-                                       : RepeatedLaunch(*this, asked, selected, std::move(real_path)).launch();
+  return found.way == Way::kStage && !found.direct ? StagedComparison(*this, asked, selected, std::move(found)).launch()
+                                                   : RepeatedLaunch(*this, asked, selected, std::move(found)).launch();
 }
 
 void LaunchVerifier::keep_real_path(ProgramExec& exec, hipGraph_t graph) {
@@ -102,17 +147,35 @@ void LaunchVerifier::keep_real_path(ProgramExec& exec, hipGraph_t graph) {
   made->device = exec.device;
   made->bake(exec.binding_in_call());
   const LockGuard guard(exec.lock);
-  exec.real_path = std::move(made);
+  std::swap(exec.real_path, made);
 }
 
-void LaunchVerifier::staging_differs(ProgramExec& exec, std::unique_ptr<Variant> real,
-                                     const Shadows::Difference& difference, const std::vector<char*>& bases) {
-  Recording& recording = *exec.recording_in_call();
-  bindings_.replace_variant(exec, std::move(real));
+void LaunchVerifier::serve_by_real(ProgramExec& exec, const FoundExec& found, std::unique_ptr<Variant> real) {
+  const LockGuard guard(exec.lock);
+  if (exec.recording != &*found.recording || exec.variant != found.variant || !equal(exec.binding, found.binding))
+    return;
+  exec.come_behind(*real);
+  std::swap(exec.real_path, real);
+}
+
+void LaunchVerifier::keep_running(ProgramExec& exec, const FoundExec& found, std::unique_ptr<Variant> real) {
+  real->launches.seal();
+  if (found.plan == nullptr || !found.plan->overlap()) {
+    const LockGuard guard(exec.lock);
+    exec.before = real->launches.copy();
+  }
+  static_cast<void>(store_.adopt(*found.recording, std::move(real), nullptr, Keep::kThisUse));
+}
+
+void LaunchVerifier::staging_differs(const FoundExec& found, const Shadows::Difference& difference,
+                                     const std::vector<char*>& bases) {
+  Recording& recording = *found.recording;
   recording.may_stage.store(false, std::memory_order_relaxed);
   {
     const LockGuard guard(g_recordings_lock);
     ++recording.statistics.differences;
+    for (const auto& variant : recording.variants)
+      if (variant.get() == found.variant) variant->use_up(Health::kDistrusted);
   }
   if (difference.found)
     log_error(
@@ -123,9 +186,8 @@ void LaunchVerifier::staging_differs(ProgramExec& exec, std::unique_ptr<Variant>
     log_error("verify: graph %llu fails when it is staged; it is not staged any more", number_of(recording));
 }
 
-void LaunchVerifier::rebuilt_differs(ProgramExec& exec, std::unique_ptr<Variant> real_path,
-                                     const Shadows::Difference& difference) {
-  Recording& recording = *exec.recording_in_call();
+void LaunchVerifier::rebuilt_differs(const FoundExec& found, const Shadows::Difference& difference) {
+  Recording& recording = *found.recording;
   recording.rebuildable.store(false);
   recording.may_stage.store(false, std::memory_order_relaxed);
   {
@@ -135,7 +197,6 @@ void LaunchVerifier::rebuilt_differs(ProgramExec& exec, std::unique_ptr<Variant>
       if (variant->graph != nullptr) variant->use_up(Health::kBroken);
     ++recording.statistics.differences;
   }
-  bindings_.replace_variant(exec, std::move(real_path));
   log_error(
       "verify: graph %llu, made of its recording: byte %zu of buffer %zu differs from what the program's own graph "
       "makes "
@@ -143,18 +204,9 @@ void LaunchVerifier::rebuilt_differs(ProgramExec& exec, std::unique_ptr<Variant>
       number_of(recording), difference.offset, difference.buffer);
 }
 
-void LaunchVerifier::distrust(ProgramExec& exec, bool patched) {
-  Recording& recording = *exec.recording_in_call();
-  if (patched) recording.may_patch = false;
-  for (const auto& variant : recording.variants)
-    if (variant.get() == exec.variant_in_call() || (patched && variant->patches != 0))
-      variant->use_up(Health::kDistrusted);
-  ++recording.statistics.differences;
-}
-
-void LaunchVerifier::repeated_differs(ProgramExec& exec, const Shadows::Difference& difference) {
-  Recording& recording = *exec.recording_in_call();
-  if (exec.staged()) {
+void LaunchVerifier::repeated_differs(const FoundExec& found, const Shadows::Difference& difference) {
+  Recording& recording = *found.recording;
+  if (found.staged) {
     recording.may_be_direct.store(false);
     {
       const LockGuard guard(g_recordings_lock);
@@ -169,26 +221,16 @@ void LaunchVerifier::repeated_differs(ProgramExec& exec, const Shadows::Differen
   bool patched = false;
   {
     const LockGuard guard(g_recordings_lock);
-    patched = exec.variant_in_call()->patches != 0;
-    distrust(exec, patched);
+    for (const auto& variant : recording.variants)
+      patched = patched || (variant.get() == found.variant && variant->patches != 0);
+    if (patched) recording.may_patch = false;
+    for (const auto& variant : recording.variants)
+      if (variant.get() == found.variant || (patched && variant->patches != 0)) variant->use_up(Health::kDistrusted);
+    ++recording.statistics.differences;
   }
-  replace_distrusted(exec);
   log_error("verify: graph %llu, %s: byte %zu of buffer %zu differs from what a new exec makes of it; %s",
             number_of(recording), patched ? "patched" : "served by an exec that had the binding", difference.offset,
             difference.buffer, patched ? "its execs are not patched any more" : "that exec is not used any more");
-}
-
-/// Gives the exec a new variant where verification has found that its own does something else than it should.
-void LaunchVerifier::replace_distrusted(ProgramExec& exec) {
-  Recording& recording = *exec.recording_in_call();
-  if (exec.variant_in_call()->health() != Health::kDistrusted || exec.set_by_program() ||
-      !recording.rebuildable.load(std::memory_order_acquire))
-    return;
-  const PrivateCalls private_calls;
-  const LastErrorScope last_error;
-  std::unique_ptr<Variant> made;
-  if (builder_.build(recording, exec.binding_in_call(), exec.device, &made) == hipSuccess)
-    bindings_.replace_variant(exec, std::move(made));
 }
 
 }  // namespace graphpool

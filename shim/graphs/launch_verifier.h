@@ -11,7 +11,9 @@
 // All of it waits, which only `verify` does (verify/bounded_wait.h). A launch that is not complete in time is not
 // compared. An exec beside a new one is not either where the device has other work before the launch or gets any before
 // its end, for what that writes could not be told apart.
-// Threads: any. Not here: which operations may run twice (verify/both_ways.h).
+// Threads: any. Once the launch has begun to run the program may change or destroy the exec (program_exec.h). So a
+// comparison is about what the launch has found (FoundExec), and what it finds the next call on the exec carries out
+// (exec_repair.h). Not here: which operations may run twice (verify/both_ways.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -23,6 +25,7 @@
 #include "shim/base/function_ref.h"
 #include "shim/execs/exec_builder.h"
 #include "shim/graphs/exec_bindings.h"
+#include "shim/graphs/exec_repair.h"
 #include "shim/graphs/tracked_graphs.h"
 #include "shim/hip/entry.h"
 #include "shim/verify/both_ways.h"
@@ -41,11 +44,22 @@ struct AskedLaunch {
 /// nothing was enqueued.
 using LaunchSelected = FunctionRef<hipError_t()>;
 
+/// What a launch has found its exec to be.
+struct FoundExec {
+  HeldRecording recording;           ///< none: the exec is not served by one, or has nothing to do
+  const Variant* variant = nullptr;  ///< that serves it; may be gone once the launch has begun to run
+  Binding binding;
+  Way way = Way::kSame;
+  bool staged = false, direct = false;  ///< it works on slots; launches of it do not copy
+  std::shared_ptr<const StagePlan> plan;
+  std::unique_ptr<Variant> real_path;  ///< an exec of the program's own graph, or null
+};
+
 class LaunchVerifier {
  public:
-  LaunchVerifier(ExecStore& store, ExecBuilder& builder, ExecBindings& bindings, TrackedGraphs& graphs,
-                 const GraphSettings& settings) noexcept
-      : store_(store), builder_(builder), bindings_(bindings), graphs_(graphs), settings_(settings) {}
+  LaunchVerifier(ExecStore& store, ExecBuilder& builder, ExecBindings& bindings, ExecRepair& repair,
+                 TrackedGraphs& graphs, const GraphSettings& settings) noexcept
+      : store_(store), builder_(builder), bindings_(bindings), repair_(repair), graphs_(graphs), settings_(settings) {}
 
   /// Makes the launch, and compares it where that is due.
   hipError_t launch(const AskedLaunch& asked, LaunchSelected selected);
@@ -56,15 +70,23 @@ class LaunchVerifier {
   // --- what a comparison has found ---
 
   static void found_same(Recording& recording) noexcept EXCLUDES(g_recordings_lock);
-  /// The exec is served by `real`, without staging, and so is every other of its recording from here on.
-  void staging_differs(ProgramExec& exec, std::unique_ptr<Variant> real, const Shadows::Difference& difference,
-                       const std::vector<char*>& bases) EXCLUDES(g_recordings_lock);
+  /// Nothing of the recording is staged from here on.
+  static void staging_differs(const FoundExec& found, const Shadows::Difference& difference,
+                              const std::vector<char*>& bases) EXCLUDES(g_recordings_lock);
   /// Nothing is made of the recording any more.
-  void rebuilt_differs(ProgramExec& exec, std::unique_ptr<Variant> real_path, const Shadows::Difference& difference)
+  static void rebuilt_differs(const FoundExec& found, const Shadows::Difference& difference)
       EXCLUDES(g_recordings_lock);
   /// Launches of a ring copy from now on. Where the variant was patched, none of the recording's is any more, and those
   /// that were serve nobody.
-  void repeated_differs(ProgramExec& exec, const Shadows::Difference& difference) EXCLUDES(g_recordings_lock);
+  static void repeated_differs(const FoundExec& found, const Shadows::Difference& difference)
+      EXCLUDES(g_recordings_lock);
+  /// An exec of the program's own graph, whose launches are complete, is to serve the exec from its next call on, if
+  /// that is what it was.
+  static void serve_by_real(ProgramExec& exec, const FoundExec& found, std::unique_ptr<Variant> real)
+      EXCLUDES(exec.lock);
+  /// It may still run: later launches of the exec come behind it, unless they may overlap.
+  void keep_running(ProgramExec& exec, const FoundExec& found, std::unique_ptr<Variant> real)
+      EXCLUDES(exec.lock, g_recordings_lock);
   static void say_not_compared(const Recording& recording, const char* reason);
   /// The launch has failed, and the program must find that error, so nothing is destroyed now: `made` goes later, as
   /// any exec that is not kept, and the shadows with the next verification.
@@ -75,12 +97,13 @@ class LaunchVerifier {
   friend class StagedComparison;
   friend class RepeatedLaunch;
 
-  void replace_distrusted(ProgramExec& exec) EXCLUDES(g_recordings_lock);
-  void distrust(ProgramExec& exec, bool patched) REQUIRES(g_recordings_lock);
+  hipError_t launch_kept(const AskedLaunch& asked, LaunchSelected selected) EXCLUDES(g_recordings_lock);
+  bool wants(const FoundExec& found, bool set_by_program) const EXCLUDES(g_recordings_lock);
 
   ExecStore& store_;
   ExecBuilder& builder_;
   ExecBindings& bindings_;
+  ExecRepair& repair_;
   TrackedGraphs& graphs_;
   const GraphSettings& settings_;
 };
@@ -88,20 +111,21 @@ class LaunchVerifier {
 /// What both comparisons know of the launch that they compare.
 class ComparedLaunch {
  protected:
-  ComparedLaunch(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected,
-                 std::unique_ptr<Variant> real_path) noexcept
+  ComparedLaunch(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected, FoundExec found) noexcept
       : verifier_(verifier),
         asked_(asked),
         selected_(selected),
         exec_(asked.exec),
-        recording_(*asked.exec.recording),
+        found_(std::move(found)),
+        recording_(*found_.recording),
         stream_(plain_handle(asked.stream)),
-        real_path_(std::move(real_path)) {}
+        real_path_(std::move(found_.real_path)) {}
 
   LaunchVerifier& verifier_;
   const AskedLaunch& asked_;
   LaunchSelected selected_;
   ProgramExec& exec_;
+  FoundExec found_;
   Recording& recording_;
   const hipStream_t stream_;
   std::unique_ptr<Variant> real_path_;  ///< an exec of the program's own graph, or null

@@ -11,31 +11,42 @@
 namespace graphpool {
 
 hipError_t NotedSets::serve_by_new(ProgramExec& exec) {
-  Recording& recording = *exec.recording_in_call();
+  HeldRecording recording;
+  Binding binding;
+  {
+    const LockGuard guard(exec.lock);
+    recording = hold(*exec.recording);
+    binding = exec.binding;
+  }
   std::unique_ptr<Variant> made;
-  const Binding binding = exec.binding_in_call();
-  const hipError_t result = builder_.build(recording, binding, exec.device, &made);
+  const hipError_t result = builder_.build(*recording, binding, exec.device, &made);
   if (result != hipSuccess) return result;
-  bindings_.switch_to(exec, {store_.adopt(recording, std::move(made), &exec), Way::kNewExec, true}, binding);
+  bindings_.switch_to(exec, {store_.adopt(*recording, std::move(made), &exec), Way::kNewExec, true}, binding);
+  const LockGuard guard(exec.lock);
   exec.sets->all_given();
   return hipSuccess;
 }
 
+/// Another launch may give the same at the same time.
+NotedSets::Pending NotedSets::pending(const ProgramExec& exec) {
+  Pending pending;
+  const LockGuard guard(exec.lock);
+  for (const std::uint32_t index : exec.sets->noted()) {
+    pending.any = true;
+    pending.bytes += argument_memory(exec.recording->operations[index]);
+  }
+  if (!pending.any) return pending;
+  pending.patched_bytes = exec.variant->patched_bytes;
+  pending.argument_bytes = exec.recording->argument_bytes;
+  return pending;
+}
+
 hipError_t NotedSets::give_noted(ProgramExec& exec) {
-  if (!exec.sets->noted().empty()) {
-    const Recording& recording = *exec.recording_in_call();
-    std::size_t memory = 0;
-    for (const std::uint32_t index : exec.sets->noted()) memory += argument_memory(recording.operations[index]);
-    if (memory != 0)
-      make_argument_room(exec.device, exec.variant_in_call()->patched_bytes, memory, recording.argument_bytes);
-    if (const hipError_t failed = set_nodes(exec); failed != hipSuccess) {
-      // Half of it may have been taken: nobody else may have the variant. Another one that has all of it serves.
-      {
-        const LockGuard guard(g_recordings_lock);
-        exec.variant_in_call()->use_up(Health::kBroken);
-      }
-      if (serve_by_new(exec) != hipSuccess) return failed;
-    }
+  if (const Pending sets = pending(exec); sets.any) {
+    if (sets.bytes != 0) make_argument_room(exec.device, sets.patched_bytes, sets.bytes, sets.argument_bytes);
+    // Where it fails half of it may have been taken: another variant that has all of it serves.
+    if (const hipError_t failed = set_nodes(exec); failed != hipSuccess && serve_by_new(exec) != hipSuccess)
+      return failed;
   }
   const LockGuard guard(exec.lock);
   exec.sets->launched();
@@ -50,12 +61,17 @@ hipError_t NotedSets::set_nodes(ProgramExec& exec) {
   const LockGuard guard(exec.lock);
   Recording& recording = *exec.recording;
   Variant& variant = *exec.variant;
+  if (exec.sets->noted().empty()) return hipSuccess;  // another launch was first
   while (!exec.sets->noted().empty()) {
     const std::uint32_t index = exec.sets->noted().back();
     const Operation& operation = recording.operations[index];
     device.set(node_device_of(operation.signature));
     const hipError_t result = patch_exec(operation, exec.binding, variant.exec, variant.nodes[index]);
-    if (result != hipSuccess) return result;
+    if (result != hipSuccess) {
+      const LockGuard recordings(g_recordings_lock);
+      variant.use_up(Health::kBroken);  // nobody else may have it
+      return result;
+    }
     exec.sets->given(index);
     const LockGuard recordings(g_recordings_lock);
     builder_.note_node_set(recording, variant, operation, exec.binding.begin() + operation.payload_offset,

@@ -1,5 +1,5 @@
 // noted_sets.h: gives an exec's variant what the program has set in its nodes and what was only noted so far
-// (execs/exec_sets.h). Threads: any; HIP allows no call that changes an exec beside another one on it.
+// (execs/exec_sets.h). Threads: any; several launches of one exec may give the same at once.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -23,6 +23,13 @@ class NotedSets {
   hipError_t serve_by_new(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
 
  private:
+  /// What a variant has still to be given.
+  struct Pending {
+    bool any = false;
+    std::size_t bytes = 0;                              ///< of argument memory
+    std::size_t patched_bytes = 0, argument_bytes = 0;  ///< of the variant, and of its recording
+  };
+  static Pending pending(const ProgramExec& exec) EXCLUDES(exec.lock);
   hipError_t give_noted(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
   hipError_t set_nodes(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
 

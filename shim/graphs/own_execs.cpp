@@ -67,7 +67,7 @@ hipError_t OwnExecs::make_own(ProgramExec& exec, bool stays, std::unique_ptr<Var
 
 hipError_t OwnExecs::taint(ProgramExec& exec) {
   if (const hipError_t result = parts_.noted.give(exec); result != hipSuccess) return result;
-  exec.sets.reset();
+  if (exec.sets != nullptr) exec.sets.reset();  // a launch may be looking whether there are any
   std::unique_ptr<Variant> own, unstaged = parts_.bindings.take_unstaged(exec);
   const hipError_t result = make_own(exec, ExecBindings::must_stay(exec), std::move(unstaged), &own);
   if (result != hipSuccess) {
@@ -92,6 +92,7 @@ hipError_t OwnExecs::expose(hipGraphExec_t* handle, hipGraphNode_t* node, const 
     return node == nullptr ? hipSuccess : parts_.nodes.read(node, kNodeNamed);
   }
   const ExecUse use(parts_.limit, exec);
+  parts_.repair.before_call(exec);
   if (seeded_defect(Seeded::kTaintedServesOn) && node != nullptr && exec->recording_in_call() != nullptr &&
       exec->variant_in_call() != nullptr) {
     const NodeRef named = parts_.nodes.find(*node);

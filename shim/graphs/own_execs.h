@@ -2,7 +2,7 @@
 //
 // The exec gets a variant that nobody else will ever use, made from a graph of our own so that its nodes are known,
 // unless it must stay what it is. The program names its nodes by those of the graph that it was made from.
-// Errors: HIP's. Threads: any; HIP allows no call that changes an exec beside another one on it.
+// Errors: HIP's. Threads: any; see execs/program_exec.h.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -12,6 +12,7 @@
 #include "shim/execs/exec_builder.h"
 #include "shim/graphs/exec_bindings.h"
 #include "shim/graphs/exec_limit.h"
+#include "shim/graphs/exec_repair.h"
 #include "shim/graphs/exec_table.h"
 #include "shim/graphs/noted_sets.h"
 #include "shim/graphs/tracked_nodes.h"
@@ -29,6 +30,7 @@ class OwnExecs {
     ExecTable& table;
     ExecLimit& limit;
     TrackedNodes& nodes;
+    ExecRepair& repair;
   };
   explicit OwnExecs(const Parts& parts) noexcept : parts_(parts) {}
 

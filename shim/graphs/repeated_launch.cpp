@@ -27,9 +27,9 @@ std::vector<std::uint64_t> RepeatedLaunch::reached() const {
 const char* RepeatedLaunch::prepare() {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;
-  plan_ = StagePlan::of_all_memory(recording_.operations, exec_.binding_in_call(), reached(), &bases_);
+  plan_ = StagePlan::of_all_memory(recording_.operations, found_.binding, reached(), &bases_);
   if (plan_ == nullptr || plan_->device() != exec_.device || calling_device() != exec_.device ||
-      !may_run_both_ways(recording_.operations, exec_.binding_in_call(), *plan_))
+      !may_run_both_ways(recording_.operations, found_.binding, *plan_))
     return "cannot be run twice; only what it was captured from is compared";
   if (!wait_until_idle(exec_.device)) return kBesideOtherWork;
   Shadows::free_left();
@@ -38,8 +38,8 @@ const char* RepeatedLaunch::prepare() {
 
 const char* RepeatedLaunch::copy_memory() {
   if (shadows_.allocate(*plan_) != hipSuccess ||
-      verifier_.builder_.build(recording_, plan_->translated(exec_.binding_in_call(), shadows_.bases()), exec_.device,
-                               &anew_) != hipSuccess)
+      verifier_.builder_.build(recording_, plan_->translated(found_.binding, shadows_.bases()), exec_.device, &anew_) !=
+          hipSuccess)
     return kNoCopies;
   std::vector<MemoryLook::Buffer> buffers;
   for (std::size_t i = 0; i < bases_.size(); ++i) buffers.push_back({bases_[i], plan_->bytes(i)});
@@ -51,6 +51,12 @@ const char* RepeatedLaunch::copy_memory() {
   return addresses ? "cannot be run twice: its memory may hold addresses" : nullptr;
 }
 
+/// No recording serves the exec any more.
+bool RepeatedLaunch::has_become_own() const noexcept {
+  const LockGuard guard(exec_.lock);
+  return exec_.recording == nullptr;
+}
+
 hipError_t RepeatedLaunch::launch() {
   if (const char* const reason = prepare()) {
     look_.end();
@@ -59,7 +65,7 @@ hipError_t RepeatedLaunch::launch() {
     return selected_();
   }
   const hipError_t result = real_path_ == nullptr ? selected_() : asked_.native(real_path_->exec);
-  if (exec_.recording_in_call() == nullptr) return result;  // it has become the program's own
+  if (has_become_own()) return result;
   if (result != hipSuccess) {
     verifier_.leave_for_later(recording_, shadows_, std::move(anew_));
     verifier_.leave_for_later(recording_, shadows_, std::move(real_path_));
@@ -78,7 +84,7 @@ hipError_t RepeatedLaunch::launch() {
   }
   if (!complete) shadows_.leave();
   LaunchVerifier::say_not_compared(recording_, kBesideOtherWork);
-  if (real_path_ != nullptr) verifier_.bindings_.replace_variant(exec_, std::move(real_path_));  // it may still run
+  if (real_path_ != nullptr) verifier_.keep_running(exec_, found_, std::move(real_path_));
   return result;
 }
 
@@ -93,10 +99,11 @@ void RepeatedLaunch::repeat() {
   if (!difference.found) {
     LaunchVerifier::found_same(recording_);
   } else if (real_path_ != nullptr) {
-    verifier_.rebuilt_differs(exec_, std::move(real_path_), difference);
+    LaunchVerifier::rebuilt_differs(found_, difference);
+    LaunchVerifier::serve_by_real(exec_, found_, std::move(real_path_));
   } else {
     static_cast<void>(shadows_.restore(bases_, stream_));
-    verifier_.repeated_differs(exec_, difference);
+    LaunchVerifier::repeated_differs(found_, difference);
   }
 }
 

@@ -19,10 +19,9 @@ namespace graphpool {
 
 class RepeatedLaunch : private ComparedLaunch {
  public:
-  /// `real_path`: an exec of the program's own graph, which serves the launch; null: the exec's own variant does.
-  RepeatedLaunch(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected,
-                 std::unique_ptr<Variant> real_path) noexcept
-      : ComparedLaunch(verifier, asked, selected, std::move(real_path)), submitted_(work_counts().submitted()) {}
+  /// The launch is served by the exec of the program's own graph, if that was found; else by the exec's own variant.
+  RepeatedLaunch(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected, FoundExec found) noexcept
+      : ComparedLaunch(verifier, asked, selected, std::move(found)), submitted_(work_counts().submitted()) {}
 
   /// Makes the launch, once. Its result is the program's.
   hipError_t launch();
@@ -31,6 +30,7 @@ class RepeatedLaunch : private ComparedLaunch {
   const char* prepare();
   const char* copy_memory();
   std::vector<std::uint64_t> reached() const EXCLUDES(g_recordings_lock);
+  bool has_become_own() const noexcept EXCLUDES(exec_.lock);
   bool is_alone() const noexcept { return work_counts().submitted() == submitted_ + 1; }
   void repeat();
 

@@ -1,6 +1,7 @@
 #include "shim/graphs/ring_exit.h"
 
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "shim/base/log.h"
@@ -13,21 +14,49 @@ namespace graphpool {
 
 RingExit::Left RingExit::leave(ProgramExec& exec, StreamKey key, hipStream_t stream) {
   if (stream_is_gone(stream)) return {judge_stream(stream)};
+  HeldRecording recording;
+  Binding binding;
+  {
+    const LockGuard guard(exec.lock);
+    if (!exec.staged()) return {};  // another launch was first
+    recording = hold(*exec.recording);
+    binding = exec.binding;
+  }
   Served own;
-  hipError_t result = supply_.obtain_unstaged(exec, exec.binding_in_call(), {}, &own);
+  hipError_t result = supply_.obtain_unstaged(exec, *recording, binding, {}, &own);
   // Natively nothing is made here that could fail: what failed once is tried once more before the program sees it.
-  if (result != hipSuccess) result = supply_.obtain_unstaged(exec, exec.binding_in_call(), {}, &own);
+  if (result != hipSuccess) result = supply_.obtain_unstaged(exec, *recording, binding, {}, &own);
   if (result == hipSuccess) return put_in_place(exec, own, key, stream);
-  // What it names may be freed by now, or the recording not be trusted any more: it becomes the program's own.
-  exec.leave("a staged exec could not be made without staging");
-  return {own_.taint(exec)};
+  return {become_own(exec)};
+}
+
+/// What it names may be freed by now, or the recording not be trusted any more: it becomes the program's own. By one
+/// launch at a time: another one finds the exec as it was, or made its own, and tries again.
+hipError_t RingExit::become_own(ProgramExec& exec) {
+  {
+    const LockGuard guard(exec.lock);
+    if (!exec.staged() || exec.becoming_own) return hipSuccess;
+    exec.becoming_own = true;
+    exec.leave("a staged exec could not be made without staging");
+  }
+  const auto done = [&exec](hipError_t result) {
+    const LockGuard guard(exec.lock);
+    exec.becoming_own = false;
+    return result;
+  };
+  try {
+    return done(own_.taint(exec));
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(done(hipErrorOutOfMemory));
+    throw;
+  }
 }
 
 RingExit::Left RingExit::put_in_place(ProgramExec& exec, const Served& own, StreamKey key, hipStream_t stream) {
   Left left;
   const LockGuard guard(exec.lock);
   Variant* const ring = exec.variant;
-  if (ring->ring == nullptr) {  // another launch was first
+  if (ring->ring == nullptr || exec.becoming_own) {  // another launch was first
     const LockGuard recordings(g_recordings_lock);
     if (own.variant != ring) store_.disown(*own.variant);
     return left;

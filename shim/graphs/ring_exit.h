@@ -33,6 +33,7 @@ class RingExit {
   hipError_t leave_shared_memory(ProgramExec& exec, StreamArgument stream) EXCLUDES(exec.lock, g_recordings_lock);
 
  private:
+  hipError_t become_own(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
   Left put_in_place(ProgramExec& exec, const Served& own, StreamKey key, hipStream_t stream)
       EXCLUDES(exec.lock, g_recordings_lock);
 

@@ -11,10 +11,10 @@ bool StagedComparison::prepare() {
   const LastErrorScope last_error;
   const SavedDevice device;
   device.set(exec_.device);
-  return may_run_both_ways(recording_.operations, exec_.binding_in_call(), *plan_) &&
-         shadows_.allocate(*plan_) == hipSuccess &&
+  return may_run_both_ways(recording_.operations, found_.binding, *found_.plan) &&
+         shadows_.allocate(*found_.plan) == hipSuccess &&
          (real_path_ != nullptr ||
-          verifier_.builder_.build(recording_, exec_.binding_in_call(), exec_.device, &real_path_) == hipSuccess);
+          verifier_.builder_.build(recording_, found_.binding, exec_.device, &real_path_) == hipSuccess);
 }
 
 hipError_t StagedComparison::launch() {
@@ -33,7 +33,7 @@ hipError_t StagedComparison::launch() {
   const bool complete = copied == hipSuccess ? compare() : wait_until_complete();
   if (!complete) {
     shadows_.leave();
-    if (real_path_ != nullptr) keep_real();
+    verifier_.keep_running(exec_, found_, std::move(real_path_));
   }
   return result;
 }
@@ -93,19 +93,11 @@ bool StagedComparison::compare() {
     LaunchVerifier::say_not_compared(recording_, "was not complete in time; such launches are not compared");
   else if (staged == hipSuccess && !difference.found)
     LaunchVerifier::found_same(recording_);
-  else
-    verifier_.staging_differs(exec_, std::move(real_path_), difference, bases_);
-  return complete;
-}
-
-/// Nothing goes while it may still run, and the next launch comes behind it.
-void StagedComparison::keep_real() {
-  real_path_->launches.seal();
-  if (!plan_->overlap()) {
-    const LockGuard guard(exec_.lock);
-    exec_.before = real_path_->launches.copy();
+  else {
+    LaunchVerifier::staging_differs(found_, difference, bases_);
+    if (complete) LaunchVerifier::serve_by_real(exec_, found_, std::move(real_path_));
   }
-  static_cast<void>(verifier_.store_.adopt(recording_, std::move(real_path_), nullptr, Keep::kThisUse));
+  return complete;
 }
 
 }  // namespace graphpool

@@ -13,12 +13,11 @@ namespace graphpool {
 
 class StagedComparison : private ComparedLaunch {
  public:
-  /// `real_path`: an exec of the program's own graph, which serves the launch; null: a new exec of the recording does.
+  /// The launch is served by the exec of the program's own graph, if that was found; else by a new one of the
+  /// recording.
   StagedComparison(LaunchVerifier& verifier, const AskedLaunch& asked, LaunchSelected selected,
-                   std::unique_ptr<Variant> real_path) noexcept
-      : ComparedLaunch(verifier, asked, selected, std::move(real_path)),
-        plan_(asked.exec.variant->plan),
-        shadows_(asked.exec.device) {}
+                   FoundExec found) noexcept
+      : ComparedLaunch(verifier, asked, selected, std::move(found)), shadows_(asked.exec.device) {}
 
   /// Makes the launch, once. Its result is the program's.
   hipError_t launch();
@@ -30,9 +29,7 @@ class StagedComparison : private ComparedLaunch {
   bool compare();
   hipError_t bind_ring(const std::vector<char*>& buffers);
   void work_on(WorksOn memory);
-  void keep_real();
 
-  const std::shared_ptr<const StagePlan> plan_;
   BoundedShadows shadows_;
   std::vector<char*> bases_;  ///< the program's buffers
 };

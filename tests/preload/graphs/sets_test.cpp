@@ -1,7 +1,9 @@
 // sets_test.cpp: a program sets the same few nodes of one exec before each launch, to what they were set to before: its
 // buffers change places, as XLA's donated ones do.
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "node_calls.h"
 
@@ -45,8 +47,20 @@ class TakingTurns {
   }
   void launch() {
     OK(hipGraphLaunch(exec_, stream_));
-    ++launches_;
-    value_[at(mix_at_)] = mixed(value_[at(mix_at_)], 1 + mix_at_);
+    note_launched();
+  }
+  /// By two threads at once, into one stream.
+  void launch_by_two() {
+    std::atomic<int> ready{0};
+    const auto launch = [&] {
+      for (++ready; ready != 2;) std::this_thread::yield();
+      OK(hipGraphLaunch(exec_, stream_));
+    };
+    std::thread other(launch);
+    launch();
+    other.join();
+    note_launched();
+    note_launched();
   }
   void wait() { OK(hipStreamSynchronize(stream_)); }
   void check() {
@@ -73,6 +87,10 @@ class TakingTurns {
   void updated_to(int place) { mix_at_ = copy_at_ = place; }
 
  private:
+  void note_launched() {
+    ++launches_;
+    value_[at(mix_at_)] = mixed(value_[at(mix_at_)], 1 + mix_at_);
+  }
   static std::size_t at(int place) { return static_cast<std::size_t>(place); }
   const Stream stream_;
   const Buffer fixed_, joined_;
@@ -119,6 +137,17 @@ TEST(Sets, rule_15_what_was_set_between_two_of_them_is_launched_as_it_is) {
     turns.step(0);
   }
   turns.set_mix(1);  // never launched
+}
+
+TEST(Sets, what_was_set_is_launched_by_two_threads_at_once) {
+  TakingTurns turns(2);
+  for (int i = 0; i < 8; ++i) turns.step(i % 2);
+  for (int i = 0; i < 20; ++i) {
+    turns.set_mix(i % 2);  // what is between two bindings is noted, and given by a launch
+    turns.launch_by_two();
+    turns.check();
+    turns.step(0);
+  }
 }
 
 TEST(Sets, rule_03_launches_in_flight_keep_their_order_where_nodes_take_turns) {

@@ -314,6 +314,47 @@ TEST_F(LateReturn, rule_20_an_exec_is_updated_before_its_launch_has_returned) {
   OK(hipGraphExecDestroy(exec));
 }
 
+/// The launch is compared.
+class LateReturnVerified : public LateReturn {
+ protected:
+  hipGraph_t mixing(int constant) {
+    return capture(stream_, [&] { OK(kernels().mix(stream_, buffer_.get(), kCount, constant)); });
+  }
+};
+
+TEST_F(LateReturnVerified, an_exec_is_destroyed_before_its_launch_has_returned) {
+  int value = 0;
+  for (int i = 0; i < 6; ++i) {
+    const hipGraphExec_t exec = instantiated(mixing(i));
+    std::thread launching = launched(exec);
+    OK(hipGraphExecDestroy(exec));
+    finish(&launching);
+    value = mixed(value, i);
+    EXPECT_EQ(value, buffer_.value()) << "round " << i;
+  }
+}
+
+TEST_F(LateReturnVerified, an_exec_is_updated_before_its_launch_has_returned) {
+  const Stream beside;
+  const Buffer other;
+  int value = 0;
+  const hipGraphExec_t exec = instantiated(mixing(0));
+  for (int i = 0; i < 6; ++i) {
+    std::thread launching = launched(exec);
+    value = mixed(value, i);
+    const hipGraph_t graph = mixing(i + 1);
+    hipGraphNode_t node = nullptr;
+    hipGraphExecUpdateResult result;
+    OK(hipGraphExecUpdate(exec, graph, &node, &result));
+    OK(hipGraphDestroy(graph));
+    // What other work may have written is not compared.
+    if (i % 2 == 0) OK(kernels().mix(beside, other.get(), kCount, 1));
+    finish(&launching);
+    EXPECT_EQ(value, buffer_.value()) << "round " << i;
+  }
+  OK(hipGraphExecDestroy(exec));
+}
+
 // A kernel that reads a staged buffer by an address it finds in memory, although the rule promises that every access
 // goes through an operand.
 TEST(VerifyRule, a_rule_that_is_not_true_is_reported_and_the_program_has_the_real_result) {
