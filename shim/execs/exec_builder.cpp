@@ -91,7 +91,7 @@ bool ExecBuilder::patch(Recording& recording, const Binding& binding, const Patc
   variant.patches += patched;
   variant.patched_bytes += memory;
   recording.statistics.patched_nodes += patched;
-  store_.grow(variant, memory);
+  store_.limits.grow(variant, memory);
   if (done) {
     note_reached(recording, variant);
     variant.baked = binding;
@@ -123,7 +123,7 @@ void ExecBuilder::note_updated(Recording& recording, Variant& variant, const Bin
   variant.memory_freed = freed_before;
   variant.patched_bytes += memory;
   ++recording.statistics.native_updates;
-  store_.grow(variant, memory);
+  store_.limits.grow(variant, memory);
   if (!updates_are_exact(recording)) variant.use_up(Health::kUnsure);
 }
 

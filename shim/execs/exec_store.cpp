@@ -37,52 +37,16 @@ void ExecStore::swap_places(Recording& recording, std::size_t a, std::size_t b) 
   recording.variants[b]->place_ = b;
 }
 
-void ExecStore::hold(Variant& variant, std::size_t bytes) {
-  Held& held = held_[variant.device];
-  held.bytes = held.bytes - variant.device_bytes_ + bytes;
-  held.peak_bytes = std::max(held.peak_bytes, held.bytes);
-  variant.device_bytes_ = bytes;
-  if (over_limit(variant)) due_.store(true, std::memory_order_relaxed);
-}
-
-void ExecStore::grow(Variant& variant, std::size_t bytes) { hold(variant, variant.device_bytes_ + bytes); }
-
-void ExecStore::count_ring(const Recording& recording, Variant& variant) {
-  hold(variant, variant.ring->execs() * recording.exec_bytes + variant.ring->slot_bytes());
-}
-
-/// Whether there is more of its kind than is to be kept.
-bool ExecStore::over_limit(const Variant& variant) const noexcept {
-  const auto held = held_.find(variant.device);
-  return !variant.kept_ ||
-         (variant.recording_ != nullptr && variant.recording_->variants.size() > settings_.most_variants) ||
-         (held != held_.end() && (held->second.bytes > settings_.most_variant_bytes ||
-                                  (settings_.exec_memory != 0 && held->second.bytes > settings_.exec_memory)));
-}
-
-std::vector<int> ExecStore::devices() const {
-  std::vector<int> devices;
-  for (const auto& [device, held] : held_) devices.push_back(device);
-  std::sort(devices.begin(), devices.end());
-  return devices;
-}
-
-ExecStore::Held ExecStore::held(int device) const noexcept {
-  const auto found = held_.find(device);
-  return found == held_.end() ? Held{} : found->second;
-}
-
 void ExecStore::give(Variant& variant, const ProgramExec* owner) noexcept {
   const ProgramExec* const before = std::exchange(variant.owner_, owner);
   if (variant.recording_ == nullptr || (before == nullptr) == (owner == nullptr)) return;
   Recording& recording = *variant.recording_;
   if (owner != nullptr) {
     swap_places(recording, variant.place_, --recording.free_variants);
-    --held_[variant.device].free;
+    limits.note_not_free(variant);
   } else {
     swap_places(recording, variant.place_, recording.free_variants++);
-    ++held_[variant.device].free;
-    if (over_limit(variant)) due_.store(true, std::memory_order_relaxed);
+    limits.note_free(variant);
   }
 }
 
@@ -94,7 +58,7 @@ std::unique_ptr<Variant> ExecStore::remove(Recording& recording, Variant* varian
   if (variant == nullptr || variant->recording_ != &recording) return nullptr;
   if (variant->owner_ == nullptr) {
     swap_places(recording, variant->place_, --recording.free_variants);
-    --held_[variant->device].free;
+    limits.note_not_free(*variant);
   }
   swap_places(recording, variant->place_, recording.variants.size() - 1);
   std::unique_ptr<Variant> removed = std::move(recording.variants.back());
@@ -104,7 +68,7 @@ std::unique_ptr<Variant> ExecStore::remove(Recording& recording, Variant* varian
   kept_.pop_back();
   removed->owner_ = nullptr;
   removed->recording_ = nullptr;
-  held_[removed->device].bytes -= std::exchange(removed->device_bytes_, 0);
+  limits.note_removed(*removed);
   return removed;
 }
 
@@ -124,15 +88,12 @@ Variant* ExecStore::take_in(Recording& recording, std::unique_ptr<Variant> varia
   adopted->place_ = recording.variants.size();
   adopted->kept_place_ = kept_.size();
   kept_.push_back(adopted);
-  if (adopted->ring == nullptr)
-    hold(*adopted, recording.exec_bytes);
-  else
-    count_ring(recording, *adopted);
+  limits.note_adopted(recording, *adopted);
   recording.variants.push_back(std::move(variant));
-  if (over_limit(*adopted)) due_.store(true, std::memory_order_relaxed);
+  if (limits.are_exceeded_by(*adopted)) limits.make_due();
   if (owner == nullptr) {
     swap_places(recording, adopted->place_, recording.free_variants++);
-    ++held_[adopted->device].free;
+    limits.note_free(*adopted);
   }
   return adopted;
 }
@@ -155,13 +116,14 @@ void ExecStore::evict(Recording& recording, RetiredVariants* retired) {
     if (oldest == nullptr) break;
     evict_one(oldest);
   }
-  for (const auto& [device, held] : held_) {
+  limits.for_each_device([&](int device, const VariantLimits::Held& held) {
+    assume_held(g_recordings_lock);
     while (held.bytes > settings_.most_variant_bytes && held.free != 0) {
       Variant* const oldest = oldest_free(kept_, device);
       if (oldest == nullptr) break;
       evict_one(oldest);
     }
-  }
+  });
 }
 
 std::unique_ptr<Variant> ExecStore::take_oldest_free(int device, std::uint64_t before) noexcept {
@@ -172,15 +134,14 @@ std::unique_ptr<Variant> ExecStore::take_oldest_free(int device, std::uint64_t b
 }
 
 void ExecStore::make_room(int device, std::size_t bytes) noexcept {
-  if (room_ != nullptr && room_->make_room(device, bytes) == ExecRoom::Left::kRunning)
-    due_.store(true, std::memory_order_relaxed);
+  if (room_ != nullptr && room_->make_room(device, bytes) == ExecRoom::Left::kRunning) limits.make_due();
 }
 
 void ExecStore::evict_due() {
   {
     RetiredVariants retired;
     const LockGuard guard(g_recordings_lock);
-    due_.store(false, std::memory_order_relaxed);
+    limits.looked_at();
     std::vector<Recording*> having;
     for (const Variant* const variant : kept_)
       if (having.empty() || having.back() != variant->recording_) having.push_back(variant->recording_);
@@ -190,11 +151,11 @@ void ExecStore::evict_due() {
     // What still runs is tried again.
     const bool left = std::any_of(kept_.begin(), kept_.end(), [&](const Variant* variant) {
       assume_held(g_recordings_lock);
-      return variant->owner_ == nullptr && over_limit(*variant);
+      return variant->owner_ == nullptr && limits.are_exceeded_by(*variant);
     });
-    if (left) due_.store(true, std::memory_order_relaxed);
+    if (left) limits.make_due();
   }
-  if (room_ != nullptr && room_->trim() == ExecRoom::Left::kRunning) due_.store(true, std::memory_order_relaxed);
+  if (room_ != nullptr && room_->trim() == ExecRoom::Left::kRunning) limits.make_due();
 }
 
 bool ExecStore::reclaim(int device) noexcept {
@@ -219,7 +180,7 @@ void ExecStore::device_reset(int device) noexcept {
       variant->use_up(variant->ring == nullptr ? Health::kUnsure : Health::kBroken);
       if (variant->ring != nullptr) {
         variant->ring->forget();
-        count_ring(*variant->recording_, *variant);
+        limits.count_ring(*variant->recording_, *variant);
       }
       ++i;
       continue;

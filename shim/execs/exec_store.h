@@ -5,17 +5,15 @@
 //
 // Bounded: so many variants a recording, so many bytes of device memory a device; the least recently used free ones go
 // first. They go only in calls of the program that make, free, update or wait for something themselves (evict(),
-// evict_if_due(), reclaim()), and never while they may still run. The memory of an exec is an estimate (exec_size.h),
-// and more with every patch. Where execs of the program have a limit of memory, too, an ExecRoom sees to it.
+// evict_if_due(), reclaim()), and never while they may still run. variant_limits.h counts what they hold. Where execs
+// of the program have a limit of memory, too, an ExecRoom sees to it.
 //
 // Threads: any. Not here: how a variant is made (exec_builder.h), which one serves a binding (exec_supply.h).
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "shim/base/function_ref.h"
@@ -25,6 +23,7 @@
 #include "shim/execs/recording.h"
 #include "shim/execs/recordings_lock.h"
 #include "shim/execs/variant.h"
+#include "shim/execs/variant_limits.h"
 
 namespace graphpool {
 
@@ -36,7 +35,7 @@ enum class Keep : std::uint8_t { kForLater, kThisUse };
 
 class ExecStore {
  public:
-  explicit ExecStore(const GraphSettings& settings) noexcept : settings_(settings) {}
+  explicit ExecStore(const GraphSettings& settings) noexcept : limits(settings), settings_(settings) {}
   /// Once, before there are variants.
   void set_room(ExecRoom& room) noexcept { room_ = &room; }
 
@@ -68,17 +67,12 @@ class ExecStore {
     variant.last_used_ = time;
   }
 
-  /// It holds so much more device memory.
-  void grow(Variant& variant, std::size_t bytes) REQUIRES(g_recordings_lock);
-  /// Counts anew what a ring holds: that changes with its execs.
-  void count_ring(const Recording& recording, Variant& variant) REQUIRES(g_recordings_lock);
-
   /// Of a recording: what is not to be kept goes, and, where there is too much, the least recently used.
   void evict(Recording& recording, RetiredVariants* retired) REQUIRES(g_recordings_lock);
   /// The program makes, updates or waits for something itself: variants past the limits go (rule 15). Cost: a load
   /// where there are none.
   void evict_if_due() EXCLUDES(g_recordings_lock) {
-    if (due_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (limits.are_due()) [[unlikely]]
       evict_due();
   }
   /// Evicts from all recordings that have a variant.
@@ -93,15 +87,6 @@ class ExecStore {
   /// The device is being reset. Forgets without a call of the runtime what that made there.
   void device_reset(int device) noexcept REQUIRES(g_recordings_lock);
 
-  /// In rising order.
-  std::vector<int> devices() const REQUIRES(g_recordings_lock);
-  /// What the variants of a device are taken to hold of its memory.
-  struct Held {
-    std::size_t bytes = 0, peak_bytes = 0;
-    std::size_t free = 0;  ///< variants that nobody owns
-  };
-  Held held(int device) const noexcept REQUIRES(g_recordings_lock);
-
   /// Visits the variants that the exec may have: the free ones of its recording, and its own. The visitor must not
   /// change who has them.
   template <typename Visit>
@@ -113,22 +98,20 @@ class ExecStore {
       visit(*exec.variant_in_call());
   }
 
+  VariantLimits limits;
+
  private:
   template <typename HasBinding>
   Variant* take_free_if(Recording& recording, int device, const ProgramExec& owner, HasBinding&& has_binding)
       REQUIRES(g_recordings_lock);
-  void hold(Variant& variant, std::size_t bytes) REQUIRES(g_recordings_lock);
-  bool over_limit(const Variant& variant) const noexcept REQUIRES(g_recordings_lock);
   static void swap_places(Recording& recording, std::size_t a, std::size_t b) noexcept REQUIRES(g_recordings_lock);
 
   static constexpr std::size_t kNear = 128;  ///< bytes on each side of a payload: about one operation's
 
   const GraphSettings& settings_;
   ExecRoom* room_ = nullptr;
-  std::atomic<bool> due_{false};
   std::uint64_t clock_ GUARDED_BY(g_recordings_lock) = 0;     ///< orders uses of variants
   std::vector<Variant*> kept_ GUARDED_BY(g_recordings_lock);  ///< of all recordings
-  std::unordered_map<int, Held> held_ GUARDED_BY(g_recordings_lock);
 };
 
 }  // namespace graphpool

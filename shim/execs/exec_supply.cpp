@@ -223,7 +223,7 @@ hipError_t ExecSupply::obtain_staged(ProgramExec& exec, const Binding& binding, 
     result = chosen->ring->bind(std::move(bases), &counts);
     const LockGuard guard(g_recordings_lock);
     recording.statistics.staged += counts;
-    store_.count_ring(recording, *chosen);
+    store_.limits.count_ring(recording, *chosen);
     if (result != hipSuccess && exec.variant_in_call() != chosen) store_.give(*chosen, nullptr);
   } else {
     result = make_ring(exec, staged, std::move(canonical), std::move(bases), &chosen);

@@ -106,6 +106,7 @@ class Variant {
 
  private:
   friend class ExecStore;
+  friend class VariantLimits;
 
   std::atomic<Health> health_{Health::kGood};
   bool kept_ GUARDED_BY(g_recordings_lock) = true;

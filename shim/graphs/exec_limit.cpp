@@ -42,7 +42,7 @@ void ExecLimit::remove(ProgramExec& exec) noexcept {
 
 bool ExecLimit::has_room(int device, std::size_t bytes) const noexcept {
   const LockGuard guard(g_recordings_lock);
-  return store_.held(device).bytes + bytes <= settings_.exec_memory;
+  return store_.limits.held(device).bytes + bytes <= settings_.exec_memory;
 }
 
 ExecRoom::Left ExecLimit::make_room(int device, std::size_t bytes) noexcept {
@@ -65,7 +65,7 @@ ExecRoom::Left ExecLimit::trim() noexcept {
   std::vector<int> devices;
   try {
     const LockGuard guard(g_recordings_lock);
-    devices = store_.devices();
+    devices = store_.limits.devices();
   } catch (const std::bad_alloc&) {
     return Left::kNothing;
   }

@@ -47,8 +47,8 @@ std::vector<ExecMemory> exec_memory_held() {
   const ExecStore& store = graphs().store;
   const LockGuard guard(g_recordings_lock);
   std::vector<ExecMemory> all;
-  for (const int device : store.devices()) {
-    const ExecStore::Held held = store.held(device);
+  for (const int device : store.limits.devices()) {
+    const VariantLimits::Held held = store.limits.held(device);
     all.push_back({device, held.bytes, held.peak_bytes});
   }
   return all;

@@ -24,7 +24,7 @@ KernelOwners& Functions::owners() {
 void Functions::drain_registrations() noexcept {
   registrations.drain([&](const Registration& registration) {
     assume_held(mutex_);
-    owners().enter(registration);
+    owners().binaries.enter(registration);
   });
 }
 
@@ -34,8 +34,8 @@ void Functions::on_fat_binary_unregistered(void** handle) noexcept {
   UniqueLock lock(mutex_);
   drain_registrations();
   if (owners_ == nullptr) return;
-  while (owners_->is_read(handle)) owners_->was_read.wait(lock);
-  owners_->forget_binary(handle);
+  while (owners_->binaries.is_read(handle)) owners_->binaries.was_read.wait(lock);
+  owners_->binaries.forget(handle);
 }
 
 KernelInfo Functions::find(const void* key) noexcept {
@@ -59,17 +59,17 @@ KernelInfo Functions::find_slowly(const void* key) {
     PointerTable::Value value;
     if (!table_.find(key, &value)) return {};
     if (value[0] != kUnreadLayout) return unpack(value);
-    if (owners_->binary_of_is_read(key)) {
-      owners_->was_read.wait(lock);
+    if (owners_->binaries.binary_of_is_read(key)) {
+      owners_->binaries.was_read.wait(lock);
       continue;
     }
-    const KernelOwners::Reading reading = owners_->begin_reading(key);
+    const FatBinaries::Reading reading = owners_->binaries.begin_reading(key);
     lock.unlock();
     KernelSet kernels;
     const bool usable =
         reading.image != nullptr && read_image(reading.image, &kernels, device_architectures()) == Status::kOk;
     lock.lock();
-    owners_->end_reading(reading, usable ? &kernels : nullptr);
+    owners_->binaries.end_reading(reading, usable ? &kernels : nullptr);
   }
 }
 
@@ -80,7 +80,7 @@ bool Functions::still_there(const void* stub_or_function, std::uint64_t generati
 
 bool Functions::is_stub(const void* address) noexcept {
   const LockGuard lock(mutex_);
-  return owners_ != nullptr && owners_->is_stub(address);
+  return owners_ != nullptr && owners_->binaries.owner_of(address) != nullptr;
 }
 
 KernelInfo Functions::learn(const void* stub_or_function, const KernelInfo& asked,
@@ -98,7 +98,7 @@ KernelInfo Functions::learn(const void* stub_or_function, const KernelInfo& aske
 Status Functions::add_module(const void* module, Status read, const KernelSet& kernels, const char* file) noexcept {
   try {
     const LockGuard lock(mutex_);
-    return owners().add_module(module, read, kernels, file);
+    return owners().modules.add(module, read, kernels, file);
   } catch (const std::bad_alloc&) {
     return Status::kNoMemory;
   }
@@ -139,17 +139,17 @@ Status Functions::on_module_file_loaded(const void* module, const char* path) no
 
 void Functions::on_module_unloaded(const void* module) noexcept {
   const LockGuard lock(mutex_);
-  if (owners_ != nullptr) owners_->forget_module(module);
+  if (owners_ != nullptr) owners_->modules.forget(module);
 }
 
 std::vector<const void*> Functions::handles_of_module(const void* module) {
   const LockGuard lock(mutex_);
-  return owners_ == nullptr ? std::vector<const void*>() : owners_->handles_of_module(module);
+  return owners_ == nullptr ? std::vector<const void*>() : owners_->modules.handles_of(module);
 }
 
 const char* Functions::file_of(const void* function) noexcept {
   const LockGuard lock(mutex_);
-  return owners_ == nullptr ? nullptr : owners_->file_of(function);
+  return owners_ == nullptr ? nullptr : owners_->modules.file_of(function);
 }
 
 void Functions::on_variable_found(const void* module, const void* address, std::size_t bytes) noexcept {
@@ -157,21 +157,21 @@ void Functions::on_variable_found(const void* module, const void* address, std::
   if (begin == 0 || bytes == 0 || begin + bytes < begin) return;
   try {
     const LockGuard lock(mutex_);
-    owners().add_variable(module, begin, bytes);
+    owners().modules.add_variable(module, begin, bytes);
   } catch (const std::bad_alloc&) {
   }
 }
 
 const void* Functions::module_of_variable(const void* address) noexcept {
   const LockGuard lock(mutex_);
-  return owners_ == nullptr ? nullptr : owners_->module_of_variable(reinterpret_cast<std::uintptr_t>(address));
+  return owners_ == nullptr ? nullptr : owners_->modules.module_of_variable(reinterpret_cast<std::uintptr_t>(address));
 }
 
 Status Functions::on_function_found(const void* module, const char* name, const void* function) noexcept {
   if (name == nullptr || function == nullptr) return Status::kMalformed;
   try {
     const LockGuard lock(mutex_);
-    return owners().add_function_of_module(module, name, function);
+    return owners().modules.add_function(module, name, function);
   } catch (const std::bad_alloc&) {
     return Status::kNoMemory;
   }
@@ -182,7 +182,7 @@ Status Functions::on_function_of_stub(const void* stub, const void* function) no
   const KernelInfo info = find(stub);
   try {
     const LockGuard lock(mutex_);
-    return owners_ == nullptr ? Status::kNotFound : owners_->add_function_of_stub(stub, info, function);
+    return owners_ == nullptr ? Status::kNotFound : owners_->binaries.add_function(stub, info, function);
   } catch (const std::bad_alloc&) {
     return Status::kNoMemory;
   }

@@ -7,7 +7,7 @@
 // (rule 37). Not readable, not found, disagreeing: the layout is unknown and the capture that meets it stays the
 // program's own.
 // Threads: everything from any thread. Lock: kKernels, never held across next, dl* or logging; find() of a function met
-// before takes none. Limits: names and layouts that were ever used are kept for good, at most KernelOwners::kMaxNames
+// before takes none. Limits: names and layouts that were ever used are kept for good, at most KernelFacts::kMaxNames
 // and LayoutPool::kMaxLayouts; all else goes with its module. Never destroyed. Not here: HIP calls; handles are opaque
 // addresses, so that newer kinds (hipLibrary_t, hipKernel_t) fit.
 #pragma once

@@ -52,8 +52,8 @@ TEST_F(ExecStoreTest, a_variant_has_one_holder) {
   EXPECT_EQ(1u, recording_.free_variants);
   const std::unique_ptr<Variant> removed = store_.remove(recording_, variant);
   EXPECT_EQ(Holder::kApart, removed->holder());
-  EXPECT_EQ(0u, store_.held(0).bytes);
-  EXPECT_EQ(100u, store_.held(0).peak_bytes);
+  EXPECT_EQ(0u, store_.limits.held(0).bytes);
+  EXPECT_EQ(100u, store_.limits.held(0).peak_bytes);
 }
 
 TEST_F(ExecStoreTest, a_variant_that_is_being_launched_is_not_free_yet) {

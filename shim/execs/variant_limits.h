@@ -1,0 +1,67 @@
+// variant_limits.h: what the variants of each device are taken to hold of its memory, and whether there is more of them
+// than is to be kept.
+//
+// The memory of an exec is an estimate (exec_size.h), and more with every patch. Threads: any. Units: bytes. Not here:
+// which variants go (exec_store.h).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <unordered_map>
+#include <vector>
+
+#include "shim/execs/graph_settings.h"
+#include "shim/execs/recording.h"
+#include "shim/execs/recordings_lock.h"
+#include "shim/execs/variant.h"
+
+namespace graphpool {
+
+class VariantLimits {
+ public:
+  explicit VariantLimits(const GraphSettings& settings) noexcept : settings_(settings) {}
+
+  /// A recording has taken the variant in.
+  void note_adopted(const Recording& recording, Variant& variant) REQUIRES(g_recordings_lock);
+  /// It holds nothing any more. Pre-condition: it was adopted.
+  void note_removed(Variant& variant) noexcept REQUIRES(g_recordings_lock);
+  /// Nobody owns it from now on.
+  void note_free(const Variant& variant) noexcept REQUIRES(g_recordings_lock);
+  /// Somebody does, or it goes.
+  void note_not_free(const Variant& variant) noexcept REQUIRES(g_recordings_lock) { --held_[variant.device].free; }
+
+  /// It holds so much more device memory.
+  void grow(Variant& variant, std::size_t bytes) REQUIRES(g_recordings_lock);
+  /// Counts anew what a ring holds: that changes with its execs.
+  void count_ring(const Recording& recording, Variant& variant) REQUIRES(g_recordings_lock);
+
+  /// In rising order.
+  std::vector<int> devices() const REQUIRES(g_recordings_lock);
+  /// What the variants of a device are taken to hold of its memory.
+  struct Held {
+    std::size_t bytes = 0, peak_bytes = 0;
+    std::size_t free = 0;  ///< variants that nobody owns
+  };
+  Held held(int device) const noexcept REQUIRES(g_recordings_lock);
+  /// Calls visit(device, held). What the device holds may change meanwhile, no device comes or goes.
+  template <typename Visit>
+  void for_each_device(Visit&& visit) const REQUIRES(g_recordings_lock) {
+    for (const auto& [device, held] : held_) visit(device, held);
+  }
+
+  /// Whether there is more of its kind than is to be kept.
+  bool are_exceeded_by(const Variant& variant) const noexcept REQUIRES(g_recordings_lock);
+  /// Whether some variant may have to go, until that was looked at. Cost: a load.
+  bool are_due() const noexcept { return due_.load(std::memory_order_relaxed); }
+  void make_due() noexcept { due_.store(true, std::memory_order_relaxed); }
+  void looked_at() noexcept { due_.store(false, std::memory_order_relaxed); }
+
+ private:
+  void hold(Variant& variant, std::size_t bytes) REQUIRES(g_recordings_lock);
+
+  const GraphSettings& settings_;
+  std::atomic<bool> due_{false};
+  std::unordered_map<int, Held> held_ GUARDED_BY(g_recordings_lock);
+};
+
+}  // namespace graphpool

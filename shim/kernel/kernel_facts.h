@@ -1,0 +1,40 @@
+// kernel_facts.h: names of kernels and layouts of their arguments that were ever used: they are kept for good.
+// Bounded: kMaxNames names, LayoutPool::kMaxLayouts layouts. Threads: guarded by its user (Functions). Throws
+// std::bad_alloc.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "shim/kernel/argument_layout.h"
+#include "shim/kernel/code_object.h"
+
+namespace graphpool {
+
+class KernelFacts {
+ public:
+  static constexpr std::size_t kMaxNames = std::size_t{1} << 16;
+
+  /// Null: it is a new one, and there are too many.
+  const char* keep_name(const char* name) {
+    if (names_.size() < kMaxNames) return names_.emplace(name).first->c_str();
+    const auto known = names_.find(name);
+    return known == names_.end() ? nullptr : known->c_str();
+  }
+  /// Null: nothing is known of the kernel, which may be null, or its layout is not kept.
+  const ArgumentLayout* layout_of(const KernelDescription* kernel) {
+    return kernel == nullptr || !kernel->known ? nullptr : layouts_.intern(kernel->arguments, kernel->self_contained);
+  }
+  /// What the runtime told: each argument may hold addresses.
+  const ArgumentLayout* told_layout(const std::vector<Argument>& arguments) {
+    return layouts_.intern(arguments, false);
+  }
+
+ private:
+  LayoutPool layouts_;
+  std::unordered_set<std::string> names_;
+};
+
+}  // namespace graphpool
