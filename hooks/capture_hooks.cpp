@@ -85,9 +85,8 @@ hipError_t on_hipStreamWaitEvent(Entry&, hipStream_t stream, hipEvent_t event, u
     expose_capture({stream, false}, "hipStreamWaitEvent with flags");
     any_stream_named();
   }
-  const hipError_t result =
-      wait_event({stream, false}, event,
-                 [&](hipEvent_t named) { return next().hipStreamWaitEvent(stream, named, flags); });
+  const hipError_t result = wait_event(
+      {stream, false}, event, [&](hipEvent_t named) { return next().hipStreamWaitEvent(stream, named, flags); });
   if (fresh_streams().any()) fresh_streams().waits(stream);
   return result;
 }
