@@ -86,7 +86,7 @@ class ForksTest : public CapturesTest {
   /// The runtime lets the stream take part where it did not.
   hipError_t wait(CaptureSession& session, hipStream_t stream, hipEvent_t event, hipError_t result = hipSuccess) {
     assume_held(session.lock);
-    return wait_in(session, key(stream), {stream, false}, event, [&] {
+    return wait_in(session, key(stream), {stream, false}, event, [&](hipEvent_t) {
       if (result == hipSuccess && session.streams.find_event(event) != nullptr && !is_null_stream(stream) &&
           captures.tails.count(fake::key_of(stream)) == 0)
         begin_capture(stream);
