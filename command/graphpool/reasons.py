@@ -123,6 +123,14 @@ TEXTS = {
         'A call in the capture failed.', 'Look at the error that the call returned; it fails without the library, too.'),
     'an event record failed': Reason('An event record in the capture failed.', 'Look at the error that it returned.'),
     'a stream wait failed': Reason('A stream wait in the capture failed.', 'Look at the error that it returned.'),
+    "no event of the library's own": Reason(
+        'The library could not record an event of its own, by which streams come behind each other in a capture.', TELL_US),
+    'a wait for an event that stands for nodes of an earlier capture': Reason(
+        'A stream waits for an event that was recorded before anything else in this capture. Before HIP 7 such an event still stands '
+        'for what it was recorded behind in an earlier capture, and HIP refuses what comes behind that.',
+        'Use one event to fork and another to join, or make them anew for each capture.'),
+    'the runtime did not let a stream join the capture': Reason(
+        'A stream joined the capture, and the runtime, which was told later, refused.', TELL_US),
     'a withheld operation failed when it was issued': Reason(
         'An operation that was held back failed when it was given to the runtime after all.', TELL_US),
     'the runtime invalidated the capture': Reason(
