@@ -110,7 +110,6 @@ static bool brought_nodes(hipStream_t stream) {
   std::vector<hipGraphNode_t> nodes;
   return has_defect(Defect::kEventsKeepNodes) && copy_tail(stream, &nodes) && !nodes.empty();
 }
-constexpr const char* kEarlierNodes = "a wait for an event that stands for nodes of an earlier capture";
 
 hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream, hipEvent_t event,
                    ForwardWait forward) {
@@ -132,8 +131,9 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
   hipError_t result = put_off ? hipSuccess : forward(told);
   if (!put_off && result == hipSuccess && session.shell() && known != nullptr && known->tail.empty() &&
       brought_nodes(plain_handle(stream))) {
-    make_real(session, kEarlierNodes);
-    session.fate.reject(kEarlierNodes);
+    constexpr const char* kReason = "a wait for an event that stands for nodes of an earlier capture";
+    make_real(session, kReason);
+    session.fate.reject(kReason);
     if (where != nullptr) result = forward(event);  // its stream comes behind what it did alone now
   }
   if (known == nullptr) work_counts().note_work(plain_handle(stream));
