@@ -45,6 +45,8 @@ bool Features::set(const std::string& name) {
                                                {"captures_ended", &captures_ended},
                                                {"host_fills", &host_fills},
                                                {"waits_once", &waits_once},
+                                               {"null_order_alone", &null_order_alone},
+                                               {"forks_one_way", &forks_one_way},
                                                {"frees_captured", &frees_captured},
                                                {"weighed", &weighed}};
   for (const auto& [known, field] : all)
@@ -480,9 +482,31 @@ bool Machine::waits_again(const Step& step) {
          });
 }
 
+/// Whether the step is a wait by which streams that are not the origin may be forked from each other both ways.
+bool Machine::forks_back(const Step& step) {
+  const auto& n = step.number;
+  if (n[0] < 0 || n[0] > kLegacy || n[1] < 0 || n[1] >= kEvents) return false;
+  const Stream& on = stream(n[0], step.thread);
+  const Event& of = events_[static_cast<std::size_t>(n[1])];
+  return on.capture && of.captured == on.capture->number && n[0] != on.capture->origin &&
+         of.recorded_on != on.capture->origin;
+}
+
+/// Whether the step allocates or frees in the null stream's order while a blocking stream captures.
+bool Machine::in_null_order(const Step& step) {
+  const auto& n = step.number;
+  const bool allocates = step.kind == Kind::allocate && n[1] == static_cast<std::int64_t>(Memory::Async);
+  const bool frees = step.kind == Kind::release && n[1] == 1;
+  const std::int64_t on = allocates ? n[3] : n[2];
+  return (allocates || frees) && (on == kNull || on == kLegacy) &&
+         std::any_of(streams_.begin(), streams_.end(),
+                     [](const Stream& each) { return each.live && each.blocking && each.capture; });
+}
+
 /// False for a step that AMD's runtimes do not survive.
 bool Machine::survived(const Step& step) {
   const auto& n = step.number;
+  if (features_.null_order_alone && in_null_order(step)) return false;
   const auto event_at = [&](std::int64_t slot) {
     return slot >= 0 && slot < kEvents ? events_[static_cast<std::size_t>(slot)] : Event{};
   };
@@ -507,7 +531,7 @@ bool Machine::survived(const Step& step) {
     case Kind::event_query:
       return !event_at(n[0]).orphan;
     case Kind::event_wait: {
-      if (features_.waits_once && waits_again(step)) return false;
+      if ((features_.waits_once && waits_again(step)) || (features_.forks_one_way && forks_back(step))) return false;
       if (event_at(n[1]).orphan || !features_.mixed_captures || n[0] < 0 || n[0] > kLegacy)
         return !event_at(n[1]).orphan;
       const auto capture = stream(n[0], step.thread).capture;
@@ -689,7 +713,8 @@ bool Machine::allowed(const Step& step) {
     case Kind::momentary: {
       if (!stream_ok(n[0]) || n[1] < 0 || n[1] > 5) return false;
       const auto capture = stream(n[0], step.thread).capture;
-      return capture && !capture->doubtful;
+      constexpr std::int64_t kTwice = 3;  // it waits for one event twice
+      return capture && !capture->doubtful && (n[1] != kTwice || !features_.waits_once);
     }
     case Kind::capture_behind: {
       if (!stream_ok(n[0]) || !stream_ok(n[1])) return false;

@@ -65,6 +65,8 @@ struct Features {
   bool captures_ended = false;     ///< destroy a stream that captures, or end a thread whose own stream does
   bool host_fills = false;         ///< fill pinned memory in a graph
   bool waits_once = false;         ///< wait in a capture for a node that the stream comes right behind already
+  bool null_order_alone = false;   ///< have memory in the null stream's order while a blocking stream captures
+  bool forks_one_way = false;      ///< let a stream that joined a capture wait for another that did, or for itself
 
   bool weighed = false;  ///< weigh_captures() was called before the first program
 
@@ -149,6 +151,7 @@ struct Event {
   int device = 0;
   Clock clock;
   std::uint64_t captured = 0;  ///< number of the capture it was last recorded in
+  int recorded_on = -1;        ///< there: the stream
   std::vector<int> tail;
   bool had_nodes = false;  ///< it has been recorded behind nodes of a capture
   bool orphan = false;     ///< the stream it was recorded on is gone
@@ -252,6 +255,8 @@ class Machine {
   bool fills_host(const Step& step);
   bool survived(const Step& step);
   bool waits_again(const Step& step);
+  bool forks_back(const Step& step);
+  bool in_null_order(const Step& step);
   bool free_is_ordered(const Buffer& target, Stream& on, bool in_order) const;
   std::uint64_t module_of(const Work& work) const { return work.module() < 0 ? 0 : module(work.module()).generation; }
   bool nodes_ordered(const std::vector<Node>& nodes) const;

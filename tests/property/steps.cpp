@@ -853,6 +853,7 @@ std::string Machine::perform(const Step& step) {
         event.noted = on.capture;
         // In a doubtful one captured or not, as the runtime has it: who waits for the event asks.
         event.captured = on.capture->number;
+        event.recorded_on = static_cast<int>(n[1]);
         event.tail = on.tail;
         event.had_nodes = event.had_nodes || !on.tail.empty();
         event.recorded = false;
@@ -1350,9 +1351,23 @@ void Machine::finish() {
       if (!graphs_[static_cast<std::size_t>(slot)].live) return step(Kind::end, thread, {stream, slot});
     }
   };
+  const auto join_all = [&](const Capture& capture) {
+    constexpr int kEvent = 0;
+    if (!events_[kEvent].live) step(Kind::event_create, capture.thread, {kEvent});
+    for (int i = 0; i < kStreams; ++i) {
+      if (i == capture.origin || streams_[static_cast<std::size_t>(i)].capture.get() != &capture) continue;
+      step(Kind::event_record, capture.thread, {kEvent, i});
+      step(Kind::event_wait, capture.thread, {capture.origin, kEvent});
+    }
+  };
+  for (int i = 0; features_.captures_ended && i < kStreams; ++i) {
+    const auto capture = streams_[static_cast<std::size_t>(i)].capture;
+    if (!capture || capture->origin != i) continue;
+    join_all(*capture);
+    end(capture->thread, i);
+  }
   for (int i = 0; i < kStreams; ++i) {
     const auto capture = streams_[static_cast<std::size_t>(i)].capture;
-    if (capture && features_.captures_ended && capture->origin == i) end(capture->thread, i);
     if (capture) step(Kind::stream_destroy, features_.own_destroys ? capture->thread : 0, {i});
   }
   for (int thread = 0; thread < kThreads; ++thread) {
