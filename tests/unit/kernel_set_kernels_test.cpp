@@ -12,8 +12,8 @@ class SetKernelsTest : public testing::Test {
   static constexpr KernelSetting kSetting{1, 0};
 
   static const void* handle(int number) { return reinterpret_cast<const void*>(0x1000L * (number + 1)); }
-  Status add(const void* owner, const void* function, const char* name) {
-    return functions_.add(owner, &owned_, function, {nullptr, name, 0, true});
+  void add(const void* owner, const void* function, const char* name) {
+    EXPECT_EQ(Status::kOk, functions_.add(owner, &owned_, function, {nullptr, name, 0, true}));
   }
   std::uint64_t settings_of(const void* function) const {
     PointerTable::Value value;
@@ -78,7 +78,7 @@ TEST_F(SetKernelsTest, a_function_that_its_owner_has_keeps_its_generation) {
   add(module_, handle(0), name_);
   PointerTable::Value first, again;
   ASSERT_TRUE(table_.find(handle(0), &first));
-  EXPECT_EQ(Status::kOk, add(module_, handle(0), name_));
+  add(module_, handle(0), name_);
   ASSERT_TRUE(table_.find(handle(0), &again));
   EXPECT_EQ(first, again);
   EXPECT_EQ(1u, owned_.size());
