@@ -12,8 +12,9 @@ class SetKernelsTest : public testing::Test {
   static constexpr KernelSetting kSetting{1, 0};
 
   static const void* handle(int number) { return reinterpret_cast<const void*>(0x1000L * (number + 1)); }
+  /// A handle that is new there, of a kernel whose arguments are not known.
   void add(const void* owner, const void* function, const char* name) {
-    EXPECT_EQ(Status::kOk, functions_.add(owner, &owned_, function, {nullptr, name, 0, true}));
+    EXPECT_EQ(Status::kNotFound, functions_.add(owner, &owned_, function, {nullptr, name, 0, true}));
   }
   std::uint64_t settings_of(const void* function) const {
     PointerTable::Value value;
@@ -78,7 +79,7 @@ TEST_F(SetKernelsTest, a_function_that_its_owner_has_keeps_its_generation) {
   add(module_, handle(0), name_);
   PointerTable::Value first, again;
   ASSERT_TRUE(table_.find(handle(0), &first));
-  add(module_, handle(0), name_);
+  EXPECT_EQ(Status::kOk, functions_.add(module_, &owned_, handle(0), {nullptr, name_, 0, true}));
   ASSERT_TRUE(table_.find(handle(0), &again));
   EXPECT_EQ(first, again);
   EXPECT_EQ(1u, owned_.size());
