@@ -1,6 +1,8 @@
 // What is set of kernels, told by the generations of their handles; and whose a handle is.
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "shim/kernel/owned_functions.h"
 #include "shim/kernel/set_kernels.h"
 
@@ -27,7 +29,13 @@ class SetKernelsTest : public testing::Test {
         [this](const KernelKey&) { return owned_; });
   }
 
-  PointerTable table_;
+  /// A table that is never destroyed, as the process's own.
+  static PointerTable& new_table() {
+    static auto& tables = *new std::deque<PointerTable>;
+    return tables.emplace_back();
+  }
+
+  PointerTable& table_ = new_table();
   SetKernels set_kernels_{table_};
   OwnedFunctions functions_{table_, set_kernels_};
   std::vector<const void*> owned_;
