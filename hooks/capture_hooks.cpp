@@ -1,7 +1,7 @@
 // capture_hooks.cpp: begin, end and queries of stream captures, and the events that fork and join them.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/put_off_joins.h"
+#include "shim/capture/momentary_streams.h"
 #include "shim/costs/step_costs.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/restore.h"

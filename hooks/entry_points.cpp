@@ -9,7 +9,7 @@
 #include "hooks/hot_bodies.h"
 #include "hooks/passing.h"
 #include "shim/base/hot.h"
-#include "shim/capture/put_off_joins.h"
+#include "shim/capture/momentary_streams.h"
 #include "shim/hip/kept_error.h"
 #include "shim/hip/private_handles.h"
 #include "shim/memory/device_memory.h"
@@ -104,6 +104,7 @@ Result run_checked(Body&& body, const Arguments&... arguments) {
     });
     if constexpr (tells_handles(kCall))
       if (result == hipSuccess) give_to_program(arguments...);
+    // Last, because a fresh stream counts as the library's own.
     if constexpr (kCall == EntryId::hipStreamCreateWithFlags || kCall == EntryId::hipStreamCreateWithPriority)
       if (result == hipSuccess) note_new_stream(arguments...);
     return result;

@@ -3,7 +3,7 @@
 // GraphRead and the like take the row's own parameter names, so a row and its body cannot disagree.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/put_off_joins.h"
+#include "shim/capture/momentary_streams.h"
 #include "shim/graphs/epochs.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/process_policy.h"

@@ -2,7 +2,7 @@
 // parts of shim/memory/device_memory.h.
 #include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/put_off_joins.h"
+#include "shim/capture/momentary_streams.h"
 #include "shim/graphs/epochs.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/kept_error.h"

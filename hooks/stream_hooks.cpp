@@ -1,9 +1,7 @@
 // stream_hooks.cpp: streams end, and the program waits: what completes, and what may invalidate a capture.
-#include <atomic>
-
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
-#include "shim/capture/put_off_joins.h"
+#include "shim/capture/momentary_streams.h"
 #include "shim/costs/step_costs.h"
 #include "shim/graphs/graphs.h"
 #include "shim/hip/kept_error.h"
@@ -33,16 +31,6 @@ hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
   return result;
 }
 
-/// The runtime has made a stream although a capture was open that forbids the thread what may be unsafe in it.
-constinit std::atomic<bool> g_captures_allow_streams{false};
-
-/// One that was kept, where a capture is followed and the runtime would make such a stream. Null: the runtime is to.
-hipStream_t kept_stream(const StreamKind& kind) {
-  if (!kept_streams().any() || !active() || nobody_follows()) return nullptr;
-  if (!g_captures_allow_streams.load(std::memory_order_relaxed) && captures_refuse_memory_calls()) return nullptr;
-  return kept_streams().take(kind);
-}
-
 /// A stream is made: it may fail for memory (rule 25), and is one to wait for from now on.
 template <typename Make>
 hipError_t make_stream(hipStream_t* stream, int device, Make&& make) {
@@ -54,22 +42,13 @@ hipError_t make_stream(hipStream_t* stream, int device, Make&& make) {
   return result;
 }
 
-/// The same for a stream that may be one that was kept.
+/// A stream is made of a kind of which one may have been kept.
 template <typename Make>
 hipError_t make_kind(hipStream_t* stream, const StreamKind& kind, Make&& make) {
-  const hipStream_t kept = stream == nullptr || kind.flags != hipStreamNonBlocking ? nullptr : kept_stream(kind);
-  if (kept == nullptr) {
-    const hipError_t result = make_stream(stream, kind.device, make);
-    if (result == hipSuccess && !nobody_follows() && !g_captures_allow_streams.load(std::memory_order_relaxed) &&
-        captures_refuse_memory_calls())
-      g_captures_allow_streams.store(true, std::memory_order_relaxed);
-    return result;
-  }
-  const TimedCall timed;
-  work_counts().created(kept, kind.device);
-  succeeded_unseen();
-  *stream = kept;
-  return hipSuccess;
+  if (reuse_stream(kind, stream)) return hipSuccess;
+  const hipError_t result = make_stream(stream, kind.device, make);
+  if (result == hipSuccess) note_stream_made();
+  return result;
 }
 
 }  // namespace
@@ -94,13 +73,7 @@ hipError_t on_hipStreamDestroy(Entry&, hipStream_t stream) {
   if (uses_tracked()) outstanding_uses().stream_destroyed(stream);  // before its state is that of no stream any more
   events_leave_destroyed(stream);
   capture_stream_destroyed(stream);
-  StreamKind kind;
-  if (active() && fresh_streams().take(stream, &kind) && kept_streams().keep(stream, kind)) {
-    stream_work().forget_unused(stream);
-    succeeded_unseen();
-    return hipSuccess;
-  }
-  fresh_streams().remove(stream);
+  if (keep_stream(stream)) return hipSuccess;
   stream_work().before_destroy(stream);
   return next().hipStreamDestroy(stream);
 }

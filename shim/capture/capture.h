@@ -151,10 +151,9 @@ hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward
 
 /// Of the open captures so many are followed, or at least looked into.
 inline constinit std::atomic<std::size_t> g_followed_captures{0};
+inline bool nobody_follows() noexcept { return g_followed_captures.load(std::memory_order_acquire) == 0; }
 /// No open capture is looked into, nor is what streams use.
-inline bool nobody_looks() noexcept {
-  return g_followed_captures.load(std::memory_order_acquire) == 0 && !uses_tracked();
-}
+inline bool nobody_looks() noexcept { return nobody_follows() && !uses_tracked(); }
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
 /// A wait that the runtime performs is noted as work of the stream; one that it captures is an edge, and none.
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, ForwardWait forward);

@@ -29,7 +29,7 @@ bool ForkEvents::record(StreamKey key, hipStream_t stream, int device) {
     }
     if ((event = make_event(device)) == nullptr) return false;
     const LockGuard guard(lock_);
-    events_[key] = event;  // nobody else has made one: the capture's lock is held
+    events_[key] = event;  // the caller holds the capture's lock, so no other thread has made one
   }
   return PrivateCalls::answered([&] { return next().hipEventRecord(event, stream); });
 }

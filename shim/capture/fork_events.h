@@ -12,7 +12,6 @@
 #include <hip/hip_runtime_api.h>
 
 #include <unordered_map>
-#include <vector>
 
 #include "shim/base/short_lock.h"
 #include "shim/streams/stream_key.h"

@@ -96,7 +96,7 @@ static CapturedStream& join(CaptureSession& session, StreamKey key, StreamArgume
 
 /// The event that the runtime is told where the program waits for `event`: of a shell one without nodes, if the runtime
 /// has noted that on the same stream.
-static hipEvent_t told_event(CaptureSession& session, hipEvent_t event, const CapturedEvent* known)
+static hipEvent_t event_to_wait_for(CaptureSession& session, hipEvent_t event, const CapturedEvent* known)
     REQUIRES(session.lock) {
   if (known == nullptr || !known->recorded_in_shell || known->tail.empty()) return event;
   const CapturedStream* const from = session.streams.find(known->stream);
@@ -122,13 +122,13 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
   const bool replace = !session.shell() && known != nullptr && known->recorded_in_shell && !known->tail.empty();
   std::vector<hipGraphNode_t> before;
   const bool before_known = replace && (where == nullptr || copy_tail(where->handle, &before));
-  const hipEvent_t told = told_event(session, event, known);
+  const hipEvent_t awaited = event_to_wait_for(session, event, known);
   const bool put_off = known != nullptr && where == nullptr && put_off_join(session, stream, *known);
   if (put_off)
     succeeded_unseen();
   else if (where == nullptr || where->join_put_off != nullptr)
     make_joins(session);
-  hipError_t result = put_off ? hipSuccess : forward(told);
+  hipError_t result = put_off ? hipSuccess : forward(awaited);
   if (!put_off && result == hipSuccess && session.shell() && known != nullptr && known->tail.empty() &&
       brought_nodes(plain_handle(stream))) {
     constexpr const char* kReason = "a wait for an event that stands for nodes of an earlier capture";
@@ -151,7 +151,7 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
   if (known != nullptr) {
     object = session.streams.number(*known);
     where = &join(session, key, stream, *known, {replace, before_known ? &before : nullptr});
-    if (put_off) where->join_put_off = told;
+    if (put_off) where->join_put_off = awaited;
   } else if (where == nullptr) {
     return result;
   }

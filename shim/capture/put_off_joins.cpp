@@ -47,20 +47,4 @@ void drop_join(CapturedStream& stream) noexcept {
   }
 }
 
-[[gnu::cold]] bool stream_named_now(EntryId call, hipStream_t stream) noexcept {
-  if (fresh_streams().has(stream)) {
-    if (leaves_fresh(call)) return true;
-    make_joins();
-    fresh_streams().remove(stream);
-    return true;
-  }
-  return kept_streams().end(stream);
-}
-
-[[gnu::cold]] void any_stream_named() noexcept {
-  make_joins();
-  if (fresh_streams().any()) fresh_streams().remove_all();
-  if (kept_streams().any()) static_cast<void>(kept_streams().give_back(-1));
-}
-
 }  // namespace graphpool

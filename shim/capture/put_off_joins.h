@@ -10,8 +10,6 @@
 
 #include "shim/capture/session.h"
 #include "shim/hip/hook_table.h"
-#include "shim/hip/private_handles.h"
-#include "shim/hip/restore.h"
 #include "shim/streams/fresh_streams.h"
 
 namespace graphpool {
@@ -50,29 +48,4 @@ constexpr bool leaves_joins(EntryId call) noexcept {
       return false;
   }
 }
-/// Whether the call may name a fresh stream, which stays one.
-constexpr bool leaves_fresh(EntryId call) noexcept {
-  return call == EntryId::hipStreamDestroy || call == EntryId::hipStreamGetCaptureInfo_v2 ||
-         call == EntryId::hipStreamWaitEvent;
-}
-
-inline StreamKind kind_of_stream(unsigned flags) noexcept { return {calling_device(), flags}; }
-inline StreamKind kind_of_stream(unsigned flags, int priority) noexcept {
-  return {calling_device(), flags, priority, StreamKind::Form::kWithPriority};
-}
-/// Whether no open capture is followed.
-inline bool nobody_follows() noexcept { return g_followed_captures.load(std::memory_order_acquire) == 0; }
-/// The program has been given a stream that was made for it with these arguments.
-template <typename... Priority>
-void note_new_stream(hipStream_t* stream, unsigned flags, Priority... priority) noexcept {
-  if (flags == hipStreamNonBlocking && active() && !nobody_follows())
-    fresh_streams().add(*stream, kind_of_stream(flags, priority...));
-}
-
-/// A call names a stream that counts as the library's own. Returns true where it is the program's: a fresh one, or one
-/// that was kept and is really destroyed now.
-bool stream_named_now(EntryId call, hipStream_t stream) noexcept;
-/// A call may name any stream in a way that nobody sees.
-void any_stream_named() noexcept;
-
 }  // namespace graphpool

@@ -4,13 +4,14 @@
 // to a recording; or it is left to the runtime for good.
 // Invariants: a variant has at most one live program exec as its owner; an exec of the program's own has no recording
 // and owns its variant.
-// Threads: any. HIP allows launches of one exec beside each other. It allows a call that changes or destroys the exec
-// beside no other call on it but a launch that has begun to run: the program can see that before the launch returns.
-// So what has no lock named belongs to calls that change the exec. `recording`, `variant`, `way` and `binding` are
-// changed under `lock`, by such a call, or by a launch that has not begun to run (ring_exit.h, noted_sets.h,
-// exec_repair.h). Launches read them under it, and after they have begun take nothing there for what it was before.
-// A call that changes the exec reads them without it, by recording_in_call() and its neighbours, since nobody else
-// changes them meanwhile. Recording and variant are changed under g_recordings_lock, too, and read under either.
+// Threads: any. Several threads may launch one exec at once. A call that changes or destroys an exec may run beside a
+// launch of it only once that launch has begun to run: a program sees that on the device, before the launch returns.
+// Members without a named lock belong to the calls that change the exec. Such a call changes `recording`, `variant`,
+// `way` and `binding` under `lock`; so does a launch that has not begun to run (ring_exit.h, noted_sets.h,
+// exec_repair.h). A launch reads these four under `lock`. After it has begun to run they may be those of a later
+// change. A call that changes the exec is the only one that changes the four, and reads them without the lock, by
+// recording_in_call() and its neighbours. `recording` and `variant` change under g_recordings_lock, too; a thread that
+// holds either lock may read them.
 // Lock: kExecs, taken before kRecordings.
 #pragma once
 
@@ -124,16 +125,16 @@ class ProgramExec {
   unsigned long long flags = 0;  ///< as the program instantiated it
   std::uint64_t source = 0;      ///< id of the graph it was made from: the program names its nodes by that graph's
 
-  // What lock guards, read without it: by a call that changes the exec, by the launch that makes it the program's own,
-  // and by who has an exec that nobody else uses; the recording and the variant also by who holds g_recordings_lock.
-  // Clang knows of none of these.
+  // These four read without the lock. A call that changes the exec may use them, and so may the launch that makes it
+  // the program's own, and a thread whose exec no other thread knows. A thread that holds g_recordings_lock may read
+  // recording and variant. Clang cannot check this.
 
   Recording* recording_in_call() const noexcept NOT_CHECKED { return recording; }
   Variant* variant_in_call() const noexcept NOT_CHECKED { return variant; }
   Way way_in_call() const noexcept NOT_CHECKED { return way; }
   const Binding& binding_in_call() const noexcept NOT_CHECKED { return binding; }
 
-  // Of an exec that is being made: nobody else knows it.
+  // These two change an exec that is being made. No other thread knows it.
 
   /// It has this recording and binding, and nothing that serves it.
   void begin(Recording& by, const Binding& bound) NOT_CHECKED {

@@ -67,9 +67,9 @@ class Variant {
   Variant() = default;
   Variant(const Variant&) = delete;
   Variant& operator=(const Variant&) = delete;
-  /// For its holder: nobody else changes it, which clang cannot know.
+  /// The holder reads it so, without the lock: only the holder changes it. Clang cannot check this.
   const Binding& baked_by_holder() const noexcept NOT_CHECKED { return baked; }
-  /// The binding that it is made with. It is being made, so nobody else knows it.
+  /// Gives a variant that is being made its binding. No other thread knows it.
   void bake(Binding binding) noexcept NOT_CHECKED { baked = std::move(binding); }
 
   ~Variant();  ///< destroys exec and graph: never under a lock

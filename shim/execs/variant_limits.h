@@ -25,9 +25,9 @@ class VariantLimits {
   void note_adopted(const Recording& recording, Variant& variant) REQUIRES(g_recordings_lock);
   /// It holds nothing any more. Pre-condition: it was adopted.
   void note_removed(Variant& variant) noexcept REQUIRES(g_recordings_lock);
-  /// Nobody owns it from now on.
+  /// It has no owner from now on.
   void note_free(const Variant& variant) noexcept REQUIRES(g_recordings_lock);
-  /// Somebody does, or it goes.
+  /// It has an owner from now on, or it goes.
   void note_not_free(const Variant& variant) noexcept REQUIRES(g_recordings_lock) { --held_[variant.device].free; }
 
   /// It holds so much more device memory.
@@ -40,7 +40,7 @@ class VariantLimits {
   /// What the variants of a device are taken to hold of its memory.
   struct Held {
     std::size_t bytes = 0, peak_bytes = 0;
-    std::size_t free = 0;  ///< variants that nobody owns
+    std::size_t free = 0;  ///< variants without an owner
   };
   Held held(int device) const noexcept REQUIRES(g_recordings_lock);
   /// Calls visit(device, held). What the device holds may change meanwhile, no device comes or goes.

@@ -27,8 +27,8 @@ class KernelFacts {
   const ArgumentLayout* layout_of(const KernelDescription* kernel) {
     return kernel == nullptr || !kernel->known ? nullptr : layouts_.intern(kernel->arguments, kernel->self_contained);
   }
-  /// What the runtime told: each argument may hold addresses.
-  const ArgumentLayout* told_layout(const std::vector<Argument>& arguments) {
+  /// Of arguments as the runtime answered: each may hold addresses.
+  const ArgumentLayout* layout_with_addresses(const std::vector<Argument>& arguments) {
     return layouts_.intern(arguments, false);
   }
 

@@ -51,7 +51,7 @@ KernelInfo KernelOwners::learn(const void* handle, const KernelInfo& asked, cons
   const bool same = (info.generation & kRegistrationMask) == (asked.generation & kRegistrationMask);
   if (!same || !info.may_be_asked) return info;
   info.may_be_asked = false;
-  if (arguments != nullptr) info.layout = facts_.told_layout(*arguments);
+  if (arguments != nullptr) info.layout = facts_.layout_with_addresses(*arguments);
   table_.put(handle, pack(info));
   return info;
 }

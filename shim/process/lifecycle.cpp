@@ -9,7 +9,7 @@
 #include "shim/base/guest_scope.h"
 #include "shim/base/lock_rank.h"
 #include "shim/base/log.h"
-#include "shim/capture/put_off_joins.h"
+#include "shim/capture/momentary_streams.h"
 #include "shim/hip/coverage.h"
 #include "shim/hip/entry.h"
 #include "shim/hip/next.h"

@@ -3,11 +3,11 @@
 //
 // Why: communication libraries make a stream for a moment in each captured collective. On AMD's 7.2.4 to make and
 // destroy one takes 18 us of host time.
-// Only a stream that no call has named since it was made gets here, but for those that fresh_streams.h lists: nobody
-// can tell it from a new one. To the program a kept stream is destroyed. It counts as the library's own
-// (hip/private_handles.h), so that the first call with its handle is noticed: the stream is really destroyed then, and
-// the call goes on.
-// Few are kept. Threads: any. Lock: of its own, never held over a call of the runtime.
+// A stream gets here only if no call has named it since it was made, but for the calls that fresh_streams.h lists. So
+// the program cannot tell it from a new one. To the program a kept stream is destroyed. It counts as the library's own
+// (hip/private_handles.h): so the first call with its handle is noticed. The stream is really destroyed then, and the
+// call goes on.
+// Bounded: see kMost. Threads: any. Lock: of its own, never held over a call of the runtime.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -13,6 +13,7 @@ from pack import Pack  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 DEFECTS = HERE.parent / 'amd' / 'defects.toml'
+INTERPRET = 'tests/property/interpret'  # in the build folder
 # How a process ends whose kernels or copies touched what they may not, in checked mode (tests/runtimes/amd/README.md).
 FINDINGS_EXIT = 86
 # What the CPU runtime alone can be told: calls fail, and what is gone is refused.
@@ -31,7 +32,8 @@ class OnAmd:
                 raise FileNotFoundError(f"{version} is not in this pack, which holds {config['version']}")
             self.start = [*config['launcher'], config['interpret']]
         else:
-            self.start = self.root_of(config, version).command(self.linked(config, version))
+            root = self.root_of(config, version)
+            self.start = root.command(root.link(INTERPRET))
         listed = tomllib.loads(DEFECTS.read_text()).get('property', [])
         self.defects = [entry for entry in listed if version in entry['versions']]
         self.relies = {name for entry in self.defects for name in entry.get('features', [])}
@@ -45,15 +47,12 @@ class OnAmd:
         return found[0]
 
     @classmethod
-    def linked(cls, config, version):
-        return cls.root_of(config, version).link('tests/property/interpret')
-
-    @classmethod
     def pack(cls, config, version, folder):
         """Copies what random programs on this version need into a folder that runs elsewhere, with the same options: there
         FOLDER/tests/property/property.py and FOLDER/config.json stand for this tree's."""
-        packed = Pack(folder, cls.root_of(config, version), 'config.json')
-        packed.copy_libraries({'interpret': cls.linked(config, version)})
+        root = cls.root_of(config, version)
+        packed = Pack(folder, root, 'config.json')
+        packed.copy_libraries({'interpret': root.link(INTERPRET)})
         packed.copy_scripts({'tests/property': [HERE / 'property.py', HERE / 'on_amd.py'],
                              'tests/amd': [HERE.parent / 'amd' / name for name in ('amd_runtimes.py', 'pack.py', 'defects.toml')],
                              'tests/support': [HERE.parent / 'support' / 'runs.py']})
