@@ -1,11 +1,11 @@
 // keeping_events.h: events that stood for operations of captures, and so natively for nodes.
 //
-// Why: before HIP 7 an event that is recorded in a later capture on a stream without a node stands for these nodes
-// still (Defect::kEventsKeepNodes). They are in no graph of that capture, and the runtime refuses what comes behind
-// them there. It was never given the nodes of a shell; nor does a shell leave the addresses of nodes that are gone to
-// the nodes that have them natively. So the runtime gets another node for the event to keep. Threads: any. Lock:
-// kStreams, with no call of the runtime below it. Memory: of as many events as the program has. Not here: what is
-// recorded in captures that are left alone.
+// Why: before HIP 7 an event keeps its nodes when it is recorded in a later capture on a stream without a node
+// (Defect::kEventsKeepNodes). These nodes are in no graph of that capture, so the runtime refuses what comes behind
+// them there. The runtime never had the nodes of a shell. And while a shell is captured, other nodes may get the
+// addresses that nodes which are gone had natively. So the library gives the runtime another node for the event to
+// keep. Threads: any. Lock: kStreams, with no call of the runtime below it. Memory: of as many events as the program
+// has. Not here: what is recorded in captures that are left alone.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

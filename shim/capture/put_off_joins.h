@@ -1,10 +1,9 @@
 // put_off_joins.h: joins of withheld captures that the runtime has not been told (streams/fresh_streams.h).
 //
-// A stream that the program has just made waits for an event of a shell: the wait is put off. As long as it is, no call
-// may see the runtime's own answer that depends on it: that is what names the stream, and what may invalidate
-// captures, for the stream captures on then as it stands. Before such a call, by any thread, before the capture ends
-// and before it becomes real the runtime is told all joins there are. Where the program destroys the stream first it is
-// never told.
+// The program makes a stream and lets it wait for an event of a shell. The library puts this wait off: it does not tell
+// the runtime yet. Two kinds of calls would show that: a call that names the stream, and a call that may invalidate
+// captures. Before such a call, by any thread, the library tells the runtime all waits that it has put off. It also
+// does so before the capture ends or becomes real. If the program destroys the stream first, the runtime is never told.
 // Threads: any.
 #pragma once
 
