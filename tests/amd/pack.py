@@ -51,6 +51,8 @@ class Pack:
     folder (runs.read_list)."""
 
     def __init__(self, folder, root, listing):
+        if folder.exists() and not folder.is_dir():
+            sys.exit(f'{folder} is no folder')
         if folder.exists() and any(folder.iterdir()) and not (folder / listing).exists():
             sys.exit(f'{folder} holds something else')
         shutil.rmtree(folder, ignore_errors=True)
