@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[1]
 ROOMS = ('shim', 'hooks')
-TAKES_A_VALUE = ('-o', '-MQ', '-MF')
+TAKES_A_VALUE = ('-o', '-MQ', '-MF', '-include')
 LEFT_OUT = ('-c', '-g', '-MD', '-O2')
 # The rooms in which every mutex is a capability, and every lock is named by what it guards.
 ALL_SAID = ('hooks', *(f'shim/{room}' for room in ('base', 'callsite', 'capture', 'compile', 'costs', 'hip', 'kernel', 'memory',
