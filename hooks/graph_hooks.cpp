@@ -87,12 +87,8 @@ HOT hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t st
                                   [&](hipGraphExec_t real) { return next().hipGraphLaunch_spt(real, stream); });
 }
 hipError_t on_hipGraphUpload(Entry&, hipGraphExec_t exec, hipStream_t stream) {
-  hipGraphExec_t real = exec;
-  const ExecUse use(graphs().exec_limit, graphs().execs.find(exec));
-  // Of a destroyed one the runtime judges: it looks it up, or (up to HIP 6.1) does nothing with any.
-  if (graphs().execs.read(&real) != hipSuccess) return next().hipGraphUpload(exec, stream);
-  if (real != nullptr || exec == nullptr) return retry_with_room([&] { return next().hipGraphUpload(real, stream); });
-  return judge_stream(stream);  // nothing to upload
+  return graphs().launcher.upload(exec, stream,
+                                  [&](hipGraphExec_t real) { return next().hipGraphUpload(real, stream); });
 }
 
 hipError_t on_hipGraphExecUpdate(Entry&, hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,

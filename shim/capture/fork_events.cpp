@@ -1,7 +1,7 @@
 #include "shim/capture/fork_events.h"
 
 #include "shim/hip/next.h"
-#include "shim/hip/private_handles.h"
+#include "shim/hip/private_objects.h"
 #include "shim/hip/restore.h"
 
 namespace graphpool {
@@ -10,12 +10,11 @@ namespace {
 hipEvent_t make_event(int device) {
   const SavedDevice current(device);
   hipEvent_t event = nullptr;
-  const auto make = [&] { return made_private(next().hipEventCreateWithFlags(&event, hipEventDisableTiming), &event); };
-  return PrivateCalls::answered(make) ? event : nullptr;
+  return PrivateCalls::answered([&] { return make_private(&event); }) ? event : nullptr;
 }
 
 void destroy(hipEvent_t event) noexcept {
-  static_cast<void>(PrivateCalls::gave_back([&] { return next().hipEventDestroy(no_longer_private(event)); }));
+  static_cast<void>(PrivateCalls::gave_back([&] { return destroy_private(event); }));
 }
 
 }  // namespace

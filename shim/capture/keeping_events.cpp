@@ -5,6 +5,7 @@
 
 #include "shim/hip/next.h"
 #include "shim/hip/private_handles.h"
+#include "shim/hip/private_objects.h"
 #include "shim/hip/restore.h"
 #include "shim/recording/node_creation.h"
 
@@ -56,9 +57,9 @@ void KeepingEvents::keeps_nodes(hipEvent_t event, bool in_shell) {
   }
   const PrivateCalls private_calls;
   hipStream_t stream = nullptr;
-  if (!works(made_private(next().hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), &stream))) return;
+  if (!works(make_private(&stream))) return;
   if (const hipGraph_t graph = record_behind_a_node(event, stream)) keep(graph);
-  static_cast<void>(next().hipStreamDestroy(no_longer_private(stream)));
+  static_cast<void>(destroy_private(stream));
 }
 
 void KeepingEvents::event_destroyed(hipEvent_t event) noexcept {

@@ -10,7 +10,7 @@
 #include "shim/capture/put_off_joins.h"
 #include "shim/capture/stream_tail.h"
 #include "shim/hip/next.h"
-#include "shim/hip/private_handles.h"
+#include "shim/hip/private_objects.h"
 #include "shim/hip/restore.h"
 #include "shim/recording/node_creation.h"
 #include "shim/recording/operation_functions.h"
@@ -28,26 +28,14 @@ class SubstituteStream {
   SubstituteStream(const SubstituteStream&) = delete;
   SubstituteStream& operator=(const SubstituteStream&) = delete;
   ~SubstituteStream() {
-    if (event_ != nullptr)
-      static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(no_longer_private(event_)); }));
-    if (stream_ != nullptr)
-      static_cast<void>(PrivateCalls::worked([&] { return next().hipStreamDestroy(no_longer_private(stream_)); }));
+    if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return destroy_private(event_); }));
+    if (stream_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return destroy_private(stream_); }));
   }
   /// Forked from one that takes part. Null where the runtime refuses. The device is the current one.
   hipStream_t forked_from(hipStream_t taking_part) {
     if (stream_ != nullptr) return stream_;
-    const bool has_stream = PrivateCalls::worked(
-        [&] { return made_private(next().hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking), &stream_); });
-    if (!has_stream) {
-      stream_ = nullptr;
-      return nullptr;
-    }
-    const bool has_event = PrivateCalls::worked(
-        [&] { return made_private(next().hipEventCreateWithFlags(&event_, hipEventDisableTiming), &event_); });
-    if (!has_event) {
-      event_ = nullptr;
-      return nullptr;
-    }
+    if (!PrivateCalls::worked([&] { return make_private(&stream_); })) return nullptr;
+    if (!PrivateCalls::worked([&] { return make_private(&event_); })) return nullptr;
     const bool joined = PrivateCalls::worked([&] { return next().hipEventRecord(event_, taking_part); }) &&
                         PrivateCalls::worked([&] { return next().hipStreamWaitEvent(stream_, event_, 0); });
     return joined ? stream_ : nullptr;

@@ -85,6 +85,18 @@ bool ExecBindings::must_stay(ProgramExec& exec) {
   return !exec.variant->launches.seal();
 }
 
+void ExecBindings::disown(Variant& used) noexcept {
+  const LockGuard guard(g_recordings_lock);
+  store_.disown(used);
+}
+
+void ExecBindings::release_destroyed(ProgramExec& exec) noexcept {
+  try {
+    release(std::unique_ptr<ProgramExec>(&exec), nullptr);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
 void ExecBindings::release(std::unique_ptr<ProgramExec> exec, RetiredVariants* retired) {
   if (exec->objects != nullptr) let_go_of_objects_of(*exec);
   if (exec->recording_in_call() == nullptr) return;  // tainted: its own exec goes with it

@@ -41,10 +41,25 @@ class ExecBindings {
   /// captured, so that nothing else can be told to come behind them. Launches of one exec the runtime orders itself.
   static bool must_stay(ProgramExec& exec) EXCLUDES(exec.lock);
 
+  /// A use of the variant ends, and so one of the exec (begin_use in unstaged_launch.h). Returns whether it was the
+  /// last one of an exec that the program has destroyed: release_destroyed() follows then, without the lock.
+  [[nodiscard]] bool end_use(ProgramExec& exec, Variant& used) REQUIRES(exec.lock) EXCLUDES(g_recordings_lock) {
+    used.under_way.store(used.under_way.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    if (&used != exec.variant) [[unlikely]]
+      disown(used);
+    return exec.launches.end();
+  }
+  /// The program has destroyed the exec, and nothing uses it any more. Without host memory for the list of its launches
+  /// its user objects go at once.
+  void release_destroyed(ProgramExec& exec) noexcept EXCLUDES(exec.lock, g_recordings_lock);
+
   /// The exec goes; its variant is free. With `retired`, so does what is too much: not in a launch (rule 15).
   void release(std::unique_ptr<ProgramExec> exec, RetiredVariants* retired) EXCLUDES(g_recordings_lock);
 
  private:
+  /// The exec was given another variant while this one was in use.
+  void disown(Variant& used) noexcept EXCLUDES(g_recordings_lock);
+
   ExecStore& store_;
   Recordings& recordings_;
   UnstagedExecs& unstaged_;

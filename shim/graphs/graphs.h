@@ -75,7 +75,7 @@ struct Graphs {
                        verifier, repair, settings}};
   ExecNodeSets node_sets{{store, builder, bindings, noted, own, updates, execs, exec_limit, nodes, repair, settings}};
   RingExit ring_exit{store, supply, own, exec_limit, settings};
-  Launcher launcher{{execs, exec_limit, store, bindings, noted, ring_exit, verifier, settings}};
+  Launcher launcher{{execs, exec_limit, bindings, noted, ring_exit, verifier, settings}};
 
   hipError_t destroy_exec(hipGraphExec_t exec);
   /// Captures that the program begins at this place are left alone from now on: execs of recordings that were captured

@@ -39,12 +39,7 @@ class KeptExec {
   KeptExec(const KeptExec&) = delete;
   KeptExec& operator=(const KeptExec&) = delete;
   ~KeptExec() {
-    if (!ends()) return;
-    try {
-      bindings_.release(std::unique_ptr<ProgramExec>(&exec_), nullptr);
-    } catch (const std::bad_alloc&) {
-      // Without host memory for the list of its launches its user objects go at once.
-    }
+    if (ends()) bindings_.release_destroyed(exec_);
   }
 
  private:

@@ -54,16 +54,10 @@ HOT void Launcher::note_launched(ProgramExec& exec, Variant& launched, StreamKey
     else
       launched.launches.add_failed(key,
                                    next_launch());  // add() may call HIP, which before HIP 7 would replace the error
-    launched.under_way.store(launched.under_way.load(std::memory_order_relaxed) - 1, std::memory_order_release);
-    last = exec.launches.end();
-    if (&launched != exec.variant) [[unlikely]] {
-      // The exec was given another variant meanwhile.
-      const LockGuard recordings(g_recordings_lock);
-      parts_.store.disown(launched);
-    }
+    last = parts_.bindings.end_use(exec, launched);
   }
   if (last) [[unlikely]]
-    parts_.bindings.release(std::unique_ptr<ProgramExec>(&exec), nullptr);
+    parts_.bindings.release_destroyed(exec);
 }
 
 inline hipError_t Launcher::launch_unstaged(const AskedLaunch& asked, const UnstagedLaunch& launch) {
@@ -156,6 +150,28 @@ HOT hipError_t Launcher::launch(hipGraphExec_t handle, StreamArgument stream, Na
     if (exec->recording != nullptr) tell_trace(way_name(exec->way), exec->recording->number);
   }
   return launch_now(handle, stream, native);
+}
+
+/// Of a destroyed exec the runtime judges: it looks it up, or (up to HIP 6.1) does nothing with any.
+hipError_t Launcher::upload(hipGraphExec_t handle, hipStream_t stream, NativeExecCall native) {
+  ProgramExec* const exec = parts_.table.find(handle);
+  const ExecUse use(parts_.limit, exec);
+  if (exec == nullptr)
+    return parts_.table.gave_out(handle) ? native(handle) : retry_with_room([&] { return native(handle); });
+  Variant* variant = nullptr;
+  {
+    const LockGuard guard(exec->lock);
+    if (exec->variant != nullptr && exec->variant->exec != nullptr) begin_use(*exec, *(variant = exec->variant));
+  }
+  if (variant == nullptr) return judge_stream(stream);  // there is nothing to upload
+  const hipError_t result = retry_with_room([&] { return native(variant->exec); });
+  bool last = false;
+  {
+    const LockGuard guard(exec->lock);
+    last = parts_.bindings.end_use(*exec, *variant);
+  }
+  if (last) parts_.bindings.release_destroyed(*exec);
+  return result;
 }
 
 }  // namespace graphpool

@@ -1,5 +1,5 @@
-// launcher.h: hipGraphLaunch. A launch only selects: what serves the binding exists already (rule 15), unless it was
-// given back (exec_limit.h).
+// launcher.h: hipGraphLaunch and hipGraphUpload. A launch only selects: what serves the binding exists already (rule
+// 15), unless it was given back (exec_limit.h).
 //
 // The steps: what may have changed since the last launch is looked at (memory that other processes can reach, stale
 // addresses, verification, nodes that the program has set); an exec on the program's own memory is launched; any other
@@ -30,7 +30,6 @@ class Launcher {
   struct Parts {
     ExecTable& table;
     ExecLimit& limit;
-    ExecStore& store;
     ExecBindings& bindings;
     NotedSets& noted;
     RingExit& ring_exit;
@@ -40,6 +39,8 @@ class Launcher {
   explicit Launcher(const Parts& parts) noexcept : parts_(parts) {}
 
   hipError_t launch(hipGraphExec_t exec, StreamArgument stream, NativeExecCall native);
+  /// hipGraphUpload.
+  hipError_t upload(hipGraphExec_t exec, hipStream_t stream, NativeExecCall native);
 
   std::uint64_t count() const noexcept { return count_.load(); }
 

@@ -19,14 +19,19 @@ struct UnstagedLaunch {
   std::shared_ptr<const OutstandingUses::Bases> written;  ///< null: nobody asks
 };
 
-/// The variant stays until the launch is noted (Launcher::note_launched).
+/// The exec and its variant stay until ExecBindings::end_use().
+inline void begin_use(ProgramExec& exec, Variant& variant) REQUIRES(exec.lock) {
+  exec.launches.begin();
+  variant.under_way.store(variant.under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+/// The launch uses the variant until it is noted (Launcher::note_launched).
 inline void begin_unstaged(ProgramExec& exec, StreamArgument stream, UnstagedLaunch* launch) REQUIRES(exec.lock) {
   Variant& variant = *exec.variant;
   if (uses_tracked() && outstanding_uses().several(stream)) launch->written = written_memory(exec);
   exec.count_launch();
   launch->variant = &variant;
-  exec.launches.begin();
-  variant.under_way.store(variant.under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  begin_use(exec, variant);
   if (!std::exchange(variant.launched, true)) launch->first = exec.recording;
 }
 

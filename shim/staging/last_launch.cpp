@@ -5,7 +5,7 @@
 
 #include "shim/hip/next.h"
 #include "shim/hip/null_stream.h"
-#include "shim/hip/private_handles.h"
+#include "shim/hip/private_objects.h"
 #include "shim/hip/restore.h"
 #include "shim/staging/staging.h"
 #include "shim/streams/open_captures.h"
@@ -13,17 +13,14 @@
 namespace graphpool {
 
 LastLaunch::~LastLaunch() {
-  if (event_ != nullptr) static_cast<void>(next().hipEventDestroy(no_longer_private(event_)));
+  if (event_ != nullptr) static_cast<void>(destroy_private(event_));
 }
 
 hipError_t LastLaunch::make(const StagePlan& plan) {
   const SavedDevice device;
   device.set(plan.device());
-  const hipError_t result = made_private(next().hipEventCreateWithFlags(&event_, hipEventDisableTiming), &event_);
-  if (result != hipSuccess) {
-    event_ = nullptr;
-    return result;
-  }
+  const hipError_t result = make_private(&event_);
+  if (result != hipSuccess) return result;
   device_ = plan.device();
   overlap_ = plan.overlap();
   const LockGuard guard(lock_);

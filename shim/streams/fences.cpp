@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "shim/hip/null_stream.h"
-#include "shim/hip/private_handles.h"
+#include "shim/hip/private_objects.h"
 #include "shim/hip/restore.h"
 #include "shim/streams/open_captures.h"
 
@@ -12,29 +12,17 @@ namespace graphpool {
 
 /// Makes what fences need. The device is current.
 bool Fences::prepare(Device& device) noexcept {
-  if (device.waiter == nullptr && !PrivateCalls::worked([&] {
-        return made_private(next().hipStreamCreateWithFlags(&device.waiter, hipStreamNonBlocking), &device.waiter);
-      })) {
-    device.waiter = nullptr;
-    return false;
-  }
+  if (device.waiter == nullptr && !PrivateCalls::worked([&] { return make_private(&device.waiter); })) return false;
   return make_scratch(device);
 }
 
 bool Fences::make_scratch(Device& device) noexcept {
-  if (device.scratch == nullptr && !PrivateCalls::worked([&] {
-        return made_private(next().hipEventCreateWithFlags(&device.scratch, hipEventDisableTiming), &device.scratch);
-      }))
-    device.scratch = nullptr;
-  return device.scratch != nullptr;
+  return device.scratch != nullptr || PrivateCalls::worked([&] { return make_private(&device.scratch); });
 }
 
 bool Fences::make_after_null(Device& device) noexcept {
-  if (device.after_null == nullptr && !PrivateCalls::worked([&] {
-        return made_private(next().hipStreamCreateWithFlags(&device.after_null, hipStreamDefault), &device.after_null);
-      }))
-    device.after_null = nullptr;
-  return device.after_null != nullptr;
+  return device.after_null != nullptr ||
+         PrivateCalls::worked([&] { return make_private(&device.after_null, hipStreamDefault); });
 }
 
 /// Lets the waiter wait for what is on the stream. A wait takes the event as it is now, so it is free again at once.
@@ -55,8 +43,7 @@ hipEvent_t Fences::record_behind(Device& device, const WorkCounts::Outstanding& 
   if (!device.events.empty()) {
     event = device.events.back();
     device.events.pop_back();
-  } else if (!PrivateCalls::worked(
-                 [&] { return made_private(next().hipEventCreateWithFlags(&event, hipEventDisableTiming), &event); })) {
+  } else if (!PrivateCalls::worked([&] { return make_private(&event); })) {
     return nullptr;
   }
   if (PrivateCalls::worked([&, waiter = device.waiter] { return next().hipEventRecord(event, waiter); })) return event;

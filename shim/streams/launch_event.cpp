@@ -4,16 +4,16 @@
 
 #include "shim/hip/next.h"
 #include "shim/hip/null_stream.h"
-#include "shim/hip/private_handles.h"
+#include "shim/hip/private_objects.h"
 #include "shim/hip/restore.h"
 
 namespace graphpool {
 
 std::shared_ptr<LaunchEvent> LaunchEvent::record(hipStream_t stream) {
   auto made = std::make_shared<LaunchEvent>();
-  if (made_private(next().hipEventCreateWithFlags(&made->event_, hipEventDisableTiming), &made->event_) != hipSuccess)
-    made->event_ = nullptr;
-  if (made->event_ == nullptr || next().hipEventRecord(made->event_, recorded_on(stream)) != hipSuccess) return nullptr;
+  if (make_private(&made->event_) != hipSuccess ||
+      next().hipEventRecord(made->event_, recorded_on(stream)) != hipSuccess)
+    return nullptr;
   return made;
 }
 
@@ -22,8 +22,7 @@ bool LaunchEvent::record_again(hipStream_t stream) {
 }
 
 LaunchEvent::~LaunchEvent() {
-  if (event_ != nullptr)
-    static_cast<void>(PrivateCalls::worked([&] { return next().hipEventDestroy(no_longer_private(event_)); }));
+  if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return destroy_private(event_); }));
 }
 
 hipEvent_t LaunchEvent::get() const noexcept {

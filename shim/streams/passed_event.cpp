@@ -6,7 +6,7 @@
 
 #include "shim/base/lock_rank.h"
 #include "shim/hip/next.h"
-#include "shim/hip/private_handles.h"
+#include "shim/hip/private_objects.h"
 #include "shim/hip/restore.h"
 
 namespace graphpool {
@@ -33,18 +33,12 @@ class OwnStreams {
     }
     const auto made = std::make_shared<Entry>();
     made->device = device;
-    if (!PrivateCalls::worked([&] {
-          return made_private(next().hipStreamCreateWithFlags(&made->stream, hipStreamNonBlocking), &made->stream);
-        }))
-      return nullptr;
-    if (PrivateCalls::worked([&] {
-          return made_private(next().hipEventCreateWithFlags(&made->event, hipEventDisableTiming), &made->event);
-        })) {
+    if (!PrivateCalls::worked([&] { return make_private(&made->stream); })) return nullptr;
+    if (PrivateCalls::worked([&] { return make_private(&made->event); })) {
       entries_.push_back(made);
       return made;
     }
-    static_cast<void>(
-        PrivateCalls::gave_back([&] { return next().hipStreamDestroy(no_longer_private(made->stream)); }));
+    static_cast<void>(PrivateCalls::gave_back([&] { return destroy_private(made->stream); }));
     return nullptr;
   }
 
