@@ -1,8 +1,8 @@
 """one_test.py BUILD NAME: builds and runs what NAME means, in the environment that Meson's tests have.
 
 NAME is a test of Meson's (`memory_rules_library`, `preload/switched_off`), a GoogleTest case (`rule_16_NothingIsWaitedFor`,
-`PoolTest.rule_16_NothingIsWaitedFor`), or a pattern of either (`'*rule_16*'`). Meson's tests are looked for first. A GoogleTest
-case is run in every test of Meson's that has it. The last line counts runs; exit code 1 if one failed, 2 if there is no such test.
+`IdleTest.rule_16_NothingIsWaitedFor`), or a pattern (`'*rule_16*'`), which finds both. A GoogleTest case is run in every test of
+Meson's that has it. The last line counts runs of Meson's tests; exit code 1 if one failed, 2 if there is no such test.
 """
 import difflib
 import fnmatch
@@ -42,6 +42,18 @@ def cases_in(program, env, pattern):
             yield f'{fixture}.{word}'
 
 
+def programs_with(targets, pattern):
+    """The files of the programs whose sources have a case that the pattern means, and the names of all cases."""
+    programs, known = set(), set()
+    for target in targets:
+        sources = [file for group in target['target_sources'] for file in group.get('sources', ()) if file.endswith('.cpp')]
+        cases = [case for file in sources if '/tests/' in file for case in CASE.findall(pathlib.Path(file).read_text())]
+        known.update(case for _, case in cases)
+        if any(is_case(*case, pattern) for case in cases):
+            programs.update(target['filename'])
+    return programs, known
+
+
 def files_of(tests, targets, folder):
     """What the tests need built, by paths below the folder."""
     files = {target['id']: target['filename'] for target in targets}
@@ -61,27 +73,19 @@ def main(folder, name):
     info = pathlib.Path(folder) / 'meson-info'
     tests = json.loads((info / 'intro-tests.json').read_text())
     targets = json.loads((info / 'intro-targets.json').read_text())
-    runs = [(test, None) for test in tests if matches(test['name'], name) or matches(f'{suite_of(test)}/{test["name"]}', name)]
-    if runs:
-        build(folder, [test for test, _ in runs], targets)
-    else:
-        programs, known = set(), set()
-        for target in targets:
-            sources = [file for group in target['target_sources'] for file in group.get('sources', ()) if file.endswith('.cpp')]
-            cases = [case for file in sources if '/tests/' in file for case in CASE.findall(pathlib.Path(file).read_text())]
-            known.update(case for _, case in cases)
-            if any(is_case(*case, name) for case in cases):
-                programs.update(target['filename'])
-        having = [test for test in tests if test['cmd'][0] in programs]
-        build(folder, having, targets)
-        for test in having:
-            cases = list(cases_in(test['cmd'], os.environ | test['env'], name))
-            if cases:
-                runs.append((test, cases))
-        if not runs:
-            near = difflib.get_close_matches(name, [*known, *(test['name'] for test in tests)], n=3)
-            print(f'there is no test {name}' + (f'; did you mean {", ".join(near)}?' if near else ''), file=sys.stderr)
-            return 2
+    whole = [test for test in tests if matches(test['name'], name) or matches(f'{suite_of(test)}/{test["name"]}', name)]
+    programs, known = programs_with(targets, name)
+    having = [test for test in tests if test['cmd'][0] in programs and test not in whole]
+    build(folder, whole + having, targets)
+    runs = [(test, None) for test in whole]
+    for test in having:
+        cases = list(cases_in(test['cmd'], os.environ | test['env'], name))
+        if cases:
+            runs.append((test, cases))
+    if not runs:
+        near = difflib.get_close_matches(name, [*known, *(test['name'] for test in tests)], n=3)
+        print(f'there is no test {name}' + (f'; did you mean {", ".join(near)}?' if near else ''), file=sys.stderr)
+        return 2
 
     failed = 0
     for test, cases in runs:
