@@ -17,9 +17,9 @@ ROWS = [
     ('PyTorch', 'captures each step anew, in a pool of its own', ['torch_recapture'], CAPTURES),
     ('PyTorch', 'captures a training step, autograd in its own thread', ['autograd'], CAPTURES),
     ('JAX (XLA)', 'sets the nodes whose buffers moved, in two places in turn', ['xla'], LAUNCHES),
-    ('llama.cpp', 'captures each token and updates one exec', ['llama'], UPDATES),
-    ('vLLM, SGLang', '40 graphs from one place, five times', ['many_graphs', '--graphs', '40'], CAPTURES),
-    ('vLLM, SGLang', '200 graphs from one place, five times', ['many_graphs'], CAPTURES),
+    ('llama.cpp', 'captures each token and updates one exec, on HIP 5 (below)', ['llama'], UPDATES),
+    ('vLLM, SGLang', 'captures 40 graphs, and all of them again after each of four wake-ups', ['many_graphs', '--graphs', '40'], CAPTURES),
+    ('vLLM, SGLang', 'captures 200 graphs, and all of them again after each of four wake-ups', ['many_graphs'], CAPTURES),
     ('Kokkos', 'adds nodes, then edges, each step anew', ['kokkos'], CAPTURES)]
 
 
