@@ -54,7 +54,7 @@ def with_settings(environment, policy, settings):
     for setting in settings:
         key, equals, value = setting.partition('=')
         if not equals:
-            raise UsageError('--set {}: a key and its value, as in --set graph.slots=2'.format(setting))
+            raise UsageError('--set {}: a key and its value, as in --set pool.limit=4GiB'.format(setting))
         if key not in keys:
             raise UsageError('--set {}: unknown key{}; graphpool policy show names them all'.format(
                 key, options.did_you_mean(key, keys)))

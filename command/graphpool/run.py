@@ -226,7 +226,7 @@ COMMAND = Command(
 
     Exit code where the program was not started: 125 graphpool cannot, 126 it cannot be run, 127 it is not there.""",
     examples=[('graphpool run -- python3 train.py', 'the default policy'),
-              ('graphpool run --policy my.toml --set graph.slots=2 -- ./step', 'a policy, and one key over it'),
+              ('graphpool run --policy my.toml --set pool.limit=4GiB -- ./step', 'a policy, and one key over it'),
               ('graphpool run --trace -- ./step', 'a time line of captures, launches, waits and memory'),
               ('srun -n 8 graphpool run --report /scratch/job -- ./step', 'eight ranks, one folder')],
     program=True)
