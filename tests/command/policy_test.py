@@ -48,7 +48,7 @@ class Check(support.CommandTest):
             self.refused(2, 'policy', kind, '/', says='--policy /: it is a folder')
             self.refused(2, 'policy', kind, 'a', 'b', says='one policy file at a time')
             self.refused(2, 'policy', kind, '--policy', 'a', 'b', says='one policy file at a time')
-            self.refused(2, 'policy', kind, '--set', 'graph.slots', says='as in --set graph.slots=2')
+            self.refused(2, 'policy', kind, '--set', 'graph.slots', says='as in --set pool.limit=4GiB')
             self.refused(2, 'policy', kind, '--set', 'graph.slot=1', says='unknown key, did you mean graph.slots?')
 
     def test_without_its_reader(self):
