@@ -67,8 +67,8 @@ void start_as(bool usable) noexcept REQUIRES(g_start_lock) {
   set_mode(active ? Mode::kActive : Mode::kPassThrough);
 }
 
-/// In a child that was forked while another thread of the parent started the library: what that thread had begun is
-/// given up.
+/// Gives up, in a child that was forked while another thread of the parent started the library, what that thread had
+/// begun.
 void after_fork_while_starting() noexcept {
   if (g_starting.exchange(0, std::memory_order_relaxed) == 0) return;
   g_start_lock.make_anew();
@@ -116,7 +116,7 @@ void pass_through(const char* reason) noexcept {
 /// The slow way of a forwarded entry (hooks/forward.S): returns the address to jump to.
 extern "C" __attribute__((visibility("hidden"))) void* gp_forward_slow(std::size_t index) noexcept {
   if (g_mode.load(std::memory_order_acquire) == Mode::kStarting && !t_inside) start();
-  // What is made from inside an entry counts too: a library may change the device in a call of its own.
+  // Calls from inside an entry count too: a library may change the device in a call of its own.
   if (kEffects[index] == ForwardEffect::Plain || static_cast<EntryId>(index) == EntryId::hipSetDevice)
     g_device_changes.fetch_add(1, std::memory_order_acq_rel);
   if (!t_inside && captures_open()) {
