@@ -13,7 +13,7 @@ namespace graphpool::hooks {
 
 hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().tracked.destroy(graph); }
 
-/// The graph of an open capture stays what it is.
+/// The graph of an open capture can hold user objects as it is; another graph is made real.
 hipError_t on_hipGraphRetainUserObject(Entry&, hipGraph_t graph, void* object, unsigned count, unsigned flags) {
   hipError_t result = hipSuccess;
   const auto forward = [&](hipGraph_t real) { return next().hipGraphRetainUserObject(real, object, count, flags); };
@@ -89,7 +89,7 @@ HOT hipError_t on_hipGraphLaunch_spt(Entry&, hipGraphExec_t exec, hipStream_t st
 hipError_t on_hipGraphUpload(Entry&, hipGraphExec_t exec, hipStream_t stream) {
   hipGraphExec_t real = exec;
   const ExecUse use(graphs().exec_limit, graphs().execs.find(exec));
-  // Of a destroyed one the runtime judges: it looks it up, or (up to HIP 6.1) does nothing with any.
+  // The runtime judges a destroyed exec: it looks the exec up, or (up to HIP 6.1) does nothing with any exec.
   if (graphs().execs.read(&real) != hipSuccess) return next().hipGraphUpload(exec, stream);
   if (real != nullptr || exec == nullptr) return retry_with_room([&] { return next().hipGraphUpload(real, stream); });
   return judge_stream(stream);  // nothing to upload

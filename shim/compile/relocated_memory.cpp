@@ -79,7 +79,7 @@ bool is_relative(const ElfW(Rela) & relocation) noexcept {
   return ELF64_R_TYPE(relocation.r_info) == R_X86_64_RELATIVE;
 }
 
-/// The relative ones come first, in the order of their places. Returns their end; null: it is not so.
+/// Returns the end of the relative ones, which come first, in the order of their places. Null: they do not.
 const ElfW(Rela) * end_of_relative(const Relocations& all) noexcept {
   const ElfW(Rela)* const end = std::find_if_not(all.begin, all.end, is_relative);
   const bool ordered = std::is_sorted(
@@ -87,7 +87,7 @@ const ElfW(Rela) * end_of_relative(const Relocations& all) noexcept {
   return ordered && std::none_of(end, all.end, is_relative) ? end : nullptr;
 }
 
-/// The table of an object, without the pages that hold its .dynamic; empty where it has none.
+/// The table of an object, up to the page in which its .dynamic begins. Empty: it has none, or a small one.
 struct Table {
   std::uintptr_t begin = 0, end = 0;
   const ElfW(Dyn) * dynamic = nullptr;

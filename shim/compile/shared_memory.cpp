@@ -52,7 +52,8 @@ bool reserve(int file) noexcept {
   return error == 0;
 }
 
-/// The number of this boot: on a disk a table could outlive the processes that hold its permits.
+/// The number of this boot, for the name of a table: on a disk a table could outlive the processes that hold its
+/// permits.
 void boot_number(char (&text)[9]) noexcept {
   const ssize_t got = machine().read_file("/proc/sys/kernel/random/boot_id", text, sizeof text - 1);
   text[got > 0 ? got : 0] = '\0';
