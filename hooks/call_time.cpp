@@ -38,7 +38,7 @@ static_assert(sizeof(Row) == 80 && offsetof(Table, row) == 32, "call_times.py ha
 constexpr char kMark[] = "graphpool times";  // with its last zero
 static_assert(sizeof kMark == sizeof Table{}.mark);
 
-/// Counts where no file can be made.
+/// Has the counts where no file can be made.
 constinit Table g_no_file{};
 /// Null until the first call.
 constinit std::atomic<Table*> g_table{nullptr};

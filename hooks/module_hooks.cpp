@@ -1,4 +1,4 @@
-// module_hooks.cpp: bodies of the calls by which kernels come: they register fat binaries and load modules.
+// module_hooks.cpp: bodies of the calls that register fat binaries and load modules: kernels come from these.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graphs/epochs.h"

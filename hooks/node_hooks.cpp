@@ -15,11 +15,10 @@
 namespace graphpool::hooks {
 namespace {
 
-// Operands are what the runtime shall see: what it must refuse (memory/address_guard.h) is replaced before anybody
-// looks.
+// Operands that the runtime must refuse (memory/address_guard.h) are replaced before anybody looks at them.
 
-/// Describes a copy of one row. `set`: of a node there is; HIP refuses to set both operands to one address, but adds
-/// such a node.
+/// Describes a copy of one row. `set`: for a node that exists. HIP refuses to set both operands of a node to one
+/// address, but adds such a node.
 Status describe_row(OperationWriter& to, void* dst, const void* src, size_t count, hipMemcpyKind kind, bool set) {
   return count == 0 || (set && dst == src) ? Status::kUnsupported : to.copy(dst, src, count, kind);
 }

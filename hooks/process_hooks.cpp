@@ -5,8 +5,8 @@
 // The conditions are those of GLIBC_2.3.2: programs that ask for the ones before it (of 2003, with another layout) are
 // not served. A wait of a thread that is of no pool costs a look at the thread's own memory; its first wait costs more.
 //
-// A call that is not of interest is forwarded at once. A thread of interest can ask for nothing that is changed for it,
-// such as its number of processors: its work only begins later.
+// A call that is not of interest is forwarded at once. Nothing that a thread of interest can ask for is changed, such
+// as its number of processors: only its work begins later.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -27,7 +27,7 @@ struct Given {
   std::string from;   ///< "p.toml:2:9", or "environment GRAPHPOOL_GRAPH_SLOTS"
 };
 
-/// What a policy's reader is told in addition to the errors.
+/// What the functions below tell in addition to the errors.
 struct Notes {
   std::vector<std::string> warnings;  ///< in the order of the text
   std::vector<Given> given;           ///< in the order of the text; of two with one key the later one counts

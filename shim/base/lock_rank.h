@@ -1,6 +1,6 @@
-// lock_rank.h: gives the library's locks their ranks (fork_lock.h says which have none). A thread takes locks in rising
-// rank only, and holds none across a next call that can wait or call back, across dl* functions, unwinding or logging
-// (rule 18). Debug builds check the order.
+// lock_rank.h: gives the library's locks their ranks (fork_lock.h says why some have none). A thread takes locks in
+// rising rank only, and holds none across a next call that can wait or call back, across dl* functions, unwinding or
+// logging (rule 18). Debug builds check the order.
 #pragma once
 
 #include <cassert>

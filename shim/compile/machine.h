@@ -52,7 +52,7 @@ struct ProcessName {
   bool operator==(const ProcessName&) const = default;
 };
 
-/// Of a process in the caller's own namespace.
+/// The name of a process in the caller's own namespace.
 ProcessName process_name(const Machine& machine, pid_t process) noexcept;
 
 /// The same for one thread.

@@ -51,8 +51,8 @@ class PermitTable {
   /// Gives a permit over the limit. Not held: there is none left.
   Permit take_anyway(const PermitRequest& request) noexcept;
   /// Rides on the permit of `parent`, or on the permit that `parent` rides on, if no other child of it does. On the
-  /// permit of a call or a pool thread the caller begins to ride only while that thread sleeps, which may be waiting for
-  /// the caller. generation: 0 takes any. Not held: there is no such permit, or kMostRiders ride on it.
+  /// permit of a call or a pool thread the caller begins to ride only while that thread sleeps, which may be waiting
+  /// for the caller. generation: 0 takes any. Not held: there is no such permit, or kMostRiders ride on it.
   Permit ride(const ProcessName& parent, std::uint32_t generation) noexcept;
   /// The permit of a call of this process whose thread sleeps. That thread may be waiting for the work of the calling
   /// thread, so the calling thread rides on its permit. Not held: there is none.

@@ -96,7 +96,7 @@ class Wait {
       turn_before = turn;
       machine_.wait(table_.turn(), turn, pause);
       table_.look_at_holders(settings_.idle_ns);
-      // What others grew by meanwhile is not this one's.
+      // Other compilations of this process may have grown meanwhile: that is not this one's growth.
       request_.before = process_memory(machine_, machine_.process());
       // A sibling that rode may have ended.
       if (rides(permit)) {
@@ -111,7 +111,7 @@ class Wait {
     if (parent_.holder.process != 0) permit = table_.ride(parent_.holder, parent_.generation);
     return permit.held();
   }
-  /// In this process, and in all of the scope.
+  /// Counts in this process, and in all of the scope.
   void count_one(std::uint64_t& counter, std::uint64_t ScopeCounts::*in_scope, std::uint64_t more = 1) noexcept {
     add(counter, more);
     table_.figures().add(in_scope, more);
@@ -158,7 +158,7 @@ class Wait {
     return table_.try_take(request_, limits, &memory, permit);
   }
 
-  /// Where little memory is left, what the waiters' libraries take of it is what another compilation needs.
+  /// Gives back memory of this waiter's libraries where little is left: another compilation may need it.
   void drop_relocated_memory() noexcept {
     if (request_.relocated == nullptr || available_bytes_ / kManyWaiters >= request_.before.own_bytes) return;
     static_cast<void>(request_.relocated->drop(machine_));

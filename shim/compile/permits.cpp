@@ -24,7 +24,7 @@
 namespace graphpool {
 namespace {
 
-/// How many scopes the thread is in.
+/// How many CompileScopes the thread is in.
 constinit thread_local int t_depth __attribute__((tls_model("initial-exec"))) = 0;
 /// The permit that the thread holds or rides on.
 constinit thread_local Permit t_permit __attribute__((tls_model("initial-exec")));
@@ -33,7 +33,7 @@ constinit std::atomic<CompilePermits*> g_permits{nullptr};
 constinit std::atomic<bool> g_off{false};
 /// Held by the thread that opens the permits.
 constinit ForkLock g_start_lock;
-/// Held through a compilation where the runtime would let nobody else in.
+/// Held through a compilation where the runtime would let no other thread compile.
 constinit ForkLock g_alone GUARDS_NO_DATA;
 
 /// This is a forked child: whoever forked it may be waiting for it, inside a compilation.

@@ -37,16 +37,16 @@ struct NewThread {
   bool counts;                  ///< it is of a pool, by its module
 };
 
-/// Null: the thread inherits nothing and is of no interest, or host memory was out.
+/// Asks what a thread that is about to start inherits. Null: nothing, and it is of no interest, or host memory was out.
 NewThread* new_thread(void* (*start)(void*), void* argument) noexcept;
 
-/// In the new thread, before its function. May wait.
+/// Call it in the new thread, before the thread's function. May wait for a permit.
 void thread_begins(const NewThread& thread) noexcept;
 
-/// In the thread that has just got this name. May wait.
+/// Call it in the thread that has just got this name. May wait for a permit.
 void thread_is_named(std::string_view name) noexcept;
 
-/// A thread other than the calling one has got this name.
+/// Notes that a thread other than the calling one has got this name.
 void another_thread_is_named(std::string_view name) noexcept;
 
 /// Whether the calling thread is of a pool. It looks at the thread's name only in the thread's first call, and after a

@@ -12,7 +12,7 @@ namespace graphpool {
 
 class CAPABILITY("mutex") RobustMutex {
  public:
-  /// By whoever makes the memory. `shared`: other processes will lock it.
+  /// Called once, by whoever makes the memory. `shared`: other processes will lock it.
   void make(bool shared) noexcept;
   /// Never waits. Returns whether the caller owns it now.
   bool try_lock() noexcept TRY_ACQUIRE(true);

@@ -94,7 +94,7 @@ const char* runtime_folder() noexcept {
              : nullptr;
 }
 
-/// Where the scope's table is. The layout is in the name: two versions of the library do not share.
+/// Writes the path of the scope's table. The layout is in the name: two versions of the library do not share.
 bool path_of(Scope scope, const char* folder, char (&path)[PATH_MAX]) noexcept {
   if (folder == nullptr && scope == Scope::kUser) folder = runtime_folder();
   if (folder == nullptr) folder = "/dev/shm";

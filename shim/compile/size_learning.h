@@ -57,7 +57,7 @@ class SizeClasses {
   /// Learns from one whose holder died: it may have been killed for its size, so its class needs that much at least.
   void learn_from_dead(const SharedPermit& slot) noexcept;
 
-  /// Of a class without a known size: notes the smallest input among those that wait, whatever they wait for.
+  /// Notes, for a class without a known size, the smallest input among those that wait, whatever they wait for.
   void note_waiting(std::uint32_t index, const PermitRequest& request, std::uint64_t now_ns) noexcept;
   /// Whether one with a much smaller input waits, or may be about to come.
   [[nodiscard]] bool smaller_goes_first(std::uint32_t index, const PermitRequest& request,

@@ -72,7 +72,7 @@ Answer with_entry_after_error(EntryId id, const char* name) noexcept {
   return answer;
 }
 
-/// Not found, with an error for dlerror().
+/// Answers that the name is not found, and leaves an error for dlerror().
 Answer not_found(const char* name) noexcept { return {lookup(RTLD_NEXT, name, nullptr), 1}; }
 
 /// Whether an object before us in load order has this function, and whether the caller is in one.

@@ -1,7 +1,8 @@
-// lifecycle.cpp: the first HIP call, forks, the way into pass-through, and the slow way of forwarded entries.
+// lifecycle.cpp: starts the library at the first HIP call, follows forks, makes the library pass through, and has the
+// slow way of forwarded entries: they ask gp_forward_slow() first.
 //
-// What is not guaranteed: the first HIP call may come before this library's own constructors and the last one after the
-// exit handlers. So all state is constant-initialised or made here on first use, and none of it is ever destroyed.
+// The first HIP call may come before this library's own constructors, and the last one after the exit handlers. So all
+// state is constant-initialised or made here on first use, and none of it is ever destroyed.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ namespace {
 /// Held by the thread that finds out how the process is to run.
 constinit ForkLock g_start_lock;
 
-/// What a forwarded entry means to open captures, from its row.
+/// The effect of a forwarded entry on open captures, from its row.
 enum class ForwardEffect : std::uint8_t { Plain, Quiet, Stream };
 constexpr ForwardEffect kEffects[kEntryCount] = {
 #define HIP_HOOK(result, name, params, args, node, declared, effect) ForwardEffect::Plain,
