@@ -20,7 +20,8 @@ namespace graphpool::hooks {
 #undef HIP_NEXT
 #undef HIP_FORWARD
 
-/// What an entry answers when the library itself ran out of host memory after it may already have called next.
+/// Makes the library pass through, and returns the answer of an entry whose body ran out of host memory. The body may
+/// have called next already.
 template <typename Result>
 Result no_host_memory() noexcept {
   pass_through("out of host memory");

@@ -38,7 +38,7 @@ static_assert(sizeof(Row) == 80 && offsetof(Table, row) == 32, "call_times.py ha
 constexpr char kMark[] = "graphpool times";  // with its last zero
 static_assert(sizeof kMark == sizeof Table{}.mark);
 
-/// Counts where no file can be made.
+/// Has the counts where no file can be made.
 constinit Table g_no_file{};
 /// Null until the first call.
 constinit std::atomic<Table*> g_table{nullptr};
@@ -50,8 +50,8 @@ std::uint64_t now_ns() noexcept {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-/// One reading of the clock: the part of it in each call's time. Of several batches the fastest, which nothing
-/// disturbed.
+/// Measures what a reading of the clock adds to each call's time, in ps: by the fastest of several batches, which
+/// nothing disturbed.
 std::uint64_t clock_ps() noexcept {
   constexpr std::uint64_t kBatches = 20, kReadings = 50;
   std::uint64_t least = UINT64_MAX;
@@ -74,8 +74,8 @@ void fill(Table* table) noexcept {
   }
 }
 
-/// A new file in the folder, mapped. Null where there can be none; errno says why. The process may have had one before
-/// it became another program.
+/// Makes and maps a new file in the folder. Null: there can be none; errno says why. Its number tells it from files
+/// that the process made before an exec.
 Table* map_file(const char* folder, char (&path)[PATH_MAX]) noexcept {
   constexpr int kMostFiles = 100;
   int file = -1;
@@ -131,7 +131,8 @@ CallTime::~CallTime() {
   Row& row = table().row[static_cast<std::size_t>(id_)];
   row.ns.fetch_add(now_ns() - began_ns_, std::memory_order_relaxed);
   row.calls.fetch_add(1, std::memory_order_relaxed);
-  // Where the library is switched off, no body gives ours: calls of what the program has looked up are timed, too.
+  // Where the library is switched off, no body gives the program our functions. They are given here, so that calls of
+  // functions that it has looked up are timed, too.
   if (looked_up_ == nullptr) return;
   if (void* const ours = *looked_up_ == nullptr ? nullptr : entry_for_next(*looked_up_)) *looked_up_ = ours;
 }

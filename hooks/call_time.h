@@ -1,14 +1,13 @@
-// call_time.h: how long the program's HIP calls take. Only in libgraphpool-timed.so, a second build of the entries,
-// which `graphpool compare` preloads: once with the library switched off, once with it at work. libgraphpool.so has
-// nothing of this.
+// call_time.h: measures how long the program's HIP calls take. It is only in libgraphpool-timed.so, a second build of
+// the entries. `graphpool compare` preloads that: once with the library switched off, once with it at work.
 //
 // What counts: the time from the entry of a call to its return, by CLOCK_MONOTONIC, also where it waits. A call made
 // from inside another one is part of that one. The start of a process whose calls are only passed through does not
 // count. Rows without known parameters (HIP_FORWARD) are not timed.
 //
-// Where it goes: a file for each process in the folder that LIBGRAPHPOOL_CALL_TIMES names (no name of the policy's,
-// whose reader warns of those it does not know). The file is mapped and shared, so that it holds every call however the
-// process ends. `command/graphpool/call_times.py` reads it.
+// Where it goes: a file for each process in the folder that LIBGRAPHPOOL_CALL_TIMES names (the name does not begin with
+// GRAPHPOOL_, because the policy's reader warns of such names that it does not know). The file is mapped and shared, so
+// that it holds every call however the process ends. `command/graphpool/call_times.py` reads it.
 //
 // Threads: any. Cost: two readings of the clock and two atomic additions. The file says what a reading costs.
 #pragma once
@@ -24,7 +23,7 @@ namespace graphpool {
 
 class CallTime {
  public:
-  /// `looked_up`: where the call tells the program a function; null for other calls.
+  /// `looked_up`: where the call puts a function that it tells the program; null for other calls.
   CallTime(EntryId id, void** looked_up) noexcept;
   ~CallTime();
   CallTime(const CallTime&) = delete;
@@ -41,7 +40,7 @@ inline constexpr bool kLooksUp =
     kCall == EntryId::hipGetProcAddress || kCall == EntryId::hipGetProcAddress_spt ||
     kCall == EntryId::hipGetDriverEntryPoint || kCall == EntryId::hipGetDriverEntryPoint_spt;
 
-/// Of a call's arguments where it tells the program a function.
+/// The argument that says where a call puts a function that it tells the program; null for other calls.
 template <EntryId kCall, typename... Arguments>
 void** looked_up([[maybe_unused]] Arguments... arguments) noexcept {
   if constexpr (kLooksUp<kCall>)

@@ -11,7 +11,8 @@ namespace graphpool::hooks {
 
 namespace {
 
-/// Answers what the program asks of a stream's capture. The runtime answers a question for the status or the id alone.
+/// Answers what the program asks about a stream's capture. A question for nothing but the status or the id goes to the
+/// runtime.
 template <typename Forward>
 hipError_t tell(StreamArgument stream, const CaptureQuestion& asked, Forward&& forward) {
   const TimedCall timed;

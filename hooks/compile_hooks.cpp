@@ -58,7 +58,7 @@ Compilation comgr_action(int kind) noexcept {
   return {"comgr", link ? "link" : "compile"};
 }
 
-/// For a caller that imports the function weakly, of a library that is not there.
+/// Answers a caller that imports the function weakly, from a library that is not loaded.
 template <typename Result>
 Result nothing() noexcept {
   if constexpr (!std::is_void_v<Result>) return Result{};

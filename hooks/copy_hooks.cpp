@@ -7,8 +7,8 @@
 namespace graphpool::hooks {
 namespace {
 
-// Operands are references: what the runtime must refuse (memory/address_guard.h) is replaced before anybody looks at
-// them.
+// Operands are passed by reference: those that the runtime must refuse (memory/address_guard.h) are replaced before
+// anybody looks at them.
 
 template <typename Src, typename Forward>
 hipError_t copy(StreamArgument stream, void*& dst, Src*& src, size_t bytes, hipMemcpyKind kind, Forward&& forward) {

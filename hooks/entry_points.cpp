@@ -50,7 +50,7 @@ template <typename Body>
   return body();
 }
 
-/// Makes a call that passes.
+/// Makes a call that passes (passing.h), and notes a failure of Passing<kCall>::call().
 template <EntryId kCall, typename Result, typename... Arguments>
 [[gnu::always_inline]] inline Result pass([[maybe_unused]] const void* caller, Result (*next_call)(Arguments...),
                                           std::type_identity_t<Arguments>... arguments) {
@@ -66,13 +66,15 @@ template <EntryId kCall, typename Result, typename... Arguments>
   }
 }
 
-/// Whether a handle that the call's argument points to is one that the program is told where it succeeds.
+/// Whether handles that the call's arguments point to are the program's once it has succeeded. These two calls may tell
+/// handles of the library's own: those of a withheld capture.
 constexpr bool tells_handles(EntryId call) noexcept {
   return call != EntryId::hipStreamGetCaptureInfo_v2 && call != EntryId::hipStreamGetCaptureInfo_v2_spt;
 }
 
-/// What an argument names of the library's own. A stream that is the program's all the same (streams/fresh_streams.h,
-/// streams/kept_streams.h) is none.
+/// The kind of the library's own object that an argument names. A stream that counts as the library's own may be the
+/// program's (streams/fresh_streams.h, streams/kept_streams.h): then kNone, and the stream may be fresh or kept no
+/// longer.
 template <EntryId kCall, typename Argument>
 PrivateKind kind_named(const Argument& argument) noexcept {
   const PrivateKind kind = private_kind(argument);
@@ -88,7 +90,9 @@ template <EntryId kCall, typename... Arguments>
   return kind;
 }
 
-/// Runs a body, and refuses a call that names an object of the library's own.
+/// Runs a body, after joins that were put off, unless the call leaves them. Where it returns hipError_t, it also
+/// refuses a call that names an object of the library's own, keeps a pending error that the call leaves as it is, and
+/// notes that the handles it told are the program's.
 template <typename Result, EntryId kCall, typename Body, typename... Arguments>
 Result run_checked(Body&& body, const Arguments&... arguments) {
   if constexpr (!leaves_joins(kCall)) make_joins();

@@ -1,4 +1,4 @@
-// generic_hooks.cpp: the bodies that a row's effect says in full.
+// generic_hooks.cpp: makes the bodies that a row's effect says in full.
 //
 // GraphRead and the like take the row's own parameter names, so a row and its body cannot disagree.
 #include "hooks/bodies.h"
@@ -47,7 +47,7 @@ Stream operands(Stream stream, const Params*& params, ParamsCopy& copy) noexcept
 }
 hipStream_t operands(hipStream_t stream) noexcept { return stream; }
 
-/// A question about so much memory, in the form the runtime shall see.
+/// Replaces the memory that a question names, where that is needed, by what the runtime shall see. Returns the same.
 template <typename Pointer>
 const void* name_range(Pointer*& memory, size_t bytes) noexcept {
   Pointer* const seen = address_guard().seen_by_hip(memory);
@@ -118,7 +118,7 @@ class GraphCall {
   std::vector<MemoryOperation> operations_;
 };
 
-/// A call that may leave work in a null stream, and that a capture forbids.
+/// Makes a call that may leave work in a null stream, and that a capture forbids.
 template <typename Forward>
 hipError_t null_work(hipStream_t stream, Forward&& forward) {
   const hipError_t result = retry_with_room(forward);
@@ -127,8 +127,8 @@ hipError_t null_work(hipStream_t stream, Forward&& forward) {
   return result;
 }
 
-/// What some calls leave with memory, its next owner must not find: it is not kept. (A part of a chunk would be out of
-/// use for good.)
+/// Marks memory so that it is not kept: its next owner must not find what some calls set for it. (Not a part of a
+/// chunk, which would be out of use for good.)
 template <EntryId kEntry>
 void mark(const void* memory) noexcept {
   if constexpr (kEntry == EntryId::hipMemAdvise || kEntry == EntryId::hipMemAdvise_v2 ||

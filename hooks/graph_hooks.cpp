@@ -13,7 +13,7 @@ namespace graphpool::hooks {
 
 hipError_t on_hipGraphDestroy(Entry&, hipGraph_t graph) { return graphs().tracked.destroy(graph); }
 
-/// The graph of an open capture stays what it is.
+/// The graph of an open capture can hold user objects as it is; another graph is made real.
 hipError_t on_hipGraphRetainUserObject(Entry&, hipGraph_t graph, void* object, unsigned count, unsigned flags) {
   hipError_t result = hipSuccess;
   const auto forward = [&](hipGraph_t real) { return next().hipGraphRetainUserObject(real, object, count, flags); };

@@ -1,4 +1,5 @@
-// lookup_hooks.cpp: hipGetProcAddress and its relatives answer with the runtime's own functions: give ours instead.
+// lookup_hooks.cpp: gives the program our functions where hipGetProcAddress and its relatives answer with the runtime's
+// own.
 #include "hooks/bodies.h"
 #include "shim/hip/lookup.h"
 

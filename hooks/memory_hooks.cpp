@@ -19,7 +19,8 @@ void doubt_captures() noexcept {
   if (captures_open()) note_capture_doubt();
 }
 
-/// What a stream allocates and frees in its order is work of it, unless it captures: then it is a node, or refused.
+/// Notes an allocation or a free in a stream's order as work of the stream, unless the stream captures: then it is a
+/// node, or refused.
 void note_uncaptured(hipStream_t stream) noexcept {
   if (!in_open_capture({stream, false})) work_counts().note_work(stream);
 }
@@ -32,7 +33,7 @@ hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsig
   return result;
 }
 
-/// An allocation the pool never serves: made by the runtime, once more after kept memory was given back; then known.
+/// Makes an allocation that the pool never serves: by the runtime, and once more after kept memory was given back.
 template <typename Call>
 hipError_t native(int device, Call&& call) {
   const hipError_t result = memory_room().retry_after_trim(device, call);
@@ -76,7 +77,7 @@ hipError_t free(void* ptr, BlockFrees::Forward forward) {
   return result;
 }
 
-/// Device memory that is not stream-ordered, which hipFreeAsync frees too.
+/// Whether this is device memory that was not allocated in stream order. hipFreeAsync frees it, too.
 bool is_unordered(const void* ptr) noexcept {
   const Block* const block = block_table().find(ptr);
   return block != nullptr && block->kind == MemoryKind::kDevice && block->function != AllocationFunction::kMallocAsync;

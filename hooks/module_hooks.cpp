@@ -1,4 +1,4 @@
-// module_hooks.cpp: where kernels come from: registered fat binaries and loaded modules.
+// module_hooks.cpp: bodies of the calls that register fat binaries and load modules: kernels come from these.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/graphs/epochs.h"
@@ -9,7 +9,7 @@
 namespace graphpool::hooks {
 namespace {
 
-/// A call that may fail for device memory is made once more after kept memory was given back (rule 25).
+/// Makes a call that may fail for device memory, and once more after kept memory was given back (rule 25).
 template <typename Call>
 hipError_t for_memory(Call&& call) {
   return memory_room().retry_after_trim(calling_device(), call);

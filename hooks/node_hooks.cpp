@@ -15,10 +15,10 @@
 namespace graphpool::hooks {
 namespace {
 
-// Operands are what the runtime shall see: what it must refuse (memory/address_guard.h) is replaced before anybody
-// looks.
+// Operands that the runtime must refuse (memory/address_guard.h) are replaced before anybody looks at them.
 
-/// A copy of one row. Setting one node's operands to the same address is refused where adding it is not.
+/// Describes a copy of one row. `set`: for a node that exists. HIP refuses to set both operands of a node to one
+/// address, but adds such a node.
 Status describe_row(OperationWriter& to, void* dst, const void* src, size_t count, hipMemcpyKind kind, bool set) {
   return count == 0 || (set && dst == src) ? Status::kUnsupported : to.copy(dst, src, count, kind);
 }
@@ -32,13 +32,13 @@ Status describe_driver_fill(OperationWriter& to, const hipMemsetParams* params, 
   return context == nullptr ? Status::kUnsupported : to.node_fill(plain_fill(params, &plain));
 }
 
-/// A child graph of which nothing is asked but that it is copied.
+/// Whether nothing is asked of a child graph but that it is copied.
 bool is_plain_child(const AnyNodeParams& params) noexcept {
   return std::all_of(std::begin(params.reserved1) + 1, std::end(params.reserved1),
                      [](long long word) { return word == 0; });
 }
 
-/// A question that the runtime answers with nodes: the program is told the handles it knows them by.
+/// Asks the runtime a question that it answers with nodes, and tells the program the handles by which it knows them.
 template <typename Forward, typename... Lists>
 hipError_t ask(hipError_t failed, Forward&& forward, const std::size_t* count, Lists... lists) {
   if (failed != hipSuccess) return failed;

@@ -1,9 +1,9 @@
-// passing.h: which calls go straight to the runtime although they have a body, because the engine has nothing to do
-// for them now: they pass.
+// passing.h: decides which calls pass: they go straight to the runtime although they have a body, because the engine
+// has nothing to do for them now.
 //
 // An entry asks Passing<its call>::now() before anything else. Where that is true, the entry counts the call and makes
 // it by Passing<its call>::call(), or, where there is no such function, forwards it. A failure that call() answers is
-// noted as one of a body is. The thread is not marked as being inside the library: calls that the runtime makes to
+// noted like that of a body. The thread is not marked as being inside the library: calls that the runtime makes to
 // itself are known by where they come from (in_runtime()). now() looks at the calling thread's own state, which lets
 // calls pass only while the library is active.
 #pragma once
@@ -51,7 +51,7 @@ inline constexpr bool kOnlyForwarded<EntryId::hipStreamWaitEvent> = true;
 
 // Operations that go into a capture that is left alone (capture.h), and the event calls that fork and join it.
 
-/// Returns false only where the handle is certainly none of the library's own. Where this is true the call does not
+/// Returns false only where the handle is certainly not the library's own. Where it returns true the call does not
 /// pass, and the body looks closer: a function call here would need a stack frame in each entry.
 inline bool may_be_private(const void* handle) noexcept { return g_private_handles.may_have(handle); }
 

@@ -3,10 +3,10 @@
 // when they are done).
 //
 // The conditions are those of GLIBC_2.3.2: programs that ask for the ones before it (of 2003, with another layout) are
-// not served. But for its first, a wait of a thread that is of no pool costs a look at its own memory.
+// not served. A wait of a thread that is of no pool costs a look at the thread's own memory; its first wait costs more.
 //
-// What is not of interest is forwarded at once. A thread of interest is not known by its number of processors or by
-// anything else it could ask for: it only begins later.
+// A call that is not of interest is forwarded at once. Nothing that a thread of interest can ask for is changed, such
+// as its number of processors: only its work begins later.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -27,7 +27,7 @@ namespace {
 
 using Start = void* (*)(void*);
 
-/// Looked up before main: a child of vfork or a signal handler must not.
+/// Looked up before main: a child of vfork or a signal handler must not look them up.
 void (*g_next_exit)(int) = nullptr;
 int (*g_next_create)(pthread_t*, const pthread_attr_t*, Start, void*) = nullptr;
 int (*g_next_set_name)(pthread_t, const char*) = nullptr;
@@ -42,8 +42,8 @@ int (*g_next_sem_clockwait)(sem_t*, clockid_t, const timespec*) = nullptr;
 
 constexpr char kConditions[] = "GLIBC_2.3.2";
 
-/// The next definition: another interposer's (TSan's) whatever its version, else the C library's of this version, where
-/// a lookup without one may find an older.
+/// Finds the next definition: another interposer's (TSan's) of any version, else the C library's of this version. A
+/// lookup in the C library without a version may find an older one.
 void* find_version(const char* name, const char* version) noexcept {
   void* const any = dlsym(RTLD_NEXT, name);
   void* const exact = version == nullptr ? nullptr : dlvsym(RTLD_NEXT, name, version);
@@ -170,7 +170,7 @@ int gp_prctl(int option, ...) {
   va_end(list);
   const int result = find(g_next_prctl, "prctl")(option, arguments[0], arguments[1], arguments[2], arguments[3]);
   if (option == PR_SET_NAME && result == 0) {
-    // The kernel reads no more of it; there may be no more.
+    // The kernel reads no more of the name, and there may be no more.
     constexpr std::size_t kMostRead = 15;
     const auto* const name = reinterpret_cast<const char*>(arguments[0]);
     thread_is_named({name, strnlen(name, kMostRead)});

@@ -1,6 +1,6 @@
-// query_hooks.cpp: questions about memory, and handles of it for others. Kept memory is the runtime's to refuse: it is
-// asked about an address it never handed out. A part of a VMM chunk answers as the separate allocation it stands for.
-// (Functions that only need the first are rows with the effect Names.)
+// query_hooks.cpp: bodies of questions about memory, and of calls that make handles of it for others. The runtime
+// refuses questions about kept memory: it is asked about an address that it never handed out. A part of a VMM chunk
+// answers as the separate allocation it stands for. (Functions that need nothing else are rows with the effect Names.)
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -33,7 +33,8 @@ const Block* part_of_chunk(const void* ptr) noexcept {
   return block != nullptr && block->live() && block->backing == BlockBacking::kVmm ? block : nullptr;
 }
 
-/// `block`: the part of a chunk that the address is in, if it is in one.
+/// Corrects the runtime's answer about an address. `block`: the part of a chunk that the address is in; null: it is in
+/// none.
 void correct(const Block* block, hipPointer_attribute attribute, void* answer, const void* ptr) noexcept {
   if (answer == nullptr) return;
   if (attribute == HIP_POINTER_ATTRIBUTE_BUFFER_ID) {
@@ -193,7 +194,7 @@ hipError_t on_hipMemMap(Entry&, void* ptr, size_t bytes, size_t offset, hipMemGe
   const auto forward = [&] {
     return next().hipMemMap(address_guard().outside_chunks(ptr), bytes, offset, handle, flags);
   };
-  // Where it is what it was before it was unmapped, what was recorded before that holds on.
+  // Where the memory is the same as before it was unmapped, earlier recordings stay valid.
   const std::uint64_t unmapped = mapped_kinds().unmapped_when(ptr, bytes, offset, number(handle));
   const bool same = unmapped != 0 && !recordings_judged_since(unmapped, ptr, bytes);
   const hipError_t result = same ? forward() : change_kind(ptr, bytes, forward);

@@ -1,4 +1,4 @@
-// stream_hooks.cpp: streams end, and the program waits: what completes, and what may invalidate a capture.
+// stream_hooks.cpp: bodies of the calls that make and destroy streams, and of those that wait for streams and devices.
 #include "hooks/bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/momentary_streams.h"
@@ -31,7 +31,7 @@ hipError_t wait_for_stream(StreamArgument stream, Forward&& forward) {
   return result;
 }
 
-/// A stream is made: it may fail for memory (rule 25), and is one to wait for from now on.
+/// Makes a stream. That may fail for memory (rule 25). From now on the stream is one to wait for.
 template <typename Make>
 hipError_t make_stream(hipStream_t* stream, int device, Make&& make) {
   const TimedCall timed;
@@ -42,7 +42,7 @@ hipError_t make_stream(hipStream_t* stream, int device, Make&& make) {
   return result;
 }
 
-/// A stream is made of a kind of which one may have been kept.
+/// Makes a stream of a kind of which one may have been kept.
 template <typename Make>
 hipError_t make_kind(hipStream_t* stream, const StreamKind& kind, Make&& make) {
   if (reuse_stream(kind, stream)) return hipSuccess;

@@ -1,4 +1,4 @@
-// keys.h: the rows of policy_keys.def as tables that a reader of text can walk.
+// keys.h: has the rows of policy_keys.def as tables that a parser can walk.
 // Threads: constant tables, usable before any constructor ran.
 #pragma once
 

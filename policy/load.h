@@ -1,9 +1,9 @@
-// load.h: the policy of this process: the file GRAPHPOOL_POLICY names, then the environment.
+// load.h: reads the policy of this process: the file that GRAPHPOOL_POLICY names, then the environment.
 //
 // Order, later wins: defaults, file, GRAPHPOOL_REPORT and GRAPHPOOL_TRACE, GRAPHPOOL_<SECTION>_<KEY>; GRAPHPOOL_BUFFERS
 // replaces the rules. Any error anywhere: no policy, and everything must be passed through for this process (the host
 // wins). A bad value of log.* or report.*, which change only what the library tells, is no error: it is a warning, and
-// the default is used. Threads: no state; called once, possibly before any constructor of this library ran. errno is
+// the default is used. Threads: any; no state. It may be called before any constructor of this library ran. errno is
 // left as found.
 #pragma once
 

@@ -1,4 +1,4 @@
-// nearest.h: the known name a misspelt one was probably meant to be.
+// nearest.h: finds the known name that a misspelt one was probably meant to be.
 #pragma once
 
 #include <span>

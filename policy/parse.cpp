@@ -13,8 +13,8 @@
 // become promises to the optimiser; the code behind them then reports the error.
 #undef NDEBUG
 #define TOML_ASSERT(expression) static_assert(true)
-// It takes for impossible that a character between those it knows is no white space ("2\uFE3F"); there is no such
-// promise.
+// toml++ marks as unreachable that a character between those it knows is no white space. A text can have one
+// ("2\uFE3F").
 #include <toml++/impl/preprocessor.h>
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE return false
@@ -124,7 +124,7 @@ struct Obstacle {
   const char* message;
 };
 
-/// What keeps toml++ from being given a text. Sees strings and comments as TOML does, as long as the text is valid.
+/// Finds why a text must not be given to toml++. Sees strings and comments as TOML does, as long as the text is valid.
 std::optional<Obstacle> obstacle(std::string_view text) {
   constexpr std::string_view kMultiLine = "\"\"\"";
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";

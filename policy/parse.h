@@ -1,4 +1,4 @@
-// parse.h: TOML text -> fields of a Policy, or messages that name the place and what is allowed.
+// parse.h: turns TOML text into fields of a Policy, or into messages that name the place and what is allowed.
 //
 // Why a file of its own: it is the only one that sees toml++ and the only one fed with text from outside (fuzzed).
 // Messages: "file:line:column: message; allowed: ...", in the order of the text; at most kMostErrors, then one that
@@ -27,7 +27,7 @@ struct Given {
   std::string from;   ///< "p.toml:2:9", or "environment GRAPHPOOL_GRAPH_SLOTS"
 };
 
-/// What a policy's reader is told in addition to the errors.
+/// What the functions below tell in addition to the errors.
 struct Notes {
   std::vector<std::string> warnings;  ///< in the order of the text
   std::vector<Given> given;           ///< in the order of the text; of two with one key the later one counts

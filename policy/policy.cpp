@@ -1,4 +1,4 @@
-// policy.cpp: which rule decides about an allocation; the built-in rules.
+// policy.cpp: finds the rule that decides about an allocation; has the built-in rules.
 #include "policy/policy.h"
 
 #include <algorithm>

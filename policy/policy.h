@@ -1,4 +1,4 @@
-// policy.h: what the user asked for, as one immutable object. Knows nothing of HIP.
+// policy.h: holds what the user asked for, in one immutable object. It knows nothing of HIP.
 //
 // Why: all texts (file, environment) are read once, before the first hook runs; from then on the engine reads plain
 // fields, without locks. The fields are the rows of policy_keys.def: `policy.pool.chunk.bytes`, `policy.graph.slots`;
@@ -98,7 +98,7 @@ struct Policy {
   bool operator==(const Policy&) const = default;
 };
 
-/// Fills in what the user's rules left open and appends the built-in rules. Called once, by load().
+/// Fills in what the user's rules left open and appends the built-in rules. load() calls it, once for each policy.
 void complete(Policy& policy);
 
 /// Modules whose allocations only a rule with its own `module` key may pool or stage: communication libraries, which

@@ -1,4 +1,4 @@
-// readers.h: which texts a key allows, and the value they become. A reader is a type with
+// readers.h: turns the texts that a key allows into its value. A reader is a type with
 //   Value                     the C++ value
 //   kForms                    what a TOML file may give: Form bits; an environment variable always gives text
 //   read(items, value)        nothing, or where the text is wrong (then the value is unspecified)

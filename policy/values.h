@@ -12,7 +12,7 @@ struct Bytes {
   bool operator==(const Bytes&) const = default;
 };
 
-/// So many bytes, or so many per cent of a total known only at run time.
+/// A number of bytes, or of per cent of a total that is known only at run time.
 struct Share {
   std::uint64_t bytes = 0;
   std::uint32_t percent = 0;  ///< when is_percent
@@ -25,7 +25,7 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
-/// Both ends included.
+/// All numbers from `first` to `last`, both included.
 struct Span {
   std::uint64_t first = 0;
   std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
@@ -45,7 +45,7 @@ struct WrittenRange {
 struct Verify {
   enum class Mode { kOff, kFirst, kEvery };
   Mode mode = Mode::kOff;
-  std::uint32_t count = 0;  ///< kFirst: so many; kEvery: one in so many
+  std::uint32_t count = 0;  ///< kFirst: the first so many; kEvery: one in so many
 
   /// index: number of the match of its recording, from 0.
   [[nodiscard]] constexpr bool wants(std::uint64_t index) const noexcept {

@@ -1,6 +1,5 @@
-// back_off.h: waiting for something that nobody tells us about, by looking: often at first, then a few thousand times a
-// second, never for longer than a limit. For the rare wait only: HIP calls of the program are made to wait nowhere
-// else. Threads: one waiter an object. Units: the limit's own.
+// back_off.h: waits for something that nobody tells us about, by looking: often at first, then a few thousand times a
+// second, never for longer than a limit. For rare waits only. Threads: each object has one waiter.
 #pragma once
 
 #include <chrono>
@@ -15,7 +14,7 @@ class BackOff {
  public:
   explicit BackOff(std::chrono::nanoseconds limit) noexcept : limit_(limit) {}
 
-  /// Lets others run; the time starts with the first call. False: the limit is over.
+  /// Lets others run. The time starts with the first call. Returns false, without a wait, once the limit is over.
   bool again() noexcept {
     const auto now = std::chrono::steady_clock::now();
     if (rounds_++ == 0) start_ = now;

@@ -1,8 +1,9 @@
-// byte_buffer.h: a growing row of bytes, like a vector of them, but for two things: what it grows by is not set, and
-// copies share their bytes until one of them is to be written.
+// byte_buffer.h: keeps a growing row of bytes, like a vector. Two things differ: new bytes are not initialised, and
+// copies share their bytes until one copy is to be written.
 //
-// Why: a captured call adds its payload, writes all of it, and would write it twice; a step hands its binding from its
-// capture to its graph and its exec, none of which writes it. Threads: as a vector; copies may be used by any.
+// Why: a captured call writes all of the payload that it adds, so bytes set before would be written twice. A binding
+// goes from a capture to its graph and its exec, and none of them writes it. Threads: as a vector; different threads
+// may use different copies.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +41,8 @@ class ByteBuffer {
     std::swap(size_, other.size_);
   }
 
-  /// To be written. Throws std::bad_alloc where the bytes are shared and cannot be copied; then nothing is changed.
+  /// Returns the bytes for writing; first copies them if they are shared. Throws std::bad_alloc; then nothing is
+  /// changed.
   std::byte* data() {
     if (!own()) [[unlikely]]
       move_to(capacity());
@@ -60,7 +62,7 @@ class ByteBuffer {
     else
       size_ = size;
   }
-  /// resize() to no less than it has; data().
+  /// Does resize() and data() in one. Pre-condition: `size` is not below size().
   [[gnu::always_inline]] std::byte* grow(std::size_t size) {
     if (bytes_ == nullptr || size > bytes_->capacity || !own()) [[unlikely]]
       move_to_grow(size);
@@ -70,7 +72,7 @@ class ByteBuffer {
   void reserve(std::size_t capacity) {
     if (capacity > this->capacity()) move_to(capacity);
   }
-  /// Pre-condition: not bytes of its own.
+  /// Pre-condition: the bytes are not this buffer's own.
   void append(const std::byte* first, const std::byte* last) {
     if (first == last) return;
     const std::size_t old_size = size_, bytes = static_cast<std::size_t>(last - first);
@@ -102,7 +104,7 @@ class ByteBuffer {
   [[gnu::noinline]] void move_to_grow(std::size_t size) {
     move_to(size > capacity() ? std::max(size, 2 * capacity()) : capacity());
   }
-  /// Bytes of its own, with room for so many.
+  /// Moves to bytes that nobody else shares, with room for `capacity`.
   void move_to(std::size_t capacity) {
     auto* const own = new (::operator new(sizeof(Shared) + capacity)) Shared{.capacity = capacity};
     if (size_ != 0) std::memcpy(own->begin(), bytes_->begin(), size_);

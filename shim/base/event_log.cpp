@@ -9,7 +9,7 @@
 namespace graphpool {
 namespace {
 
-/// How an event of this kind is logged. Without a name: it is not.
+/// How an event of this kind is logged. Null name: it is not logged.
 struct EventLine {
   const char* name;
   LogLevel level;

@@ -1,8 +1,7 @@
-// event_log.h: events of the trace (trace.h) as lines of the log.
+// event_log.h: writes events of the trace (trace.h) as lines of the log.
 //
-//   graphpool[4711]: debug: capture, 101 operations, graph 2: recorded          the fate of each capture, at level
-//   debug graphpool[4711]: trace: launch, graph 2: patch                              each instantiate, update and
-//   launch, at level trace
+//   graphpool[4711]: debug: capture, 101 operations, graph 2: recorded    what became of each capture, at level debug
+//   graphpool[4711]: trace: launch, graph 2: patch                        each instantiate, update, launch: level trace
 //
 // Other events may be noted under a lock, where nothing may be logged: they are in the trace file only.
 // Threads: any.

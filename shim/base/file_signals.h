@@ -1,4 +1,4 @@
-// file_signals.h: writing to a file of the user's choice without a signal to the host.
+// file_signals.h: lets the library write to a file of the user's choice without a signal to the host.
 //
 // Why: a write that finds no reader, or goes past the process's limit of file sizes, raises a signal that ends a
 // process which does not expect it. Threads: each scope lives on one thread's stack.
@@ -13,8 +13,8 @@
 
 namespace graphpool {
 
-/// Holds SIGPIPE and SIGXFSZ back from this thread, and takes back those that our own writes raised. A cancellation
-/// point at its end.
+/// Holds SIGPIPE and SIGXFSZ back from this thread, and takes back those that our own writes raised. Its end is a
+/// cancellation point.
 class NoFileSignals {
  public:
   NoFileSignals() noexcept {

@@ -1,7 +1,7 @@
 // fork_lock.h: a mutex that a forked child can make anew: the thread that held it in the parent is not in the child.
 //
-// Why not RankedMutex: what these locks guard is set up once, in code that calls dl* functions, reads files or writes a
-// report, so that rank says nothing of them. Threads: any. Never destroyed.
+// Why not RankedMutex: these locks are held for long, while the policy is read, a report is written or a compilation
+// runs. The rules of ranked locks (rule 18) do not fit that. Threads: any. Never destroyed.
 #pragma once
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ class CAPABILITY("mutex") ForkLock {
 
   void lock() noexcept ACQUIRE() { pthread_mutex_lock(&mutex_); }
   void unlock() noexcept RELEASE() { pthread_mutex_unlock(&mutex_); }
-  /// In a forked child, by its only thread: whoever held it is gone.
+  /// Frees the lock in a forked child, where its holder is gone. Call it in the child's only thread.
   void make_anew() noexcept { mutex_ = PTHREAD_MUTEX_INITIALIZER; }
 
  private:

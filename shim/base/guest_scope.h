@@ -1,7 +1,7 @@
-// guest_scope.h: what the library does while it works in a thread of the host for longer than a moment.
+// guest_scope.h: protects a thread of the host while the library works in it for longer than a moment.
 //
-// Why: a cancellation that is pending would be acted upon in the first system call of ours, and unwind through
-// functions that cannot throw, which ends the process. Threads: each scope lives on one thread's stack. Scopes nest.
+// Why: a pending cancellation would take effect in a system call of ours. It would unwind through functions that cannot
+// throw, and that ends the process. Threads: each scope lives on one thread's stack. Scopes nest.
 #pragma once
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 namespace graphpool {
 
-/// The thread cannot be cancelled, errno is left as found.
+/// While it lives the thread cannot be cancelled. At its end errno is what it was at its beginning.
 class GuestScope {
  public:
   GuestScope() noexcept : errno_(errno) { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_); }

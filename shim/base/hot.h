@@ -1,7 +1,7 @@
-// hot.h: marks the functions that calls made again and again pass through.
+// hot.h: marks the functions that frequent calls go through.
 #pragma once
 
 /// Before a function's definition or first declaration: the compiler puts it among the functions of this mark, and it
-/// begins with a cache line. So how its code lies in cache lines depends on itself alone: else a few bytes more
-/// in any file may make launches slower.
+/// begins with a cache line. So its place in cache lines depends on its own code alone. Else a few bytes more in any
+/// file may make launches slower.
 #define HOT [[gnu::hot, gnu::aligned(64)]]

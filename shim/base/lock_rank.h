@@ -1,5 +1,6 @@
-// lock_rank.h: every lock of the library with its rank. A thread takes locks in rising rank only, and holds none across
-// a next call that can wait or call back, across dl* functions, unwinding or logging (rule 18). Debug builds check it.
+// lock_rank.h: gives the library's locks their ranks (fork_lock.h says why some have none). A thread takes locks in
+// rising rank only, and holds none across a next call that can wait or call back, across dl* functions, unwinding or
+// logging (rule 18). Debug builds check the order.
 #pragma once
 
 #include <cassert>
@@ -11,17 +12,17 @@ namespace graphpool {
 
 enum class LockRank : int {
   kNone = 0,
-  kLifecycle,       ///< resolving next, loading the policy
+  kLifecycle,       ///< resolving next
   kExecLimit,       ///< which execs of the program may be given back
   kCaptureList,     ///< which captures are open, which execs are staged
-  kCapture,         ///< one open capture
+  kCapture,         ///< one open capture, one graph of the program, one staged exec
   kExecs,           ///< one program exec
   kRecordings,      ///< recordings and their variants
   kHandles,         ///< the tables of our handles
   kKernels,         ///< code objects, registered functions
   kRings,           ///< which slot rings there are
-  kRing,            ///< the last launches of one
-  kSlots,           ///< slot memory waiting for another use
+  kRing,            ///< the last launches of one ring
+  kSlots,           ///< slot memory that may be used again; uses that are outstanding
   kNodes,           ///< nodes are being made
   kCaptureGate,     ///< whether a capture may begin
   kStreams,         ///< streams with outstanding work
@@ -59,7 +60,7 @@ class RankHeld {
 };
 #endif
 
-/// A mutex that knows its rank. Never destroyed (a constinit global or a member of a leaked object).
+/// A mutex that knows its rank.
 template <LockRank Rank>
 class CAPABILITY("mutex") RankedMutex {
  public:
@@ -81,7 +82,7 @@ class CAPABILITY("mutex") RankedMutex {
   [[no_unique_address]] RankHeld<Rank> rank_;
 };
 
-/// Tells the check that the lock is held here. For a function object that is only called by a function that holds it.
+/// Tells clang's check that the lock is held here. For a function object that is only called under the lock.
 template <typename Lock>
 void assume_held([[maybe_unused]] const Lock& lock) noexcept ASSERT_CAPABILITY(lock) {}
 

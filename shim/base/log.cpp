@@ -32,7 +32,8 @@ constinit std::atomic<LogLevel> g_log_level{LogLevel::kWarn};
 
 namespace {
 
-/// A log file. Kept to know the descriptor again: the host may close it and get its number for a file of its own.
+/// A log file. Device and inode tell whether the descriptor is still ours: the host may close it and get its number for
+/// a file of its own.
 struct LogFile {
   int descriptor;
   dev_t device;
@@ -59,7 +60,7 @@ __attribute__((constructor)) void look_at_process() noexcept {
 int open_file(const char* path) noexcept {
   const int low = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
   if (low < 0) return low;
-  // Out of the way of hosts that count on the lowest free number.
+  // A high number, for hosts that count on getting the lowest free one.
   constexpr int kLeastDescriptor = 200;
   const int high = fcntl(low, F_DUPFD_CLOEXEC, kLeastDescriptor);
   if (high < 0) return low;
@@ -100,7 +101,7 @@ int descriptor_now() noexcept {
   return file->descriptor;
 }
 
-/// One system call a line, so that lines of several threads and processes stay whole.
+/// Writes a line by one system call, so that lines of several threads and processes stay whole.
 void write_line(std::string_view level, std::string_view message) noexcept {
   char head[80];
   const int head_bytes = std::snprintf(head, sizeof head, "graphpool[%d%s]: %.*s: ", static_cast<int>(getpid()),
@@ -222,7 +223,7 @@ void write_message(LogLevel level, const char* format, std::va_list arguments) n
   emit(level, {text, length_bytes});
 }
 
-/// Keys said once, as hashes (0: free place), open addressing.
+/// Hashes of the keys of log_once(), by open addressing. 0: a free place.
 constexpr std::size_t kOnceKeys = 1024;
 constinit std::atomic<std::uint64_t> g_once[kOnceKeys] = {};
 

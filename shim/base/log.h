@@ -1,11 +1,11 @@
-// log.h: what the library says: one line a message, "graphpool[4711]: warning: ...", to stderr or the policy's file,
-// never to stdout. In brackets the process, and its rank where a launcher gave it one: "[4711 rank 3]". printf formats.
-// At most kLongestLineBytes a line; longer ones are cut.
+// log.h: writes what the library says: one line for each message, "graphpool[4711]: warning: ...", to stderr or the
+// policy's file, never to stdout. The brackets hold the process, and its rank where a launcher gave it one: "[4711 rank
+// 3]". Formats are those of printf. A line longer than kLongestLineBytes is cut.
 //
 // Where the process began without stderr, nothing is written there: the number may be a file of the host's.
-// Works at any time: before open_log() (level warn, stderr), after exit handlers, in a forked child; takes no lock and,
-// but for open_log(), allocates nothing. Keeps errno; a closed pipe behind stderr does not kill the host.
-// Rate: at most kMostPerSecond lines a second of level info and above; how many were left out is said later.
+// Works at any time: before open_log() (level warn, stderr), after exit handlers, in a forked child; takes no lock, and
+// allocates only in open_log() and for LogLater. Keeps errno; a closed pipe behind stderr does not kill the host.
+// Rate: at most kMostPerSecond lines a second of level info and above; a later line says how many were left out.
 // Threads: all functions from any thread; lines never mix. Call them without holding a lock of this library: a full
 // pipe behind stderr makes them wait.
 #pragma once
@@ -25,11 +25,11 @@ inline constexpr unsigned kMostPerSecond = 50;
 /// The least severe level written; see log_enabled().
 extern std::atomic<LogLevel> g_log_level;
 
-/// Takes level and place from the policy. file: appended to; empty: stderr. If it cannot be opened one line says so,
-/// and stderr it is. Called once, at start (tests call it again).
+/// Takes level and place from the policy. file: appended to; empty: stderr. If it cannot be opened, one line says so
+/// and the log goes to stderr. Called once, at start (tests call it again).
 void open_log(LogLevel level, const std::string& file) noexcept;
 
-/// For messages whose making costs something.
+/// Whether messages of this level are written. Ask it before you make a message that costs something.
 [[nodiscard]] inline bool log_enabled(LogLevel level) noexcept {
   return level <= g_log_level.load(std::memory_order_relaxed);
 }
@@ -40,13 +40,13 @@ void log_info(const char* format, ...) noexcept __attribute__((format(printf, 1,
 void log_debug(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 void log_trace(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 
-/// Only the first message with this key in this process is written. Where more than a thousand keys were used, further
-/// new ones are not.
+/// Writes only the first message with this key in this process. After a thousand keys, messages with new keys are not
+/// written.
 void log_once(LogLevel level, std::string_view key, const char* format, ...) noexcept
     __attribute__((format(printf, 3, 4)));
 
-/// What this thread says within the scope is written when it ends: for code that runs under a lock. Of scopes inside
-/// one another the outermost writes. Without host memory for a line it is written at once.
+/// Keeps this thread's messages until the scope ends, and writes them then: for code that runs under a lock. Of nested
+/// scopes the outermost writes. A message for which there is no host memory is written at once.
 class LogLater {
  public:
   LogLater() noexcept;

@@ -1,9 +1,8 @@
-// owned_count.h: a count that one thread raises nearly always, and raises by a plain store.
+// owned_count.h: a count that nearly always the same thread raises, by a plain store.
 //
 // How: the first thread that adds owns a part of the count which only it writes. Others add to a shared part.
-// That another thread's add() is seen without a barrier is not needed: what a wait says of a count holds only where the
-// program has ordered the two itself, and then its own synchronisation makes the store visible; in a report it is late.
-// Threads: any.
+// Another thread's add() need not be seen at once. A wait relies on a count only where the program itself has ordered
+// the counted call before the wait, and that order makes the store visible. A report may see it late. Threads: any.
 #pragma once
 
 #include <atomic>
@@ -26,7 +25,7 @@ class OwnedCount {
   std::uint64_t load() const noexcept {
     return shared_.load(std::memory_order_acquire) + owned_.load(std::memory_order_acquire);
   }
-  /// Whether every add() that is under way in another thread is a barrier.
+  /// Whether nobody else adds by a plain store: then each add() that is under way in another thread is a barrier.
   bool only_caller_adds_plainly() const noexcept {
     const void* const owner = owner_.load();
     return owner == nullptr || owner == &t_thread_token;

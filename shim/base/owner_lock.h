@@ -1,10 +1,10 @@
-// owner_lock.h: a lock that one thread takes nearly always, and takes without an atomic read-modify-write.
+// owner_lock.h: a lock that nearly always the same thread takes, its owner, without an atomic read-modify-write.
 //
-// Why: a captured call of a shell does so little that a mutex would be a third of it.
-// How: the owner says that it is inside by a plain store and looks whether anybody else wants in. Somebody else says so
-// and lets the kernel put a barrier into every running thread of the process (membarrier): then either he sees the
-// owner inside, and waits until it has left, or the owner sees him, and takes the mutex as everybody does. Where the
-// kernel has no such call there is only the mutex.
+// Why: a call captured in a shell does so little that a mutex would be a third of it.
+// How: the owner says by a plain store that it is inside, then looks whether another thread wants in. Another thread
+// takes the mutex, says that it wants in, and lets the kernel put a barrier into every running thread of the process
+// (membarrier). Then either it sees the owner inside and waits until the owner has left, or the owner sees it and takes
+// the mutex, too. Where the kernel has no such call there is only the mutex.
 // A thread that will take the lock more often from now on becomes the owner by hand_over(). Each of the first kOwners
 // owners has a flag of its own, which says that it is inside. A former owner may not have noticed yet that it is the
 // owner no more. It sets its flag, then looks again who the owner is, finds another thread, and takes the mutex.
@@ -28,7 +28,7 @@ namespace graphpool {
 
 /// Whether the kernel can put a barrier into every thread of the process. The first call finds out.
 bool kernel_has_barrier() noexcept;
-/// Puts one into every running thread. Returns false where the kernel cannot, or refuses to.
+/// Puts a barrier into every running thread. Returns false where the kernel cannot, or refuses to.
 bool barrier_in_all_threads() noexcept;
 
 template <LockRank Rank>
@@ -57,7 +57,7 @@ class CAPABILITY("mutex") OwnerLock {
     if (is_callers(owner)) [[likely]] {
       owner->inside.store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      // The order counts: a thread that has just stopped waiting (wanted_) may have become the owner before it did so.
+      // The order counts: another thread may become the owner, and then takes wanted_ back.
       if (!wanted_.load(std::memory_order_acquire) && owner_.load(std::memory_order_relaxed) == owner) [[likely]] {
         rank_.entered();
         return;
@@ -90,7 +90,7 @@ class CAPABILITY("mutex") OwnerLock {
     owner_.store(&*place, std::memory_order_release);
   }
   /// Whether another thread was inside when the caller called lock(). Always false for a caller that took the lock as
-  /// its owner: `waited_` then belongs to a thread that is taking it as another.
+  /// its owner: then `waited_` belongs to a thread that is taking the mutex.
   bool waited() const noexcept REQUIRES(this) {
     const Owner* const owner = owner_.load(std::memory_order_relaxed);
     return !(is_callers(owner) && owner->inside.load(std::memory_order_relaxed)) && waited_;
@@ -114,7 +114,7 @@ class CAPABILITY("mutex") OwnerLock {
     const Owner* const owner = owner_.load(std::memory_order_relaxed);
     if (owner == nullptr || is_callers(owner)) return;
     wanted_.store(true);
-    // Refused only where a filter of system calls came later: a store is seen by all long before the thread runs again.
+    // Refused only where a filter of system calls was set later. After a millisecond all threads see the store.
     if (!barrier_in_all_threads()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     while (owner->inside.load(std::memory_order_acquire)) {
       waited_ = true;

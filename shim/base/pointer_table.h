@@ -1,10 +1,10 @@
 // pointer_table.h: a map from an address to a few words that readers search without locks.
 //
 // Why: every captured launch asks what its function is; a lock there would cost more than the rest of the question.
-// How: open addressing under one version number (a sequence lock). A reader that saw the version change, or odd, reads
-// again. Arrays that grew too small are kept: a reader may still be in one; sizes double, so they add up to less than
-// the current one.
-// Threads: find() from any; the others one at a time, serialised by the owner. Never destroyed.
+// How: open addressing under one version number (a sequence lock). A reader that sees an odd version, or another one at
+// its end, reads again. Arrays that became too small are kept, because a reader may still be in one. Sizes double, so
+// these arrays together are smaller than the current one.
+// Threads: find() and version() from any; the others one at a time, serialised by the owner. Never destroyed.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ class PointerTable {
 
   std::size_t size() const noexcept { return size_; }
 
-  /// Rises with every change; odd while one is being made. 0: nothing was ever added.
+  /// Rises with every change; odd while a change is being made. 0: nothing was ever added.
   std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
 
  private:

@@ -25,7 +25,7 @@ enum class Seeded : int {
   kCapturedFreeDoesNotWait,  ///< freed memory is handed out again at once while a capture is open
   kPendingServesCaptured,    ///< while a capture is open kept memory serves that the device may still use
   kUnloadLeavesFunctions,    ///< handles of functions are taken for what they were before their module was unloaded
-  kSetShort,                 ///< a node set in an exec whose last four bytes differ is taken for what is there
+  kSetShort,                 ///< setting a node of an exec does nothing where only the last four bytes differ
   kBusyVariantPatched,       ///< an exec is patched while it may run
   kThreadLeavesCaptures,     ///< captures of a thread's own stream outlive the thread
   kExportedStaged,           ///< staging: memory that other processes can reach is staged as any other
@@ -51,7 +51,7 @@ inline bool seeded_defect(Seeded defect) noexcept {
   static const char* const chosen = std::getenv("SEEDED_DEFECT");
   return chosen != nullptr && std::atoi(chosen) == static_cast<int>(defect);
 }
-/// Of the capture that the calling thread begins: half of them go the usual way.
+/// Decides what becomes of the capture that the calling thread begins. Half of all captures go the usual way.
 inline SeededWay seeded_way() noexcept {
   static const char* const seed = std::getenv("SEEDED_COIN");
   if (seed == nullptr) return SeededWay::kUsual;

@@ -1,12 +1,12 @@
 // sole_lock.h: a lock that costs next to nothing as long as only one thread takes it.
 //
-// Why: most programs capture, build and launch graphs in one thread, and there every captured launch takes
-// recording/node_creation.h's, every capture the list of open ones, and every launch its exec's.
+// Why: most programs capture, build and launch graphs in one thread, and there every captured launch takes the lock of
+// recording/node_creation.h, every capture that of the list of open captures, and every launch that of its exec.
 // How: the first thread takes it by a plain store, as the owner of an OwnerLock does. A second thread ends that for
-// good: it lets the kernel put a barrier into every running thread, waits until the first one has left, and from then
-// on the lock is the one behind it, for all. Where the kernel has no such call it is that from the beginning. Of locks
-// that are made in numbers, one for each object, those that are made after a second thread came to one of them are so
-// from the beginning, too: the barrier is a matter of the first objects.
+// good: it lets the kernel put a barrier into every running thread and waits until the first one has left. From then on
+// all threads take the lock behind this one (`Behind`). Where the kernel has no such call they do so from the
+// beginning. They also do where objects have a lock each (OneOfMany), for objects made after a second thread came to
+// one of these locks: only the first objects cost a barrier.
 // Threads: any; a later thread at the address of the first one takes its place. Not recursive.
 #pragma once
 
@@ -22,10 +22,10 @@
 
 namespace graphpool {
 
-/// Says that the lock is one of many, each an object's.
+/// Says that the lock is one of many, of which each object has one.
 struct OneOfMany {};
 
-/// Behind: what it is once a second thread has come.
+/// Behind: the lock that all threads take once a second one has come.
 template <LockRank Rank, typename Behind = RankedMutex<Rank>>
 class CAPABILITY("mutex") SoleLock {
  public:
@@ -68,7 +68,7 @@ class CAPABILITY("mutex") SoleLock {
     shared_.store(true);
     if (is_first) return;
     several_.store(true, std::memory_order_relaxed);
-    // Refused only where a filter of system calls came later: a store is seen by all long before the thread runs again.
+    // Refused only where a filter of system calls was set later. After a millisecond all threads see the store.
     if (!barrier_in_all_threads()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     while (inside_.load(std::memory_order_acquire)) sched_yield();
   }

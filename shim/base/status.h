@@ -1,5 +1,4 @@
-// status.h: how the engine's own functions say that something did not work. HIP's codes are hipError_t; this is for
-// everything that is not a HIP call.
+// status.h: codes by which the engine's own functions say that something did not work. HIP calls have hipError_t.
 #pragma once
 
 namespace graphpool {

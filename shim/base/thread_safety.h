@@ -1,4 +1,4 @@
-// thread_safety.h: what a lock guards, in words that clang checks (-Wthread-safety); other compilers skip them.
+// thread_safety.h: says what a lock guards, in words that clang checks (-Wthread-safety); other compilers skip them.
 //
 // A lock is a CAPABILITY. A member GUARDED_BY a lock is only touched, and a function that REQUIRES a lock is only
 // called, by code that holds the lock. EXCLUDES: the caller must not hold it, because the function takes it.

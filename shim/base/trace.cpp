@@ -49,7 +49,8 @@ std::uint64_t clock_ns() noexcept {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// Whether the processor's clock runs evenly, and alike on all processors: it says so, or the kernel goes by it.
+/// Whether the processor's clock runs evenly, and alike on all processors: the processor says so, or the kernel uses
+/// it.
 bool processor_clock_is_even() noexcept {
   constexpr unsigned kPowerManagement = 0x80000007, kInvariant = 1u << 8;
   unsigned a = 0, b = 0, c = 0, d = 0;

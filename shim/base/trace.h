@@ -1,11 +1,11 @@
-// trace.h: what the library does and when, kept for the trace file (report/trace_file.h) and told to the log
+// trace.h: keeps what the library does and when for the trace file (report/trace_file.h), and tells it to the log
 // (event_log.h).
 //
 // Each thread has a ring of its last events. A ring that is full loses its oldest event for each new one, and the file
 // says how many were lost. A thread gets its ring at its first event: memory of the kernel's, no lock, no call of the
-// program's allocator. A ring whose thread has ended is taken over by a thread in the same place of memory.
+// program's allocator. A thread with the token (owned_count.h) of one that has ended takes over its ring.
 //
-// Cost: while nothing is traced one look at a flag. Else two looks at the processor's clock and six stores.
+// Cost: one look at a flag while nothing is traced; else two looks at the processor's clock and seven stores.
 // Threads: any. An event may be noted under any lock. Texts are literals or kept for good. Units: ticks, in the file
 // ns.
 #pragma once
@@ -24,10 +24,10 @@ enum class TraceKind : std::uint8_t {
   kLaunch,       ///< the program's call
   kCopies,       ///< copies between the program's memory and slots enqueued for a launch
   kMadeReal,     ///< what was withheld is given to the runtime
-  kWait,         ///< inside the library
+  kWait,         ///< a wait inside the library
   kCompile,      ///< a compilation, with what it waits for its permit
-  kKept,         ///< how many bytes are kept: a moment
-  kGivenBack,    ///< kept memory goes back to the runtime: a moment
+  kKept,         ///< how many bytes are kept: begins and ends at once
+  kGivenBack,    ///< kept memory goes back to the runtime: begins and ends at once
 };
 inline constexpr std::size_t kTraceKinds = 10;
 
@@ -49,33 +49,34 @@ enum class TraceUse : std::uint8_t { kFile = 1, kLog = 2 };
 inline constinit std::atomic<std::uint8_t> g_trace_uses{0};
 /// Whether events are noted. If they are not, the caller does nothing for the trace.
 [[nodiscard]] inline bool trace_on() noexcept { return g_trace_uses.load(std::memory_order_relaxed) != 0; }
-/// Whether events are noted for this.
+/// Whether events are noted for this use.
 [[nodiscard]] inline bool trace_on(TraceUse use) noexcept {
   return (g_trace_uses.load(std::memory_order_relaxed) & static_cast<std::uint8_t>(use)) != 0;
 }
 
-/// Traces for this from now on. A forked child does not. Call it once for each use, by one thread at a time.
+/// Traces for this use from now on. A forked child traces nothing. Call it once for each use, by one thread at a time.
 void begin_trace(TraceUse use) noexcept;
 /// Traces no more; what was noted stays.
 void end_trace() noexcept;
 
-/// Now. Never 0. Pre-condition: begin_trace() was called for a use.
+/// Tells the time in ticks, never 0. Pre-condition: begin_trace() was called for a use.
 std::uint64_t trace_ticks() noexcept;
-/// Now, or 0 where nothing is traced.
+/// Tells the time in ticks, or 0 where nothing is traced.
 inline std::uint64_t trace_begins() noexcept { return trace_on() ? trace_ticks() : 0; }
 /// Notes an event.
 void trace(TraceEvent event) noexcept;
-/// Notes how many bytes are kept on a device, if that was not noted in the last millisecond.
+/// Notes for the file how many bytes are kept on a device. Does nothing where that was noted within the last 2,000,000
+/// ticks, of whatever device.
 void trace_kept(int device, std::uint64_t bytes) noexcept;
 
-/// An event from its making to its end. Of one thread they lie inside one another.
+/// Notes an event that lasts as long as this object. Spans of one thread lie inside one another.
 class TraceSpan {
  public:
   explicit TraceSpan(TraceKind kind) noexcept {
     if (trace_on()) [[unlikely]]
       begin(kind, trace_ticks());
   }
-  /// It has begun earlier. 0: it is not traced.
+  /// For an event that began earlier. 0: it is not traced.
   TraceSpan(TraceKind kind, std::uint64_t began) noexcept {
     if (began != 0) [[unlikely]]
       begin(kind, began);
@@ -87,7 +88,7 @@ class TraceSpan {
   TraceSpan(const TraceSpan&) = delete;
   TraceSpan& operator=(const TraceSpan&) = delete;
 
-  /// It is none after all.
+  /// Ends without an event.
   void drop() noexcept { dropped_ = true; }
 
  private:

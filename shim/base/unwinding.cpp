@@ -1,6 +1,7 @@
-// unwinding.cpp: exceptions and cancellation of the host pass through our frames, whose clean-up is run by the
-// personality routine that is linked into this library. It hands registers to the host's unwinder by functions of the
-// unwinder linked here, which abort until that one has been used once: then only does it know how large registers are.
+// unwinding.cpp: uses the unwinder that is linked into this library once, at its load. Exceptions and cancellation of
+// the host pass through our frames, whose clean-up the personality routine linked here runs. It hands registers to the
+// host's unwinder by functions of the unwinder linked here. These abort until that unwinder has been used once: it does
+// not know before how large registers are.
 #include <unwind.h>
 
 namespace graphpool {

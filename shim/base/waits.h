@@ -1,7 +1,7 @@
-// waits.h: what threads of the program wait for inside the library, so that a report can tell it while they do.
+// waits.h: notes what threads of the program wait for inside the library, so that a report can tell it while they wait.
 //
-// Threads: any; a wait belongs to the thread that notes it. Takes no lock and no memory. There are kMost places: when
-// more threads wait, the report does not have the rest. Texts are literals. Units: ms.
+// Threads: any; a wait belongs to the thread that notes it. Noting takes no lock and allocates nothing. There are kMost
+// places: when more threads wait, the report does not have the rest. Texts are literals. Units: ms.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace graphpool {
 
-/// One wait, from the making of this object to its end.
+/// Notes a wait that lasts as long as this object.
 class NotedWait {
  public:
   /// `graph`: number of its recording; 0: none.
@@ -35,6 +35,7 @@ struct WaitSeen {
   const char *what, *reason;
   std::uint64_t graph, thread, ms;
 };
+/// The waits of this moment. Throws std::bad_alloc.
 std::vector<WaitSeen> waits_now();
 
 }  // namespace graphpool

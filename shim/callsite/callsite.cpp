@@ -5,7 +5,7 @@
 namespace graphpool {
 namespace {
 
-/// What a remembered answer was to: does this frame match the glob, does any from here outwards.
+/// The questions whose answers are remembered: does this frame match the glob; does any frame from here outwards.
 constexpr std::uint32_t frame_question(std::uint32_t glob) noexcept { return 2 * glob; }
 constexpr std::uint32_t any_question(std::uint32_t glob) noexcept { return 2 * glob + 1; }
 

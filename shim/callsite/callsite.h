@@ -1,11 +1,11 @@
-// callsite.h: where in the program a call came from, and whether that is what a rule asks for.
+// callsite.h: finds where in the program a call came from, and whether that is what a rule asks for.
 //
 // Life of a call: here() unwinds the stack (0.3 us) and interns it; from then on it is a number. A StackSite shows the
 // number to the policy as a policy CallSite; its answers are remembered by (glob, frame), so a rule asked again about a
 // known stack compares no text and copies nothing.
-// Closed (nobody asked for call sites, or there is no libunwind), every stack is kUnknown: give the policy no CallSite.
-// Threads: everything from any thread; a StackSite is one thread's. Locks: kCallSites, only for what is new. Hold no
-// lock of a higher rank; better none, unwinding and naming take the loader's. Never destroyed.
+// While it is closed (nobody asked for call sites, or there is no libunwind) every stack is kUnknown: give the policy
+// no CallSite then. Threads: everything from any thread; a StackSite is one thread's. Locks: kCallSites, only for what
+// is new. Hold no ranked lock: unwinding and naming take the loader's lock. Never destroyed.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@
 
 namespace graphpool {
 
-/// Remembers yes or no for (question, frame) in one word each, so that no lock is needed: a slot holds all it answers.
-/// An answer may be forgotten, never wrong. Answers of another generation (see Symbols) do not count.
+/// Remembers yes or no for each (question, frame) in one word, so that no lock is needed. An answer may be forgotten,
+/// never wrong. Answers of another generation do not count (Symbols::generation()).
 class AnswerCache {
  public:
   static constexpr std::uint32_t kMaxQuestions = 1u << 10;
@@ -67,20 +67,21 @@ class CallSites {
 
   /// Opens libunwind; leaves out the frames of the object this code is in. kNotFound: there is none.
   Status open() noexcept;
-  /// For tests: `own` is what is left out.
+  /// For tests: leaves out the frames in `own`.
   Status open(AddressRange own) noexcept { return unwinder_.open(own); }
   bool ready() const noexcept { return unwinder_.ready(); }
 
   /// The caller's stack; kUnknown when closed or when the tree is full.
   Index here() noexcept;
 
-  /// How often this was asked for the same stack before: the position of an allocation among those of its call site.
+  /// How often this was asked for the same stack before: that is the position of an allocation among those of its call
+  /// site. 0 for kUnknown.
   std::uint32_t next_order(Index stack) noexcept { return stack == FrameTree::kUnknown ? 0 : tree_.count(stack); }
 
   /// "module!function" of a stack's innermost frame.
   std::string_view text(Index frame) noexcept;
 
-  /// The module of the code that holds a return address; works closed too.
+  /// The module of the code that holds a return address. Works while closed, too.
   std::string_view caller_module(const void* return_address) noexcept;
 
   bool any_frame_matches(Index stack, const Glob& glob, std::uint64_t generation) noexcept;
@@ -106,7 +107,7 @@ class CallSites {
   std::array<std::atomic<const Glob*>, kMaxGlobs> globs_{};
 };
 
-/// The process's.
+/// The one object of the process.
 CallSites& callsites() noexcept;
 
 /// A stack as the policy sees it. Made for one query: names are those of the moment.

@@ -74,7 +74,7 @@ FrameTree::Index FrameTree::add_child(Index parent, std::uintptr_t address) noex
   return frame;
 }
 
-/// Also makes the roots, at the first call.
+/// Makes a larger table; at the first call also the roots.
 bool FrameTree::grow() noexcept {
   Table* old = table_.load(std::memory_order_relaxed);
   const std::size_t count = old == nullptr ? kFirstSlots : 2 * (old->mask + 1);

@@ -1,7 +1,7 @@
-// frame_tree.h: call stacks as a tree of frames; a stack is the index of its innermost frame.
+// frame_tree.h: keeps call stacks as a tree of frames; a stack is the index of its innermost frame.
 //
-// Why: stacks repeat. Interned, a stack costs one number, and whether it begins with given frames is a walk over parent
-// indices that copies nothing. (The shape is heaptrack's trace tree, from the outermost frame down.)
+// Why: stacks repeat. Interned, a stack costs one number. A walk over parent indices, which copies nothing, tells
+// whether it begins with given frames. (The shape is heaptrack's trace tree, from the outermost frame down.)
 // Invariants: a node's parent has a smaller index; nodes never change or go, so an index is good for ever. Two roots:
 // below kRoot whole stacks, below kCutRoot those whose outermost frames were not seen.
 // Threads: everything from any thread. A stack seen before is found without a lock; new frames are added under
@@ -44,7 +44,7 @@ class FrameTree {
     return prefix != kUnknown && stack != kUnknown && outer <= inner && ancestor(stack, inner - outer) == prefix;
   }
 
-  /// Counts the visits of a frame: how often it was taken before. Wraps at 2^32.
+  /// Counts a visit of a frame, and returns how many came before. Wraps at 2^32.
   std::uint32_t count(Index frame) noexcept { return node(frame).count.fetch_add(1, std::memory_order_relaxed); }
 
   /// Nodes in use, without the roots.

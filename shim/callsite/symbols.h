@@ -1,4 +1,4 @@
-// symbols.h: what a return address is called: "module!function", without a symbol "module+0xoffset".
+// symbols.h: names return addresses: "module!function", or "module+0xoffset" where no symbol is known.
 //
 // module: the file's name without its folder; function: demangled, from the file's .dynsym, then its .symtab. An
 // address in no object is "?+0xaddress". Names are looked up for the byte before the address: a call may be a

@@ -1,4 +1,4 @@
-// unwinder.h: the return addresses of the calling thread, by libunwind.
+// unwinder.h: collects the return addresses of the calling thread, by libunwind.
 //
 // Why opened and not linked: libunwind.so exports _Unwind_*; in a preloaded library those would take the place of the
 // host's own. So it is opened privately, and only when a rule or the report asks for call sites. Why unw_backtrace: a

@@ -11,7 +11,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kRefusedFor = kSecond / 200;
 /// A waiter this much older goes first, while it was seen this recently.
 constexpr std::uint64_t kElderLead = 10 * kSecond, kElderSeen = kSecond;
-/// So many processes may be starting while the last one came no longer ago than several times what this one took to
+/// So many processes are taken to be starting as long as the last one came within kStarts times what this one took to
 /// start.
 constexpr std::uint64_t kNewcomers = 16, kStarts = 4, kLeastStart = kSecond / 40, kMostStart = kSecond / 2;
 
@@ -32,7 +32,7 @@ AdmissionDecision::AdmissionDecision(const AdmissionQuestion& question, const Pe
 Admission AdmissionDecision::decide() noexcept {
   if (request_.kind == HolderKind::kProcess) waiters_.arrived_ns = std::max(waiters_.arrived_ns, request_.since_ns);
   if (is_unknown_process()) sizes_.note_waiting(size_class_, request_, question_.now_ns);
-  // Who lent its permit on may have moved since somebody looked.
+  // A holder that lends its permit may run again since somebody looked.
   if (running_ < limits_.most && question_.memory == nullptr && slots_.any_lent()) return Admission::kAskMemory;
   return running_ != 0 ? beside_others() : alone();
 }
@@ -91,7 +91,7 @@ bool AdmissionDecision::newcomers_need_room(std::uint64_t left_bytes) const noex
          left_bytes < kNewcomers * request_.before.own_bytes;
 }
 
-/// The process's own limit of address space counts what this process grows by.
+/// Whether this process's own limit of address space has room for the compilation and for what its others will grow by.
 bool AdmissionDecision::fits_address_space(std::uint64_t own_outstanding_bytes) const noexcept {
   const std::uint64_t most = question_.machine.address_space_bytes();
   if (most == std::numeric_limits<std::uint64_t>::max()) return true;
@@ -100,7 +100,8 @@ bool AdmissionDecision::fits_address_space(std::uint64_t own_outstanding_bytes) 
          most - std::min(most, used);
 }
 
-/// Where two do not fit, the one that goes first decides for how long it is alone.
+/// Whether it may begin where none runs: only a process of unknown size may have to wait, where two do not fit and a
+/// smaller one goes first.
 Admission AdmissionDecision::alone() const noexcept {
   if (!is_unknown_process()) return Admission::kGranted;
   if (question_.memory == nullptr) return Admission::kAskMemory;

@@ -1,9 +1,9 @@
-// admission.h: whether a compilation may begin beside those that run.
+// admission.h: decides whether a compilation may begin beside those that run.
 //
 // It may while fewer than the limit run, and while its expected size fits into the memory that is left once those that
-// run have grown to theirs. One may always run. A process that waits has its libraries' memory already: where little
-// would be left, none is admitted beside others while more are just starting. Where there is no room for two of a class
-// of which none has finished, the process with the smallest input goes first: all others wait until it has.
+// run have grown to their expected sizes. One may always run. A process that waits has its libraries' memory already:
+// where little would be left, none is admitted beside others while more are just starting. Where there is no room for
+// two of a class of which none has finished, the process with the smallest input goes first, and all others wait.
 //
 // Threads: everything here is called with the table's lock held. Units: bytes, ns.
 #pragma once
@@ -21,10 +21,10 @@ inline constexpr std::uint32_t kUnknownSizeLimit = 8;
 /// Pressure from which on nothing new is admitted beside what runs.
 inline constexpr std::uint32_t kMostPressurePercent = 10;
 
-/// How many, decided by whoever asks.
+/// How many may run, as whoever asks has worked it out.
 struct PermitLimits {
   std::uint32_t most = kUnknownSizeLimit;
-  bool is_auto = true;              ///< then sizes that are not known limit too
+  bool is_auto = true;              ///< then one of unknown size begins beside fewer than kUnknownSizeLimit
   std::uint64_t reserve_bytes = 0;  ///< to be left free
   std::uint64_t idle_ns = 10'000'000'000;
 };
@@ -32,14 +32,14 @@ struct PermitLimits {
 enum class Admission : std::uint8_t {
   kGranted,
   kFull,        ///< as many run as may
-  kNoMemory,    ///< or under pressure
+  kNoMemory,    ///< too little is left, or memory is under pressure
   kAskMemory,   ///< it depends on the memory, which the caller has not read
   kNoToken,     ///< only a byte of the jobserver is missing: the caller may read one and ask again
   kOthersTurn,  ///< somebody has waited much longer, or will show what this one needs
   kUnusable,    ///< the table cannot be used: go on without
 };
 
-/// What the table remembers of those that wait. Plain data: it is in shared memory.
+/// What the table remembers about those that wait. Plain data: it is in shared memory.
 struct Waiters {
   std::uint64_t elder_since_ns;  ///< since when the longest waiter waits
   std::uint64_t elder_seen_ns;   ///< when it last said so; 0: it waits no more
@@ -66,7 +66,8 @@ class AdmissionDecision {
   AdmissionDecision(const AdmissionQuestion& question, const PermitSlots& slots, SizeClasses& sizes,
                     Waiters& waiters) noexcept;
 
-  /// kGranted: it may begin, as far as the limit and the memory go. A token of a jobserver is not looked at.
+  /// Decides by the limit and the memory only. kGranted: it may begin, as far as these go. A token of a jobserver is
+  /// not looked at.
   /// Memory is not asked for where somebody who needs no more was refused a moment ago: many waiters would read the
   /// same files.
   Admission decide() noexcept;

@@ -112,7 +112,8 @@ void take_permit(PolicyOnce& policies, const char* name, const char* const* argu
   g_state = state;
 }
 
-/// A process that has become another program by exec holds nothing: what it had read of a jobserver goes back.
+/// Gives back the bytes of a jobserver that this process read before it became another program by exec: it holds no
+/// permit now.
 void give_back_from_before_exec(PolicyOnce& policies) {
   const char* const text = std::getenv(kPermitVariable);
   if (text == nullptr || parse_permit(text).holder.process != getpid()) return;
@@ -127,7 +128,8 @@ void give_back_from_before_exec(PolicyOnce& policies) {
   close_permits(memory);
 }
 
-/// By the first process under a policy that says so. make has its own.
+/// Offers a jobserver where the policy says so and there is none. make has its own: an older make must not see an
+/// offered one.
 void offer_a_jobserver(PolicyOnce& policies, std::string_view name) {
   if (name == "make" || name == "gmake") return hide_offered_jobserver();
   if (!policy_may_say("GRAPHPOOL_COMPILE_JOBSERVER", "jobserver")) return;
@@ -176,7 +178,7 @@ __attribute__((constructor)) void start_compiler_process(int, char** arguments, 
   errno = saved_errno;
 }
 
-/// A way out that is neither through here nor through _exit (a signal, exec) leaves it to the kernel.
+/// Other ways out than exit and _exit (a signal, exec) leave it to the kernel to free the permit.
 __attribute__((destructor)) void end_with_exit() noexcept { end_compiler_process(); }
 
 }  // namespace

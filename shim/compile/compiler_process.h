@@ -1,15 +1,15 @@
 // compiler_process.h: a process that is itself a compiler takes a permit before its main and keeps it for its life.
 //
-// Why in the child: no parent is stalled or changed, however it starts its compilers. Before its exec the child would
-// have no memory of its own yet, but its parent waits for the exec, by vfork or at a pipe that the exec closes.
-// Compilers inherit the preloaded library. Its constructor looks at the name that the process was started by (a
-// script's own, not its interpreter's) and at that of its file. In other processes it does no more: it reads and maps
-// nothing. Static programs do not load the library, so they are left alone.
+// Why in the child: no parent is stalled or changed, however it starts its compilers. The child waits after its exec,
+// although it would have no memory of its own before: the parent waits for the exec, by vfork or at a pipe that the
+// exec closes. Compilers inherit the preloaded library. Its constructor looks at the name that the process was started
+// by (a script's own, not its interpreter's) and at that of its file. In other processes it does no more: it reads and
+// maps nothing. Static programs do not load the library, so they are left alone.
 //
 // A variable of the environment names the permit to children (process, start time, namespace, generation), so that
 // hipcc, its clang and that one's lld are one compilation (rule 35). A call that compiles sets no variable, because
-// other threads may read the environment; its child finds it by the number of its parent. Nothing is ever printed (rule
-// 36).
+// other threads may read the environment; a child finds the permit by the number of its parent. Nothing is ever printed
+// (rule 36).
 #pragma once
 
 #include <string_view>
@@ -39,10 +39,11 @@ inline constexpr const char* kPermitVariable = "LIBGRAPHPOOL_PERMIT";
 /// Whether a program of this name compiles. Tools that only read or format sources do not, whatever `tools` says.
 bool is_compiler(std::string_view name, const std::vector<Glob>& tools) noexcept;
 
-/// Whether these arguments ask for nothing but a version or a path. arguments: argv, null at its end.
+/// Whether these arguments compile nothing: they ask for help, a version or a path, or only preprocess. arguments:
+/// argv, null at its end.
 bool only_asks(const char* const* arguments) noexcept;
 
-/// The first argument that is an input file: its extension, and its size.
+/// The largest input file among the arguments: its extension (8 letters at most), and its size. "link": there is none.
 struct CompilerInput {
   std::string_view kind = "link";
   std::uint64_t bytes = 0;

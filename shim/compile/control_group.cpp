@@ -7,7 +7,7 @@
 namespace graphpool {
 namespace {
 
-constexpr std::size_t kTextBytes = 16384;  // mountinfo of a container host. On the stack: threads that compile have one
+constexpr std::size_t kTextBytes = 16384;  // for mountinfo of container hosts; compiling threads have the stack
 
 template <typename Visit>
 void for_each_line(std::string_view text, Visit&& visit) {
@@ -46,7 +46,8 @@ bool positive_number(std::string_view text, std::uint64_t& number) noexcept {
   return std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc() && number != 0;
 }
 
-/// What a group's files say: time in each period. Version 1 has a file for each, version 2 one for both.
+/// Reads what a group's files allow: processor time in each period. Version 1 has a file for each, version 2 one for
+/// both.
 bool read_quota(const Machine& machine, int version, const GroupFolder& folder, std::uint64_t& time,
                 std::uint64_t& period) noexcept {
   char text[64], other[64];

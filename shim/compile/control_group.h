@@ -1,8 +1,8 @@
-// control_group.h: the control groups of this process, of both versions: where the files of a controller are, and how
-// much processor time they allow.
+// control_group.h: finds the control groups of this process, of both versions: where the files of a controller are, and
+// how much processor time they allow.
 //
 // A limit of any group above counts too: they are visited from this process's own up to the mount point. In a container
-// the path the kernel names may lie outside of what is mounted: then the mount point is all there is to see.
+// the path that the kernel names may lie outside of what is mounted: then only the mount point is looked at.
 // Threads: any; nothing is kept. Nothing here allocates.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace graphpool {
 
 inline constexpr std::size_t kGroupPathBytes = 1024;
 
-/// The folder of this process's group, and how much of it is the mount point.
+/// The folder of this process's group, and how many bytes of its path are the mount point.
 struct GroupFolder {
   char path[kGroupPathBytes] = "";
   std::size_t mount_bytes = 0;
@@ -23,10 +23,10 @@ struct GroupFolder {
   bool up() noexcept;
 };
 
-/// version: 1 or 2. False: there is no such group.
+/// Finds the folder of this process's group for a controller. version: 1 or 2. False: there is no such group.
 bool find_group(const Machine& machine, int version, const char* controller, GroupFolder& folder) noexcept;
 
-/// The whole of a group's file. Empty: there is none.
+/// Reads at most `bytes` of a group's file into `text`. Empty: there is nothing to read.
 std::string_view read_group_file(const Machine& machine, const GroupFolder& folder, const char* name, char* text,
                                  std::size_t bytes) noexcept;
 

@@ -7,10 +7,10 @@ namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLookEvery = kSecond / 20, kCheckEvery = kSecond / 4;
-/// Less of a processor than this is not moving: a progress bar is no compilation.
+/// A holder that uses less of a processor than this stands still: a progress bar is no compilation.
 constexpr std::uint64_t kMovingPercent = 10;
 constexpr std::uint64_t kTick = kSecond / 100;  // USER_HZ
-/// So many are looked at between two times of the lock: what is known of them is on the stack.
+/// So many holders are looked at each time the lock is free: what is known of them is on the stack.
 constexpr std::uint32_t kAtOnce = 16;
 
 /// What the table says of one holder, and what is seen of it.
@@ -71,7 +71,7 @@ bool note_times(const Look& look, std::uint64_t idle_ns, std::uint64_t now, Shar
   }
   if (slot.checked_ns != 0 && slot.checked_ns + kCheckEvery > now) return false;
   const std::uint64_t more = less(look.used_ticks, slot.used_ticks);
-  // On a crowded machine who waits for a processor gets next to none.
+  // On a crowded machine a holder that waits for a processor gets next to none.
   if (slot.checked_ns == 0 || look.runs || more * kTick * 100 >= (now - slot.checked_ns) * kMovingPercent)
     slot.moved_ns = now;
   slot.used_ticks = look.used_ticks;

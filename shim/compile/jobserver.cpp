@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kAuth = "--jobserver-auth=", kOldAuth = "--jobserver-fds=", kFifo = "fifo:";
 constexpr std::string_view kOffered = "libgraphpool-jobs-";
-/// Ancestors looked at: a job deeper below its client is taken to begin there.
+/// So many ancestors are looked at. A job that begins further up is taken to begin at the last of them.
 constexpr int kMostAncestors = 32;
 
 constinit TokenServer g_inherited;
@@ -119,7 +119,7 @@ void remove_those_of_the_dead(const Machine& machine, const char* in) noexcept {
   closedir(folder);
 }
 
-/// Kept open to the end of the process, out of the way of the program's own descriptors.
+/// Keeps the file open to the end of the process, out of the way of the program's own descriptors.
 bool keep(int file) noexcept {
   constexpr int kFirst = 200;
   const int kept = fcntl(file, F_DUPFD_CLOEXEC, kFirst);
@@ -137,7 +137,7 @@ __attribute__((destructor)) void remove_offered() noexcept {
 }  // namespace
 
 bool file_holds(const char* path, std::string_view text) noexcept {
-  // In pieces that overlap by the length of the text.
+  // In pieces that overlap by one byte less than the text has.
   char piece[4096];
   struct stat status {};
   if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
@@ -290,7 +290,7 @@ bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept {
   }
   const int file = ::open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) return false;
-  // After an exec: what children have in their hands comes back; what nobody kept open is gone.
+  // After an exec children may have taken bytes, which come back. A fifo that nobody kept open has lost its bytes.
   int there = 0;
   if (ioctl(file, FIONREAD, &there) == 0 && there == 0)
     for (std::uint32_t i = 1; i < jobs; ++i) static_cast<void>(!write(file, "+", 1));
@@ -312,7 +312,7 @@ void hide_offered_jobserver() noexcept {
   const char* const text = std::getenv("MAKEFLAGS");
   const MakeFlags flags = parse_make_flags(text);
   if (offering_process(flags.fifo).process == 0 || file_holds("/proc/self/exe", kFifo)) return;
-  // What stood there before it was offered.
+  // The text as it was before the offer.
   const std::string_view all = text;
   const std::size_t jobs = all.rfind(" -j", static_cast<std::size_t>(flags.auth.data() - all.data()));
   char before[1024];

@@ -8,7 +8,7 @@
 //
 // MAKEFLAGS names a pipe by two descriptors, or a fifo by its path. make closes the descriptors for recipes that are no
 // sub-makes, and the program may have opened something else under their numbers. So a pipe is used only if both are
-// ends of one pipe, which was open when the process started, and which make has open too if an ancestor is make. The
+// ends of one pipe, which was open when the process started, and which make has open too if make started the job. The
 // server is opened anew for each byte: no descriptor stays open, and the flags of those that are shared with make stay.
 //
 // Pool threads (pool_threads.h) take no byte: they would keep it from make as long as their pool lives. Threads: any,
@@ -49,7 +49,8 @@ class JobTokens {
 
   /// Reads a byte if there is one; never waits.
   std::optional<std::uint8_t> take() noexcept;
-  /// False: the server cannot be reached from here any more.
+  /// Returns false where the byte cannot be written: the server cannot be reached from here any more, or its pipe is
+  /// full.
   bool put(std::uint8_t byte) noexcept;
 
  private:
@@ -64,8 +65,9 @@ class JobTokens {
 };
 
 /// Offers a jobserver to the children of this process: makes a fifo with `jobs` - 1 bytes in it, and names it in
-/// MAKEFLAGS. Before main. Returns false where it cannot be made. The file is removed when the process ends; that of a
-/// killed process, when the next one makes its own.
+/// MAKEFLAGS. Call it before main. Returns false where it cannot be made, or where MAKEFLAGS names another server or
+/// holds variables. The file is removed when the process ends; that of a killed process, when the next one makes its
+/// own.
 bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept;
 
 /// Takes an offered fifo out of MAKEFLAGS in a make that does not know fifos (before 4.4): it would stop with an error.

@@ -1,4 +1,4 @@
-// machine.h: what compile permits ask of the operating system, as a small struct of functions.
+// machine.h: the questions that compile permits ask the operating system, as a small struct of functions.
 //
 // Why: limits, dead holders and control groups must be testable without a machine that has them: unit tests hand in
 // fakes. Units: bytes and ns. Threads: any; no state but what the system keeps. Nothing here allocates.
@@ -52,17 +52,17 @@ struct ProcessName {
   bool operator==(const ProcessName&) const = default;
 };
 
-/// Of a process in the caller's own namespace.
+/// The name of a process in the caller's own namespace.
 ProcessName process_name(const Machine& machine, pid_t process) noexcept;
 
-/// The same of one thread.
+/// The same for one thread.
 ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
 bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
-/// own: memory that no other process shares and that the kernel cannot drop, so neither code nor files. Its peak is the
-/// peak of all memory less the files that are in memory now. It is too low where files came into memory after the peak,
-/// but never lower than what is there now.
+/// own: resident memory without pages of files, so no code. The kernel cannot drop it, and as a rule no other process
+/// shares it. Its peak is the peak of all memory less the files that are in memory now. It is too low where files came
+/// into memory after the peak, but never lower than what is there now.
 struct ProcessMemory {
   std::uint64_t virtual_bytes = 0, own_bytes = 0, peak_own_bytes = 0, peak_virtual_bytes = 0;
 };

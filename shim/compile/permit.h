@@ -25,7 +25,7 @@ enum class HolderKind : std::uint32_t {
   kPoolThread,  ///< a thread of a pool (pool_threads.h), until its pool has had no work for a while
 };
 
-/// How a wait ends without a permit that was given.
+/// How a wait may end before a permit is given.
 enum class GoesOn : std::uint8_t { kNo, kOverTheLimit, kRiding };
 
 struct PermitRequest {
@@ -34,7 +34,7 @@ struct PermitRequest {
   HolderKind kind = HolderKind::kProcess;
   std::uint64_t since_ns = 0;     ///< when the wait began
   std::uint64_t starting_ns = 0;  ///< of a process: how long it took from its fork until it asked
-  ProcessMemory before = {};      ///< its process's memory when it began
+  ProcessMemory before = {};      ///< its process's memory, read anew while it waits
   TokenServer server = {};        ///< if it exists, a token of it is needed too
   ProcessName job = {};
   GoesOn (*goes_on)(PermitTable& table) = nullptr;  ///< asked now and then
@@ -46,7 +46,7 @@ struct PermitRequest {
 struct Permit {
   std::uint32_t index = kMostPermits;
   std::uint32_t generation = 0;
-  std::uint32_t rider = kMostRiders;      ///< when riding
+  std::uint32_t rider = kMostRiders;      ///< its place among the riders, when riding
   pid_t process = 0;                      ///< a forked child holds nothing
   std::optional<std::uint8_t> byte = {};  ///< of a jobserver: it has to be given back
   [[nodiscard]] bool held() const noexcept { return index < kMostPermits; }

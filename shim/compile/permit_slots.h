@@ -26,7 +26,7 @@ namespace graphpool {
 
 /// Permits of pool threads, which keep them while they sleep: others find some.
 inline constexpr std::uint32_t kMostPoolThreads = kMostPermits / 2;
-/// A pool thread that slept for less goes on where it was.
+/// A pool thread that slept for less goes on with its permit.
 inline constexpr std::uint64_t kShortSleep = 100'000'000;
 
 enum class HolderState : std::uint32_t {
@@ -49,7 +49,7 @@ struct SharedPermit {
   pid_t thread;
   HolderKind kind;
   HolderState state;
-  std::uint32_t shared_process;  ///< another compilation ran in the same process meanwhile
+  std::uint32_t shared_process;  ///< 1: another compilation ran in the same process meanwhile
   std::uint64_t asleep_ns;       ///< since when it sleeps
   std::uint64_t input_bytes;
   std::uint64_t expected_bytes;
@@ -93,14 +93,14 @@ class PermitSlots {
   /// Whether a permit is still held in its generation. Needs no lock: it may end at once.
   [[nodiscard]] bool lasts(const Permit& permit) const noexcept;
 
-  /// Locks the owner of a free one for the calling thread, until give_back(); its generation is a new one. Returns its
-  /// index; kMostPermits: all are held. It is held from hold() on: a thread that dies while it fills the slot leaves it
-  /// free.
+  /// Locks the mutex of a free permit for the calling thread, until give_back(), and raises the permit's generation.
+  /// Returns its index; kMostPermits: none is free. It counts as held from hold() on: a thread that dies while it fills
+  /// the slot leaves it free.
   std::uint32_t lock_free_one() noexcept NOT_CHECKED;
   void hold(std::uint32_t index) noexcept { set_held(index, true); }
-  /// By the thread that took it.
+  /// Frees a permit. Call it in the thread that took the permit.
   void give_back(std::uint32_t index) noexcept NOT_CHECKED;
-  /// By anybody: its holder is dead, and its mutex is free already.
+  /// Frees the permit of a dead holder, whose mutex is free already. Any thread may call it.
   void forget_dead(std::uint32_t index) noexcept { set_held(index, false); }
   /// Whether the holder is gone: then its mutex could be had, and is unlocked again.
   [[nodiscard]] bool is_dead(std::uint32_t index) noexcept;
@@ -108,7 +108,7 @@ class PermitSlots {
   SharedPermit& operator[](std::uint32_t index) noexcept { return slots_[index]; }
   const SharedPermit& operator[](std::uint32_t index) const noexcept { return slots_[index]; }
 
-  /// visit(index, slot) of each that is held.
+  /// Calls visit(index, slot) for each permit that is held.
   template <typename Visit>
   void for_each_held(Visit visit) {
     for_each_index([&](std::uint32_t index) { visit(index, slots_[index]); });
@@ -118,12 +118,13 @@ class PermitSlots {
     for_each_index([&](std::uint32_t index) { visit(index, slots_[index]); });
   }
 
-  /// How many count: those that run.
+  /// How many permits count: those whose holders run.
   [[nodiscard]] std::uint32_t running() const noexcept;
   [[nodiscard]] bool any_lent() const noexcept;
   [[nodiscard]] std::uint32_t pool_threads() const noexcept;
   /// How many permits of a process do not sleep.
   [[nodiscard]] std::uint64_t awake_of(const ProcessName& holder) const noexcept;
+  /// Counts all holders, but pool threads that lend or have slept for longer than kShortSleep.
   [[nodiscard]] Outstanding outstanding(const ProcessName& self, std::uint64_t now_ns) const noexcept;
   /// What all holders have together, as last seen.
   [[nodiscard]] std::uint64_t held_bytes() const noexcept;

@@ -1,4 +1,5 @@
-// permit_table.h: what one process does with the table of running compilations, which all processes of a scope share.
+// permit_table.h: takes and gives back permits in the table of running compilations, which all processes of a scope
+// (compile.scope) share.
 //
 // A process asks with try_take(), which waits for nothing but the table's lock (shared_permits.h). Who is admitted:
 // admission.h. What sizes are expected: size_learning.h. Tokens of make's jobserver: permit_tokens.h. Who stands still:
@@ -47,20 +48,21 @@ class PermitTable {
   /// Gives a permit if the request is admitted. memory: null while it has not been read (see AdmissionDecision).
   Admission try_take(const PermitRequest& request, const PermitLimits& limits, const MemoryFacts* memory,
                      Permit& permit) noexcept;
-  /// Gives one over the limit. Not held: there is none left.
+  /// Gives a permit over the limit. Not held: there is none left.
   Permit take_anyway(const PermitRequest& request) noexcept;
-  /// Rides on the permit of a process, or on what that process rides on, if no other child of it does. If a
-  /// call took the permit, the child rides only while the call's thread sleeps: that thread may be waiting for the
-  /// child. generation: 0 takes
-  /// any. Not held: there is none to ride on.
+  /// Rides on the permit of `parent`, or on the permit that `parent` rides on, if no other child of it does. On the
+  /// permit of a call or a pool thread the caller begins to ride only while that thread sleeps, which may be waiting
+  /// for the caller. generation: 0 takes any. Not held: there is no such permit, or kMostRiders ride on it.
   Permit ride(const ProcessName& parent, std::uint32_t generation) noexcept;
   /// The permit of a call of this process whose thread sleeps. That thread may be waiting for the work of the calling
   /// thread, so the calling thread rides on its permit. Not held: there is none.
   Permit permit_to_serve() noexcept;
-  /// A pool thread waits for work: its permit is not counted; the memory it expects is counted for a short time only.
+  /// Stops counting the permit of a pool thread that waits for work. The memory that it was expected to need counts for
+  /// kShortSleep more.
   void sleep(const Permit& permit) noexcept;
-  /// It has work again. Returns false where it slept for long or the limit is reached: then the caller gives the permit
-  /// back and asks for another one. anyway: it cannot wait.
+  /// Counts the permit of a pool thread again, which has work. Returns false where the thread slept for longer than
+  /// kShortSleep, the limit is reached, or the permit is lost: then the caller gives the permit back and asks for
+  /// another one. anyway: the thread cannot wait, so its sleep and the limit do not matter.
   bool wake_up(const Permit& permit, const PermitLimits& limits, bool anyway) noexcept;
   /// now: this process's memory, to learn from; zeros: nothing is learnt. A byte of the jobserver that was not written
   /// back is kept for the next who asks.
@@ -71,22 +73,24 @@ class PermitTable {
     return memory_ != nullptr && memory_->slots.lasts(permit);
   }
 
-  /// The permit's byte has been written back.
+  /// Notes that the permit's byte has been written back.
   void byte_written(Permit& permit) noexcept;
-  /// A byte of this server that nobody holds: the caller does from now on.
+  /// Takes a byte of this server that was read and that nobody holds. Empty: there is none.
   std::optional<std::uint8_t> take_owed_byte(const TokenServer& server) noexcept;
+  /// Keeps a byte that could not be written back, for the next who asks.
   void owe_byte(const TokenServer& server, std::uint8_t byte) noexcept;
 
   /// See holder_watch.h.
   void look_at_holders(std::uint64_t idle_ns) noexcept;
 
-  /// How many count. The dead are taken out first.
+  /// How many permits count. Those of the dead are taken back first. 0 also where the lock cannot be had.
   std::uint32_t in_flight() noexcept;
-  /// What those that run will still grow by.
+  /// What all holders will still grow by: those that run, those that lend but pool threads, and pool threads that sleep
+  /// for less than kShortSleep.
   std::uint64_t outstanding_bytes() noexcept;
   /// Copies the classes; returns how many.
   std::uint32_t classes(SizeClass* to, std::uint32_t most) noexcept;
-  /// Who holds permits now, the lent ones too; returns how many.
+  /// Copies who holds permits now, lent ones and those of sleeping threads too; returns how many.
   std::uint32_t holders(PermitHolder* to, std::uint32_t most) noexcept;
   /// What all processes of the scope did.
   [[nodiscard]] ScopeFigures& figures() const noexcept { return memory_->figures; }
@@ -95,7 +99,7 @@ class PermitTable {
     return __atomic_load_n(&memory_->changed_ns, __ATOMIC_RELAXED);
   }
 
-  /// Changes whenever a permit is given back; waited for by machine.wait().
+  /// Changes whenever a permit is given back or its holder sleeps; machine.wait() waits for that.
   [[nodiscard]] const std::uint32_t* turn() const noexcept { return &memory_->turn; }
   /// Wakes all who wait for a permit; they ask again.
   void wake_waiters() const noexcept;

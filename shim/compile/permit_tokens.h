@@ -1,8 +1,8 @@
 // permit_tokens.h: tokens of make's jobserver (jobserver.h), as the table of permits knows them.
 //
-// A compilation under a jobserver holds one of its job's tokens beside its permit. The table says which one has the
-// token that each job has without reading it. It keeps the bytes that were read by holders who died, for the next who
-// asks.
+// A compilation under a jobserver holds one of its job's tokens beside its permit. The table says which compilation has
+// the token that each job has without reading a byte. It keeps the bytes that were read by holders who died, for the
+// next who asks.
 //
 // Threads: everything here is called with the table's lock held. Not here: reading and writing bytes (jobserver.h).
 #pragma once
@@ -50,14 +50,14 @@ class OwedTokens {
   void keep(const TokenServer& server, std::uint8_t byte, std::uint64_t number) noexcept;
   /// Keeps the token's byte if it has one, and takes the token from its holder.
   void keep_from(SharedToken& token, std::uint64_t number) noexcept;
-  /// A byte of this server, which the caller has from now on.
+  /// Takes a byte of this server. Empty: there is none.
   std::optional<std::uint8_t> take(const TokenServer& server) noexcept;
 
  private:
   SharedToken tokens_[kMostOwedTokens];  ///< a place of kind kNone is free
 };
 
-/// By which token the request may run. kNone: a byte has to be read first.
+/// The token by which the request may run. kNone: a byte has to be read first.
 TokenKind token_for(const PermitSlots& slots, const PermitRequest& request) noexcept;
 
 }  // namespace graphpool

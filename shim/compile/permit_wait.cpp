@@ -87,7 +87,8 @@ class Wait {
       if (admission == Admission::kNoMemory) drop_relocated_memory();
       if (!noted) noted.emplace("a compile permit");
       noted->because(why_not(admission));
-      // Who has given its permit back still has its memory for a while: that it goes wakes nobody.
+      // A process that has given its permit back still has its memory for a while. Nobody is woken when that memory
+      // goes.
       const bool soon = admission == Admission::kNoMemory || admission == Admission::kOthersTurn;
       pause = !soon && request_.goes_on == nullptr ? kAskEvery
               : turn != turn_before || !waited     ? kAskSoon
@@ -95,7 +96,7 @@ class Wait {
       turn_before = turn;
       machine_.wait(table_.turn(), turn, pause);
       table_.look_at_holders(settings_.idle_ns);
-      // What others grew by meanwhile is not this one's.
+      // Other compilations of this process may have grown meanwhile: that is not this one's growth.
       request_.before = process_memory(machine_, machine_.process());
       // A sibling that rode may have ended.
       if (rides(permit)) {
@@ -110,7 +111,7 @@ class Wait {
     if (parent_.holder.process != 0) permit = table_.ride(parent_.holder, parent_.generation);
     return permit.held();
   }
-  /// In this process, and in all of the scope.
+  /// Counts in this process, and in all of the scope.
   void count_one(std::uint64_t& counter, std::uint64_t ScopeCounts::*in_scope, std::uint64_t more = 1) noexcept {
     add(counter, more);
     table_.figures().add(in_scope, more);
@@ -157,15 +158,15 @@ class Wait {
     return table_.try_take(request_, limits, &memory, permit);
   }
 
-  /// Where little memory is left, what the waiters' libraries take of it is what another compilation needs.
+  /// Gives back memory of this waiter's libraries where little is left: another compilation may need it.
   void drop_relocated_memory() noexcept {
     if (request_.relocated == nullptr || available_bytes_ / kManyWaiters >= request_.before.own_bytes) return;
     static_cast<void>(request_.relocated->drop(machine_));
   }
 
-  /// After long without any permit changing hands: over the limit.
+  /// Goes on over the limit if no permit has changed hands for long. Returns whether it does.
   bool gave_up(std::uint64_t now, Permit& permit) noexcept {
-    // A time that has not come is none: somebody has overwritten the table.
+    // A time in the future does not count: somebody has overwritten the table.
     const std::uint64_t changed = table_.changed_ns();
     const std::uint64_t last = changed > now + kAhead ? request_.since_ns : std::max(request_.since_ns, changed);
     if (now < last || now - last < kPatience * settings_.idle_ns) return false;
@@ -221,7 +222,8 @@ void give_back_owed_bytes(PermitTable& table, JobTokens& tokens) noexcept {
 void end_permit(PermitTable& table, const PermitSettings& settings, Permit& permit, const ProcessMemory& now) noexcept {
   if (!permit.held() || permit.process != getpid()) return;
   const GuestScope guest;
-  // Killed after the write and before the note, the server has one more: the other order would lose one.
+  // If the process is killed between the write and the note, the server gets a byte too many. The other order would
+  // lose one.
   if (permit.byte.has_value() && settings.tokens != nullptr && settings.tokens->put(*permit.byte))
     table.byte_written(permit);
   table.give_back(permit, now);

@@ -1,11 +1,12 @@
-// permit_wait.h: waiting for a permit without ever waiting for good.
+// permit_wait.h: waits for a permit, but never for good.
 //
 // A waiter asks the table again whenever a permit comes back. Where memory is missing it asks again soon after that,
 // because the process that gave the permit back has not ended yet. It asks at least every kAskEvery, because a holder
 // that was killed wakes nobody.
 // Two things end a wait although no permit comes back. A holder that uses no processor time for `idle_ns` lends its
 // permit: it may be waiting for a lock that this waiter holds. When no permit has changed hands for kPatience times as
-// long, one waiter at a time goes on over the limit, and says so in one line. One compilation may always run.
+// long, one waiter at a time goes on over the limit, and says so in one line. A pool thread may go on earlier
+// (pool_threads.h).
 //
 // The host's thread cannot be cancelled while it waits, a signal only interrupts a sleep, and errno is kept.
 // Threads: any. Units: ns. A thread that sleeps here holds no lock of this library.
@@ -40,25 +41,25 @@ struct PermitCounters {
   std::uint64_t most_in_flight = 0, least_headroom_bytes = ~std::uint64_t{0};
 };
 
-/// Whose permit a child process may ride on. process 0: nobody's.
+/// The process on whose permit a child process may ride. process 0: nobody's.
 struct ParentPermit {
   ProcessName holder;
   std::uint32_t generation = 0;  ///< 0: any
 };
 
 /// Takes a permit, or rides on the parent's. Returns false where the compilation goes on without: the table cannot be
-/// used, or it has no permit left.
+/// used, or it has no permit left. Where request.goes_on made the thread ride, returns true and `permit` is not held.
 bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest request,
                      const ParentPermit& parent, PermitCounters& counters, Permit& permit) noexcept;
 
-/// Gives the byte of a jobserver back, then the permit. Bytes that the dead of this server held go back too.
+/// Gives the byte of a jobserver back, then the permit. Bytes of the same server that dead holders had go back, too.
 void end_permit(PermitTable& table, const PermitSettings& settings, Permit& permit, const ProcessMemory& now) noexcept;
 
 /// Gives back the bytes of this process's jobserver that dead processes held. What this process held before an exec is
 /// among them.
 void give_back_owed_bytes(PermitTable& table, JobTokens& tokens) noexcept;
 
-/// The most that may run at once, before memory.
+/// How many may run at once, whatever memory there is, and how much memory of `allowed_bytes` is to stay free.
 PermitLimits permit_limits(const PermitSettings& settings, const Machine& machine,
                            std::uint64_t allowed_bytes) noexcept;
 

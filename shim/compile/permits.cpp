@@ -24,19 +24,19 @@
 namespace graphpool {
 namespace {
 
-/// How many scopes the thread is in.
+/// How many CompileScopes the thread is in.
 constinit thread_local int t_depth __attribute__((tls_model("initial-exec"))) = 0;
-/// What the thread holds or rides on.
+/// The permit that the thread holds or rides on.
 constinit thread_local Permit t_permit __attribute__((tls_model("initial-exec")));
 
 constinit std::atomic<CompilePermits*> g_permits{nullptr};
 constinit std::atomic<bool> g_off{false};
 /// Held by the thread that opens the permits.
 constinit ForkLock g_start_lock;
-/// Held through a compilation where the runtime would let nobody else in.
+/// Held through a compilation where the runtime would let no other thread compile.
 constinit ForkLock g_alone GUARDS_NO_DATA;
 
-/// In a child: whoever forked it may be waiting for it, inside a compilation.
+/// This is a forked child: whoever forked it may be waiting for it, inside a compilation.
 constinit bool g_forked = false;
 
 /// Locks that other threads of the parent held are nobody's in the child; private permits are gone.
@@ -48,7 +48,7 @@ void after_fork_in_child() noexcept {
   forget_pool_threads();
 }
 
-/// The scope when this process began, as far as a report needs it.
+/// What the scope had done when note_scope_counts() was called.
 struct ScopeBefore {
   Scope scope;
   std::uint64_t since_ns;
@@ -89,7 +89,7 @@ bool thread_rides(const CompilePermits& permits) noexcept {
 
 ProcessMemory own_memory() noexcept { return process_memory(machine(), machine().process()); }
 
-/// A copy, while other threads count.
+/// Copies counters that other threads may be raising.
 PermitCounters counted(const PermitCounters& counters) noexcept {
   PermitCounters copy;
   for (std::uint64_t PermitCounters::*const counter :

@@ -1,4 +1,4 @@
-// permits.h: compile permits of this process: what hooks of compile functions and compiler processes use.
+// permits.h: the compile permits of this process, for hooks of compile functions and for compiler processes.
 //
 //   { CompileScope scope({"hiprtc", "source", bytes}); result = next().hiprtcCompileProgram(...); }
 //
@@ -56,7 +56,7 @@ bool inside_compilation() noexcept;
 /// Whether the calling thread rides, or is in a compilation.
 bool thread_compiles() noexcept;
 
-/// The permits this process uses; null: none (switched off, policy unusable). May read the policy.
+/// The permits this process uses; null: none (switched off, policy unusable, no memory). May read the policy.
 struct CompilePermits {
   PermitTable table;
   PermitSettings settings;
@@ -85,7 +85,7 @@ struct CompileReport {
   Scope scope;
   ScopeCounts counts;
   std::uint32_t peak_in_flight = 0;
-  std::uint64_t most_held_bytes = 0, least_headroom_bytes = 0;  ///< as in PermitTable
+  std::uint64_t most_held_bytes = 0, least_headroom_bytes = 0;  ///< as in ScopeFigures
   SizeClass classes[kMostClasses];
   std::uint32_t class_count = 0;
   PermitHolder holders[kMostPermits];  ///< those who compile now

@@ -24,7 +24,7 @@ constinit thread_local char t_class[kClassNameBytes] __attribute__((tls_model("i
 /// When the thread's work began.
 constinit thread_local std::uint64_t t_since_ns __attribute__((tls_model("initial-exec"))) = 0;
 
-/// Threads whose end somebody waits for. Without room for one it waits for its permit like others.
+/// Threads whose end somebody waits for. A thread without room here waits for its permit like others.
 struct Join {
   std::atomic<bool> used;
   std::atomic<pthread_t> thread;
@@ -61,7 +61,7 @@ bool is_wanted(std::string_view name) noexcept {
          std::any_of(globs->begin(), globs->end(), [name](const Glob& glob) { return glob.matches(name); });
 }
 
-/// By globs that name a library; the default names none.
+/// Whether `start` is in a library that a glob names; the default names none.
 bool is_wanted_module(const void* start) noexcept {
   if (!policy_may_name_threads()) return false;
   const std::vector<Glob>* const globs = thread_globs();
@@ -86,7 +86,7 @@ void give_back(void*) noexcept {
   end_permit(permits->table, permits->settings, t_own, process_memory(machine(), machine().process()));
 }
 
-/// At the thread's end, however it ends.
+/// Has the permit given back at the thread's end, however it ends.
 bool give_back_at_end() noexcept {
   static pthread_key_t key;
   static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -110,7 +110,7 @@ PermitRequest own_request() noexcept {
   return request;
 }
 
-/// A thread with work that waits goes on when its end is waited for, or as soon as it may be serving a call.
+/// Lets a thread that has work stop waiting when its end is waited for, or as soon as it may be serving a call.
 GoesOn may_go_on(PermitTable& table) noexcept {
   if (const Permit served = table.permit_to_serve(); served.held()) {
     ride_in_thread(served);
@@ -202,7 +202,7 @@ void pool_thread_sleeps() noexcept {
   if (permits == nullptr) return;
   const InsideScope inside;
   if (machine().now_ns() - t_since_ns < kShortSleep) return permits->table.sleep(t_own);
-  // What it took for so long is learnt from.
+  // Its work took long enough for its size to be learnt.
   give_back(nullptr);
 }
 

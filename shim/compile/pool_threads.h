@@ -34,23 +34,23 @@ struct NewThread {
   void* (*start)(void*);
   void* argument;
   unsigned permit, generation;  ///< to ride on; permit kMostPermits: none
-  bool counts;                  ///< by its module
+  bool counts;                  ///< it is of a pool, by its module
 };
 
-/// Null: the thread inherits nothing and is of no interest, or host memory was out.
+/// Asks what a thread that is about to start inherits. Null: nothing, and it is of no interest, or host memory was out.
 NewThread* new_thread(void* (*start)(void*), void* argument) noexcept;
 
-/// In the new thread, before its function. May wait.
+/// Call it in the new thread, before the thread's function. May wait for a permit.
 void thread_begins(const NewThread& thread) noexcept;
 
-/// In the thread that has just got this name. May wait.
+/// Call it in the thread that has just got this name. May wait for a permit.
 void thread_is_named(std::string_view name) noexcept;
 
-/// A thread other than the calling one has got this name.
+/// Notes that a thread other than the calling one has got this name.
 void another_thread_is_named(std::string_view name) noexcept;
 
-/// Whether the calling thread is of a pool. It reads its own memory only, but in its first call and after another
-/// thread was named.
+/// Whether the calling thread is of a pool. It looks at the thread's name only in the thread's first call, and after a
+/// thread was named by another one.
 extern constinit thread_local bool t_pool_thread __attribute__((tls_model("initial-exec")));
 extern constinit thread_local std::uint32_t t_names_seen __attribute__((tls_model("initial-exec")));
 extern constinit std::uint32_t g_names_by_others;
@@ -62,7 +62,7 @@ inline bool is_pool_thread() noexcept {
 /// Called by a pool thread that is going to wait for work.
 void pool_thread_sleeps() noexcept;
 /// Called behind that wait. Returns false where the thread needs a permit first: it has to let go of its pool's mutex
-/// and call pool_thread_waits(). `anyway`: it cannot wait.
+/// and call pool_thread_waits(), which waits for one. `anyway`: it cannot wait.
 bool pool_thread_wakes(bool anyway) noexcept;
 void pool_thread_waits() noexcept;
 

@@ -24,7 +24,7 @@ constexpr std::uintptr_t kPieceBytes = 64 * kKiB;
 constexpr std::uintptr_t round_up(std::uintptr_t address) noexcept { return (address + kPage - 1) & ~(kPage - 1); }
 constexpr std::uintptr_t round_down(std::uintptr_t address) noexcept { return address & ~(kPage - 1); }
 
-/// Memory of the kernel's: the heap is the program's, and would keep it.
+/// Takes memory from the kernel: the heap is the program's, and would keep it.
 template <typename Item>
 Item* map_items(std::size_t count) noexcept {
   void* const memory = mmap(nullptr, count * sizeof(Item), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -45,7 +45,7 @@ bool runs_alone(const Machine& machine) noexcept {
   return true;
 }
 
-/// What the loader wrote into an object.
+/// The relocations by which the loader wrote into an object.
 struct Relocations {
   const ElfW(Rela) * begin = nullptr;
   const ElfW(Rela) * end = nullptr;
@@ -55,7 +55,7 @@ struct Relocations {
 
 /// Nothing where the object has none, or has tables of other forms.
 std::optional<Relocations> find_relocations(const ElfW(Dyn) * dynamic, std::uintptr_t base) noexcept {
-  // The loader has made addresses of offsets, but not in every version.
+  // Most versions of the loader have made addresses of the offsets, but not all.
   const auto address = [base](std::uintptr_t value) { return value < base ? base + value : value; };
   std::uintptr_t table = 0, table_bytes = 0, jumps = 0, jumps_bytes = 0;
   for (; dynamic->d_tag != DT_NULL; ++dynamic) {
@@ -79,7 +79,7 @@ bool is_relative(const ElfW(Rela) & relocation) noexcept {
   return ELF64_R_TYPE(relocation.r_info) == R_X86_64_RELATIVE;
 }
 
-/// The relative ones come first, in the order of their places. Returns their end; null: it is not so.
+/// Returns the end of the relative ones, which come first, in the order of their places. Null: they do not.
 const ElfW(Rela) * end_of_relative(const Relocations& all) noexcept {
   const ElfW(Rela)* const end = std::find_if_not(all.begin, all.end, is_relative);
   const bool ordered = std::is_sorted(
@@ -87,7 +87,7 @@ const ElfW(Rela) * end_of_relative(const Relocations& all) noexcept {
   return ordered && std::none_of(end, all.end, is_relative) ? end : nullptr;
 }
 
-/// The table of an object, without the pages that hold its .dynamic; empty where it has none.
+/// The table of an object, up to the page in which its .dynamic begins. Empty: it has none, or a small one.
 struct Table {
   std::uintptr_t begin = 0, end = 0;
   const ElfW(Dyn) * dynamic = nullptr;

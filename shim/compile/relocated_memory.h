@@ -4,10 +4,13 @@
 // another. Where many compilers wait inside a limit of memory, these tables leave little for those that run.
 // How: such a table is protected after its relocation, so nobody changes it any more. Its pages are dropped: they are
 // those of the file again. Later the relocations are applied again. Each piece is rebuilt and compared once before it
-// is dropped for good; a piece that does not come out the same stays as it was. Where nothing is dropped: in a process
-// with a second thread or with a handler of signals (code could run that reads the tables), and in objects whose
-// relocations are not in order. The pages that hold .dynamic stay, because the loader reads them when it looks for a
-// function. Threads: the only one of its process, from drop() to restore(). Units: bytes. Throws nothing.
+// is dropped for good. A piece that does not come out the same stays as it was, and so do those behind it in its
+// object. From the page on in which .dynamic begins all stays, because the loader reads that when it looks for a
+// function.
+// Nothing is dropped in a process with a second thread or with a handler of signals, because code could run that reads
+// the tables; nor in objects whose table is below 1 MiB or whose relocations have other forms or no order, beyond
+// kMostRanges objects, or without host memory. Threads: the only one of its process, from drop() to restore(). Units:
+// bytes. Throws nothing.
 #pragma once
 
 #include <link.h>
@@ -26,7 +29,7 @@ class RelocatedMemory {
   RelocatedMemory(const RelocatedMemory&) = delete;
   RelocatedMemory& operator=(const RelocatedMemory&) = delete;
 
-  /// Drops what can be dropped; the first call counts. Returns how many bytes were.
+  /// Drops what can be dropped. Only the first call does anything. Returns how many bytes were dropped.
   std::size_t drop(const Machine& machine) noexcept;
   /// Brings everything back. Without a drop() before it does nothing.
   void restore() noexcept;

@@ -12,11 +12,12 @@ namespace graphpool {
 
 class CAPABILITY("mutex") RobustMutex {
  public:
-  /// By whoever makes the memory. `shared`: other processes will lock it.
+  /// Called once, by whoever makes the memory. `shared`: other processes will lock it.
   void make(bool shared) noexcept;
   /// Never waits. Returns whether the caller owns it now.
   bool try_lock() noexcept TRY_ACQUIRE(true);
-  /// Returns false where it was not had within a second: a process was stopped that owns it.
+  /// Waits for a second at most. Returns false where the mutex is not had by then: a process that owns it may be
+  /// stopped.
   bool lock_or_give_up() noexcept TRY_ACQUIRE(true);
   void unlock() noexcept RELEASE();
 

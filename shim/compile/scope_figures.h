@@ -1,7 +1,7 @@
-// scope_figures.h: what all processes of a scope did, for the report of any of them.
+// scope_figures.h: counts what all processes of a scope did, for the report of any of them.
 //
-// Counters only go up. Of other figures the last one of each step is kept, and when it was seen: so a program can tell
-// the most, or the least, since it began. What a process that was killed had counted stays.
+// Counters only go up. Other figures fall into steps. The last figure of each step is kept, and when it was seen: so a
+// program can tell the most, or the least, since it began. What a process that was killed had counted stays.
 //
 // Threads: any, without a lock, but for seen_in_flight() and seen_held(), which are called by one thread at a time.
 // Units: bytes, ns.
@@ -13,7 +13,7 @@
 
 namespace graphpool {
 
-/// In numbers of compilations but for waited_ns. Each only goes up.
+/// These are numbers of compilations, but for waited_ns. Each only goes up.
 struct ScopeCounts {
   std::uint64_t granted = 0;    ///< permits given, those over the limit too
   std::uint64_t ridden = 0;     ///< compilations that rode on another's permit

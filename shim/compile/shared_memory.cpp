@@ -52,7 +52,8 @@ bool reserve(int file) noexcept {
   return error == 0;
 }
 
-/// The number of this boot: on a disk a table could outlive the processes that hold its permits.
+/// The number of this boot, for the name of a table: on a disk a table could outlive the processes that hold its
+/// permits.
 void boot_number(char (&text)[9]) noexcept {
   const ssize_t got = machine().read_file("/proc/sys/kernel/random/boot_id", text, sizeof text - 1);
   text[got > 0 ? got : 0] = '\0';
@@ -93,7 +94,7 @@ const char* runtime_folder() noexcept {
              : nullptr;
 }
 
-/// Where the scope's table is. The layout is in the name: two versions of the library do not share.
+/// Writes the path of the scope's table. The layout is in the name: two versions of the library do not share.
 bool path_of(Scope scope, const char* folder, char (&path)[PATH_MAX]) noexcept {
   if (folder == nullptr && scope == Scope::kUser) folder = runtime_folder();
   if (folder == nullptr) folder = "/dev/shm";

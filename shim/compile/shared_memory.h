@@ -1,4 +1,4 @@
-// shared_memory.h: the table of permits of a scope: mapped, made on first use.
+// shared_memory.h: maps the table of permits of a scope, and makes it on first use.
 //
 //   process   private memory; a forked child finds it empty and makes its own
 //   user      a file named by the user in XDG_RUNTIME_DIR, else in /dev/shm, which only that user may open

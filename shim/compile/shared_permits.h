@@ -36,7 +36,7 @@ inline constexpr std::uint32_t kReady = 0x67700007;
 /// The whole of a scope's memory.
 struct SharedPermits {
   std::uint32_t ready;  ///< kReady once made
-  std::uint32_t turn;   ///< changes whenever a permit is given back; waited for
+  std::uint32_t turn;   ///< changes whenever a permit is given back or its holder sleeps; waited for
   RobustMutex lock;
   std::uint64_t changed_ns;  ///< when a permit last changed hands; read without the lock
   ScopeFigures figures;
@@ -47,11 +47,11 @@ struct SharedPermits {
 
   /// Returns false where this is no table of this layout, or where its lock cannot be had.
   bool lock_table() noexcept TRY_ACQUIRE(true, lock);
-  /// A permit has changed hands.
+  /// Notes when a permit has changed hands.
   void changed(std::uint64_t now_ns) noexcept REQUIRES(lock) {
     __atomic_store_n(&changed_ns, now_ns, __ATOMIC_RELAXED);
   }
-  /// A permit came back: whoever waits asks again, once machine.wake(&turn) is called.
+  /// Notes that a permit came back: whoever waits asks again, once machine.wake(&turn) is called.
   void next_turn() noexcept { __atomic_add_fetch(&turn, 1, __ATOMIC_RELEASE); }
   /// Takes back the permits of holders that have died.
   void free_the_dead(const Machine& machine) noexcept REQUIRES(lock);

@@ -9,12 +9,12 @@ namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 /// Before the first of its class runs alone, a process waits this long for smaller ones of the same burst.
 constexpr std::uint64_t kLeastBurst = kSecond / 40, kMostBurst = kSecond / 10;
-/// An input of fewer eighths of another one is much smaller: to let it go first is worth a wait.
+/// An input below so many eighths of another one is much smaller: to let it go first is worth a wait.
 constexpr std::uint64_t kMuchSmaller = 7;
-/// One that waits is remembered for so long: it asks again sooner.
+/// A waiter is remembered for so long: it asks again sooner.
 constexpr std::uint64_t kSmallestSeen = kSecond / 2;
 
-/// What `bytes` for one input make for another.
+/// How many bytes another input needs if one input needs `bytes`.
 std::uint64_t in_proportion(std::uint64_t bytes, std::uint64_t input_bytes, std::uint64_t other_bytes) noexcept {
   const auto input = static_cast<double>(std::max(input_bytes, kLeastInputBytes));
   const double result =

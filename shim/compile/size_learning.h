@@ -1,4 +1,4 @@
-// size_learning.h: how much memory a compilation is expected to need, learnt from those that have finished.
+// size_learning.h: learns from compilations that have finished how much memory others are expected to need.
 //
 // Sizes are learnt by class: tool and kind of input. One with a larger input than that of the largest that finished is
 // expected to need more in proportion. A smaller input is not expected to need less: much of it may be in headers.
@@ -49,7 +49,7 @@ class SizeClasses {
   [[nodiscard]] std::uint64_t expected_bytes(std::uint32_t index, std::uint64_t input_bytes) const noexcept;
   /// Address space. Never less than what is expected to be resident: allocators reserve more than is used.
   [[nodiscard]] std::uint64_t expected_virtual_bytes(std::uint32_t index, std::uint64_t input_bytes) const noexcept;
-  /// What is not there yet of what the request is expected to take.
+  /// How much of its expected memory the request does not have yet.
   [[nodiscard]] std::uint64_t needed_bytes(std::uint32_t index, const PermitRequest& request) const noexcept;
 
   /// Learns from a compilation that ends. `grown_bytes`: by how much it grew; `now`: its process's memory.
@@ -57,12 +57,12 @@ class SizeClasses {
   /// Learns from one whose holder died: it may have been killed for its size, so its class needs that much at least.
   void learn_from_dead(const SharedPermit& slot) noexcept;
 
-  /// Of a class without a known size: notes the smallest input among those that wait, whatever they wait for.
+  /// Notes, for a class without a known size, the smallest input among those that wait, whatever they wait for.
   void note_waiting(std::uint32_t index, const PermitRequest& request, std::uint64_t now_ns) noexcept;
   /// Whether one with a much smaller input waits, or may be about to come.
   [[nodiscard]] bool smaller_goes_first(std::uint32_t index, const PermitRequest& request,
                                         std::uint64_t now_ns) const noexcept;
-  /// One of the class has been given its permit: nobody is known to wait.
+  /// Forgets who waits, because one of the class has been given its permit.
   void forget_waiting(std::uint32_t index) noexcept;
 
   /// Copies the classes; returns how many.
@@ -74,8 +74,8 @@ class SizeClasses {
   SizeClass classes_[kMostClasses];
 };
 
-/// By how much a compilation that ends has grown, at its peak. Beside others of its process: as far as it was looked
-/// at.
+/// By how much a compilation that ends has grown, at its peak. Of a call beside others of its process: as far as it was
+/// looked at.
 std::uint64_t grown_at_peak(const PermitSlots& slots, const SharedPermit& slot, const ProcessMemory& now) noexcept;
 
 }  // namespace graphpool

@@ -29,7 +29,7 @@ bool is_hip_function(std::string_view name) noexcept {
   return name.size() > 3 && name.starts_with("hip") && name[3] >= 'A' && name[3] <= 'Z';
 }
 
-/// True when the object is the runtime itself.
+/// Whether the object is the runtime itself.
 bool is_runtime(const ElfImage& image) noexcept {
   return g_runtime_bytes.load(std::memory_order_relaxed) != 0 && image.text_begin() == g_runtime_begin;
 }

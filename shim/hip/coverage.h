@@ -1,4 +1,4 @@
-// coverage.h: does this library know every way the program has into the runtime? (rule 5)
+// coverage.h: finds out whether this library knows every way that the program has into the runtime (rule 5).
 //
 // A runtime that is newer than our rows may export hip* functions that we do not know. That matters only if a loaded
 // object imports one of them, or looks one up. Then the process has no withheld captures any more, unless the policy

@@ -20,7 +20,7 @@ constinit std::atomic<DlvsymFunction> g_libc_dlvsym{nullptr};
 
 namespace {
 
-// Own loops: a compiler makes calls of strcmp and its like from library functions.
+// Loops of our own: from library functions a compiler would make calls of strcmp and the like.
 bool starts_with(const char* text, const char* prefix) noexcept {
   for (; *prefix != '\0'; ++text, ++prefix)
     if (*text != *prefix) return false;
@@ -63,7 +63,7 @@ bool is_definition(const SymbolTable& table, std::uint32_t index, const char* na
   return symbol.st_shndx != SHN_UNDEF && equal(table.strings + symbol.st_name, name);
 }
 
-/// By the hash table of the ELF format, or GNU's.
+/// Finds a definition by GNU's hash table, else by that of the ELF format.
 void* find(const link_map& object, const SymbolTable& table, const char* name) noexcept {
   if (table.gnu_hash != nullptr) {
     const std::uint32_t buckets = table.gnu_hash[0], first = table.gnu_hash[1], bloom_words = table.gnu_hash[2];
@@ -85,7 +85,8 @@ void* find(const link_map& object, const SymbolTable& table, const char* name) n
   return nullptr;
 }
 
-/// Our exports of the same names must not be found, so the symbol table of the object is read directly.
+/// Finds dlsym and dlvsym of the C library, and those behind us. Our exports of the same names must not be found, so
+/// symbol tables are read directly.
 void find_real_functions() noexcept {
   DlsymFunction found = nullptr;
   DlvsymFunction found_v = nullptr;
@@ -114,7 +115,7 @@ bool may_be_entry(const char* name) noexcept {
   return starts_with(name, "hip") || starts_with(name, "__hip") || starts_with(name, "amd_dbgapi");
 }
 
-/// A row of shim/hip/compile_hooks.def.
+/// Whether a row of shim/hip/compile_hooks.def has this name.
 static bool is_compile_function(const char* name) noexcept {
 #define COMPILE_HOOK(result, function, params, args, what) \
   if (equal(name, #function)) return true;

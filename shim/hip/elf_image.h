@@ -1,7 +1,7 @@
-// elf_image.h: the symbol tables of objects that the loader has mapped, read in place.
+// elf_image.h: reads the symbol tables of objects that the loader has mapped, in place.
 //
-// Why: the real dlsym must be found without calling dlsym, and the coverage check must know what a runtime exports and
-// what the program's objects import. Reads only what PT_DYNAMIC names; allocates nothing; throws nothing.
+// Why: next functions must be found without calling dlsym (next.h), and the coverage check must know what a runtime
+// exports and what the program's objects import. Reads only what PT_DYNAMIC names; allocates nothing; throws nothing.
 #pragma once
 
 #include <elf.h>
@@ -29,8 +29,8 @@ class ElfImage {
   /// The address of an exported function or object of this object alone; null when it has none of that name.
   void* find_export(std::string_view name) const noexcept;
 
-  /// Whether this object imports a function; then `file`: the library its symbol version says has it, empty without
-  /// one.
+  /// Whether this object imports a function. Sets `file` to the library that has it by the symbol's version; empty
+  /// without a version.
   bool imports(std::string_view name, std::string_view& file) const noexcept;
 
   /// Calls visit(name, address) for every function that a lookup without a version finds in this object.
@@ -64,7 +64,7 @@ class ElfImage {
     std::size_t bytes = 0;
   };
 
-  /// The number of symbols, or 0. The format does not say; it follows from a hash table or from the relocations.
+  /// The number of symbols, or 0. The format does not tell it; it follows from a hash table or from the relocations.
   std::uint32_t count() const noexcept;
   static std::uint32_t named_by(const Relocations& relocations) noexcept;
 

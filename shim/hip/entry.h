@@ -1,7 +1,9 @@
-// entry.h: the way into the library: what stands between an exported function and its body.
+// entry.h: the way into the library: decides whether the body of an exported function runs.
 //
-// Every exported function with a body asks entered() first. It says no, and the call goes to next untouched, when
-//   - the library is switched off, the process is a forked child, or its state is in doubt (Mode::kPassThrough);
+// An exported function with a body first asks Passing<>::now() (hooks/passing.h), then entered(). entered() says no,
+// and the call goes to next untouched, when
+//   - the library is switched off, or a process in which it had started, or was starting, has forked this one
+//     (Mode::kPassThrough);
 //   - the thread is already inside a body (the runtime calls itself through the PLT; so do other libraries);
 //   - the caller is the HIP runtime itself.
 // Otherwise the generated entry makes an Entry, which marks the thread as inside until the body has returned, and hands
@@ -22,7 +24,7 @@ enum class Mode : std::uint8_t {
   kStarting,     ///< no HIP call yet
   kActive,       ///< bodies run
   kDraining,     ///< our state is in doubt: bodies run only to recognise what was given out before
-  kPassThrough,  ///< never active, or a forked child: everything is forwarded
+  kPassThrough,  ///< switched off, or forked by a process that had started: everything is forwarded
 };
 
 extern constinit std::atomic<Mode> g_mode;
@@ -39,32 +41,35 @@ inline bool in_runtime(const void* address) noexcept {
 }
 
 extern constinit thread_local bool t_inside __attribute__((tls_model("initial-exec")));
-/// The return address of the entry the thread is in: whose call it is.
+/// The return address of the entry that the thread is in: it tells whose call that is.
 extern constinit thread_local const void* t_caller __attribute__((tls_model("initial-exec")));
 /// A call of the thread's has failed, or was forwarded unseen while a capture was open: an error may be pending.
 extern constinit thread_local bool t_error_possible __attribute__((tls_model("initial-exec")));
 
-/// How often a capture was opened where none was. Before one, a forwarded call fails unseen.
+/// Counts rounds: one begins when a capture opens while none is open. Calls forwarded before a round have failed
+/// unseen.
 inline constinit std::atomic<std::uint32_t> g_attention_rounds{0};
-/// The last of these rounds in which the thread's pending error was asked for, or that the thread began itself.
+/// The last round that the thread began itself, or in which its pending error was asked for.
 extern constinit thread_local std::uint32_t t_attention_round __attribute__((tls_model("initial-exec")));
-/// While a capture is open: whether an error of the thread's may be pending.
+/// Whether an error of the thread's may be pending. Ask only while a capture is open.
 inline bool error_possible_in_capture() noexcept {
   return t_error_possible || t_attention_round != g_attention_rounds.load(std::memory_order_relaxed);
 }
 inline void error_asked_for() noexcept { t_attention_round = g_attention_rounds.load(std::memory_order_relaxed); }
 
-/// First HIP call of the process: finds next, loads the policy, decides the mode. Idempotent, any thread.
+/// Starts the library at the first HIP call of the process: finds next, loads the policy, decides the mode. Idempotent,
+/// any thread.
 void start() noexcept;
 
-/// Stops making anything new; one line says why. Handles and addresses given out before are still recognised.
+/// Makes an active library stop making anything new, and logs why. Handles and addresses given out before are still
+/// recognised.
 void pass_through(const char* reason) noexcept;
 
-/// False once the library only recognises what it gave out before.
+/// False before the start, where everything is forwarded, and once the library only recognises what it gave out before.
 inline bool active() noexcept { return g_mode.load(std::memory_order_relaxed) == Mode::kActive; }
 
-/// Whether forwarded entries take the slow way (hooks/forward.S) although the process has started: while a capture is
-/// open.
+/// Sets whether forwarded entries ask the engine first (gp_forward_slow() in process/lifecycle.cpp) although the
+/// process has started. They do while a capture is open.
 void set_attention(bool wanted) noexcept;
 
 class Entry {
@@ -83,7 +88,8 @@ class Entry {
   __atomic_store_n(&calls, __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
-/// True when the body is to run. In every entry: a call here would make each of them save its arguments first.
+/// Counts the call, and starts the library if that is still to be done. Returns whether the body is to run. Inlined
+/// into every entry: a function call would make each of them save its arguments first.
 [[gnu::always_inline]] inline bool entered(EntryId id, const void* caller) noexcept {
   count_call(id);
   if (t_inside) return false;
@@ -95,7 +101,8 @@ class Entry {
   return (mode == Mode::kActive || mode == Mode::kDraining) && !in_runtime(caller);
 }
 
-/// The thread is inside the library outside of an entry (exit handlers, fork handlers): calls it causes are forwarded.
+/// Marks the thread as inside the library where it is in no entry (the start, lookups, exit handlers, threads of the
+/// library's own): HIP calls that it causes are forwarded.
 class InsideScope {
  public:
   InsideScope() noexcept : before_(t_inside) { t_inside = true; }
@@ -105,8 +112,8 @@ class InsideScope {
   bool before_;
 };
 
-/// For a call of next that may call the program back (the destructors of user objects): what that calls is the
-/// program's again. No lock is held.
+/// For a call of next that may call the program back (the destructors of user objects): HIP calls made there are the
+/// program's again. Hold no lock.
 class CallbackScope {
  public:
   CallbackScope() noexcept : caller_(t_caller) { t_inside = false; }

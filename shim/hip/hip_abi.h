@@ -72,7 +72,7 @@ struct DriverFill {
   std::size_t width, height;
 };
 
-/// hipStreamBatchMemOpParams (6.4): what is written and awaited has its address in one place, other kinds have none.
+/// hipStreamBatchMemOpParams (6.4): writes and waits have their address at the same place; other kinds have none.
 struct MemoryOperation {
   static constexpr int kWait32 = 1, kWrite32 = 2, kWait64 = 4, kWrite64 = 5;
 
@@ -93,7 +93,7 @@ struct MemoryOperationsNode {
   unsigned int flags;
 };
 
-/// hipGraphNodeParams (6.0): those kinds of it whose operands are looked at.
+/// hipGraphNodeParams (6.0): the kinds of node whose operands are looked at.
 struct AnyNodeParams {
   static constexpr int kKernel = 0, kCopy = 1, kFill = 2, kChild = 4;
 

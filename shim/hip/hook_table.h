@@ -1,7 +1,8 @@
-// hook_table.h: what the rows of shim/hip/hip_hooks.def become: one id an entry, one typed table of next functions.
+// hook_table.h: makes an id for each entry, and the typed table of next functions, from the rows of
+// shim/hip/hip_hooks.def.
 //
 // Why: every list of HIP functions the library needs is generated from the same rows, so no two lists can disagree.
-// Threads: the tables are written once, before the first hook runs, and read without locks afterwards.
+// Threads: next.h says who fills the table, and when.
 #pragma once
 
 #include <hip/hip_ext.h>
@@ -30,8 +31,8 @@ enum class EntryId : std::uint16_t {
 inline constexpr std::size_t kEntryCount = static_cast<std::size_t>(EntryId::kCount);
 
 /// The functions a call is forwarded to: the runtime's own, or those of another preloaded library behind us.
-/// Never null: where the runtime lacks a function, an entry that returns hipErrorNotSupported (hipRTC: INTERNAL_ERROR)
-/// stands in, and has() says so.
+/// Never null: for a missing function one stands in that returns hipErrorNotSupported (hipRTC: INTERNAL_ERROR, other
+/// results: 0). has() tells it.
 struct Next {
 #define HIP_HOOK(result, name, params, args, node, declared, effect) result(*name) params;
 #define HIP_NEXT(result, name, params, args, node, declared, effect) result(*name) params;

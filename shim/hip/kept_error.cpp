@@ -8,10 +8,10 @@ namespace {
 /// The outermost of the thread's scopes: calls of ours in it may have taken away what an inner one would find.
 constinit thread_local const KeptError* t_outermost = nullptr;
 
-/// The calls that had been made when the error began to be owed.
+/// calls_so_far() when keep() set t_owed_error.
 constinit thread_local std::uint64_t t_owed_since = 0;
 
-/// Calls of all threads but those that ask for the last error. The one that the thread is in counts.
+/// Counts the calls of all threads, but for those that ask for the last error. The call that the thread is in counts.
 std::uint64_t calls_so_far() noexcept {
   const auto calls = [](EntryId id) {
     return __atomic_load_n(&gp_calls[static_cast<std::size_t>(id)], __ATOMIC_RELAXED);
@@ -44,7 +44,7 @@ constexpr FailingCall kFailingCalls[] = {
      [] { static_cast<void>(next().hipStreamBeginCapture(nullptr, hipStreamCaptureModeRelaxed)); }},
 };
 
-/// Makes this the runtime's last error again. Returns whether it is; false where no call is known to fail so.
+/// Makes this the runtime's last error again. Returns whether that worked: false where no call is known to fail so.
 bool raise(hipError_t error) noexcept {
   for (const FailingCall& failing : kFailingCalls) {
     if (failing.error != error) continue;

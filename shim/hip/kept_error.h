@@ -1,11 +1,12 @@
-// kept_error.h: what the program has pending where its own call leaves the last error as it was, before HIP 7.
+// kept_error.h: keeps the error that the program has pending where, before HIP 7, its own call leaves the last error as
+// it was.
 //
-// Why: there a call that succeeds replaces the last error, ours too (probe last_error_goes_by_version). A few calls
-// leave it, whatever they answer: natively the program still finds what it had pending. Calls of ours in their bodies
-// would have taken it away. A call that fails in the same way brings it back; where there is none, the program is owed
-// it (t_owed_error) until it makes another call.
-// Threads: each scope lives on one thread's stack. Whether another call was made is told by the calls of all threads:
-// one of another thread's ends what is owed, too. Not here: what a failure of ours replaces (restore.h).
+// Why: before HIP 7 a call that succeeds replaces the last error, also a call of ours (probe
+// last_error_goes_by_version). A few calls leave it, whatever they answer: natively the program still finds its pending
+// error. Calls of ours in their bodies take that away. A call that fails with the same error brings it back. Where no
+// such call is known, t_owed_error keeps the error for the program until the program makes another call.
+// Threads: each scope lives on one thread's stack. The counts of all threads' calls tell whether another call was made:
+// a call of another thread ends the keeping, too. Not here: the error that a failure of ours replaces (restore.h).
 #pragma once
 
 #include <algorithm>
@@ -19,12 +20,12 @@
 
 namespace graphpool {
 
-/// The first version in which hipDeviceSynchronize and hipMallocAsync leave the last error where a capture forbids
-/// them, and hipFreeAsync where the memory is hipMalloc's. (5.7.1 does not, 6.4.3 does; that those between them do is a
-/// guess.)
+/// The first version in which three calls leave the last error: hipDeviceSynchronize, hipMallocAsync and hipFreeAsync
+/// where a capture forbids them, and hipFreeAsync also where it frees device memory that was not allocated in stream
+/// order, on a stream that captures nothing. (5.7.1 does not, 6.4.3 does; that the versions from 6.0 on do is a guess.)
 inline constexpr int kLeavesErrors = hip_version(6, 0);
 
-/// For a call of the program's that may leave the last error: what was pending before it. Made at the beginning of the
+/// Finds what was pending before a call of the program's that may leave the last error. Make it at the beginning of the
 /// body. Scopes nest: an inner one has what the outermost found.
 class KeptError {
  public:
@@ -36,7 +37,7 @@ class KeptError {
   ~KeptError();
 
   bool pending() const noexcept { return pending_ != hipSuccess; }
-  /// The call has left it. Comes after the last call of ours in the body.
+  /// Brings the error back, because the call has left it. Call this after the last call of ours in the body.
   void keep() const noexcept;
 
  private:
@@ -58,7 +59,7 @@ constexpr bool leaves_error_when_captured(EntryId call) noexcept {
          kLeaveErrorWhenCaptured.end();
 }
 
-/// Makes such a call. The thread may have an error pending.
+/// Makes such a call where the thread may have an error pending.
 hipError_t with_error_kept(hipStream_t stream, FunctionRef<hipError_t()> call);
 
 /// The stream among the arguments of a call.
@@ -70,7 +71,8 @@ constexpr hipStream_t stream_among(const First& first, const Rest&... rest) noex
     return stream_among(rest...);
 }
 
-/// Before last_error_of_program(): nothing is owed any more once the program has made another call. Not from HIP 7 on.
+/// Drops what is kept in t_owed_error once the program has made another call. Call it before last_error_of_program().
+/// Does nothing from HIP 7 on.
 void forget_kept_error() noexcept;
 
 }  // namespace graphpool

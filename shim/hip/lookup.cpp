@@ -64,14 +64,15 @@ Answer with_entry(EntryId id) noexcept {
   return {gp_entries[static_cast<std::size_t>(id)], 1};
 }
 
-/// A lookup of ours that found nothing is no error of the program's: one that finds something forgets it.
+/// Answers with our entry, and clears dlerror() by a lookup that finds something: an earlier lookup of ours, which
+/// found nothing, is no error of the program's.
 Answer with_entry_after_error(EntryId id, const char* name) noexcept {
   const Answer answer = with_entry(id);
   static_cast<void>(lookup(RTLD_DEFAULT, name, nullptr));
   return answer;
 }
 
-/// Not found, with an error for dlerror().
+/// Answers that the name is not found, and leaves an error for dlerror().
 Answer not_found(const char* name) noexcept { return {lookup(RTLD_NEXT, name, nullptr), 1}; }
 
 /// Whether an object before us in load order has this function, and whether the caller is in one.
@@ -98,7 +99,7 @@ Answer look_up_in_object(EntryId id, void* handle, const char* name, const char*
   return adopt_next(id, address) ? with_entry(id) : kNotAnswered;
 }
 
-/// RTLD_DEFAULT. A lookup with a version passes our exports by, as they have none.
+/// RTLD_DEFAULT. A lookup with a version skips our exports, because they have none.
 Answer look_up_in_default(EntryId id, const char* name, const char* version, const void* caller) noexcept {
   void* const address = lookup(RTLD_DEFAULT, name, version);
   if (version != nullptr) return address != nullptr && adopt_next(id, address) ? with_entry(id) : kNotAnswered;
@@ -112,8 +113,8 @@ Answer look_up_in_default(EntryId id, const char* name, const char* version, con
 
 bool is_lookup_function(std::string_view name) noexcept { return name == "dlsym" || name == "dlvsym"; }
 
-/// Libraries that wrap dlsym find the next one by a lookup with the C library's version, which passes our export by as
-/// it has none: one before us is to meet ours.
+/// Libraries that wrap dlsym look the next one up with the C library's version. That skips our export, which has no
+/// version. A library before us must find ours all the same.
 Answer look_up_dlsym(const char* name, const char* version, const void* caller) noexcept {
   if (lookup(RTLD_NEXT, name, version) == nullptr || !look_before_us(name, caller).has_caller) return kNotAnswered;
   return {std::string_view(name) == "dlsym" ? reinterpret_cast<void*>(&gp_dlsym) : reinterpret_cast<void*>(&gp_dlvsym),

@@ -1,5 +1,4 @@
-// lookup.h: answering programs that look HIP functions up instead of linking to them (dlsym, dlvsym,
-// hipGetProcAddress).
+// lookup.h: answers programs that look HIP functions up instead of linking to them (dlsym, dlvsym, hipGetProcAddress).
 //
 // A lookup is answered with our entry only if it would have found the runtime's function; otherwise the program sees
 // what it would see without us. Threads: any; no lock is held across dl* functions.
@@ -11,7 +10,7 @@
 
 namespace graphpool {
 
-/// Our exported function for an address that the runtime gave out, or null when it is not one of ours.
+/// Our exported function that forwards to this address; null: there is none.
 void* entry_for_next(const void* next_address) noexcept;
 
 /// The id of an exported name; EntryId::kCount when there is none.

@@ -19,7 +19,7 @@
 namespace graphpool {
 namespace {
 
-/// What a function that the runtime lacks answers: HIP's own "not supported", typed by the function's result.
+/// Answers for a function that the runtime lacks: HIP's own "not supported", typed by the function's result.
 template <typename Result, typename... Args>
 struct Missing;
 
@@ -46,7 +46,7 @@ const Next kMissing = {
 #include "shim/hip/hip_hooks.def"
 };
 
-/// Guards what finds functions. A thread that held it when the process forked is not in the child.
+/// Guards the finding of functions. A thread that held it when the process forked is not in the child.
 constinit RankedMutex<LockRank::kLifecycle> g_resolve_lock;
 
 void watch_forks() noexcept {

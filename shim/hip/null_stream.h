@@ -1,4 +1,4 @@
-// null_stream.h: by which name private events are recorded on the null stream.
+// null_stream.h: chooses the handle by which private events are recorded on the null stream.
 //
 // Why: HIP 6.4 to 7.2 take the number that is hipStreamLegacy for a stream's address where an event recorded on it is
 // waited for (tests/amd/defects.toml, legacy_records). Null names the same stream. Threads: any.

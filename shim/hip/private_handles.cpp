@@ -16,7 +16,7 @@ bool PrivateHandles::is_entered(const void* handle) const noexcept {
   return table != nullptr && table->has(reinterpret_cast<std::uintptr_t>(handle));
 }
 
-/// The former tables stay, for they are half as large each and may be read.
+/// The former tables stay, for they may still be read; each is half as large as the next.
 bool PrivateHandles::grow() noexcept {
   Table* const before = table_.load(std::memory_order_relaxed);
   const std::size_t size = before == nullptr ? kFewPlaces : 2 * (before->mask + 1);
@@ -58,7 +58,7 @@ void PrivateHandles::remove(const void* handle) noexcept {
   if (table->places[hole].load(std::memory_order_relaxed) == 0) return;
   --used_;
   filter_.remove(hash_of(reinterpret_cast<std::uintptr_t>(handle)));
-  // What comes behind it moves up, where it is still found from its home.
+  // Handles behind the hole move up, where they are still found from their homes.
   for (std::size_t place = (hole + 1) & table->mask;; place = (place + 1) & table->mask) {
     const std::uintptr_t value = table->places[place].load(std::memory_order_relaxed);
     if (value == 0) break;

@@ -1,15 +1,15 @@
-// private_handles.h: handles of the runtime's that are the library's own: streams, events, graphs and execs it has made
-// for itself.
+// private_handles.h: knows the handles of the runtime that are the library's own: streams, events, graphs and execs
+// that it has made for itself.
 //
 // Why: a runtime gives the handle of what was destroyed to what is made next. So what a program has destroyed may come
 // back as an object of ours, where natively nothing would have been made: a call with the stale handle must be refused
-// as natively, and never reach our object. Every call that has a body is looked at (hooks/entry_points.cpp); those
-// without one only ask.
+// as natively, and never reach our object. Every call that has a body and returns hipError_t is checked
+// (hooks/entry_points.cpp), unless it passes (hooks/passing.h). Calls without a body are not.
 //
 // A handle that the runtime tells the program is the program's from then on. Threads: any; has() takes no lock, and may
-// miss what is entered or forgotten meanwhile. Lock: kPrivateHandles. Memory: of as many handles as there ever were at
-// a time. Where there is none, a handle is not known to be ours. A filter tells nearly all handles of the program's
-// from ours without a search in the table.
+// miss what is entered or forgotten meanwhile. Lock: kPrivateHandles. Memory: for the most handles that there were at a
+// time. Without host memory a handle is not known to be ours. A filter tells nearly all handles of the program's from
+// ours without a search in the table.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -34,7 +34,7 @@ class PrivateHandles {
 
   void add(const void* handle) noexcept;
   void remove(const void* handle) noexcept;
-  /// Some have gone with their device.
+  /// Forgets all handles, because some have gone with their device.
   void forget_all() noexcept;
 
   bool has(const void* handle) const noexcept { return may_have(handle) && is_entered(handle); }
@@ -111,21 +111,21 @@ class PrivateHandles {
 
 extern constinit PrivateHandles g_private_handles;
 
-/// The result of the call that has made an object of ours.
+/// Enters the object that a call of ours has made, if it succeeded. Returns the call's result.
 template <typename Handle>
 hipError_t made_private(hipError_t result, Handle* const* made) noexcept {
   if (result == hipSuccess) g_private_handles.add(*made);
   return result;
 }
 
-/// An object of ours is about to be destroyed.
+/// Forgets an object of ours that is about to be destroyed. Returns its handle.
 template <typename Handle>
 Handle* no_longer_private(Handle* handle) noexcept {
   g_private_handles.remove(handle);
   return handle;
 }
 
-/// What a call's argument names of ours.
+/// The kind of our object that an argument names.
 enum class PrivateKind : std::uint8_t { kNone, kStream, kEvent, kGraph, kExec };
 
 inline PrivateKind private_kind(hipStream_t stream) noexcept {
@@ -161,7 +161,7 @@ constexpr PrivateKind private_kind(const Other&) noexcept {
   return PrivateKind::kNone;
 }
 
-/// The first of a call's arguments that names something of ours.
+/// The kind of our object that the first such argument of a call names; kNone: no argument names one.
 template <typename... Arguments>
 HOT PrivateKind names_private([[maybe_unused]] const Arguments&... arguments) noexcept {
   PrivateKind kind = PrivateKind::kNone;
@@ -172,8 +172,8 @@ HOT PrivateKind names_private([[maybe_unused]] const Arguments&... arguments) no
 /// Refuses the call as the runtime does with such a handle that is nobody's.
 hipError_t refuse_private(PrivateKind kind, EntryId call) noexcept;
 
-/// What a call that succeeded has told the program is the program's from then on: here the handle that an argument
-/// points to, below all that the arguments of a call point to.
+/// Makes the handle that an argument points to the program's, because a call that succeeded has told it.
+/// give_to_program() does so for all arguments of a call.
 template <typename Handle>
 void give_handle(Handle* const* handle) noexcept {
   if (handle != nullptr && *handle != nullptr) [[likely]]

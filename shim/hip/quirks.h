@@ -1,5 +1,4 @@
-// quirks.h: known defects of HIP runtimes that memory has to live with: versions, what goes wrong, what is done
-// instead.
+// quirks.h: lists known defects of HIP runtimes: in which versions, what goes wrong, what the library does instead.
 //
 // Why one table: a workaround that nobody can find never goes away. Versions are hipRuntimeGetVersion's, never the
 // SONAME's (libamdhip64.so.5 spans 5.0 to 5.7). Sources: clr at the tags and commits named in the rows' comments.
@@ -30,7 +29,7 @@ struct Quirk {
   int fixed_version;  ///< first version that is known not to have it
   const char* what;
   const char* counter_measure;
-  const char* probe;  ///< that asks for it (shim/process/facts.h); empty: none can, for it is a race
+  const char* probe;  ///< the probe that asks for it (shim/process/facts.h); empty: none can, because it is a race
 };
 
 /// All of them.
@@ -38,16 +37,16 @@ std::span<const Quirk> quirks() noexcept;
 
 /// Whether the runtime of this version has the defect.
 bool has_defect(Defect defect, int version) noexcept;
-/// hipRuntimeGetVersion's answer, asked for once; 0 where it has none (then every defect is assumed).
 inline constinit std::atomic<int> g_runtime_version{-1};  ///< negative: not asked for yet
 int ask_runtime_version() noexcept;
+/// hipRuntimeGetVersion's answer, asked for once. 0: it gives none; defects without a first version are assumed then.
 inline int runtime_version() noexcept {
   const int known = g_runtime_version.load(std::memory_order_acquire);
   return known >= 0 ? known : ask_runtime_version();
 }
 
-/// Whether the loaded runtime has it.
 inline constinit std::atomic<std::uint32_t> g_defects{0};  ///< a bit for each, known when the version is
+/// Whether the loaded runtime has the defect.
 inline bool has_defect(Defect defect) noexcept {
   static_cast<void>(runtime_version());
   return (g_defects.load(std::memory_order_relaxed) >> static_cast<unsigned>(defect) & 1) != 0;

@@ -1,11 +1,11 @@
-// restore.h: how the engine makes HIP calls of its own inside a call of the program without leaving traces: the
-// thread's capture mode, the current device, the last error and errno are afterwards what the program's call made them
-// (rules 14 and 17).
+// restore.h: makes HIP calls of the engine's own inside a call of the program without leaving traces: the thread's
+// capture mode, the current device, the last error and errno are afterwards what the program's call made them (rules 14
+// and 17).
 //
-// A call that restores and fails is made up to two times more: what it leaves behind would be the program's from then
-// on. Two ways with errors: PrivateCalls::worked() makes a call and takes its failure out of the program's sight;
-// LastErrorScope does it once for a scope whose calls are looked at otherwise.
-// Threads: each scope lives on one thread's stack. Scopes nest. Not here: what HIP calls are made.
+// A call that restores something and fails is made two or three times more, because the program would keep what it
+// leaves behind. Errors: PrivateCalls::worked() makes a call and takes its failure out of the program's sight;
+// LastErrorScope does so once for a scope.
+// Threads: each scope lives on one thread's stack. Scopes nest. Not here: which HIP calls are made.
 #pragma once
 
 #include <cerrno>
@@ -16,11 +16,12 @@
 
 namespace graphpool {
 
-/// The error that hipGetLastError owes the program's thread: it was pending when a call of ours failed, and HIP keeps
-/// one.
+/// The error that hipGetLastError has still to tell the program's thread: it was pending when a call of ours replaced
+/// it, and HIP keeps only one.
 inline constinit thread_local hipError_t t_owed_error = hipSuccess;
 
-/// What the program is told where the runtime answers `error`. `taken`: and has forgotten it.
+/// Returns the error to tell the program where the runtime answers `error`. `taken`: the runtime has forgotten that
+/// error.
 inline hipError_t last_error_of_program(hipError_t error, bool taken) noexcept {
   const hipError_t owed = t_owed_error;
   if (taken || error != hipSuccess) t_owed_error = hipSuccess;
@@ -31,14 +32,15 @@ inline hipError_t last_error_of_program(hipError_t error, bool taken) noexcept {
 /// last_error_goes_by_version).
 inline constexpr int kKeepsErrors = hip_version(7, 0);
 
-/// What the program has pending where a call of ours that fails would replace it; where every call does (HIP before 7),
-/// hipSuccess.
+/// The error that the program has pending and that a failing call of ours would replace. Before HIP 7, where every call
+/// replaces it, hipSuccess.
 hipError_t pending_error() noexcept;
 /// Takes a failure of ours out of the program's sight. `pending`: pending_error() before it.
 void clear_error(hipError_t pending) noexcept;
 
-/// A failure of a call of our own must not show in hipGetLastError: it is cleared, and what the program had pending is
-/// owed to it. (Up to HIP 6 the program's next call replaces that anyway: there the runtime's answer stands.)
+/// Clears failures of our own calls in the scope, so that hipGetLastError does not tell them, and keeps what the
+/// program had pending in t_owed_error. (Up to HIP 6 the program's next call replaces that anyway: there the runtime's
+/// answer stands.)
 class LastErrorScope {
  public:
   LastErrorScope() noexcept : pending_(next().hipPeekAtLastError()) {}
@@ -86,13 +88,13 @@ class PrivateCalls {
     return false;
   }
 
-  /// A question of ours: asked once more where that fails, for nothing follows from a failure.
+  /// Asks a question of ours, once more where that fails, for nothing follows from a failure.
   template <typename Call>
   static bool answered(Call&& call) noexcept {
     return worked(call) || worked(call);
   }
 
-  /// A call of ours that gives memory back: made once more where it fails, for nobody else would give it back.
+  /// Makes a call of ours that gives memory back, once more where it fails, for nobody else would give it back.
   template <typename Call>
   static bool gave_back(Call&& call) noexcept {
     return worked(call) || worked(call);
@@ -110,13 +112,14 @@ class PrivateCalls {
   bool changed_;
 };
 
-/// Refuses a call of the program by a handle of ours that it has destroyed: HIP's own error, as the thread's last one.
+/// Refuses a call that names a handle which the library gave out and the program has destroyed. Returns HIP's own
+/// error, which is the thread's last one then.
 inline hipError_t refuse() noexcept {
   const hipError_t result = next().hipGraphDestroy(nullptr);
   return result == hipSuccess ? hipErrorInvalidValue : result;
 }
 
-/// The calling thread's current device, asked twice where it fails, or -1.
+/// The calling thread's current device, or -1. Asks twice where that fails.
 inline int current_device() noexcept {
   int device = -1;
   const auto call = [&] { return next().hipGetDevice(&device); };
@@ -129,8 +132,8 @@ inline int calling_device() noexcept {
   return device < 0 ? 0 : device;
 }
 
-/// For a call of the program that succeeds without reaching HIP and is made too often to be asked something each time:
-/// up to HIP 6 success replaces an error that is pending.
+/// Replaces an error that is pending, as success does up to HIP 6, by a call of ours. For frequent calls of the program
+/// that succeed without reaching HIP: does nothing unless an error may be pending.
 inline void succeeded_unseen() noexcept {
   if (!t_error_possible) [[likely]]
     return;
@@ -142,7 +145,7 @@ inline void succeeded_unseen() noexcept {
 class SavedDevice {
  public:
   SavedDevice() noexcept : before_(current_device()), now_(before_) {}
-  /// Makes a device current for the scope; whether that worked: ok().
+  /// Makes a device current for the scope. ok() tells whether that worked.
   explicit SavedDevice(int device) noexcept : SavedDevice() { ok_ = before_ >= 0 && set(device); }
   ~SavedDevice() {
     if (before_ >= 0 && !set(before_)) set(before_);

@@ -51,7 +51,8 @@ void configure_graphs(const Policy& policy) {
   });
 }
 
-/// Without memory to do it in, a deferred graph that names it stays as it is.
+/// Tells graphs that memory is about to be freed. Without host memory for that a deferred graph that names it stays as
+/// it is.
 void tell_graphs(const void* address, std::size_t bytes) noexcept {
   // Launches that are compared wait a second at most, a few times.
   static_cast<void>(MemoryLook::wait_for_others(address, bytes, std::chrono::seconds(4)));
@@ -90,7 +91,7 @@ void configure_pool(const Policy& policy) {
 
 void permits_opened(const Policy& policy) noexcept {
   open_trace(policy.report.trace);
-  write_reports(policy.report.file, {});  // a compiler is given no thread
+  write_reports(policy.report.file, {});  // no thread in a process that only compiles
 }
 
 void open_what_policy_needs() noexcept { open_call_sites(policy()); }

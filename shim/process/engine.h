@@ -1,10 +1,10 @@
-// engine.h: what happens once at the first HIP call, after next is known.
+// engine.h: sets the engine up at the first HIP call, once next is known.
 #pragma once
 
 namespace graphpool {
 
-// The steps of the start, once the policy was read, in this order. The second runs under a lock and calls no dl*
-// function; the first runs without, in every thread that finds the library starting.
+// The steps of the start, in this order, once the policy has been read. Every thread that finds the library starting
+// takes the first one, without a lock. One thread takes the second, under a lock; it calls no dl* function.
 
 /// Opens the libraries that the policy needs.
 void open_what_policy_needs() noexcept;

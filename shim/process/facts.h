@@ -1,9 +1,9 @@
-// facts.h: what the engine relies on of a HIP runtime, each with the probe of tests/probes that asks for it.
+// facts.h: lists what the engine relies on of a HIP runtime, each fact with the probe of tests/probes that asks for it.
 //
 // Why: a runtime that does otherwise gives wrong results without an error. The decisions themselves stay where they are
 // made (recording/patch_table.h, hip/quirks.h, constants with "probe" beside them); this table asks them, so that it
 // has no version of its own. tests/probes compares its rows with the probes, and scripts/graphpool selftest asks a
-// user's runtime. Threads: any. Not here: what is tried at run time and done without where it fails.
+// user's runtime. Threads: any. Not here: what the engine tries at run time and does without where it fails.
 #pragma once
 
 #include <span>

@@ -1,7 +1,8 @@
-// lifecycle.cpp: the first HIP call, forks, the way into pass-through, and the slow way of forwarded entries.
+// lifecycle.cpp: starts the library at the first HIP call, follows forks, makes the library pass through, and has the
+// slow way of forwarded entries: they ask gp_forward_slow() first.
 //
-// What is not guaranteed: the first HIP call may come before this library's own constructors and the last one after the
-// exit handlers. So all state is constant-initialised or made here on first use, and none of it is ever destroyed.
+// The first HIP call may come before this library's own constructors, and the last one after the exit handlers. So all
+// state is constant-initialised or made here on first use, and none of it is ever destroyed.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ namespace {
 /// Held by the thread that finds out how the process is to run.
 constinit ForkLock g_start_lock;
 
-/// What a forwarded entry means to open captures, from its row.
+/// The effect of a forwarded entry on open captures, from its row.
 enum class ForwardEffect : std::uint8_t { Plain, Quiet, Stream };
 constexpr ForwardEffect kEffects[kEntryCount] = {
 #define HIP_HOOK(result, name, params, args, node, declared, effect) ForwardEffect::Plain,
@@ -67,8 +68,8 @@ void start_as(bool usable) noexcept REQUIRES(g_start_lock) {
   set_mode(active ? Mode::kActive : Mode::kPassThrough);
 }
 
-/// In a child that was forked while another thread of the parent started the library: what that thread had begun is
-/// given up.
+/// Gives up, in a child that was forked while another thread of the parent started the library, what that thread had
+/// begun.
 void after_fork_while_starting() noexcept {
   if (g_starting.exchange(0, std::memory_order_relaxed) == 0) return;
   g_start_lock.make_anew();
@@ -116,7 +117,7 @@ void pass_through(const char* reason) noexcept {
 /// The slow way of a forwarded entry (hooks/forward.S): returns the address to jump to.
 extern "C" __attribute__((visibility("hidden"))) void* gp_forward_slow(std::size_t index) noexcept {
   if (g_mode.load(std::memory_order_acquire) == Mode::kStarting && !t_inside) start();
-  // What is made from inside an entry counts too: a library may change the device in a call of its own.
+  // Calls from inside an entry count too: a library may change the device in a call of its own.
   if (kEffects[index] == ForwardEffect::Plain || static_cast<EntryId>(index) == EntryId::hipSetDevice)
     g_device_changes.fetch_add(1, std::memory_order_acq_rel);
   if (!t_inside && captures_open()) {

@@ -1,7 +1,7 @@
 // about.h: writes the head of a report: the report's format, the process and host it is of, the library's version, the
 // runtime and the devices, and what the policy was given.
 //
-// Threads: the clock is started once, when the library starts. One thread at a time writes.
+// Threads: one at a time writes. The clock is started once, before.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace graphpool {
 
-/// Starts the clock of elapsed_ms(). Call it at the first HIP call of the process.
+/// Starts the clock of elapsed_ms(). Called where the process registers its report; before that elapsed_ms() is 0.
 void begin_elapsed() noexcept;
 std::uint64_t elapsed_ms() noexcept;
 

@@ -87,7 +87,7 @@ void write_costs(JsonWriter& json) {
   json.close_object();
 }
 
-/// Where an allocation was made: the innermost frames of the program, one in the other.
+/// Where an allocation was made: the innermost frames of the program, the innermost first.
 std::string call_site_text(std::uint32_t call_site) {
   constexpr std::size_t kFrames = 4;
   std::string text;
@@ -213,7 +213,7 @@ void write_graphs(JsonWriter& json, const std::vector<RecordingReport>& recordin
   json.close_array();
 }
 
-/// What launches were found to name although it was freed, where that is looked for.
+/// Writes the addresses that launches named wrongly, such as freed memory, if graph.check looks for them.
 void write_check(JsonWriter& json) {
   if (!policy().graph.check) return;
   json.key("check").open_object().key("launches").value(stale_addresses().launches());
@@ -276,7 +276,7 @@ void write_pool(JsonWriter& json) {
   json.close_object();
 }
 
-/// Which threads wait inside the library now, and for what.
+/// Writes which threads wait inside the library now, and for what.
 void write_waits(JsonWriter& json) {
   json.key("waiting").open_array();
   for (const WaitSeen& wait : waits_now()) {
@@ -417,10 +417,10 @@ TraceGraphs names_of_graphs(const std::vector<RecordingReport>& recordings) {
   return names;
 }
 
-/// The next trace is not written before, unless the process ends.
+/// The next trace is not written before this time, unless the process ends.
 std::uint64_t g_trace_due_ms GUARDED_BY(g_writing) = 0;
 
-/// Writing a trace takes its time: while the program runs at most one part in twenty of it.
+/// Writes the trace if it is due: while the program runs, writing traces takes at most a twentieth of the time.
 void write_trace_if_due(bool ended, const std::vector<RecordingReport>& recordings) REQUIRES(g_writing) {
   constexpr std::uint64_t kPart = 20;
   const std::uint64_t began_ms = elapsed_ms();

@@ -20,7 +20,7 @@ std::string expand_report_name(std::string_view pattern, unsigned number = 1);
 
 /// The marks of a pattern that stand for nothing, and so stay in the name: "%x, %y". Empty: there is none.
 std::string unknown_marks(std::string_view pattern);
-/// Says so where a pattern has such marks. key: the policy's, for the message.
+/// Logs a warning where a pattern has such marks. key: the policy's, for the message.
 void warn_of_unknown_marks(const char* key, std::string_view pattern);
 
 /// Returns the name of this process's file. Where the pattern has %u, takes the first name that no file has, and makes

@@ -1,10 +1,11 @@
-// samples.h: counters over the time of the process: of everything together, and of each graph what served its launches.
+// samples.h: keeps counters over the time of the process: of everything together, and for each graph what served its
+// launches.
 //
 // How: each writing of the report takes one sample of counters that are there anyway, so that no launch does anything
 // for it. Where there are kMost samples, every second one is dropped; those left are spread over the whole time.
 // Bounds: kMost samples of 88 bytes. Of kMostGraphs graphs at most a row of 56 bytes for each sample in which they were
 // launched: 1.7 MB where all were, in all of them.
-// Threads: the caller's lock.
+// Threads: one at a time, under the caller's lock.
 #pragma once
 
 #include <array>

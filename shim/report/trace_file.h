@@ -1,5 +1,5 @@
-// trace_file.h: the trace (base/trace.h) as a file of Chrome's trace events in JSON, which Perfetto and about:tracing
-// show. README.md says what each event is.
+// trace_file.h: writes the trace (base/trace.h) to a file of Chrome's trace events in JSON, which Perfetto and
+// about:tracing show. README.md says what each event is.
 //
 // Threads: one at a time writes (the lock of report.cpp). Writing takes host memory by the number of events.
 #pragma once
@@ -17,15 +17,15 @@ namespace graphpool {
 /// The names of graphs in a trace, by their numbers: "gemm .. adamw".
 using TraceGraphs = std::map<std::uint64_t, std::string>;
 
-/// Traces from now on, for a file of this pattern (report_file.h). Does nothing for an empty one, or when called again.
-/// Says so where the file could not be written now.
+/// Traces from now on, for a file of this pattern (report_file.h). Does nothing for an empty pattern, or when called
+/// again. Logs a warning where the file could not be written now.
 void open_trace(std::string_view pattern) noexcept;
 
-/// Writes what was seen so far, into one file of the process; the first call chooses its name, which no file has. Says
-/// so where that fails. Does nothing where nothing is traced.
+/// Writes what was seen so far, into one file of the process; the first call chooses its name, which no other plain
+/// file has. Logs a warning where that fails. Does nothing where nothing is traced for a file.
 void write_trace(const TraceGraphs& graphs);
 
-/// What was written last.
+/// What write_trace() wrote last.
 struct TraceWritten {
   std::string name;  ///< empty: nothing yet
   std::uint64_t events = 0, lost = 0;
