@@ -1,5 +1,4 @@
-// bypass.h: notes what makes the library leave captures to the runtime for the rest of the process
-// (captures_bypassed()).
+// bypass.h: notes what makes the library leave captures to the runtime for good (captures_bypassed()).
 //
 // Threads: atomic, any.
 #pragma once

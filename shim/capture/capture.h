@@ -139,8 +139,7 @@ struct KernelLaunch {
 /// grid and its arguments. False: nothing was done, and operation_while_capturing() must be asked.
 bool matched_launch(const KernelLaunch& launch);
 
-/// Whether the stream takes part in a capture that the library has seen begin. Of one left alone only the origin
-/// counts.
+/// Whether the stream takes part in a capture that the library has seen begin; of one left alone, as its origin.
 bool in_open_capture(StreamArgument stream);
 
 /// Forwards work on a stream that no recording can hold. A capture that the stream takes part in becomes real for good.
@@ -189,16 +188,14 @@ void capture_stream_destroyed(hipStream_t stream) noexcept;
 void events_leave_destroyed(hipStream_t stream) noexcept;
 void capture_event_destroyed(hipEvent_t event) noexcept;
 
-/// Makes every open withheld capture real (rules 7 and 38: settings change, memory becomes another kind, a device is
-/// reset).
+/// Makes every open withheld capture real (rules 7 and 38: settings or kinds of memory change, a device is reset).
 void materialise_open_captures(const char* reason);
 /// Does so for those that name memory of this range. 0 bytes: nobody knows how many; then for all.
 void materialise_captures_naming(const void* address, std::size_t bytes, const char* reason);
 
 /// Makes every open withheld capture real that has withheld an operation for which the test is true.
 void materialise_captures_with(OperationTest test, const char* reason);
-/// Makes every open capture real, and no recording, that has such an operation, withheld or not: what it names is
-/// going.
+/// Makes every open capture that has such an operation, withheld or not, real and no recording: what it names goes.
 void end_comparing_with(OperationTest test, const char* reason);
 
 /// Lets all open captures leave the tree of recordings. The withheld ones are made real.

@@ -8,8 +8,7 @@
 
 namespace graphpool {
 
-/// Call it before the stream takes part in a capture: events of the library's that were recorded there are of no use
-/// then.
+/// Call it before the stream takes part in a capture: the library's events that were recorded there are useless then.
 void leave_stream(StreamKey key) noexcept;
 /// Closes a capture that is over by a failed end. Its stream is still there.
 void close_failed(const std::shared_ptr<CaptureSession>& session);

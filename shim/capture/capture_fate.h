@@ -22,8 +22,7 @@ class CaptureFate {
     if (life_ == Life::kCaptures) life_ = Life::kInvalid;
   }
   bool invalid() const noexcept { return life_ != Life::kCaptures; }
-  /// Notes that operations are gone of which the program was told that they succeeded: the capture must end as
-  /// invalidated.
+  /// Notes that operations which had succeeded to the program are gone: the capture must end as invalidated.
   void lose() noexcept { life_ = Life::kLost; }
   bool lost() const noexcept { return life_ == Life::kLost; }
 

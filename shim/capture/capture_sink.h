@@ -1,5 +1,4 @@
-// capture_sink.h: lets a capture tell those who hold the graphs what has happened, and ask them. The one way up from
-// here.
+// capture_sink.h: lets a capture speak to those who hold the graphs, and ask them. The one way up from here.
 //
 // Threads: any. Methods may take kRecordings and ranks above; walk_begins() holds the tree until walk_ended().
 #pragma once
@@ -55,8 +54,7 @@ class CaptureSink {
 
   /// Takes the graph of a real capture that has ended, and that is what was recorded.
   virtual RecordedGraph real_graph_captured(CapturedGraph captured, RecordedCapture recording) = 0;
-  /// Takes the graph of a real capture of which no recording was made. Returns the handle by which the program knows
-  /// it.
+  /// Takes the graph of a real capture without a recording. Returns the handle by which the program knows it.
   virtual hipGraph_t untracked_graph_captured(CapturedGraph captured) = 0;
   /// Makes the graph of a withheld capture that has ended. Returns the handle that the program gets. The graph takes
   /// over what holds the recording. The runtime's graph in `captured` is destroyed where nothing needs it.

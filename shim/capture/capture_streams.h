@@ -77,7 +77,7 @@ class CaptureStreams {
   }
   /// Forgets the stream, which is none of the capture any more, and what was recorded on it, as the runtime does.
   void forget(StreamKey key) noexcept;
-  /// Whether other streams take part by an event that was recorded on this one: when its part ends, the runtime ends
+  /// Whether others take part by an event that was recorded on this stream: when its part ends, the runtime ends
   /// theirs.
   bool joined_others(StreamKey key) noexcept;
   std::size_t size() const noexcept { return streams_.size(); }
@@ -96,8 +96,7 @@ class CaptureStreams {
   }
   /// Whether the event has been recorded in this capture, whatever was done with it since.
   bool has_noted(hipEvent_t event) noexcept { return find_event(event) != nullptr || noted_elsewhere(event); }
-  /// Notes that it was recorded elsewhere: it stands for nothing of this capture now, but the runtime has noted it
-  /// here.
+  /// Notes that it was recorded elsewhere: it stands for nothing here now, but the runtime has noted it here.
   void event_recorded_elsewhere(hipEvent_t event);
   /// Forgets the event: its handle may come back as another event.
   void event_destroyed(hipEvent_t event) noexcept;

@@ -1,5 +1,5 @@
-// fork_events.h: keeps an event of the library's own for each stream; by these, streams come behind each other in a
-// shell.
+// fork_events.h: keeps an event of the library's own for each stream; streams of a shell come behind each other by
+// these.
 //
 // Why: before HIP 7 an event that is recorded in a capture on a stream without a node keeps the nodes it stood for last
 // (Defect::kEventsKeepNodes). No stream of a shell has a node: a stream that waited there for the program's event would

@@ -44,8 +44,8 @@ hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, b
   session.note_feed(key);
   if (!session.fate.invalid()) session.check_status();
   // The event's stream in the other capture may be invalidated, and the event recorded on it again. Then the runtime
-  // takes the event for one of that capture, and refuses what comes behind the nodes that it has from this one: they
-  // must exist.
+  // takes it for one of that capture, and refuses what comes behind the nodes that it has from this one: they must
+  // exist.
   if (of_another && session.shell() && !session.fate.invalid())
     make_real(session, "an event of another open capture is recorded");
   session.follow_on(key);
@@ -119,8 +119,7 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
   const CapturedEvent* const known = session.streams.find_event(event);
   CapturedStream* where = session.streams.find(key);
   // The event was recorded while the capture was a shell: in the runtime it stands for no node, or, before HIP 7, for
-  // those of an earlier capture (probe event_forgets_nodes). These stay if the event stands for no operation here
-  // either.
+  // those of an earlier capture (probe event_forgets_nodes). These stay if it stands for no operation here.
   const bool replace = !session.shell() && known != nullptr && known->recorded_in_shell && !known->tail.empty();
   std::vector<hipGraphNode_t> before;
   const bool before_known = replace && (where == nullptr || copy_tail(where->handle, &before));

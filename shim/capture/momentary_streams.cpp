@@ -9,8 +9,7 @@
 namespace graphpool {
 namespace {
 
-/// Whether the runtime has made a stream although an open capture forbids unsafe calls. Then a kept one may be given,
-/// too.
+/// Whether the runtime has made a stream although an open capture forbids unsafe calls. Then kept ones are given, too.
 constinit std::atomic<bool> g_captures_allow_streams{false};
 
 /// Whether a fresh stream that the call names stays fresh.

@@ -1,5 +1,4 @@
-// own_streams.h: tells streams of a thread's own by their keys (streams/stream_key.h), and ends what goes with the
-// thread.
+// own_streams.h: tells a thread's own streams by their keys (streams/stream_key.h), and ends what goes with the thread.
 //
 // The keys of one thread's own streams are the same but for the device. A thread's own streams go with it, and so does
 // their part in captures.

@@ -246,8 +246,7 @@ hipError_t CaptureSession::record_operation(const Signature& signature, std::uin
   CapturedStream& where = all[known.stream];
   if (&where >= all + streams.size()) return false;
   if (where.key != reinterpret_cast<StreamKey>(launch.stream) || !feeders.device_known()) return false;
-  // Where no function has come or gone since the kernel was looked up, its layout and its generation are what they
-  // were.
+  // Where no function has come or gone since the kernel was looked up, its layout and its generation still hold.
   const std::uint64_t version = functions().version();
   if (version == Functions::kChanging || child->functions_version.load(std::memory_order_relaxed) != version)
     return false;

@@ -108,8 +108,7 @@ struct CaptureSession {
   std::uint64_t doubts_ GUARDED_BY(lock) = 0;  ///< g_capture_doubts when the runtime was last asked
 };
 
-/// The capture that this thread fed last, so that the next operation finds it without the list. Valid while the session
-/// has this serial.
+/// The capture that this thread fed last, found without the list. Valid while the session has this serial.
 struct Fed {
   StreamKey stream;
   CaptureSession* session;

@@ -1,5 +1,4 @@
-// child_kind.h: has the functions for child graphs (kind_parts.h lists them). Most do the same for each operation of
-// the child.
+// child_kind.h: has the functions for child graphs (kind_parts.h lists them). Most go through the child's operations.
 #pragma once
 
 #include <span>

@@ -152,8 +152,7 @@ inline bool holds(const Operation& operation, OperationTest test) {
                      [&](const Operation& each) { return holds(each, test); });
 }
 
-/// What a real capture has given: its operations, beginning and end included, and the node of each (null: it makes
-/// none).
+/// What a real capture has given: its operations, beginning and end included, and their nodes (null: it makes none).
 struct RecordedCapture {
   std::vector<Operation> operations;
   Binding binding;

@@ -37,8 +37,7 @@ hipError_t build_graph(const std::vector<Operation>& operations, const Binding& 
 using GraphUse = FunctionRef<hipError_t(hipGraph_t graph, const std::vector<hipGraphNode_t>& nodes)>;
 
 /// Whether a graph of build_graph() that has the binding `baked` may be given another: only kernels differ, and the
-/// runtime is known to update these correctly (patch_table.h). The device does not matter: it has no arguments of a
-/// graph.
+/// runtime is known to update these correctly (patch_table.h). The device does not matter: no arguments are there yet.
 bool graph_is_settable(const std::vector<Operation>& operations, const Binding& baked, const Binding& binding) noexcept;
 /// Gives the graph that binding, and notes it in *baked. False: a node could not be set, and nobody knows any more what
 /// the graph does.

@@ -17,8 +17,7 @@ namespace graphpool {
 std::uint64_t settings_epoch() noexcept;
 void next_settings_epoch() noexcept;
 
-/// Notes that something was set which is not remembered: begins an epoch, and forgets what was set last, of functions
-/// too.
+/// Call it when something was set that is not remembered: begins an epoch, and forgets all settings, of functions too.
 void settings_changed() noexcept;
 /// Forgets what was set last on devices.
 void forget_settings() noexcept;
