@@ -1,5 +1,5 @@
-// calling_thread.h: a number for each thread that feeds captures. No other thread ever gets it, unlike a thread's
-// address.
+// calling_thread.h: gives each thread that feeds captures a number. No other thread ever gets that number, unlike a
+// thread's address.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ static bool takes_part_unseen(StreamArgument stream) noexcept {
          status == hipStreamCaptureStatusActive;
 }
 
-/// An operation on a stream that takes part in no capture that is followed.
+/// Makes an operation on a stream that takes part in no capture that is followed.
 static hipError_t operation_elsewhere(StreamArgument stream, StreamKey key, Describe describe, Forward forward) {
   make_joins();
   note_capture_doubt();  // work on another stream: the null stream's, for one, may invalidate
@@ -89,7 +89,7 @@ hipError_t operation_while_capturing(StreamArgument stream, Describe describe, F
 }
 
 void note_use(StreamArgument stream, Describe describe) {
-  // HIP before 7: a call of ours would replace what the program's has failed with.
+  // HIP before 7: a call of the library's would replace the error of the program's call.
   if (runtime_version() < kKeepsErrors && next().hipPeekAtLastError() != hipSuccess) return;
   if (!outstanding_uses().several(stream)) return;
   Binding payload;
@@ -153,7 +153,7 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
   return record_in(*session, key, event, of_another, forward_only);
 }
 
-/// A wait that the runtime performs: it is work of the stream's.
+/// Makes a wait that the runtime performs: it is work of the stream's.
 static hipError_t wait_outside(StreamArgument stream, hipEvent_t event, ForwardWait forward) {
   const hipError_t result = forward(event);
   work_counts().note_work(plain_handle(stream));
@@ -161,7 +161,7 @@ static hipError_t wait_outside(StreamArgument stream, hipEvent_t event, ForwardW
   return result;
 }
 
-/// A wait while captures are open of which none is looked into.
+/// Makes a wait while captures are open of which none is looked into.
 static hipError_t wait_unseen(StreamArgument stream, hipEvent_t event, ForwardWait forward) {
   leave_stream(stream_key(stream));  // it may join the capture
   // Or not, and then this is work of the stream's.

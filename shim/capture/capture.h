@@ -1,5 +1,5 @@
-// capture.h: open captures. Records what a program captures, and, where it captures a sequence seen before, compares
-// instead of forwarding (withheld capture).
+// capture.h: records what a program captures, and, where it captures a sequence seen before, compares instead of
+// forwarding (withheld capture).
 //
 // The life of a capture:
 //   begin            forwarded. When recordings with the same beginning exist the capture is a shell: begin, forks,
@@ -12,7 +12,8 @@
 //                    every node is what we noted becomes a recording.
 // A capture becomes no recording, and the report says why, where an operation failed; where an operation has no row or
 // its arguments' layout is unknown; where two threads issued operations to one stream at the same time; where the
-// program asked for the capture's dependencies or nodes by handle; where a node is in it that no call we saw has added.
+// program used the capture's graph or nodes in a way that open_graph.cpp does not follow; where a node is in it that no
+// call we saw has added.
 //
 // Threads: a capture has a lock of its own (rank kCapture) held while an operation of it is forwarded: capturing calls
 // neither wait nor call back. Errors are HIP's own; where the library cannot follow, the program's call is forwarded.
@@ -37,7 +38,7 @@
 namespace graphpool {
 
 using Forward = FunctionRef<hipError_t()>;
-/// The program's wait, for the event that it names or another.
+/// Makes the program's wait, for the event that it names or for another.
 using ForwardWait = FunctionRef<hipError_t(hipEvent_t event)>;
 
 /// What hipStreamGetCaptureInfo_v2 is asked for; the status is not null, the others may be.
@@ -54,7 +55,7 @@ struct NamedNodes {
   std::size_t count;
   unsigned flags;
 };
-/// What a call begins with that adds a node to the graph of an open capture by that graph's handle.
+/// The first arguments of a call that adds a node to the graph of an open capture by that graph's handle.
 struct AddedNode {
   hipGraphNode_t* node;
   const hipGraphNode_t* after;
@@ -65,15 +66,15 @@ using NativeDependencies = FunctionRef<hipError_t(hipGraphNode_t* nodes)>;
 using NativeCapturedAdd = FunctionRef<hipError_t(hipGraph_t graph, const hipGraphNode_t* after)>;
 using NativeGraphCall = FunctionRef<hipError_t(hipGraph_t graph)>;
 
-/// An operation while some capture is open in the process; use operation() below.
+/// Takes an operation while some capture is open in the process. Call captured_operation() below instead.
 hipError_t operation_while_capturing(StreamArgument stream, Describe describe, Forward forward);
 
-/// Whether what streams enqueue outside of captures is noted (streams/outstanding_uses.h), and that.
+/// Whether note_use() is to note what streams enqueue outside of captures (streams/outstanding_uses.h).
 inline constinit std::atomic<bool> g_uses_tracked{false};
 inline bool uses_tracked() noexcept { return g_uses_tracked.load(std::memory_order_relaxed); }
 void note_use(StreamArgument stream, Describe describe);
 
-/// The body of every call that a capture records: describes itself for a capture, forwards otherwise.
+/// The body of every call that a capture records: describes the call to a capture, or forwards it where none is open.
 template <typename DescribeCall, typename ForwardCall>
 inline hipError_t captured_operation(StreamArgument stream, DescribeCall&& describe, ForwardCall&& forward) {
   if (!captures_open()) [[likely]] {
@@ -105,8 +106,8 @@ template <typename DescribeCall, typename... Arguments>
   note_use(stream, [&](OperationWriter& to) { return describe(to, arguments...); });
 }
 
-/// The same for the calls that programs make most: `next_call` is forwarded to with these arguments, which `describe`,
-/// a lambda that captures nothing, is given too. So they stay in registers where no capture is open.
+/// The same for the calls that programs make most. Forwards to `next_call` with these arguments. `describe`, a lambda
+/// that captures nothing, is given them, too. So they stay in registers where no capture is open.
 template <typename DescribeCall, typename... Arguments>
 [[gnu::always_inline]] inline hipError_t captured_call(StreamArgument stream, hipError_t (*next_call)(Arguments...),
                                                        DescribeCall describe,
@@ -134,34 +135,34 @@ struct KernelLaunch {
   std::uint32_t validity = 0;  ///< of its signature
 };
 
-/// The same for a launch in a shell where it is what came last time, but for its grid and its arguments: what
-/// operation_while_capturing() would do. False: nothing was done, and that is to be asked.
+/// Withholds a launch in a shell, as operation_while_capturing() would, where it is what came last time, but for its
+/// grid and its arguments. False: nothing was done, and operation_while_capturing() must be asked.
 bool matched_launch(const KernelLaunch& launch);
 
-/// Whether the stream takes part in a capture. False where that is not one the library has seen begin.
+/// Whether the stream takes part in a capture that the library has seen begin; of one left alone, as its origin.
 bool in_open_capture(StreamArgument stream);
 
-/// Work on a stream that no recording can hold.
+/// Forwards work on a stream that no recording can hold. A capture that the stream takes part in becomes real for good.
 hipError_t other_stream_work(StreamArgument stream, Forward forward);
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward);
-/// A capture into this graph of the program's: counted, never a recording.
+/// Begins a capture into this graph of the program's. It is counted, and never becomes a recording.
 hipError_t begin_foreign_capture(StreamArgument stream, hipStreamCaptureMode mode, hipGraph_t into, Forward forward);
 hipError_t end_capture(StreamArgument stream, hipGraph_t* graph, Forward forward);
 
-/// Of the open captures so many are followed, or at least looked into.
+/// How many open captures are followed, or at least looked into.
 inline constinit std::atomic<std::size_t> g_followed_captures{0};
 inline bool nobody_follows() noexcept { return g_followed_captures.load(std::memory_order_acquire) == 0; }
-/// No open capture is looked into, nor is what streams use.
+/// Whether the library looks into no open capture, nor at what streams use.
 inline bool nobody_looks() noexcept { return nobody_follows() && !uses_tracked(); }
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
-/// A wait that the runtime performs is noted as work of the stream; one that it captures is an edge, and none.
+/// Notes a wait that the runtime performs as work of the stream. One that it captures is an edge, and no work.
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, ForwardWait forward);
 
 // The graph of an open capture, as a program may ask for it: communication libraries do, to bind what a captured
 // collective needs to the graph's life and to order their own stream behind it.
 
-/// hipStreamGetCaptureInfo_v2 that asks for more than the status. The status is not null.
+/// Answers hipStreamGetCaptureInfo_v2 where it asks for more than the status. The status is not null.
 hipError_t tell_capture(StreamArgument stream, const CaptureQuestion& asked, Forward forward);
 hipError_t update_capture_dependencies(hipStream_t stream, const NamedNodes& named, NativeDependencies forward);
 /// Adds a node to the graph of an open capture. Returns false, and does nothing, if the graph belongs to no open
@@ -171,14 +172,14 @@ bool add_to_capture(hipGraph_t graph, const AddedNode& added, Describe describe,
 /// Lets the graph of an open capture hold on to user objects. Returns false, and does nothing, if the graph belongs to
 /// no open capture.
 bool hold_by_capture(hipGraph_t graph, NativeGraphCall forward, hipError_t* result);
-/// Of so many open captures the program knows the graph, or nodes.
+/// How many open captures there are of which the program knows the graph, or nodes.
 inline constinit std::atomic<int> g_named_captures{0};
-/// The program makes another call on such a graph, or on a node of one, than those above: its capture is real from now
-/// on, and no recording.
+/// Call these where the program makes another call than those above on such a graph, or on a node of it: the capture
+/// becomes real, and no recording.
 void expose_open_graph(hipGraph_t graph, const char* reason);
 void expose_open_node(hipGraphNode_t node, const char* reason);
 
-/// The program asks for, or changes, what only the real capture knows: makes the stream's capture real for good.
+/// Makes the stream's capture real for good: the program asks for, or changes, what only the real capture knows.
 void expose_capture(StreamArgument stream, const char* reason);
 
 /// Ends the stream's part in a capture. Call before forwarding the destruction.
@@ -187,24 +188,24 @@ void capture_stream_destroyed(hipStream_t stream) noexcept;
 void events_leave_destroyed(hipStream_t stream) noexcept;
 void capture_event_destroyed(hipEvent_t event) noexcept;
 
-/// Makes every open withheld capture real (rule 7: a module unloaded, a device reset while one may name what goes).
+/// Makes every open withheld capture real (rules 7 and 38: settings or kinds of memory change, a device is reset).
 void materialise_open_captures(const char* reason);
-/// The same for those that name memory of this range; no bytes: nobody knows how much.
+/// Does so for those that name memory of this range. 0 bytes: nobody knows how many; then for all.
 void materialise_captures_naming(const void* address, std::size_t bytes, const char* reason);
 
 /// Makes every open withheld capture real that has withheld an operation for which the test is true.
 void materialise_captures_with(OperationTest test, const char* reason);
-/// Every open capture that has such an operation, withheld or not, is real and no recording: what it names is going.
+/// Makes every open capture that has such an operation, withheld or not, real and no recording: what it names goes.
 void end_comparing_with(OperationTest test, const char* reason);
 
-/// No open capture holds the tree of recordings any more: the virtual ones are made real.
+/// Lets all open captures leave the tree of recordings. The withheld ones are made real.
 void end_walks(const char* reason);
 
-/// Memory of the program is about to go by a call that is not the pool's: what can be made over it only while it is
-/// there is made.
+/// Call it before memory of the program goes by a call that is not the pool's. Makes what can be made over the memory
+/// only while it is there.
 void memory_goes(const void* address, std::size_t bytes, const char* reason);
 
-/// Whether somebody issues operations past the library, or may: then nothing virtual is made.
+/// Whether operations reach captures past the library, or may, or run at once: then no capture is withheld.
 bool captures_bypassed() noexcept;
 
 }  // namespace graphpool

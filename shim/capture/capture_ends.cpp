@@ -99,7 +99,7 @@ static void tell_not_compared(const Beginning& beginning, int stream_device) {
   capture_sink().note_materialised(materialisation);
 }
 
-/// Opens a session for the capture. Where the verdict is to leave it alone, it gives no recording all the same.
+/// Opens a session for the capture. It gives no recording where the verdict is to leave it alone.
 static void open_session(const Beginning& beginning, const PlaceVerdict& verdict, bool sees_all) {
   const bool follow = verdict.follow != Follow::kNone;
   Signature begin;
@@ -149,7 +149,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   if (verdict.follow == Follow::kNone && !uses_tracked() && !runs_at_once() &&
       capture_left_alone(mode, beginning.key)) {
     step_left_alone(beginning.key);
-    // Once that is decided, nothing of this is asked at a beginning (begin_passing).
+    // Once this is decided, later beginnings ask nothing of it (begin_passing).
     if (t_step.timed) t_step.ticks += begun - forwarded;
     return result;
   }
@@ -220,7 +220,7 @@ static bool is_empty(hipGraph_t graph) {
   return PrivateCalls::answered([&] { return next().hipGraphGetNodes(graph, nullptr, &count); }) && count == 0;
 }
 
-/// What the program captured cannot be had: it must find the capture invalidated. Call it without a lock held.
+/// Lets the program find its capture invalidated: what it captured cannot be had. Call it without a lock held.
 static hipError_t end_invalidated(const CapturedGraph& captured, const char* reason, hipGraph_t* graph) {
   if (captured.tracked != nullptr) open_graphs().drop(*captured.tracked);
   tell_trace("invalidated", 0);
@@ -230,8 +230,8 @@ static hipError_t end_invalidated(const CapturedGraph& captured, const char* rea
   return hipErrorStreamCaptureInvalidated;
 }
 
-/// Tells what the capture says of its place. `matched`: the recording that it matched, or would have; empty: it was
-/// new.
+/// Tells the hit rates how the capture of a place has ended. `matched`: the recording that it matched, or would have;
+/// empty: it was new.
 static void tell_rate(const Ended& ended, const HeldRecording& matched) {
   if (ended.graph.place == nullptr) return;
   const bool hit = static_cast<bool>(matched);
@@ -239,7 +239,7 @@ static void tell_rate(const Ended& ended, const HeldRecording& matched) {
   hit_rates().ended(ended.graph.place, ended.follow, hit, static_cast<std::uint32_t>(operations));
 }
 
-/// A capture of a place that is judged has ended.
+/// Tells the step costs that a capture of a place that is judged has ended.
 static void tell_costs(const void* place, StreamKey key, const Ending& ending) {
   const std::size_t nodes = ending.was_shell ? (*ending.matched).node_count : 0;
   const std::size_t all = ending.was_shell ? (*ending.matched).operations.size() : 0;
@@ -248,7 +248,7 @@ static void tell_costs(const void* place, StreamKey key, const Ending& ending) {
   t_step.complete = t_step.complete || t_step.stream == key;
 }
 
-/// The handle by which the program knows the graph of a real capture.
+/// Ends a real capture. Returns the handle by which the program knows its graph.
 static hipGraph_t end_real(CaptureSession& session, const Ended& ended, const HeldRecording& expected)
     EXCLUDES(session.lock) {
   UniqueLock guard(session.lock);

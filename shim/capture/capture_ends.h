@@ -1,4 +1,4 @@
-// capture_ends.h: what the beginnings and the ends of captures (capture.h) share with the rest of this folder.
+// capture_ends.h: has what the rest of this folder needs of the beginnings and the ends of captures (capture.h).
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace graphpool {
 
-/// The stream is about to take part in a capture: events of the library's that were recorded there are of no use then.
+/// Call it before the stream takes part in a capture: the library's events that were recorded there are useless then.
 void leave_stream(StreamKey key) noexcept;
-/// The capture is over by a failed end, but its stream is there.
+/// Closes a capture that is over by a failed end. Its stream is still there.
 void close_failed(const std::shared_ptr<CaptureSession>& session);
 
 }  // namespace graphpool

@@ -1,5 +1,5 @@
-// capture_feeders.h: which threads feed a capture, as signatures name them, and the current device of the one that
-// feeds it now.
+// capture_feeders.h: keeps which threads feed a capture, as signatures name them, and the current device of the one
+// that feeds it now.
 //
 // Threads: one at a time (the capture's lock).
 #pragma once
@@ -18,10 +18,10 @@ namespace graphpool {
 
 class CaptureFeeders {
  public:
-  /// So many threads have a number in signatures, which have 16 bits for it.
+  /// How many threads have a number in signatures, which have 16 bits for it.
   static constexpr std::size_t kMost = std::size_t{1} << 16;
 
-  /// The calling thread has begun the capture.
+  /// Notes that the calling thread has begun the capture.
   void start() {
     threads_.assign(1, calling_thread());
     present_ = 0;
@@ -38,7 +38,7 @@ class CaptureFeeders {
   bool another_fed(StreamKey stream) const noexcept {
     return stream_ == stream && threads_[present_] != calling_thread();
   }
-  /// The calling thread feeds this stream now. Returns false if it did not feed the capture last.
+  /// Notes that the calling thread feeds this stream now. Returns false if it did not feed the capture last.
   bool feed(StreamKey stream) {
     stream_ = stream;
     if (caller_is_present()) [[likely]]
@@ -49,7 +49,7 @@ class CaptureFeeders {
     device_ = -1;
     return false;
   }
-  /// The calling thread, which fed the capture last, feeds this stream now.
+  /// Notes that the calling thread, which fed the capture last, feeds this stream now.
   void feed_again(StreamKey stream) noexcept { stream_ = stream; }
   std::size_t count() const noexcept { return threads_.size(); }
   /// The number of the thread that feeds the capture now.
@@ -67,7 +67,7 @@ class CaptureFeeders {
   }
   /// Returns what device() would. Call it only where device_known().
   int known_device() const noexcept { return device_; }
-  /// The device that was current when g_device_changes was `changes`.
+  /// Sets the device that was current when g_device_changes was `changes`.
   void know_device(int device, std::uint64_t changes) noexcept {
     device_ = device;
     device_changes_ = changes;
@@ -75,8 +75,8 @@ class CaptureFeeders {
 
  private:
   std::vector<std::uintptr_t> threads_;  ///< by calling_thread(), in the order in which they came
-  std::uint16_t present_ = 0;            ///< the position of the one that fed the capture last
-  StreamKey stream_ = 0;                 ///< the one that it fed
+  std::uint16_t present_ = 0;            ///< the position of the thread that fed the capture last
+  StreamKey stream_ = 0;                 ///< the stream that it fed
   int device_ = -1;                      ///< its current device; -1: not asked yet
   std::uint64_t device_changes_ = 0;     ///< g_device_changes when that was asked
 };

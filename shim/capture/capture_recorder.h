@@ -1,4 +1,4 @@
-// capture_recorder.h: the operations of a real capture and their nodes; the payloads of any capture.
+// capture_recorder.h: keeps the operations of a real capture and their nodes, and the payloads of any capture.
 //
 // A shell has payloads only: its operations are in the tree. Once it is made real it has all three, as if it had been
 // recorded. The runtime's nodes are known, not guessed (rule 1): each was asked for when its operation had been made.
@@ -43,7 +43,7 @@ class CaptureRecorder {
     add({signature, static_cast<std::uint32_t>(binding_.size()), {nullptr}, std::move(after)}, nullptr);
   }
   bool has(OperationTest test) const;
-  /// The recorded capture. Its end is to be added before.
+  /// Returns the recorded capture. Add its end before.
   RecordedCapture take() { return {std::move(operations_), std::move(binding_), std::move(nodes_), memory_freed_}; }
 
   /// Lets the stream come behind these operations and no others.
@@ -54,8 +54,8 @@ class CaptureRecorder {
                            const OperationTail& tail) const;
   /// Whether the stream's next operation comes behind these, in this order.
   bool comes_behind(hipStream_t stream, const OperationTail& tail) const;
-  /// Whether the stream, whose last node is this one, or of which several or none are, still comes behind what it did
-  /// before: these operations.
+  /// Whether the last call on the stream made no node: the stream still comes behind these operations, as it did
+  /// before. `last`: the stream's last node; null: it has several or none.
   bool made_no_node(hipGraphNode_t last, hipStream_t stream, const OperationTail& tail) const {
     return last != nullptr ? tail.size() == 1 && nodes_[tail.front()] == last : comes_behind(stream, tail);
   }

@@ -1,4 +1,4 @@
-// capture_sink.h: what a capture says to those who hold the graphs, and what it asks them. The one way up from here.
+// capture_sink.h: lets a capture speak to those who hold the graphs, and ask them. The one way up from here.
 //
 // Threads: any. Methods may take kRecordings and ranks above; walk_begins() holds the tree until walk_ended().
 #pragma once
@@ -49,31 +49,31 @@ class CaptureSink {
   /// Where captures with this beginning start in the tree. Where they do, the tree is held until walk_ended().
   virtual TreeWalk walk_begins(const Signature& begin) = 0;
   virtual void walk_ended() noexcept = 0;
-  /// The recording that ends at this place of the tree, which the caller holds. Empty: it is not kept any more.
+  /// Returns the recording that ends at this place of the tree, which the caller holds. Empty: it is not kept any more.
   virtual HeldRecording hold(const TreeNode& end) noexcept = 0;
 
-  /// A real capture has ended, and its graph is what was recorded.
+  /// Takes the graph of a real capture that has ended, and that is what was recorded.
   virtual RecordedGraph real_graph_captured(CapturedGraph captured, RecordedCapture recording) = 0;
-  /// A real capture has ended of which no recording was made. The handle by which the program knows its graph.
+  /// Takes the graph of a real capture without a recording. Returns the handle by which the program knows it.
   virtual hipGraph_t untracked_graph_captured(CapturedGraph captured) = 0;
-  /// A withheld capture has ended: the handle that the program gets. The graph takes the hold over, and `captured` goes
-  /// where nothing needs it.
+  /// Makes the graph of a withheld capture that has ended. Returns the handle that the program gets. The graph takes
+  /// over what holds the recording. The runtime's graph in `captured` is destroyed where nothing needs it.
   virtual hipGraph_t make_deferred_graph(HeldRecording recording, Binding binding, CapturedGraph captured) = 0;
-  /// Captures that the program begins at this place are left alone from now on: free execs of recordings that were
-  /// captured there last go. Without a lock held.
+  /// Destroys the free execs of recordings that were captured last at this place: captures that the program begins
+  /// there are left alone from now on. Call it without a lock held.
   virtual void drop_free_execs_of(const void* place) = 0;
-  /// A capture that was to be verified is what was expected of it.
+  /// Notes that a capture that was to be verified is what was expected of it.
   virtual void capture_verified(Recording& recording) noexcept = 0;
-  /// It is not: the recording is used no more.
+  /// Notes that it is not: the recording is used no more.
   virtual void capture_differs(Recording& recording, const Operation& operation, const Binding& binding,
                                hipGraphNode_t node, const char* reason) = 0;
-  /// A capture that gives no recording, and why. A literal.
+  /// Notes why a capture gives no recording. `reason`: a literal.
   virtual void note_refused(const char* reason) noexcept = 0;
   virtual void note_materialised(const Materialisation& materialisation) noexcept = 0;
 
-  /// Nodes of this graph are not known any more: it was captured into.
+  /// Forgets the nodes of this graph: it was captured into.
   virtual void nodes_gone(hipGraph_t graph) = 0;
-  /// Memory is about to go back to the runtime: what can be made over it only while it is there is made.
+  /// Call it before memory goes back to the runtime. Makes what can be made over the memory only while it is there.
   virtual void memory_leaves(const void* address, std::size_t bytes, const char* reason) = 0;
 
  protected:
@@ -86,9 +86,9 @@ class OpenGraphs {
  public:
   /// Makes a graph and a handle for it. Returns false if there is no handle left.
   virtual bool add(std::shared_ptr<TrackedGraph>* made) = 0;
-  /// The capture was broken off.
+  /// Drops the graph of a capture that was broken off.
   virtual void drop(TrackedGraph& graph) noexcept = 0;
-  /// The capture has become real: this is its graph in the runtime, with a node for each operation.
+  /// Notes that the capture has become real: `real` is its graph in the runtime, with a node for each operation.
   virtual void made_real(TrackedGraph& graph, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) = 0;
 
   virtual hipGraph_t handle(const TrackedGraph& graph) const noexcept = 0;

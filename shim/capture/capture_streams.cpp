@@ -61,7 +61,7 @@ void CaptureStreams::event_recorded_elsewhere(hipEvent_t event) {
   events_.forget(*known);
 }
 
-// In a shell nothing that the runtime still needs hangs on the event.
+// In a shell, too, the runtime needs nothing of the event any more.
 void CaptureStreams::event_destroyed(hipEvent_t event) noexcept {
   if (CapturedEvent* const known = find_event(event)) events_.forget(*known);
   std::erase(elsewhere_, event);

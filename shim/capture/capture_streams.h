@@ -1,4 +1,4 @@
-// capture_streams.h: the streams and events of one capture, and what the next operation of each stream comes behind.
+// capture_streams.h: keeps the streams and events of one capture, and what each stream's next operation comes behind.
 //
 // Operations are named by their index in the capture: a shell has no nodes. A stream's position here is its number in
 // signatures. An event stands for the operations that its stream had come behind when it was recorded.
@@ -30,8 +30,8 @@ struct CapturedStream {
   OperationTail tail;
   bool left = false;                          ///< the runtime captures it no more, or in another capture
   bool issued_elsewhere = false;              ///< what was withheld of it reached the runtime by another stream
-  bool fork_recorded = false;                 ///< the event that fork_events() has of it, in this capture
-  bool destroyed = false;                     ///< by the program, and another may take its place
+  bool fork_recorded = false;                 ///< fork_events() has recorded its event of the stream in this capture
+  bool destroyed = false;                     ///< by the program; another stream may take its place
   StreamKey joined_from = 0;                  ///< the stream of the event that made it take part; 0: the origin
   hipEvent_t join_put_off = nullptr;          ///< the event of a join that the runtime is not told yet
   std::vector<hipGraphNode_t> named_nodes{};  ///< the handles that the program was given for `tail`
@@ -41,7 +41,7 @@ struct CapturedStream {
   /// Whether the runtime still captures what the stream is given: each stream has a status of its own (probe
   /// capture_can_be_asked_for). Of a thread's own stream only that thread can ask.
   bool takes_part() const noexcept;
-  /// The stream's next operation comes behind this one alone.
+  /// Lets the stream's next operation come behind this one alone.
   void follow(std::uint32_t operation) {
     if (tail.size() == 1)
       tail.front() = operation;
@@ -52,14 +52,14 @@ struct CapturedStream {
 
 struct CapturedEvent {
   hipEvent_t handle;
-  StreamKey stream;  ///< it was recorded on
+  StreamKey stream;  ///< on which it was recorded
   OperationTail tail;
   bool recorded_in_shell;  ///< the runtime knows it without the nodes of `tail`
 };
 
 class CaptureStreams {
  public:
-  /// So many streams have a number in signatures, which have 16 bits for it.
+  /// How many streams have a number in signatures, which have 16 bits for it.
   static constexpr std::size_t kMost = 0xffff;
 
   CapturedStream* find(StreamKey key) noexcept { return streams_.find(key); }
@@ -69,17 +69,16 @@ class CaptureStreams {
   /// Whether nothing but the origin has taken part, and no event was recorded.
   bool only_origin() const noexcept { return streams_.size() == 1 && events_.size() == 0 && elsewhere_.empty(); }
   bool is_origin(StreamKey key) const noexcept { return streams_.front().key == key; }
-  /// Adds a stream. It takes the place of one of its device that was destroyed: there may be many, one after the other.
+  /// Adds a stream. It takes the place of a destroyed one of its device: a program may make and destroy many.
   CapturedStream& add(CapturedStream stream);
   /// The stream's number in signatures.
   std::size_t number(const CapturedStream& stream) noexcept {
     return static_cast<std::size_t>(&stream - streams_.data());
   }
-  /// The stream is none of the capture any more, and what was recorded on it stands for nothing here, as in the
-  /// runtime.
+  /// Forgets the stream, which is none of the capture any more, and what was recorded on it, as the runtime does.
   void forget(StreamKey key) noexcept;
-  /// Whether other streams take part by an event that was recorded on this one: the runtime ends their part with its
-  /// own.
+  /// Whether others take part by an event that was recorded on this stream: when its part ends, the runtime ends
+  /// theirs.
   bool joined_others(StreamKey key) noexcept;
   std::size_t size() const noexcept { return streams_.size(); }
   CapturedStream* data() noexcept { return streams_.data(); }
@@ -88,17 +87,18 @@ class CaptureStreams {
   auto end() noexcept { return streams_.end(); }
 
   CapturedEvent* find_event(hipEvent_t event) noexcept { return events_.find(event); }
-  /// The event has been recorded on the stream, and stands for what that comes behind now, or still for what it did
-  /// where that is nothing (Defect::kEventsKeepNodes). Returns its number in signatures.
+  /// Notes that the event has been recorded on the stream: it stands for what the stream comes behind now. Where that
+  /// is nothing, the event still stands for what it did before, if the runtime has Defect::kEventsKeepNodes. Returns
+  /// its number in signatures.
   std::uint64_t record(hipEvent_t event, const CapturedStream& stream, bool in_shell);
   std::uint64_t number(const CapturedEvent& event) noexcept {
     return static_cast<std::uint64_t>(&event - events_.data());
   }
   /// Whether the event has been recorded in this capture, whatever was done with it since.
   bool has_noted(hipEvent_t event) noexcept { return find_event(event) != nullptr || noted_elsewhere(event); }
-  /// It was recorded elsewhere: it stands for nothing of this capture any more, but the runtime has noted it here.
+  /// Notes that it was recorded elsewhere: it stands for nothing here now, but the runtime has noted it here.
   void event_recorded_elsewhere(hipEvent_t event);
-  /// Its handle may come back as another event.
+  /// Forgets the event: its handle may come back as another event.
   void event_destroyed(hipEvent_t event) noexcept;
 
   void clear() noexcept;

@@ -10,7 +10,7 @@
 namespace graphpool {
 
 constinit thread_local bool t_end_failed = false;
-/// The stream it was to end on.
+/// The stream on which the capture was to end.
 static constinit thread_local StreamArgument t_end_failed_on{};
 
 void note_failed_end(StreamArgument stream) noexcept {
@@ -19,7 +19,7 @@ void note_failed_end(StreamArgument stream) noexcept {
   if (runtime_version() >= kKeepsErrors) settle_failed_end_now();
 }
 
-// Where it is not over, nothing is known that will end it but the next beginning on its stream, which takes its place.
+// A capture that is not over stays known, until the next one begins on its stream and takes its place.
 void settle_failed_end_now() noexcept {
   t_end_failed = false;
   const StreamKey key = stream_key(t_end_failed_on);

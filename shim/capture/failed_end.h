@@ -1,7 +1,6 @@
-// failed_end.h: ends of captures that have failed, where the runtime does not say whether the capture is over all the
-// same.
+// failed_end.h: finds out whether a capture is over although its end failed, where the runtime does not say so.
 //
-// Threads: the calling thread's own matter.
+// Threads: each has its own failed end.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -10,8 +9,9 @@
 
 namespace graphpool {
 
-/// The calling thread has failed to end a capture, and the runtime has not been asked yet whether it is over all the
-/// same. Up to HIP 6 the question replaces the last error: call this where the program's call does so, too.
+/// Whether the calling thread has failed to end a capture, and the runtime has not been asked yet whether the capture
+/// is over all the same. settle_failed_end() asks. Up to HIP 6 that replaces the last error: call it where the
+/// program's call does so, too.
 extern constinit thread_local bool t_end_failed __attribute__((tls_model("initial-exec")));
 void settle_failed_end_now() noexcept;
 inline void settle_failed_end() noexcept {
@@ -23,7 +23,7 @@ inline void settle_failed_end() noexcept {
 inline bool end_is_over(hipError_t result) noexcept {
   return result == hipSuccess || result == hipErrorStreamCaptureInvalidated || result == hipErrorIllegalState;
 }
-/// An end failed in a way that some runtimes take for the capture's end, and others do not.
+/// Notes that an end failed in a way that some runtimes take for the capture's end, and others do not.
 void note_failed_end(StreamArgument stream) noexcept;
 
 }  // namespace graphpool

@@ -25,7 +25,7 @@ static bool stands_for_nothing(CaptureSession& session, StreamKey key, hipEvent_
   return where != nullptr && !where->left && where->tail.empty() && (known == nullptr || known->tail.empty());
 }
 
-/// The event has been recorded on a stream of the capture. Returns its number in signatures.
+/// Notes that the event has been recorded on a stream of the capture. Returns its number in signatures.
 static std::uint64_t note_record(CaptureSession& session, hipEvent_t event, CapturedStream& where)
     REQUIRES(session.lock) {
   const bool shell = session.shell();
@@ -43,8 +43,9 @@ static std::uint64_t note_record(CaptureSession& session, hipEvent_t event, Capt
 hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, bool of_another, Forward forward) {
   session.note_feed(key);
   if (!session.fate.invalid()) session.check_status();
-  // Once that stream of the other capture is invalidated and the event recorded on it again, the runtime takes it for
-  // one of that capture, and refuses what comes behind the nodes that it has from this one: they must be there.
+  // The event's stream in the other capture may be invalidated, and the event recorded on it again. Then the runtime
+  // takes it for one of that capture, and refuses what comes behind the nodes that it has from this one: they must
+  // exist.
   if (of_another && session.shell() && !session.fate.invalid())
     make_real(session, "an event of another open capture is recorded");
   session.follow_on(key);
@@ -52,13 +53,13 @@ hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, b
     keeping_events().keeps_nodes(event, session.shell());
   const hipError_t result = forward();
   if (result != hipSuccess) {
-    // A shell is made real by the next call: one of the library's would replace the error before HIP 7.
+    // The next call makes a shell real: before HIP 7 a call of the library's would replace the error now.
     session.fate.reject("an event record failed");
     return result;
   }
   CapturedStream& where = *session.streams.find(key);
   if (where.left) {
-    // Recorded outside of the capture. What the runtime has noted on this stream it finds there still.
+    // It was recorded outside of the capture. What the runtime has noted on this stream, it still finds there.
     const CapturedEvent* const known = session.streams.find_event(event);
     if (known != nullptr && known->stream != key) session.streams.event_recorded_elsewhere(event);
     return result;
@@ -71,9 +72,9 @@ hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, b
   return result;
 }
 
-/// A stream has waited for an event of the capture: it comes behind what that stands for. It joins the capture, where
-/// it was no part of it. `before`: null, or the runtime's nodes that it came behind before, where the event stands for
-/// other nodes in the runtime; nothing in there: the runtime does not tell them.
+/// Lets a stream that has waited for an event of the capture come behind what the event stands for, and join the
+/// capture if it was no part of it. `replace`: whether the event stands for other nodes in the runtime, and the nodes
+/// that the stream came behind before; null: the runtime does not tell them.
 static CapturedStream& join(CaptureSession& session, StreamKey key, StreamArgument stream, const CapturedEvent& event,
                             const std::pair<bool, const std::vector<hipGraphNode_t>*>& replace) REQUIRES(session.lock) {
   CapturedStream* where = session.streams.find(key);
@@ -94,8 +95,8 @@ static CapturedStream& join(CaptureSession& session, StreamKey key, StreamArgume
   return *where;
 }
 
-/// The event that the runtime is told where the program waits for `event`: of a shell one without nodes, if the runtime
-/// has noted that on the same stream.
+/// Returns the event that the runtime is told where the program waits for `event`: where that was recorded in a shell,
+/// the library's own event, which has no nodes, if the runtime has noted it on the same stream.
 static hipEvent_t event_to_wait_for(CaptureSession& session, hipEvent_t event, const CapturedEvent* known)
     REQUIRES(session.lock) {
   if (known == nullptr || !known->recorded_in_shell || known->tail.empty()) return event;
@@ -117,8 +118,8 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
   if (!session.fate.invalid()) session.check_status();
   const CapturedEvent* const known = session.streams.find_event(event);
   CapturedStream* where = session.streams.find(key);
-  // The runtime knows such an event from the time the capture was a shell: it stands for no node there, or, before HIP
-  // 7, for those of an earlier capture (probe event_forgets_nodes). These stay where it stands for no operation either.
+  // The event was recorded while the capture was a shell: in the runtime it stands for no node, or, before HIP 7, for
+  // those of an earlier capture (probe event_forgets_nodes). These stay if it stands for no operation here.
   const bool replace = !session.shell() && known != nullptr && known->recorded_in_shell && !known->tail.empty();
   std::vector<hipGraphNode_t> before;
   const bool before_known = replace && (where == nullptr || copy_tail(where->handle, &before));
@@ -141,7 +142,7 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
     session.fate.reject("a stream wait failed");  // as above
     return result;
   }
-  // The null stream never takes part in a capture, and what asks for its capture looks into no stream there.
+  // The null stream never takes part in a capture, so it is not added: those who ask for its capture must find none.
   const hipStream_t plain = plain_handle(stream);
   if (where == nullptr && (plain == nullptr || plain == kStreamLegacy)) {
     work_counts().note_work(plain);
@@ -158,7 +159,7 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
   Signature signature = session.signature_on(*where);
   signature.kind = OperationKind::kWait;
   signature.object = object;
-  // A stream that joins an invalidated capture captures: what it does comes behind what was withheld.
+  // A stream that joins an invalidated capture is captured all the same, and comes behind what was withheld.
   if (session.shell() && session.fate.invalid())
     make_real(session, "a stream joined the invalidated capture", &signature);
   session.take_bare(signature, "a stream wait differs from every recording");
@@ -179,7 +180,7 @@ void stream_left(CaptureSession& session, StreamKey key) {
   session.renew();
 }
 
-// One that made no other take part leaves nothing in the runtime but its nodes.
+// A stream by which no other took part leaves nothing in the runtime but its nodes.
 void stream_destroyed(CaptureSession& session, StreamKey key) {
   session.note_feed(key);
   if (!session.fate.invalid()) session.check_status();

@@ -1,4 +1,4 @@
-// graph_names.h: the names by which a program knows the graph of an open capture, and its nodes (open_graph.cpp).
+// graph_names.h: keeps the names by which a program knows the graph of an open capture, and its nodes (open_graph.cpp).
 //
 // A shell has no nodes in the runtime. So the program gets handles of the library's own. They name a graph that becomes
 // the deferred graph when the capture ends, or stands for the runtime's graph if the capture becomes real.
@@ -21,7 +21,7 @@ class TrackedGraph;
 
 class GraphNames {
  public:
-  /// The program knows the graph, or nodes of it, from now on.
+  /// Notes that the program knows the graph, or nodes of it, from now on.
   void give() noexcept;
   bool given() const noexcept { return given_; }
   /// Forgets the names when the capture is over. The program may hold a handle of a graph that no one has taken over;
@@ -35,15 +35,15 @@ class GraphNames {
   bool ask_for_graph(hipStream_t origin);
   /// Makes a graph whose handles the program is given. Returns false where there is no handle left.
   bool track();
-  /// That graph; null: there is none.
+  /// The graph of track(); null: there is none.
   const std::shared_ptr<TrackedGraph>& tracked() const noexcept { return tracked_; }
   std::shared_ptr<TrackedGraph> take_tracked() noexcept { return std::move(tracked_); }
-  /// The graph holds on to user objects.
+  /// Whether the graph holds on to user objects.
   bool holds_objects() const noexcept { return holds_objects_; }
   void hold_objects() noexcept { holds_objects_ = true; }
 
-  /// Whether the program knows the capture's graph by this handle, or a node of it by that. `nodes`: of the capture's
-  /// operations in the runtime.
+  /// Whether the program knows the capture's graph, or a node of it, by this handle. `nodes`: the runtime's, of the
+  /// capture's operations.
   bool names_graph(hipGraph_t handle) const noexcept;
   bool names_node(hipGraphNode_t handle, const std::vector<hipGraphNode_t>& nodes) const noexcept;
   /// The operations whose nodes are named, each once. Nothing: the runtime must judge the names.

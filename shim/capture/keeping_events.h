@@ -1,4 +1,4 @@
-// keeping_events.h: events that stood for operations of captures, and so natively for nodes.
+// keeping_events.h: knows the events that stood for operations of captures, and so natively for nodes.
 //
 // Why: before HIP 7 an event keeps its nodes when it is recorded in a later capture on a stream without a node
 // (Defect::kEventsKeepNodes). These nodes are in no graph of that capture, so the runtime refuses what comes behind
@@ -18,16 +18,17 @@ namespace graphpool {
 
 class KeepingEvents {
  public:
-  /// The event has been recorded behind something, in a shell or in a real capture.
+  /// Notes that the event has been recorded behind something, in a shell or in a real capture.
   void recorded(hipEvent_t event, bool in_shell);
-  /// The event is about to be recorded on a stream of a shell or a real capture, of which neither stands for an
-  /// operation there. Lets it stand for a node of another capture in the runtime where it would natively.
+  /// Call it before the event is recorded on a stream of a shell or a real capture, where neither event nor stream
+  /// stands for an operation. Lets the event stand for a node of another capture in the runtime where it would
+  /// natively.
   void keeps_nodes(hipEvent_t event, bool in_shell);
   void event_destroyed(hipEvent_t event) noexcept;
 
  private:
   ShortLock<LockRank::kStreams> lock_;
-  std::unordered_map<hipEvent_t, bool> events_ GUARDED_BY(lock_);  ///< whether it was a shell's
+  std::unordered_map<hipEvent_t, bool> events_ GUARDED_BY(lock_);  ///< whether it was recorded in a shell
 };
 
 /// The process's, never destroyed.

@@ -1,8 +1,8 @@
-// leave_midway.h: a capture of a place where only what is known is followed (costs/hit_rate.h) has turned out to be
-// new: what is left of it is the runtime's own, as of any capture that is left alone (left_alone.h).
+// leave_midway.h: leaves the rest of a capture to the runtime, where only what is known is followed (costs/hit_rate.h)
+// and the capture has turned out to be new. The rest is as any capture that is left alone (left_alone.h).
 //
-// Its forks would have to be followed all the same, for the runtime knows an event that was recorded in a shell without
-// nodes. So a capture with forks stays a session, whose operations are forwarded and not noted.
+// A capture with forks stays a session, whose operations are forwarded and not noted: its forks must be followed, for
+// the runtime knows an event that was recorded in a shell without nodes.
 #pragma once
 
 #include "shim/capture/left_alone.h"
@@ -15,8 +15,8 @@ namespace graphpool {
 inline bool is_new_midway(const CaptureSession& session) noexcept REQUIRES(session.lock) {
   return session.follow == Follow::kKnown && session.fate.rejected() == kSeldomComesBack;
 }
-/// Leaves the rest of the capture on this stream to the runtime, where that can be. Call it without a lock held, after
-/// an operation of the calling thread's.
+/// Leaves the rest of the capture on this stream to the runtime, where that is possible. Call it without a lock held,
+/// after an operation of the calling thread's.
 void leave_midway(StreamKey key) noexcept;
 
 }  // namespace graphpool

@@ -23,7 +23,7 @@ namespace {
 /// How many captures ended for each reason.
 constinit std::array<OwnedCount, 2> g_ended{};
 
-/// When the thread's capture began that is left alone, for the trace; 0: it is not traced.
+/// For the trace: when the thread's capture began that is left alone; 0: it is not traced.
 constinit thread_local std::uint64_t t_left_alone_began __attribute__((tls_model("initial-exec"))) = 0;
 
 }  // namespace
@@ -65,7 +65,7 @@ void step_left_alone(StreamKey key) noexcept {
   t_step.passes_on = key;
 }
 
-// Together with what else a step of such captures runs: between two steps the runtime fills the caches.
+// HOT: lies with what else a step of such captures runs, because the runtime fills the caches between two steps.
 HOT bool close_left_alone(StreamKey key) noexcept {
   if (!left_alone_closed(key)) return false;
   if (left_alone_here(key)) {
@@ -100,13 +100,13 @@ HOT bool begin_passing(const void* place, hipStream_t stream, hipStreamCaptureMo
   return true;
 }
 
-/// Of one that another thread has ended it is not known when it began.
+/// `own`: the calling thread began it. Of others it is not known when they began.
 [[gnu::cold, gnu::noinline]] static void trace_left_alone(bool own) noexcept {
   const TraceSpan traced(TraceKind::kCapture, own ? std::exchange(t_left_alone_began, 0) : trace_ticks());
   tell_trace(own && t_step.place != nullptr ? kComparingCosts : kSeldomComesBack, 0, own ? t_step.operations : 0);
 }
 
-/// The end of a capture that the library left to the runtime has been forwarded.
+/// Notes that the end of a capture that the library left to the runtime has been forwarded.
 HOT static void left_alone_ended(StreamArgument stream, hipError_t result) noexcept {
   const StreamKey key = stream_key(stream);
   const bool over = end_is_over(result), own = left_alone_here(key);
@@ -126,8 +126,8 @@ HOT static void left_alone_ended(StreamArgument stream, hipError_t result) noexc
     trace_left_alone(own);
 }
 
-// The program may know the graph, whose end may call it back: nodes are not made in line here
-// (recording/node_creation.h).
+// The program may know the graph, and then this end may call the program back. So it is not in line with the making of
+// nodes (recording/node_creation.h).
 hipError_t end_left_alone(StreamArgument stream, FunctionRef<hipError_t()> forward) {
   const hipError_t result = forward();
   left_alone_ended(stream, result);

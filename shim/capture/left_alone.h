@@ -1,9 +1,9 @@
-// left_alone.h: captures that are left to the runtime, because comparing them would cost more than it saves.
+// left_alone.h: leaves captures to the runtime where comparing them would cost more than it saves.
 //
-// Of such a capture only the origin is known (streams/open_captures.h). Its calls go straight to the runtime
-// (hooks/passing.h): launches and the end where the calling thread began it, event records and waits where no part of
-// the library looks at forks. It is decided about several such captures at once.
-// Threads: any; what passes is the calling thread's own matter (ThreadStep).
+// Of such a capture only the origin is known (streams/open_captures.h). Its calls pass: they go straight to the runtime
+// (hooks/passing.h). These are launches and the end where the calling thread began it, and event records and waits
+// where no part of the library looks at forks. One decision covers several such captures.
+// Threads: any; which calls pass is each thread's own matter (ThreadStep).
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -29,9 +29,9 @@ inline constexpr const char* kComparingCosts = "comparing captures that begin he
 /// Counts captures that were left alone and that something else than an end by the thread that began them has ended.
 /// That thread still takes its capture for open, and the stream's handle may be another stream's by now.
 inline constinit std::atomic<std::uint64_t> g_left_alone_lost{0};
-/// Counts graphs and execs that the library does not know and that were destroyed by a call that did not pass
-/// (hooks/passing.h). A thread may still take such a one for that of its step, although the handle may be another one's
-/// by now. It is raised before the runtime destroys them.
+/// Counts graphs and execs that the library does not know and that were destroyed by a call that did not pass. A thread
+/// may still take one of them for that of its step, although the handle may name another by now. It is raised before
+/// the runtime destroys them.
 inline constinit std::atomic<std::uint64_t> g_unknown_ended{0};
 inline void unknown_ends() noexcept { g_unknown_ended.fetch_add(1, std::memory_order_release); }
 /// Whether a capture of the thread's that is left alone is open and began on this stream.
@@ -40,8 +40,8 @@ inline bool left_alone_here(StreamKey key) noexcept {
          t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
 }
 
-/// Whether the beginning of a capture on this stream may pass. Ask only where t_ahead covers the place of the call: it
-/// has been decided then that the capture is left alone. begin_passing() makes the call.
+/// Whether the beginning of a capture on this stream may pass. Ask only where t_ahead covers the place of the call:
+/// there it is decided already that the capture is left alone. begin_passing() makes the call.
 bool begin_passes(hipStream_t stream) noexcept;
 /// Begins the capture and sets *result. Returns false, and does nothing, where another capture is open.
 bool begin_passing(const void* place, hipStream_t stream, hipStreamCaptureMode mode, hipError_t* result) noexcept;
@@ -69,7 +69,7 @@ inline bool forks_pass() noexcept {
   return t_step.passes_on != ThreadStep::kNoStream && g_fork_watchers.load(std::memory_order_acquire) == 0;
 }
 
-/// Captures that were left alone, for one of two reasons: how many have ended.
+/// Returns how many captures have ended that were left alone for this one of the two reasons; *text: the reason.
 std::uint64_t captures_left_alone(std::size_t reason, const char** text) noexcept;
 
 // Used by capture/ alone.
@@ -80,11 +80,11 @@ struct PlaceVerdict {
   const char* reason = nullptr;  ///< of kNone
 };
 PlaceVerdict judge_place(const void* place, StreamKey key) noexcept;
-/// The calling thread has begun a capture that is left alone.
+/// Notes that the calling thread has begun a capture that is left alone.
 void step_left_alone(StreamKey key) noexcept;
 /// Ends the thread's step, before the runtime begins the next capture.
 void end_former_step() noexcept;
-/// A capture has ended that was left alone from the operation on at which it was new.
+/// Notes that a capture has ended that was left alone from the operation on at which it was new.
 void note_left_alone_midway() noexcept;
 /// Ends a capture that is left alone.
 hipError_t end_left_alone(StreamArgument stream, FunctionRef<hipError_t()> forward);

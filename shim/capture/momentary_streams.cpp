@@ -9,10 +9,10 @@
 namespace graphpool {
 namespace {
 
-/// The runtime has made a stream although an open capture forbids the thread unsafe calls. So it may be given one, too.
+/// Whether the runtime has made a stream although an open capture forbids unsafe calls. Then kept ones are given, too.
 constinit std::atomic<bool> g_captures_allow_streams{false};
 
-/// Whether the call may name a fresh stream, which stays one.
+/// Whether a fresh stream that the call names stays fresh.
 constexpr bool leaves_fresh(EntryId call) noexcept {
   return call == EntryId::hipStreamDestroy || call == EntryId::hipStreamGetCaptureInfo_v2 ||
          call == EntryId::hipStreamWaitEvent;

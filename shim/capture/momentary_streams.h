@@ -1,6 +1,6 @@
-// momentary_streams.h: streams that the program makes and destroys inside a capture, as communication libraries do for
-// each collective: they are noted when they are made (streams/fresh_streams.h), kept when they are destroyed, and
-// handed out again (streams/kept_streams.h). Threads: any.
+// momentary_streams.h: keeps streams that the program makes and destroys inside a capture, as communication libraries
+// do for each collective. They are noted when they are made (streams/fresh_streams.h), kept when they are destroyed,
+// and handed out again (streams/kept_streams.h). Threads: any.
 #pragma once
 
 #include "shim/capture/capture.h"
@@ -16,25 +16,25 @@ inline StreamKind kind_of_stream(unsigned flags, int priority) noexcept {
   return {calling_device(), flags, priority, StreamKind::Form::kWithPriority};
 }
 
-/// The program makes a stream of this kind. Gives it one that was kept, and returns true, where a capture is followed
-/// and the runtime would make such a stream now.
+/// Call it when the program makes a stream of this kind. Gives the program one that was kept, and returns true, where a
+/// capture is followed and the runtime would make such a stream now.
 bool reuse_stream(const StreamKind& kind, hipStream_t* stream) noexcept;
-/// The runtime has made a stream for the program.
+/// Notes that the runtime has made a stream for the program.
 void note_stream_made() noexcept;
-/// The program has been given the stream, which was made for it with these arguments.
+/// Notes that the program has been given the stream, which was made for it with these arguments.
 template <typename... Priority>
 void note_new_stream(hipStream_t* stream, unsigned flags, Priority... priority) noexcept {
   if (flags == hipStreamNonBlocking && active() && !nobody_follows())
     fresh_streams().add(*stream, kind_of_stream(flags, priority...));
 }
-/// The program destroys the stream, which takes part in no capture any more. Returns whether it is kept: then the
-/// runtime is not to destroy it.
+/// Call it when the program destroys the stream, which takes part in no capture any more. Returns whether it is kept:
+/// then the runtime is not to destroy it.
 bool keep_stream(hipStream_t stream) noexcept;
 
-/// A call names a stream that counts as the library's own. Returns true where it is the program's: a fresh one, or one
-/// that was kept and is really destroyed now.
+/// Call it when a call names a stream that counts as the library's own. Returns true where it is the program's: a fresh
+/// one, or one that was kept and is really destroyed now.
 bool stream_named_now(EntryId call, hipStream_t stream) noexcept;
-/// A call is about to be made that may name a stream, and nobody sees which: none is fresh or kept from now on.
+/// Call it before a call that may name a stream, and nobody sees which: none is fresh or kept from then on.
 void any_stream_named() noexcept;
 
 }  // namespace graphpool

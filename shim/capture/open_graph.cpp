@@ -1,4 +1,5 @@
-// open_graph.cpp: what a program asks of the graph of an open capture, and does to it by its handle (graph_names.h).
+// open_graph.cpp: answers what a program asks of the graph of an open capture, and follows what it does to the graph by
+// handle (graph_names.h).
 //
 // A question is no operation. A change of dependencies is one, and matches a recording only if it names the same nodes.
 #include <algorithm>
@@ -18,8 +19,8 @@
 namespace graphpool {
 namespace {
 
-/// The capture is real, and the runtime has told its nodes: those that the program knows by the library's handles stay
-/// those.
+/// Names the nodes that the runtime has told of a real capture: those that the program knows by the library's handles
+/// keep these.
 void name_as_before(CaptureSession& session, CapturedStream& where, const CaptureQuestion& asked)
     REQUIRES(session.lock) {
   if (asked.nodes == nullptr || asked.count == nullptr || *asked.count == 0) return;
@@ -34,7 +35,7 @@ void name_as_before(CaptureSession& session, CapturedStream& where, const Captur
   *asked.nodes = where.named_nodes.data();
 }
 
-/// Asks the runtime of another stream of the same capture.
+/// Asks the runtime by another stream of the same capture.
 hipError_t ask_of(const CapturedStream& stream, const CaptureQuestion& asked) noexcept {
   return next().hipStreamGetCaptureInfo_v2(stream.handle, asked.status, asked.id, asked.graph, asked.nodes,
                                            asked.count);
@@ -79,13 +80,13 @@ hipError_t answer(CaptureSession& session, StreamKey key, const CaptureQuestion&
   return result;
 }
 
-/// What the runtime does: the named ones are added behind what there is, or take its place.
+/// Changes what the stream comes behind, as the runtime does: adds the named operations, or puts them in place of all.
 void change_tail(CapturedStream& stream, const OperationTail& named, unsigned flags) {
   if (flags == hipStreamSetCaptureDependencies) stream.tail.clear();
   merge_tail(stream.tail, named);
 }
 
-/// The capture is real, or over: makes the program's call with what the runtime knows.
+/// Makes the program's call with what the runtime knows. The capture is real, or invalid.
 hipError_t forward_named(CaptureSession& session, const NamedNodes& named, NativeDependencies forward)
     REQUIRES(session.lock) {
   auto nodes = session.names.native_nodes(named, session.recorder.nodes());
@@ -133,8 +134,8 @@ hipError_t update_dependencies(CaptureSession& session, StreamKey key, hipStream
   return result;
 }
 
-/// A node of a shell: withholds it if the tree has it next. Returns false, and does nothing, if it does not, or there
-/// is no handle for the node.
+/// Withholds a node that is added to a shell, if the tree has it next. Returns false, and does nothing, if it does not,
+/// or if there is no handle for the node.
 bool withhold_node(CaptureSession& session, const AddedNode& added, const Signature& signature, std::uint32_t offset,
                    const OperationTail& after) REQUIRES(session.lock) {
   TreeNode* const matched = session.matcher.shell()->find(signature, after);
@@ -149,7 +150,7 @@ bool withhold_node(CaptureSession& session, const AddedNode& added, const Signat
   return true;
 }
 
-/// A node added by the graph's handle: it belongs to no stream.
+/// Adds a node by the graph's handle: it belongs to no stream.
 hipError_t add_node(CaptureSession& session, const AddedNode& added, Describe describe, NativeCapturedAdd forward_only)
     REQUIRES(session.lock) {
   session.note_feed(0);

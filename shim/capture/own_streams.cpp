@@ -18,8 +18,8 @@
 #include "shim/staging/rings.h"
 #include "shim/streams/launch_marks.h"
 
-/// The C library's: calls the function when the calling thread ends, the last one registered first. `object`: one of
-/// ours, which is not unloaded before.
+/// The C library's: calls the function when the calling thread ends, the last one registered first. `object`: an
+/// address inside this library, which is not unloaded before.
 extern "C" int __cxa_thread_atexit_impl(void (*function)(void*), void* argument, void* object) noexcept;
 
 namespace graphpool {
@@ -31,11 +31,12 @@ std::uintptr_t name_thread() noexcept {
   return t_thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// A thread's number and a device stand for the thread's own stream there, above all addresses: what it left behind may
-// still run when a thread that begins later has everything else of it. Small numbers stand for null streams.
+// The key of a thread's own stream is above all addresses, and has the thread's number and the device. Work of a thread
+// that has ended may still run, so a later thread, which may get all else of it, gets another number. Small numbers
+// stand for null streams.
 static constexpr StreamKey kOwn = ~(~StreamKey{0} >> 1), kDevices = 64;
 
-/// The streams of the calling thread's own, without the device.
+/// The keys of the calling thread's own streams, without the device.
 static StreamKey own_streams() noexcept { return kOwn | calling_thread() * kDevices; }
 
 bool is_own_stream(StreamKey key) noexcept { return (key & kOwn) != 0; }
@@ -54,15 +55,15 @@ int device_of(StreamArgument stream) noexcept {
   if (handle == nullptr || handle == kStreamLegacy || handle == hipStreamPerThread) return calling_device();
   hipDevice_t device = -1;
   if (PrivateCalls::answered([&] { return next().hipStreamGetDevice(handle, &device); })) return device;
-  // Not in the first releases. Where there is one device it is that.
+  // The first releases do not have this call. Where there is one device, it is that one.
   int devices = 0;
   return PrivateCalls::answered([&] { return next().hipGetDeviceCount(&devices); }) && devices == 1 ? 0 : -1;
 }
 
 // --- the end of a thread ---
 
-/// What the runtime keeps for the thread is gone already: it is not called. A capture is made real, where it needs
-/// that, by the next thread that feeds it.
+/// Lets the thread's own streams leave their captures. The runtime is not called: what it keeps for the thread is gone
+/// already. Where a capture must become real, the next thread that feeds it sees to that.
 static void leave_captures(void*) noexcept {
   const GuestScope guest;
   const InsideScope inside;
@@ -87,7 +88,7 @@ void watch_thread_for_captures() noexcept {
   if (made) static_cast<void>(pthread_setspecific(key, &t_thread_token));
 }
 
-/// The runtime still has the thread's streams.
+/// Lets go of what the library has on the thread's own streams. The runtime still has these.
 static void own_streams_end(void*) noexcept {
   const GuestScope guest;
   const InsideScope inside;
@@ -97,8 +98,8 @@ static void own_streams_end(void*) noexcept {
   launches_own_streams_end(own_streams(), kDevices);
 }
 
-// The runtime's own destructor of what it keeps for the thread was registered when it made the stream: one that is
-// registered later is called before it.
+// The runtime registered the destructor of what it keeps for the thread when it made the stream. A destructor that is
+// registered later is called earlier.
 bool watch_own_streams() noexcept {
   static constinit thread_local bool watched = false;
   static char ours;

@@ -1,4 +1,4 @@
-// own_streams.h: the streams of a thread's own, by their keys (streams/stream_key.h), and what goes with the thread.
+// own_streams.h: tells a thread's own streams by their keys (streams/stream_key.h), and ends what goes with the thread.
 //
 // The keys of one thread's own streams are the same but for the device. A thread's own streams go with it, and so does
 // their part in captures.
@@ -12,7 +12,7 @@ namespace graphpool {
 bool is_own_stream(StreamKey key) noexcept;
 bool is_callers_own_stream(StreamKey key) noexcept;
 
-/// A stream of the calling thread's own takes part in a capture: it leaves the capture when the thread ends.
+/// Call it when a stream of the calling thread's own takes part in a capture: it leaves that when the thread ends.
 void watch_thread_for_captures() noexcept;
 
 }  // namespace graphpool

@@ -1,4 +1,4 @@
-// put_off_joins.h: joins of withheld captures that the runtime has not been told (streams/fresh_streams.h).
+// put_off_joins.h: puts off telling the runtime that streams join withheld captures (streams/fresh_streams.h).
 //
 // The program makes a stream and lets it wait for an event of a shell. The library puts this wait off: it does not tell
 // the runtime yet. Two kinds of calls would show that: a call that names the stream, and a call that may invalidate
@@ -13,11 +13,11 @@
 
 namespace graphpool {
 
-/// Whether the stream's wait for this event of the shell is put off from now on.
+/// Puts off the stream's wait for this event of the shell, where that is possible. Returns whether it did.
 bool put_off_join(CaptureSession& session, StreamArgument stream, const CapturedEvent& event) REQUIRES(session.lock);
 /// Tells the runtime the joins of this capture.
 void make_joins(CaptureSession& session) REQUIRES(session.lock);
-/// The stream leaves the capture, and the runtime was not told that it had joined.
+/// Forgets the stream's join, if it is put off: the stream leaves the capture.
 void drop_join(CapturedStream& stream) noexcept;
 
 /// Tells the runtime all joins that are put off. Call it without a lock held.

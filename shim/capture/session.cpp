@@ -96,7 +96,7 @@ void CaptureSession::check_status() {
   const bool invalid = !may_take_part(streams.origin());
   const auto forks = std::count_if(streams.begin() + 1, streams.end(), may_take_part);
   if (!invalid && static_cast<std::size_t>(forks) + 1 == streams.size()) return;
-  // What the runtime refuses now is for it to say. Streams forked from an invalid origin capture on.
+  // The runtime itself must say what it refuses now. Streams forked from an invalid origin capture on.
   const char* const reason =
       invalid ? "the runtime invalidated the capture" : "the runtime invalidated a stream of the capture";
   if (!invalid || forks > 0) expose(reason);
@@ -161,7 +161,7 @@ hipError_t CaptureSession::forward_noted(std::size_t offset, Forward forward) {
   return result;
 }
 
-/// Forwards what is not described, where it may run at once: then it is work of the stream.
+/// Forwards an operation that is not described. If it made no node it has run at once, and is work of the stream.
 hipError_t CaptureSession::forward_watched(hipStream_t stream, Forward forward) {
   std::vector<hipGraphNode_t> before, after;
   const bool known = copy_tail(stream, &before);
@@ -220,7 +220,7 @@ hipError_t CaptureSession::record_operation(const Signature& signature, std::uin
   if (signature.kind == OperationKind::kKernel && recorder.made_no_node(node, stream, fed.tail))
     fate.leave_to_runtime();
   if (node == nullptr) fate.reject("an operation whose node the runtime does not tell");
-  // Some runtimes take the code of the current device, which no node that is added can have on another one.
+  // Some runtimes take the code of the current device. A node that is added on another device cannot have that.
   if (signature.form == KernelForm::kStub && current_device_of(signature) != node_device_of(signature))
     fate.reject("a host stub launched on a stream of another device than the current one");
   note_judged_operands(signature, recorder.binding(), offset);
@@ -246,7 +246,7 @@ hipError_t CaptureSession::record_operation(const Signature& signature, std::uin
   CapturedStream& where = all[known.stream];
   if (&where >= all + streams.size()) return false;
   if (where.key != reinterpret_cast<StreamKey>(launch.stream) || !feeders.device_known()) return false;
-  // Where no function has come or gone since it was looked up, its layout and its generation are what they were.
+  // Where no function has come or gone since the kernel was looked up, its layout and its generation still hold.
   const std::uint64_t version = functions().version();
   if (version == Functions::kChanging || child->functions_version.load(std::memory_order_relaxed) != version)
     return false;

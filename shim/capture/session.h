@@ -1,11 +1,12 @@
-// session.h: one open capture. See capture.h for its life; this is the state behind it, guarded by the capture's lock.
+// session.h: keeps the state of one open capture, guarded by the capture's lock. See capture.h for its life.
 //
 // It has a part for each job: streams and events, threads that feed it, the place in the tree, what was recorded, its
 // fate, and the names by which the program knows its graph. The functions here concern several parts. Others that do:
 // make_real.h, forks.h, open_graph.cpp.
-// Objects are used again for later captures and never freed: a thread may look at a session it fed before, under its
-// lock, and sees by the serial whether it is still that capture. In a shell an operation costs a compare and a copy of
-// its payload: no allocation, and no call of the runtime but after one that may have invalidated the capture.
+// Session objects are used again for later captures and never freed: a thread may look, under its lock, at a session
+// that it fed before, and sees by the serial whether that is still the same capture. In a shell an operation costs a
+// compare and a copy of its payload: no allocation, and no call of the runtime but after one that may have invalidated
+// the capture.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -38,11 +39,11 @@ struct CaptureSession {
   /// Ends the capture: no thread finds it by its number any more, and it lets go of the tree. Takes kRecordings if it
   /// held the tree.
   void close() noexcept REQUIRES(lock);
-  /// Lets go of the tree before the capture is over. Takes kRecordings where it held that.
+  /// Lets go of the tree before the capture is over: a shell becomes real. Takes kRecordings if it held the tree.
   void leave_tree(const char* reason) REQUIRES(lock);
-  /// Nobody refers to the capture: lets go of what it held.
+  /// Lets go of what the capture held. Call it when nobody refers to the capture any more.
   void reset() noexcept REQUIRES(lock);
-  /// Threads that fed the capture last by a stream's handle look for it anew: that handle may be another stream's.
+  /// Lets threads that fed the capture last by a stream's handle look for it anew: that handle may be another stream's.
   void renew() noexcept REQUIRES(lock);
 
   /// Withholds an operation that the tree has next, or makes the program's call and notes it.
@@ -51,7 +52,7 @@ struct CaptureSession {
   bool take_launch(const KernelLaunch& launch) REQUIRES(lock);
 
   bool shell() const noexcept REQUIRES(lock) { return matcher.shell() != nullptr; }
-  /// Whether it has such an operation, withheld or not.
+  /// Whether the test is true of an operation of the capture, withheld or not.
   bool has(OperationTest test) const REQUIRES(lock) { return shell() ? matcher.withholds(test) : recorder.has(test); }
   /// True once the program may know the graph of this capture.
   bool exposed() const noexcept REQUIRES(lock) { return fate.exposed() || names.given() || into != nullptr; }
@@ -64,8 +65,8 @@ struct CaptureSession {
   /// Asks the runtime whether the capture is still valid, if some thread may have made a call that invalidates
   /// captures. A withheld operation does not reach the runtime, so it cannot tell.
   void check_status() REQUIRES(lock);
-  /// Call it before the runtime is given something of the stream, or asked about it. In a real capture: what was
-  /// withheld of the stream may have reached the runtime by another one, and what it is given now comes behind that.
+  /// Call it before the runtime is given something of the stream, or asked about it. In a real capture, what was
+  /// withheld of the stream may have reached the runtime by another stream: lets this one come behind that.
   void follow_on(StreamKey key) REQUIRES(lock);
   /// Returns a signature with the fields that do not depend on the operation: the stream's number, and the number of
   /// the thread that feeds the capture now.
@@ -96,7 +97,7 @@ struct CaptureSession {
   CaptureRecorder recorder GUARDED_BY(lock);
   CaptureFate fate GUARDED_BY(lock);
   GraphNames names GUARDED_BY(lock);
-  /// Why it was made real; `why` is null when it never was a shell or still is.
+  /// Why it was made real; `reason` is null when it never was a shell or still is.
   Materialisation materialised GUARDED_BY(lock);
 
  private:
@@ -107,7 +108,7 @@ struct CaptureSession {
   std::uint64_t doubts_ GUARDED_BY(lock) = 0;  ///< g_capture_doubts when the runtime was last asked
 };
 
-/// The capture this thread fed last, so that the next operation finds it without the list. Valid while the serial is.
+/// The capture that this thread fed last, found without the list. Valid while the session has this serial.
 struct Fed {
   StreamKey stream;
   CaptureSession* session;

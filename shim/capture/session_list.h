@@ -1,4 +1,4 @@
-// session_list.h: which captures are open and followed, and the sessions that serve them.
+// session_list.h: keeps which captures are open and followed, and the sessions that serve them.
 //
 // Threads: any. Lock: kCaptureList, not held while a session is looked into.
 #pragma once
@@ -23,7 +23,7 @@ class OpenSessions {
  public:
   using Session = std::shared_ptr<CaptureSession>;
 
-  /// The stream takes part in the session's capture.
+  /// Notes that the stream takes part in the session's capture.
   void add(StreamKey key, Session session);
   /// The capture that the stream takes part in; null: there is none.
   Session find(StreamKey key);
@@ -33,19 +33,19 @@ class OpenSessions {
   Session find_event(hipEvent_t event);
   std::vector<Session> all();
 
-  /// The event is recorded in this capture: it stands for nothing of another any more. Returns whether it did once, of
-  /// one that is open.
+  /// Call it when the event is recorded in this capture: it stands for nothing of another any more. Returns whether it
+  /// was recorded in another one that is open.
   bool forget_event(hipEvent_t event, const CaptureSession* recorded_in);
   void event_destroyed(hipEvent_t event);
 
-  /// The stream, which is not the origin, takes part no more.
+  /// Notes that the stream, which is not the origin, takes part no more.
   void remove(StreamKey key) noexcept;
-  /// The capture is over: by its end, its stream's destruction or the runtime's own decision. Does nothing where it is
-  /// closed already.
+  /// Closes the capture, which is over by its end, its stream's destruction or the runtime's own decision. Does nothing
+  /// where it is closed already.
   void close(const Session& session) noexcept;
-  /// The capture is left to the runtime from now on.
+  /// Leaves the capture to the runtime from now on.
   void leave_alone(const Session& session) noexcept { remove(session.get()); }
-  /// The stream takes part no more. If it is the origin, the capture is over.
+  /// Notes that the stream takes part no more. If it is the origin, closes the capture.
   void leave(StreamKey key, const Session& session, bool origin) noexcept {
     if (origin)
       close(session);

@@ -1,5 +1,5 @@
-// shell_matcher.h: where a capture is in the tree of recordings (recording/prefix_tree.h). While it walks there it
-// holds the tree: no node is freed.
+// shell_matcher.h: keeps where a capture is in the tree of recordings (recording/prefix_tree.h). While the capture
+// walks there it holds the tree: no node is freed.
 //
 // A shell stands at the node of the last operation that it withheld; what was withheld before are that node's parents.
 // A real capture that `verify` compares moves through the tree, too: each of its operations leads to the node at which
@@ -42,12 +42,12 @@ class ShellMatcher {
   /// Takes the shell one step on, and returns where it stands now. Returns null where the tree has no such operation
   /// there, or the runtime has not yet accepted such a payload (the last bytes of `binding`).
   TreeNode* step(const Signature& signature, const Binding& binding) noexcept;
-  /// The shell stands at this child of its node from now on.
+  /// Lets the shell stand at this child of its node from now on.
   void advance(TreeNode* child) noexcept {
     shell_ = child;
     child->prefetch_child();
   }
-  /// The capture is no shell any more. Returns where it stood.
+  /// Makes the capture no shell any more. Returns where it stood.
   TreeNode* leave_shell() noexcept { return std::exchange(shell_, nullptr); }
   /// The operations that the shell has withheld, the beginning first.
   std::vector<const TreeNode*> withheld() const;
@@ -58,9 +58,9 @@ class ShellMatcher {
   /// dependencies; null: it names none.
   void follow(const Signature& signature, const Binding& binding, const std::vector<std::uint32_t>* after) noexcept;
 
-  /// The recording that the shell has come to the end of. Empty: there is none, or it cannot be built any more.
+  /// Returns the recording that the shell has come to the end of. Empty: there is none, or it cannot be built any more.
   HeldRecording matched_end(std::size_t binding_bytes);
-  /// The recording that a shell would have come to the end of, where the capture is verified.
+  /// Returns the recording that a shell would have come to the end of, where the capture is verified.
   HeldRecording expected_end() const;
 
  private:

@@ -1,6 +1,6 @@
-// stream_tail.h: what the next operation of a capturing stream depends on, as the runtime has it: asked and set.
+// stream_tail.h: asks the runtime what the next operation of a capturing stream depends on, and sets it.
 //
-// Threads: any that can name the stream. Errors: none reach the program; where a call fails the answer is that it did.
+// Threads: any that can name the stream. Errors: none reach the program; the result says that a call failed.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -32,7 +32,7 @@ bool replace_tail(hipStream_t stream, const std::vector<hipGraphNode_t>& nodes) 
 /// Lets the stream come behind these nodes, too.
 bool extend_tail(hipStream_t stream, const std::vector<hipGraphNode_t>& nodes);
 
-/// Makes a call of the library's own that must not fail because one did: once more where it returned false.
+/// Makes a call of the library's own, and once more where it returned false: a single failure must not count.
 template <typename Call>
 bool tried_twice(Call&& call) {
   return call() || call();

@@ -63,7 +63,7 @@ bool CapturedGraphs::learn(TrackedGraph& graph, std::vector<Operation> operation
   return learned;
 }
 
-/// The first of its kind: proves that a graph of our own can be made of it. The first exec will use that graph.
+/// Proves that a graph of our own can be made of a new recording. The first exec will use that graph.
 void CapturedGraphs::prove(Recording& recording, const TrackedGraph& graph) {
   auto first = std::make_unique<Variant>();
   first->memory_freed = memory_freed();
@@ -138,7 +138,7 @@ hipGraph_t CapturedGraphs::make_deferred_graph(HeldRecording recording, Binding 
   return give_real(graph);
 }
 
-/// No handle is to be had: the program gets a graph of its own. Null: that could not be made.
+/// Gives the program a graph of its own, because no handle is to be had. Null: that could not be made.
 hipGraph_t CapturedGraphs::give_real(const std::shared_ptr<TrackedGraph>& graph) {
   hipGraph_t real = nullptr;
   {
@@ -179,12 +179,12 @@ bool CapturedGraphs::with_first_graph(Recording& recording, const Binding& bindi
   return true;
 }
 
-/// Null: HIP must make the copy.
+/// Returns the handle of the copy. Null: HIP must make the copy.
 hipGraph_t CapturedGraphs::clone_deferred(TrackedGraph& original) {
   const auto copy = std::make_shared<TrackedGraph>();
   const LockGuard guard(original.lock);
   if (original.build != nullptr) finish_build(original);
-  // Of one that holds user objects the runtime makes a copy that holds them, too.
+  // The runtime's copy of a graph that holds user objects holds them, too. So HIP makes that.
   if (!original.unmodified() || original.recording == nullptr || original.real != nullptr ||
       original.objects != nullptr)
     return nullptr;

@@ -1,5 +1,5 @@
-// captured_graphs.h: what becomes of a capture that has ended, and of a graph that was built: a recording, and a
-// tracked graph that the program holds.
+// captured_graphs.h: makes a recording, and a tracked graph that the program holds, of a capture that has ended, or of
+// a graph that was built.
 //
 // Errors are HIP's. Threads: any.
 #pragma once
@@ -29,31 +29,31 @@ class CapturedGraphs {
   CapturedGraphs(Recordings& recordings, TrackedGraphs& graphs, GraphBuilder& builder) noexcept
       : recordings_(recordings), graphs_(graphs), builder_(builder) {}
 
-  /// A real capture ended and its graph is what was recorded.
+  /// Takes the graph of a real capture that has ended, and that is what was recorded.
   RecordedGraph real_graph_captured(CapturedGraph captured, RecordedCapture recording);
-  /// A real capture ended of which no recording was made. The handle by which the program knows its graph.
+  /// Takes the graph of a real capture without a recording. Returns the handle by which the program knows it.
   hipGraph_t untracked_graph_captured(CapturedGraph captured);
-  /// A withheld capture ended as the recording says: the handle that the program gets. The graph takes the hold over,
-  /// and `captured` goes where nothing needs it.
+  /// Makes the graph of a withheld capture that ended as the recording says. Returns the handle that the program gets.
+  /// The graph takes over what holds the recording. The runtime's graph is destroyed where nothing needs it.
   hipGraph_t make_deferred_graph(HeldRecording recording, Binding binding, CapturedGraph captured);
 
-  /// The graph was built node by node, or captured at this place, and is what was recorded: it has a recording from now
-  /// on. Returns whether the recording is new and there was room for it.
+  /// Gives its recording to a graph that was built node by node, or captured at this place, and is what was recorded.
+  /// Returns whether the recording is new and there was room for it.
   bool learn(TrackedGraph& graph, std::vector<Operation> operations, const void* place, std::uint32_t call_site = 0)
       REQUIRES(graph.lock) EXCLUDES(g_recordings_lock);
-  /// A graph that was built node by node is deferred: it refers to the recording from now on.
+  /// Notes that a graph that was built node by node is deferred, and refers to the recording from now on.
   void refer_deferred(Recording& recording) noexcept EXCLUDES(g_recordings_lock);
 
   /// hipGraphClone: a deferred graph's copy is deferred, too; of any other HIP makes one.
   hipError_t clone(hipGraph_t* copy, hipGraph_t original);
-  /// Calls use() with the graph that proved the recording, set to this binding, where there is one and the runtime is
-  /// known to set all its differing nodes exactly; else false, and nothing was done.
+  /// Calls use() with the graph that proved the recording, set to this binding. Returns false, and does nothing, where
+  /// there is no such graph, or where the runtime is not known to set all nodes that differ exactly.
   bool with_first_graph(Recording& recording, const Binding& binding, GraphUse use, hipError_t* result)
       EXCLUDES(g_recordings_lock);
 
-  /// Result of verifying a capture: it is what was expected of it.
+  /// Notes that a verified capture is what was expected of it.
   static void verified(Recording& recording) noexcept EXCLUDES(g_recordings_lock);
-  /// It is not: captures of the recording are left to the runtime from now on.
+  /// Notes that it is not: captures of the recording are left to the runtime from now on.
   static void differs(Recording& recording, const CaptureDifference& difference) EXCLUDES(g_recordings_lock);
 
  private:

@@ -1,4 +1,4 @@
-// child_graph.h: a graph that becomes a part of another one, and what the runtime is given of it to copy.
+// child_graph.h: describes a graph that becomes a part of another one, and gives the runtime what it is to copy.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -22,11 +22,11 @@ struct ChildGraph {
   TrackedGraph* tracked = nullptr;
 
   Status describe(OperationWriter& to) const;
-  /// Calls use() with a graph that the runtime can copy: `graph` where it is real or not known. No nodes: they are not
-  /// known. A deferred graph that is given a second time is real from then on (TrackedGraphs::read_part()), so that it
-  /// is built once.
+  /// Calls use() with a graph that the runtime can copy: with `graph` where it is real or not known. No nodes: they are
+  /// not known. A deferred graph that is given a second time is real from then on (TrackedGraphs::read_part()), so that
+  /// it is built once.
   hipError_t give(hipGraph_t graph, GraphUse use) const;
-  /// Does so where no graph's lock is held: it becomes real now where it must be built.
+  /// The same where no graph's lock is held: a deferred graph that must be built becomes real now.
   hipError_t give_real(hipGraph_t graph, GraphUse use) const;
 
  private:

@@ -1,5 +1,5 @@
-// deferred_graphs.h: the graphs that the program holds by a handle of the library's, and which of them are made real
-// before something that they name goes. Threads: any.
+// deferred_graphs.h: keeps the graphs that the program holds by a handle of the library's, and makes them real before
+// something that they name goes. Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ class DeferredGraphs {
   std::shared_ptr<TrackedGraph> remove(TrackedGraph& graph) noexcept REQUIRES(g_recordings_lock) {
     return list_.remove(graph);
   }
-  /// The graph has got another binding.
+  /// Notes that the graph has got another binding.
   void bound_anew(TrackedGraph& graph) REQUIRES(graph.lock) EXCLUDES(g_recordings_lock);
 
-  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is): graphs that
-  /// name it are made real while they can be.
+  /// Call it before memory goes back to the runtime (0 bytes: nobody knows how many; null: all there is). Makes the
+  /// graphs that name it real while they can be.
   void before_memory_is_freed(const void* address, std::size_t bytes, const char* reason) EXCLUDES(g_recordings_lock);
-  /// Graphs that have such an operation are made real.
+  /// Makes the graphs real that have an operation for which the test is true.
   void make_real_with(OperationTest test, const char* reason) EXCLUDES(g_recordings_lock);
   /// Gives up the walks of all graphs that are being built, so that recordings can go.
   void end_builds(const char* reason) EXCLUDES(g_recordings_lock);

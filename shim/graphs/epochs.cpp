@@ -25,13 +25,13 @@ void make_all_real(const char* reason) {
   graphs().deferred.end_builds(reason);
 }
 
-/// Attributes that only say what is preferred: HIP makes the same of an operation whatever they are.
+/// Whether the attribute only says what is preferred: HIP makes the same of an operation whatever its value is.
 bool is_preference(KernelSetting setting) noexcept {
   return setting.which == hipFuncAttributePreferredSharedMemoryCarveout ||
          setting.which == KernelSetting::kCacheConfig || setting.which == KernelSetting::kSharedMemoryConfig;
 }
 
-/// Operations of the kernel that were judged by what is set now, and that the runtime might refuse after this.
+/// Makes operations of the kernel real that were judged by what is set now, and that might be refused after this.
 void make_real_what_breaks(const void* handle, KernelSetting setting, std::uint64_t value) {
   if (is_preference(setting)) return;
   const bool limit = setting.which == hipFuncAttributeMaxDynamicSharedMemorySize;
@@ -47,8 +47,9 @@ void make_real_what_breaks(const void* handle, KernelSetting setting, std::uint6
   graphs().unstaged.make_with(breaks);
 }
 
-/// Whether a copy or fill has memory of HIP that no allocation of the program's is known to be, nor a variable of
-/// another module: a variable of this one is such. Only these need it while they are made; to kernels it is an address.
+/// Whether a copy or fill may name a variable of this module: it has memory of HIP that is neither a known allocation
+/// of the program's nor a variable of another module. Only these need it while they are made; to kernels it is an
+/// address.
 bool may_name_variable(const Operation& operation, const void* module) {
   const auto unknown = [module](std::uint64_t operand_class) {
     if (is_known_class(operand_class)) return false;

@@ -30,7 +30,7 @@ void ExecLimit::note_made_again() noexcept {
   ++counts_.made_again;
 }
 
-/// Its exec of the runtime's is free from now on, and was last used when the program used it.
+/// The runtime's exec is free from now on. It was last used when the program used its own.
 void ExecLimit::remove(ProgramExec& exec) noexcept {
   if (exec.limited == nullptr) return;
   const LockGuard guard(lock_);
@@ -100,7 +100,7 @@ bool ExecLimit::can_be_made_again(const ProgramExec& exec) const {
          variant.health() == Health::kGood && !outlived_memory(recording, variant);
 }
 
-/// Of an exec that runs it is known later that it has ended, without a wait of the program.
+/// If the exec runs, lets a later look know without a wait that its launches have ended.
 ExecUses::Verdict ExecLimit::judge(ProgramExec& exec) {
   const LockGuard guard(exec.lock);
   if (!can_be_made_again(exec)) return ExecUses::Verdict::kStays;
@@ -109,7 +109,7 @@ ExecUses::Verdict ExecLimit::judge(ProgramExec& exec) {
   return ExecUses::Verdict::kRuns;
 }
 
-/// The least recently used goes: an exec that nobody holds, or one of the program's.
+/// Gives back what was used least recently: an exec that nobody holds, or one of the program's.
 ExecLimit::Found ExecLimit::give_back_oldest(int device, RetiredVariants* retired) {
   const PrivateCalls private_calls;
   retired->reserve(retired->size() + 3);
@@ -129,8 +129,8 @@ ExecLimit::Found ExecLimit::give_back_oldest(int device, RetiredVariants* retire
   return oldest.some_run ? Found::kOnlyRunning : Found::kNone;
 }
 
-/// The exec is watched before it goes. Returns false if what it names is going just now. Pre-conditions: nobody uses
-/// it; `retired` has room for three more.
+/// Gives back an exec of the program's, which is watched before it goes. Returns false if what it names is going just
+/// now. Pre-conditions: nobody uses it; `retired` has room for three more.
 bool ExecLimit::give_back(ExecUses::Entry& entry, RetiredVariants* retired) {
   ProgramExec& exec = *entry.exec;
   Recording& recording = *exec.recording_in_call();
@@ -163,8 +163,8 @@ bool ExecLimit::was_given_back(ProgramExec& exec) const noexcept {
   return exec.given_back();
 }
 
-/// By what was made before memory went, or anew. Natively nothing is made here that could fail: what failed once is
-/// tried once more, and memory may have gone meanwhile.
+/// Takes what was made before memory went, or makes the exec anew. Natively nothing is made here that could fail: what
+/// failed once is tried once more, and memory may have gone meanwhile.
 hipError_t ExecLimit::make(Recording& recording, const Binding& binding, int device,
                            const std::shared_ptr<UnstagedExec>& watched, std::unique_ptr<Variant>* made) {
   hipError_t result = hipSuccess;
@@ -207,7 +207,8 @@ hipError_t ExecLimit::make_again(ProgramExec& exec) {
   return hipSuccess;
 }
 
-/// Returns what has watched the exec. Null: another launch was first, and the variant is free.
+/// Puts the variant into the exec. Returns what has watched the exec. Null: another launch was first, and the variant
+/// is free.
 std::shared_ptr<UnstagedExec> ExecLimit::put_in_place(ProgramExec& exec, Variant& variant, Way way) {
   const LockGuard guard(lock_);
   const LockGuard exec_guard(exec.lock);

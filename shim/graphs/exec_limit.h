@@ -1,4 +1,4 @@
-// exec_limit.h: a limit for the memory of all execs, those of the program too (graph.exec_memory).
+// exec_limit.h: keeps a limit for the memory of all execs, those of the program too (graph.exec_memory).
 //
 // Why: a server holds an exec for each size of its batches, and launches few of them often. Memory that the others hold
 // is lost for everything else. How: before an exec is made, those go that were not used for longest, until there is
@@ -12,10 +12,10 @@
 //
 // With a limit a launch may make an exec, which may fail for memory, and destroy others (rule 15). Without one nothing
 // here costs anything.
-// Bounded by an estimate (exec_size.h). Execs that run, or that the library does not know any more, are not waited for:
-// there may be more than the limit, until a later call of the program makes room.
-// Errors: HIP's. Threads: any. Lock: kExecLimit, which keeps execs from going while it is held, and is held over no
-// call but those that ask for and record events. Before a call uses an exec it takes an ExecUse, without a lock held.
+// Bounded by an estimate (exec_size.h). Nobody waits for execs that run, or for those that the library does not know
+// any more: there may be more than the limit, until a later call of the program makes room.
+// Errors: HIP's. Threads: any. Lock: kExecLimit. While it is held no exec goes. It is held over no call but those that
+// ask for and record events. Before a call uses an exec it takes an ExecUse, without a lock held.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -43,18 +43,19 @@ class ExecLimit final : public ExecRoom {
 
   bool on() const noexcept { return settings_.exec_memory != 0; }
 
-  /// The exec may be used by ExecUse from now on. Throws std::bad_alloc.
+  /// Lets ExecUse use the exec from now on. Throws std::bad_alloc.
   void prepare(ProgramExec& exec) const;
-  /// It has been given a variant, or another one. While a call uses it.
+  /// Notes that the exec has been given a variant, or another one. Pre-condition: an ExecUse of it lives.
   void note_served(ProgramExec& exec) noexcept EXCLUDES(lock_, g_recordings_lock);
-  /// It was given back, and an update has given it a variant. While a call uses it.
+  /// Counts that an update has given a variant to an exec that was given back. Pre-condition: an ExecUse of it lives.
   void note_made_again() noexcept EXCLUDES(lock_);
-  /// The program destroys it.
+  /// Takes out an exec that the program destroys.
   void remove(ProgramExec& exec) noexcept EXCLUDES(lock_, exec.lock, g_recordings_lock);
 
-  /// Whether the exec has none of the runtime's now. While a call uses it.
+  /// Whether the exec has none of the runtime's now. Pre-condition: an ExecUse of it lives.
   bool was_given_back(ProgramExec& exec) const noexcept EXCLUDES(exec.lock);
-  /// Makes the runtime's exec again where it was given back. While a call uses it. Fails as an instantiate does.
+  /// Makes the runtime's exec again where it was given back. Fails as an instantiate does. Pre-condition: an ExecUse of
+  /// it lives.
   hipError_t make_again(ProgramExec& exec) EXCLUDES(lock_, exec.lock, g_recordings_lock);
 
   // --- ExecRoom: without a lock held ---
@@ -92,7 +93,7 @@ class ExecLimit final : public ExecRoom {
   Counts counts_ GUARDED_BY(lock_);
 };
 
-/// A call of the program uses the exec: its exec of the runtime's stays. Where there is no limit it does nothing.
+/// While it lives a call of the program uses the exec: its exec of the runtime's stays. Does nothing without a limit.
 class ExecUse {
  public:
   ExecUse(ExecLimit& limit, const ProgramExec* exec) noexcept;

@@ -16,12 +16,12 @@
 namespace graphpool {
 namespace {
 
-/// Whether the runtime may refuse what the signature does not tell.
+/// Whether the runtime may refuse this payload although the signature is the same.
 bool may_be_refused(const Operation& operation, const Binding& payload, const Binding& now) noexcept {
   return with_kind(operation.signature.kind, [&](auto kind) { return kind.may_refuse_set(operation, payload, now); });
 }
 
-/// Whether the runtime has accepted such a node with the grid of this payload, of a kernel: it has it now, or had it.
+/// Whether the runtime has accepted this grid in such a node, if that is a kernel: the node has it now, or had it.
 bool grid_is_accepted(const Recording& recording, std::uint32_t index, const Binding& payload,
                       const Binding& now) noexcept {
   const Operation& operation = recording.operations[index];
@@ -39,14 +39,15 @@ bool may_be_given_later(const Operation& operation, int device) noexcept {
   return !kernels || (!keeps_callers_arguments(runtime_version()) && arguments_are_seen(device));
 }
 
-/// The exec's binding with this payload of one operation.
+/// Returns the exec's binding with this payload of one operation.
 Binding changed_binding(const ProgramExec& exec, const Operation& operation, const Binding& payload) {
   Binding all = exec.binding_in_call();
   put_payload(operation, payload.begin(), all);
   return all;
 }
 
-/// check: the other operations keep what they had, even where another exec of the runtime's serves now.
+/// check: notes what was allocated at the addresses of this operation. The others keep what they had, even where
+/// another exec of the runtime's serves now.
 void note_set_allocations(ProgramExec& exec, std::uint32_t index, StaleAddresses::Allocations before) {
   const LockGuard guard(exec.lock);
   exec.allocations = StaleAddresses::with_operation(exec.recording->operations, exec.binding, index, std::move(before));
@@ -110,18 +111,18 @@ ExecNodeSets::Answer ExecNodeSets::set_tracked(ProgramExec& exec, hipGraphNode_t
       forward);
 }
 
-/// The exec is not staged, and the node gets other bytes.
+/// Gives the node other bytes. Pre-condition: the exec is not staged.
 ExecNodeSets::Answer ExecNodeSets::give_node(ProgramExec& exec, const NodeSet& set, NativeExecNodeCall forward) {
   const Variant* const variant = exec.variant_in_call();
   if (serve_set(exec, set)) return hipSuccess;
-  // What is half patched does nothing right any more. What the runtime refuses of a child graph it alone knows.
+  // A variant that is patched by half does nothing right. Only the runtime knows what it refuses of a child graph.
   if (!is_child(set.operation) && variant->is_broken() &&
       parts_.updates.rebind(exec, changed_binding(exec, set.operation, set.payload)) == hipSuccess)
     return hipSuccess;
   return set_natively(exec, set, forward);
 }
 
-/// Whether it is looked at which bindings the exec is launched with.
+/// Whether the library notes with which bindings the exec is launched.
 bool ExecNodeSets::keeps_sets(ProgramExec& exec) const {
   const bool kept = !parts_.settings.verifies() &&
                     (parts_.settings.strategy == Strategy::kAuto || parts_.settings.strategy == Strategy::kNewExec);
@@ -131,7 +132,7 @@ bool ExecNodeSets::keeps_sets(ProgramExec& exec) const {
   return kept;
 }
 
-/// By another variant, or by noting it: HIP is not called. False: it has to be.
+/// Serves the set by another variant, or by noting it: HIP is not called. False: HIP has to be called.
 bool ExecNodeSets::serve_set(ProgramExec& exec, const NodeSet& set) {
   Recording& recording = *exec.recording_in_call();
   if (is_child(set.operation) && (exec.sets == nullptr || !exec.sets->accepts_child(set.index))) return false;
@@ -154,7 +155,7 @@ bool ExecNodeSets::serve_set(ProgramExec& exec, const NodeSet& set) {
   return note_set(exec, set);
 }
 
-/// By noting it, or by a variant that is made for the binding it completes. False: HIP has to be called.
+/// Serves the set by noting it, or by a variant for the binding that it completes. False: HIP has to be called.
 bool ExecNodeSets::note_set(ProgramExec& exec, const NodeSet& set) {
   Recording& recording = *exec.recording_in_call();
   if (!may_be_given_later(set.operation, exec.device)) return false;
@@ -176,7 +177,7 @@ bool ExecNodeSets::note_set(ProgramExec& exec, const NodeSet& set) {
   return true;
 }
 
-/// By the program's own call, on the variant that the exec has. Empty: its node is not known.
+/// Serves the set by the program's own call, on the variant that the exec has. Empty: its node is not known.
 ExecNodeSets::Answer ExecNodeSets::set_natively(ProgramExec& exec, const NodeSet& set, NativeExecNodeCall forward) {
   Recording& recording = *exec.recording_in_call();
   Variant* const variant = exec.variant_in_call();

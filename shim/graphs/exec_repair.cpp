@@ -8,7 +8,7 @@
 
 namespace graphpool {
 
-/// By the exec of the program's own graph where nothing made of the recording is to be trusted; else by a new one.
+/// Takes the exec of the program's own graph, if nothing made of the recording is to be trusted; else makes a new one.
 void ExecRepair::repair(ProgramExec& exec) {
   std::unique_ptr<Variant> made;
   const Variant* distrusted = nullptr;

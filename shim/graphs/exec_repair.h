@@ -1,4 +1,4 @@
-// exec_repair.h: verify: an exec whose variant was found to do something else than it should gets another one.
+// exec_repair.h: gives an exec another variant where `verify` has found that its own does the wrong thing.
 //
 // A comparison ends when the launch that it is about has begun to run, and then the program may be changing the exec
 // already. So the comparison notes what it has found (Health, ProgramExec::real_path), and the next call on the exec,
@@ -18,7 +18,7 @@ class ExecRepair {
   ExecRepair(ExecBuilder& builder, ExecBindings& bindings, const GraphSettings& settings) noexcept
       : builder_(builder), bindings_(bindings), settings_(settings) {}
 
-  /// Before a call on the exec. Nothing where `verify` is off, or the exec is null.
+  /// Call it before a call on the exec. Does nothing where `verify` is off, or the exec is null.
   void before_call(ProgramExec* exec) {
     if (settings_.verifies() && exec != nullptr) [[unlikely]]
       repair(*exec);

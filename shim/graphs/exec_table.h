@@ -1,4 +1,4 @@
-// exec_table.h: the handles of the execs that a program holds, and what it may ask of an exec without changing it.
+// exec_table.h: keeps the handles of the execs that a program holds, and answers what does not change an exec.
 // Threads: any. Errors are HIP's.
 #pragma once
 
@@ -20,21 +20,21 @@ class ExecTable {
   ProgramExec* find(hipGraphExec_t handle) const noexcept { return handles_.find(handle); }
   /// Whether the library made this handle. The exec may have been destroyed since.
   bool gave_out(hipGraphExec_t handle) const noexcept { return handles_.owns(handle); }
-  /// The program's exec behind a handle of the library's that no recording serves; null: it is another. For a call that
-  /// changes the exec.
+  /// The program's exec behind a handle of the library's, if no recording serves it; else null. For calls that change
+  /// it.
   ProgramExec* find_unserved(hipGraphExec_t handle) const noexcept {
     ProgramExec* const exec = find(handle);
     return exec != nullptr && exec->state() != ExecState::kServed ? exec : nullptr;
   }
 
-  /// What it was instantiated with; false: it is not one of ours.
+  /// Tells with which flags it was instantiated. False: it is not one of the library's.
   bool flags_of(hipGraphExec_t handle, unsigned long long* flags) const noexcept {
     const ProgramExec* const exec = find(handle);
     if (exec != nullptr) *flags = exec->flags;
     return exec != nullptr;
   }
-  /// The real exec for a call that only reads it; null where there is none, because it has nothing to do or is staged.
-  /// HIP's error: the program has destroyed it.
+  /// Puts the real exec in place of the handle, for a call that only reads it: null where there is none, because the
+  /// exec has nothing to do, is staged or was given back. HIP's error: the program has destroyed the exec.
   hipError_t read(hipGraphExec_t* handle) const noexcept {
     const ProgramExec* const exec = find(*handle);
     if (exec == nullptr) return gave_out(*handle) ? refuse() : hipSuccess;

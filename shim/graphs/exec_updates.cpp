@@ -72,8 +72,8 @@ hipError_t ExecUpdates::update_found(const Asked& asked) {
 const char* ExecUpdates::serve_update(const Asked& asked, const UsedGraph& used) {
   ProgramExec& exec = *asked.exec;
   if (used.recording == nullptr) return kUpdateByUnknown;
-  // clr's GraphMemsetNode::SetParams refuses them by a size that only pitched allocations have, and leaves what was set
-  // before.
+  // clr's GraphMemsetNode::SetParams refuses such a fill by a size that only pitched allocations have, and leaves what
+  // it has set before.
   if (used.recording->fills_rows) return "an update that sets a fill of several rows";
   // AMD's runtimes look up a kernel on the current device, and 7.2.4 compares the devices of graph and exec (rule 14).
   if (used.recording->home != exec.device || current_device() != exec.device)
@@ -99,7 +99,7 @@ const char* ExecUpdates::serve_update(const Asked& asked, const UsedGraph& used)
   return nullptr;
 }
 
-/// The program's own call, for this reason.
+/// Makes the program's own call, for this reason.
 hipError_t ExecUpdates::forward(const Asked& asked, NativeUpdate by, const char* reason) {
   if (parts_.settings.reuse && active()) g_left_to_runtime.count(reason);
   tell_trace(reason, 0);
@@ -119,7 +119,7 @@ hipError_t ExecUpdates::forward(const Asked& asked, NativeUpdate by, const char*
   return failed;
 }
 
-/// The exec is its own, and nobody has followed the capture that the graph is of: there is nothing to compare.
+/// Updates a program's own exec by a graph of a capture that nobody has followed: there is nothing to compare.
 hipError_t ExecUpdates::update_unfollowed(const Asked& asked) {
   tell_trace(kUpdateByUnknown, 0);
   const hipError_t failed = retry_with_room(
@@ -141,7 +141,7 @@ HOT void ExecUpdates::updated_unfollowed(ProgramExec& exec, hipGraphNode_t* erro
     *error_node = parts_.nodes.as_program_knows(*error_node);
 }
 
-/// By the program's own call, on the exec that is its own.
+/// Makes the program's own call, on the exec that is its own.
 hipError_t ExecUpdates::update_natively(ProgramExec& exec, NativeUpdate by, const Asked& asked) {
   const std::uint64_t freed = memory_freed();
   HeldRecording former;
@@ -165,7 +165,7 @@ hipError_t ExecUpdates::update_natively(ProgramExec& exec, NativeUpdate by, cons
   return failed;
 }
 
-/// The runtime has updated the exec. `former`: what it was before; none: not known.
+/// Notes that the runtime has updated the exec. `former`: what it was before; none: not known.
 void ExecUpdates::note_native_update(ProgramExec& exec, HeldRecording former, NativeUpdate by,
                                      std::uint64_t freed_before) {
   if ((!by.recording && !by.plain) || exec.made_for_children >= ProgramExec::kMostForChildren) {
@@ -193,7 +193,8 @@ bool ExecUpdates::may_serve_again(const ProgramExec& exec, const NativeUpdate& b
   return recording.rebuildable.load(std::memory_order_acquire) && !recording.outdated && !updates_are_exact(recording);
 }
 
-/// Its next updates are compared with this binding again. It serves nobody else, as any that was updated so.
+/// Lets the recording serve the exec, so that its next updates are compared again. It serves nobody else, as any that
+/// was updated so.
 void ExecUpdates::serve_again(ProgramExec& exec, NativeUpdate by, std::uint64_t freed_before) {
   {
     const LockGuard guard(exec.lock);
@@ -274,11 +275,11 @@ hipError_t ExecUpdates::rebind(ProgramExec& exec, const Binding& binding, Update
   return hipSuccess;
 }
 
-/// By the program's own call, on the variant that the exec has: nobody else uses it while the exec lives (rule 20), and
-/// launches before and after keep their order because it is the same exec, in flight or not (rule 3). The runtime sees
-/// a graph that is made as the variant's was. What it then does is known where the runtime updates all of it correctly;
-/// else the variant goes with its holder. A failure is judged by the caller, which makes the call once more with the
-/// program's graph: that leaves of the exec and of the error what it would have left of them natively.
+/// Makes the program's own call, on the variant that the exec has. Nobody else uses that while the exec lives (rule
+/// 20), and launches before and after keep their order because it is the same exec, in flight or not (rule 3). The
+/// runtime sees a graph that is made as the variant's was. What the variant then does is known where the runtime
+/// updates all of it correctly; else it goes with its holder. Where the call fails, the caller makes it once more with
+/// the program's graph: that leaves of the exec and of the error what it would have left natively.
 hipError_t ExecUpdates::update_own(ProgramExec& exec, const Binding& binding, UpdateBy* by) {
   Recording& recording = *exec.recording_in_call();
   Variant& own = *exec.variant_in_call();

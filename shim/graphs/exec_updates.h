@@ -1,9 +1,9 @@
-// exec_updates.h: hipGraphExecUpdate, and whatever else gives an exec another binding.
+// exec_updates.h: serves hipGraphExecUpdate, and whatever else gives an exec another binding.
 //
-// Updates by a graph of the exec's own recording: another binding, served as an instantiate's is. Where nothing of ours
-// serves it exactly without another exec, the program's own update is made on the variant that its exec has
-// (update_own()). By a graph of another recording, the update is the runtime's the first time; what it has once taken
-// from one recording to another is served by variants of that from then on (execs/program_exec.h).
+// An update by a graph of the exec's own recording is another binding, served as an instantiate's is. Where only
+// another exec of the library's would serve it exactly, the program's own update is made on the variant that its exec
+// has (update_own()). By a graph of another recording, the update is the runtime's the first time; what it has once
+// taken from one recording to another is served by variants of that from then on (execs/program_exec.h).
 //
 // Errors are HIP's. Threads: any; see execs/program_exec.h.
 #pragma once
@@ -51,10 +51,10 @@ class ExecUpdates {
 
   hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
                     hipGraphExecUpdateResult* result);
-  /// The runtime has updated an exec that no recording serves by a graph of a capture that nobody followed.
+  /// Notes that the runtime has updated an exec that no recording serves by a graph that nobody followed.
   void updated_unfollowed(ProgramExec& exec, hipGraphNode_t* error_node, const hipGraphExecUpdateResult* result,
                           hipError_t failed);
-  /// The program has set a node: the exec serves this binding. Launches in flight keep the old one.
+  /// Lets the exec serve this binding, because the program has set a node. Launches in flight keep the old one.
   /// hipErrorNotSupported: the program's own call must do it.
   hipError_t rebind(ProgramExec& exec, const Binding& binding) { return rebind(exec, binding, nullptr); }
 

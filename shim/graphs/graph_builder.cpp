@@ -9,7 +9,7 @@
 
 namespace graphpool {
 
-/// A graph that holds user objects is made where it holds them.
+/// Builds the real graph. Where the graph holds user objects, builds it in the graph that holds them.
 hipError_t GraphBuilder::build(TrackedGraph& graph, const std::vector<Operation>& operations) {
   const PrivateCalls private_calls;
   if (graph.objects == nullptr) return build_graph(operations, graph.binding, &graph.real, &graph.nodes);

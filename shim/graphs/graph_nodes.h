@@ -1,5 +1,5 @@
-// graph_nodes.h: the nodes of tracked graphs: which real node, and which handle of the library's, stands for which
-// operation of which graph; and the graphs inside child nodes that the program was given.
+// graph_nodes.h: keeps the nodes of tracked graphs: which real node, and which handle of the library's, stands for
+// which operation of which graph; and the graphs inside child nodes that the program was given.
 //
 // A real node's entry is erased before the runtime may hand its handle out again. Threads: any; find() takes no lock.
 #pragma once
@@ -19,7 +19,8 @@ namespace graphpool {
 
 class GraphNodes {
  public:
-  /// No graph: the node is none of a tracked graph's. May be called under a graph's lock.
+  /// The operation that a real node, or a handle of the library's, stands for. No graph: the node is none of a tracked
+  /// graph's. May be called under a graph's lock.
   NodeRef find(hipGraphNode_t node) const noexcept;
   /// Whether the library made this handle. Its node may be gone since.
   bool gave_out(hipGraphNode_t node) const noexcept { return handles_.owns(node); }
@@ -28,21 +29,21 @@ class GraphNodes {
   /// The handle by which the program knows a real node.
   hipGraphNode_t as_program_knows(hipGraphNode_t real) const;
 
-  /// A handle for the operation's node. Null: none is to be had.
+  /// Makes a handle for the operation's node. Null: none is to be had.
   hipGraphNode_t add_handle(TrackedGraph& graph, std::uint32_t index) REQUIRES(graph.lock);
   void remove_handle(hipGraphNode_t handle) { handles_.remove(handle); }
 
-  /// The graph's nodes are found from now on. Throws std::bad_alloc.
+  /// Enters the graph's nodes: they are found from now on. Throws std::bad_alloc.
   void put_all(TrackedGraph& graph) REQUIRES(graph.lock, g_recordings_lock);
-  /// The real graph has got this node.
+  /// Enters a node that the real graph has got.
   void add(TrackedGraph& graph, hipGraphNode_t node, std::uint32_t index) REQUIRES(graph.lock)
       EXCLUDES(g_recordings_lock);
-  /// The program has destroyed the node of an operation.
+  /// Takes out the node of an operation: the program has destroyed it.
   void erase(TrackedGraph& graph, std::uint32_t index) REQUIRES(graph.lock) EXCLUDES(g_recordings_lock);
-  /// The graph's nodes are found no more: the runtime may give their handles to others.
+  /// Takes out the graph's nodes: the runtime may give their handles to others.
   void forget_all(const TrackedGraph& graph) noexcept REQUIRES(graph.lock, g_recordings_lock);
 
-  /// The program has been given the graph inside a child node.
+  /// Notes that the program has been given the graph inside a child node.
   void put_inside(hipGraph_t inside, const NodeRef& node) EXCLUDES(g_recordings_lock);
   /// The node inside of which this graph is. Empty: the program was given no such graph.
   std::optional<NodeRef> find_inside(hipGraph_t inside) const EXCLUDES(g_recordings_lock);

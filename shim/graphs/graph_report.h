@@ -1,4 +1,4 @@
-// graph_report.h: what the report says of all graphs and execs. Threads: any.
+// graph_report.h: tells the report about all graphs and execs. Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ GraphTotals graph_totals() noexcept;
 /// The newest of those that were dropped come last.
 std::vector<RecordingReport> recording_reports();
 
-/// Execs kept, by device.
+/// The memory of the library's execs on a device.
 struct ExecMemory {
   int device;
   std::size_t bytes, peak_bytes;

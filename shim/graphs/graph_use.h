@@ -1,4 +1,4 @@
-// graph_use.h: what an exec is to be made of, or updated to, by a tracked graph.
+// graph_use.h: says what an exec is to be made of, or updated to, by a tracked graph.
 #pragma once
 
 #include "shim/execs/recordings.h"
@@ -17,8 +17,8 @@ struct UsedGraph {
 /// Why a graph is used.
 enum class GraphUsedFor : std::uint8_t { kInstantiate, kUpdate };
 
-/// Ends a build. No recording for an instantiate of a graph that holds user objects and must serve itself: an exec of
-/// the program's own graph would hold its user objects for as long as the library keeps it.
+/// Ends the graph's build. No recording for an instantiate of a graph that holds user objects and must serve itself: an
+/// exec of the program's own graph would hold its user objects for as long as the library keeps it.
 UsedGraph use_graph(TrackedGraph& graph, GraphUsedFor purpose, Recordings& recordings, bool track_operands);
 
 }  // namespace graphpool

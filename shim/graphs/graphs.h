@@ -1,5 +1,5 @@
-// graphs.h: the parts that serve the graphs and execs a program holds, in the order in which they use each other, and
-// what concerns them all.
+// graphs.h: has the parts that serve the graphs and execs a program holds, in the order in which they use each other,
+// and the functions that concern them all.
 //
 // The life of a step: a capture ends in a tracked graph (captured_graphs.h), or one is built (node_graphs.h) ->
 // instantiation.h: a free variant whose baked-in binding is the graph's serves; else one is patched or made ->
@@ -78,18 +78,18 @@ struct Graphs {
   Launcher launcher{{execs, exec_limit, bindings, noted, ring_exit, verifier, settings}};
 
   hipError_t destroy_exec(hipGraphExec_t exec);
-  /// Captures that the program begins at this place are left alone from now on: execs of recordings that were captured
-  /// there last go, as far as nobody uses them. Without a lock held.
+  /// Destroys the execs of recordings that were captured last at this place, as far as nobody uses them: captures that
+  /// the program begins there are left alone from now on. Call it without a lock held.
   void drop_free_execs_of(const void* place) EXCLUDES(g_recordings_lock);
 
-  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is): builds what
+  /// Call it before memory goes back to the runtime (0 bytes: nobody knows how many; null: all there is). Builds what
   /// needs the memory and could not be made without it. `reason`: a literal.
   void before_memory_is_freed(const void* address, std::size_t bytes, const char* reason);
-  /// A module is about to go: graphs and execs with an operation for which `names` holds are made while they can be.
-  /// Recordings with one for which `ends` holds, whose kernel goes, are of no use any more.
+  /// Call it before a module goes. Makes the graphs and execs with an operation for which `names` holds, while they can
+  /// be made. Recordings with one for which `ends` holds, whose kernel goes, are of no use any more.
   void before_module_is_unloaded(OperationTest names, OperationTest ends, const char* reason)
       EXCLUDES(g_recordings_lock);
-  /// The device is being reset: everything made for it is gone with it.
+  /// Forgets everything that was made for the device, which is being reset: it is gone with it.
   void device_reset(int device) noexcept EXCLUDES(g_recordings_lock);
 };
 

@@ -1,4 +1,4 @@
-// What captures say and ask, handed on to the graphs and execs that the program holds.
+// Hands what captures say and ask on to the graphs and execs that the program holds.
 #include <utility>
 
 #include "shim/capture/capture_sink.h"
@@ -39,7 +39,7 @@ class GraphsCaptureSink final : public CaptureSink {
   }
 };
 
-/// What is in the graph of an open capture only that capture touches, under its own lock, whose rank is the graph's.
+/// Only the capture itself touches the graph of an open capture, under its own lock, whose rank is the graph's.
 class TrackedOpenGraphs final : public OpenGraphs {
  public:
   constexpr TrackedOpenGraphs() = default;

@@ -1,4 +1,4 @@
-// handle_table.h: handles of our own that a program holds in place of the runtime's.
+// handle_table.h: makes handles of the library's own that a program holds in place of the runtime's.
 //
 // A handle is an address inside a reserved range that nothing else can have, so telling ours from the runtime's is one
 // compare, and finding the object is one load. A handle is not given out again before kReuseAfter others were: use

@@ -34,7 +34,7 @@ hipError_t Instantiation::instantiate(hipGraphExec_t* exec, hipGraph_t graph, un
   return result == hipSuccess ? retry_with_room([&] { return native(graph, exec); }) : result;
 }
 
-/// False: it has no recording, and nothing was done.
+/// Instantiates a tracked graph. False: it has no recording, and nothing was done.
 bool Instantiation::instantiate_tracked(const Asked& asked, hipGraphExec_t* out, hipError_t* result) {
   const UsedGraph used =
       use_graph(asked.tracked, GraphUsedFor::kInstantiate, parts_.recordings, parts_.settings.track_operands);
@@ -80,7 +80,7 @@ bool Instantiation::instantiate_tracked(const Asked& asked, hipGraphExec_t* out,
 hipError_t Instantiation::serve(const Asked& asked, const UsedGraph& used, ProgramExec& exec, Served* served) {
   const auto make = [&](std::unique_ptr<Variant>* made) { return make_native(asked, exec, made); };
   const NativeVariant native_variant(make);
-  // Of a recording that verification has found to be wrong nothing is made, although a graph may still be deferred.
+  // Nothing is made of a recording that verification has found to be wrong, although a graph may still be deferred.
   const bool natively =
       (used.real || !used.recording->rebuildable.load(std::memory_order_acquire)) && used.objects == nullptr;
   const OtherSources others{natively ? &native_variant : nullptr, false};
@@ -89,7 +89,7 @@ hipError_t Instantiation::serve(const Asked& asked, const UsedGraph& used, Progr
                        : parts_.supply.obtain(exec, used.binding, others, served);
 }
 
-/// By the program's own call, of its own graph.
+/// Makes the exec by the program's own call, of its own graph.
 hipError_t Instantiation::make_native(const Asked& asked, const ProgramExec& exec, std::unique_ptr<Variant>* made) {
   auto variant = std::make_unique<Variant>();
   hipGraph_t source = asked.graph;
@@ -108,7 +108,7 @@ hipError_t Instantiation::make_native(const Asked& asked, const ProgramExec& exe
   return hipSuccess;
 }
 
-/// The program gets no such exec after all.
+/// Frees what the exec has: the program does not get it after all.
 void Instantiation::give_back(ProgramExec& exec) {
   const LockGuard guard(g_recordings_lock);
   --exec.recording_in_call()->users;

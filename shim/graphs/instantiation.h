@@ -1,4 +1,4 @@
-// instantiation.h: hipGraphInstantiate.
+// instantiation.h: serves hipGraphInstantiate.
 //
 // A free variant whose baked-in binding is the graph's serves the exec; else one is patched or made. The program gets a
 // handle of the library's. A graph that is not tracked, or that has flags of its own, is the runtime's.
@@ -42,8 +42,8 @@ class Instantiation {
   };
   explicit Instantiation(const Parts& parts) noexcept : parts_(parts) {}
 
-  /// Flags: memory nodes apart, which no recording has, 0 and kInstantiateAutoFree mean the same; with any other it is
-  /// always made natively.
+  /// Flags: 0 and kInstantiateAutoFree mean the same but for memory nodes, which no recording has. With any other flag
+  /// the exec is always made natively.
   hipError_t instantiate(hipGraphExec_t* exec, hipGraph_t graph, unsigned long long flags, NativeInstantiate native);
 
   std::uint64_t count() const noexcept { return count_.load(); }

@@ -1,19 +1,19 @@
-// launch_verifier.h: launches that `verify` wants compared with what the program's own path gives.
+// launch_verifier.h: compares launches that `verify` wants compared with what the program's own path gives.
 //
 // A staged launch (staged_comparison.h): the graph runs without staging for the program, and staged on copies. A launch
 // of an exec that was patched, or that had the binding before, or is staged without copies (repeated_launch.h): that
-// exec serves the program, and a new one, made of the recording, works on copies. A launch of a new exec, where the
-// program's own graph is there: an exec made of that serves the program, and the recording's works on copies. Where
-// they differ the program has the real result, one line says so, and the recording is served otherwise from there on:
-// it is not staged any more, or never without copies; none of its execs is patched any more; or its captures are left
-// to the runtime.
+// exec serves the program, and a new one, made of the recording, works on copies. A launch of a new exec, where an exec
+// of the program's own graph is there: that serves the program, and the recording's works on copies. Where they differ
+// the program has the real result, one line says so, and the recording is served otherwise from there on: it is not
+// staged any more, or never without copies; none of its execs is patched any more; or its captures are left to the
+// runtime.
 //
 // All of it waits, which only `verify` does (verify/bounded_wait.h). A launch that is not complete in time is not
-// compared. An exec beside a new one is not either where the device has other work before the launch or gets any before
-// its end, for what that writes could not be told apart.
+// compared. Nor is a launch that is run again by a new exec, where the device has other work before it or gets any
+// before its end: what that writes could not be told apart.
 // Threads: any. Once the launch has begun to run the program may change or destroy the exec (program_exec.h). So a
-// comparison is about what the launch has found (FoundExec), and what it finds the next call on the exec carries out
-// (exec_repair.h). Not here: which operations may run twice (verify/both_ways.h).
+// comparison is about what the launch has found (FoundExec), and the next call on the exec carries out what the
+// comparison has found (exec_repair.h). Not here: which operations may run twice (verify/both_ways.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -40,17 +40,17 @@ struct AskedLaunch {
   StreamArgument stream;
   NativeExecCall native;  ///< the program's call
 };
-/// Makes it by whatever serves the exec. hipErrorNotReady: its ring works on copies, and no slot set serves the launch;
-/// nothing was enqueued.
+/// Makes the launch by whatever serves the exec. hipErrorNotReady: its ring works on copies, and no slot set serves the
+/// launch; nothing was enqueued.
 using LaunchSelected = FunctionRef<hipError_t()>;
 
 /// What a launch has found its exec to be.
 struct FoundExec {
   HeldRecording recording;           ///< none: the exec is not served by one, or has nothing to do
-  const Variant* variant = nullptr;  ///< that serves it; may be gone once the launch has begun to run
+  const Variant* variant = nullptr;  ///< serves the exec; may be gone once the launch has begun to run
   Binding binding;
   Way way = Way::kSame;
-  bool staged = false, direct = false;  ///< it works on slots; launches of it do not copy
+  bool staged = false, direct = false;  ///< the exec works on slots; launches of it do not copy
   std::shared_ptr<const StagePlan> plan;
   std::unique_ptr<Variant> real_path;  ///< an exec of the program's own graph, or null
 };
@@ -63,33 +63,33 @@ class LaunchVerifier {
 
   /// Makes the launch, and compares it where that is due.
   hipError_t launch(const AskedLaunch& asked, LaunchSelected selected);
-  /// The exec has been given what was made of the recording; for its next launch one of the program's own graph is kept
-  /// beside, where that launch will be compared.
+  /// Keeps an exec of the program's own graph beside the exec for its next launch, where that will be compared. The
+  /// exec itself has been given what was made of the recording.
   void keep_real_path(ProgramExec& exec, hipGraph_t graph) EXCLUDES(exec.lock, g_recordings_lock);
 
   // --- what a comparison has found ---
 
   static void found_same(Recording& recording) noexcept EXCLUDES(g_recordings_lock);
-  /// Nothing of the recording is staged from here on.
+  /// Lets nothing of the recording be staged from here on.
   static void staging_differs(const FoundExec& found, const Shadows::Difference& difference,
                               const std::vector<char*>& bases) EXCLUDES(g_recordings_lock);
-  /// Nothing is made of the recording any more.
+  /// Lets nothing be made of the recording any more.
   static void rebuilt_differs(const FoundExec& found, const Shadows::Difference& difference)
       EXCLUDES(g_recordings_lock);
-  /// Launches of a ring copy from now on. Where the variant was patched, none of the recording's is any more, and those
-  /// that were serve nobody.
+  /// Lets launches of a ring always copy from now on. Else the variant serves nobody any more; where it was patched,
+  /// nor do others that were, and none of the recording's is patched any more.
   static void repeated_differs(const FoundExec& found, const Shadows::Difference& difference)
       EXCLUDES(g_recordings_lock);
-  /// An exec of the program's own graph, whose launches are complete, is to serve the exec from its next call on, if
-  /// that is what it was.
+  /// Lets an exec of the program's own graph, whose launches are complete, serve the exec from its next call on, if the
+  /// exec still is what the launch found.
   static void serve_by_real(ProgramExec& exec, const FoundExec& found, std::unique_ptr<Variant> real)
       EXCLUDES(exec.lock);
-  /// It may still run: later launches of the exec come behind it, unless they may overlap.
+  /// Keeps `real`, which may still run: later launches of the exec come behind it, unless they may overlap.
   void keep_running(ProgramExec& exec, const FoundExec& found, std::unique_ptr<Variant> real)
       EXCLUDES(exec.lock, g_recordings_lock);
   static void say_not_compared(const Recording& recording, const char* reason);
-  /// The launch has failed, and the program must find that error, so nothing is destroyed now: `made` goes later, as
-  /// any exec that is not kept, and the shadows with the next verification.
+  /// Call it where the launch has failed: the program must find that error, so nothing is destroyed now. `made` goes
+  /// later, as any exec that is not kept, and the shadows go with the next verification.
   void leave_for_later(Recording& recording, Shadows& shadows, std::unique_ptr<Variant> made)
       EXCLUDES(g_recordings_lock);
 
@@ -131,9 +131,9 @@ class ComparedLaunch {
   std::unique_ptr<Variant> real_path_;  ///< an exec of the program's own graph, or null
 };
 
-/// A launch of the program's that is not to be compared comes next. Destroys what was made to compare it with. After
-/// the launch that would be too late: before HIP 7 a successful call of the library's would then clear the error that
-/// the launch may have left for hipGetLastError.
+/// Call it before a launch that is not to be compared. Destroys what was made to compare it with. After the launch that
+/// would be too late: before HIP 7 a successful call of the library's would then clear the error that the launch may
+/// have left for hipGetLastError.
 template <typename AnyShadows, typename... Made>
 void drop_before_launch(AnyShadows& shadows, std::unique_ptr<Made>&... made) {
   (made.reset(), ...);

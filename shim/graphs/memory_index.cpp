@@ -14,7 +14,7 @@ constexpr unsigned kPageShift = 12;
 }  // namespace
 
 std::vector<std::uint64_t> MemoryIndex::pages_of(const Binding& binding) {
-  // Most words are among the few that many operations have: those are seen here.
+  // Most words are among the few that many operations have: these are found here.
   constexpr std::size_t kSeen = 512;
   std::array<std::uint64_t, kSeen> seen;
   seen.fill(~std::uint64_t{0});
@@ -31,7 +31,7 @@ std::vector<std::uint64_t> MemoryIndex::pages_of(const Binding& binding) {
   return pages;
 }
 
-/// Makes one run of those from this one on and of `added`, in room that there is.
+/// Makes one run of `added` and of the runs from `first` on. `merged` is empty, and has room for all.
 void MemoryIndex::merge(std::size_t first, Run merged, const Run& added) noexcept {
   const auto append = [&merged](const Run& run) {
     const auto middle = static_cast<std::ptrdiff_t>(merged.size());

@@ -1,11 +1,11 @@
-// memory_index.h: which of many bindings may name memory of a range, found without reading the bindings.
+// memory_index.h: finds those of many bindings that may name memory of a range, without reading the bindings.
 //
-// Why: every real free asks it of all graphs that the program holds and that exist only as bindings. An answer takes
-// the logarithm of what is held, and what it finds.
+// Why: every real free asks this about all graphs that the program holds and that exist only as bindings. The time of
+// an answer grows with the logarithm of what is held, and with what is found.
 //
-// What is held is the pages that words of a binding point to, whatever the words are: an answer may have too many,
-// never too few. The pages lie in sorted runs, each more than twice as long as the next; what was removed is left there
-// until it is half of all.
+// The index holds the pages that words of a binding point to, whatever the words are: an answer may have too many,
+// never too few. The pages lie in sorted runs, each more than twice as long as the next. Removed pages are left there
+// until they are half of all.
 //
 // Threads: guarded by its user. Units: bytes, but pages where it says so. Throws std::bad_alloc, with nothing changed
 // but how it is arranged.
@@ -25,9 +25,9 @@ class MemoryIndex {
   /// The pages that words of a binding point to, each once, in rising order.
   static std::vector<std::uint64_t> pages_of(const Binding& binding);
 
-  /// `owner` stands for the binding. The number it is removed by: not 0, and never used again.
+  /// Adds a binding, which `owner` stands for. Returns the number to remove it by: not 0, and never used again.
   std::uint64_t add(void* owner, const std::vector<std::uint64_t>& pages);
-  /// Nothing where nothing is held by that number.
+  /// Does nothing where nothing is held by that number.
   void remove(std::uint64_t number) noexcept;
 
   /// The owners of the bindings that may name an address of this range, each once. Arranges what is held anew where

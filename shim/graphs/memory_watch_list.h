@@ -1,4 +1,4 @@
-// memory_watch_list.h: those who name memory of the program and must be told before it is freed.
+// memory_watch_list.h: lists those who name memory of the program and must be told before it is freed.
 //
 // Each real free asks all of them. Most are asked often and never name what is freed: after kLooks looks that found
 // nothing, an entry is found by an index of the pages that it names (memory_index.h). An entry to which no free matters
@@ -34,13 +34,13 @@ class MemoryWatchList {
   /// Looks after which the index finds an entry.
   static constexpr std::uint32_t kLooks = 16;
 
-  /// It is watched. Throws std::bad_alloc.
+  /// Adds an entry, which is watched. Throws std::bad_alloc.
   void add(Shared entry) {
     Watched& watched = *entry;
     entries_.push_back(std::move(entry));
     watched.place_ = entries_.size() - 1;
   }
-  /// Pre-condition: it is in the list.
+  /// Pre-condition: the entry is in the list.
   Shared remove(Entry& entry) noexcept {
     watch(entry);
     exchange_places(place(entry), entries_.size() - 1);
@@ -54,26 +54,26 @@ class MemoryWatchList {
     return has(entry) && static_cast<const Watched&>(entry).place_ >= unwatched_;
   }
 
-  /// It is to be looked at again. Nothing where it is watched.
+  /// Lets the entry be looked at again. Does nothing where it is watched.
   void watch(Entry& entry) noexcept {
     if (place(entry) >= unwatched_) return;
     exchange_places(place(entry), --unwatched_);
     index_.remove(std::exchange(static_cast<Watched&>(entry).indexed_, 0));
   }
-  /// The index finds it by these pages (MemoryIndex::pages_of()). Throws std::bad_alloc.
+  /// Lets the index find the entry by these pages (MemoryIndex::pages_of()). Throws std::bad_alloc.
   void find_by(Entry& entry, const std::vector<std::uint64_t>& pages) {
     watch(entry);
     static_cast<Watched&>(entry).indexed_ = index_.add(&entry, pages);
     exchange_places(place(entry), unwatched_++);
   }
-  /// No free matters to it.
+  /// Lets no free look at the entry: none matters to it.
   void ignore(Entry& entry) noexcept {
     watch(entry);
     exchange_places(place(entry), unwatched_++);
   }
 
   const std::vector<Shared>& all() const noexcept { return entries_; }
-  /// A superset of those that name memory of this range; no bytes: all.
+  /// Returns a superset of those that name memory of this range; 0 bytes: all.
   std::vector<Shared> that_may_name(const void* address, std::size_t bytes) {
     if (bytes == 0) return entries_;
     std::vector<Shared> found(entries_.begin() + static_cast<std::ptrdiff_t>(unwatched_), entries_.end());

@@ -1,4 +1,4 @@
-// node_build.h: how far a graph that is built node by node has come: a walk in the tree of recordings, or a recording.
+// node_build.h: keeps how far a graph that is built node by node has come, by a walk in the tree or by a recording.
 //
 // It walks while everything the program adds was added before in the same order: then the graph is deferred. Where that
 // ends the graph is made real and what follows is recorded. Not here: what drives it (node_graphs.h).

@@ -20,7 +20,7 @@
 namespace graphpool {
 namespace {
 
-/// The operations a node is to depend on, as the program names them. False where the runtime must judge them.
+/// Finds the operations that the program lets a node depend on. False where the runtime must judge them.
 bool dependencies_of(const TrackedGraph& graph, const NodePlace& place, std::vector<std::uint32_t>* after) {
   if (place.count == 0) return true;
   if (place.dependencies == nullptr) return false;
@@ -90,7 +90,7 @@ void NodeBuild::leave_tree() noexcept {
 
 namespace {
 
-/// Begins to build where such graphs begin in the tree: a deferred graph. Null: the runtime must make the graph.
+/// Begins a deferred graph where such graphs begin in the tree. Null: the runtime must make the graph.
 hipGraph_t create_deferred(const std::shared_ptr<TrackedGraph>& graph, TreeNode* start) {
   {
     const LockGuard guard(graph->lock);
@@ -189,7 +189,7 @@ struct BuiltNode {
   bool described = false;  ///< so is what it does
 };
 
-/// Puts its payload into the binding, where it is known.
+/// Puts the node's payload into the binding, where it is known.
 void describe_node(TrackedGraph& graph, Describe describe, BuiltNode* node) REQUIRES(graph.lock) {
   node->offset = static_cast<std::uint32_t>(graph.binding.size());
   OperationWriter writer(node->signature, graph.binding);
@@ -214,7 +214,7 @@ hipError_t make_real_before(TrackedGraph& graph, std::uint32_t offset) REQUIRES(
   return failed;
 }
 
-/// The runtime has added the node.
+/// Notes a node that the runtime has added.
 void record_node(TrackedGraph& graph, BuiltNode& node) REQUIRES(graph.lock) {
   note_judged_operands(node.signature, graph.binding, node.offset);
   const std::uint32_t index = graph.build->size();
@@ -239,7 +239,7 @@ std::optional<hipError_t> add_to_build(TrackedGraph& graph, Describe describe, N
   if (graph.real == nullptr)
     if (const hipError_t failed = make_real_before(graph, node.offset); failed != hipSuccess) return failed;
   if (!node.placed) {
-    // What the runtime makes of such dependencies is its own affair. Nodes of other graphs are asked for without lock.
+    // Only the runtime knows what it makes of such dependencies. Nodes of other graphs are asked for without lock.
     graph.leave("a node whose dependencies only the runtime can judge");
     return {};
   }
@@ -253,7 +253,7 @@ std::optional<hipError_t> add_to_build(TrackedGraph& graph, Describe describe, N
   return result;
 }
 
-/// The graph that a node is added to, where it is not followed any more.
+/// Adds a node to a graph that is not followed any more.
 hipError_t add_to_exposed(const NodePlace& place, NativeAdd forward) {
   hipGraph_t graph = place.graph;
   const hipError_t failed = graphs().tracked.expose(&graph, "a node was added after its first use");
@@ -280,8 +280,8 @@ hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd fo
 
 namespace {
 
-/// The operations that edges go from and to, in turn. False where the runtime must judge them: what it would refuse,
-/// and edges to nodes that were added before those they come from.
+/// Finds the operations that edges go from and to, in turn. False where the runtime must judge them: where it would
+/// refuse them, or where an edge goes to a node that was added before the one that it comes from.
 bool ends_of_edges(const TrackedGraph& graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
                    std::vector<std::uint32_t>* ends) {
   if (count == 0 || from == nullptr || to == nullptr) return false;
@@ -335,7 +335,7 @@ bool add_edges(hipGraph_t handle, const hipGraphNode_t* from, const hipGraphNode
 
 namespace {
 
-/// The recording that ends where the walk is, or none: the graph cannot stay deferred.
+/// Returns the recording that ends where the walk is. None: the graph cannot stay deferred.
 HeldRecording matched_end(const NodeBuild& build, const Signature& end_signature) {
   TreeNode* const end = build.path.back()->find(end_signature);
   HeldRecording recording = end == nullptr ? HeldRecording() : graphs().recordings.hold(*end);

@@ -1,18 +1,17 @@
-// node_graphs.h: graphs that a program builds node by node, matched like captures.
+// node_graphs.h: matches graphs that a program builds node by node, like captures.
 //
 // The life of such a graph:
 //   hipGraphCreate     no recording begins like this: forwarded, and every node the program adds is recorded with what
 //                      it depends on. Else the graph is deferred, and what the program adds is compared.
 //   hipGraphAdd*Node   deferred: the next operation of a recording, with the same dependencies -> its payload is
-//   stored,
-//                      the program gets a handle of ours. Anything else -> the graph is made real with the nodes so far
-//                      and the call is forwarded; recording goes on from there.
-//   first use          instantiate, or update of an exec by it: deferred and at the end of a recording -> that
-//                      recording; real -> if every node is what was recorded, a recording is made of it.
+//                      kept, the program gets a handle of ours. Anything else -> the graph is made real with the nodes
+//                      so far and the call is forwarded; recording goes on from there.
+//   first use          instantiate, clone, update of an exec by it, or as a child graph: deferred and at the end of a
+//                      recording -> that recording; real -> a recording is made if every node is what was recorded.
 // A child graph that is tracked is one operation: its recording is part of the signature, its binding is the payload.
-// It stays deferred itself; where HIP is to see it, HIP is given another with the same operations, of which it takes a
-// copy. A node added after that, or in a way that is not followed, makes the graph real and modified: HIP does the
-// rest.
+// The first time it stays deferred itself: HIP is given another graph with the same operations, of which it takes a
+// copy. From the second time on it is real. A node added after the first use, or in a way that is not followed, makes
+// the graph real and modified: HIP does the rest.
 //
 // Errors are HIP's: a call whose outcome the recording does not decide is forwarded. Threads: HIP allows no calls on
 // one graph beside each other; each graph's own lock keeps frees of memory in other threads apart from them.
@@ -32,7 +31,7 @@ namespace graphpool {
 /// hipGraphCreate. `plain`: nothing in its arguments that HIP might refuse.
 hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward);
 
-/// What every call that adds a node begins with.
+/// The first arguments of every call that adds a node.
 struct NodePlace {
   hipGraphNode_t* node;
   hipGraph_t graph;
@@ -57,11 +56,10 @@ struct AddedChild {
   const ChildGraph& child;
   std::vector<hipGraphNode_t> nodes;
 };
-/// Adds a node as add_node() does, where `forward` sees to it that nodes are made in line (recording/node_creation.h).
-/// Null: no such child.
+/// Adds a node as add_node() does, but `forward` must make nodes in line (recording/node_creation.h). Null: no child.
 hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added);
 
-/// The graph is used: gives it its recording, where it can have one. Pre-condition: it has a build.
+/// Gives the graph, which is being used, its recording, if it can have one. Pre-condition: it has a build.
 void finish_build(TrackedGraph& graph) REQUIRES(graph.lock) EXCLUDES(g_recordings_lock);
 
 }  // namespace graphpool

@@ -27,7 +27,7 @@ hipError_t NotedSets::serve_by_new(ProgramExec& exec) {
   return hipSuccess;
 }
 
-/// Another launch may give the same at the same time.
+/// Tells what is still to be given. Another launch may give the same at the same time.
 NotedSets::Pending NotedSets::pending(const ProgramExec& exec) {
   Pending pending;
   const LockGuard guard(exec.lock);
@@ -44,7 +44,7 @@ NotedSets::Pending NotedSets::pending(const ProgramExec& exec) {
 hipError_t NotedSets::give_noted(ProgramExec& exec) {
   if (const Pending sets = pending(exec); sets.any) {
     if (sets.bytes != 0) make_argument_room(exec.device, sets.patched_bytes, sets.bytes, sets.argument_bytes);
-    // Where it fails half of it may have been taken: another variant that has all of it serves.
+    // A failed call may have given a half of it: then another variant that has all of it serves.
     if (const hipError_t failed = set_nodes(exec); failed != hipSuccess && serve_by_new(exec) != hipSuccess)
       return failed;
   }
@@ -53,7 +53,7 @@ hipError_t NotedSets::give_noted(ProgramExec& exec) {
   return hipSuccess;
 }
 
-/// By the calls that the program has made before.
+/// Gives the noted sets by the calls that the program has made before.
 hipError_t NotedSets::set_nodes(ProgramExec& exec) {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;

@@ -15,11 +15,11 @@ class NotedSets {
   NotedSets(ExecStore& store, ExecBuilder& builder, ExecBindings& bindings) noexcept
       : store_(store), builder_(builder), bindings_(bindings) {}
 
-  /// The exec is about to be launched, or needed by another call. Nothing where the program has set nothing.
+  /// Call it before the exec is launched, or needed by another call. Does nothing where the program has set nothing.
   hipError_t give(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock) {
     return exec.sets == nullptr ? hipSuccess : give_noted(exec);
   }
-  /// A new variant serves the present binding. Fails as the runtime does.
+  /// Makes a new variant, which serves the present binding. Fails as the runtime does.
   hipError_t serve_by_new(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
 
  private:

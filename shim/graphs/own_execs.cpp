@@ -38,8 +38,8 @@ hipError_t OwnExecs::bring_up_to_date(const ProgramExec& exec, const Variant& ow
   return result;
 }
 
-/// *own: what is to be the program's own exec; null: the variant that serves it now. `unstaged`: what the exec would be
-/// without staging, or null.
+/// Finds what is to be the program's own exec. *own stays null: it is the variant that serves now. `unstaged`: what the
+/// exec would be without staging, or null.
 hipError_t OwnExecs::make_own(ProgramExec& exec, bool stays, std::unique_ptr<Variant> unstaged,
                               std::unique_ptr<Variant>* own) {
   std::unique_ptr<Variant> former = std::move(exec.own);
@@ -56,8 +56,8 @@ hipError_t OwnExecs::make_own(ProgramExec& exec, bool stays, std::unique_ptr<Var
   if (!unfit && (exec.variant_in_call()->graph != nullptr || exec.variant_in_call()->source == exec.source || stays))
     return hipSuccess;
   const LastErrorScope last_error;
-  // What it was made over, or its functions, may be gone by now, so that it cannot be built again. Then it goes out as
-  // it is: its nodes are the program's own.
+  // What the exec was made over, or its functions, may be gone by now, so that it cannot be built again. Then the
+  // program gets it as it is: the nodes that it was made of are the program's own.
   const hipError_t result =
       is_outdated(*exec.recording_in_call())
           ? hipErrorNotSupported
@@ -109,7 +109,7 @@ hipError_t OwnExecs::expose(hipGraphExec_t* handle, hipGraphNode_t* node, const 
   return node == nullptr ? hipSuccess : expose_node(*exec, node);
 }
 
-/// The exec's own node for the one that the program names.
+/// Puts the exec's own node in place of the one that the program names.
 hipError_t OwnExecs::expose_node(const ProgramExec& exec, hipGraphNode_t* node) {
   const NodeRef named = parts_.nodes.find(*node);
   if (named.graph == nullptr || named.graph->id != exec.source || named.index >= exec.own->nodes.size())

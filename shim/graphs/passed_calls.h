@@ -1,5 +1,5 @@
-// passed_calls.h: calls that are left to the runtime by graphs that are not known: how many went straight to it, and
-// what the report calls them.
+// passed_calls.h: counts the calls with graphs of captures that were left alone, which went straight to the runtime,
+// and has the report's words for them.
 #pragma once
 
 #include "shim/base/owned_count.h"

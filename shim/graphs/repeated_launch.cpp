@@ -51,7 +51,7 @@ const char* RepeatedLaunch::copy_memory() {
   return addresses ? "cannot be run twice: its memory may hold addresses" : nullptr;
 }
 
-/// No recording serves the exec any more.
+/// Whether no recording serves the exec any more.
 bool RepeatedLaunch::has_become_own() const noexcept {
   const LockGuard guard(exec_.lock);
   return exec_.recording == nullptr;
@@ -88,7 +88,7 @@ hipError_t RepeatedLaunch::launch() {
   return result;
 }
 
-/// By the new exec, on the shadows. Nothing is compared where other work came between.
+/// Runs the launch again by the new exec, on the shadows. Compares nothing where other work came between.
 void RepeatedLaunch::repeat() {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;

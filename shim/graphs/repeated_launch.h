@@ -1,7 +1,7 @@
-// repeated_launch.h: a launch, and the same by a new exec on copies, compared (launch_verifier.h).
+// repeated_launch.h: compares a launch with the same launch by a new exec on copies (launch_verifier.h).
 //
-// What the exec's variant may still write to of earlier bindings, where the runtime has updated it wrongly, is copied
-// too, so that it can be given back.
+// The exec's variant may still write to memory of earlier bindings, where the runtime has updated it wrongly. That
+// memory is copied, too, so that it can be restored.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -30,8 +30,8 @@ RingExit::Left RingExit::leave(ProgramExec& exec, StreamKey key, hipStream_t str
   return {become_own(exec)};
 }
 
-/// What it names may be freed by now, or the recording not be trusted any more: it becomes the program's own. By one
-/// launch at a time: another one finds the exec as it was, or made its own, and tries again.
+/// Makes the exec the program's own: what it names may be freed by now, or the recording not be trusted any more. One
+/// launch at a time does so. Another one finds the exec as it was, or made its own, and tries again.
 hipError_t RingExit::become_own(ProgramExec& exec) {
   {
     const LockGuard guard(exec.lock);
@@ -95,8 +95,8 @@ RingExit::Left RingExit::stop_waiting(ProgramExec& exec, StreamKey key, hipStrea
   return left;
 }
 
-/// What was launched before still ends on its slots: nothing can be waited for here, for its kernels may themselves
-/// wait for the process that has the handle now.
+/// Earlier launches still end on their slots. Nothing can be waited for here: their kernels may themselves wait for the
+/// process that has the handle now.
 hipError_t RingExit::leave_shared_memory(ProgramExec& exec, StreamArgument stream) {
   const ExecUse use(limit_, &exec);
   const std::uint64_t version = SharedMemory::version();

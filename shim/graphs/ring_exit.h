@@ -1,5 +1,5 @@
-// ring_exit.h: an exec serves its holder without staging from now on, on the program's own memory. Only here, and
-// where one was given back (exec_limit.h), a launch makes an exec.
+// ring_exit.h: lets an exec serve its holder without staging from now on, on the program's own memory. Only here, and
+// where an exec was given back (exec_limit.h), a launch makes an exec.
 //
 // Errors are HIP's. Threads: any; several launches of one exec may leave its ring at once.
 #pragma once
@@ -26,9 +26,9 @@ class RingExit {
     bool ordered = false;  ///< the stream comes behind what the ring has launched
   };
   Left leave(ProgramExec& exec, StreamKey key, hipStream_t stream) EXCLUDES(exec.lock, g_recordings_lock);
-  /// No slot set came free in time: leaves the ring, and says so. An error: the launch cannot do without.
+  /// Leaves the ring because no slot set came free in time, and says so. An error: the launch must go on waiting.
   Left stop_waiting(ProgramExec& exec, StreamKey key, hipStream_t stream) EXCLUDES(exec.lock, g_recordings_lock);
-  /// Before a launch after which memory was exported or opened: where the exec is staged and names such memory, it
+  /// Call it before a launch after which memory was exported or opened: an exec that is staged and names such memory
   /// works on the program's own from here on.
   hipError_t leave_shared_memory(ProgramExec& exec, StreamArgument stream) EXCLUDES(exec.lock, g_recordings_lock);
 

@@ -38,8 +38,8 @@ hipError_t StagedComparison::launch() {
   return result;
 }
 
-/// The program's launch, without staging. *copied: whether the shadows have been made like the buffers before it; no
-/// success where there is no ring any more.
+/// Makes the program's launch, without staging. *copied: whether the shadows were made like the buffers before the
+/// launch; no success where there is no ring any more.
 hipError_t StagedComparison::launch_real(hipError_t* copied) {
   const LockGuard guard(exec_.lock);
   // The exec's launches are in order: the real one too comes behind those before it.

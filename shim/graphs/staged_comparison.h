@@ -1,4 +1,4 @@
-// staged_comparison.h: a staged launch, and the same without staging for the program, compared (launch_verifier.h).
+// staged_comparison.h: compares a staged launch with the same launch without staging (launch_verifier.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>

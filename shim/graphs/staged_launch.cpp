@@ -62,7 +62,8 @@ StagedLaunch::Next StagedLaunch::try_once(UnstagedLaunch* unstaged) {
   return next == Next::kLeaveRing && on_copies ? answer(hipErrorNotReady) : next;
 }
 
-/// A graph without operations: nothing to run, and some runtimes crash on one (probe empty_graph_runs).
+/// Answers for a graph without operations: there is nothing to run, and some runtimes crash on it (probe
+/// empty_graph_runs).
 StagedLaunch::Next StagedLaunch::launch_nothing() noexcept {
   const hipError_t judged = judge_stream(stream_);
   if (judged == hipSuccess && is_null_stream(stream_)) fences().enter_null_stream();
@@ -102,7 +103,7 @@ StagedLaunch::Next StagedLaunch::launch_ring() {
   return answer(result);
 }
 
-/// What is enqueued here neither waits nor calls back.
+/// Enqueues copies and graph. What is enqueued here neither waits nor calls back.
 StagedLaunch::RingOutcome StagedLaunch::replay(hipError_t* result) {
   RingCounts counts;
   TraceSpan traced(TraceKind::kCopies);

@@ -1,10 +1,10 @@
-// staged_launch.h: one launch of an exec that is staged, that has nothing to do, or that comes behind what served it
-// before.
+// staged_launch.h: makes a single launch of an exec that is staged, that has nothing to do, or whose launches must come
+// behind those of the variant before.
 //
-// Copy in, replay, copy out, all in the program's stream (staging/slot_ring.h). Where no slot set is free the launch
-// waits, `graph.ring_timeout` at most. Where it cannot go through slots the exec leaves its ring (ring_exit.h), and the
-// launch is one on the program's own memory.
-// Errors are HIP's. Threads: one launch.
+// It enqueues copy in, replay and copy out in the program's stream (staging/slot_ring.h). Where no slot set is free the
+// launch waits, `graph.ring_timeout` at most. Where it cannot go through slots the exec leaves its ring (ring_exit.h),
+// and the launch is one on the program's own memory.
+// Errors are HIP's. Threads: each object serves one launch.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -30,7 +30,7 @@ class StagedLaunch {
         stream_(plain_handle(asked.stream)),
         wait_(settings.ring_timeout) {}
 
-  /// Makes the launch and returns its result; or nothing: then `unstaged` is begun, and has still to be made.
+  /// Makes the launch and returns its result; or nothing: then `unstaged` is begun, and the caller must make it.
   /// hipErrorNotReady: its ring works on copies, and no slot set serves it; nothing was enqueued.
   std::optional<hipError_t> make(UnstagedLaunch* unstaged);
 

@@ -1,4 +1,4 @@
-// tracked_graph.h: a graph that the program holds and whose recording the library knows.
+// tracked_graph.h: keeps a graph that the program holds and whose recording the library knows.
 //
 // It is tracked while it is what its recording says: captured or built through the library and not changed since. A
 // deferred graph exists only as recording and binding until somebody needs the real one; its handle is one of the
@@ -76,18 +76,18 @@ class TrackedGraph : public Watched {
     return state == GraphState::kOpen || state == GraphState::kOpenModified;
   }
   bool is_destroyed() const noexcept { return state_.load(std::memory_order_acquire) == GraphState::kDestroyed; }
-  /// The program may have changed it: left to the runtime, for this reason, a literal, which the report has.
+  /// Leaves the graph, which the program may have changed, to the runtime, for this reason, a literal, for the report.
   void leave(const char* reason) noexcept REQUIRES(lock);
-  /// The program may have changed it, and somebody else has said why.
+  /// Notes that the program may have changed it, where somebody else has said why.
   void note_modified() noexcept { become_modified(); }
-  /// The capture of it has ended.
+  /// Notes that the capture of it has ended.
   void capture_ended() noexcept;
   void note_destroyed() noexcept REQUIRES(lock) { state_.store(GraphState::kDestroyed, std::memory_order_release); }
 
-  /// It becomes a copy of a deferred graph. Nobody else knows it yet.
+  /// Makes it a copy of a deferred graph. Pre-condition: nobody else knows it yet.
   void copy_deferred(const TrackedGraph& from) REQUIRES(from.lock);
 
-  /// Its only operations are these: of its build, or of its recording.
+  /// How many operations it has: those of its build, or of its recording.
   std::size_t size() const noexcept REQUIRES(lock) {
     return build != nullptr ? build->size() : recording->operations.size();
   }

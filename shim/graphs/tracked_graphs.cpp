@@ -14,7 +14,7 @@
 
 namespace graphpool {
 
-/// The program names the graph of an open capture in a call that is not followed.
+/// Exposes the graph of an open capture, which the program names in a call that is not followed.
 void TrackedGraphs::settle(hipGraph_t graph) {
   if (g_named_captures.load(std::memory_order_acquire) != 0) [[unlikely]]
     expose_open_graph(graph, kOpenGraphUsed);
@@ -32,7 +32,7 @@ hipGraph_t TrackedGraphs::add_deferred(const std::shared_ptr<TrackedGraph>& grap
   return nullptr;
 }
 
-/// The runtime has destroyed the graph, and has given its handle to another.
+/// Forgets a graph that the runtime has destroyed: it has given the graph's handle to another.
 void TrackedGraphs::forget_destroyed(const TrackedGraph& graph) noexcept {
   assume_held(graph.lock);  // nobody else reaches it
   nodes_.forget_all(graph);
@@ -98,7 +98,7 @@ hipError_t TrackedGraphs::read(hipGraph_t* graph, const char* reason) {
 
 /// Whether the graph may be a part of another one as its recording and binding say.
 bool TrackedGraphs::may_be_part(const TrackedGraph& graph) noexcept {
-  // What a child's user objects are held by its parent holds, too.
+  // The parent holds a child's user objects, too.
   return graph.unmodified() && graph.recording != nullptr && graph.objects == nullptr &&
          graph.recording->node_count != 0 && graph.recording->rebuildable.load(std::memory_order_acquire) &&
          graph.recording->operations.front().signature.object == settings_epoch();
@@ -110,7 +110,7 @@ hipError_t TrackedGraphs::read_part(hipGraph_t* graph, const TrackedGraph* paren
     const LockGuard guard(tracked->lock);
     if (tracked->build != nullptr) finish_build(*tracked);
     const bool may_stay = may_be_part(*tracked);
-    // It is real from the second time on. Where that fails it is given as it was the first time.
+    // From the second time on it is real. Where that fails, it is given as it was the first time.
     if (may_stay && tracked->real == nullptr && tracked->given.load(std::memory_order_relaxed) != 0)
       static_cast<void>(builder_.make_real(*tracked, kUsedAsChild));
     if (may_stay && (tracked->real == nullptr || !outlived_memory(*tracked->recording, tracked->memory_freed))) {
@@ -144,7 +144,7 @@ hipError_t TrackedGraphs::expose(hipGraph_t* graph, TrackedGraph* tracked, const
   return hipSuccess;
 }
 
-/// The graph leaves the tables. Null: it is not tracked, or its capture is open.
+/// Takes the graph out of the tables. Null: it is not tracked, or its capture is open.
 std::shared_ptr<TrackedGraph> TrackedGraphs::take_out(hipGraph_t graph) {
   if (handles_.owns(graph)) {
     TrackedGraph& tracked = *handles_.find(graph);
@@ -198,7 +198,7 @@ hipError_t TrackedGraphs::destroy(hipGraph_t graph) {
   return hipSuccess;
 }
 
-/// Of a graph whose capture is open.
+/// The runtime's graph of one whose capture is open.
 hipGraph_t TrackedGraphs::real_of_open(const TrackedGraph& graph) noexcept {
   const LockGuard guard(graph.lock);
   return graph.real;

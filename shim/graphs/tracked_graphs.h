@@ -1,4 +1,4 @@
-// tracked_graphs.h: which handle stands for which tracked graph, and the graph that the runtime gets in its place.
+// tracked_graphs.h: finds the tracked graph that a handle stands for, and the graph that the runtime gets in its place.
 //
 // A handle is the library's own, of a deferred graph or of one whose capture was open when the program asked for it, or
 // the runtime's. A call that only reads a graph gets the real one (read()); a call that may change it, or keep it,
@@ -33,38 +33,38 @@ class TrackedGraphs {
   TrackedGraphs(GraphNodes& nodes, GraphBuilder& builder, DeferredGraphs& deferred) noexcept
       : nodes_(nodes), builder_(builder), deferred_(deferred) {}
 
-  /// Null when no handle is to be had.
+  /// Makes a handle for a deferred graph. Null when no handle is to be had.
   hipGraph_t add_deferred(const std::shared_ptr<TrackedGraph>& graph) EXCLUDES(g_recordings_lock);
-  /// Pre-condition: graph->real is the program's graph.
+  /// Enters a real graph. Pre-condition: graph->real is the program's graph.
   void add_real(const std::shared_ptr<TrackedGraph>& graph) EXCLUDES(g_recordings_lock);
   /// The tracked graph behind a handle, or null. It lives until the program destroys it.
   TrackedGraph* find(hipGraph_t graph);
   /// Whether the library made this handle. The graph may have been destroyed since.
   bool gave_out(hipGraph_t graph) const noexcept { return handles_.owns(graph); }
 
-  /// The real graph behind a handle, for a call that only reads it. Makes a deferred graph real. hipErrorOutOfMemory
-  /// when that fails; null is given to HIP as it is.
+  /// Puts the real graph in place of a handle, for a call that only reads it. Makes a deferred graph real; fails with
+  /// HIP's error where that fails. A handle of the runtime's, or null, is given to HIP as it is.
   hipError_t read(hipGraph_t* graph, const char* reason);
-  /// What the graph is that is to be a part of `parent`, which may be null. A deferred one stays so; one that is being
-  /// built is built. hipErrorInvalidValue: it is gone.
+  /// Tells what the graph is that is to be a part of `parent`, which may be null. A graph that is being built is built.
+  /// A deferred one stays so the first time, and becomes real the second time. hipErrorInvalidValue: it is gone.
   hipError_t read_part(hipGraph_t* graph, const TrackedGraph* parent, ChildGraph* child);
   /// Reads the child graph that a node's parameters name: `params` becomes `storage` where it had to be replaced.
   hipError_t read_child(const void** params, AnyNodeParams* storage);
-  /// The real graph for a call that may change it, or keep it: it is modified from now on.
+  /// Puts the real graph in place of a handle, for a call that may change it, or keep it: it is modified from now on.
   hipError_t expose(hipGraph_t* graph, const char* reason) { return expose(graph, find(*graph), reason); }
   /// `tracked`: what find() says of it.
   hipError_t expose(hipGraph_t* graph, TrackedGraph* tracked, const char* reason);
   hipError_t destroy(hipGraph_t graph);
-  /// How many nodes a deferred graph has; false: HIP knows.
+  /// Tells how many nodes a deferred graph has; false: HIP knows.
   bool count_nodes(hipGraph_t graph, std::size_t* count);
 
   // --- graphs of open captures (capture/open_graph.cpp) ---
 
   /// Makes a graph and a handle for it. Returns null if there is no handle left.
   std::shared_ptr<TrackedGraph> add_open();
-  /// The capture was broken off.
+  /// Drops the graph of a capture that was broken off.
   void drop_open(TrackedGraph& graph) noexcept;
-  /// It has ended: from now on the graph is one as others are.
+  /// Notes that its capture has ended: from now on the graph is one as others are.
   void capture_ended(const std::shared_ptr<TrackedGraph>& graph) EXCLUDES(g_recordings_lock);
 
  private:

@@ -44,7 +44,7 @@ bool runtime_has_node(hipGraph_t graph, hipGraphNode_t node) {
          std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
-/// The program uses a node of an open capture in a call that is not followed. Under no graph's lock.
+/// Exposes the open capture whose node the program uses in a call that is not followed. Under no graph's lock.
 void settle_node(hipGraphNode_t node) {
   if (g_named_captures.load(std::memory_order_acquire) != 0) [[unlikely]]
     expose_open_node(node, kOpenGraphUsed);
@@ -100,7 +100,7 @@ void TrackedNodes::forget_all(hipGraph_t graph) {
   table_.forget_all(*tracked);
 }
 
-/// Whether a recording has had this payload there, or one that the runtime judges alike.
+/// Whether the runtime has accepted this payload there, or one that it judges alike.
 bool TrackedNodes::takes_payload(const TrackedGraph& graph, std::uint32_t index, const Binding& payload) const {
   const Operation& operation = graph.operation(index);
   return !launches_kernel(operation) || same_grid(payload.begin(), graph.binding.begin() + operation.payload_offset) ||

@@ -1,4 +1,4 @@
-// tracked_nodes.h: calls on nodes of graphs that the program holds.
+// tracked_nodes.h: serves calls on nodes of graphs that the program holds.
 //
 // A call that takes nodes asks for the real ones: read() where it only reads, expose() where it changes the node. A
 // call that gives nodes out gives the program's own handles back (GraphNodes::as_program_knows()). Errors are HIP's.
@@ -27,22 +27,22 @@ class TrackedNodes {
 
   /// No graph: the node is none of a tracked graph's.
   NodeRef find(hipGraphNode_t node) const noexcept { return table_.find(node); }
-  /// The real node behind a handle, for a call that only reads it.
+  /// Puts the real node in place of a handle, for a call that only reads it.
   hipError_t read(hipGraphNode_t* node, const char* reason);
   /// Reads many: `nodes` points into `storage` where one had to be replaced.
   hipError_t read_all(const hipGraphNode_t** nodes, std::size_t count, std::vector<hipGraphNode_t>* storage,
                       const char* reason);
-  /// The real node for a call that changes it: its graph is modified from now on.
+  /// Puts the real node in place of a handle, for a call that changes it: its graph is modified from now on.
   hipError_t expose(hipGraphNode_t* node, const char* reason);
-  /// The program has destroyed this node, named by the handle that it knows.
+  /// Notes that the program has destroyed this node, named by the handle that it knows.
   void destroyed(hipGraphNode_t node);
-  /// The runtime may have destroyed the nodes of this graph.
+  /// Forgets the nodes of this graph, which the runtime may have destroyed.
   void forget_all(hipGraph_t graph);
-  /// The program sets what a node of a graph does: a tracked graph whose operation stays the same but for its payload
-  /// has another binding from then on, and is no less tracked.
+  /// Sets what a node of a graph does. A tracked graph whose operation stays the same but for its payload has another
+  /// binding from then on, and is no less tracked.
   hipError_t set(hipGraphNode_t node, Describe describe, NativeNodeCall forward);
 
-  /// The program has been given the graph inside a node, which is a copy of the one that was added.
+  /// Notes that the program has been given the graph inside a node, which is a copy of the one that was added.
   void note_inside(hipGraphNode_t node, hipGraph_t inside);
   /// The node of a copy that stands for this one; null: HIP knows. As in HIP, copies of copies are copies.
   hipGraphNode_t find_in_copy(hipGraphNode_t original, hipGraph_t copy);

@@ -27,7 +27,7 @@ bool holds(const std::vector<Operation>& operations, const Binding& binding, con
   });
 }
 
-/// The pages that nodes name which cannot be made once those are gone.
+/// Returns the pages that such nodes name as cannot be made once the pages are gone.
 std::vector<std::uint64_t> pages_held(const std::vector<Operation>& operations, const Binding& binding) {
   Binding held;
   for (const Operation& operation : operations) {
@@ -42,7 +42,7 @@ std::vector<std::uint64_t> pages_held(const std::vector<Operation>& operations, 
 void UnstagedExecs::stop_watching(UnstagedExec& entry, std::uint64_t bindings,
                                   const std::vector<std::uint64_t>* pages) {
   const LockGuard guard(lock_);
-  // A binding that comes now is watched as soon as this has the lock no more.
+  // If another binding comes now, bound() watches the entry again as soon as this lock is free.
   if (!list_.watches(entry) || entry.bindings.load() != bindings) return;
   if (pages != nullptr && !pages->empty())
     list_.find_by(entry, *pages);
@@ -131,7 +131,7 @@ void UnstagedExecs::make_with(OperationTest test) {
   for (const Entry& entry : that_may_name(nullptr, 0)) make(entry, names);
 }
 
-/// Where the binding that the exec has now names what is about to go.
+/// Makes the exec, if the binding that it has now names what is about to go.
 void UnstagedExecs::make(const Entry& entry, Names names) {
   const PrivateCalls private_calls;
   auto made = std::make_unique<Variant>();

@@ -1,5 +1,5 @@
-// unstaged_execs.h: what a staged exec would be without staging, made before memory that it names is freed. So is an
-// exec that was given back to the runtime (exec_limit.h): here it counts as staged, for it exists natively.
+// unstaged_execs.h: makes what a staged exec would be without staging, before memory that it names is freed. An exec
+// that was given back to the runtime (exec_limit.h) counts as staged here, for it exists natively.
 //
 // Why: a staged exec works on slots, and gets an exec over the program's own memory only when the program does
 // something with it that staging cannot follow. By then the memory may be freed, and HIP makes no copy or fill node
@@ -26,7 +26,7 @@
 
 namespace graphpool {
 
-/// One staged exec's.
+/// What is kept for one staged exec.
 struct UnstagedExec : Watched {
   UnstagedExec(const Recording& made_of, int current_device) noexcept : recording(made_of), device(current_device) {}
 
@@ -44,25 +44,25 @@ class UnstagedExecs {
  public:
   using Entry = std::shared_ptr<UnstagedExec>;
 
-  /// An exec is staged from now on, or has another binding (*entry is not null then).
+  /// Registers an exec that is staged from now on, or notes its other binding (then *entry is not null).
   void bound(Entry* entry, const Recording& recording, int device, const Binding& binding) EXCLUDES(lock_);
-  /// Unregisters the exec: it is staged no more. Returns what was made for its binding, or null. Nothing where *entry
-  /// is null.
+  /// Unregisters the exec: it is staged no more. Returns what was made for its binding, or null. Does nothing where
+  /// *entry is null.
   std::unique_ptr<Variant> take(Entry* entry) noexcept EXCLUDES(lock_);
 
-  /// What was made for its binding, or null: it stays registered. Null where there is no entry.
+  /// Takes what was made for its binding, or null. The exec stays registered. Null where there is no entry.
   static std::unique_ptr<Variant> take_made(const Entry& entry) noexcept;
 
-  /// Memory is about to go back to the runtime (no bytes: as much as nobody knows; null: all there is).
+  /// Call it before memory goes back to the runtime (0 bytes: nobody knows how many; null: all there is).
   void before_memory_is_freed(const void* address, std::size_t bytes) EXCLUDES(lock_);
-  /// What such an operation names is about to go.
+  /// Call it before something goes that operations name for which the test is true.
   void make_with(OperationTest test) EXCLUDES(lock_);
 
  private:
   using Names = FunctionRef<bool(const UnstagedExec& entry)>;
   void make(const Entry& entry, Names names) EXCLUDES(lock_);
   std::vector<Entry> that_may_name(const void* address, std::size_t bytes) EXCLUDES(lock_);
-  /// The entry has been found to have this binding: no free matters to it, or the index finds it by the pages.
+  /// Lets the list not look at the entry: no free matters to this binding, or the index finds it by the pages.
   void stop_watching(UnstagedExec& entry, std::uint64_t bindings, const std::vector<std::uint64_t>* pages)
       EXCLUDES(lock_);
 

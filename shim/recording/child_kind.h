@@ -1,5 +1,4 @@
-// child_kind.h: what is done with child graphs (kind_parts.h lists the functions): mostly with each of their
-// operations.
+// child_kind.h: has the functions for child graphs (kind_parts.h lists them). Most go through the child's operations.
 #pragma once
 
 #include <span>
@@ -31,14 +30,14 @@ struct ChildKind : NeverPatched, AddedOnly {
                                    Visit& visit) {
     graphpool::for_each_hidden_word(*operation.child, binding, visit, offset);
   }
-  /// Operands of children are not told one by one.
+  /// Does nothing: the report does not tell moved operands of child graphs one by one.
   static void for_each_moved(const Operation&, const Binding&, const Binding&, MovedVisit) noexcept {}
-  /// The child's recording was judged when it was made.
+  /// Does nothing: the child's operands were noted when its own recording was made.
   static void note_judged(const Signature&, const Binding&, std::uint32_t, JudgedVisit) noexcept {}
 
   static bool has_classes() noexcept { return false; }
   static bool takes_host_memory() noexcept { return false; }
-  /// A fill of rows in it may not be set (see Graphs::update).
+  /// True where it has a fill of several rows: an exec may refuse another shape of that.
   static bool may_refuse_set(const Operation& operation, const Binding&, const Binding&) noexcept {
     return holds(operation, [](const Operation& each) { return fills_rows(each); });
   }

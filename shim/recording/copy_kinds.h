@@ -1,4 +1,4 @@
-// copy_kinds.h: what is done with copies: of a row, of rows with a pitch, of a box (kind_parts.h lists the functions).
+// copy_kinds.h: has the functions for copies of a row, of rows with a pitch and of a box (kind_parts.h lists them).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct AnyCopy : WithoutKernel, TakesEveryPayload {
   }
   static const char* why_not_staged(const Signature&) noexcept { return nullptr; }
   static bool has_type(int type) noexcept { return type == kMemcpyType; }
-  /// Nothing is asked: hipGraphMemcpyNodeGetParams of a plain copy's node reads past it in HIP 5.
+  /// Asks nothing: hipGraphMemcpyNodeGetParams of HIP 5 reads beyond the end of a plain copy's node.
   static const char* node_difference(const NodeQuestion&) noexcept { return nullptr; }
   static void for_each_hidden_word(const Operation&, const Binding&, std::uint32_t, const auto&) noexcept {}
   static bool has_classes() noexcept { return true; }
@@ -40,7 +40,7 @@ struct CopyKind : RowsCopy {
                           const Binding& binding, hipStream_t stream);
   static hipError_t add(const Operation& operation, const Binding& binding, const NewNode& place);
   static hipError_t patch(const Operation& operation, const Binding& binding, hipGraphExec_t exec, hipGraphNode_t node);
-  /// Plain copies have a type of their own where kernels are 1.
+  /// Plain copies have a type of their own in versions where the type of kernels is 1.
   static bool has_type(int type) noexcept { return type == kMemcpyType || type > kChildType; }
   static NodeClass node_class(const Signature& signature) noexcept;
 };

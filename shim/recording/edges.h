@@ -1,4 +1,4 @@
-// edges.h: what the nodes of a graph depend on, edges that were added after their nodes included.
+// edges.h: finds what the nodes of a graph depend on, by edges that were added after their nodes, too.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace graphpool {
 
-/// Of each operation the operations it comes behind, in the order in which that was said.
+/// Returns for each operation those that it comes behind: first its `after`, then those of edges that were added later.
 inline std::vector<std::vector<std::uint32_t>> dependencies_of(const std::vector<Operation>& operations) {
   std::vector<std::vector<std::uint32_t>> all(operations.size());
   for (std::size_t i = 0; i < operations.size(); ++i) {

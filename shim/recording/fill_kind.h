@@ -1,4 +1,4 @@
-// fill_kind.h: what is done with fills (kind_parts.h lists the functions).
+// fill_kind.h: has the functions for fills (kind_parts.h lists them).
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct FillKind : WithoutKernel {
 
   static bool has_classes() noexcept { return true; }
   static bool takes_host_memory() noexcept { return false; }
-  /// A fill of rows may not change its shape in an exec. `payload`: the new one, alone.
+  /// True where a fill of rows would change its shape. `payload`: the new one, alone; `now`: the present binding.
   static bool may_refuse_set(const Operation& operation, const Binding& payload, const Binding& now) noexcept;
 
   static NodeClass node_class(const Signature& signature) noexcept {

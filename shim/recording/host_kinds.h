@@ -1,4 +1,4 @@
-// host_kinds.h: what is done with host functions and with empty nodes (kind_parts.h lists the functions).
+// host_kinds.h: has the functions for host functions and for empty nodes (kind_parts.h lists them).
 #pragma once
 
 #include "shim/recording/kind_parts.h"
@@ -23,7 +23,7 @@ struct EmptyKind : WithoutOperands, WithoutKernel, NeverPatched, TakesEveryPaylo
   }
   static const char* why_not_staged(const Signature&) noexcept { return nullptr; }
   static hipError_t add(const Operation& operation, const Binding& binding, const NewNode& place);
-  /// There is nothing to set.
+  /// Refuses: an empty node has nothing to set.
   static hipError_t patch(const Operation&, const Binding&, hipGraphExec_t, hipGraphNode_t) noexcept {
     return hipErrorInvalidValue;
   }

@@ -12,11 +12,11 @@
 namespace graphpool {
 namespace {
 
-// What a kernel's node has in device memory behind its arguments, and the multiples that it takes.
+// Bytes that a kernel's node has in device memory behind its arguments, and the multiple of bytes that it takes.
 constexpr std::size_t kHidden = 256, kAlignment = 64;
 
-/// A kernel launch as HIP takes it: one pointer an argument, into the binding, or, where the program gave them as one
-/// buffer, so: what it asks for of the node is what it gave.
+/// A kernel launch as HIP takes it: one pointer into the binding for each argument, or one buffer, where the program
+/// gave one. So a program that asks for the node's parameters finds them in the form that it gave.
 class Launch {
  public:
   Launch(const Signature& signature, std::uint32_t offset, const ArgumentLayout* layout, const Binding& binding)
@@ -65,8 +65,8 @@ class Launch {
   std::size_t bytes_ = 0;
 };
 
-/// The kernel's module may have gone, as a library's does by dlclose(), where nothing can be made real before it. What
-/// stood for it must not reach the runtime: it takes a host stub that it does not know for a function.
+/// Whether the kernel's module is gone. A library's goes by dlclose(), and nothing can be made real before that. The
+/// handle must not reach the runtime then: it takes a host stub that it does not know for a function.
 bool is_gone(const Signature& signature) noexcept {
   return !functions().still_there(reinterpret_cast<const void*>(signature.object), signature.generation);
 }

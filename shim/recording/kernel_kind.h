@@ -1,4 +1,4 @@
-// kernel_kind.h: what is done with launches of kernels (kind_parts.h lists the functions).
+// kernel_kind.h: has the functions for launches of kernels (kind_parts.h lists them).
 #pragma once
 
 #include "shim/kernel/argument_layout.h"
@@ -13,7 +13,7 @@ struct KernelKind : TakesEveryPayload {
                           const Binding& binding, hipStream_t stream);
   static hipError_t add(const Operation& operation, const Binding& binding, const NewNode& place);
   static hipError_t patch(const Operation& operation, const Binding& binding, hipGraphExec_t exec, hipGraphNode_t node);
-  /// Sets the node of a graph that no exec has been made of. False: what the graph does is not known any more.
+  /// Sets the node in a graph, not in an exec. False: nobody knows what the graph does any more.
   static bool set_in_graph(const Operation& operation, const Binding& binding, hipGraphNode_t node);
   static bool has_type(int type) noexcept { return type == kKernelType; }
   static const char* node_difference(const NodeQuestion& asked);

@@ -1,25 +1,25 @@
-// kind_parts.h: what the classes of operation_kinds.def have in common, and those of kinds that make no node.
+// kind_parts.h: has what the classes of operation_kinds.def share, and the classes of kinds that make no node.
 //
-// A class has these static functions, all of which with_kind() (operation_functions.h) needs:
-//   signature_difference  what of a signature is not as recorded, where kind, device, stream and thread are
+// A class has these static functions. with_kind() (operation_functions.h) finds the class by the kind:
+//   signature_difference  tells what differs from the recorded signature, where kind, device, stream and thread do not
 //   why_not_staged        why a graph with this operation may not work on other memory than the program's; null: it may
 //   issue                 makes the call that a program would make to capture or run it
 //   add                   adds its node to a graph
 //   patch                 gives its node in an exec the payload of a binding
-//   has_type              whether nodes of it have a type; types are counted from that of kernels
-//   node_difference       what of a node's parameters differs from the operation; null: nothing that the runtime tells
-//   for_each_address      visits (place in the binding, address, whether it may write there) of each operand that is
-//   one for_each_hidden_word  visits (place in the binding, word) of each word that may be an address, or not
+//   has_type              whether its nodes may have this type; types are counted from that of kernels
+//   node_difference       tells what differs in a node's parameters; null: nothing that the runtime tells
+//   for_each_address      visits (place in the binding, address, whether it may write there) of each address operand
+//   for_each_hidden_word  visits (place in the binding, word) of each word that may be an address, or not
 //   for_each_moved        visits (argument, address) of each operand that had another address in the other binding
 //   note_judged           visits (class of the operand, bytes) of each operand that has a class (operand.h)
-//   node_class            the row of patch_table.h
+//   node_class            the class of node by which patch_table.h has its rows
 //   has_classes           whether the classes of its signature are those of memory operands (operand.h)
 //   takes_host_memory     whether an operand may be memory of the host
 //   may_refuse_set        whether the runtime may refuse to set its node to another payload of the same signature
 //   is_seen_whole         whether verify knows all that it reads and writes
 //   argument_memory       device memory that its node has for arguments, in bytes
 //   kernel                the handle of the kernel that it launches, or null
-// Where a kind has nothing to do it says so by a base of this file: that is a decision, not something forgotten.
+// Where a kind has nothing to do, its class says so by a base of this file. So nothing is forgotten.
 // Errors: HIP's. Threads: any. Units: bytes.
 #pragma once
 
@@ -37,15 +37,15 @@
 
 namespace graphpool {
 
-/// Where a node is added: behind these. *node: the node that was made.
+/// Where a node is added: to `graph`, behind `after`. *node gets the new node.
 struct NewNode {
   hipGraph_t graph;
   const std::vector<hipGraphNode_t>& after;
   hipGraphNode_t* node;
 };
 
-/// A node that is compared with its operation. `inside`: NodesInside of a child graph (node_check.h); null: not known.
-/// *argument: which argument of a kernel differs, when it is one.
+/// A node that is compared with its operation. `inside`: the nodes that NodesInside (node_check.h) has told of a child
+/// graph; null: not known. *argument gets the index of the kernel's argument that differs, if one does.
 struct NodeQuestion {
   hipGraphNode_t node;
   const Operation& operation;
@@ -76,7 +76,7 @@ inline void visit_if_moved(std::uint32_t argument, std::uint64_t before, std::ui
   if (before != now) visit(argument, now);
 }
 
-/// No operand is memory.
+/// For kinds of which no operand is memory.
 struct WithoutOperands {
   static void for_each_address(const Operation&, const Binding&, std::uint32_t, const auto&) noexcept {}
   static void for_each_hidden_word(const Operation&, const Binding&, std::uint32_t, const auto&) noexcept {}
@@ -86,23 +86,23 @@ struct WithoutOperands {
   static bool takes_host_memory() noexcept { return false; }
 };
 
-/// It launches no kernel.
+/// For kinds that launch no kernel.
 struct WithoutKernel {
   static std::size_t argument_memory(const Operation&) noexcept { return 0; }
   static const void* kernel(const Signature&) noexcept { return nullptr; }
 };
 
-/// Its node is never updated: another exec serves.
+/// For kinds without a row in patch_table.h: another exec serves instead of a patched one.
 struct NeverPatched {
   static NodeClass node_class(const Signature&) noexcept { return NodeClass::kOther; }
 };
 
-/// The runtime takes every payload of one signature.
+/// For kinds of which the runtime takes every payload of one signature.
 struct TakesEveryPayload {
   static bool may_refuse_set(const Operation&, const Binding&, const Binding&) noexcept { return false; }
 };
 
-/// It cannot be captured: nodes of it are added only.
+/// For kinds that are never issued into a stream: their nodes, if they make any, are added only.
 struct AddedOnly {
   static hipError_t issue(const Signature&, std::uint32_t, const ArgumentLayout*, const Binding&,
                           hipStream_t) noexcept {
@@ -110,12 +110,12 @@ struct AddedOnly {
   }
 };
 
-/// What differs of kinds whose signature has operands only.
+/// Tells what differs, for kinds whose signature has operands only.
 inline const char* operand_difference(const Signature& own, const Signature& recorded) noexcept {
   return own.validity != recorded.validity ? "copy kind, element or empty size" : "memory of an operand";
 }
 
-/// It makes no node.
+/// For kinds that make no node.
 struct MarkKind : WithoutOperands, WithoutKernel, NeverPatched, TakesEveryPayload, AddedOnly {
   static const char* signature_difference(const Signature& own, const Signature& recorded) noexcept {
     return operand_difference(own, recorded);

@@ -7,7 +7,7 @@
 namespace graphpool {
 namespace {
 
-/// What of an operation's signature is not as recorded.
+/// Returns what of an operation's signature differs from the recorded one.
 const char* difference(const Signature& own, const Signature& recorded) noexcept {
   if (own.kind != recorded.kind) return "kind";
   if (own.device != recorded.device) return "device";

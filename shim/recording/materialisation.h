@@ -1,5 +1,6 @@
-// materialisation.h: why a withheld capture or graph was made real, for the report: the reason, and what of which
-// operation was not in any recording. Texts are literals or kept for good (kernel names): compared by address.
+// materialisation.h: describes for the report why a withheld capture or graph was made real: the reason, which
+// operation was in no recording, and what of it differed. Texts are literals or kept for good (kernel names): compared
+// by address.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ namespace graphpool {
 struct Materialisation {
   const char* reason = nullptr;
   std::uint64_t graph = 0;      ///< number of the recording that was followed, or one of several; 0: none
-  std::uint32_t operation = 0;  ///< where it left the recording: 1 is the first after the beginning; 0: not there
+  std::uint32_t operation = 0;  ///< where it left the recording: 1 is the first after the beginning; 0: nowhere
   const char* kind = nullptr;   ///< of the program's operation; null: it was no operation
   const char* kernel = nullptr;
   const char* differs = nullptr;  ///< what of it differs from the recorded one
@@ -27,8 +28,8 @@ struct Materialisation {
 /// "kernel", "copy", ...
 const char* kind_name(OperationKind kind) noexcept;
 
-/// `last`: the last node of the tree that matched; `operation`: the index of what came then; `own`: what it was, null
-/// for calls that are no operation. Pre-condition: the tree is held.
+/// `last`: the last node of the tree that matched. `operation`: the index of the operation that came then. `own`: its
+/// signature; null: the call was no operation. Pre-condition: the caller holds the tree.
 Materialisation describe_materialisation(const char* reason, const TreeNode& last, std::size_t operation,
                                          const Signature* own) noexcept;
 

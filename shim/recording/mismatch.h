@@ -1,4 +1,4 @@
-// mismatch.h: where captures leave the recordings they were compared with, counted for the report. Threads: any.
+// mismatch.h: counts for the report where captures leave the recordings they were compared with. Threads: any.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@ enum class Mismatch : std::uint8_t {
   kFirst,  ///< at the first operation
   kMiddle,
   kLast,     ///< at the last operation of some recording
-  kShorter,  ///< the capture ended before every recording
+  kShorter,  ///< the capture ended where no recording ends
   kLonger,   ///< it went on where a recording ends
 };
 inline constexpr std::array<const char*, 5> kMismatchNames = {"first", "middle", "last", "shorter", "longer"};
 
-/// What an operation that has no place behind `last`, the last node that matched, is.
+/// Returns how a capture differs whose next operation has no place behind `last`, the last node that matched.
 inline Mismatch mismatch_behind(const TreeNode& last) noexcept {
   const auto ends = [](const TreeNode& node) {
     for (const TreeNode* child = node.first_child.load(std::memory_order_acquire); child != nullptr;

@@ -1,9 +1,10 @@
-// moved_operands.h: which operands of a recording had another address than the time before, and whose memory that was.
+// moved_operands.h: notes which operands of a recording had another address than the time before, and in whose memory.
 //
-// Why: a program whose buffers move pays for it in every step; the report says which ones, and where the program
-// allocates them. Kept only when a report is asked for. Bounded: kMost operands a recording, the rest are only counted.
-// Threads: under the lock of Graphs (kRecordings). Cost: one compare of two bindings, and for operands that moved a
-// look-up each. Not here: names of call sites, which are asked for when the report is written.
+// Why: a program whose buffers move pays for it in every step. The report says which buffers move, and where the
+// program allocates them. Kept only when a report is asked for. Bounded: kMost operands a recording, the rest are only
+// counted.
+// Threads: the caller holds g_recordings_lock. Cost: one compare of two bindings, and a look-up for each operand that
+// moved. Not here: names of call sites, which are asked for when the report is written.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,14 @@ struct MovedOperand {
   std::uint32_t argument = 0;  ///< of a kernel; of a copy 0 is the destination and 1 the source
   std::uint64_t times = 0;
   std::uint32_t call_site = 0;  ///< of the last allocation it moved to; 0: unknown
-  std::uint32_t rule = 0;       ///< the buffer rule of that allocation, from 1; 0: not known memory
+  std::uint32_t rule = 0;       ///< the buffer rule of that allocation, from 1; 0: none, or not known memory
 };
 
 class MovedOperands {
  public:
   static constexpr std::size_t kMost = 256;
 
-  /// The binding of one more capture. Throws std::bad_alloc.
+  /// Compares the binding of one more capture with the last one. Throws std::bad_alloc.
   void note(const std::vector<Operation>& operations, const Binding& binding);
 
   const std::vector<MovedOperand>& operands() const noexcept { return operands_; }

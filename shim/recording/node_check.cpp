@@ -14,8 +14,8 @@
 namespace graphpool {
 namespace {
 
-/// The runtime's number for kernel nodes: 1 in the first releases, then 0. An empty node is always five further (probe
-/// node_types_are_in_order).
+/// Returns the runtime's number for kernel nodes: 1 in the first releases, then 0. The number of empty nodes is always
+/// five more (probe node_types_are_in_order).
 int number_of_kernels() {
   const LastErrorScope last_error;
   hipGraph_t graph = nullptr;
@@ -39,7 +39,7 @@ bool type_matches(hipGraphNode_t node, OperationKind kind) {
   return with_kind(kind, [&](auto functions) { return functions.has_type(from_kernels); });
 }
 
-/// What of the node's parameters differs from the operation; null: nothing that the runtime tells.
+/// Returns what of the node's parameters differs from the operation; null: nothing that the runtime tells.
 const char* difference(const NodeQuestion& asked) {
   return with_kind(asked.operation.signature.kind, [&](auto kind) { return kind.node_difference(asked); });
 }

@@ -1,12 +1,12 @@
-// node_creation.h: nodes are made one at a time in the process where the runtime may give those of two threads one id.
+// node_creation.h: makes nodes one at a time in the process, where the runtime may give those of two threads one id.
 //
 // Why: before HIP 7.14 the ids of nodes come from a plain counter (ROCm/rocm-systems#6888, mended by #6241). Nodes of
 // one graph that share an id are one to hipGraphNodeFindInClone, and from 7.2 on execs of such a graph lack nodes,
-// without an error. The library makes nodes on threads of the program that natively make none then: so what it makes,
-// what the program captures and what the program adds is made in line.
+// without an error. The library makes nodes on threads of the program that natively make none then. So all nodes are
+// made in line: those of the library, those that the program captures, and those that it adds.
 //
-// Threads: any. A lock of rank kNodes, held over calls that make a node or end a capture nobody else knows the graph
-// of: they neither wait nor call back (rule 18). Does not nest.
+// Threads: any. The lock (kNodes) is held over calls that make a node, and over the end of a capture whose graph nobody
+// else knows: they neither wait nor call back (rule 18). Does not nest.
 #pragma once
 
 #include "shim/base/lock_rank.h"
@@ -18,7 +18,7 @@ namespace graphpool {
 
 class NodeCreation {
  public:
-  /// `needed`: false for a call of the program that may do more than make a node.
+  /// `needed`: false for a call that may do more than make one node.
   explicit NodeCreation(bool needed = true) noexcept : locked_(needed && runtime_version() < kIdsOfTheirOwn) {
     if (locked_) lock_.lock();
   }

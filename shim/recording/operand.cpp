@@ -8,7 +8,7 @@
 namespace graphpool {
 namespace {
 
-/// Ranges of memory, each as long as its epoch lasts. Bounded.
+/// Ranges of memory. Each counts as long as its epoch lasts. Bounded.
 struct JudgedMemory {
   static constexpr std::size_t kMost = 512;
   struct Range {

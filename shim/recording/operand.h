@@ -1,4 +1,4 @@
-// operand.h: what a copy's or fill's operand is, for the validity of a recording (rule 28).
+// operand.h: tells what memory a copy's or fill's operand is, for the validity of a recording (rule 28).
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 
 namespace graphpool {
 
-/// A value that is equal for operands the runtime would judge alike: a live device allocation that we know and that
-/// contains the whole range is told by its device; anything else only by its address.
+/// Returns a value that is equal for operands that the runtime would judge alike. For a live device allocation that the
+/// library knows, and that contains the whole range, it tells the device; for anything else it is the address.
 std::uint64_t operand_class(const void* address, std::size_t bytes) noexcept;
 
 /// Whether operand_class() knew the memory; else the class is the address itself.
 constexpr bool is_known_class(std::uint64_t value) noexcept { return value >> 63 != 0; }
 
-/// A captured operation is recorded: of operands whose class is their address the memory is remembered.
+/// Remembers the memory of the operands whose class is their address. Call it when the operation is recorded.
 void note_judged_operands(const Signature& signature, const Binding& binding, std::uint32_t payload_offset) noexcept;
 /// Whether a recording of the present epoch has an operand in this range whose class is its address. 0 bytes: nobody
-/// knows how many. True where too many were noted.
+/// knows how many. Also true where there was no room to remember all.
 bool recordings_judged(const void* address, std::size_t bytes) noexcept;
 /// Like recordings_judged(), but leaves out what was judged last before memory was unmapped for the `when`th time.
 /// note_unmapped() counts these times.

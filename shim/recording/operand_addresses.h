@@ -1,6 +1,6 @@
-// operand_addresses.h: the addresses that the operations of a recording name, and the words that may be one.
+// operand_addresses.h: visits the addresses that operations name, and the words that may be an address.
 //
-// Threads: everything const. Units: bytes. Not here: what lies there.
+// Threads: any; it only reads. Units: bytes. Not here: what lies at the addresses.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace graphpool {
 
-/// Calls visit(place in the binding, address, whether the operation may write there) for every operand that is a device
-/// address. `base`: where the payloads of these operations begin.
+/// Calls visit(place in the binding, address, whether the operation may write there) for every operand that is an
+/// address, of the device or of the host. `base`: where the payloads of these operations begin.
 template <typename Visit>
 void for_each_address(std::span<const Operation> operations, const Binding& binding, Visit&& visit,
                       std::uint32_t base) {

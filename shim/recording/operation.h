@@ -1,4 +1,4 @@
-// operation.h: one captured call, split in what decides a graph's shape and validity (signature) and what may differ
+// operation.h: splits a captured call into what decides a graph's shape and validity (signature) and what may differ
 // from one capture to the next (payload).
 //
 // Invariants: signatures and payloads have no uninitialised bytes, so both are compared as memory. The payloads of a
@@ -52,20 +52,22 @@ enum class KernelForm : std::uint8_t { kNone, kStub, kFunction };
 struct Signature {
   OperationKind kind = OperationKind::kBegin;
   KernelForm form = KernelForm::kNone;
-  std::int16_t device = 0;   ///< current device at the call (rule 14)
+  std::int16_t device = 0;   ///< packed: current device at the call, and the stream's (rule 14)
   std::uint16_t stream = 0;  ///< index of the stream in this capture, by first appearance
   std::uint16_t thread =
       0;  ///< index of the thread that issued it among those that feed this capture, by first appearance
   std::uint32_t payload_bytes = 0;
   std::uint32_t validity = 0;    ///< kind-specific bits: copy kind, zero sizes, element size, flags (rule 28)
-  std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of the device's settings;
+  std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of settings;
                                  ///< driver-style copy: its context; child: the number of its recording; record,
-                                 ///< wait: index of the event in this capture, or kExternalEvent
+                                 ///< wait: index of the event in this capture, or kExternalEvent; other copies and
+                                 ///< fills, of memory that is not known: sizes, here and in `generation`
   std::uint64_t generation = 0;  ///< of the object
-  std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown
+  std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown;
+                                 ///< kernel: block and shared memory (signature_bits.h), here and in src_class
   std::uint64_t src_class = 0;
 
-  /// Word by word, without a call or a copy: the first thing asked of every captured operation.
+  /// Compares word by word, without a call or a copy: it is the first thing asked of every captured operation.
   bool operator==(const Signature& other) const noexcept {
     std::uint64_t difference = 0;
     for (std::size_t i = 0; i < 6; ++i) difference |= word(i) ^ other.word(i);
@@ -92,7 +94,7 @@ static_assert(sizeof(Signature) == 48, "Signature must have no padding: it is co
 inline constexpr std::uint64_t kExternalEvent = ~std::uint64_t{0};
 /// The stream of a node that the program adds to the graph of an open capture by that graph's handle.
 inline constexpr std::uint16_t kNoStream = 0xffff;
-/// What every recording ends with.
+/// The signature that every recording ends with.
 inline constexpr Signature kEndSignature{.kind = OperationKind::kEnd};
 
 struct KernelPayload {
@@ -127,15 +129,15 @@ struct Operation {
     const ArgumentLayout* layout = nullptr;  ///< kernels
     const std::vector<Operation>* child;     ///< child graphs: the operations of its recording
   };
-  /// The operations this one depends on, by index: captured: rising; added by node: in the program's order; edges: from
-  /// and to in turn. Of kDependencies: those that it names, in its order.
+  /// The indices of the operations that this one depends on: of a captured one in the runtime's order, of one added by
+  /// node in the program's. Edges: from and to in turn. Dependencies: those that the call names, in its order.
   std::vector<std::uint32_t> after;
 };
 
 using OperationTest = FunctionRef<bool(const Operation& operation)>;
 
-/// Calls visit(operation, place of its payload) for the operation, or for each of the child graph that this is. `base`:
-/// where the payloads that `operation` is one of begin.
+/// Calls visit(operation, place of its payload) for the operation, or, if it is a child graph, for each operation
+/// inside. `base`: where the payloads begin that operation.payload_offset counts from.
 template <typename Visit>
 void for_each_inner(const Operation& operation, std::uint32_t base, const Visit& visit) {
   const std::uint32_t offset = base + operation.payload_offset;
@@ -143,14 +145,14 @@ void for_each_inner(const Operation& operation, std::uint32_t base, const Visit&
   for (const Operation& inner : *operation.child) for_each_inner(inner, offset, visit);
 }
 
-/// Whether it holds for the operation, or for one of the child graph that this is.
+/// Whether the test is true of the operation, or, if it is a child graph, of an operation inside.
 inline bool holds(const Operation& operation, OperationTest test) {
   if (operation.signature.kind != OperationKind::kChild) return test(operation);
   return std::any_of(operation.child->begin(), operation.child->end(),
                      [&](const Operation& each) { return holds(each, test); });
 }
 
-/// What a real capture gave: beginning and end included, with the node of each operation (null for those without).
+/// What a real capture has given: its operations, beginning and end included, and their nodes (null: it makes none).
 struct RecordedCapture {
   std::vector<Operation> operations;
   Binding binding;
@@ -158,7 +160,7 @@ struct RecordedCapture {
   std::uint64_t memory_freed;  ///< memory_freed() when the capture began
 };
 
-/// Room for a payload of so many bytes at the end. Only what pads it to a multiple of 8 is set.
+/// Adds room for a payload of this many bytes at the end, and returns it. Sets only what pads it to a multiple of 8.
 [[gnu::always_inline]] inline std::byte* add_payload(Binding& binding, std::size_t bytes) {
   constexpr std::size_t kWord = 8;
   const std::size_t begin = binding.size(), end = begin + (bytes + kWord - 1) / kWord * kWord;
@@ -167,7 +169,7 @@ struct RecordedCapture {
   return base + begin;
 }
 
-/// Adds a kernel's payload but for its arguments; their place.
+/// Adds a kernel's payload without its arguments, and returns the place for these.
 [[gnu::always_inline]] inline std::byte* add_kernel_payload(Binding& binding, const KernelPayload& shape) {
   std::byte* const payload = add_payload(binding, sizeof shape + shape.argument_bytes);
   std::memcpy(payload, &shape, sizeof shape);

@@ -1,4 +1,4 @@
-// operation_functions.h: finds the functions of an operation's kind, and so is the one place that tells kinds apart.
+// operation_functions.h: finds the functions for an operation by its kind.
 //
 // Threads: any. Cost: one jump. Not here: what the functions are (kind_parts.h), and which kinds there are
 // (operation_kinds.def).

@@ -14,24 +14,24 @@
 namespace graphpool {
 namespace {
 
-/// Of an operand we do not know the size counts too: only the runtime can judge it.
+/// Puts sizes into the signature where the library does not know an operand's memory: only the runtime can judge those.
 void judge_sizes(Signature& signature, std::uint64_t bytes, std::uint64_t width) noexcept {
   if (is_known_class(signature.dst_class) && is_known_class(signature.src_class)) return;
   signature.object = bytes;
   signature.generation = width;
 }
 
-/// Kinds a signature has room for. Others the runtime refuses, or they came with a later version.
+/// Whether the signature has room for the kind. The runtime refuses others, or they came with a later version.
 bool is_known_kind(hipMemcpyKind kind) noexcept { return static_cast<unsigned>(kind) <= hipMemcpyDefault; }
 
-/// What is so large only the runtime can judge.
+/// Whether the product is too large: only the runtime can judge such a size.
 bool overflows(std::size_t a, std::size_t b) noexcept {
   std::size_t product;
   return __builtin_mul_overflow(a, b, &product);
 }
 
-/// What is known of a kernel. Where no function has come or gone since the likely operation was found to be of this
-/// one, nothing is looked up.
+/// Returns what is known of a kernel. Looks nothing up where the likely operation launches this one, and no function
+/// has come or gone since that was found.
 KernelInfo kernel_info(const void* stub_or_function, TreeNode* likely) noexcept {
   if (likely == nullptr || likely->operation.signature.kind != OperationKind::kKernel ||
       likely->operation.signature.object != reinterpret_cast<std::uint64_t>(stub_or_function))
@@ -158,7 +158,7 @@ Status OperationWriter::node_copy(const hipMemcpy3DParms* params) {
   signature_.dst_class = operand_class(params->dstPtr.ptr, dst_bytes);
   signature_.src_class = operand_class(params->srcPtr.ptr, src_bytes);
   judge_sizes(signature_, dst_bytes, src_bytes);
-  // Member by member: what lies between members is nobody's.
+  // Copied member by member: bytes between members have any value.
   std::byte* const payload = add_payload(binding_, sizeof(Copy3DPayload));
   std::memset(payload, 0, sizeof(Copy3DPayload));
   auto& to = *reinterpret_cast<hipMemcpy3DParms*>(payload);

@@ -1,8 +1,8 @@
-// operation_writer.h: how a program's call becomes an operation: its signature's fields and its payload.
+// operation_writer.h: makes an operation of a program's call: fills in its signature's fields and its payload.
 //
-// Threads: one writer belongs to one call. Errors: kUnsupported where the operation cannot be compared; what the writer
-// has added to the binding is then the caller's to take back. Not here: where the operation is and which thread made
-// it, which the caller puts into the signature.
+// Threads: one writer belongs to one call. Errors: kUnsupported where the operation cannot be compared; then the caller
+// takes back what the writer has added to the binding. Not here: device, stream and thread, which the caller puts into
+// the signature.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -22,15 +22,16 @@ struct TreeNode;
 /// Fills in one operation: its signature's kind-specific fields and its payload.
 class OperationWriter {
  public:
-  /// `likely`: where the tree would be if the operation is the one that came last time, or null.
+  /// `likely`: the place in the tree that fits if the operation is the one that came last time, or null.
   OperationWriter(Signature& signature, Binding& binding, TreeNode* likely = nullptr) noexcept
       : signature_(signature), binding_(binding), likely_(likely) {}
 
   /// kUnsupported: the argument layout is not known, or an argument is not plain bytes.
   Status kernel(const void* stub_or_function, KernelForm form, dim3 grid, dim3 block, std::size_t shared_bytes,
                 void** params, void** extra);
-  /// The kernel was launched by a function beside hipLaunchKernel and hipModuleLaunchKernel: not every runtime captures
-  /// it, so what was captured of another says nothing of it. After kernel().
+  /// Notes that the kernel was launched by another function than hipLaunchKernel and hipModuleLaunchKernel. Not every
+  /// runtime captures these, so such a launch is compared with launches by the same function only. Call it after
+  /// kernel().
   void launched_by(EntryId function) noexcept;
   Status copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind);
   Status copy_2d(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,
@@ -39,15 +40,15 @@ class OperationWriter {
               std::size_t pitch);
   Status host(hipHostFn_t function, void* user);
 
-  // The same as nodes take them. kUnsupported also where only the runtime can say whether it takes the parameters.
+  // The same for parameters of nodes. Also kUnsupported where only the runtime can say whether it takes the parameters.
   Status node_kernel(const hipKernelNodeParams* params);
   Status node_copy(const hipMemcpy3DParms* params);
-  /// `context`: as it was added with; null where a call that sets it has none.
+  /// `context`: the one the node was added with; null where a call that sets the node names none.
   Status node_driver_copy(const HIP_MEMCPY3D* params, hipCtx_t context);
   Status node_fill(const hipMemsetParams* params);
   Status node_host(const hipHostNodeParams* params);
   Status node_empty();
-  /// The graph is what the recording of this number says.
+  /// Describes a child graph by the number of its recording and its binding.
   Status node_child(std::uint64_t recording, const Binding& binding);
 
   const ArgumentLayout* layout() const noexcept { return layout_; }

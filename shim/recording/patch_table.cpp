@@ -40,16 +40,17 @@ constexpr std::array kRows{
              "packet errors are swallowed, and a copy may run when it is set", "set_copy_reaches_launch"},
 };
 
-// From there on an exec's arguments lie in device memory where the host can write to all of it.
+// From this version on an exec's arguments lie in device memory where the host can write to all device memory.
 constexpr int kArgumentsOnDevice = hip_version(6, 2);
 
 enum class Seen : std::uint8_t { kNotAsked, kYes, kNo };
 constexpr int kDevices = 64;
 constinit std::array<std::atomic<Seen>, kDevices> g_seen{};
 
-/// gfx900 to gfx90a, gfx94x and gfx95x behind PCIe: clr flushes what it has written when it instantiates
-/// (GraphExec::CaptureAQLPackets), or never, but not when it updates (GraphExec::UpdateAQLPacket). Of devices with the
-/// host on one XGMI fabric the driver says that the host accesses their memory directly. In doubt it is not seen.
+/// Whether the device sees in time what the host writes. Not so gfx900 to gfx90a, gfx94x and gfx95x behind PCIe: clr
+/// flushes what it has written when it instantiates (GraphExec::CaptureAQLPackets), or never, but not when it updates
+/// (GraphExec::UpdateAQLPacket). Where device and host share one XGMI fabric, the driver says that the host accesses
+/// its memory directly. In doubt: false.
 bool ask_device(int device) noexcept {
   int major = 0, minor = 0, warp = 0, direct = 0;
   const auto ask = [&](int* value, hipDeviceAttribute_t attribute) {

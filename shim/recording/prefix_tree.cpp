@@ -23,7 +23,7 @@ struct Branch {
   }
 };
 
-/// The grids of all kernels up to `end`.
+/// Notes the grids of all kernels up to `end` as accepted.
 void note_grids(TreeNode* end, const Binding& binding) noexcept {
   for (TreeNode* node = end; node != nullptr; node = node->parent)
     if (node->operation.signature.kind == OperationKind::kKernel)
@@ -95,7 +95,7 @@ void PrefixTree::prune() noexcept {
   while (dropped_ != nullptr) {
     TreeNode* end = std::exchange(dropped_, dropped_->next_dropped);
     end->dropped = false;
-    // One that is still in the list has its own turn.
+    // A node that is still in the list has its own turn.
     while (end != nullptr && !end->dropped && end->first_child.load(std::memory_order_relaxed) == nullptr &&
            end->graph.load(std::memory_order_relaxed) == nullptr) {
       TreeNode* const parent = end->parent;

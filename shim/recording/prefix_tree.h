@@ -1,11 +1,12 @@
-// prefix_tree.h: all known recordings, as a tree of signatures; captures are matched against it call by call.
+// prefix_tree.h: keeps all known recordings as a tree of signatures; captures are matched against it call by call.
 //
 // Why: which graph a capture will become is known only at its end; a tree needs no guess, and a recording that is the
 // prefix of another is just an inner node with a recording.
-// Invariants: a node is immutable once published, but for the head of its children and its recording; nodes are freed
-// only while no capture walks the tree (the capture engine sees to that). A recording may be dropped while captures
-// walk: its nodes stay, and the node at its end names no recording any more.
-// Threads: reading takes no lock; changes are made under the engine's lock (kRecordings).
+// Invariants: a published node keeps its operation, its index and its parent; all else may change. Nodes are freed only
+// while nobody walks the tree, no capture and no graph that is built node by node (execs/recording_tree.h). A recording
+// may be dropped during a walk: its nodes stay, and the node at its end names no recording any more.
+// Threads: reading takes no lock. The caller of a change holds g_recordings_lock; only functions_version and
+// expected_bytes are stored without.
 #pragma once
 
 #include <atomic>
@@ -23,17 +24,17 @@ struct alignas(64) TreeNode {
   // What a capture reads of it, in two cache lines.
   Operation operation;
   std::uint32_t index = 0;               ///< position of the operation in its recordings
-  std::atomic<std::uint32_t> grid[3]{};  ///< kernels: the largest grid the runtime has accepted here
+  std::atomic<std::uint32_t> grid[3]{};  ///< kernels: the largest that was accepted here, in each dimension
   std::atomic<TreeNode*> first_child{nullptr};
   TreeNode* next_sibling = nullptr;
   std::atomic<std::uint64_t> functions_version{0};  ///< kernels: Functions::version() when it was last looked up
 
-  std::atomic<Recording*> graph{nullptr};  ///< set where a recording ends; looked into under the engine's lock
+  std::atomic<Recording*> graph{nullptr};  ///< where a recording ends; used under g_recordings_lock
   std::atomic<std::uint64_t> number{0};    ///< names the recording that ends here in messages
   TreeNode* parent = nullptr;
   TreeNode* next_dropped = nullptr;  ///< in the tree's list, while `dropped`
   bool dropped = false;
-  std::uint64_t walks = 0;  ///< of a beginning, under the engine's lock: captures that `verify` could pick
+  std::uint64_t walks = 0;  ///< a beginning's, under g_recordings_lock: captures that `verify` could pick
   std::atomic<std::uint32_t> expected_bytes{0};  ///< beginnings: the largest binding of a capture that began here
 
   /// Whether a grid is within what the runtime has accepted here (rule 28).
@@ -63,14 +64,14 @@ struct alignas(64) TreeNode {
     return nullptr;
   }
 
-  /// For graphs built node by node: the program names the dependencies, so they must be equal, too.
+  /// Like find(wanted), but the operation must name the same dependencies, too. The tree adds recordings by this one.
   TreeNode* find(const Signature& wanted, const std::vector<std::uint32_t>& after) const noexcept {
     for (TreeNode* child = first_child.load(std::memory_order_acquire); child != nullptr; child = child->next_sibling)
       if (child->operation.signature == wanted && child->operation.after == after) return child;
     return nullptr;
   }
 
-  /// The runtime has accepted this grid here.
+  /// Notes that the runtime has accepted this grid here: keeps the maximum of each dimension.
   void accept(const std::uint32_t (&accepted)[3]) noexcept {
     for (int i = 0; i < 3; ++i)
       if (accepted[i] > grid[i].load(std::memory_order_relaxed)) grid[i].store(accepted[i], std::memory_order_relaxed);
@@ -84,7 +85,8 @@ class PrefixTree {
   /// The node where captures with this first signature start, or null when none was recorded.
   TreeNode* find_begin(const Signature& begin) const noexcept;
 
-  /// The node at the end of a recording that was added before, or null. Notes the grids of `binding` as accepted.
+  /// The node that these operations lead to, or null. Its `graph` is null where no recording ends there, or where that
+  /// was dropped. Notes the grids of `binding` as accepted.
   TreeNode* find(const std::vector<Operation>& operations, const Binding& binding) noexcept;
 
   /// Adds a recording (which begins with kBegin or kCreate and ends with kEnd) and returns the node at its end: an
@@ -92,9 +94,9 @@ class PrefixTree {
   /// grids the runtime has accepted.
   TreeNode* insert(const std::vector<Operation>& operations, const Binding& binding);
 
-  /// The recording that ends there goes. Its nodes stay until prune().
+  /// Drops the recording that ends there. Its nodes stay until prune().
   void drop(TreeNode* end) noexcept;
-  /// Frees the nodes that no recording needs any more. Pre-condition: no capture walks the tree.
+  /// Frees the nodes that no recording needs any more. Pre-condition: nobody walks the tree.
   void prune() noexcept;
 
   std::size_t nodes() const noexcept { return nodes_; }

@@ -1,8 +1,9 @@
-// reason_counts.h: reasons, each a literal, and how often each was given.
+// reason_counts.h: counts how often each reason was given. A reason is a literal.
 //
-// Why: what is left to the runtime is counted in every step of a program whose steps are, so counting takes no lock.
-// Invariants: a place has its reason for good; a reason has one place. Bounded: beyond kMost reasons are counted
-// together. Threads: any; what one that reads sees of another thread may be late.
+// Why: a program whose steps are left to the runtime counts that in every step, so counting takes no lock.
+// Invariants: a place has its reason for good; a reason has one place. Bounded: reasons beyond kMost are counted
+// together.
+// Threads: any; a reader may see another thread's counts late.
 #pragma once
 
 #include <array>
@@ -43,7 +44,7 @@ class ReasonCounts {
     return all;
   }
 
-  /// In the order in which they came up first.
+  /// Returns the reasons in the order in which they came up first.
   Reasons all() const {
     Reasons found;
     for (const Place& place : places_)

@@ -16,7 +16,7 @@
 namespace graphpool {
 namespace {
 
-/// Graphs that have served and were not destroyed then: before HIP 7 that would have taken the program's error away.
+/// Graphs that were not destroyed after a failed use: before HIP 7 that would have cleared the program's last error.
 constinit std::array<std::atomic<hipGraph_t>, 16> g_left{};
 constinit std::atomic<int> g_number_left{0};
 
@@ -39,14 +39,14 @@ hipError_t reissue_into_stream(const Signature& signature, std::uint32_t offset,
 
 hipError_t add_to_graph(const Operation& operation, const Binding& binding, hipGraph_t graph,
                         const std::vector<hipGraphNode_t>& after, hipGraphNode_t* node) {
-  // A child graph is made first, node by node.
+  // The child's nodes are made first, each with the lock.
   const NodeCreation making(operation.signature.kind != OperationKind::kChild);
   return with_kind(operation.signature.kind, [&](auto kind) {
     return kind.add(operation, binding, {graph, after, node});
   });
 }
 
-/// Between nodes that are there.
+/// Adds edges between nodes that are there.
 static hipError_t add_edges_to_graph(const Operation& edges, hipGraph_t graph,
                                      const std::vector<hipGraphNode_t>& nodes) {
   std::vector<hipGraphNode_t> from, to;
@@ -81,7 +81,7 @@ hipError_t add_all_to_graph(const std::vector<Operation>& operations, const Bind
 hipError_t build_graph(const std::vector<Operation>& operations, const Binding& binding, hipGraph_t* graph,
                        std::vector<hipGraphNode_t>* nodes) {
   const SavedDevice device;
-  // The graph is that device's: an exec of another one's is not updated by it.
+  // The graph belongs to that device: the runtime does not update another device's exec by it.
   if (!device.set(node_device_of(operations.front().signature))) return hipErrorInvalidDevice;
   hipError_t result = made_private(next().hipGraphCreate(graph, 0), graph);
   if (result != hipSuccess) return result;

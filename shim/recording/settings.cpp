@@ -16,7 +16,7 @@ struct SettingCall::Remembered {
   bool used;
 };
 
-/// Bounded: a value without a place near its own makes all forgotten.
+/// Bounded: where a value finds no place near its own, all are forgotten.
 struct SettingTable {
   static constexpr std::size_t kPlaces = 1024, kProbes = 16;
 

@@ -1,9 +1,9 @@
-// settings.h: settings of a device that change what a capture means are an epoch (rule 38): limits, cache and
-// shared-memory configuration, stream attributes, peer and pool access. What is set of a function is not: it belongs to
-// that function's operations (kernel/kernel_settings.h).
+// settings.h: counts the epochs of devices (rule 38): settings that change what a capture means. These are limits,
+// cache and shared-memory configuration, stream attributes, peer and pool access. Settings of a function are not: they
+// belong to that function's operations (kernel/kernel_settings.h).
 //
-// Why not with every call: programs set the same value before each step. What was set last is remembered, and only
-// another value begins an epoch. One number for all devices: a capture may reach several.
+// Programs set the same value before each step. So what was set last is remembered, and only another value begins an
+// epoch. All devices share one number, because a capture may reach several.
 // Threads: any. Not here: memory whose kind only its address tells (operand.h).
 #pragma once
 
@@ -13,16 +13,16 @@
 
 namespace graphpool {
 
-/// Never comes back to a value it had.
+/// The number of the present epoch. It never comes back to a value it had.
 std::uint64_t settings_epoch() noexcept;
 void next_settings_epoch() noexcept;
 
-/// Something was set that is not remembered: a new epoch, and whatever is set next differs, of functions too.
+/// Call it when something was set that is not remembered: begins an epoch, and forgets all settings, of functions too.
 void settings_changed() noexcept;
-/// What was remembered of devices counts for nothing any more.
+/// Forgets what was set last on devices.
 void forget_settings() noexcept;
 
-/// While it lives a call that sets something is under way.
+/// While this object lives, a call that sets something is under way.
 class SettingUnderWay {
  public:
   SettingUnderWay() noexcept;
@@ -30,7 +30,7 @@ class SettingUnderWay {
   SettingUnderWay(const SettingUnderWay&) = delete;
   SettingUnderWay& operator=(const SettingUnderWay&) = delete;
 
-  /// False: there was another one beside it, and nobody knows which one the runtime made last.
+  /// False: another one was under way beside it, and nobody knows which one the runtime made last.
   bool alone() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// signature_bits.h: what is packed into the small fields of a Signature (operation.h).
+// signature_bits.h: packs and reads the small fields of a Signature (operation.h).
 //
 // validity: the lowest byte is a copy's kind or a fill's element size; above it the bits below. device: the current
 // device at the call, and above it the stream's, which is where the runtime puts the node (rule 14).
@@ -19,22 +19,23 @@ inline constexpr std::uint32_t kPackedArguments = 0x800;  ///< a kernel's argume
 inline constexpr std::uint32_t kDriverStyle = 0x1000;    ///< a copy node is one of those that take HIP_MEMCPY3D
 inline constexpr std::uint32_t kPitchTooSmall = 0x2000;  ///< a row is longer than its pitch: the runtime refuses it
 
-/// Above it: by which function a kernel was launched (EntryId), where it was not one of the usual two.
+/// From this bit on: by which function (EntryId) a kernel was launched, where it was not one of the usual two.
 inline constexpr int kLaunchedByShift = 16;
 inline std::uint32_t launched_by_bits(EntryId function) noexcept {
   static_assert(kEntryCount < 0x10000);
   return static_cast<std::uint32_t>(function) << kLaunchedByShift;
 }
 
-/// Of a launch that does not name its arguments one by one: `extra` is the buffer that has them, or null.
+/// Bits of a launch without an array of arguments. `extra`: the buffer that has them; null: there are none.
 inline std::uint32_t packed_bits(void* const* extra) noexcept { return extra != nullptr ? kPackedArguments : 0; }
 
-/// What a launch decides of a kernel's signature: the rest is where and by which thread it was launched, and what is
-/// known of the function. Whoever compares a launch, as a signature or as it lies, does it by these fields.
+/// The fields of a kernel's signature that the launch decides. The others say where and by which thread it was
+/// launched, and what is known of the function. Whoever compares a launch, as a signature or as it lies, compares these
+/// fields.
 class LaunchFields {
  public:
-  /// What the runtime has accepted of a function's block and shared memory says nothing of other values (rule 28): they
-  /// are in the classes of a kernel's operands.
+  /// Puts block and shared memory into the classes, which a kernel does not need for operands: what the runtime has
+  /// accepted of a function says nothing of other values (rule 28).
   LaunchFields(KernelForm form, const void* function, std::uint32_t validity, const KernelPayload& shape) noexcept
       : form_(form),
         validity_(validity),
@@ -51,7 +52,7 @@ class LaunchFields {
     signature.src_class = src_class_;
   }
 
-  /// Whether a signature that these fields are put into, with this device, stream and thread, has the recorded one's.
+  /// Whether these fields, with this device, stream and thread, are those of the recorded signature.
   bool same(const Signature& recorded, std::int16_t device, std::uint16_t stream, std::uint16_t thread) const noexcept {
     const std::uint64_t first = first_word(OperationKind::kKernel, form_, device, stream, thread);
     return ((first ^ recorded.word(0)) | (validity_ ^ recorded.validity) | (object_ ^ recorded.object) |

@@ -101,7 +101,7 @@ hipError_t Shadows::copy_from(const std::vector<char*>& bases, hipStream_t strea
   return hipSuccess;
 }
 
-/// Waits: the host memory must not go before.
+/// Fetches bytes to the host, and waits, because the host memory must not go before.
 hipError_t Shadows::fetch(const char* from, std::size_t bytes, hipStream_t stream, std::vector<char>* to) const {
   to->resize(bytes);
   const hipError_t result = next().hipMemcpyAsync(to->data(), from, bytes, hipMemcpyDeviceToHost, stream);
@@ -109,7 +109,7 @@ hipError_t Shadows::fetch(const char* from, std::size_t bytes, hipStream_t strea
   return result != hipSuccess ? result : waited;
 }
 
-/// A part of what the buffer has, and of what its shadow says that it should.
+/// Fetches a part of what the buffer has, and of what its shadow says that it should have.
 hipError_t Shadows::fetch_both(const Part& part, const std::vector<char*>& bases, hipStream_t stream,
                                std::vector<char>* program, std::vector<char>* shadow) const {
   hipError_t result = fetch(bases[part.buffer] + part.offset, part.bytes, stream, program);
@@ -126,7 +126,8 @@ hipError_t Shadows::fetch_both(const Part& part, const std::vector<char*>& bases
   return hipSuccess;
 }
 
-/// All buffers of which something survives, in parts of a bounded size, until visit(part) returns false or an error.
+/// Visits all buffers of which something survives, in parts of bounded size, until visit(part) returns false or an
+/// error.
 template <typename Visit>
 hipError_t Shadows::for_each_part(Visit&& visit) const {
   constexpr std::size_t kMost = std::size_t{1} << 20;

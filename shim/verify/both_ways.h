@@ -1,12 +1,12 @@
-// both_ways.h: a launch done twice, in the program's own buffers and in copies of them (shadows), and compared: what
-// `verify` proves of staging, and of execs that have a binding because they were patched or had it before.
+// both_ways.h: does a launch twice, in the program's own buffers and in copies of them (shadows), and compares: so
+// `verify` proves staging, and execs that have a binding because they were patched or had it before.
 //
-// Staged: the program's own buffers get what the graph writes without staging; the shadows go through the slots. Other
-// execs can work only where they are, in the program's buffers: one that is to be judged, or one of the program's own
-// graph; then a new exec made of the recording works on the shadows. Both must be
-// equal, bit by bit, but for buffers of which nothing survives, and but for addresses that the graph writes: those of a
-// shadow stand for the buffer's. Each memory is written once; where the two differ, the program's gets the real result
-// (restore()), if it does not have it.
+// A staged launch: the program's own buffers get what the graph writes without staging; the shadows go through the
+// slots. Other execs can only work in the program's buffers: the exec that is to be judged, or one of the program's own
+// graph. Then a new exec made of the recording works on the shadows. Both must be equal, bit by bit, but for buffers of
+// which nothing survives, and but for addresses that the graph writes: an address in a shadow stands for the one in the
+// buffer. The graph runs once in each memory. Where the two differ, the program's gets the real result (restore()), if
+// it does not have it.
 //
 // Possible only where the second run can touch nothing else (rule 29): operations are kernels, copies and fills; every
 // address among their operands lies in a buffer; no kernel of a module with variables, no printf, no device heap; no
@@ -26,8 +26,8 @@
 
 namespace graphpool {
 
-/// Whether the word is an address in memory that the runtime knows and we may not, such as memory of hipMallocAsync.
-/// Without a lock held.
+/// Whether the word is an address in memory that the runtime knows and the library may not, such as memory of
+/// hipMallocAsync. Call it without a lock held.
 bool runtime_knows(std::uint64_t word);
 
 /// Whether launches of these operations with this binding may be done both ways.
@@ -40,13 +40,13 @@ class Shadows {
   Shadows(const Shadows&) = delete;
   Shadows& operator=(const Shadows&) = delete;
 
-  /// Device memory like the buffers of the plan, which must stay. Fails with HIP's error.
+  /// Allocates device memory like the buffers of the plan, which must stay. Fails with HIP's error.
   hipError_t allocate(const StagePlan& plan);
   /// Enqueues the copies of the program's buffers as they are now.
   hipError_t copy_from(const std::vector<char*>& bases, hipStream_t stream);
   const std::vector<char*>& bases() const noexcept { return shadows_; }
 
-  /// Waits for the stream and says whether a word in the shadows may be the address of memory we know.
+  /// Waits for the stream and says whether a word in the shadows may be the address of memory that the library knows.
   hipError_t look_for_addresses(hipStream_t stream, bool* found) const;
 
   struct Difference {
@@ -58,9 +58,9 @@ class Shadows {
   /// Gives the buffers what their shadows have, where they differ. Waits for the stream.
   hipError_t restore(const std::vector<char*>& bases, hipStream_t stream) const;
 
-  /// Frees them, which waits for the device as hipFree does.
+  /// Frees the shadows, which waits for the device as hipFree does.
   void drop() noexcept;
-  /// They are not freed now, because the device may be busy for long, but by the next free_left().
+  /// Leaves the shadows for the next free_left() to free, because the device may be busy for long.
   void leave() noexcept;
   static void free_left() noexcept;
 

@@ -1,5 +1,5 @@
-// bounded_wait.h: waits of `verify`, each for kLongestWait at most: what it waits for could depend on what the program
-// does next. Threads: any, without a lock held.
+// bounded_wait.h: has the waits of `verify`, each for kLongestVerifyWait at most: what they wait for could depend on
+// what the program does next. Threads: any, without a lock held.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@ namespace graphpool {
 
 inline constexpr std::chrono::seconds kLongestVerifyWait{1};
 
-/// Gives the fence back. False: it has not been passed in time, or nobody can tell. Null: nobody can tell.
+/// Waits for the fence and gives it back. False: it was not passed in time, or nobody can tell. Null: nobody can tell.
 bool wait_for(Fence* fence);
-/// Whether the device has no work in the end.
+/// Waits, and returns whether the device has no work in the end.
 bool wait_until_idle(int device);
 
 /// Freeing shadows waits for the device: where that takes too long, they are left.

@@ -43,7 +43,7 @@ bool MemoryLook::begin(const std::vector<Buffer>& buffers) {
     looking_ = true;
     g_looks.fetch_add(1);
   }
-  // A free has said that it is under way before it looks for looks.
+  // A free first says that it is under way, and only then asks whether there are looks.
   const bool all = std::all_of(buffers.begin(), buffers.end(), [](const Buffer& buffer) {
     const Block* const block = block_table().find(buffer.base);
     return block != nullptr && block->pointer() == buffer.base && block->bytes() == buffer.bytes &&

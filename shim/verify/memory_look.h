@@ -1,8 +1,8 @@
-// memory_look.h: memory that `verify` looks at does not go back to the runtime meanwhile.
+// memory_look.h: keeps memory that `verify` looks at from going back to the runtime meanwhile.
 //
-// Why: a launch that is compared reads, beside what its graph names, what its exec had before it was patched. That may
-// be anybody's by now, and the program may free it at any time: then the copies would fault, or what somebody else has
-// there next would be taken for the graph's work.
+// Why: a launch that is compared reads what its graph names, and also what its exec named before it was patched. That
+// may belong to anybody by now, and the program may free it at any time: then the copies would fault, or bytes that
+// somebody else has there next would be taken for the graph's work.
 // Threads: any; a look belongs to the thread that began it. Lock: kSlots, for a few instructions. Not here: memory that
 // is kept or handed out again, which stays mapped.
 #pragma once
@@ -24,13 +24,13 @@ class MemoryLook {
     const char* base;
     std::size_t bytes;
   };
-  /// At blocks of the pool. False: one of them is not the program's any more, or is being freed; then there is no look.
-  /// Throws std::bad_alloc.
+  /// Begins a look at blocks of the pool. False: one of them is not the program's any more, or is being freed; then
+  /// there is no look. Throws std::bad_alloc.
   bool begin(const std::vector<Buffer>& buffers);
   void end() noexcept;
 
-  /// Before memory goes: waits until no other thread looks at any of it, but no longer than this. Returns whether none
-  /// does.
+  /// Call it before memory goes: waits until no other thread looks at any of it, but no longer than `limit`. Returns
+  /// whether none does.
   static bool wait_for_others(const void* address, std::size_t bytes, std::chrono::nanoseconds limit) noexcept;
 
  private:

@@ -61,7 +61,7 @@ std::uint64_t order_at(std::uint64_t address) noexcept {
   return block == nullptr ? 0u : std::uint64_t{block->order};
 }
 
-/// The allocation that the address lies behind, not right at its end; null: none is near.
+/// Returns the allocation that the address lies behind, not right at its end; null: none is near.
 const Block* block_before(std::uint64_t address) {
   std::vector<Block*> near;
   const std::uint64_t from = address - std::min<std::uint64_t>(address, StaleAddresses::kNear);
@@ -195,7 +195,7 @@ void StaleAddresses::peer_enabled(int device, int peer) noexcept {
                                                     std::memory_order_relaxed);
 }
 
-/// Of devices past what is kept nothing is known: they count as peers.
+/// Nothing is known of devices whose numbers are beyond what is kept: they count as peers.
 bool StaleAddresses::is_peer(int device, int recording) const noexcept {
   if (device == recording || device < 0 || device >= 64 || recording < 0 || recording >= 64) return true;
   return (peers_[static_cast<std::size_t>(device)].load(std::memory_order_relaxed) >> recording & 1) != 0;
@@ -223,7 +223,7 @@ StaleAddresses::Allocations StaleAddresses::with_operation(const std::vector<Ope
   return before;
 }
 
-/// What is there and what was there when the exec got the address decide; where neither tells, what was freed there.
+/// Judges an address by what is there, and what was there when the exec got it; where neither tells, by what was freed.
 bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bool hidden, std::uint64_t before,
                            StaleAddress* stale) const {
   const bool kernel = launches_kernel(operation);
@@ -287,7 +287,7 @@ std::vector<StaleAddress> StaleAddresses::look(const Recording& recording, const
 
 bool StaleAddresses::note(const StaleAddress& stale) {
   if (stale.kind == StaleKind::kBeyond || stale.kind == StaleKind::kNowhere) {
-    // Variables of modules, and memory that was allocated past us.
+    // Variables of modules, and memory that was allocated past the library.
     if (runtime_knows(stale.address)) return false;
     if (stale.kind == StaleKind::kNowhere && is_host_memory(stale.address)) return false;
   }

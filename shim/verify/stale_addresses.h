@@ -1,4 +1,4 @@
-// stale_addresses.h: graphs that name memory which is not what it was: what `graph.check` looks for.
+// stale_addresses.h: finds graphs that name memory which is not what it was (`graph.check`).
 //
 // A graph keeps the addresses it was captured with. Where the program frees such memory and launches the graph all the
 // same, the graph works on nothing, or on somebody else's memory; often nobody notices. When an exec gets its
@@ -36,7 +36,7 @@ enum class StaleKind : std::uint8_t {
   kBeyond,       ///< it lies beyond the end of an allocation
   kNowhere,      ///< there is no memory
 };
-/// As the report has it.
+/// The word that the report has for it.
 const char* word_of(StaleKind kind) noexcept;
 
 struct StaleAddress {
@@ -67,22 +67,22 @@ class StaleAddresses {
   /// The allocation (Block::order) that each address of a binding lies in, in the order of the operations; 0: none.
   using Allocations = std::vector<std::uint64_t>;
 
-  /// Before a free: the program's memory there may be gone from now on.
+  /// Call it before a free: the program's memory there may be gone from now on.
   void memory_leaves(const void* address) noexcept;
-  /// The program has mapped or unmapped memory itself.
+  /// Notes that the program has mapped or unmapped memory itself.
   void mapped(const void* base, std::size_t bytes) noexcept;
   void unmapped(const void* base, std::size_t bytes) noexcept;
-  /// Kernels of the device may use the peer's memory from now on; peer < 0: anybody's.
+  /// Notes that kernels of the device may use the peer's memory from now on; peer < 0: anybody's.
   void peer_enabled(int device, int peer) noexcept;
 
   static Allocations allocations_of(const std::vector<Operation>& operations, const Binding& binding);
-  /// Only one operation has got its addresses anew.
+  /// The allocations after only one operation has got its addresses anew.
   static Allocations with_operation(const std::vector<Operation>& operations, const Binding& binding,
                                     std::uint32_t index, Allocations before);
 
-  /// Before a launch. Of kBeyond and kNowhere only note() knows whether it is so. Throws std::bad_alloc.
+  /// Call it before a launch. Only note() knows whether kBeyond and kNowhere are so. Throws std::bad_alloc.
   std::vector<StaleAddress> look(const Recording& recording, const Binding& binding, const Allocations& named);
-  /// Without a lock held: asks the runtime where that is needed and keeps what is so. True: it was not found before.
+  /// Asks the runtime where needed, and keeps what is so. True: it was not found before. Call it without a lock held.
   bool note(const StaleAddress& stale);
 
   std::uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
@@ -114,7 +114,7 @@ class StaleAddresses {
 /// report; null: nobody wants to know.
 inline constinit std::atomic<void (*)() noexcept> g_stale_found{nullptr};
 
-/// A warning. Without a lock held.
+/// Writes a warning. Call it without a lock held.
 void say_stale(const StaleAddress& stale);
 
 /// The process's. Never destroyed.
