@@ -30,7 +30,6 @@ enum class LockRank : int {
   kBlocks,          ///< program-visible device memory
   kCallSites,       ///< the tree of frames
   kReport,          ///< counters that need more than an atomic
-  kLog,             ///< the logger
 };
 
 #ifdef NDEBUG

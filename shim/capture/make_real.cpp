@@ -31,7 +31,8 @@ class SubstituteStream {
     if (event_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return destroy_private(event_); }));
     if (stream_ != nullptr) static_cast<void>(PrivateCalls::worked([&] { return destroy_private(stream_); }));
   }
-  /// Forked from one that takes part. Null where the runtime refuses. The device is the current one.
+  /// Returns the stream, forked from one that takes part. It is made on the current device. Null where the runtime
+  /// refuses.
   hipStream_t forked_from(hipStream_t taking_part) {
     if (stream_ != nullptr) return stream_;
     if (!PrivateCalls::worked([&] { return make_private(&stream_); })) return nullptr;
@@ -51,7 +52,7 @@ class WithheldOperations {
  public:
   WithheldOperations(CaptureStreams& streams, CaptureRecorder& recorder, hipGraph_t graph)
       : streams_(streams), recorder_(recorder), graph_(graph), taking_(streams.size(), true) {
-    // Each stream has a status of its own. One that is alone has none to stand in for it.
+    // Each stream has a status of its own. A single stream is not asked: no other could stand in for it.
     if (streams.size() > 1)
       std::transform(streams.begin(), streams.end(), taking_.begin(),
                      [](const CapturedStream& stream) { return stream.nameable() && stream.takes_part(); });
@@ -90,8 +91,8 @@ class WithheldOperations {
     return tried_twice([&] { return add_to_graph(operation, recorder_.binding(), graph_, after, node) == hipSuccess; });
   }
 
-  /// A stream that was invalidated since then takes nothing more. Its nodes are in the graph all the same, by way of
-  /// another one.
+  /// Issues the operation on its stream. A stream that was invalidated since takes nothing more: another one stands in,
+  /// so that the nodes are in the graph all the same.
   bool issue_on_stream(const Operation& operation, hipGraphNode_t* node) {
     const Signature& signature = operation.signature;
     const CapturedStream& named = streams_[signature.stream];
@@ -116,7 +117,7 @@ class WithheldOperations {
   const hipGraph_t graph_;
   const SavedDevice device_;
   std::vector<bool> taking_;                               ///< by stream: the runtime takes what it is given
-  std::size_t active_ = 0;                                 ///< the first one of these
+  std::size_t active_ = 0;                                 ///< the first stream that takes what it is given
   std::unordered_map<int, SubstituteStream> substitutes_;  ///< by device
 };
 

@@ -26,7 +26,6 @@ struct PermitLimits {
   std::uint32_t most = kUnknownSizeLimit;
   bool is_auto = true;              ///< then one of unknown size begins beside fewer than kUnknownSizeLimit
   std::uint64_t reserve_bytes = 0;  ///< to be left free
-  std::uint64_t idle_ns = 10'000'000'000;
 };
 
 enum class Admission : std::uint8_t {

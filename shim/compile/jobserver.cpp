@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +55,7 @@ TokenServer server_of_ends(const int (&ends)[2]) noexcept {
 /// Opens a pipe or fifo if it is still this one. For both directions: then a write finds a reader and raises no signal,
 /// and the opening waits for nobody.
 int open_if(const char* path, const TokenServer& server) noexcept {
+  const bool is_empty = nobody_reads(path);
   const int file = ::open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return -1;
   struct stat status {};
@@ -132,6 +132,13 @@ __attribute__((destructor)) void remove_offered() noexcept {
   const int saved_errno = errno;
   unlink(g_offered);
   errno = saved_errno;
+}
+
+/// Whether no process has the fifo open. It holds no bytes then: the last one that closes it loses them.
+bool nobody_reads(const char* fifo) noexcept {
+  const int file = ::open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+  if (file >= 0) close(file);
+  return file < 0 && errno == ENXIO;
 }
 
 }  // namespace
@@ -290,9 +297,8 @@ bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept {
   }
   const int file = ::open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) return false;
-  // After an exec children may have taken bytes, which come back. A fifo that nobody kept open has lost its bytes.
-  int there = 0;
-  if (ioctl(file, FIONREAD, &there) == 0 && there == 0)
+  // After an exec children may still have bytes, which come back.
+  if (is_empty)
     for (std::uint32_t i = 1; i < jobs; ++i) static_cast<void>(!write(file, "+", 1));
   if (!keep(file)) {
     unlink(path);

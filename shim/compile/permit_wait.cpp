@@ -210,7 +210,6 @@ PermitLimits permit_limits(const PermitSettings& settings, const Machine& machin
   }
   limits.most = std::clamp<std::uint32_t>(limits.most, 1, kMostPermits);
   limits.reserve_bytes = settings.reserve.resolve(allowed_bytes);
-  limits.idle_ns = settings.idle_ns;
   return limits;
 }
 

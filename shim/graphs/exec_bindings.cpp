@@ -9,7 +9,7 @@
 namespace graphpool {
 namespace {
 
-/// What it was instantiated from may hold user objects: they stay until its launches are complete.
+/// Lets go of the user objects of what the exec was instantiated from, once its launches are complete.
 void let_go_of_objects_of(ProgramExec& exec) {
   Launches launches;
   if (exec.variant_in_call() != nullptr) launches.push_back(exec.variant_in_call()->launches.copy());

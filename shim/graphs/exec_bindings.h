@@ -1,4 +1,4 @@
-// exec_bindings.h: a program exec gets another binding, another variant, or goes.
+// exec_bindings.h: gives a program exec another binding or another variant, and releases it.
 //
 // Launches of one exec keep their order whatever serves it (rule 3): those of the next variant come behind those of the
 // former one. A variant that its exec does not use any more is free.
@@ -22,23 +22,24 @@ class ExecBindings {
                const GraphSettings& settings) noexcept
       : store_(store), recordings_(recordings), unstaged_(unstaged), limit_(limit), settings_(settings) {}
 
-  /// The exec has this binding from now on, served so.
+  /// Gives the exec this binding, and lets `served` serve it.
   void switch_to(ProgramExec& exec, const Served& served, const Binding& binding)
       EXCLUDES(exec.lock, g_recordings_lock);
-  /// verify: the exec is served by this variant, which nobody keeps yet, instead of that one. One of the program's own
-  /// graph serves no other exec, for what is made of the recording may differ from that. Nothing where another variant
-  /// serves it by now, because another launch was first.
+  /// verify: lets `made`, which nobody keeps yet, serve the exec in place of `instead_of`. A variant of the program's
+  /// own graph serves no other exec: what is made of the recording may differ from it. Does nothing where another
+  /// variant serves by now, because another launch was first.
   void replace_variant(ProgramExec& exec, const Variant& instead_of, std::unique_ptr<Variant> made)
       EXCLUDES(exec.lock, g_recordings_lock);
-  /// The exec has got a binding as a whole, and is staged or given back, or not.
+  /// Call it when the exec has got a binding as a whole. Registers an exec that is staged or given back
+  /// (unstaged_execs.h), and unregisters any other.
   void note_bound(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
-  /// check: the exec has got all its addresses now. Where they cannot be kept, what was freed tells alone.
+  /// check: notes the allocations of all addresses of the exec. Without host memory for them only what was freed tells.
   static void note_allocations(ProgramExec& exec) noexcept EXCLUDES(exec.lock);
-  /// What the exec would be without staging, if that was made, and nobody looks after it any more.
+  /// Unregisters the exec. Returns what it would be without staging, if that was made.
   std::unique_ptr<Variant> take_unstaged(ProgramExec& exec) noexcept { return unstaged_.take(&exec.unstaged); }
 
-  /// Whether the exec must be launched as the variant it is: launches of that may still run on a stream that is being
-  /// captured, so that nothing else can be told to come behind them. Launches of one exec the runtime orders itself.
+  /// Whether the exec must be launched as the variant it is: its launches may still run on a stream that is being
+  /// captured, and another exec cannot be told to come behind them. The runtime itself orders launches of one exec.
   static bool must_stay(ProgramExec& exec) EXCLUDES(exec.lock);
 
   /// A use of the variant ends, and so one of the exec (begin_use in unstaged_launch.h). Returns whether it was the
@@ -53,7 +54,8 @@ class ExecBindings {
   /// its user objects go at once.
   void release_destroyed(ProgramExec& exec) noexcept EXCLUDES(exec.lock, g_recordings_lock);
 
-  /// The exec goes; its variant is free. With `retired`, so does what is too much: not in a launch (rule 15).
+  /// Destroys the exec, and frees its variant. With `retired`, what is beyond the limits goes there: not in a launch
+  /// (rule 15).
   void release(std::unique_ptr<ProgramExec> exec, RetiredVariants* retired) EXCLUDES(g_recordings_lock);
 
  private:

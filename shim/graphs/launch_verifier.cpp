@@ -79,8 +79,8 @@ bool LaunchVerifier::wants(const FoundExec& found, bool set_by_program) const {
   const bool comparable =
       found.way == Way::kStage || (!found.staged && (found.way == Way::kPatch || found.way == Way::kSame ||
                                                      (found.real_path != nullptr && !set_by_program)));
-  // Where nothing can be made of the recording, or not to be trusted, there is nothing to compare with. Its peers do
-  // not take part in a second run (rule 12).
+  // There is nothing to compare with where nothing, or nothing to be trusted, can be made of the recording. Peers of a
+  // collective do not take part in a second run (rule 12).
   if (!comparable || !recording.rebuildable.load(std::memory_order_acquire) || recording.communicates()) return false;
   std::uint64_t launches = recording.launches.count(found.way);
   if (found.direct) {

@@ -19,7 +19,7 @@
 namespace graphpool {
 namespace {
 
-/// Launches. The runtime may load code at a launch and lack the memory for it: then kept memory goes back and the
+/// Makes a launch. The runtime may load code at a launch and lack the memory for it: then kept memory goes back and the
 /// launch is made again, but not inside a capture.
 HOT hipError_t launch_with_room(hipGraphExec_t exec, bool captured, NativeExecCall native) {
   const auto launch = [&] { return native(exec); };
@@ -92,7 +92,7 @@ HOT hipError_t Launcher::launch_selected(const AskedLaunch& asked) {
   return launch_unstaged(asked, launch);
 }
 
-/// A launch under `check`, `verify` or a limit for execs.
+/// Makes a launch under `check`, `verify` or a limit for execs.
 hipError_t Launcher::launch_looked_at(const AskedLaunch& asked) {
   const ExecUse use(parts_.limit, &asked.exec);
   if (parts_.limit.was_given_back(asked.exec)) {
@@ -152,7 +152,7 @@ HOT hipError_t Launcher::launch(hipGraphExec_t handle, StreamArgument stream, Na
   return launch_now(handle, stream, native);
 }
 
-/// Of a destroyed exec the runtime judges: it looks it up, or (up to HIP 6.1) does nothing with any.
+/// The runtime judges a destroyed exec: it looks the exec up, or (up to HIP 6.1) does nothing with any exec.
 hipError_t Launcher::upload(hipGraphExec_t handle, hipStream_t stream, NativeExecCall native) {
   ProgramExec* const exec = parts_.table.find(handle);
   const ExecUse use(parts_.limit, exec);

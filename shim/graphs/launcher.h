@@ -1,5 +1,5 @@
-// launcher.h: hipGraphLaunch and hipGraphUpload. A launch only selects: what serves the binding exists already (rule
-// 15), unless it was given back (exec_limit.h).
+// launcher.h: serves hipGraphLaunch and hipGraphUpload. A launch only selects: what serves the binding exists already
+// (rule 15), unless it was given back (exec_limit.h).
 //
 // The steps: what may have changed since the last launch is looked at (memory that other processes can reach, stale
 // addresses, verification, nodes that the program has set); an exec on the program's own memory is launched; any other

@@ -1,4 +1,5 @@
-// unstaged_launch.h: the launch of an exec on the program's own memory, from its choice until the runtime has it.
+// unstaged_launch.h: keeps what is known of a launch on the program's own memory, from its choice until the runtime
+// has it.
 #pragma once
 
 #include <memory>
@@ -10,12 +11,12 @@
 
 namespace graphpool {
 
-/// What an exec that is not staged may write to of buffers that other launches copy out whole.
+/// Returns those buffers that other launches copy out whole and that an exec without staging may write to.
 std::shared_ptr<const OutstandingUses::Bases> written_memory(ProgramExec& exec) REQUIRES(exec.lock);
 
 struct UnstagedLaunch {
   Variant* variant = nullptr;
-  Recording* first = nullptr;  ///< not null: it is the variant's first, which costs more than others
+  Recording* first = nullptr;  ///< not null: the launch is the variant's first, which costs more
   std::shared_ptr<const OutstandingUses::Bases> written;  ///< null: nobody asks
 };
 
@@ -25,7 +26,7 @@ inline void begin_use(ProgramExec& exec, Variant& variant) REQUIRES(exec.lock) {
   variant.under_way.store(variant.under_way.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-/// The launch uses the variant until it is noted (Launcher::note_launched).
+/// Begins the launch. It uses the variant until it is noted (Launcher::note_launched).
 inline void begin_unstaged(ProgramExec& exec, StreamArgument stream, UnstagedLaunch* launch) REQUIRES(exec.lock) {
   Variant& variant = *exec.variant;
   if (uses_tracked() && outstanding_uses().several(stream)) launch->written = written_memory(exec);

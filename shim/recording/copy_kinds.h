@@ -41,7 +41,7 @@ struct CopyKind : RowsCopy {
   static hipError_t add(const Operation& operation, const Binding& binding, const NewNode& place);
   static hipError_t patch(const Operation& operation, const Binding& binding, hipGraphExec_t exec, hipGraphNode_t node);
   /// Plain copies have a type of their own in versions where the type of kernels is 1.
-  static bool has_type(int type) noexcept { return type == kMemcpyType || type > kChildType; }
+  static bool has_type(int type) noexcept { return type == kMemcpyType || type > kEmptyType; }
   static NodeClass node_class(const Signature& signature) noexcept;
 };
 

@@ -1,6 +1,7 @@
 // compile_holder_watch_test.cpp: who stands still lends its permit.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -12,23 +13,25 @@ namespace {
 
 using HolderWatch = Permits;
 
+constexpr std::uint64_t kIdleNs = 10'000'000'000;
+
 TEST_F(HolderWatch, rule_34_AHolderWithoutProcessorTimeLendsItsPermitOn) {
   limits_.most = 1;
   static_cast<void>(taken());
   Permit second;
   for (int second_s = 0; second_s < 9; ++second_s) {
-    table_.look_at_holders(limits_.idle_ns);
+    table_.look_at_holders(kIdleNs);
     EXPECT_EQ(take(second), Admission::kFull) << second_s;
     FakeMachine::clock_ns += 1'000'000'000;
   }
   FakeMachine::clock_ns += 2'000'000'000;
-  table_.look_at_holders(limits_.idle_ns);
+  table_.look_at_holders(kIdleNs);
   EXPECT_EQ(table_.in_flight(), 0u);
   EXPECT_EQ(take(second), Admission::kGranted);
   // It moves again: counted again.
   FakeMachine::process(getpid(), 100, 500);
   FakeMachine::clock_ns += 1'000'000'000;
-  table_.look_at_holders(limits_.idle_ns);
+  table_.look_at_holders(kIdleNs);
   EXPECT_EQ(table_.in_flight(), 2u);
 }
 
@@ -36,19 +39,19 @@ TEST_F(HolderWatch, rule_34_AHolderThatRunsAgainCountsAgain) {
   finish(taken(), kMiB);
   limits_.most = 1;
   static_cast<void>(taken());
-  table_.look_at_holders(limits_.idle_ns);
+  table_.look_at_holders(kIdleNs);
   FakeMachine::clock_ns += 11'000'000'000;
-  table_.look_at_holders(limits_.idle_ns);
+  table_.look_at_holders(kIdleNs);
   EXPECT_EQ(table_.in_flight(), 0u);
   Permit second;
   EXPECT_EQ(table_.try_take(request_, limits_, nullptr, second), Admission::kAskMemory) << "the holders are looked at";
   FakeMachine::process(getpid(), 100, 1, 1, 'R');
   FakeMachine::clock_ns += 60'000'000;
-  table_.look_at_holders(limits_.idle_ns);
+  table_.look_at_holders(kIdleNs);
   EXPECT_EQ(take(second), Admission::kFull);
   FakeMachine::process(getpid(), 100, 1, 1, 'S');
   FakeMachine::clock_ns += 11'000'000'000;
-  table_.look_at_holders(limits_.idle_ns);
+  table_.look_at_holders(kIdleNs);
   EXPECT_EQ(take(second), Admission::kGranted);
 }
 
@@ -57,7 +60,7 @@ TEST_F(HolderWatch, rule_34_AHolderThatWaitsForAProcessorLendsNothing) {
   static_cast<void>(taken());
   FakeMachine::process(getpid(), 100, 0, 1, 'R');
   for (int i = 0; i < 3; ++i) {
-    table_.look_at_holders(limits_.idle_ns);
+    table_.look_at_holders(kIdleNs);
     EXPECT_EQ(table_.in_flight(), 1u) << "others have the processors";
     FakeMachine::clock_ns += 11'000'000'000;
   }
@@ -68,7 +71,7 @@ TEST_F(HolderWatch, rule_34_AHolderThatCannotBeLookedAtIsTakenToRun) {
   const Permit holder = taken();
   const auto is_counted = [this] {
     for (int i = 0; i < 3; ++i) {
-      table_.look_at_holders(limits_.idle_ns);
+      table_.look_at_holders(kIdleNs);
       FakeMachine::clock_ns += 11'000'000'000;
     }
     return table_.in_flight() == 1;
@@ -86,7 +89,7 @@ TEST_F(HolderWatch, rule_34_ATickNowAndThenIsNotMoving) {
   static_cast<void>(taken());
   for (std::uint64_t i = 0; i < 220; ++i) {
     FakeMachine::process(getpid(), 100, i / 4);  // one of twenty of a processor
-    table_.look_at_holders(limits_.idle_ns);
+    table_.look_at_holders(kIdleNs);
     FakeMachine::clock_ns += 50'000'000;
   }
   EXPECT_EQ(table_.in_flight(), 0u);
@@ -97,7 +100,7 @@ TEST_F(HolderWatch, MemoryIsLookedAtMoreOftenThanProcessorTime) {
   static_cast<void>(taken());
   for (std::uint64_t grown = 0; grown <= 100; grown += 20) {
     FakeMachine::memory_of(getpid(), 0, grown << 10, grown << 10);
-    table_.look_at_holders(limits_.idle_ns);
+    table_.look_at_holders(kIdleNs);
     EXPECT_EQ(table_.outstanding_bytes(), (100 - grown) * kMiB);
     FakeMachine::clock_ns += 50'000'000;
   }
