@@ -2,8 +2,8 @@
 //
 // Why: whether an exec of its own pays for a binding depends on whether the binding will come back. A word that changes
 // with every binding (a counter, a time, the padding of a structure) makes every binding new; such bindings never get
-// an exec of their own (rule 30). Bindings that a free exec has are not noted, so where execs serve all bindings this
-// costs nothing.
+// an exec of their own (rule 30). Bindings that a free exec has are not noted, so a steady state of execs costs
+// nothing.
 //
 // Invariants: bounded by the fingerprints of the last kRemembered different bindings, the last binding, and a byte for
 // each word. A binding that comes back shows that its words do: counting starts again.

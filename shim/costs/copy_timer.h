@@ -27,16 +27,14 @@ class CopyTimer {
   /// A process measures so often.
   static constexpr std::uint32_t kMeasurements = 4;
 
-  /// Makes a timer for copies of so many bytes on the current device. Null: they are too small, enough was measured, or
-  /// HIP makes no event.
+  /// Makes a timer for copies of so many bytes on the current device. Null: too small, enough measured, or HIP failed.
   static std::unique_ptr<CopyTimer> make(std::uint64_t bytes);
   ~CopyTimer();
   CopyTimer(const CopyTimer&) = delete;
   CopyTimer& operator=(const CopyTimer&) = delete;
 
   bool unused() const noexcept { return state_ == State::kUnused; }
-  /// Call it before the copies are enqueued on this stream. Returns false if they are not measured. Pre-condition: the
-  /// stream does not capture.
+  /// Call it before the copies go on this stream, which does not capture. Returns false if they are not measured.
   bool begin(hipStream_t stream) noexcept;
   /// Call it when the copies are enqueued, if begin() returned true.
   void end(hipStream_t stream) noexcept;

@@ -2,8 +2,8 @@
 //
 // Why: a capture that turns out to be new costs more than one that is left alone: the operations that matched have to
 // be issued after all, and the recording is kept for a repetition that never comes. If most captures of a place are
-// like that, the place is not followed for a while (rule 30): its captures are the runtime's own. Then it gets another
-// chance, later each time.
+// like that, the place is not followed for a while (rule 30): its captures are the runtime's own. Then it is tried
+// again, later each time.
 //
 // A framework captures all its graphs in one function, so one place may stand for a few graphs that come back and for
 // many that never do. Their operations tell them apart. So if the captures that matched saved more than the others
@@ -43,20 +43,17 @@ class HitRates {
   static constexpr std::uint32_t kFewestHits = 4;                      ///< of kWindow, for a place to be followed on
   static constexpr std::uint32_t kFirstPause = 256, kLongestPause = 4096;  ///< captures left alone
   /// In operations. A capture that matched saves its operations and kExecSaves, for the exec that is not made. Another
-  /// one costs the operations that were withheld and kMissCosts, for a beginning and an end that were followed for
-  /// nothing.
+  /// one costs the operations that were withheld and kMissCosts, for a begin and an end followed in vain.
   static constexpr std::uint32_t kExecSaves = 16, kMissCosts = 1;
 
   constexpr HitRates() = default;
 
-  /// Decides what is followed of a capture that begins. Unless that is kNone, call ended() at its end, but not for a
-  /// capture that was learned.
+  /// Decides what is followed of a capture that begins. Unless it is kNone, or the capture is learned, ended() follows.
   Follow follow(const void* place) noexcept;
   /// Notes that a capture that was followed so has ended. `operations`: the number in the recording that it matched; if
   /// it was new, the number that had been withheld.
   void ended(const void* place, Follow followed, bool matched, std::uint32_t operations) noexcept;
-  /// Notes that a graph came back that had been captured so many captures ago, whether or not its recording was still
-  /// there.
+  /// Notes that a graph came back that had been captured so many captures ago, even if its recording was gone.
   void came_back(const void* place, std::uint64_t captures) noexcept;
 
  private:

@@ -1,5 +1,4 @@
-// keyed_row.h: a vector whose entries are found by a key, one of their members: the streams and the events of a
-// capture.
+// keyed_row.h: a vector whose entries are found by a key, a member of theirs: the streams and events of a capture.
 //
 // Why: most captures have a handful of entries, and to look through them is cheapest; some fork thousands of times.
 // With more than kFew entries an index finds them. clear() keeps the memory, so that later captures allocate none.

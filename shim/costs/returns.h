@@ -4,8 +4,7 @@
 // the one that comes back next. A table that lets that one go never has the recording that is needed. So where
 // recordings often stay away for longer than that one has, it stays, and a newer one makes room
 // (Recordings::place_to_drop()). A recording that went is remembered by a number made of its operations, so that its
-// return is seen, too. Without that, a table that always let the wrong recording go would never learn how long they
-// stay away.
+// return is seen, too. Else a table that always let the wrong recording go would never learn how long they stay away.
 //
 // Units: captures of the whole process, those that are left alone included. Bounded: kRemembered numbers; a later
 // number takes the place of an earlier one. Two recordings with one number cost time and nothing else.

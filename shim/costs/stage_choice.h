@@ -5,8 +5,8 @@
 // Which is less depends on the program, and may change while it runs. So the loss is added up: how much more the
 // present way has cost than the other one would have. Once the loss is what a change costs (slots and their exec, or an
 // exec that catches up with the binding), the graph is served the other way. So a wrong beginning costs about as much
-// as the change itself. Hysteresis: the other way's cost counts kMargin times, and a binding that costs less than that
-// lowers the loss.
+// as the change itself. Hysteresis: the other way's cost counts kMargin times, and a binding that costs less lowers the
+// loss.
 //
 // Threads: its user locks. Units: nanoseconds. Not here: what the ways cost (cost_model.h), which of the other ways
 // serves a binding (execs/way_chooser.h).
@@ -35,8 +35,7 @@ class StageChoice {
   /// How many launches a binding has, on average.
   double launches() const noexcept { return launches_; }
 
-  /// Notes what a binding costs in the present way, and what it would have cost in the other one. Returns the loss so
-  /// far.
+  /// Notes what a binding costs in the present way, and would have cost in the other one. Returns the loss so far.
   double note(double present_ns, double other_ns) noexcept {
     lost_ns_ = std::max(0.0, lost_ns_ + present_ns - kMargin * other_ns);
     return lost_ns_;

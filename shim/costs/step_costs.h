@@ -154,8 +154,7 @@ struct ThreadStep {
 };
 extern constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec")));
 
-/// The captures that the thread may leave alone without asking. They are left alone even if their place is judged anew
-/// meanwhile.
+/// The captures that the thread leaves alone without asking, even if their place is judged anew meanwhile.
 struct ThreadAhead {
   const void* place = nullptr;
   std::uint32_t left = 0;

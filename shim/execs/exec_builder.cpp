@@ -102,8 +102,7 @@ bool ExecBuilder::patch(Recording& recording, const Binding& binding, const Patc
   return done;
 }
 
-/// Notes for `verify` what the variant may still write to if the runtime updates it wrongly. Call it before another
-/// binding is baked in.
+/// Notes for `verify`, before another binding is baked in, what the variant still writes to if it is updated wrongly.
 void ExecBuilder::note_reached(const Recording& recording, Variant& variant) const {
   if (!settings_.verifies()) return;
   add_addresses(recording.operations, variant.baked, &variant.reached);

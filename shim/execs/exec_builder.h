@@ -31,8 +31,7 @@ class ExecBuilder {
   /// update began. If the runtime is not known to do all of it correctly, the variant serves its holder only.
   void note_updated(Recording& recording, Variant& variant, const Binding& binding, std::uint64_t freed_before)
       REQUIRES(g_recordings_lock);
-  /// Notes that a call of the program gave the operation's node this payload. `exact`: the runtime is known to do that
-  /// correctly.
+  /// Notes that a call gave the operation's node this payload. `exact`: the runtime is known to do that correctly.
   void note_node_set(Recording& recording, Variant& variant, const Operation& operation, const std::byte* payload,
                      bool exact) REQUIRES(g_recordings_lock);
 

@@ -81,8 +81,8 @@ class ExecStore {
   void evict_due() EXCLUDES(g_recordings_lock);
   /// Lets the ExecRoom make room before execs of so many bytes are made. The caller holds no lock.
   void make_room(int device, std::size_t bytes) noexcept EXCLUDES(g_recordings_lock);
-  /// Takes out the free variant of the device (all: -1) that was used least recently. Null: none can go, or it was used
-  /// later than `before`.
+  /// Takes out the least recently used free variant of the device (all: -1). Null: none can go, or its use came after
+  /// `before`.
   std::unique_ptr<Variant> take_oldest_free(int device, std::uint64_t before) noexcept REQUIRES(g_recordings_lock);
   /// Destroys every free variant of the device (all: -1) that does not run, and lets the ExecRoom do what it can,
   /// because memory has run out. Returns whether anything went.

@@ -56,8 +56,7 @@ class ExecUses {
     Entry* entry = nullptr;  ///< null: none may go
     bool some_run = false;   ///< others may go later
   };
-  /// Finds the exec of the device (all: -1) that goes: no call uses it, `judge(exec)` says kGoes, and it was not used
-  /// for longest.
+  /// Finds the least recently used exec of the device (all: -1) that no call uses and `judge(exec)` lets go.
   template <typename Judge>
   Oldest oldest(int device, Judge&& judge) {
     Oldest found;

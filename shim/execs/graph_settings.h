@@ -1,5 +1,4 @@
-// graph_settings.h: keeps what the policy says of graphs. Written once, when the process sets itself up
-// (process/engine.cpp).
+// graph_settings.h: keeps what the policy says of graphs. Written once, at the start (process/engine.cpp).
 #pragma once
 
 #include <chrono>

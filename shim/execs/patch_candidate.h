@@ -1,5 +1,4 @@
-// patch_candidate.h: finds the variant that is best patched for a binding, and says which updates are known to be
-// correct.
+// patch_candidate.h: finds the variant that is best patched for a binding, and says which updates are correct.
 //
 // Threads: any. Not here: what patches cost (costs/cost_model.h), and whether one is made (way_chooser.h).
 #pragma once
@@ -27,8 +26,7 @@ struct PatchCandidate {
 /// several, the one with the fewest nodes to be set.
 PatchCandidate find_patchable(const ProgramExec& exec, const Binding& binding, const GraphSettings& settings)
     REQUIRES(g_recordings_lock);
-/// Whether later bindings may be patched into some exec once it is free. Marks those that have outlived memory as kept
-/// no longer.
+/// Whether later bindings may be patched into some exec once it is free. Stops keeping those that outlived memory.
 bool has_patch_base(Recording& recording, int device) noexcept REQUIRES(g_recordings_lock);
 
 /// How many nodes of one exec may be patched before it is replaced.

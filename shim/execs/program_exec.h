@@ -61,8 +61,7 @@ class Updates {
   std::vector<HeldRecording> held_;
 };
 
-/// Counts launches that have not returned, and knows whether the program has destroyed the exec meanwhile: it goes with
-/// the last of them.
+/// Counts launches that have not returned. If the program destroys the exec meanwhile, it goes with the last of them.
 class LaunchesUnderWay {
  public:
   void begin() noexcept { ++count_; }
@@ -112,12 +111,10 @@ class ProgramExec {
 
   HeldRecording last_update;  ///< the recording that the last update gave to `own`; none: not known
   Updates updates;
-  /// After so many execs that were made because updates brought other child graphs, the program's own updates are
-  /// cheaper.
+  /// After so many execs made because updates brought other child graphs, the program's own updates are cheaper.
   static constexpr std::uint32_t kMostForChildren = 8;
   std::uint32_t made_for_children = 0;
-  /// verify: an exec of the program's own graph, for the next launch, or because a comparison has found that it must
-  /// serve.
+  /// verify: an exec of the program's own graph, for the next launch, or because a comparison says that it must serve.
   std::unique_ptr<Variant> real_path GUARDED_BY(lock);
   Objects objects;  ///< user objects of the graph that it was instantiated from
   /// Null: it was neither staged nor given back when the binding last changed.

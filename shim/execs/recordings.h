@@ -60,8 +60,7 @@ class Recordings {
   void trim(RetiredVariants* retired) REQUIRES(g_recordings_lock);
   /// Marks recordings with an operation for which the test is true as outdated, and drops those that nobody refers to.
   void outdate(OperationTest test, RetiredVariants* retired) REQUIRES(g_recordings_lock);
-  /// Keeps free variants no longer whose recordings were captured last at this place: captures that begin there are
-  /// left alone from now on.
+  /// Stops keeping free variants of recordings last captured at this place: its captures are left alone from now on.
   void keep_no_variants_of(const void* place) REQUIRES(g_recordings_lock);
 
   // --- for the report ---

@@ -10,8 +10,7 @@ bool is_by(const Variant& variant, const StagePlans& plans) noexcept {
          (variant.plan.get() == plans.always.get() || variant.plan.get() == plans.open.get());
 }
 
-/// Whether an exec works by the plans, or a binding is being made with them: then not only the recording and its free
-/// variants refer to them.
+/// Whether an exec works by the plans, or a binding is being made with them: not only free variants refer to them then.
 bool are_used(const Recording& recording, const std::shared_ptr<StagePlans>& plans) noexcept
     REQUIRES(g_recordings_lock) {
   long references = 1;

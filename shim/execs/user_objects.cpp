@@ -58,8 +58,7 @@ class WaitingObjects {
   }
 
  private:
-  /// Starts a thread that looks for completed launches until no objects wait: a program may wait for a destructor
-  /// without a call of HIP.
+  /// Starts a thread that looks for completed launches: a program may wait for a destructor without a call of HIP.
   void watch() noexcept {
     static constinit pthread_once_t ends = PTHREAD_ONCE_INIT;
     pthread_once(&ends, [] { std::atexit(stop); });

@@ -4,8 +4,7 @@
 // destructor before it ends. Natively a graph holds a user object until the graph is destroyed. So does each exec made
 // of it, until the exec is destroyed and its launches are complete; an update moves none. So nothing that the library
 // keeps beyond the program's own graphs and execs may hold one: a variant never does. The runtime's captured graph
-// holds the objects. The program's graph and the execs made of it share that graph, and it is destroyed with the last
-// of them.
+// holds the objects. The program's graph and the execs made of it share that graph; it goes with the last of them.
 //
 // Threads: any. Destructors run in the call that ends the last of these. If its launches may still run then, they run
 // in a later call of the program that waits or ends something, or on a thread of the library's. They may call back, so

@@ -1,5 +1,4 @@
-// way_chooser.h: chooses how a new binding is served: by a patched variant, a new one, the program's own update, or
-// slots.
+// way_chooser.h: chooses what serves a new binding: a patched variant, a new one, the program's own update, or slots.
 //
 // The costs and what the recording has seen so far go into a question; costs/cost_model.h answers it.
 // Threads: any. Not here: bindings that a free variant has already (exec_supply.h).

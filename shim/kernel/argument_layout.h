@@ -56,8 +56,7 @@ class ArgumentLayout {
   std::size_t bytes() const noexcept { return bytes_; }
 
   /// Copies the arguments of a launch's kernelParams (one pointer for each argument) to `segment`, which has bytes()
-  /// bytes; the bytes between arguments become zero. kUnsupported: an argument is not plain bytes; kMalformed: a null
-  /// pointer.
+  /// bytes; the bytes between arguments become zero. kUnsupported: one is not plain bytes; kMalformed: a null pointer.
   Status pack(void* const* params, std::byte* segment) const noexcept {
     if (!plain_) return Status::kUnsupported;
     if (arguments_.empty()) return Status::kOk;

@@ -16,8 +16,7 @@
 
 namespace graphpool {
 
-/// The architectures of all devices of the process; the answer stays valid for ever. None while the runtime does not
-/// say.
+/// The architectures of the process's devices; the answer stays valid. None while the runtime does not say.
 Architectures device_architectures() noexcept;
 
 /// Asks the runtime for the arguments of a kernel that may be asked for (KernelInfo). Returns what is known then.

@@ -20,8 +20,7 @@ constexpr std::size_t kMaxHeaderBytes = 32;
 /// No stream unpacks to more times its size: deflate takes two bits for 258 bytes, a zstd block four bytes for 128 KiB.
 constexpr std::uint64_t kMaxZlibRatio = 1032, kMaxZstdRatio = 32 * kKiB;
 
-/// A stream without a known end is read in steps that end with a page: so no page is read that the stream does not
-/// reach.
+/// A stream without a known end is read in steps that end with a page: no page is read that it does not reach.
 constexpr std::size_t kHostPageBytes = 4 * kKiB;
 
 struct Header {

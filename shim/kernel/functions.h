@@ -71,8 +71,8 @@ class Functions {
   /// All handles of the kernel that this one stands for.
   std::vector<const void*> handles_of_same_kernel(const void* handle);
 
-  /// What is known of a host stub or a function handle. Reads a fat binary's metadata at its first use; after that it
-  /// costs a few ns.
+  /// What is known of a host stub or a function handle. Reads a fat binary's metadata at first; later it takes a few
+  /// ns.
   KernelInfo find(const void* stub_or_function) noexcept;
   /// Whether a handle still stands for the kernel that it stood for when find() answered this generation.
   bool still_there(const void* stub_or_function, std::uint64_t generation) noexcept;

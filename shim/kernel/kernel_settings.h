@@ -33,8 +33,7 @@ class KernelSettings {
   /// The number of the present state; 0: nothing was ever set.
   std::uint64_t number() const noexcept { return number_; }
   bool has(KernelSetting setting, std::uint64_t value) const noexcept;
-  /// Notes what was set. `certain`: false if nobody knows whether the runtime has this value now. Returns false if
-  /// there is no number left.
+  /// Notes what was set. `certain`: the runtime is known to have this value now. Returns false if no number is left.
   bool set(KernelSetting setting, std::uint64_t value, bool certain);
 
  private:

@@ -13,8 +13,7 @@
 namespace graphpool {
 namespace {
 
-/// Where in the metadata a container lies. A container that the library does not need is kSkipped, with all that it
-/// has.
+/// Where in the metadata a container lies. One that the library does not need is kSkipped, with all that it has.
 enum class Place : std::uint8_t { kNowhere, kRoot, kKernels, kKernel, kArguments, kArgument, kSkipped };
 
 /// Walks the metadata in one pass without building a tree: so a large count in a header costs nothing by itself.

@@ -24,8 +24,7 @@ class AddressGuard {
   AddressGuard(const AddressGuard&) = delete;
   AddressGuard& operator=(const AddressGuard&) = delete;
 
-  /// For queries and frees. The address changes if the program has freed the memory, or if it lies in a chunk and in no
-  /// block.
+  /// For queries and frees. The address changes if the program has freed the memory, or it is in a chunk and no block.
   template <typename T>
   T* seen_by_hip(T* ptr) const noexcept {
     if (all_is_the_runtimes()) return ptr;

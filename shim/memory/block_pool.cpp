@@ -125,8 +125,7 @@ Block* BlockPool::allocate_pooled(const AllocationRequest& request, const Decisi
   return take_kept(key, decision, stream);
 }
 
-/// Hands out a kept block of the key. Null: there is none. With a stream: also a pending one that was freed in its
-/// order.
+/// Hands out a kept block of the key. Null: there is none. With a stream: also a pending one freed in its order.
 Block* BlockPool::take_kept(const BlockKey& key, const Decision& decision, const hipStream_t* stream) {
   for (bool collected = false;; collected = true) {
     Block* block = nullptr;
@@ -174,8 +173,7 @@ Block* BlockPool::take_locked(FreeList& list, const hipStream_t* stream) noexcep
   return best;
 }
 
-/// Gives a chunk of which we held the addresses only its physical memory. The block is out of its list, its chunk is
-/// kLoading.
+/// Gives a parked chunk its physical memory. The block is out of its list, its chunk is kLoading.
 bool BlockPool::load_chunk(const NamedBlock& named, const Decision& decision) {
   PooledChunk& chunk = *named.chunk;
   const auto load = [&] { return ChunkStore::load(chunk); };

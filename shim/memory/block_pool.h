@@ -10,8 +10,7 @@
 //
 // Where a capture makes the runtime refuse allocations (probes capture_refuses_malloc, refused_call_spoils_capture) the
 // call is forwarded: the program sees the runtime's error, and its capture is invalidated. With
-// PoolSettings::serve_captures kept memory serves it instead. While any other capture is open no chunk is mapped; all
-// else goes on.
+// PoolSettings::serve_captures kept memory serves it instead. While any other capture is open no chunk is mapped.
 //
 // Threads: any; g_blocks_lock is never held over a HIP call that can wait. Units: bytes. Not here: which memory is
 // pooled (the Decider's answer), frees (block_frees.h).

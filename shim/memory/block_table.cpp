@@ -89,8 +89,7 @@ BlockTable::Leaf* BlockTable::leaf_for(std::uintptr_t address) noexcept {
   return leaf;
 }
 
-/// Where a leaf has a block that reaches beyond the leaf's range: [base, end), which has `address` in that range. Null:
-/// it does not reach beyond.
+/// Where a leaf has the block [base, end), with `address` in the leaf's range, if it reaches beyond that. Else null.
 std::atomic<Block*>* BlockTable::across_of(Leaf* leaf, std::uintptr_t address, std::uintptr_t base,
                                            std::uintptr_t end) noexcept {
   if (base < address / kRegionBytes * kRegionBytes) return &leaf->across[0];

@@ -73,7 +73,7 @@ struct PooledChunk {
     assert(may_become(state, next) && "a chunk comes and goes as chunk_store.h says");
     state = next;
   }
-  /// part_taken(): the program has got a part that was there. part_freed(): it has freed one. Parts in use are counted
+  /// part_taken(): the program has got a part that was there. part_freed(): it has freed one. `busy_parts` is counted
   /// apart.
   void part_taken(std::size_t bytes) noexcept REQUIRES(g_blocks_lock) { used_bytes += bytes; }
   void part_freed(std::size_t bytes, std::uint32_t now_ms) noexcept REQUIRES(g_blocks_lock) {

@@ -1,5 +1,4 @@
-// device_memory.h: puts the parts of this room together that keep the program's device memory, and has the process's
-// own.
+// device_memory.h: puts the parts together that keep the program's device memory, and has the process's own.
 //
 // Why: device memory that the program freed is kept and handed out again, so that a step that repeats gets the
 // addresses it had before. The life of a block (README.md tells it as a story):

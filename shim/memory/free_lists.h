@@ -41,8 +41,8 @@ class FreeLists {
     FreeList* const near = near_[near_place(key)];
     return near != nullptr && near->key == key ? near : find_far(key);
   }
-  /// Counts one member more of the key's list, and makes room for it to come back. Throws std::bad_alloc; then no
-  /// member was added.
+  /// Counts one member more of the key's list, with room for it to come back. Throws std::bad_alloc; then none is
+  /// added.
   FreeList* join(const BlockKey& key) REQUIRES(g_blocks_lock);
   /// Counts one member less of the list. Null: does nothing.
   void leave(FreeList* list) noexcept REQUIRES(g_blocks_lock);

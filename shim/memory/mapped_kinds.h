@@ -37,8 +37,7 @@ class MappedKinds {
   std::uint64_t unmapped_when(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
   /// Notes that the program has mapped the handle's memory there.
   void mapped(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
-  /// Notes that the program has unmapped this range. `when`: what note_unmapped() of recording/operand.h returned;
-  /// never 0.
+  /// Notes that the program has unmapped this range. `when`: from note_unmapped() of recording/operand.h; never 0.
   void unmapped(const void* base, std::size_t bytes, std::uint64_t when) noexcept;
 
  private:

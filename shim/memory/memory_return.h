@@ -1,5 +1,4 @@
-// memory_return.h: gives kept memory back to the runtime: chooses which goes next, and tells those who must know
-// before.
+// memory_return.h: gives kept memory back to the runtime: chooses which goes next, and tells those who must know.
 //
 // Memory that was freed first goes first. A chunk goes as a whole once no part of it is in use; its addresses stay
 // (chunk_store.h). No physical memory of a chunk in use can go. If room is needed, its kept parts stay kept; past the

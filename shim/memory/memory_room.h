@@ -81,8 +81,7 @@ class MemoryRoom {
   /// chunk after another, and makes it again. If kept memory would not be enough, none is given back.
   hipError_t retry_bit_by_bit(int device, std::size_t bytes, FunctionRef<hipError_t()> call) noexcept
       EXCLUDES(g_blocks_lock);
-  /// Makes the place of the oldest kept part of a chunk free, for a new part that found no place. Returns false if
-  /// there is none.
+  /// Makes the place of the oldest kept part free, for a new part that found no place. Returns false if there is none.
   bool forget_oldest_part(int device) noexcept EXCLUDES(g_blocks_lock);
   /// Gives all kept memory of the calling thread's device back, after a call has failed for memory, and takes the
   /// failure out of the program's sight. The caller makes the call once more, whatever was given back: its result is

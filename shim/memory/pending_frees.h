@@ -18,8 +18,7 @@ class PendingFrees {
   PendingFrees(const PendingFrees&) = delete;
   PendingFrees& operator=(const PendingFrees&) = delete;
 
-  /// Keeps the pending blocks, of this key or on this device, that the device is done with. Returns whether there were
-  /// any.
+  /// Keeps pending blocks, of this key or on this device, that the device is done with. Returns whether there were any.
   bool collect(const BlockKey& key) EXCLUDES(g_blocks_lock);
   bool collect(int device) EXCLUDES(g_blocks_lock);
   /// Waits for the device as hipFree does, if it has pending parts of chunks, which hold their chunks back. Then keeps

@@ -1,5 +1,4 @@
-// pool_settings.h: says what the policy may set about kept memory as a whole, and what the report tells of it. Units:
-// bytes.
+// pool_settings.h: has what the policy sets for kept memory as a whole, and what the report tells of it. Units: bytes.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,4 @@
-// shared_memory.h: knows the memory that other processes can reach: what the program has exported, and what it has
-// opened or imported.
+// shared_memory.h: knows the memory that other processes can reach: what the program has exported, opened or imported.
 //
 // Why: another process may read or write such memory while a graph of this one runs (custom all-reduces do), so the
 // graph must work on that memory itself and never on slots (rule 21).

@@ -67,8 +67,7 @@ class Chunk {
   int device_ = 0;
 };
 
-/// Makes a chunk of at least this size. On failure returns HIP's error, which is not left in hipGetLastError; then
-/// nothing is changed.
+/// Makes a chunk of at least this size. On failure nothing is changed, and HIP's error is not left in hipGetLastError.
 hipError_t make_chunk(int device, std::size_t bytes, std::unique_ptr<Chunk>* chunk) noexcept;
 
 /// Whether VMM works on the device. The first question makes and drops one small chunk to find out (5.x has no

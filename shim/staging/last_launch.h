@@ -73,8 +73,7 @@ class LastLaunch {
   void before_capture(StreamKey stream) noexcept EXCLUDES(lock_);
   /// Passes the event on if it is of one of these streams, which are about to go. `first`: the first of `count` keys.
   void before_destroy(StreamKey first, StreamKey count) noexcept EXCLUDES(lock_);
-  /// Forgets the launch and the event, because the device is being reset: the event is gone, and is not to be
-  /// destroyed.
+  /// Forgets the launch and the event, which is gone and not to be destroyed: the device is being reset.
   void forget() noexcept EXCLUDES(lock_);
 
  private:

@@ -67,8 +67,7 @@ class RingExec {
   hipGraphExec_t exec_ = nullptr;
 };
 
-/// The nodes that no other node of the graph comes behind; `head` if no operation has a node. `nodes`: the node of each
-/// operation.
+/// The nodes that no other node comes behind; `head` if no operation has a node. `nodes`: the node of each operation.
 std::vector<hipGraphNode_t> leaf_nodes(const std::vector<Operation>& operations,
                                        const std::vector<hipGraphNode_t>& nodes,
                                        const std::vector<hipGraphNode_t>& head);

@@ -26,8 +26,7 @@ inline void rings_before_capture(StreamKey stream) noexcept {
   if (g_rings.load(std::memory_order_acquire) != 0) [[unlikely]]
     all_rings_before_capture(stream);
 }
-/// Tells all rings that `count` streams, from this key on, are about to be destroyed, or to end with the calling
-/// thread.
+/// Tells all rings that `count` streams, from this key on, are about to be destroyed, or to end with their thread.
 void rings_before_destroy(StreamKey first, StreamKey count) noexcept;
 
 }  // namespace graphpool

@@ -183,8 +183,7 @@ void StagePlan::add_buffer(std::size_t bytes, const BufferRule& rule) {
   open_ = open_ || rule.stage == Stage::kAuto;
   whole_.push_back(copies_out_whole(rule));
   sets_ = std::max<std::size_t>(sets_, rule.slots);
-  // A buffer that the graph only writes is copied in too, unless the graph writes every byte: the other bytes must
-  // survive (rule 4).
+  // A buffer that is only written is copied in too, unless every byte is written: the others must survive (rule 4).
   if (rule.role == Role::kIn || rule.role == Role::kInOut || (rule.role == Role::kOut && !rule.full))
     copies_in_.push_back({buffer, 0, bytes});
   if (rule.role != Role::kInOut && rule.role != Role::kOut) return;

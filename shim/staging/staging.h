@@ -30,15 +30,13 @@ namespace graphpool {
 
 struct BufferRule;
 
-/// Whether some kernel argument that is a structure, or of unknown kind, has a word other than 0 for which `holds` is
-/// true.
+/// Whether a kernel argument that is a structure or of unknown kind has a word, not 0, for which `holds` is true.
 bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding,
                      FunctionRef<bool(std::uint64_t word)> holds);
 
 /// Whether launches copy the whole buffer out, although the rule does not say that the graph writes all of it.
 bool copies_out_whole(const BufferRule& rule) noexcept;
-/// Adds to *bases the beginnings of the buffers that these operations may write to and that launches may copy out
-/// whole, each once.
+/// Adds to *bases, each once, the buffers that these operations may write to and that launches may copy out whole.
 void wholly_staged(const std::vector<Operation>& operations, const Binding& binding, std::vector<const char*>* bases);
 
 /// Finds the rules by which a binding's buffers may be staged: the rule's number (Block::rule) for each address among
@@ -113,11 +111,11 @@ class StagePlan {
 
   /// How many slot sets the graph's ring has: the most that a rule of one of its buffers says.
   std::size_t sets() const noexcept { return sets_; }
-  /// Whether launches are independent of each other: every rule says so, and all that the graph can write is staged
-  /// (rule 3).
+  /// Whether launches are independent of each other: all rules say so, and all that the graph can write is staged (rule
+  /// 3).
   bool overlap() const noexcept { return overlap_; }
-  /// Whether the rules say `overlap`, but the graph may write memory that is not staged: then its launches stay in
-  /// order.
+  /// Whether the rules say `overlap`, but launches stay in order, because the graph may write memory that is not
+  /// staged.
   bool overlap_refused() const noexcept { return overlap_refused_; }
 
   std::size_t buffers() const noexcept { return buffer_bytes_.size(); }

@@ -12,8 +12,8 @@
 // for a call of the program that would hold blocking streams back, enter_null_stream() does so.
 //
 // Order: a thread that makes a fence says so (Making), and looks for open captures then. A capture counts as open
-// before it looks for a fence that is being made, and waits for that (capture_begins). So no event of ours gets into a
-// capture.
+// before it looks for a fence that is being made, and waits for that (capture_begins). So no capture gets an event of
+// ours.
 //
 // Threads: any. Lock: g_streams_lock. It is held over calls that record events, ask for one, make a stream wait, or
 // make an event or a stream of ours. Not here: which streams have work (work_counts.h).
@@ -88,12 +88,11 @@ class Fences {
   /// there, but which we make in another way. Does not wait; captures may be open.
   void enter_null_stream() noexcept EXCLUDES(g_streams_lock);
 
-  /// Returns when no fence is being made. Call it when a capture has been counted as open, before hipStreamBeginCapture
-  /// is forwarded.
+  /// Returns when no fence is being made. Call it when a capture counts as open, before hipStreamBeginCapture is
+  /// forwarded.
   void capture_begins() noexcept EXCLUDES(g_streams_lock);
 
-  /// While one lives, events of ours may be about to be recorded. Make one with g_streams_lock held, and then look for
-  /// open captures.
+  /// While one lives, we may record events. Make it with g_streams_lock held, and then look for open captures.
   class Making {
    public:
     explicit Making(Fences& fences) noexcept : making_(fences.making_) { making_.store(true); }

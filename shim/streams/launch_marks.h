@@ -31,11 +31,10 @@ struct AwaitedLaunch {
 /// The launches of one exec that may still run.
 class LaunchMarks {
  public:
-  /// Notes a launch. Call it in the thread that launched, while the same device is current. On a thread's own stream it
-  /// records an event.
+  /// Notes a launch, in the thread that made it, while the same device is current. Records an event on a thread's own
+  /// stream.
   void add(StreamKey key, hipStream_t stream, std::uint64_t number);
-  /// Notes a launch that failed, for what it may have enqueued, if there is a mark for its stream. Makes no call of
-  /// HIP.
+  /// Notes a launch that failed, for what it may have enqueued, if its stream has a mark. Makes no call of HIP.
   void add_failed(StreamKey key, std::uint64_t number) noexcept;
 
   /// Whether all are known to be complete. Forgets those that are.
@@ -46,8 +45,8 @@ class LaunchMarks {
   /// nothing can come behind its launch. A stream that was destroyed before leaves nothing to wait for.
   bool seal();
 
-  /// Makes `stream` wait for the launches that may still run on other streams. Returns false if it cannot wait for one
-  /// of them.
+  /// Makes `stream` wait for the launches that may still run on other streams. Returns false if one cannot be waited
+  /// for.
   bool order_before(StreamKey key, hipStream_t stream);
 
   /// A copy of the marks for order_before(), which shares the events of those that are sealed. Null when all launches

@@ -112,8 +112,7 @@ class OpenList {
     captures_[static_cast<std::size_t>(count_++)] = capture;
     return true;
   }
-  /// Takes out the first for which `which` is true. Those behind move up, so captures stay in the order in which they
-  /// began.
+  /// Takes out the first for which `which` is true. Those behind move up, so the order of the beginnings stays.
   template <typename Which>
   bool erase_first(Which&& which) noexcept REQUIRES(lock_) {
     const auto end = captures_.begin() + count_;

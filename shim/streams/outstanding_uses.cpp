@@ -61,7 +61,7 @@ void OutstandingUses::forget_complete() {
   std::erase_if(uses_, [](const Use& use) { return launch_waited_for(*use.state, use.device, use.number); });
 }
 
-/// Makes the uses few, because there are too many: does not tell buffers and rings apart any more, nor streams that are
+/// Makes the uses few, because there are too many: tells no buffers and rings apart any more, nor streams that are
 /// gone.
 void OutstandingUses::coarsen() {
   for (Use& use : uses_) {

@@ -1,5 +1,4 @@
-// outstanding_uses.h: knows which streams may still write to staged buffers that a launch copies out as a whole (rule
-// 4).
+// outstanding_uses.h: knows which streams may still write to staged buffers that a launch copies out whole (rule 4).
 //
 // Why: a rule without `range` has the whole buffer copied out, so what another stream writes to it between the copy in
 // and the copy out would be lost. A launch that finds such work outstanding, and not ordered before it, goes without
@@ -41,8 +40,7 @@ class OutstandingUses {
     return false;
   }
 
-  /// Notes work that was enqueued on the stream and may write to these buffers. `by`: the ring whose launch it is, or
-  /// null.
+  /// Notes work enqueued on the stream that may write to these buffers. `by`: the ring whose launch it is, or null.
   void used(StreamArgument stream, const Bases& bases, const void* by);
   /// Notes work that was enqueued on the stream and that nobody can see into: it may write to any buffer.
   void used_unseen(StreamArgument stream) { used(stream, {nullptr}, nullptr); }

@@ -39,8 +39,7 @@ inline StreamKey stream_key(StreamArgument stream) noexcept {
 /// library cannot learn of the thread's end: then no event recorded there may be queried.
 [[nodiscard]] bool watch_own_streams() noexcept;
 
-/// Whether the key is of another thread's own stream. The handle by which that thread names it names the caller's own
-/// stream here.
+/// Whether the key is of another thread's own stream. That thread's handle for it names the caller's own stream here.
 bool is_other_threads_own(StreamKey key) noexcept;
 
 /// The device of a stream; -1 when the runtime does not say.

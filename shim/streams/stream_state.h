@@ -24,8 +24,7 @@ class LaunchEvent;
 std::uint64_t launch_clock() noexcept;
 std::uint64_t next_launch() noexcept;
 
-/// Notes that the program has waited: everything up to `clock` is complete on the stream, or on all streams of the
-/// device.
+/// Notes that the program has waited: all up to `clock` is complete on the stream, or on all streams of the device.
 void stream_waited(StreamKey stream, std::uint64_t clock) noexcept;
 void device_waited(int device, std::uint64_t clock) noexcept;
 

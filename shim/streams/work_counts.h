@@ -57,8 +57,7 @@ class WorkCounts {
   std::uint64_t submitted() const noexcept;
 
   void created(hipStream_t stream, int device) noexcept EXCLUDES(g_streams_lock);
-  /// Notes that the stream goes: its handle is not used any more. `fenced`: a stream of ours waits for what it has
-  /// outstanding.
+  /// Notes that the stream goes: its handle is not used any more. `fenced`: a stream of ours waits for its work.
   void destroyed(hipStream_t stream, bool fenced) noexcept REQUIRES(g_streams_lock);
 
   /// The work that a synchronisation of the program's waits for: take it before the call, give it to idle() when the
@@ -68,8 +67,7 @@ class WorkCounts {
   Snapshot before_device_sync(int device) EXCLUDES(g_streams_lock);
   static void idle(const Snapshot& snapshot) noexcept { complete(snapshot); }
 
-  /// Whether nothing is known to be outstanding on the device (execs_end() is asked apart). Cost: a few loads if
-  /// nothing is.
+  /// Whether nothing is known to be outstanding on the device, but for execs_end(). Cost: a few loads if nothing is.
   bool is_idle(int device) noexcept EXCLUDES(g_streams_lock);
   /// Whether the stream is known by its handle.
   bool is_known(hipStream_t stream) const noexcept { return streams_.find(stream) != nullptr; }
@@ -94,8 +92,7 @@ class WorkCounts {
 
     bool any() const noexcept { return own || null_stream || left || !streams.empty(); }
   };
-  /// Whether events can come behind all work of the device: none is enqueued nobody knows where, or lost with its
-  /// stream.
+  /// Whether events can come behind all work of the device: none is lost with its stream, or on an unknown stream.
   bool can_be_fenced(int device) const noexcept REQUIRES(g_streams_lock) {
     return !anywhere_.busy(device) && !device_of(device).lost.busy();
   }
