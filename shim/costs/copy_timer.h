@@ -1,13 +1,13 @@
-// copy_timer.h: what copying takes on the device, measured by copies that a staged launch makes anyway.
+// copy_timer.h: measures how long copies take on the device, by copies that a staged launch needs.
 //
-// Why: only the device knows when a copy began and when it was done. So two events stand around the copies in of one
-// launch, in the program's stream. They are asked about when a later binding comes; nothing waits for them (rule 16).
-// Small copies are not measured: what they take is mostly their submission, which is a cost of its own.
+// Why: only the device knows when a copy began and when it was done. So two events are recorded around the copies in of
+// one launch, in the program's stream. A later binding asks for them; nothing waits for them (rule 16). Small copies
+// are not measured: most of their time is their submission, which is another cost (Cost::kCopy).
 //
-// The life of one: make() with a ring that was chosen by cost -> begin(), end() at its first launch -> collect() at
-// bindings until the events have passed. Its events exist from make() on, so a launch makes nothing.
+// The life of a timer: make() with a ring that was chosen by cost -> begin(), end() at a launch -> collect() at
+// bindings until the device has passed the events. They exist from make() on, so a launch makes nothing.
 //
-// Errors: none; what fails is not measured. Threads: one at a time (its ring's). Units: bytes.
+// Errors: none; after a failure nothing is measured. Threads: one at a time (its ring's). Units: bytes.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -24,26 +24,24 @@ struct StreamState;
 class CopyTimer {
  public:
   static constexpr std::uint64_t kLeastBytes = 8 * kMiB;
-  /// In a process; the cost is their average.
+  /// A process measures so often.
   static constexpr std::uint32_t kMeasurements = 4;
 
-  /// For copies of so many bytes on the current device. Null where they are too small, enough has been measured, or
-  /// there is no event to be had.
+  /// Makes a timer for copies of so many bytes on the current device. Null: too small, enough measured, or HIP failed.
   static std::unique_ptr<CopyTimer> make(std::uint64_t bytes);
   ~CopyTimer();
   CopyTimer(const CopyTimer&) = delete;
   CopyTimer& operator=(const CopyTimer&) = delete;
 
   bool unused() const noexcept { return state_ == State::kUnused; }
-  /// The copies are enqueued next, on this stream. False: they are not measured. Pre-condition: the stream does not
-  /// capture.
+  /// Call it before the copies go on this stream, which does not capture. Returns false if they are not measured.
   bool begin(hipStream_t stream) noexcept;
-  /// They are enqueued.
+  /// Call it when the copies are enqueued, if begin() returned true.
   void end(hipStream_t stream) noexcept;
-  /// Takes the measurement if it is complete. True when there is nothing more to wait for.
+  /// Takes the measurement if it is complete. Returns true if there is nothing more to wait for.
   bool collect() noexcept;
 
-  /// The device has been reset: the events are gone, and are not to be destroyed.
+  /// Forgets the events, which a reset of the device has destroyed.
   void forget() noexcept;
 
  private:
@@ -53,7 +51,7 @@ class CopyTimer {
 
   const std::uint64_t bytes_;
   hipEvent_t first_ = nullptr, last_ = nullptr;
-  std::shared_ptr<StreamState> stream_;  ///< where they are recorded: not asked when that is gone
+  std::shared_ptr<StreamState> stream_;  ///< where the events are recorded; they are not asked for once it is destroyed
   State state_ = State::kUnused;
 };
 

@@ -12,8 +12,8 @@ struct CostRow {
   double ns;
 };
 
-// In the order of Cost. Measured on one H200 with CUDA 13 and small kernels, 1000 nodes, until the program's own calls
-// say better; building a node is taken for as dear as capturing it.
+// In the order of Cost, in nanoseconds. Measured on one H200 with CUDA 13, with 1000 nodes of small kernels. To build a
+// node is taken to cost as much as to capture it.
 constexpr std::array<CostRow, kCosts> kBuiltIn{{{"capture_node", 897},
                                                 {"build_node", 897},
                                                 {"instantiate_node", 2024},
@@ -22,11 +22,11 @@ constexpr std::array<CostRow, kCosts> kBuiltIn{{{"capture_node", 897},
                                                 {"copy", 3800},
                                                 {"copy_kib", 0.49}}};
 constexpr double kHysteresis = 1.25;
-/// The weight of a new measurement: one in so many.
+/// A new measurement counts as one in so many; a lower one as one in kAverageOverLower.
 constexpr std::uint64_t kAverageOver = 8, kAverageOverLower = 2;
-/// What is more than so many times what was known is an accident: the thread was interrupted.
+/// A measurement is cut off at so many times the known cost: the thread was interrupted.
 constexpr std::uint64_t kMostTimes = 4;
-/// The same of a first measurement against what is built in. The rates at which devices copy differ more than calls do.
+/// The same for a first measurement against the built-in figure. Copy rates of devices differ more than calls do.
 constexpr double most_times_built_in(Cost cost) noexcept { return cost == Cost::kCopyKiB ? 64 : kMostTimes; }
 
 std::uint64_t averaged(std::uint64_t before, std::uint64_t now) noexcept {
@@ -119,7 +119,7 @@ Way CostModel::choose(const Question& question) const noexcept {
   }
   if (question.strategy == Strategy::kNewExec || question.patchable) return otherwise;
   if (question.strategy == Strategy::kPatch) return Way::kUpdate;
-  // It could be patched if it did not run just now, or were not worn out.
+  // An exec could be patched if it did not run just now, or were not worn out.
   return question.kept < kExecsBeforePatching || pays ? Way::kNewExec : Way::kUpdate;
 }
 

@@ -1,9 +1,9 @@
-// keyed_row.h: things in a row, found by a key of theirs: the streams and the events of a capture.
+// keyed_row.h: a vector whose entries are found by a key, a member of theirs: the streams and events of a capture.
 //
-// Why: most captures have a handful, and to look through them is cheapest; some fork thousands of times. From some
-// number on an index finds them. Cleared, it keeps its memory, so that later captures allocate none.
-// Invariants: no two entries have the same key, but for the empty one, which finds nobody. The index has what there is
-// while that is many, and is empty else. Threads: as a vector.
+// Why: most captures have a handful of entries, and to look through them is cheapest; some fork thousands of times.
+// With more than kFew entries an index finds them. clear() keeps the memory, so that later captures allocate none.
+// Invariants: no two entries have the same key, but for the empty key, which finds no entry. The index has all entries
+// with a key while there are more than kFew, and is empty else. Threads: as a vector.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class KeyedRow {
  public:
   using KeyType = std::remove_cvref_t<decltype(std::declval<Entry&>().*Key)>;
 
-  /// Null where there is none.
+  /// Null: there is none.
   Entry* find(KeyType key) noexcept {
     if (entries_.size() > kFew) [[unlikely]]
       return find_by_index(key);
@@ -31,7 +31,7 @@ class KeyedRow {
     return nullptr;
   }
 
-  /// Pre-condition: its key is not there. Throws std::bad_alloc; then nothing was changed.
+  /// Adds an entry. Pre-condition: its key is not there. Throws std::bad_alloc; then nothing was changed.
   Entry& add(Entry entry) {
     if (entries_.size() >= kFew) [[unlikely]]
       grow_index();
@@ -43,17 +43,17 @@ class KeyedRow {
     return entries_.back();
   }
 
-  /// The same in the place of one that was forgotten.
+  /// Puts an entry in the place of one that was forgotten. Pre-condition: its key is not there.
   Entry& put(std::size_t position, Entry entry) noexcept {
     entries_[position] = std::move(entry);
-    if (entries_.size() > kFew) index_all();  // what stood for the forgotten one goes, too
+    if (entries_.size() > kFew) index_all();  // the place of the forgotten entry's key goes, too
     return entries_[position];
   }
 
-  /// Its key finds nobody any more.
+  /// Its key finds it no more.
   void forget(Entry& entry) noexcept { entry.*Key = KeyType{}; }
 
-  /// Those behind move up. How many went.
+  /// Returns how many went. The entries behind them move up.
   template <typename Which>
   std::size_t erase_if(Which&& which) noexcept {
     const bool indexed = entries_.size() > kFew;
@@ -111,7 +111,7 @@ class KeyedRow {
     for (std::size_t i = 0; i < entries_.size(); ++i) index(i);
   }
 
-  /// For one entry more: at most half of it is in use.
+  /// Makes room for one entry more: at most half of the index is in use.
   [[gnu::noinline]] void grow_index() {
     const std::size_t wanted = std::bit_ceil(2 * (entries_.size() + 1));
     if (places_.size() >= wanted) return;

@@ -1,7 +1,6 @@
 // place_table.h: a table with one entry for each place of the program's code that begins captures.
 //
-// The first kPlaces places have entries of their own; each later one shares the entry of one of these. The caller
-// locks.
+// The first kPlaces places have entries of their own; each later one shares one of these. Threads: the caller locks.
 #pragma once
 
 #include <array>
@@ -28,7 +27,7 @@ class PlaceTable {
 
  private:
   struct Slot {
-    const void* place = nullptr;  ///< the one that has this slot; null: free
+    const void* place = nullptr;  ///< the place that has this slot; null: free
     Entry entry;
   };
   std::array<Slot, kPlaces> slots_{};

@@ -21,7 +21,7 @@ bool Returns::often_after(std::uint64_t captures) const noexcept {
   return captures != 0 && static_cast<std::size_t>(many) >= kOften;
 }
 
-/// Of what makes two recordings equal. Never 0, which says that a place is free.
+/// A number of what makes two recordings equal: signatures and order. Never 0, which says that a place is free.
 std::uint64_t Returns::number_of(const std::vector<Operation>& operations) noexcept {
   std::uint64_t number = operations.size();
   const auto mix = [&number](std::uint64_t word) {

@@ -1,14 +1,13 @@
-// returns.h: how many captures it takes until a recording comes back, of those that are kept and of those that are not
-// kept any more.
+// returns.h: measures after how many captures recordings come back, whether they are still kept or not.
 //
 // Why: where a program captures more graphs in turn than recordings are kept, the one that was used least recently is
 // the one that comes back next. A table that lets that one go never has the recording that is needed. So where
-// recordings often come back after a longer time than one has stayed away, that one stays, and what was learned last
-// makes room. What went is remembered by a number made of its operations, so that its return is seen, too: otherwise a
-// table that always let the wrong one go would never learn how long they stay away.
+// recordings often stay away for longer than that one has, it stays, and a newer one makes room
+// (Recordings::place_to_drop()). A recording that went is remembered by a number made of its operations, so that its
+// return is seen, too. Else a table that always let the wrong recording go would never learn how long they stay away.
 //
-// Units: captures of the whole process, those that are left alone among them. Bounded: kRemembered numbers; one that
-// shares its place with a later one is forgotten. Two recordings with one number cost time and nothing else.
+// Units: captures of the whole process, those that are left alone included. Bounded: kRemembered numbers; a later
+// number takes the place of an earlier one. Two recordings with one number cost time and nothing else.
 // Threads: the caller locks.
 #pragma once
 
@@ -26,21 +25,22 @@ class Returns {
  public:
   static constexpr std::size_t kRemembered = 4096;
   static constexpr std::size_t kJudged = 64;  ///< returns that tell how long recordings stay away
-  static constexpr std::size_t kOften = 16;   ///< of them
+  static constexpr std::size_t kOften = 16;   ///< so many of these returns are many
 
-  /// A capture has ended that came to a recording. Returns its number, from 1. `left_alone`: so many others have ended.
+  /// Notes the end of a capture that came to a recording. Returns the capture's number, from 1. `left_alone`: how many
+  /// captures were left alone so far.
   std::uint64_t captured(std::uint64_t left_alone) noexcept;
   std::uint64_t now() const noexcept { return now_; }
 
-  /// A recording came back that was used so many captures ago; 0: it is new, and tells nothing.
+  /// Notes that a recording came back that was used so many captures ago; 0: it is new, and nothing is noted.
   void came_back(std::uint64_t captures) noexcept;
-  /// Whether of the last returns many took so many captures or more.
+  /// Whether kOften of the last kJudged returns took so many captures or more. False for 0.
   bool often_after(std::uint64_t captures) const noexcept;
 
-  /// A recording is not kept any more. Where there is no memory for it, it is not remembered.
+  /// Remembers a recording that is not kept any more. Does nothing if there is no memory for it.
   void let_go(const std::vector<Operation>& operations, std::uint64_t used_at) noexcept;
-  /// The next capture is of a new recording. Returns how many captures before that it was used, if it was kept once.
-  /// 0: it was not.
+  /// For a recording that the next capture makes: how many captures before that the same one was used last, when it was
+  /// kept. 0: none was kept, or it is forgotten.
   std::uint64_t away_for(const std::vector<Operation>& operations) const noexcept;
 
  private:
@@ -51,9 +51,9 @@ class Returns {
   static std::uint64_t number_of(const std::vector<Operation>& operations) noexcept;
 
   std::uint64_t looked_into_ = 0, now_ = 0;
-  std::array<std::uint64_t, kJudged> took_{};  ///< captures until the last ones came back
-  std::size_t next_ = 0;                       ///< the place in took_ of the next one
-  std::unique_ptr<Departure[]> departures_;    ///< kRemembered; null: there is none
+  std::array<std::uint64_t, kJudged> took_{};  ///< of the last returns: after how many captures
+  std::size_t next_ = 0;                       ///< the place in took_ of the next return
+  std::unique_ptr<Departure[]> departures_;    ///< kRemembered of them; null: none was let go
 };
 
 }  // namespace graphpool

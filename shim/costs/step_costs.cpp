@@ -16,7 +16,7 @@ std::uint64_t StepCosts::Arm::median() const noexcept {
   return sorted[kMeasured / 2];
 }
 
-/// Nothing is decided: captures are compared, and tried after so many that matched.
+/// Takes the decision back: captures are compared, and tried after so many that matched.
 void StepCosts::watch(Entry& entry, std::uint32_t captures) noexcept {
   entry.phase = Phase::kWatch;
   entry.follow = true;
@@ -34,7 +34,7 @@ void StepCosts::begin_trial(Entry& entry) noexcept {
   entry.followed = entry.alone = {};
 }
 
-/// The most operations of a capture that counts as being of about the same size.
+/// Captures of up to so many operations count as being of about the same size.
 static constexpr std::uint32_t twice(std::uint32_t operations) noexcept { return 2 * operations + 4; }
 
 StepCosts::Step StepCosts::begins(const void* place) noexcept {
@@ -42,7 +42,7 @@ StepCosts::Step StepCosts::begins(const void* place) noexcept {
   Entry& entry = places_.entry(place);
   if (entry.phase == Phase::kWatch && entry.left == 0) begin_trial(entry);
   if (entry.phase == Phase::kFollowed && entry.followed.begun == kArm) entry.phase = Phase::kAlone;
-  // A step of another thread may not have ended yet, or never will.
+  // The trial has no decision yet: a step of another thread has not ended, and perhaps never will.
   if (entry.phase == Phase::kAlone && entry.alone.begun == kArm) watch(entry, kFirstTrial);
   const std::uint32_t most = twice(entry.operations);
   switch (entry.phase) {
@@ -76,7 +76,7 @@ void StepCosts::ended(const void* place, bool matched, std::uint32_t operations,
   }
   const auto [less, more] = std::minmax({entry.operations != 0 ? entry.operations : operations, operations});
   if (!matched || (more > kMostOperations && more > twice(less))) {
-    // A place that was left alone before has but begun something new.
+    // If the place was left alone before, it has only begun something new.
     const bool new_there = !matched && entry.stands != 0 && !entry.follow;
     watch(entry, new_there ? kLeastBetween : kFirstTrial);
   } else {

@@ -1,26 +1,26 @@
-// step_costs.h: whether captures that begin at a place of the program cost less when they are compared than when they
-// are left to the runtime: tried, not guessed.
+// step_costs.h: measures whether captures that begin at a place of the program cost less when they are compared than
+// when they are left to the runtime.
 //
-// Why: a comparison costs nearly the same whatever the runtime's calls cost. Of a small graph, or one of more forks
-// than operations, so little is saved that comparing may cost more than it saves. The runtime, the machine and the
-// program's use of the graph decide which is cheaper, so the library measures it.
+// Why: a comparison costs nearly the same whatever the runtime's calls cost. A small graph, or one of more forks than
+// operations, saves little: comparing it may cost more. The runtime, the machine and the program's use of the graph
+// decide which is cheaper, so the library tries both.
 //
-// How: a place whose captures are small is tried once they have matched for a while, which is the shorter the more they
-// fork, for then comparing may cost several times as much: a few captures in a row are
-// compared, a few are left to the runtime, and of both it is measured how long the program's calls of HIP take, from a
-// capture's beginning to the thread's next one. Counted are capturing calls, questions about the capture, streams made,
-// instantiate and update, the first launch, and what is destroyed; not what waits. The medians decide, with a margin,
-// and what was decided stands for a number of captures that doubles with each trial that says the same. It falls
-// earlier when captures that are left alone become larger than those tried, or comparing dearer than it was in the
-// trial (a sample now and then tells).
+// How: a place whose captures are small, or have more forks than operations, is tried once they have matched for a
+// while. The more they fork, the shorter the while: then comparing may cost several times as much. In a trial a few
+// captures in a row are compared and a few are left to the runtime. For both the library measures how long the
+// program's calls of HIP take, from a capture's beginning to the thread's next one. It counts capturing calls,
+// questions about the capture, streams made, instantiate and update, the first launch, and calls that destroy; not
+// calls that wait. The medians decide, with a margin. The decision stands for a number of captures, which doubles with
+// each trial that says the same. It falls earlier when captures that are left alone become larger than those tried. It
+// also falls when samples show that comparing has become dearer than it was in the trial.
 //
-// Large ones are tried only where their bindings keep needing work (a patch, an update, an exec): one that an exec has
-// already costs a comparison and nothing else (probe launch_costs_less_than_capture). The larger, the sooner. A trial
-// ends after a few captures left alone where each of them took far longer than a compared one. All captures of a trial
-// are of about one size. Exact either way: left alone is what every capture is that has no recording. A place is the
-// return address of the call that began the capture.
-// Bounded: see place_table.h; places that share an entry share the decision. Threads: any; one lock (kReport)
-// for a few instructions. Units: ticks of the processor's clock, which are only compared.
+// Other captures are large. They are tried only if their bindings keep needing work (a patch, an update, an exec), the
+// larger, the sooner: a binding that an exec has already costs a comparison and nothing else (probe
+// launch_costs_less_than_capture). A trial ends early if each of the first few captures left alone took far longer than
+// a compared one. All captures of a trial are small, or of about one size. Both ways are exact: every capture that has
+// no recording is left alone. A place is the return address of the call that began the capture.
+// Bounded: see place_table.h; places that share an entry share the decision. Threads: any; one lock (kReport), held for
+// a few instructions. Units: ticks of the processor's clock, which are only compared.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -37,77 +37,77 @@ namespace graphpool {
 
 class StepCosts {
  public:
-  static constexpr std::uint32_t kFirstTrial = 256;  ///< captures that match before a place's first trial
-  static constexpr std::uint32_t kForks = 16;  ///< so many of a capture's records and waits count as one capture more
-  static constexpr std::uint32_t kMostOperations = 32;  ///< of a small capture; one of more is large
+  static constexpr std::uint32_t kFirstTrial = 256;     ///< captures that match before the first trial of a place
+  static constexpr std::uint32_t kForks = 16;           ///< so many event records and waits count as one capture more
+  static constexpr std::uint32_t kMostOperations = 32;  ///< a capture with more operations is large
   /// A large capture counts as one capture more, on the way to a trial, for every so many operations of it.
   static constexpr std::uint32_t kOperations = 256;
   static constexpr std::uint32_t kArm = 16;    ///< captures in a row that a trial runs each way
-  static constexpr std::uint32_t kWarmUp = 8;  ///< the first so many of them are not measured
+  static constexpr std::uint32_t kWarmUp = 8;  ///< the medians leave out the first so many of them
   static constexpr std::uint32_t kFew = 4;     ///< a trial may end after so many left alone
   static constexpr std::uint32_t kFirstPause = 256, kLongestPause = 4096;   ///< captures left alone
   static constexpr std::uint32_t kFirstStay = 512, kLongestStay = 1 << 14;  ///< captures compared
   static constexpr std::uint32_t kSample = 8;                               ///< one in so many of these is measured
-  static constexpr std::uint32_t kAhead = 15;                               ///< captures decided about at once, at most
-  static constexpr std::uint32_t kLeastBetween = 32;  ///< captures between two trials, whatever the samples say
+  static constexpr std::uint32_t kAhead = 15;         ///< captures that are left alone without asking, at most
+  static constexpr std::uint32_t kLeastBetween = 32;  ///< least captures between two trials, whatever samples say
 
   /// The decision about one capture: compare it or leave it to the runtime, and whether to measure it.
   struct Step {
     bool follow = true;
     bool timed = false;
     std::uint32_t trial = 0;              ///< which trial it is part of; 0: none
-    std::uint32_t most_operations = ~0u;  ///< left alone: of more the decision says nothing
-    std::uint32_t ahead = 0;              ///< so many more captures of the thread there are left alone without asking
+    std::uint32_t most_operations = ~0u;  ///< left alone: the decision does not hold for larger captures
+    std::uint32_t ahead = 0;  ///< so many more captures of the thread at this place are left alone without asking
   };
-  /// What a step that was timed has decided. Reached: a trial has ended.
+  /// What a timed step has led to. `reached`: a trial has ended with a decision, `follow`.
   struct Verdict {
     bool reached = false, follow = true;
-    double ratio = 1;  ///< compared, in what it takes left alone
+    double ratio = 1;  ///< the time of a compared capture, as a multiple of one left alone
     /// The captures that follow are left alone, by the decision or, if they are large, for the trial.
     bool leaves_alone = false;
   };
 
   constexpr StepCosts() = default;
 
-  /// A capture begins.
+  /// Decides about a capture that begins.
   Step begins(const void* place) noexcept;
-  /// A capture that was followed has ended with so many operations, and records and waits of events.
+  /// Notes that a capture that was followed has ended. `forks`: its records and waits of events.
   void ended(const void* place, bool matched, std::uint32_t operations, std::uint32_t forks = 0) noexcept;
-  /// No exec had the binding of a large capture of the place yet: work was done for it.
+  /// Notes that work was done for the binding of a large capture of the place, because no exec had it.
   void served_anew(const void* place, std::uint32_t operations) noexcept;
-  /// One that was left alone has ended with more than most_operations.
+  /// Notes that a capture that was left alone has ended with more than most_operations.
   void larger_alone(const void* place) noexcept;
-  /// What a timed step has taken.
+  /// Notes how long a timed step took.
   Verdict took(const void* place, const Step& step, std::uint64_t ticks) noexcept;
 
  private:
   static constexpr double kMostToFollow =
       0.97;  ///< comparing is kept if it takes at most this share of what captures left alone take
-  static constexpr double kDearer =
-      1.05;  ///< a sample is dearer if it takes so many times what comparing took in the trial
+  static constexpr double kDearer = 1.05;  ///< a sample is dearer if it takes more than so many times what comparing
+                                           ///< took in the trial, and more than leaving alone
   static constexpr double kFar =
       1.5;  ///< a trial ends early if each capture left alone took so many times a compared one
-  static constexpr double kSteps = 100;  ///< comparing saves so many times what a trial costs before the next trial
+  static constexpr double kSteps = 100;  ///< the saving, in trials, that makes the next trial due
   static constexpr std::size_t kMeasured = kArm - kWarmUp;
 
   enum class Phase : std::uint8_t { kWatch, kFollowed, kAlone };
   struct Arm {
     std::array<std::uint64_t, kMeasured> ticks{};
     std::uint32_t taken = 0, begun = 0;
-    std::uint64_t least = ~std::uint64_t{0};  ///< of all that was taken
+    std::uint64_t least = ~std::uint64_t{0};  ///< of all measurements, the first ones included
     std::uint64_t median() const noexcept;
   };
   struct Entry {
     Phase phase = Phase::kWatch;
-    bool follow = true;                ///< what stands
-    std::uint32_t left = kFirstTrial;  ///< captures before the next trial
-    std::uint32_t stands = 0;          ///< captures that the decision was to stand for; 0: there was none
+    bool follow = true;                ///< the decision that stands
+    std::uint32_t left = kFirstTrial;  ///< captures until the next trial
+    std::uint32_t stands = 0;          ///< captures for which the decision was to stand; 0: there was none
     std::uint32_t since = 0;           ///< captures since the last trial
-    std::uint32_t trial = 0;           ///< its number
-    std::uint32_t operations = 0;      ///< the most of a capture compared in it
-    std::uint32_t dearer = 0;          ///< samples in a row
-    std::uint64_t followed_ticks = 0;  ///< what comparing took in it
-    std::uint64_t alone_ticks = 0;     ///< what it took left alone
+    std::uint32_t trial = 0;           ///< the number of the last trial
+    std::uint32_t operations = 0;      ///< the most that a capture compared in the trial had
+    std::uint32_t dearer = 0;          ///< dearer samples in a row
+    std::uint64_t followed_ticks = 0;  ///< what comparing took in the trial; 0: there was none
+    std::uint64_t alone_ticks = 0;     ///< what leaving alone took in it
     Arm followed, alone;
   };
   static void watch(Entry& entry, std::uint32_t captures) noexcept;
@@ -128,7 +128,7 @@ struct ThreadStep {
   static constexpr std::uintptr_t kNoStream = ~std::uintptr_t{0};
 
   const void* place = nullptr;
-  std::uintptr_t stream = 0;  ///< StreamKey of the capture's
+  std::uintptr_t stream = 0;  ///< StreamKey of the capture's stream
   StepCosts::Step step;
   bool timed = false;       ///< `ticks` adds up what its calls take
   bool launched = false;    ///< only the first launch counts
@@ -154,8 +154,7 @@ struct ThreadStep {
 };
 extern constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec")));
 
-/// What the thread was last told of captures ahead. A place that is judged anew meanwhile has that many left alone
-/// still.
+/// The captures that the thread leaves alone without asking, even if their place is judged anew meanwhile.
 struct ThreadAhead {
   const void* place = nullptr;
   std::uint32_t left = 0;
@@ -176,7 +175,7 @@ inline StepCosts::Step step_begins(const void* place) noexcept {
   return step;
 }
 
-/// Adds what it encloses to the thread's step, where that is timed.
+/// Adds its own lifetime to the ticks of the thread's step, if that is timed.
 class TimedCall {
  public:
   explicit TimedCall(bool counts = true) noexcept : began_(counts && t_step.timed ? ticks_now() : 0) {}

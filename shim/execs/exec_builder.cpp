@@ -55,8 +55,8 @@ hipError_t ExecBuilder::build(Recording& recording, const Binding& binding, int 
   return hipSuccess;
 }
 
-/// *patched: how many nodes were set, the one that failed among them. Where one fails, a variant that nothing else can
-/// be made for goes on with what it had, so far as the runtime gives it back.
+/// *patched: how many nodes were set, including one that failed. After a failure the nodes of the exec's own variant
+/// are set back, as far as the runtime does so: perhaps nothing else can be made for the exec.
 bool ExecBuilder::set_nodes(const Recording& recording, const Binding& binding, const PatchCandidate& candidate,
                             std::uint32_t* patched) const {
   const Variant& variant = *candidate.variant;
@@ -102,8 +102,7 @@ bool ExecBuilder::patch(Recording& recording, const Binding& binding, const Patc
   return done;
 }
 
-/// Before another binding is baked in: `verify` wants to know what it may still write to where the runtime updates it
-/// wrongly.
+/// Notes for `verify`, before another binding is baked in, what the variant still writes to if it is updated wrongly.
 void ExecBuilder::note_reached(const Recording& recording, Variant& variant) const {
   if (!settings_.verifies()) return;
   add_addresses(recording.operations, variant.baked, &variant.reached);

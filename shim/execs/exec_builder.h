@@ -1,7 +1,7 @@
 // exec_builder.h: makes variants from graphs of our own, patches them, and notes what the program's own calls bake in.
 //
-// Invariants: a variant whose patch failed, or that was patched `patch_budget` times, or that has no room left for the
-// arguments of patched kernels (exec_size.h), serves no further binding.
+// Invariants: a variant whose patch failed serves no further binding. One that was patched `patch_budget` times, or has
+// no room left for the arguments of patched kernels (exec_size.h), is not patched again.
 // Errors: HIP's. Threads: any. Not here: which variant is patched (patch_candidate.h).
 #pragma once
 
@@ -20,18 +20,18 @@ class ExecBuilder {
  public:
   ExecBuilder(ExecStore& store, const GraphSettings& settings) noexcept : store_(store), settings_(settings) {}
 
-  /// An exec from a graph of our own, kept by nobody yet.
+  /// Makes an exec from a graph of our own. No recording keeps it yet.
   hipError_t build(Recording& recording, const Binding& binding, int device, std::unique_ptr<Variant>* made)
       EXCLUDES(g_recordings_lock);
-  /// Sets the nodes that differ. A program exec owns the variant. Returns false if it is half patched: then it is of no
-  /// use any more, and gone unless it served that exec before.
+  /// Sets the nodes that differ. Pre-condition: a program exec owns the variant. Returns false if the variant is half
+  /// patched: then it is of no use any more, and gone unless it served that exec before.
   bool patch(Recording& recording, const Binding& binding, const PatchCandidate& candidate) EXCLUDES(g_recordings_lock);
 
-  /// The program's own update of a whole variant, begun when memory had been freed so often, gave it this binding.
-  /// Where the runtime is not known to do all of it correctly the variant serves its holder only.
+  /// Notes that the program's own update gave the whole variant this binding. `freed_before`: memory_freed() when the
+  /// update began. If the runtime is not known to do all of it correctly, the variant serves its holder only.
   void note_updated(Recording& recording, Variant& variant, const Binding& binding, std::uint64_t freed_before)
       REQUIRES(g_recordings_lock);
-  /// A call gave the operation's node this payload. `exact`: the runtime is known to do that correctly.
+  /// Notes that a call gave the operation's node this payload. `exact`: the runtime is known to do that correctly.
   void note_node_set(Recording& recording, Variant& variant, const Operation& operation, const std::byte* payload,
                      bool exact) REQUIRES(g_recordings_lock);
 

@@ -11,13 +11,13 @@ class ExecRoom {
   /// What is still to be done when a call returns.
   enum class Left : std::uint8_t {
     kNothing,
-    kRunning,  ///< there is too much still, of which some runs: it may go later
+    kRunning,  ///< there is too much still, and some of it runs: that may go later
   };
-  /// Before execs of so many bytes are made: others go where there would be more than the limit.
+  /// Gives others back if execs of so many more bytes would pass the limit. Called before they are made.
   virtual Left make_room(int device, std::size_t bytes) noexcept = 0;
-  /// A later call of the program: what ran before may go now.
+  /// Gives back what ran before, in a later call of the program.
   virtual Left trim() noexcept = 0;
-  /// Memory has run out on the device (all: -1): whatever can go does. Returns whether there was something.
+  /// Gives back all that can go, because memory has run out on the device (all: -1). Returns whether there was any.
   virtual bool reclaim(int device) noexcept = 0;
 
  protected:

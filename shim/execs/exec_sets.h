@@ -1,14 +1,14 @@
-// exec_sets.h: what a program sets in the nodes of one exec: which of the bindings that it launches come back, and
-// which nodes have been set that the exec's variant does not have yet.
+// exec_sets.h: follows what a program sets in the nodes of one exec. It knows which of the bindings that are launched
+// come back, and which nodes have been set that the exec's variant does not have yet.
 //
 // Why: a program whose buffers change places sets the same few nodes before each launch, to one of a few bindings in
-// turn. Each of them can have an exec of its own, and then no node has to be set. But what lies between two bindings,
-// while some nodes have been set and others not, is never launched: to give it to an exec would spoil that one.
-// How: a binding that was launched is remembered by a fingerprint. Once one has come back, sets are noted
-// (graphs/exec_node_sets.h) until the binding is one that an exec has, or that has come back so often that one is made,
-// or until it is launched, and then the exec's own variant is given what was noted.
-// Bounded: kRemembered bindings; after kMostLost execs that were gone, or busy, when their binding came back none is
-// made any more. Threads: those of the exec (program_exec.h).
+// turn. Each of them can have an exec of its own, and then no node has to be set. But while some nodes have been set
+// and others not, the binding in between is never launched: to give it to an exec would spoil that exec.
+// How: a binding that was launched is remembered by a fingerprint. Once one has come back, sets are only noted
+// (graphs/exec_node_sets.h). This ends when an exec has the binding, or when the binding has come back so often that an
+// exec is made for it. It also ends at a launch: then the exec's own variant is given the noted sets.
+// Bounded: kRemembered bindings; after more than kMostLost execs that were gone, or busy, when their binding came back,
+// no more are made. Threads: those of the exec (program_exec.h).
 #pragma once
 
 #include <algorithm>
@@ -26,45 +26,45 @@ namespace graphpool {
 class ExecSets {
  public:
   static constexpr std::size_t kRemembered = 16;
-  static constexpr std::uint32_t kReturns = 2;  ///< with its so manieth return a binding has an exec of its own
+  static constexpr std::uint32_t kReturns = 2;  ///< after so many arrivals a binding gets an exec at the next one
   static constexpr std::uint32_t kMostLost = 4;
 
   using Print = std::uint64_t;
 
-  /// The exec has this binding, and was launched with it or not.
+  /// `launched`: the exec has this binding, and was launched with it.
   ExecSets(const std::vector<Operation>& operations, const Binding& binding, bool launched) {
     for (std::size_t i = 0; i < operations.size(); ++i)
       print_ ^= part(i, binding.begin() + operations[i].payload_offset, operations[i].signature.payload_bytes);
     if (launched) arrive();
   }
 
-  /// What changes in the fingerprint when an operation's payload does.
+  /// The change of the fingerprint when an operation's payload changes.
   static Print change(std::uint32_t index, const std::byte* from, const std::byte* to, std::size_t bytes) noexcept {
     return part(index, from, bytes) ^ part(index, to, bytes);
   }
-  /// The binding has changed.
+  /// Notes that the binding has changed.
   void set(Print change) noexcept {
     print_ ^= change;
     changed_ = changed_ || change != 0;
   }
-  /// The exec is launched with it. Cost: a look where nothing was set since.
+  /// Notes a launch with the present binding. Cost: a look, where nothing was set since the last one.
   void launched() noexcept {
     if (changed_) arrive();
   }
 
-  /// Whether what is set may be noted, because bindings come back.
+  /// Whether sets may be noted instead of made, because bindings come back.
   bool may_note() const noexcept { return returns_ != 0 && lost_ <= kMostLost; }
-  /// Whether the binding as it would be after that change has come back often enough for an exec of its own.
+  /// Whether the binding that the change leads to has come back often enough for an exec of its own.
   bool wants_own(Print change) const noexcept {
     const Entry* const entry = find(print_ ^ change);
     return may_note() && entry != nullptr && entry->arrivals >= kReturns;
   }
-  /// One was made for the present binding.
+  /// Notes that an exec was made for the present binding.
   void own_made() noexcept {
     if (Entry* const entry = find(print_)) lost_ += std::exchange(entry->made, true) ? 1 : 0;
   }
 
-  /// The operations that have been set in the binding only.
+  /// The operations that have been set in the binding, but not in the variant.
   const std::vector<std::uint32_t>& noted() const noexcept { return noted_; }
   void note(std::uint32_t index) {
     if (std::find(noted_.begin(), noted_.end(), index) == noted_.end()) noted_.push_back(index);
@@ -72,7 +72,7 @@ class ExecSets {
   void given(std::uint32_t index) noexcept { std::erase(noted_, index); }
   void all_given() noexcept { noted_.clear(); }
 
-  /// The runtime has taken another child graph of the same recording for this operation.
+  /// Notes that the runtime has taken another child graph of the same recording for this operation.
   void accept_child(std::uint32_t index) {
     if (!accepts_child(index)) children_.push_back(index);
   }
@@ -83,8 +83,8 @@ class ExecSets {
  private:
   struct Entry {
     Print print = 0;
-    std::uint32_t arrivals = 0;  ///< launches with it that came after another binding; 0: none
-    bool made = false;           ///< an exec of its own was
+    std::uint32_t arrivals = 0;  ///< launches with it that came after another binding; 0: the entry is free
+    bool made = false;           ///< an exec of its own was made
     std::uint64_t last = 0;
   };
 

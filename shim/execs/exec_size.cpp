@@ -18,10 +18,10 @@ namespace {
 constexpr std::size_t kChunk = 128 * kKiB;
 constexpr std::size_t kStream = kMiB;
 constexpr std::size_t kMostStreams = 4;
-/// Of a chunk, what is left alone: kernels whose arguments are more than their metadata says.
+/// So much of a chunk is not used, for kernels that have more arguments than their metadata says.
 constexpr std::size_t kMargin = 8 * kKiB;
 
-/// Lists that the operations are made of: each goes on behind an operation that no other went on behind before.
+/// Counts the lists that the operations form: a list goes on behind an operation that no other list went on behind.
 std::size_t lists(const std::vector<Operation>& operations) {
   std::vector<bool> followed(operations.size(), false);
   std::size_t count = 0;

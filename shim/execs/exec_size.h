@@ -1,12 +1,12 @@
-// exec_size.h: the device memory an exec is taken to hold, and the room it has for the arguments of kernels that are
-// patched, by version of the runtime.
+// exec_size.h: estimates the device memory that an exec holds, and the room that it has for the arguments of patched
+// kernels, by version of the runtime.
 //
 // Why: HIP does not tell, and a difference of hipMemGetInfo counts what other threads do. In clr an exec keeps the
-// arguments of its kernels from 6.0 on, and from 6.3 on 128 KiB more for updates; every update takes new room there,
-// and where there is none left a chunk of device memory, without a look whether there is one: where there is not, the
-// process ends. So nothing is patched beyond that room. Each exec has streams of its own: one up to 7.1 even where its
-// operations are one list, and where they are not, one for each list (from 6.3 on four at most). A stream takes 1 MiB
-// for the arguments of what it launches, which lies in device memory or the host's: it counts here wherever it lies.
+// arguments of its kernels from 6.0 on, and from 6.3 on 128 KiB more for updates. Every update takes new room there. If
+// none is left, it takes a chunk of device memory and does not check that it got one: if it did not, the process ends.
+// So nothing is patched beyond that room. Each exec has streams of its own. If its operations are one list it has one
+// stream up to 7.1, and none from then on; else it has one for each list (from 6.3 on four at most). A stream takes 1
+// MiB for the arguments of what it launches. That lies in device memory or the host's, and counts here in both cases.
 // Sources: hip_graph_internal.cpp and rocvirtual.cpp of clr at rocm-5.7.1, 6.0.2, 6.1.2, 6.2.2 and f9f995c6 (6.3).
 // Units: bytes. Threads: any.
 #pragma once
@@ -18,18 +18,19 @@
 
 namespace graphpool {
 
-/// Kernel argument memory a node takes, hidden arguments and alignment with it.
+/// The memory that a node takes for kernel arguments, hidden arguments and alignment included.
 std::size_t argument_memory(const Operation& operation) noexcept;
 
-/// Device memory an exec of these operations is taken to hold. Throws std::bad_alloc.
+/// The device memory that an exec of these operations is estimated to hold. Throws std::bad_alloc.
 std::size_t exec_memory(const std::vector<Operation>& operations, int version);
 
-/// How much argument memory patches of one exec may take (probe set_kernel_takes_little_memory).
+/// How much argument memory all patches of one exec may take (probe set_kernel_takes_little_memory).
 std::size_t room_for_patches(int version) noexcept;
 
-/// An update of the program's takes so much for an exec that has taken `before` for updates already, and the exec is
-/// as large. Where it needs another chunk the device is given memory back that is kept or held by execs nobody uses, if
-/// it has too little left: natively that would be free. Without a lock held.
+/// Makes room before the program's own update of an exec. `before`: argument memory that its updates have taken so far;
+/// `bytes`: what this one takes; `exec_bytes`: what the exec holds. If the update needs another chunk, and the device
+/// has too little memory left, kept memory goes back, then that of execs nobody uses: natively it would be free. The
+/// caller holds no lock.
 void make_argument_room(int device, std::size_t before, std::size_t bytes, std::size_t exec_bytes) noexcept;
 
 }  // namespace graphpool

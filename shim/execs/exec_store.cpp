@@ -20,7 +20,7 @@ Variant* oldest_free(const Recording& recording) REQUIRES(g_recordings_lock) {
   return oldest;
 }
 
-/// Of these variants the free one of the device, or of all (-1), that was used least recently, or null.
+/// The free variant among these that was used least recently, of the device or of all (-1), or null.
 Variant* oldest_free(const std::vector<Variant*>& variants, int device) REQUIRES(g_recordings_lock) {
   Variant* oldest = nullptr;
   for (Variant* const variant : variants)
@@ -148,7 +148,7 @@ void ExecStore::evict_due() {
     std::sort(having.begin(), having.end());
     having.erase(std::unique(having.begin(), having.end()), having.end());
     for (Recording* const recording : having) evict(*recording, &retired);
-    // What still runs is tried again.
+    // Variants that still run are tried again.
     const bool left = std::any_of(kept_.begin(), kept_.end(), [&](const Variant* variant) {
       assume_held(g_recordings_lock);
       return variant->owner_ == nullptr && limits.are_exceeded_by(*variant);
@@ -204,7 +204,7 @@ Variant* ExecStore::take_free(Recording& recording, const Binding& binding, cons
       return from == to || std::memcmp(baked.data() + from, binding.data() + from, to - from) == 0;
     };
     if (baked.size() != binding.size()) return false;
-    // Nodes are set one after the other: what has been set and what has not meet here, and tell most apart at once.
+    // Nodes are set one after the other. The bytes near this one, set before it or not set yet, differ most often.
     const std::size_t first = begin - std::min(begin, kNear), last = std::min(end + kNear, binding.size());
     return same(first, begin) && same(end, last) &&
            (payload.empty() || std::memcmp(baked.data() + begin, payload.data(), payload.size()) == 0) &&
@@ -220,7 +220,7 @@ Variant* ExecStore::take_free_if(Recording& recording, int device, const Program
       variant.keep_no_longer();
       continue;
     }
-    // The nodes of a variant made of another graph of the program's could not be told.
+    // It was made of another graph of the program's, so its nodes could not be told apart.
     if (variant.graph == nullptr && variant.source != owner.source) continue;
     if (variant.device != device || variant.ring != nullptr || variant.health() != Health::kGood ||
         (!has_binding(variant.baked) && !seeded_defect(Seeded::kBindingIgnored)))

@@ -1,12 +1,13 @@
-// exec_store.h: the variants that recordings keep: who has which, what they hold, and which of them go.
+// exec_store.h: keeps the variants of recordings: knows who has which, and decides which of them go.
 //
-// A variant is free when its holder is gone and its last launch is known to be complete (rule 20; nothing relies on
-// probe destroyed_exec_completes); until then another is made, whose graph need not stay (probe exec_outlives_graph).
+// A variant is free when it has no owner. It serves another exec, or goes, only when its last launch is known to be
+// complete, too (rule 20; nothing relies on probe destroyed_exec_completes). Until then another variant is made, and
+// its graph need not stay (probe exec_outlives_graph).
 //
-// Bounded: so many variants a recording, so many bytes of device memory a device; the least recently used free ones go
+// Bounded: so many variants for each recording, so many bytes for each device. The least recently used free variants go
 // first. They go only in calls of the program that make, free, update or wait for something themselves (evict(),
-// evict_if_due(), reclaim()), and never while they may still run. variant_limits.h counts what they hold. Where execs
-// of the program have a limit of memory, too, an ExecRoom sees to it.
+// evict_if_due(), reclaim()). variant_limits.h counts what they hold. If execs of the program have a limit of memory,
+// too, an ExecRoom keeps it.
 //
 // Threads: any. Not here: how a variant is made (exec_builder.h), which one serves a binding (exec_supply.h).
 #pragma once
@@ -27,7 +28,7 @@
 
 namespace graphpool {
 
-/// Variants on their way out. The caller destroys them after unlocking.
+/// Variants that go. The caller destroys them after unlocking.
 using RetiredVariants = std::vector<std::unique_ptr<Variant>>;
 
 /// How long a new variant is kept.
@@ -36,55 +37,57 @@ enum class Keep : std::uint8_t { kForLater, kThisUse };
 class ExecStore {
  public:
   explicit ExecStore(const GraphSettings& settings) noexcept : limits(settings), settings_(settings) {}
-  /// Once, before there are variants.
+  /// Sets what makes room. Call it once, before there are variants.
   void set_room(ExecRoom& room) noexcept { room_ = &room; }
 
-  /// Takes a variant that was just instantiated into the recording. `owner`: the program exec that it serves, or null.
+  /// Puts a variant that was just instantiated into the recording. `owner`: the program exec that it serves, or null.
   Variant* adopt(Recording& recording, std::unique_ptr<Variant> variant, const ProgramExec* owner,
                  Keep keep = Keep::kForLater) EXCLUDES(g_recordings_lock);
-  /// Takes one in that was instantiated before.
+  /// Does the same with one that was instantiated before.
   Variant* take_in(Recording& recording, std::unique_ptr<Variant> variant, const ProgramExec* owner)
       REQUIRES(g_recordings_lock);
   /// Takes a variant out of its recording. Null: the recording does not keep it.
   std::unique_ptr<Variant> remove(Recording& recording, Variant* variant) noexcept REQUIRES(g_recordings_lock);
 
-  /// It serves this exec from now on; null: nobody.
+  /// Gives the variant to this exec, which it serves from now on; null: frees it.
   void give(Variant& variant, const ProgramExec* owner) noexcept REQUIRES(g_recordings_lock);
-  /// The exec does not use it any more: it is free, unless a launch of it is under way, at whose end it is. Under the
-  /// lock of its exec, too.
+  /// Frees a variant that its exec does not use any more. While a launch of it is under way it does nothing: call it
+  /// again at the launch's end. The caller holds the lock of the exec, too.
   void disown(Variant& variant) noexcept REQUIRES(g_recordings_lock);
-  /// A free variant that has this binding serves `owner` from now on. Null: there is none.
+  /// Gives a free variant that has this binding to `owner`. Null: there is none.
   Variant* take_free(Recording& recording, const Binding& binding, int device, const ProgramExec& owner)
       REQUIRES(g_recordings_lock);
-  /// Looks for that binding with another payload of one operation.
+  /// Does the same for that binding with this payload of the operation `changed`.
   Variant* take_free(Recording& recording, const Binding& binding, const Operation& changed, const Binding& payload,
                      int device, const ProgramExec& owner) REQUIRES(g_recordings_lock);
-  /// The time, as uses count it: each has its own.
+  /// Counts the uses of variants. Each use has a number of its own.
   std::uint64_t tick() noexcept REQUIRES(g_recordings_lock) { return ++clock_; }
-  /// It has been chosen for a binding.
+  /// Notes that the variant has been chosen for a binding.
   void note_used(Variant& variant) noexcept REQUIRES(g_recordings_lock) { note_used(variant, tick()); }
   void note_used(Variant& variant, std::uint64_t time) noexcept REQUIRES(g_recordings_lock) {
     variant.last_used_ = time;
   }
 
-  /// Of a recording: what is not to be kept goes, and, where there is too much, the least recently used.
+  /// Takes out free variants of the recording that are not to be kept, then the least recently used ones beyond its
+  /// limit, and those of all recordings beyond the limit of a device.
   void evict(Recording& recording, RetiredVariants* retired) REQUIRES(g_recordings_lock);
-  /// The program makes, updates or waits for something itself: variants past the limits go (rule 15). Cost: a load
-  /// where there are none.
+  /// Destroys variants beyond the limits (rule 15). For calls of the program that make, update or wait for something
+  /// themselves. Cost: a load, if none is due.
   void evict_if_due() EXCLUDES(g_recordings_lock) {
     if (limits.are_due()) [[unlikely]]
       evict_due();
   }
   /// Evicts from all recordings that have a variant.
   void evict_due() EXCLUDES(g_recordings_lock);
-  /// Before execs of so many bytes are made. No lock is held that others are taken before (ExecRoom).
+  /// Lets the ExecRoom make room before execs of so many bytes are made. The caller holds no lock.
   void make_room(int device, std::size_t bytes) noexcept EXCLUDES(g_recordings_lock);
-  /// Takes the free variant out that was used least recently, of a device or of all (-1). Null: none is free, or it was
-  /// used later than `before`.
+  /// Takes out the least recently used free variant of the device (all: -1). Null: none can go, or its use came after
+  /// `before`.
   std::unique_ptr<Variant> take_oldest_free(int device, std::uint64_t before) noexcept REQUIRES(g_recordings_lock);
-  /// Memory has run out: every free variant of the device (all: -1) goes. Returns whether there was one.
+  /// Destroys every free variant of the device (all: -1) that does not run, and lets the ExecRoom do what it can,
+  /// because memory has run out. Returns whether anything went.
   bool reclaim(int device) noexcept EXCLUDES(g_recordings_lock);
-  /// The device is being reset. Forgets without a call of the runtime what that made there.
+  /// Forgets what the runtime made on a device that is being reset, without a call to it.
   void device_reset(int device) noexcept REQUIRES(g_recordings_lock);
 
   /// Visits the variants that the exec may have: the free ones of its recording, and its own. The visitor must not

@@ -25,7 +25,7 @@ void say_staging(const Recording& recording, const StagePlan& plan) {
             static_cast<unsigned long long>(plan.copied_bytes()), through_slots_ns);
 }
 
-/// Says at level info what serves the graph, where that is the first time or changed.
+/// Logs at level info what serves the graph, the first time and when it changes.
 void say_change(Recording& recording, Way way) {
   constexpr std::uint32_t kMostWayMessages = 16;
   const int before = recording.way_in_log.exchange(static_cast<int>(way), std::memory_order_relaxed);
@@ -114,13 +114,13 @@ hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, Recording& recording, c
       served->variant = candidate.variant;
       return hipSuccess;
     }
-    // Of the program's own variant half an update is left.
+    // The exec's own variant is half patched: the program cannot update it.
     served->way = others.update && !candidate.served ? Way::kUpdate : Way::kNewExec;
   }
   return served->way == Way::kUpdate ? hipSuccess : obtain_new(exec, recording, binding, others, served);
 }
 
-/// A new exec: of a graph of our own, whose nodes can be patched; where that fails, of the program's.
+/// Makes a new exec: of a graph of our own, whose nodes can be patched; if that fails, of the program's.
 hipError_t ExecSupply::obtain_new(ProgramExec& exec, Recording& recording, const Binding& binding,
                                   const OtherSources& others, Served* served) {
   std::unique_ptr<Variant> made;
@@ -142,8 +142,8 @@ hipError_t ExecSupply::obtain_new(ProgramExec& exec, Recording& recording, const
   return hipSuccess;
 }
 
-/// A variant of the open plan. Fails where that cannot be done; then the graph is not staged any more, unless it is
-/// chosen again for another binding.
+/// Finds or makes a variant of the open plan. If the binding does not fit the plan, it fails, and the graph is not
+/// staged until that is chosen again. After any other failure it is never staged by an open plan again.
 hipError_t ExecSupply::obtain_open(ProgramExec& exec, const Binding& binding, const Plan& open, Served* served) {
   Recording& recording = *exec.recording_in_call();
   const hipError_t result = obtain_staged(exec, binding, open, served);
@@ -156,8 +156,8 @@ hipError_t ExecSupply::obtain_open(ProgramExec& exec, const Binding& binding, co
   return result;
 }
 
-/// A ring with this binding that is there already and may serve the exec: the exec's own; else one that has worked on
-/// these buffers, so that nothing has to follow. Null: there is none.
+/// Takes a ring with this binding that there is already: the exec's own; else a free one that works on these buffers,
+/// so that nothing has to be bound; else any free one. Null: there is none.
 Variant* ExecSupply::take_ring(ProgramExec& exec, const Plan& staged, const Binding& canonical,
                                const std::vector<char*>& bases) {
   const Recording& recording = *exec.recording_in_call();
@@ -203,8 +203,8 @@ hipError_t ExecSupply::make_ring(ProgramExec& exec, const Plan& staged, Binding 
   return hipSuccess;
 }
 
-/// A variant that works on slots. Fails where the binding is not the plan's shape or memory runs out: then the graph is
-/// served without staging, which is always exact.
+/// Finds or makes a variant that works on slots. Fails if the binding does not have the plan's shape, or memory runs
+/// out: then the graph is served without staging, which is always exact.
 hipError_t ExecSupply::obtain_staged(ProgramExec& exec, const Binding& binding, const Plan& staged, Served* served) {
   Recording& recording = *exec.recording_in_call();
   std::vector<char*> bases;

@@ -1,11 +1,11 @@
 // exec_supply.h: finds or makes the variant that serves a program exec's binding.
 //
-// A free variant that has the binding serves. Else the cost model says whether a free one or the exec's own is patched,
-// where the runtime is known to update the differing nodes correctly (recording/patch_table.h) and it does not run, or
-// another is made, to keep or for this use only; where rules leave staging open, whether it is staged. What serves a
-// binding exists when obtain() returns success, so a launch only selects (rule 15). Where the program asks for an
-// update, obtain() may say that its own call is to be made instead, on the variant that the exec has (Way::kUpdate,
-// probe update_reaches_launch).
+// A free variant that has the binding serves it. Else the cost model chooses. A variant is patched, a free one or the
+// exec's own, if it does not run and the runtime is known to update the differing nodes correctly
+// (recording/patch_table.h). Or another one is made, to keep or for this use only. Or the binding is staged, if rules
+// leave that open. What serves a binding exists when obtain() returns success, so a launch only selects (rule 15). If
+// the program asks for an update, obtain() may say that its own call is to be made instead, on the variant that the
+// exec has (Way::kUpdate, probe update_reaches_launch).
 //
 // Errors: HIP's. Threads: any. Not here: handles, graphs and launches (graphs/), slots (memory/slot_set.h), what a
 // launch copies (staging/staging.h).
@@ -27,7 +27,7 @@ namespace graphpool {
 /// Makes a variant from the program's own graph.
 using NativeVariant = FunctionRef<hipError_t(std::unique_ptr<Variant>* made)>;
 
-/// What else than the library's own calls can give an exec the binding.
+/// What can give an exec the binding, besides the library's own calls.
 struct OtherSources {
   const NativeVariant* native = nullptr;  ///< an exec of the program's own graph
   bool update = false;                    ///< the program asks for an update and can make it itself
@@ -37,7 +37,7 @@ struct OtherSources {
 struct Served {
   Variant* variant = nullptr;
   Way way = Way::kSame;
-  bool made = false;  ///< for this binding: an exec, or a ring
+  bool made = false;  ///< it was made for this binding, an exec or a ring
 };
 
 class ExecSupply {
@@ -45,11 +45,12 @@ class ExecSupply {
   ExecSupply(ExecStore& store, ExecBuilder& builder, const GraphSettings& settings) noexcept
       : store_(store), builder_(builder), settings_(settings) {}
 
-  /// The variant that serves this binding, owned by `exec`. Way::kUpdate: none does, the program is to update its own.
+  /// Finds or makes the variant that serves this binding; `exec` owns it. Way::kUpdate: there is none, and the program
+  /// is to update the exec itself.
   hipError_t obtain(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
       EXCLUDES(g_recordings_lock);
-  /// One over the program's own memory, whatever the rules say; for a launch, too. The caller holds the recording.
-  /// Fails where it does not serve the exec any more.
+  /// Does the same over the program's own memory, whatever rules say. Launches may call it, too. The caller holds the
+  /// recording. Returns hipErrorInvalidHandle if that does not serve the exec any more.
   hipError_t obtain_unstaged(ProgramExec& exec, Recording& recording, const Binding& binding,
                              const OtherSources& others, Served* served) EXCLUDES(g_recordings_lock);
 

@@ -1,9 +1,9 @@
-// exec_uses.h: which execs of the program hold one of the runtime's, in the order of their last use, and which of them
-// a call uses now.
+// exec_uses.h: lists the program's execs that hold one of the runtime's, in the order of their last use, and knows
+// which of them a call uses now.
 //
 // Why: where execs have a limit of memory (graphs/exec_limit.h), the one that was not used for longest gives its exec
-// back. It must not go while a call of the program looks at it.
-// Threads: guarded by its user. Not here: what may go, and how it goes.
+// of the runtime's back. It must not do so while a call of the program uses it.
+// Threads: its user locks. Not here: what may go, and how it goes.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class ProgramExec;
 
 class ExecUses {
  public:
-  /// The look at an exec ends after so many that still run: those that were used later run most probably, too.
+  /// oldest() stops after so many execs that still run: those that were used later probably run, too.
   static constexpr std::size_t kMostRunning = 16;
 
   struct Entry {
@@ -27,7 +27,7 @@ class ExecUses {
     std::uint32_t uses = 0;       ///< calls of the program that use it now
     std::uint64_t last_used = 0;  ///< ExecStore::tick()
     bool listed = false;          ///< it holds an exec of the runtime's
-    std::list<Entry*> node;       ///< itself, while it is not listed
+    std::list<Entry*> node;       ///< its place in the list, kept here while it is not listed
     std::list<Entry*>::iterator place = node.begin();
   };
 
@@ -39,7 +39,7 @@ class ExecUses {
   }
   static void end(Entry& entry) noexcept { --entry.uses; }
 
-  /// It holds an exec of the runtime's from now on, or does not any more.
+  /// enlist(): it holds an exec of the runtime's from now on. leave(): not any more.
   void enlist(Entry& entry) noexcept {
     if (entry.listed) return;
     holding_.splice(holding_.end(), entry.node);
@@ -56,8 +56,7 @@ class ExecUses {
     Entry* entry = nullptr;  ///< null: none may go
     bool some_run = false;   ///< others may go later
   };
-  /// The one of the device (all: -1) that nobody uses and that was not used for longest, of those for which
-  /// `judge(exec)` says that they go.
+  /// Finds the least recently used exec of the device (all: -1) that no call uses and `judge(exec)` lets go.
   template <typename Judge>
   Oldest oldest(int device, Judge&& judge) {
     Oldest found;
@@ -77,7 +76,7 @@ class ExecUses {
   }
 
  private:
-  std::list<Entry*> holding_;  ///< that was used last comes last
+  std::list<Entry*> holding_;  ///< the one used last comes last
 };
 
 }  // namespace graphpool

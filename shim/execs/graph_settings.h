@@ -1,4 +1,4 @@
-// graph_settings.h: what the policy says of graphs. Written once, when the process sets itself up (process/engine.cpp).
+// graph_settings.h: keeps what the policy says of graphs. Written once, at the start (process/engine.cpp).
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct GraphSettings {
   std::size_t most_recordings = 256;
   std::size_t most_recording_bytes = 64 * kMiB;                      ///< host memory of all recordings
   std::size_t most_variants = 16;                                    ///< of one recording
-  std::size_t most_variant_bytes = 512 * kMiB;                       ///< device memory of all variants, a device
+  std::size_t most_variant_bytes = 512 * kMiB;                       ///< device memory of all variants of a device
   std::size_t exec_memory = 0;                                       ///< beyond it execs are given back; 0: no limit
   std::uint32_t patch_budget = 100'000;                              ///< patches of one exec before it is replaced
   bool track_operands = false;                                       ///< for report and log: which operands moved

@@ -16,7 +16,7 @@ bool differs(const Operation& operation, const Binding& a, const Binding& b) noe
   return makes_node(operation.signature.kind) && !same_payload(operation, a, b);
 }
 
-/// Whether later bindings may be patched into it, if it is free or the asking exec's own.
+/// Whether later bindings may be patched into the variant, if it is free or the asking exec's own.
 bool is_base(const Variant& variant, int device) noexcept REQUIRES(g_recordings_lock) {
   return variant.device == device && variant.kept() && variant.graph != nullptr && variant.ring == nullptr &&
          variant.health() == Health::kGood;
@@ -27,7 +27,7 @@ struct Patch {
   std::vector<std::uint32_t> differing;
   std::size_t bytes = 0;  ///< of argument memory
 };
-/// Whether the runtime is known to update them all correctly, and they are no more than `most`.
+/// Whether the runtime is known to update all that differ correctly, and they are no more than `most`.
 bool can_patch(const Recording& recording, const Variant& variant, const Binding& binding, std::size_t most,
                Patch* patch) REQUIRES(g_recordings_lock) {
   patch->differing.clear();
@@ -53,7 +53,7 @@ PatchCandidate find_patchable_among(bool patched, const ProgramExec& exec, const
     assume_held(g_recordings_lock);
     if ((variant.patches != 0) != patched || !is_base(variant, exec.device)) return;
     if (outlived_memory(recording, variant) || (!variant.idle() && !seeded_defect(Seeded::kBusyVariantPatched))) return;
-    // No more than would be better than what is there.
+    // More nodes would be no better than the best so far.
     const std::size_t most = best.variant == nullptr ? recording.operations.size() : best.differing.size();
     if (!can_patch(recording, variant, binding, most, &patch)) return;
     if (variant.patches + patch.differing.size() > settings.patch_budget ||

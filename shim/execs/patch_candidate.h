@@ -1,6 +1,6 @@
-// patch_candidate.h: what the runtime is known to update correctly, and which variant it is best done to.
+// patch_candidate.h: finds the variant that is best patched for a binding, and says which updates are correct.
 //
-// Threads: any. Not here: what patches cost, and whether one is made (way_chooser.h).
+// Threads: any. Not here: what patches cost (costs/cost_model.h), and whether one is made (way_chooser.h).
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,15 @@ struct PatchCandidate {
   bool served = false;                   ///< it was the exec's own before
 };
 
-/// A variant with nodes of its own that the runtime is known to update correctly for this binding, free or the exec's
-/// own: one that was patched before, so that the others keep what they have; of several the one with the fewest nodes
-/// to be set.
+/// Finds a variant that can be patched for this binding: free or the exec's own, idle, with nodes that the runtime is
+/// known to update correctly. It prefers one that was patched before, so that the others keep what they have; of
+/// several, the one with the fewest nodes to be set.
 PatchCandidate find_patchable(const ProgramExec& exec, const Binding& binding, const GraphSettings& settings)
     REQUIRES(g_recordings_lock);
-/// Whether there is an exec that later bindings may be patched into, or will be when it is free. One that has outlived
-/// memory is kept no longer.
+/// Whether later bindings may be patched into some exec once it is free. Stops keeping those that outlived memory.
 bool has_patch_base(Recording& recording, int device) noexcept REQUIRES(g_recordings_lock);
 
-/// Nodes that an exec of the recording may be patched before it is replaced.
+/// How many nodes of one exec may be patched before it is replaced.
 std::size_t patch_budget(const Recording& recording, const GraphSettings& settings) noexcept;
 /// The cost of turning an exec of binding `from` into one of binding `to`: patches, or a new exec, which costs
 /// `exec_ns`, if the runtime is not known to update one of the nodes correctly.
@@ -42,11 +41,11 @@ bool updates_are_exact(const Recording& recording) noexcept REQUIRES(g_recording
 /// The nodes that an update of an exec's own variant changes.
 struct UpdatedNodes {
   bool exact = false;         ///< the runtime is known to update them all correctly
-  std::size_t differing = 0;  ///< not exact: up to the first that is not
+  std::size_t differing = 0;  ///< if not exact: only those up to the first that is not
 };
-/// For an update to this binding; where the variant is of another recording that is every node.
+/// Looks at an update to this binding. If the variant is of another recording, it changes every node.
 UpdatedNodes updated_nodes(const ProgramExec& exec, const Binding& binding) noexcept REQUIRES(g_recordings_lock);
-/// How many kernels such an update changes. Empty: it changes other nodes, too.
+/// How many kernels such an update changes. Empty: it changes other nodes, too, or the variant is of another recording.
 std::optional<std::size_t> only_kernels_updated(const ProgramExec& exec, const Binding& binding) noexcept
     REQUIRES(g_recordings_lock);
 

@@ -12,7 +12,7 @@ void ProgramExec::leave(const char* reason) noexcept {
 
 void ProgramExec::come_behind(Variant& former) {
   former.launches.seal();
-  // Not launched since the last change: it stays behind what came before that.
+  // If it was not launched since the last change, `before` stays as it is.
   if (auto launched = former.launches.copy()) before = std::move(launched);
 }
 

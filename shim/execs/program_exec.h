@@ -1,4 +1,4 @@
-// program_exec.h: the exec a program holds: a handle, the program's binding, and the variant that serves it.
+// program_exec.h: the exec that a program holds: a handle, the program's binding, and the variant that serves it.
 //
 // States (ExecState): a recording's variants serve it; or it is the program's own exec, which an update may bring back
 // to a recording; or it is left to the runtime for good.
@@ -34,18 +34,18 @@ namespace graphpool {
 
 struct UnstagedExec;
 
-/// What updates by graphs of other recordings have made of an exec. Each was the program's own call once, on the exec
-/// that is its own; what succeeded from one recording to another does so again, so variants of it can serve from then
-/// on.
+/// Remembers which updates by graphs of other recordings the runtime has taken. Each was the program's own call once,
+/// on the exec that is its own. An update that succeeded from one recording to another succeeds again, so variants of
+/// the other one can serve from then on.
 class Updates {
  public:
   /// Whether the runtime has taken a graph of `to` where the exec was one of `from`.
   bool known(const Recording& from, const Recording& to) const noexcept {
     return std::find(steps_.begin(), steps_.end(), std::pair{&from, &to}) != steps_.end();
   }
-  /// No such step is known.
+  /// Whether no such step is known.
   bool none() const noexcept { return steps_.empty(); }
-  /// It has. Both are held.
+  /// Notes that it has. Holds both.
   void note(HeldRecording from, HeldRecording to) {
     if (steps_.size() >= kMost || known(*from, *to)) return;
     steps_.reserve(kMost);
@@ -61,8 +61,7 @@ class Updates {
   std::vector<HeldRecording> held_;
 };
 
-/// Launches under way that have not returned, and whether the program has destroyed the exec meanwhile: it
-/// goes with the last of them.
+/// Counts launches that have not returned. If the program destroys the exec meanwhile, it goes with the last of them.
 class LaunchesUnderWay {
  public:
   void begin() noexcept { ++count_; }
@@ -100,7 +99,7 @@ class ProgramExec {
   std::atomic<std::uint64_t> shared_seen{0};  ///< SharedMemory::version() when a launch last asked what is shared
   mutable SoleLock<LockRank::kExecs, ShortLock<LockRank::kExecs>> lock{OneOfMany{}};
   LaunchesUnderWay launches GUARDED_BY(lock);
-  WorksOn works_on GUARDED_BY(lock) = WorksOn::kProgramMemory;  ///< copies: the ring must serve this launch
+  WorksOn works_on GUARDED_BY(lock) = WorksOn::kProgramMemory;  ///< kCopies: the ring must serve this launch
   bool becoming_own GUARDED_BY(lock) = false;  ///< a launch makes it the program's own; no other one changes it then
   Way way GUARDED_BY(lock) =
       Way::kSame;  ///< how the binding is served; kUpdate: by what the program's own calls made of the variant
@@ -110,12 +109,12 @@ class ProgramExec {
   /// wholly_staged() of the binding; null: not asked yet.
   std::shared_ptr<const OutstandingUses::Bases> written GUARDED_BY(lock);
 
-  HeldRecording last_update;  ///< what the last update made of `own`; none: not known
+  HeldRecording last_update;  ///< the recording that the last update gave to `own`; none: not known
   Updates updates;
-  /// Execs made because updates brought other child graphs. After so many the program's own updates are cheaper.
+  /// After so many execs made because updates brought other child graphs, the program's own updates are cheaper.
   static constexpr std::uint32_t kMostForChildren = 8;
   std::uint32_t made_for_children = 0;
-  /// verify: of the program's own graph, for the next launch, or where a comparison has found that it has to serve.
+  /// verify: an exec of the program's own graph, for the next launch, or because a comparison says that it must serve.
   std::unique_ptr<Variant> real_path GUARDED_BY(lock);
   Objects objects;  ///< user objects of the graph that it was instantiated from
   /// Null: it was neither staged nor given back when the binding last changed.
@@ -136,35 +135,35 @@ class ProgramExec {
 
   // These two change an exec that is being made. No other thread knows it.
 
-  /// It has this recording and binding, and nothing that serves it.
+  /// Gives it this recording and binding, and nothing that serves it.
   void begin(Recording& by, const Binding& bound) NOT_CHECKED {
     recording = &by;
     binding = bound;
   }
-  /// It is served by this variant, which may be null, in this way.
+  /// Lets this variant, which may be null, serve it in this way.
   void begin_service(Variant* serving, Way served) noexcept NOT_CHECKED {
     variant = serving;
     way = served;
   }
 
-  // Those below: under the lock, or as recording_in_call().
+  // The functions below are called under the lock, or as recording_in_call() may be.
 
   ExecState state() const noexcept {
     return recording_in_call() != nullptr ? ExecState::kServed : touched_ ? ExecState::kLeft : ExecState::kOwn;
   }
   /// Whether its updates may be followed: the program has reached it by nothing but updates that succeeded.
   bool followed() const noexcept { return !touched_; }
-  /// Its updates are left to the runtime from now on, for this reason, a literal, which the report has.
+  /// Leaves its updates to the runtime from now on. `reason`: a literal, for the report.
   void leave(const char* reason) noexcept;
 
-  /// Whether the variant does what the program's own calls made of it since it was given a binding.
+  /// Whether the program's own calls have changed the variant since it was given a binding.
   bool set_by_program() const noexcept { return way_in_call() == Way::kUpdate; }
-  /// Its exec of the runtime's has been given back, and is made again when it is needed (graphs/exec_limit.h).
+  /// Whether its exec of the runtime's has been given back; it is made again when it is needed (graphs/exec_limit.h).
   bool given_back() const noexcept {
     const Recording* const of_now = recording_in_call();
     return of_now != nullptr && variant_in_call() == nullptr && of_now->node_count != 0;
   }
-  /// It works on slots.
+  /// Whether it works on slots.
   bool staged() const noexcept { return variant_in_call() != nullptr && variant_in_call()->ring != nullptr; }
 
   void count_launch() noexcept REQUIRES(lock) {
@@ -172,17 +171,17 @@ class ProgramExec {
     g_launches_by_way.add(way);
   }
 
-  /// It has this binding from now on, and it is served in this way.
+  /// Gives it this binding, served in this way.
   void bind(const Binding& bound, Way served) REQUIRES(lock) {
     binding = bound;
     written = nullptr;
     way = served;
   }
-  /// The variant it had serves it no more: launches of the next one come behind its launches.
+  /// Makes launches of its next variant come behind those of the former one, which serves it no more.
   void come_behind(Variant& former) REQUIRES(lock);
-  /// The program's own exec serves from now on.
+  /// Lets the program's own exec serve from now on.
   void become_own(std::unique_ptr<Variant> exec) REQUIRES(lock, g_recordings_lock);
-  /// A recording that counts the exec as a user serves it again, by this variant.
+  /// Lets a recording serve it again, by this variant. Pre-condition: the recording counts the exec as a user already.
   void become_served(Recording& by, Variant& serving) REQUIRES(lock, g_recordings_lock);
 
  private:

@@ -40,41 +40,41 @@ class Recording {
   std::vector<Operation> operations;  ///< beginning and end included
   std::vector<Recording*> children;   ///< of its child graphs; it is a user of each
   std::size_t node_count = 0;
-  bool fills_rows = false;     ///< it or a child has a fill of several rows; see ExecUpdates
-  int home = -1;               ///< the device of its streams that was current, too, when it was made; -1: several were
-  std::size_t exec_bytes = 0;  ///< device memory an exec of it is taken to hold
-  std::size_t argument_bytes = 0;    ///< of that, its kernels' arguments
-  std::size_t host_bytes = 0;        ///< host memory the recording holds
-  std::uint64_t number = 0;          ///< names it in messages and the report, from 1
-  TreeNode* end = nullptr;           ///< its place in the tree
-  std::vector<const char*> kernels;  ///< for a report: their names, by operation; their modules may be unloaded since
+  bool fills_rows = false;         ///< it or a child has a fill of several rows (graphs/exec_updates.h)
+  int home = -1;                   ///< the one device of its nodes, current when they were made; -1: there were several
+  std::size_t exec_bytes = 0;      ///< device memory that an exec of it is estimated to hold
+  std::size_t argument_bytes = 0;  ///< of that, its kernels' arguments
+  std::size_t host_bytes = 0;      ///< host memory the recording holds
+  std::uint64_t number = 0;        ///< names it in messages and the report, from 1
+  TreeNode* end = nullptr;         ///< its place in the tree
+  std::vector<const char*> kernels;  ///< for a report: their names, by operation, kept for good
 
-  // Each of these may change at any time.
+  // These may change at any time.
 
   std::atomic<int> way_in_log{-1};             ///< what the log last said serves it; -1: it has said nothing
   std::atomic<std::uint32_t> way_messages{0};  ///< how often it has said so
 
-  /// A graph of our own can be made of the recording: only then may captures of it be withheld, and execs staged.
+  /// Whether a graph of our own can be made of it: only then may captures of it be withheld, and execs staged.
   std::atomic<bool> rebuildable{false};
   std::atomic<bool> may_stage{true};      ///< false once verification has found a difference
-  std::atomic<bool> may_be_direct{true};  ///< false once it has for launches without copies (staging/slot_ring.h)
+  std::atomic<bool> may_be_direct{true};  ///< the same for launches without copies (staging/slot_ring.h)
   WayCounts launches;
   ExecCosts exec_costs;
 
-  /// The graph that proved the recording, until the first exec is made of it; baked: its binding.
+  /// The graph of our own that showed that it can be rebuilt, with its binding, until the first exec is made of it.
   std::unique_ptr<Variant> first GUARDED_BY(g_recordings_lock);
-  /// Where the program began its last capture that came to this; null: not known.
+  /// Where the program began the last capture that came to it; null: not known.
   const void* place GUARDED_BY(g_recordings_lock) = nullptr;
   /// Call site of its first capture; 0: not known.
   std::uint32_t captured_by GUARDED_BY(g_recordings_lock) = 0;
-  /// Where the program began that capture; null: it was built node by node.
+  /// Where the program began that capture; null: the graph was built node by node.
   const void* captured_at GUARDED_BY(g_recordings_lock) = nullptr;
-  std::size_t users GUARDED_BY(g_recordings_lock) = 0;  ///< graphs and execs of the program that refer to it: it stays
-                                                        ///< while there are any
+  std::size_t users GUARDED_BY(g_recordings_lock) = 0;  ///< the program's graphs and execs, and others, that refer to
+                                                        ///< it: it stays while there are any
   bool outdated GUARDED_BY(g_recordings_lock) = false;  ///< a function of it is gone: it goes with its last user
   std::uint64_t last_used GUARDED_BY(g_recordings_lock) = 0;
   std::uint64_t used_at GUARDED_BY(g_recordings_lock) = 0;  ///< the number of the last capture (costs/returns.h)
-  /// Captures that it was away for when it was recorded anew; 0: it was not known before.
+  /// Captures since its last use when it was recorded anew; 0: it was not known before, or is forgotten.
   std::uint64_t away GUARDED_BY(g_recordings_lock) = 0;
 
   std::vector<std::unique_ptr<Variant>> variants GUARDED_BY(g_recordings_lock);  ///< those that nobody owns first
@@ -82,14 +82,14 @@ class Recording {
 
   BindingHistory history GUARDED_BY(g_recordings_lock);
   MovedOperands moved GUARDED_BY(g_recordings_lock);  ///< noted for a report only
-  /// Nanoseconds spent on patches for bindings seen before, since the last exec was made.
+  /// Nanoseconds, estimated, for patches, updates and slots of bindings seen before, since the last exec was made.
   double spent_ns GUARDED_BY(g_recordings_lock) = 0;
   Way last_way GUARDED_BY(g_recordings_lock) = Way::kNewExec;
   /// Bindings in a row that could have been patched and were not.
   std::uint32_t passed_over GUARDED_BY(g_recordings_lock) = 0;
   bool may_patch GUARDED_BY(g_recordings_lock) = true;  ///< false once verification has found a difference
 
-  /// By the rules of the bindings there were.
+  /// One entry for each set of rules that its bindings had.
   std::vector<std::shared_ptr<StagePlans>> stage_plans GUARDED_BY(g_recordings_lock);
   StageChoice stage_choice GUARDED_BY(g_recordings_lock);  ///< of all open plans
   /// What a ring of an open plan took to make; 0: not measured.
@@ -105,9 +105,9 @@ class Recording {
     std::uint64_t instead_of_update = 0;  ///< execs made where the program asked for an update
     std::uint64_t patched_nodes = 0;
     RingCounts staged;
-    std::uint64_t ring_waits = 0, ring_timeouts = 0;  ///< launches that waited for a slot set on the CPU; in vain
+    std::uint64_t ring_waits = 0, ring_timeouts = 0;  ///< launches that waited on the CPU for a slot set; those in vain
     std::uint64_t bindings = 0, replaced = 0, evicted = 0;
-    std::uint64_t longest_return = 0;  ///< bindings noted until one came back, it among them; the most of all
+    std::uint64_t longest_return = 0;  ///< the most bindings noted until one came back, it included
     std::uint64_t verified = 0, launches_verified = 0, differences = 0;
   };
   Statistics statistics GUARDED_BY(g_recordings_lock);
@@ -161,7 +161,7 @@ class HeldRecording {
       let_go();
   }
 
-  /// The caller lets go of it instead.
+  /// Leaves the hold to the caller.
   Recording* release() noexcept { return std::exchange(recording_, nullptr); }
 
   explicit operator bool() const noexcept { return recording_ != nullptr; }
@@ -173,7 +173,7 @@ class HeldRecording {
   Recording* recording_ = nullptr;
 };
 
-/// Holds a recording that somebody holds already.
+/// Holds a recording. Pre-condition: somebody holds it already.
 HeldRecording hold(Recording& recording) noexcept EXCLUDES(g_recordings_lock);
 
 }  // namespace graphpool

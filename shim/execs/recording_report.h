@@ -1,4 +1,4 @@
-// recording_report.h: what a report says of one recording.
+// recording_report.h: gathers what a report says of one recording.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// recording_tree.h: the tree of all recordings, and who walks in it.
+// recording_tree.h: keeps the tree of all recordings, and counts the walks in it.
 //
-// An open capture, or a graph that is built, walks along one path. While anybody walks no node goes: the nodes of
-// recordings that were dropped meanwhile are pruned when the last walk ends. Threads: any.
+// An open capture, or a graph that is built node by node, walks along one path. While there is a walk no node goes: the
+// nodes of recordings that were dropped meanwhile are pruned when the last walk ends. Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 
 namespace graphpool {
 
-/// Where a walk begins that recordings may match.
+/// Where a walk begins.
 struct TreeWalk {
-  TreeNode* start = nullptr;  ///< null: nowhere. Not null: the tree is held until Recordings::walk_ended()
-  bool verify = false;        ///< it is to be recorded all the same, and compared with what it is expected to be
+  TreeNode* start = nullptr;  ///< null: no recording begins so. Else the tree is held until walk_ended()
+  bool verify = false;        ///< record the capture all the same, and compare it with the recording it matches
 };
 
 class RecordingTree {
  public:
-  /// Begins a walk where recordings with this beginning start. Null: there are none, and nobody walks.
+  /// Begins a walk where recordings with this beginning start. Null: there are none, and no walk begins.
   TreeNode* walk_begins(const Signature& begin) noexcept REQUIRES(g_recordings_lock) {
     TreeNode* const start = tree_.find_begin(begin);
     walks_ += start != nullptr ? 1 : 0;
@@ -39,7 +39,7 @@ class RecordingTree {
   static void publish(Recording& recording) noexcept REQUIRES(g_recordings_lock);
   void drop(const Recording& recording) noexcept REQUIRES(g_recordings_lock);
 
-  /// Whether walks keep the nodes of more dropped recordings than may be kept at most.
+  /// Whether walks keep the nodes of too many dropped recordings: more than recordings may be kept.
   bool over_limit(const GraphSettings& settings) const noexcept REQUIRES(g_recordings_lock) {
     return left_ > settings.most_recordings || left_bytes_ > settings.most_recording_bytes;
   }

@@ -11,7 +11,7 @@
 namespace graphpool {
 namespace {
 
-/// Host memory of a recording: its operations, their nodes in the tree, its binding and the last one (see history).
+/// Host memory of a recording: its operations, their nodes in the tree, its binding and the last one (`history`).
 std::size_t recording_memory(const std::vector<Operation>& operations) noexcept {
   std::size_t bytes = sizeof(Recording) + operations.size() * (sizeof(Operation) + sizeof(TreeNode)) +
                       2 * std::size_t{operations.back().payload_offset};
@@ -44,7 +44,7 @@ int home_of(const Recording& recording) noexcept {
   return own && children ? home : -1;
 }
 
-/// Whether a launch of it is being made.
+/// Whether some launch of it has not returned yet.
 bool is_launching(const Recording& recording) noexcept REQUIRES(g_recordings_lock) {
   return std::any_of(recording.variants.begin(), recording.variants.end(),
                      [](const auto& variant) { return variant->under_way.load(std::memory_order_acquire) != 0; });
@@ -75,9 +75,9 @@ bool Recordings::tree_over_limit() const noexcept {
   return tree_.over_limit(settings_);
 }
 
-/// Which recording a capture will be is known only at its end, but whether it takes the real path is decided here. So
-/// first:K goes on until every recording with this beginning has been verified K times, for so many captures as that
-/// would take if they came in turn.
+/// Whether a capture takes the real path is decided here, but its recording is known only at its end. So `first:K` goes
+/// on until every recording with this beginning has been verified K times, but for no more captures than that takes if
+/// the recordings come in turn.
 bool Recordings::wants_verification(TreeNode& begin) {
   std::uint64_t below = 0;
   bool pending = false;

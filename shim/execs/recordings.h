@@ -1,9 +1,10 @@
-// recordings.h: all recordings: which there are, and which of them go.
+// recordings.h: keeps all recordings, and decides which of them go.
 //
-// There are at most `graph.recordings`, of so many bytes. What goes is the least recently used one that nobody refers
-// to. Where recordings come back after a longer time than that one has been away (costs/returns.h), as those of a
-// program that goes through more graphs than are kept, it is the newest: so most of the others are there when their
-// captures come. Those with a function of a module that was unloaded are outdated: they go with their last user.
+// There are at most `graph.recordings` of them, of at most so many bytes together. Only recordings that nobody refers
+// to go, first the least recently used one. But if recordings often come back after a longer time than that one has
+// been away (costs/returns.h), the newest one that has not come back goes instead, unless it is known to come back
+// sooner. So most of the others are there when their captures come, if a program goes through more graphs than are
+// kept. Recordings with a function of an unloaded module are outdated: they go with their last user.
 //
 // Threads: any. Not here: the variants that a recording keeps (exec_store.h).
 #pragma once
@@ -29,39 +30,37 @@ class Recordings {
 
   // --- walks ---
 
-  /// A capture or a graph that is built begins so.
+  /// Begins the walk of a capture, or of a graph that is built node by node.
   TreeWalk walk_begins(const Signature& begin) EXCLUDES(g_recordings_lock);
   void walk_ended() noexcept EXCLUDES(g_recordings_lock);
-  /// Holds the recording that ends at this place of the tree, in which the caller walks. Empty: it is not kept any
-  /// more.
+  /// Holds the recording that ends at this place of the tree, in which the caller walks. Empty: it is kept no more.
   HeldRecording hold(const TreeNode& end) noexcept EXCLUDES(g_recordings_lock);
-  /// Whether walks keep so much of the tree that they are to be ended.
+  /// Whether walks keep so much of the tree that the caller is to end its own.
   bool tree_over_limit() const noexcept EXCLUDES(g_recordings_lock);
 
   // --- captures. `left_alone`: captures that were not followed, so far (costs/returns.h) ---
 
-  /// A capture, or what was built node by node, was recorded: its recording, the one there is or a new one, which it
-  /// refers to from now on. `children`: the recordings of its child graphs.
+  /// Finds or makes the recording of a capture, or of a graph that was built node by node, and counts the caller as a
+  /// user of it. `children`: the recordings of its child graphs.
   struct Recorded {
     Recording& recording;
-    std::uint64_t away;  ///< captures since it was used last; 0: it is new
-    bool is_first;       ///< there was no such capture before
-    bool has_room;       ///< there are not too many recordings
+    std::uint64_t away;  ///< captures since its last use, even if it was made anew; 0: not known
+    bool is_first;       ///< the recording was made for this capture
+    bool has_room;       ///< recordings are within their limits
   };
   Recorded recorded(std::vector<Operation> operations, const Binding& binding, std::vector<Recording*> children,
                     std::uint64_t left_alone) REQUIRES(g_recordings_lock);
-  /// A graph that is not real refers to the recording. Returns how many captures ago that was used.
+  /// Notes a withheld capture of the recording. Returns how many captures ago the recording was used before.
   std::uint64_t withheld(Recording& recording, std::uint64_t left_alone) noexcept REQUIRES(g_recordings_lock);
   void note_used(Recording& recording) noexcept REQUIRES(g_recordings_lock);
 
   // --- what goes ---
 
-  /// Recordings beyond the limits go, and outdated ones that nobody refers to.
+  /// Drops recordings beyond the limits, and outdated ones that nobody refers to.
   void trim(RetiredVariants* retired) REQUIRES(g_recordings_lock);
-  /// Recordings with an operation for which the test is true are of no use any more.
+  /// Marks recordings with an operation for which the test is true as outdated, and drops those that nobody refers to.
   void outdate(OperationTest test, RetiredVariants* retired) REQUIRES(g_recordings_lock);
-  /// Captures that the program begins at this place are left alone from now on: free variants of recordings that were
-  /// captured there last are kept no longer.
+  /// Stops keeping free variants of recordings last captured at this place: its captures are left alone from now on.
   void keep_no_variants_of(const void* place) REQUIRES(g_recordings_lock);
 
   // --- for the report ---
@@ -74,7 +73,7 @@ class Recordings {
     double dropped_saved_ns = 0;  ///< by those that were dropped
   };
   const Counts& counts() const noexcept REQUIRES(g_recordings_lock) { return counts_; }
-  /// Of those that were dropped the newest, at most kMostDroppedInReport; none where there is no report.
+  /// The newest recordings that were dropped, at most kMostDroppedInReport; none if operands are not tracked.
   const std::deque<RecordingReport>& dropped() const noexcept REQUIRES(g_recordings_lock) { return dropped_; }
 
  private:
@@ -94,7 +93,7 @@ class Recordings {
   RecordingTree tree_ GUARDED_BY(g_recordings_lock);
   std::vector<std::unique_ptr<Recording>> recordings_ GUARDED_BY(g_recordings_lock);
   std::size_t host_bytes_ GUARDED_BY(g_recordings_lock) = 0;  ///< of all recordings
-  /// Recordings that are only kept because the program's graphs and execs refer to them.
+  /// Recordings of which a function is gone: they are kept only while somebody refers to them.
   std::size_t outdated_ GUARDED_BY(g_recordings_lock) = 0;
   std::uint64_t clock_ GUARDED_BY(g_recordings_lock) = 0;  ///< orders uses of recordings
   std::uint64_t last_number_ GUARDED_BY(g_recordings_lock) = 0;

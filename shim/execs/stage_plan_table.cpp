@@ -10,8 +10,7 @@ bool is_by(const Variant& variant, const StagePlans& plans) noexcept {
          (variant.plan.get() == plans.always.get() || variant.plan.get() == plans.open.get());
 }
 
-/// Whether an exec works by the plans, or a binding is being made with them: then others than the recording and its
-/// free variants refer to them.
+/// Whether an exec works by the plans, or a binding is being made with them: not only free variants refer to them then.
 bool are_used(const Recording& recording, const std::shared_ptr<StagePlans>& plans) noexcept
     REQUIRES(g_recordings_lock) {
   long references = 1;
@@ -30,7 +29,7 @@ void StagePlanTable::note_not_staged(Recording& recording, const char* reason) n
   recording.not_staged = reason;
 }
 
-/// Returns false if all plans are in use.
+/// Makes room for one pair of plans. Returns false if all are in use.
 bool StagePlanTable::make_room(Recording& recording) {
   if (recording.stage_plans.size() < Recording::kMostStagePlans) return true;
   auto oldest = recording.stage_plans.end();

@@ -1,7 +1,8 @@
-// stage_plan_table.h: the plans by which a recording is staged, one pair for each set of rules that its bindings had.
+// stage_plan_table.h: keeps the plans by which a recording is staged, one pair for each set of rules of its bindings.
 //
-// Bounded: Recording::kMostStagePlans a recording; the least recently used goes that no exec and no binding uses.
-// Threads: any. Not here: what a plan says (staging/staging.h), whether it is used (staging_chooser.h).
+// Bounded: Recording::kMostStagePlans pairs for each recording. Of those that no exec and no binding uses, the least
+// recently used pair goes. Threads: any. Not here: what a plan says (staging/staging.h), whether it is used
+// (staging_chooser.h).
 #pragma once
 
 #include <memory>
@@ -14,10 +15,10 @@ class StagePlanTable {
  public:
   using Plans = std::shared_ptr<const StagePlans>;
 
-  /// The plans for the rules that this binding's buffers fall under. Null: nothing is staged, or there are too many.
+  /// The plans for the rules of this binding's buffers. Null: nothing may be staged, or all plans are in use.
   Plans plans_for(Recording& recording, const Binding& binding) EXCLUDES(g_recordings_lock);
 
-  /// For the report: why the recording is not staged, a literal. Null: it is.
+  /// Notes for the report why the recording is not staged. `reason`: a literal; null: it is staged.
   static void note_not_staged(Recording& recording, const char* reason) noexcept EXCLUDES(g_recordings_lock);
 
  private:

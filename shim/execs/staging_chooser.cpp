@@ -9,11 +9,10 @@
 namespace graphpool {
 namespace {
 
-/// Staging ends after it has lost this share of what an exec costs.
+/// Staging goes on at least until it has lost this share of what an exec costs.
 constexpr double kStagingLossLimit = 0.25;
 
-/// Whether a ring of the plan does what the binding says beside staged operands. With `exec`: and may be given to that
-/// now.
+/// Whether a ring of the plan has this binding, but for staged operands. With `exec`: and may be given to it now.
 bool has_ring(const Recording& recording, const StagePlan& plan, const Binding& binding, const ProgramExec* exec)
     REQUIRES(g_recordings_lock) {
   return std::any_of(recording.variants.begin(), recording.variants.end(), [&](const auto& variant) {
@@ -23,7 +22,7 @@ bool has_ring(const Recording& recording, const StagePlan& plan, const Binding& 
   });
 }
 
-/// What a ring of the open plan costs.
+/// What it costs to make a ring of the open plan.
 double ring_ns(const Recording& recording, const StagePlan& plan) noexcept REQUIRES(g_recordings_lock) {
   return recording.ring_ns != 0
              ? recording.ring_ns
@@ -78,7 +77,7 @@ bool StagingChooser::becomes_staged(const ProgramExec& exec, const Binding& bind
   const double present = patch || update ? std::min(set_ns, question.exec_ns) : question.exec_ns;
   const double ring = ring_ns(recording, plan);
   const double lost = recording.stage_choice.note(present, staged_ns(recording, plan) + (other_ring ? ring : 0));
-  // One binding alone, which never costs more than an exec, changes nothing.
+  // One binding alone changes nothing: it never costs more than an exec.
   const double begin_ns = has_ring(recording, plan, binding, nullptr) ? 0 : ring;
   if (lost < std::max(begin_ns, question.exec_ns)) return false;
   recording.stage_choice.change(true);
@@ -94,7 +93,7 @@ bool StagingChooser::chooses_open_plan(const ProgramExec& exec, const Binding& b
   const bool before = recording.stage_choice.staged();
   const bool has_narrow = has_ring(recording, *plans.always, binding, nullptr),
              has_open = has_ring(recording, *plans.open, binding, nullptr);
-  // Until there is a first ring of the open plan, nobody knows that the next binding needs no other one.
+  // Until the open plan has a first ring, nobody knows that the next binding will need no other one.
   const double narrow = has_narrow ? 0 : ring;
   const double open =
       staged_ns(recording, *plans.open) - staged_ns(recording, *plans.always) + (before && !has_open ? ring : 0);

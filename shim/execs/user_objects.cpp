@@ -29,7 +29,7 @@ struct Waiting {
   }
 };
 
-/// Those whose launches may still run. Never destroyed.
+/// Objects whose launches may still run. Never destroyed.
 class WaitingObjects {
  public:
   void add(Waiting one) {
@@ -58,8 +58,7 @@ class WaitingObjects {
   }
 
  private:
-  /// A program may wait for a destructor without a call of HIP: a thread looks for completed launches until there are
-  /// none.
+  /// Starts a thread that looks for completed launches: a program may wait for a destructor without a call of HIP.
   void watch() noexcept {
     static constinit pthread_once_t ends = PTHREAD_ONCE_INIT;
     pthread_once(&ends, [] { std::atexit(stop); });
@@ -95,13 +94,13 @@ class WaitingObjects {
     try {
       let_go_of_completed();
     } catch (const std::bad_alloc&) {
-      // They are let go of later.
+      // The objects are let go of later.
     }
     const LockGuard guard(lock_);
     return watched_ = g_objects_waiting.load(std::memory_order_acquire) != 0;
   }
 
-  /// The process ends: the runtime may be gone soon.
+  /// Ends the looks when the process ends: the runtime may be gone soon.
   static void stop() noexcept {
     timespec until{};
     clock_gettime(CLOCK_REALTIME, &until);
@@ -151,7 +150,7 @@ void let_go_of_objects(Objects objects, Launches launches) noexcept {
   try {
     waiting_objects().add(std::move(one));
   } catch (const std::bad_alloc&) {
-    // No room to wait: the plan of a launch that still runs must stay. It does, with the process.
+    // No memory to wait with. What a running launch needs must stay: it stays as long as the process.
     static_cast<void>(new (std::nothrow) Objects(std::move(one.objects)));
   }
 }
@@ -160,7 +159,7 @@ void let_go_of_completed() noexcept {
   try {
     waiting_objects().let_go_of_completed();
   } catch (const std::bad_alloc&) {
-    // They are let go of later.
+    // The objects are let go of later.
   }
 }
 

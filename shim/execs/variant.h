@@ -5,8 +5,8 @@
 // Health: how far the variant may be trusted. It only gets worse.
 //
 // Threads: what has no lock named belongs to the holder; a free variant's belongs to whoever has g_recordings_lock. A
-// holder changes `baked` under that lock, because others compare a variant's binding once it is free; it reads it
-// without, by baked_by_holder().
+// holder changes `baked` under that lock, because others compare a variant's binding once it is free. The holder reads
+// it without the lock, by baked_by_holder().
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -48,26 +48,26 @@ class Variant {
   // What each launch reads comes first.
   hipGraphExec_t exec = nullptr;            ///< null: staged
   std::atomic<std::uint32_t> under_way{0};  ///< launches that `launches` does not have yet; set under the exec's lock
-  bool launched = false;                    ///< the first launch costs more
+  bool launched = false;                    ///< false: the next launch is the first, which costs more
   LaunchMarks launches;
-  std::shared_ptr<const StagePlan> plan;  ///< staged: by this one of the recording's
+  std::shared_ptr<const StagePlan> plan;  ///< staged: by this plan of the recording
   std::unique_ptr<SlotRing> ring;         ///< staged: has the execs; `baked` is canonical (StagePlan::canonical)
   hipGraph_t graph = nullptr;             ///< of our own, when the exec was made from one; else null
   std::vector<hipGraphNode_t> nodes;      ///< of that graph, one an operation
-  std::uint64_t source = 0;  ///< id of the program's graph it was made from otherwise, which names its nodes
+  std::uint64_t source = 0;  ///< if `graph` is null: id of the program's graph it was made from, which names its nodes
   Binding baked GUARDED_BY(g_recordings_lock);
-  int device = 0;                  ///< current when it was instantiated (rule 14)
+  int device = 0;                  ///< the current device when it was instantiated (rule 14)
   std::size_t patched_bytes = 0;   ///< of argument memory that updates have taken (exec_size.h)
   std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made
-  std::uint64_t made_for = 0;      ///< number of the recording it was made for; its nodes are that one's
+  std::uint64_t made_for = 0;      ///< number of the recording it was made for, which its nodes belong to
   std::uint32_t patches GUARDED_BY(g_recordings_lock) = 0;
-  /// verify: addresses it had before it was patched (add_addresses).
+  /// verify: addresses in the bindings that it had before (add_addresses).
   std::vector<std::uint64_t> reached GUARDED_BY(g_recordings_lock);
 
   Variant() = default;
   Variant(const Variant&) = delete;
   Variant& operator=(const Variant&) = delete;
-  /// The holder reads it so, without the lock: only the holder changes it. Clang cannot check this.
+  /// For the holder, without the lock: only the holder changes it. Clang cannot check this.
   const Binding& baked_by_holder() const noexcept NOT_CHECKED { return baked; }
   /// Gives a variant that is being made its binding. No other thread knows it.
   void bake(Binding binding) noexcept NOT_CHECKED { baked = std::move(binding); }
@@ -79,14 +79,14 @@ class Variant {
 
   Health health() const noexcept { return health_.load(std::memory_order_relaxed); }
   bool is_broken() const noexcept { return health() >= Health::kBroken; }
-  /// Nothing where it is as bad already.
+  /// Does nothing if it is as bad already.
   void worsen(Health health) noexcept REQUIRES(g_recordings_lock) {
     if (health > this->health()) health_.store(health, std::memory_order_relaxed);
   }
-  /// False: it is for one use, or worn out. It goes when it is free.
+  /// False: it goes when it is free, because it was made for one use, is worn out, or is of no use any more.
   bool kept() const noexcept REQUIRES(g_recordings_lock) { return kept_; }
   void keep_no_longer() noexcept REQUIRES(g_recordings_lock) { kept_ = false; }
-  /// Both.
+  /// worsen() and keep_no_longer().
   void use_up(Health health) noexcept REQUIRES(g_recordings_lock) {
     worsen(health);
     keep_no_longer();
@@ -99,7 +99,7 @@ class Variant {
   const ProgramExec* owner() const noexcept REQUIRES(g_recordings_lock) { return owner_; }
   /// When it was last chosen for a binding, by ExecStore::tick().
   std::uint64_t last_used() const noexcept REQUIRES(g_recordings_lock) { return last_used_; }
-  /// Device memory that it is taken to hold.
+  /// Device memory that it is estimated to hold, in bytes.
   std::size_t device_bytes() const noexcept REQUIRES(g_recordings_lock) { return device_bytes_; }
   /// The recording that keeps it; null: none.
   const Recording* recording() const noexcept REQUIRES(g_recordings_lock) { return recording_; }
@@ -121,9 +121,9 @@ class Variant {
 /// Whether memory was freed since, and the operation's node may hold on to it (memory/freed_memory.h). `freed_before`:
 /// memory_freed() when the node was made.
 bool outlived_memory(const Operation& operation, std::uint64_t freed_before) noexcept;
-/// Whether some node of the recording does.
+/// Whether this is so for some node of the recording.
 bool outlived_memory(const Recording& recording, std::uint64_t freed_before) noexcept;
-/// Such a variant serves what it serves already, and no other binding.
+/// Whether the variant has outlived memory: it goes on serving what it serves, and no other binding.
 inline bool outlived_memory(const Recording& recording, const Variant& variant) noexcept {
   return outlived_memory(recording, variant.memory_freed);
 }

@@ -1,8 +1,7 @@
-// variant_limits.h: what the variants of each device are taken to hold of its memory, and whether there is more of them
-// than is to be kept.
+// variant_limits.h: counts the memory that variants hold on each device, and says whether they are too many.
 //
-// The memory of an exec is an estimate (exec_size.h), and more with every patch. Threads: any. Units: bytes. Not here:
-// which variants go (exec_store.h).
+// The memory of an exec is an estimate (exec_size.h), which grows with every patch. Threads: any. Units: bytes. Not
+// here: which variants go (exec_store.h).
 #pragma once
 
 #include <atomic>
@@ -21,37 +20,37 @@ class VariantLimits {
  public:
   explicit VariantLimits(const GraphSettings& settings) noexcept : settings_(settings) {}
 
-  /// A recording has taken the variant in.
+  /// Notes that a recording has taken the variant in.
   void note_adopted(const Recording& recording, Variant& variant) REQUIRES(g_recordings_lock);
-  /// It holds nothing any more. Pre-condition: it was adopted.
+  /// Notes that it holds nothing any more. Pre-condition: it was adopted.
   void note_removed(Variant& variant) noexcept REQUIRES(g_recordings_lock);
-  /// It has no owner from now on.
+  /// Notes that it has no owner from now on.
   void note_free(const Variant& variant) noexcept REQUIRES(g_recordings_lock);
-  /// It has an owner from now on, or it goes.
+  /// Notes that it has an owner from now on, or that it goes.
   void note_not_free(const Variant& variant) noexcept REQUIRES(g_recordings_lock) { --held_[variant.device].free; }
 
-  /// It holds so much more device memory.
+  /// Notes that it holds so much more device memory.
   void grow(Variant& variant, std::size_t bytes) REQUIRES(g_recordings_lock);
   /// Counts anew what a ring holds: that changes with its execs.
   void count_ring(const Recording& recording, Variant& variant) REQUIRES(g_recordings_lock);
 
-  /// In rising order.
+  /// All devices on which variants were, in rising order.
   std::vector<int> devices() const REQUIRES(g_recordings_lock);
-  /// What the variants of a device are taken to hold of its memory.
+  /// The memory that the variants of a device are estimated to hold.
   struct Held {
     std::size_t bytes = 0, peak_bytes = 0;
     std::size_t free = 0;  ///< variants without an owner
   };
   Held held(int device) const noexcept REQUIRES(g_recordings_lock);
-  /// Calls visit(device, held). What the device holds may change meanwhile, no device comes or goes.
+  /// Calls visit(device, held). A visit may change what a device holds, but not which devices there are.
   template <typename Visit>
   void for_each_device(Visit&& visit) const REQUIRES(g_recordings_lock) {
     for (const auto& [device, held] : held_) visit(device, held);
   }
 
-  /// Whether there is more of its kind than is to be kept.
+  /// Whether it is not to be kept, or its recording or its device has more than may be kept.
   bool are_exceeded_by(const Variant& variant) const noexcept REQUIRES(g_recordings_lock);
-  /// Whether some variant may have to go, until that was looked at. Cost: a load.
+  /// Whether some variant may have to go: from make_due() until looked_at(). Cost: a load.
   bool are_due() const noexcept { return due_.load(std::memory_order_relaxed); }
   void make_due() noexcept { due_.store(true, std::memory_order_relaxed); }
   void looked_at() noexcept { due_.store(false, std::memory_order_relaxed); }

@@ -7,7 +7,7 @@ namespace graphpool {
 BindingHistory::Noted WayChooser::note_binding(Recording& recording, const Binding& binding) const {
   BindingHistory::Noted noted = recording.history.note(binding);
   if (noted.seen) recording.statistics.longest_return = std::max(recording.statistics.longest_return, noted.ago);
-  // Where more bindings than that take turns, the exec of each is replaced before its binding comes back.
+  // If more bindings than that take turns, the exec of each goes before its binding comes back.
   noted.seen = noted.seen && noted.ago <= settings_.most_variants;
   ++recording.statistics.bindings;
   return noted;
@@ -68,7 +68,7 @@ Way WayChooser::choose(const WayAsked& asked, PatchCandidate* candidate) const {
   const bool open = staging_.is_open(asked.exec, asked.open);
   const bool staged = open && recording.stage_choice.staged();
   const Binding& last = recording.history.last();
-  // The cost of this change of binding if the graph were not staged; 0 where it is not staged, and nothing compares it.
+  // The cost of this change of binding if the graph were not staged. If it is not staged, nobody asks.
   const double step_ns =
       staged ? rebind_ns(recording, last, asked.binding, exec_ns, patch_budget(recording, settings_)) : 0;
   const bool other_ring = open && !staged && !asked.open->same_elsewhere(last, asked.binding);

@@ -1,4 +1,4 @@
-// way_chooser.h: how a new binding is served: by a patched variant, a new one, the program's own update, or staged.
+// way_chooser.h: chooses what serves a new binding: a patched variant, a new one, the program's own update, or slots.
 //
 // The costs and what the recording has seen so far go into a question; costs/cost_model.h answers it.
 // Threads: any. Not here: bindings that a free variant has already (exec_supply.h).
@@ -24,8 +24,8 @@ class WayChooser {
   WayChooser(const GraphSettings& settings, const StagingChooser& staging) noexcept
       : settings_(settings), staging_(staging) {}
 
-  /// Notes that the binding has come. *candidate: what is to be patched where the way is kPatch. kUpdate comes only if
-  /// `may_update`, kStage only with a plan.
+  /// Notes that the binding has come, and chooses. *candidate: what to patch if the way is kPatch. Returns kUpdate only
+  /// if `may_update`, kStage only with a plan.
   Way choose(const WayAsked& asked, PatchCandidate* candidate) const REQUIRES(g_recordings_lock);
 
  private:

@@ -1,10 +1,10 @@
-// argument_layout.h: where the explicit arguments of a kernel lie in its argument segment.
+// argument_layout.h: says where the explicit arguments of a kernel lie in its argument segment.
 //
 // Why: two captures of one kernel are compared, and its pointers rebound, argument by argument. The layout comes from
 // the code object's metadata, so the bytes between arguments, which nobody sets, are never looked at.
 // Invariants: arguments in rising offset order, none empty, none overlapping; a pointer is 8 bytes. Immutable.
-// Threads: everything const may be used from any thread. Lifetime: a layout of a LayoutPool is never destroyed, and two
-// equal layouts of one pool are one object, so that layouts compare by address.
+// Threads: const functions from any thread. Lifetime: a layout of a LayoutPool is never destroyed. Two equal layouts of
+// one pool are one object, so that layouts compare by address.
 // Units: bytes, from the start of the argument segment. Not here: where layouts come from (code_object.h).
 #pragma once
 
@@ -25,7 +25,7 @@ enum class ArgumentKind : std::uint8_t {
   kGlobalBuffer,   ///< a device pointer
   kDynamicShared,  ///< OpenCL's local memory argument; HIP has none
   kOther,          ///< image, sampler, pipe, queue
-  kUnknown,        ///< bytes, or a pointer: the runtime tells no kinds
+  kUnknown,        ///< bytes or a pointer: the runtime, which was asked, tells no kinds
 };
 
 struct Argument {
@@ -55,14 +55,14 @@ class ArgumentLayout {
   /// The explicit part of the segment: the end of the last argument.
   std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Copies the arguments of a launch's kernelParams (one pointer an argument) to `segment`, bytes() long; the bytes
-  /// between arguments become zero. kUnsupported: an argument that is not plain bytes; kMalformed: a null pointer.
+  /// Copies the arguments of a launch's kernelParams (one pointer for each argument) to `segment`, which has bytes()
+  /// bytes; the bytes between arguments become zero. kUnsupported: one is not plain bytes; kMalformed: a null pointer.
   Status pack(void* const* params, std::byte* segment) const noexcept {
     if (!plain_) return Status::kUnsupported;
     if (arguments_.empty()) return Status::kOk;
     if (params == nullptr) return Status::kMalformed;
     if (runs_.front().bytes != bytes_) std::memset(segment, 0, bytes_);
-    // Nearly every argument is a pointer or an int: no call for those.
+    // Nearly every argument is a pointer or an int: those are copied without a call.
     for (const Group& group : groups_) {
       std::byte* to = segment + group.offset;
       if (group.bytes == sizeof(std::uint64_t)) {
@@ -80,8 +80,8 @@ class ArgumentLayout {
     return Status::kOk;
   }
 
-  /// The same from a launch's `extra`: buffer pointer, buffer size, end, in this order as HIP wants it. kMalformed when
-  /// the list is anything else or the buffer is shorter than bytes().
+  /// Does the same from a launch's `extra`: buffer pointer, buffer size, end, in this order as HIP wants it.
+  /// kMalformed: the list is anything else, or the buffer is shorter than bytes().
   Status pack_extra(void* const* extra, std::byte* segment) const noexcept;
 
   /// Whether all arguments of two segments are equal. Reads no byte between arguments.
@@ -126,7 +126,7 @@ class ArgumentLayout {
   struct Run {
     std::uint32_t offset, bytes;
   };
-  /// Arguments one behind the other of the same size.
+  /// Arguments of the same size, without gaps between them.
   struct Group {
     std::uint32_t offset, bytes, count;
   };
@@ -148,20 +148,20 @@ class ArgumentLayout {
   }
 
   std::vector<Argument> arguments_;
-  std::vector<Run> runs_;      ///< arguments without gaps between them, joined
+  std::vector<Run> runs_;      ///< the ranges without gaps that arguments take
   std::vector<Group> groups_;  ///< all arguments
   std::size_t bytes_ = 0;
   bool plain_ = true;
   bool self_contained_ = true;
 };
 
-/// Keeps one object for each distinct layout. Threads: guarded by its owner. Bounded: past kMaxLayouts new layouts are
-/// unknown. Never destroyed with layouts in it, except in tests.
+/// Keeps one object for each distinct layout. Threads: its owner locks. Bounded: beyond kMaxLayouts new layouts are not
+/// kept. Never destroyed with layouts in it, except in tests.
 class LayoutPool {
  public:
   static constexpr std::size_t kMaxLayouts = std::size_t{1} << 16;
 
-  /// Null when the arguments are not valid or the pool is full. Throws std::bad_alloc.
+  /// Returns the layout of these arguments. Null: they are not valid, or the pool is full. Throws std::bad_alloc.
   const ArgumentLayout* intern(const std::vector<Argument>& arguments, bool self_contained = true);
 
   std::size_t size() const noexcept { return layouts_[0].size() + layouts_[1].size(); }

@@ -18,13 +18,14 @@
 namespace graphpool {
 namespace {
 
-/// HIP 8 may have other handles.
+/// From this version on handles may be others: nothing is asked.
 constexpr int kOtherHandles = 80000000;
 
 /// More arguments are not believed.
 constexpr std::size_t kMostArguments = 4096;
 
-/// Where the structure has it differs by version: behind the name of the product, as the only text of this form.
+/// Finds the name of the architecture. Its place in the structure differs by version: it is behind the name of the
+/// product, as the only text of this form.
 std::string architecture_in(const char* properties, std::size_t bytes) {
   constexpr std::string_view kProcessor = "gfx";
   constexpr std::size_t kNameBytes = 256;
@@ -34,13 +35,13 @@ std::string architecture_in(const char* properties, std::size_t bytes) {
   return std::string(all.substr(begin, all.find('\0', begin) - begin));
 }
 
-/// Empty: one of them is not known.
+/// Asks for the architectures of all devices. Empty: one of them is not known.
 std::vector<std::string> ask_devices() {
   std::vector<std::string> all;
   int devices = 0;
   if (!PrivateCalls::answered([&] { return next().hipGetDeviceCount(&devices); })) return {};
   for (int device = 0; device < devices; ++device) {
-    // As large as it may become.
+    // Larger than the structure of any version.
     alignas(hipDeviceProp_t) char properties[8 * sizeof(hipDeviceProp_t)] = {};
     const auto ask = [&] {
       return next().hipGetDeviceProperties(reinterpret_cast<hipDeviceProp_t*>(properties), device);
@@ -61,7 +62,7 @@ void* handle_of(const void* stub_or_function) noexcept {
   return PrivateCalls::answered(ask) ? function : nullptr;
 }
 
-/// The argument with this number; nothing: there is none. False: the runtime did not say.
+/// Asks for the argument with this number; std::nullopt: there is none. Returns false if the runtime did not say.
 bool ask_argument(void* kernel, std::size_t number, std::optional<Argument>* argument) noexcept {
   std::size_t offset = 0, bytes = 0;
   hipError_t result = hipSuccess;
@@ -72,7 +73,7 @@ bool ask_argument(void* kernel, std::size_t number, std::optional<Argument>* arg
   return true;
 }
 
-/// False: the runtime did not say.
+/// Asks for all arguments. Returns false if the runtime did not say.
 bool ask_arguments(void* kernel, std::vector<Argument>* arguments) {
   for (std::size_t number = 0; number < kMostArguments; ++number) {
     std::optional<Argument> argument;

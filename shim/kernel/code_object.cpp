@@ -20,7 +20,7 @@ constexpr std::uint64_t round_up_note(std::uint64_t offset, std::uint64_t align)
   return (offset + align - 1) / align * align;
 }
 
-/// What came of several parts: any trouble, else whether one of them had metadata.
+/// Sums up what reading several parts has led to: any trouble, else whether one of them had metadata.
 class Outcome {
  public:
   void add(Status status) noexcept {
@@ -63,16 +63,16 @@ void read_notes(std::span<const std::byte> notes, std::uint64_t align, KernelSet
 
 bool is_elf(const ImageReader& reader) noexcept { return reader.has_text(0, {ELFMAG, SELFMAG}); }
 
-/// The program headers are 64-bit little endian and where the header says; anything else is not device code.
+/// Whether the object is 64-bit little endian and has headers of the known sizes. Anything else is no device code.
 bool is_usable(const Elf64_Ehdr& header) noexcept {
   return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB &&
          (header.e_phnum == 0 || header.e_phentsize == sizeof(Elf64_Phdr)) &&
          (header.e_shnum == 0 || header.e_shentsize == sizeof(Elf64_Shdr));
 }
 
-/// Whether the object has variables its code may change. AMD's has no other writable sections but the dynamic one and
-/// padding; a shared object for the CPU always has some, so there a variable is one that it exports. Without sections
-/// nobody knows.
+/// Whether the object may have variables that its code changes. AMD's objects have no other writable sections than the
+/// dynamic one and padding. A shared object for the CPU always has some, so there only variables count that it exports.
+/// True without sections: then nobody knows.
 bool may_have_variables(const ImageReader& reader, const Elf64_Ehdr& header) noexcept {
   if (header.e_shnum == 0) return true;
   const auto section_at = [&](std::uint64_t index, Elf64_Shdr* section) {
@@ -120,7 +120,7 @@ Status read_elf_notes(const ImageReader& reader, const Elf64_Ehdr& header, Kerne
     read_notes(reader.part(segment.p_offset, segment.p_filesz), segment.p_align == 8 ? 8 : 4, kernels, &outcome);
   }
   if (outcome.status() != Status::kNotFound) return outcome.status();
-  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {  // objects that were never linked have sections only
+  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {  // objects that were never linked have only sections
     Elf64_Shdr section;
     if (!reader.contains(header.e_shoff, 0) || !reader.read(header.e_shoff + i * sizeof section, &section) ||
         (section.sh_type == SHT_NOTE && !reader.contains(section.sh_offset, section.sh_size))) {
@@ -132,14 +132,14 @@ Status read_elf_notes(const ImageReader& reader, const Elf64_Ehdr& header, Kerne
   return outcome.status();
 }
 
-/// Widens `end` to offset + bytes; false past what an image may reach.
+/// Raises *end to offset + bytes. Returns false if an image cannot reach that far.
 bool reach(std::uint64_t offset, std::uint64_t bytes, std::uint64_t* end) noexcept {
   if (offset > kMaxImageBytes || bytes > kMaxImageBytes - offset) return false;
   *end = std::max(*end, offset + bytes);
   return true;
 }
 
-/// How far an ELF object's headers say that it reaches; 0 when they make no sense. Reads only the headers.
+/// How far an ELF object reaches, by its headers; 0 if they make no sense. Reads only the headers.
 std::uint64_t promised_elf_bytes(const std::byte* image) noexcept {
   Elf64_Ehdr header;
   std::memcpy(&header, image, sizeof header);
@@ -202,7 +202,7 @@ bool serves_any(std::string_view id, Architectures devices) noexcept {
                      [id](const std::string& device) { return entry_serves(id, device); });
 }
 
-/// Leaves out what no device has use for, but nothing where one has none of its own: its code may be generic.
+/// Leaves out entries that serve no device; none if some device has no entry of its own, as its code may be generic.
 void keep_what_serves(Architectures devices, std::vector<BundleEntry>* entries) noexcept {
   const auto has_own = [&](const std::string& device) {
     return std::any_of(entries->begin(), entries->end(),
@@ -238,7 +238,7 @@ Status reach_entries(BundleUnpacker* bundle) noexcept {
   return Status::kOk;
 }
 
-/// Unpacks as far as the entries reach that are read.
+/// Reads the entries that serve, and unpacks no further than they reach.
 Status read_packed(BundleUnpacker* bundle, KernelSet* kernels, Architectures devices) noexcept {
   std::vector<BundleEntry> entries;
   if (const Status status = reach_entries(bundle); status != Status::kOk) return status;
@@ -304,7 +304,7 @@ Status read_image(std::span<const std::byte> image, KernelSet* kernels, Architec
 Status read_image(const void* image, KernelSet* kernels, Architectures devices) noexcept {
   if (image == nullptr) return Status::kUnsupported;
   const auto* begin = static_cast<const std::byte*>(image);
-  // Every form begins with four bytes at least; only a bundle's magic begins with an underscore and is longer.
+  // Each form has a magic of at least four bytes. Only a bundle's begins with an underscore, and is longer.
   const ImageReader magic({begin, 4});
   std::uint64_t promised = 0;
   if (is_elf(magic)) {

@@ -14,7 +14,7 @@ bool contains(std::string_view text, std::string_view lower) noexcept {
   return std::search(text.begin(), text.end(), lower.begin(), lower.end(), same) != text.end();
 }
 
-/// Folders say nothing: a program may lie in one of that name.
+/// The file's name alone: a program may lie in a folder of such a name.
 std::string_view without_folder(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace

@@ -17,11 +17,10 @@ constexpr char kMagic[4] = {'C', 'C', 'O', 'B'};
 constexpr std::uint16_t kZlib = 0, kZstd = 1;
 constexpr std::size_t kMaxHeaderBytes = 32;
 
-/// No stream grows by more: deflate spends two bits on 258 bytes, a zstd block four bytes on 128 KiB.
+/// No stream unpacks to more times its size: deflate takes two bits for 258 bytes, a zstd block four bytes for 128 KiB.
 constexpr std::uint64_t kMaxZlibRatio = 1032, kMaxZstdRatio = 32 * kKiB;
 
-/// A stream without a known end is offered in steps, each ending with a page: reading ahead never leaves a page that
-/// the stream itself reaches.
+/// A stream without a known end is read in steps that end with a page: no page is read that it does not reach.
 constexpr std::size_t kHostPageBytes = 4 * kKiB;
 
 struct Header {
@@ -69,7 +68,7 @@ Status read_header(const std::byte* image, std::size_t bytes, Header* header) no
 
 }  // namespace
 
-/// What is being unpacked, by either method, in steps.
+/// A stream that is unpacked in steps, by either method.
 struct BundleUnpacker::Stream {
   Stream(const std::byte* begin, const std::byte* end) noexcept : next(begin), end(end) {}
   virtual ~Stream() = default;
@@ -77,7 +76,7 @@ struct BundleUnpacker::Stream {
   Stream& operator=(const Stream&) = delete;
 
   virtual bool begin() noexcept = 0;
-  /// Goes on until `bytes` are there, if the stream has them; `all`: to its end.
+  /// Unpacks on until `bytes` are there, if the stream has them; `all`: to its end.
   virtual Status advance(std::span<std::byte> to, std::size_t bytes, bool all, std::size_t* reached) noexcept = 0;
 
   const std::byte* next;
@@ -123,7 +122,7 @@ class ZstdStream : public BundleUnpacker::Stream {
  public:
   using Stream::Stream;
   ~ZstdStream() override { ZSTD_freeDCtx(stream_); }
-  /// It looks back into what is unpacked already, however far the frame does, and keeps no copy of it.
+  /// The stream looks back into the unpacked bytes themselves, as far as the frame does, and keeps no copy of them.
   bool begin() noexcept override {
     stream_ = ZSTD_createDCtx();
     const auto set = [&](ZSTD_dParameter parameter, int value) {
@@ -147,7 +146,7 @@ class ZstdStream : public BundleUnpacker::Stream {
 
  private:
   ZSTD_DCtx* stream_ = nullptr;
-  std::size_t wanted_ = 1;  ///< bytes the next step takes, which is one block; 0: the frame has ended
+  std::size_t wanted_ = 1;  ///< bytes that the next step takes, one block; 0: the frame has ended
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
-// compressed_bundle.h: clang's compressed offload bundle ("CCOB"), versions 1 to 3, zlib or zstd -> the bundle inside.
+// compressed_bundle.h: unpacks clang's compressed offload bundle ("CCOB"), versions 1 to 3, zlib or zstd.
 //
 // Format: LLVM's ClangOffloadBundler documentation; all numbers little endian:
 //   "CCOB", u16 version, u16 method (0 zlib, 1 zstd), [file size: u32 in V2, u64 in V3], uncompressed size (u32; u64 in
 //   V3), u64 hash, compressed data. Version 1 does not say how long it is; its stream does.
-// It is unpacked from its beginning on, as far as somebody wants it: a bundle has an entry for each architecture, and a
-// process needs one. What lies behind costs neither time nor memory.
-// Pure parsing of untrusted bytes: no HIP call, no exception, bounded memory. The hash is not checked: a bundle that
-// the runtime has accepted needs no second opinion, and its contents are checked anyway.
+// It is unpacked from its beginning on, as far as the caller wants: a bundle has an entry for each architecture, and a
+// process needs one. What lies behind that costs neither time nor memory.
+// Pure parsing of untrusted bytes: no HIP call, no exception, bounded memory. The hash is not checked: the runtime has
+// accepted the bundle, and its contents are checked anyway.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 
 namespace graphpool {
 
-/// Larger bundles are left alone (their kernels' layouts stay unknown): unpacking happens in the host's memory. RCCL's
-/// has 1.2 GB, of which what lies before the process's own architecture is unpacked, too.
+/// Larger bundles are not unpacked, because that takes host memory; the layouts of their kernels stay unknown. RCCL's
+/// has 1.2 GB, and all that lies before the process's own architecture is unpacked, too.
 inline constexpr std::uint64_t kMaxUncompressedBytes = (std::uint64_t{1} << 32) - 1;
 
 bool is_compressed_bundle(std::span<const std::byte> image) noexcept;
@@ -54,23 +54,24 @@ class BundleUnpacker {
   BundleUnpacker(const BundleUnpacker&) = delete;
   BundleUnpacker& operator=(const BundleUnpacker&) = delete;
 
-  /// Reads the header; `image` may be longer than the bundle. To be called once.
+  /// Reads the header; `image` may be longer than the bundle. Call it once.
   Status open(std::span<const std::byte> image) noexcept;
-  /// The same for a bundle of unknown size: reads what its header and its stream promise. A zlib stream's end shows
-  /// only on reading it, so that one is read ahead within its last page.
+  /// The same for a bundle of unknown size: reads as far as its header and its stream say. The end of a zlib stream
+  /// shows only when it is read. So such a stream is read ahead, but only within its last page.
   Status open(const std::byte* image) noexcept;
 
-  /// Unpacks the first `bytes`, or a little more. All of them: the stream must end there. kMalformed: it has fewer.
+  /// Unpacks the first `bytes`, or a little more. If that is the whole bundle, the stream must end there. kMalformed:
+  /// it does not, or it has fewer.
   Status reach(std::uint64_t bytes) noexcept;
 
-  /// All of the bundle that is inside. Only what was reached may be read.
+  /// The whole bundle inside. Only what was reached may be read.
   std::span<const std::byte> bytes() const noexcept { return unpacked_.bytes(); }
   std::size_t reached() const noexcept { return reached_; }
 
  private:
   Status open(const std::byte* begin, const std::byte* end, std::uint16_t method, std::uint64_t bytes) noexcept;
 
-  HostBuffer unpacked_;  ///< memory that nobody has written to is none
+  HostBuffer unpacked_;  ///< pages that nobody has written to take no memory
   std::unique_ptr<Stream> stream_;
   std::size_t reached_ = 0;
 };

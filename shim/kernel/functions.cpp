@@ -20,7 +20,7 @@ KernelOwners& Functions::owners() {
   return *owners_;
 }
 
-/// Enters what was registered; reads no binary. Without memory for it a stub stays unknown.
+/// Enters what was registered; reads no binary. Without memory a stub stays unknown.
 void Functions::drain_registrations() noexcept {
   registrations.drain([&](const Registration& registration) {
     assume_held(mutex_);
@@ -51,7 +51,7 @@ KernelInfo Functions::find(const void* key) noexcept {
   }
 }
 
-/// Enters what is new and reads the binary the stub belongs to.
+/// Enters what is new, and reads the binary that the stub belongs to.
 KernelInfo Functions::find_slowly(const void* key) {
   UniqueLock lock(mutex_);
   drain_registrations();
@@ -125,7 +125,7 @@ Status Functions::on_module_file_loaded(const void* module, const char* path) no
     struct stat facts;
     if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0) {
       const auto bytes = static_cast<std::size_t>(facts.st_size);
-      // Mapped, not read: such files may be hundreds of megabytes and only their notes are looked at.
+      // The file is mapped, not read: it may have hundreds of megabytes, and only its notes are looked at.
       if (void* image = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0); image != MAP_FAILED) {
         const std::span all(static_cast<const std::byte*>(image), bytes);
         read = read_image(all, &kernels, device_architectures());

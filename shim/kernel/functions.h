@@ -1,13 +1,13 @@
-// functions.h: what the program's kernels are: host stubs of compiled programs and functions of loaded modules.
+// functions.h: knows the program's kernels: host stubs of compiled programs and functions of loaded modules.
 //
 // Life of an entry: registrations are only noted (registrations.h); a binary's metadata is read when one of its stubs
 // is first asked for. A module's is read when it is loaded, because the program may free the image afterwards. What is
-// unregistered or unloaded is forgotten at once; a handle used again gets a new generation, so a recording never takes
-// the new function for the old one. kernel_owners.h has what stands for what. Metadata is copied, never pointed to
-// (rule 37). Not readable, not found, disagreeing: the layout is unknown and the capture that meets it stays the
-// program's own.
-// Threads: everything from any thread. Lock: kKernels, never held across next, dl* or logging; find() of a function met
-// before takes none. Limits: names and layouts that were ever used are kept for good, at most KernelFacts::kMaxNames
+// unregistered or unloaded is forgotten at once. A handle that comes back gets a new generation, so a recording never
+// takes the new function for the old one. kernel_owners.h knows which handle stands for which kernel. Metadata is
+// copied, never pointed to (rule 37). If metadata cannot be read, is not found, or disagrees, the layout is unknown,
+// and a capture with that kernel stays the program's own.
+// Threads: everything from any thread. Lock: kKernels, never held over a call of HIP, dl* or logging; find() of a known
+// function takes none. Bounded: names and layouts that were ever used are kept for good, at most KernelFacts::kMaxNames
 // and LayoutPool::kMaxLayouts; all else goes with its module. Never destroyed. Not here: HIP calls; handles are opaque
 // addresses, so that newer kinds (hipLibrary_t, hipKernel_t) fit.
 #pragma once
@@ -36,12 +36,12 @@ class Functions {
   // Compiled programs. The hooks of __hip* add to it after the forwarded call.
   Registrations registrations;
 
-  /// Called before the forwarded call, because a handle may be used again as soon as it is given back.
-  /// Waits for a thread that is just reading the binary: it must be through before that is unmapped.
+  /// Call it before the forwarded call, because a handle may come back as soon as it is given back.
+  /// Waits for a thread that is reading the binary: that must end before the binary is unmapped.
   void on_fat_binary_unregistered(void** handle) noexcept;
 
-  // Modules. Called after the forwarded call succeeded, except unloading, which comes before it. What is returned is
-  // for a debug line only: on anything but kOk the functions of the module have no known layout.
+  // Modules. Called after the forwarded call succeeded, except unloading, which comes before it. The results are for a
+  // debug line only: on anything but kOk the functions of the module have no known layout.
 
   Status on_module_loaded(const void* module, const void* image) noexcept;
   Status on_module_loaded(const void* module, const void* image, std::size_t image_bytes) noexcept;
@@ -49,42 +49,43 @@ class Functions {
   void on_module_unloaded(const void* module) noexcept;
   /// The handles of a module's functions that were found.
   std::vector<const void*> handles_of_module(const void* module);
-  /// hipModuleGetGlobal: the module has a variable there.
+  /// Notes that the module has a variable there (hipModuleGetGlobal).
   void on_variable_found(const void* module, const void* address, std::size_t bytes) noexcept;
-  /// The module whose variable the address is known to be in; null: it is not known of any.
+  /// The module whose variable the address is known to be in. Null: there is none.
   const void* module_of_variable(const void* address) noexcept;
-  /// Asking again for a function keeps its generation.
+  /// Notes a function of a module. If it was noted before, it keeps its generation.
   Status on_function_found(const void* module, const char* name, const void* function) noexcept;
-  /// hipGetFuncBySymbol: `function` stands for a stub's kernel.
+  /// Notes that `function` stands for a stub's kernel (hipGetFuncBySymbol).
   Status on_function_of_stub(const void* stub, const void* function) noexcept;
 
-  // What is set of kernels, by any handle of theirs. Called around the forwarded call.
+  // Settings of kernels, by any handle of theirs. Called around the forwarded call.
 
   /// Whether the handle is known to stand for a certain kernel.
   bool knows_kernel(const void* handle) noexcept;
-  /// Whether that is what was last set.
+  /// Whether this value is known to be what was last set.
   bool has_setting(const void* handle, KernelSetting setting, std::uint64_t value) noexcept;
-  /// False: it cannot be remembered, and all that was is to be forgotten.
+  /// Notes what was set. Returns false if that cannot be remembered: then the caller forgets all settings.
   bool set(const void* handle, KernelSetting setting, std::uint64_t value, bool certain) noexcept;
-  /// What was set counts for nothing any more. Recordings made until now must be of no use (settings_epoch()).
+  /// Forgets all that was set. Recordings made until now must be of no use (settings_epoch()).
   void forget_settings() noexcept;
   /// All handles of the kernel that this one stands for.
   std::vector<const void*> handles_of_same_kernel(const void* handle);
 
-  /// By a host stub or a function handle. Reads a fat binary's metadata at its first use; after that a few ns.
+  /// What is known of a host stub or a function handle. Reads a fat binary's metadata at first; later it takes a few
+  /// ns.
   KernelInfo find(const void* stub_or_function) noexcept;
-  /// Whether a handle stands for the kernel that it stood for when find() answered this generation.
+  /// Whether a handle still stands for the kernel that it stood for when find() answered this generation.
   bool still_there(const void* stub_or_function, std::uint64_t generation) noexcept;
   /// Whether the address is a host stub (and no function handle).
   bool is_stub(const void* address) noexcept;
-  /// What the runtime answered of a kernel that may be asked for. Without an answer it is not asked again. Returns what
-  /// is known now.
+  /// Notes what the runtime answered of a kernel that may be asked for; null: it had no answer. It is not asked again.
+  /// Returns what is known now.
   KernelInfo learn(const void* stub_or_function, const KernelInfo& asked,
                    const std::vector<Argument>* arguments) noexcept;
-  /// The file that the function's module was loaded from, good for ever; null: none, or not known.
+  /// The file that the function's module was loaded from, kept for good. Null: none, or not known.
   const char* file_of(const void* function) noexcept;
 
-  /// What find() answered when version() was the same it answers now. kChanging: ask again.
+  /// While version() stays the same, find() answers the same. kChanging: ask again.
   static constexpr std::uint64_t kChanging = 0;
   std::uint64_t version() const noexcept {
     if (registrations.waiting()) return kChanging;

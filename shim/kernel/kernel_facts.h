@@ -1,5 +1,5 @@
-// kernel_facts.h: names of kernels and layouts of their arguments that were ever used: they are kept for good.
-// Bounded: kMaxNames names, LayoutPool::kMaxLayouts layouts. Threads: guarded by its user (Functions). Throws
+// kernel_facts.h: keeps names of kernels and layouts of their arguments for good, once they were used.
+// Bounded: kMaxNames names, LayoutPool::kMaxLayouts layouts. Threads: its user locks (Functions). Throws
 // std::bad_alloc.
 #pragma once
 
@@ -17,17 +17,17 @@ class KernelFacts {
  public:
   static constexpr std::size_t kMaxNames = std::size_t{1} << 16;
 
-  /// Null: it is a new one, and there are too many.
+  /// Returns the name as it is kept. Null: it is new, and there are too many.
   const char* keep_name(const char* name) {
     if (names_.size() < kMaxNames) return names_.emplace(name).first->c_str();
     const auto known = names_.find(name);
     return known == names_.end() ? nullptr : known->c_str();
   }
-  /// Null: nothing is known of the kernel, which may be null, or its layout is not kept.
+  /// The layout of the kernel, which may be null. Null: nothing is known of it, or its layout is not kept.
   const ArgumentLayout* layout_of(const KernelDescription* kernel) {
     return kernel == nullptr || !kernel->known ? nullptr : layouts_.intern(kernel->arguments, kernel->self_contained);
   }
-  /// Of arguments as the runtime answered: each may hold addresses.
+  /// The layout of arguments as the runtime answered: each may hold addresses.
   const ArgumentLayout* layout_with_addresses(const std::vector<Argument>& arguments) {
     return layouts_.intern(arguments, false);
   }

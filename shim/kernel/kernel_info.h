@@ -1,4 +1,4 @@
-// kernel_info.h: what is known of a host stub or a function handle, and how a PointerTable holds it.
+// kernel_info.h: has what is known of a host stub or a function handle, and packs it for a PointerTable.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace graphpool {
 
-/// What is known of a host stub or a function handle. The pointers are good for ever.
+/// What is known of a host stub or a function handle. The pointers stay valid for ever.
 struct KernelInfo {
   const ArgumentLayout* layout = nullptr;  ///< null: unknown
   const char* name = nullptr;              ///< as in the code object; null: not kept
@@ -20,12 +20,12 @@ struct KernelInfo {
   bool registered() const noexcept { return generation != 0; }
 };
 
-/// In place of a layout's address: the stub's binary has not been read; the runtime has not been asked. Layouts are
-/// aligned.
+/// These stand in place of a layout's address: kUnreadLayout until the stub's binary has been read, kUnaskedLayout
+/// until the runtime has been asked. Layouts are aligned, so none has these addresses.
 inline constexpr std::uint64_t kUnreadLayout = 1, kUnaskedLayout = 2;
 static_assert(alignof(ArgumentLayout) > kUnaskedLayout);
 
-/// A generation: that of the registration, and above it the number of what is set of the kernel.
+/// A generation has the registration's number, and above these bits the number of what is set of the kernel.
 inline constexpr int kSettingsShift = 40;
 static_assert(KernelSettings::kMostNumbers <= std::uint64_t{1} << (64 - kSettingsShift));
 inline constexpr std::uint64_t kRegistrationMask = (std::uint64_t{1} << kSettingsShift) - 1;

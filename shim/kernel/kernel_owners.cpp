@@ -7,7 +7,7 @@ const void* KernelOwners::owner_of(const void* handle) const noexcept {
   return binary != nullptr ? binary : functions_.owner_of(handle);
 }
 
-/// Handles come back as those of others.
+/// Whether the handle stands for the kernel now: a handle may come back as another kernel's.
 bool KernelOwners::stands_for(const void* handle, const KernelKey& kernel) const noexcept {
   PointerTable::Value value;
   return table_.find(handle, &value) && unpack(value).name == kernel.name && owner_of(handle) == kernel.owner;

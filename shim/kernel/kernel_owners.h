@@ -1,11 +1,10 @@
-// kernel_owners.h: the binaries and modules that own kernels, with the stubs and function handles of each, and what is
-// set of their kernels.
+// kernel_owners.h: has the binaries and modules that own kernels, with the stubs and function handles of each, and what
+// is set of their kernels.
 //
-// A kernel is what an owner has by one name: several handles may stand for it, and what is set of it by one is set of
-// all of them (rule 38). What is known of a handle stands in the table that find() reads without a lock; this class and
-// its parts are the only ones that change it. Names and layouts that were ever used are kept for good; all else goes
-// with its owner.
-// Threads: guarded by its user (Functions). Functions that are not noexcept throw std::bad_alloc.
+// A kernel is what an owner has by one name. Several handles may stand for it, and what is set by one of them is set
+// for all (rule 38). What is known of a handle is in the table that find() reads without a lock; only this class and
+// its parts change that. Names and layouts that were ever used are kept for good; all else goes with its owner.
+// Threads: its user locks (Functions). Functions that are not noexcept throw std::bad_alloc.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +32,13 @@ class KernelOwners {
   KernelOwners(const KernelOwners&) = delete;
   KernelOwners& operator=(const KernelOwners&) = delete;
 
-  // Kernels, by any handle of theirs. `name`: as find() told it.
+  // Kernels, by any handle of theirs. `name`: what find() said.
 
   std::vector<const void*> handles_of_kernel(const void* handle, const char* name) const;
   bool has_setting(const void* handle, const char* name, KernelSetting setting, std::uint64_t value) const noexcept;
   bool set(const void* handle, const char* name, KernelSetting setting, std::uint64_t value, bool certain);
   void forget_settings() noexcept;
-  /// What the runtime answered of a kernel that may be asked for; null: it had no answer.
+  /// Notes what the runtime answered of a kernel that may be asked for; null: it had no answer.
   KernelInfo learn(const void* handle, const KernelInfo& asked, const std::vector<Argument>* arguments);
 
  private:

@@ -1,11 +1,11 @@
-// kernel_settings.h: what was last set of one kernel, and a number for each state that it had.
+// kernel_settings.h: knows what was last set of one kernel, and has a number for each state that it had.
 //
-// Rule 38: attributes of a function are signature of that function's operations only. An operation names its kernel's
-// state by the number: the same values have the same number again. Values that nobody knows (calls beside each other)
-// have a number that never comes back.
+// Rule 38: attributes of a function are part of the signature of that function's operations only. An operation names
+// its kernel's state by the number: the same values have the same number again. If nobody knows the values (two threads
+// set them at once), the number never comes back.
 //
-// Bounded: so many states are remembered of a kernel; then all are forgotten, and numbers go on.
-// Threads: guarded by its user (Functions). Throws std::bad_alloc, with nothing changed.
+// Bounded: kMostStates are remembered of a kernel; then all are forgotten, and numbers go on.
+// Threads: its user locks (Functions). set() throws std::bad_alloc; then the state is the same.
 #pragma once
 
 #include <compare>
@@ -15,7 +15,7 @@
 
 namespace graphpool {
 
-/// What is set of a function: an attribute of hipFuncAttribute, or a configuration that has a call of its own.
+/// A setting of a function: an attribute of hipFuncAttribute, or a configuration that has a call of its own.
 struct KernelSetting {
   static constexpr std::uint32_t kCacheConfig = 0x10000, kSharedMemoryConfig = 0x10001;
 
@@ -30,10 +30,10 @@ class KernelSettings {
   static constexpr std::size_t kMostStates = 256;
   static constexpr std::uint64_t kMostNumbers = std::uint64_t{1} << 24;
 
-  /// 0: nothing was ever set.
+  /// The number of the present state; 0: nothing was ever set.
   std::uint64_t number() const noexcept { return number_; }
   bool has(KernelSetting setting, std::uint64_t value) const noexcept;
-  /// `certain`: false where nobody knows whether the runtime has this value now. False: there is no number left.
+  /// Notes what was set. `certain`: the runtime is known to have this value now. Returns false if no number is left.
   bool set(KernelSetting setting, std::uint64_t value, bool certain);
 
  private:

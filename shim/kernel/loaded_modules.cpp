@@ -8,7 +8,7 @@
 namespace graphpool {
 
 Status LoadedModules::add(const void* module, Status read, const KernelSet& kernels, const char* file) {
-  forget(module);  // an unload nobody saw: the handle has been used again
+  forget(module);  // if the handle has come back, nobody saw the unload
   Module& added = modules_[module];
   if (file != nullptr) added.file = facts_.keep_name(file);
   if (read != Status::kOk) return read;
@@ -27,7 +27,7 @@ void LoadedModules::forget(const void* module) noexcept {
 }
 
 Status LoadedModules::add_function(const void* module, const char* name, const void* function) {
-  Module& owner = modules_[module];  // made here when the module came before us
+  Module& owner = modules_[module];  // made here if the module was loaded before we were active
   const auto layout = owner.layouts.find(name);
   const bool known = layout != owner.layouts.end();
   const KernelInfo info{known ? layout->second : nullptr, facts_.keep_name(name), 0, !known};
@@ -35,7 +35,7 @@ Status LoadedModules::add_function(const void* module, const char* name, const v
 }
 
 void LoadedModules::add_variable(const void* module, std::uintptr_t begin, std::size_t bytes) {
-  static_cast<void>(modules_[module]);  // made here when the module came before us
+  static_cast<void>(modules_[module]);  // made here if the module was loaded before we were active
   variables_.add(module, begin, bytes);
 }
 

@@ -13,10 +13,10 @@
 namespace graphpool {
 namespace {
 
-/// Where in the metadata a container lies. Anything the library does not need is kSkipped with all it contains.
+/// Where in the metadata a container lies. One that the library does not need is kSkipped, with all that it has.
 enum class Place : std::uint8_t { kNowhere, kRoot, kKernels, kKernel, kArguments, kArgument, kSkipped };
 
-/// Walks the metadata in one pass without building a tree: what a header promises costs nothing until it is there.
+/// Walks the metadata in one pass without building a tree: so a large count in a header costs nothing by itself.
 class MetadataVisitor : public msgpack::null_visitor {
  public:
   explicit MetadataVisitor(KernelSet* kernels) : kernels_(kernels) {}
@@ -111,7 +111,7 @@ class MetadataVisitor : public msgpack::null_visitor {
 
   void add_argument() {
     if (value_kind_.starts_with("hidden_")) {
-      // The host does something for the kernel, or it allocates: more than its arguments say.
+      // The host does something for the kernel, or the kernel allocates: it does more than its arguments say.
       for (const std::string_view more : {"hidden_hostcall_buffer", "hidden_printf_buffer", "hidden_heap_v1",
                                           "hidden_default_queue", "hidden_completion_action"})
         if (value_kind_ == more) kernel_.self_contained = false;

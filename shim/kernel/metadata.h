@@ -1,7 +1,7 @@
-// metadata.h: AMDGPU code object metadata (a msgpack map in an ELF note) -> kernels and their explicit arguments.
+// metadata.h: reads AMDGPU code object metadata (a msgpack map in an ELF note): kernels and their explicit arguments.
 //
-// Format: LLVM's AMDGPUUsage, "Code Object V3 Metadata" and later. Pure parsing of untrusted bytes: no HIP call, no
-// exception leaves, memory in proportion to the input. Not here: finding the note (code_object.h).
+// Format: LLVM's AMDGPUUsage, "Code Object V3 Metadata" and later. Pure parsing of untrusted bytes: it makes no HIP
+// call, lets no exception out, and takes memory in proportion to the input. Not here: finding the note (code_object.h).
 #pragma once
 
 #include <cstddef>
@@ -19,20 +19,20 @@ namespace graphpool {
 struct KernelDescription {
   std::vector<Argument> arguments;
   bool known = true;  ///< false: the arguments make no sense, or two code objects disagree about them
-  /// No way is known by which it could reach memory but its arguments: no variables of the module, no printf, no heap.
+  /// It is known to reach memory by its arguments only: no variables of the module, no printf, no heap.
   bool self_contained = true;
 };
 
-/// Kernels by name. The same kernel from several code objects (one an architecture) must have one layout.
+/// Kernels by name. A kernel of several code objects (one for each architecture) must have one layout.
 class KernelSet {
  public:
-  /// Adds a kernel; when the name is there with other arguments, it becomes unknown. Throws std::bad_alloc.
+  /// Adds a kernel. If the name is there with other arguments, the kernel becomes unknown. Throws std::bad_alloc.
   void add(std::string name, KernelDescription kernel);
 
-  /// There are variables that every kernel may reach.
+  /// Notes that there are variables, which every kernel so far may reach.
   void note_variables() noexcept;
 
-  /// Null when there is no such kernel.
+  /// Null: there is no such kernel.
   const KernelDescription* find(std::string_view name) const noexcept;
 
   const std::map<std::string, KernelDescription, std::less<>>& kernels() const noexcept { return kernels_; }
@@ -41,7 +41,7 @@ class KernelSet {
   std::map<std::string, KernelDescription, std::less<>> kernels_;
 };
 
-/// Adds the kernels of one metadata note. kMalformed: not such a map; kernels read before the fault stay in the set.
+/// Adds the kernels of one metadata note. kMalformed: it is no such map; kernels read before the fault stay in the set.
 Status read_metadata(std::span<const std::byte> note, KernelSet* kernels) noexcept;
 
 }  // namespace graphpool

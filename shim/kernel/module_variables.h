@@ -1,5 +1,5 @@
-// module_variables.h: which module a device variable belongs to.
-// Threads: guarded by its user (Functions). Units: bytes.
+// module_variables.h: knows which module a device variable belongs to.
+// Threads: its user locks (Functions). Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@ namespace graphpool {
 
 class ModuleVariables {
  public:
-  /// The module has a variable there. What was known of these bytes before has been removed unseen. Throws
-  /// std::bad_alloc.
+  /// Notes that the module has a variable there. Forgets older variables of these bytes, whose module was unloaded
+  /// unseen. Throws std::bad_alloc.
   void add(const void* module, std::uintptr_t begin, std::size_t bytes);
   void forget_module(const void* module) noexcept;
-  /// Null: the address is in no variable that is known.
+  /// The module whose variable the address is in. Null: it is in no variable that is known.
   const void* module_of(std::uintptr_t address) const noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// msgpack_reader.h: msgpack-cxx's visitor parser and nothing else of it. Why a header of its own: the library's headers
-// must be configured the same way (no Boost) and silenced at one place.
+// msgpack_reader.h: includes msgpack-cxx's visitor parser and nothing else of it. Why a header of its own: the headers
+// of msgpack-cxx must always be configured in the same way (no Boost).
 #pragma once
 
 #ifndef MSGPACK_NO_BOOST

@@ -1,5 +1,5 @@
-// owned_functions.h: which binary or module each function handle belongs to. Handles come back as another owner's.
-// Threads: guarded by its user (Functions). Functions that are not noexcept throw std::bad_alloc.
+// owned_functions.h: knows which binary or module each function handle belongs to. A handle may come back as another
+// owner's. Threads: its user locks (Functions). Functions that are not noexcept throw std::bad_alloc.
 #pragma once
 
 #include <unordered_map>
@@ -16,12 +16,12 @@ class OwnedFunctions {
  public:
   OwnedFunctions(PointerTable& table, SetKernels& set_kernels) noexcept : table_(table), set_kernels_(set_kernels) {}
 
-  /// The owner has the function, of the kernel that `info` says. Enters it in `functions`, the owner's list. A function
-  /// its owner already has, of the same kernel, keeps its generation.
+  /// Notes that the owner has the function, of the kernel that `info` says. Enters it in `functions`, the owner's list.
+  /// A function that the owner has already, of the same kernel, keeps its generation.
   Status add(const void* owner, std::vector<const void*>* functions, const void* function, KernelInfo info);
-  /// The owner, which has these, goes.
+  /// Forgets those of these functions that the owner still has: the owner goes.
   void forget(const std::vector<const void*>& functions, const void* owner) noexcept;
-  /// Null: nobody has it.
+  /// The owner of the function. Null: there is none.
   const void* owner_of(const void* function) const noexcept;
 
  private:

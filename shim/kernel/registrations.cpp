@@ -8,7 +8,7 @@
 namespace graphpool {
 namespace {
 
-/// What __hipRegisterFatBinary is given; part of the ABI.
+/// The argument of __hipRegisterFatBinary; part of the ABI.
 struct FatBinaryWrapper {
   std::uint32_t magic, version;
   const void* binary;
@@ -26,7 +26,7 @@ Registration* make(const Registration& fields, std::string_view name) noexcept {
   return made;
 }
 
-/// Stands at the end of the list while what was in it is entered: waiting() must not be false before.
+/// Stands in the list while what was in it is handed over: until then waiting() must be true.
 constinit Registration g_mark{};
 
 }  // namespace
@@ -43,7 +43,7 @@ void Registrations::add_fat_binary(void** handle, const void* wrapper) noexcept 
   FatBinaryWrapper fields;
   if (handle == nullptr || wrapper == nullptr) return;
   std::memcpy(&fields, wrapper, sizeof fields);
-  // Such as "HIPK", whose binary is in an archive elsewhere.
+  // Not readable is "HIPK", for instance, whose binary is in an archive elsewhere.
   const bool readable = fields.magic == kWrapperMagic && fields.version == kWrapperVersion && fields.binary != nullptr;
   push(make({nullptr, handle, readable ? fields.binary : wrapper, nullptr, readable}, ""));
 }

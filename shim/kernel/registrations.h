@@ -1,7 +1,7 @@
-// registrations.h: what compiled programs have registered and nobody has looked at yet.
+// registrations.h: keeps what compiled programs have registered until somebody looks at it.
 //
 // Registration hooks run in constructors, under the loader's lock and before anything is set up. So they only append to
-// a lock-free list; where memory is missing the stub stays unknown.
+// a lock-free list; without memory the stub stays unknown.
 // Threads: any; drain() one at a time. Never destroyed.
 #pragma once
 
@@ -16,9 +16,9 @@ namespace graphpool {
 struct Registration {
   Registration* next;
   void** handle;
-  const void* image;  ///< of a fat binary, or what stands for it; null: this is a stub
+  const void* image;  ///< of a fat binary, or its wrapper if it cannot be read; null: this is a stub
   const void* stub;
-  bool readable;  ///< that is an image
+  bool readable;  ///< `image` is one
 
   /// The kernel of a stub, as the code object names it: the text follows the structure.
   const char* name() const noexcept { return reinterpret_cast<const char*>(this + 1); }
@@ -28,15 +28,15 @@ class Registrations {
  public:
   constexpr Registrations() = default;
 
-  /// `wrapper`: {u32 "HIPF", u32 version, binary, unused}. In one of another kind the binary is not looked for: its
-  /// kernels are such as only the runtime can read.
+  /// `wrapper`: {u32 "HIPF", u32 version, binary, unused}. In another kind of wrapper the binary is not looked for:
+  /// only the runtime can read its kernels.
   void add_fat_binary(void** handle, const void* wrapper) noexcept;
   /// Copies the name.
   void add_stub(void** handle, const void* stub, const char* device_name) noexcept;
 
-  /// Whether there is one that drain() has not handed over, or is just handing over.
+  /// Whether there is a registration that drain() has not handed over yet, or is handing over now.
   bool waiting() const noexcept { return newest_.load(std::memory_order_acquire) != nullptr; }
-  /// Hands over all, oldest first. `enter` may throw std::bad_alloc: what memory does not suffice for is forgotten.
+  /// Hands all over to `enter`, oldest first. `enter` may throw std::bad_alloc: then that registration is forgotten.
   void drain(FunctionRef<void(const Registration& registration)> enter) noexcept;
 
  private:

@@ -39,7 +39,7 @@ void SetKernels::put_number(const void* handle, std::uint64_t number) noexcept {
   PointerTable::Value value;
   if (!table_.find(handle, &value)) return;
   value[2] = (value[2] & kRegistrationMask) | number << kSettingsShift;
-  if (!table_.put(handle, value)) table_.erase(handle);  // no memory: what it is captured with is unknown
+  if (!table_.put(handle, value)) table_.erase(handle);  // no memory: the handle becomes unknown
 }
 
 std::uint64_t SetKernels::next_generation(const KernelKey& kernel, const void* handle) {

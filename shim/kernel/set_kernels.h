@@ -1,7 +1,7 @@
-// set_kernels.h: what is set of kernels (rule 38), and the generations of their handles, which say so.
+// set_kernels.h: knows what is set of kernels (rule 38), and makes the generations of their handles, which say so.
 //
-// What is set of a kernel by one of its handles is set of all of them: its number stands in the generation of each
-// (kernel_info.h). Threads: guarded by its user (Functions). Functions that are not noexcept throw std::bad_alloc.
+// What is set of a kernel by one of its handles is set for all of them: its number is in the generation of each
+// (kernel_info.h). Threads: its user locks (Functions). Functions that are not noexcept throw std::bad_alloc.
 #pragma once
 
 #include <compare>
@@ -15,7 +15,7 @@
 
 namespace graphpool {
 
-/// A kernel: what an owner, a binary's handle or a module, has by this name.
+/// A kernel: what an owner (a binary's handle, or a module) has by this name.
 struct KernelKey {
   const void* owner;
   const char* name;  ///< kept for good
@@ -27,19 +27,19 @@ class SetKernels {
  public:
   explicit SetKernels(PointerTable& table) noexcept : table_(table) {}
 
-  /// Whether the handle stands for the kernel now: handles come back as those of others.
+  /// Whether the handle stands for the kernel now: a handle may come back as another kernel's.
   using StandsFor = FunctionRef<bool(const void* handle, const KernelKey& kernel)>;
   using HandlesOf = FunctionRef<std::vector<const void*>(const KernelKey& kernel)>;
 
   bool has(const KernelKey& kernel, KernelSetting setting, std::uint64_t value) const noexcept;
-  /// False: there is no number for it.
+  /// Notes what was set of the kernel. Returns false if there is no number left.
   bool set(const KernelKey& kernel, KernelSetting setting, std::uint64_t value, bool certain, StandsFor stands_for,
            HandlesOf handles_of);
-  /// The owner is gone.
+  /// Forgets what was set of the kernels of an owner that is gone.
   void forget_owner(const void* owner) noexcept;
   void forget_all(StandsFor stands_for) noexcept;
 
-  /// The generation of a handle that stands for the kernel from now on.
+  /// Returns a new generation for a handle that stands for the kernel from now on.
   std::uint64_t next_generation(const KernelKey& kernel, const void* handle);
 
  private:

@@ -6,7 +6,7 @@
 namespace graphpool {
 namespace {
 
-/// One byte fits into the smallest memory.
+/// Memory that is too small does not refuse one byte.
 void* refused_operand(int device, std::size_t bytes) noexcept {
   return bytes > 1 ? too_small_memory(device) : never_mapped_address();
 }

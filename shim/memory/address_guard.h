@@ -1,11 +1,11 @@
-// address_guard.h: an address of the program's as the runtime shall see it.
+// address_guard.h: turns an address of the program's into the one that the runtime shall see.
 //
 // Why: memory that the program has freed and the library keeps is allocated memory to the runtime, and a chunk is one
-// allocation to it. What the program must not do there natively fails. So the runtime is asked about an address that
-// gets the same error from it (never_address.h): one that it never handed out, or memory that is too small.
+// allocation to it. Natively a call fails that uses it in a way the program must not. So the runtime gets an address
+// that leads to the same error (never_address.h): one that it never handed out, or memory that is too small.
 //
-// Threads: any; no lock but near chunks, and none may be held: a question may make the memory that is too small. Where
-// nothing is kept and there are no chunks each question costs two loads. Units: bytes.
+// Threads: any; a lock only for addresses near chunks. The caller holds none, because a question may make the memory
+// that is too small. If nothing is kept and there are no chunks, a question costs two loads. Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,7 @@ class AddressGuard {
   AddressGuard(const AddressGuard&) = delete;
   AddressGuard& operator=(const AddressGuard&) = delete;
 
-  /// For queries and frees. The address changes where the program has freed the memory, or where it lies in a chunk and
-  /// in no block.
+  /// For queries and frees. The address changes if the program has freed the memory, or it is in a chunk and no block.
   template <typename T>
   T* seen_by_hip(T* ptr) const noexcept {
     if (all_is_the_runtimes()) return ptr;
@@ -33,20 +32,20 @@ class AddressGuard {
     return (block == nullptr ? chunks_.between_parts(ptr) : !block->live()) ? static_cast<T*>(refused()) : ptr;
   }
 
-  /// For an operand of a copy or fill, of which so many bytes are touched. The address changes also where these bytes
-  /// leave a part of a chunk, because the runtime sees no bounds inside a chunk. The new address begins at its base:
-  /// offsets from it count no more.
+  /// For an operand of a copy or fill that touches `bytes` from there on. The address changes also if these bytes leave
+  /// a part of a chunk, because the runtime sees no bounds inside a chunk. The new address is the beginning of other
+  /// memory: the caller drops offsets into the old one.
   template <typename T>
   T* operand(T* ptr, std::size_t bytes) const noexcept {
     return all_is_the_runtimes() ? ptr : static_cast<T*>(checked(ptr, bytes));
   }
-  /// For a value that a stream writes or waits for: the runtime refuses an address it does not know.
+  /// For a value that a stream writes or waits for: the runtime refuses an address that it does not know.
   template <typename T>
   T* value_operand(T* ptr, std::size_t bytes) const noexcept {
     return operand(ptr, bytes) == ptr ? ptr : static_cast<T*>(refused_value());
   }
 
-  /// For calls that work on mappings: no block of ours is a mapping to the program.
+  /// For calls that work on mappings: no freed memory and no part of a chunk is a mapping of the program's.
   void* outside_chunks(void* ptr) const noexcept {
     if (all_is_the_runtimes()) return ptr;
     const Block* const block = table_.find(ptr);

@@ -1,5 +1,5 @@
-// allocation.h: an allocation of the program's as the library sees it: what was asked for, what the policy answers, and
-// the key by which freed memory is found again.
+// allocation.h: describes an allocation of the program's: what was asked for, what the policy answers, and the key by
+// which freed memory is found again.
 //
 // Why a key: freed memory is handed out again only for a request that the runtime would have answered alike. So the key
 // has the exact size, device, flags, function and backing, the policy's rule and, where the rule says so, the call
@@ -20,10 +20,10 @@ struct AllocationRequest {
   std::size_t bytes = 0;
   int device = 0;
   unsigned flags = 0;
-  hipStream_t stream = nullptr;  ///< hipMallocAsync's
+  hipStream_t stream = nullptr;  ///< the stream of a hipMallocAsync
 };
 
-/// What is to be done with a request.
+/// What the library does with a request.
 struct Decision {
   bool pool = true;
   BlockBacking backing = BlockBacking::kClassic;
@@ -32,8 +32,8 @@ struct Decision {
   bool by_call_site = false;  ///< only memory freed by the same call site is handed out
 };
 
-/// Asked for every allocation that could be pooled, without a lock held. It must be quick, and may unwind. Where there
-/// is no decider nothing is pooled.
+/// Is asked for every allocation on a device that is known, without a lock held. It must be quick, and may unwind.
+/// Without a decider nothing is pooled.
 using Decider = Decision (*)(const AllocationRequest&);
 
 struct BlockKey {
@@ -45,7 +45,7 @@ struct BlockKey {
   AllocationFunction function = AllocationFunction::kMalloc;
   BlockBacking backing = BlockBacking::kClassic;
 
-  /// Every allocation asks this, so it has no branch for each member.
+  /// Every allocation compares keys, so there is no branch for each member.
   friend bool operator==(const BlockKey& a, const BlockKey& b) noexcept {
     return ((a.bytes ^ b.bytes) | static_cast<unsigned>(a.device ^ b.device) | (a.flags ^ b.flags) | (a.rule ^ b.rule) |
             (a.call_site ^ b.call_site) | (static_cast<unsigned>(a.function) ^ static_cast<unsigned>(b.function)) |

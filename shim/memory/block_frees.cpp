@@ -14,10 +14,10 @@
 namespace graphpool {
 namespace {
 
-/// What the runtime answers to a free in the order of this stream because of captures; hipSuccess where none is in its
-/// way. A stream's capture that was invalidated may stay so after its end (probe spoilt_capture_is_over). From HIP 6 on
-/// (6.4.3 and 7.2.4) a stream frees nothing while a blocking stream of its device captures, in whatever mode: that is
-/// asked, for the answer leaves the capture and the last error as they are.
+/// What the runtime answers, because of captures, to a free in the order of this stream; hipSuccess: no capture is in
+/// its way. A stream's capture that was invalidated may stay so after its end (probe spoilt_capture_is_over). From HIP
+/// 6 on (6.4.3 and 7.2.4) a stream frees nothing while a blocking stream of its device captures, in whatever mode. The
+/// runtime is asked for that, because the answer leaves the capture and the last error as they are.
 hipError_t refused_by_captures(hipStream_t stream, bool any_capture) noexcept {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   if (!PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); })) return hipSuccess;
@@ -36,7 +36,7 @@ hipError_t refused_by_captures(hipStream_t stream, bool any_capture) noexcept {
 hipError_t BlockFrees::free(void* ptr, Forward forward) {
   if (ptr == nullptr) return forward(ptr);
   if (table_.find(ptr) == nullptr) {
-    // The runtime knows our chunks as one mapping each, and takes it apart whatever address of it is freed.
+    // To the runtime each of our chunks is one mapping, and a free of any address in it would take it apart.
     if (chunks_.between_parts(ptr)) return forward(never_allocated_address());
     returns_.tell_leaving(ptr, 0);
     return forward(ptr);
@@ -55,7 +55,7 @@ hipError_t BlockFrees::free(void* ptr, Forward forward) {
   }
   const bool keepable =
       is_hip_free && !inside && named.pooled && !named.block->exported.load() && kept_.keeping().on() && !refused;
-  // Whether an address inside an allocation frees it is the runtime's to say.
+  // The runtime decides whether an address inside an allocation frees it.
   const hipError_t error = named.block->backing == BlockBacking::kVmm ? free_part(named, inside, forward)
                            : keepable                                 ? free_kept(named, ptr, forward)
                                                                       : free_native(named, ptr, forward);
@@ -72,7 +72,7 @@ bool BlockFrees::free_at_once(void* ptr) noexcept {
   if (current_device() < 0) return false;
   const std::size_t limit = kept_.limits().limit(device);
   {
-    // Blocks stay where they are: by now it may only be another allocation's.
+    // A Block is never unmapped: at worst it is another allocation's by now.
     const LockGuard guard(g_blocks_lock);
     if (block->pointer() != ptr || block->state.load() != BlockState::kLive || block->device != device ||
         block->kind != MemoryKind::kDevice || block->list == nullptr || block->chunk != nullptr ||
@@ -85,8 +85,8 @@ bool BlockFrees::free_at_once(void* ptr) noexcept {
   return true;
 }
 
-/// The runtime frees it. It stays in the table until that has worked: if another thread is given the address before we
-/// look again, its entry has replaced this one.
+/// Lets the runtime free the block. It stays in the table until that has worked: if another thread is given the address
+/// before we look again, its entry has replaced this one.
 hipError_t BlockFrees::free_by_runtime(const NamedBlock& named, FunctionRef<hipError_t()> forward) {
   returns_.tell_leaving(named.block->pointer(), named.block->bytes());
   const hipError_t error = forward();
@@ -108,7 +108,7 @@ hipError_t BlockFrees::free_native(const NamedBlock& named, void* ptr, Forward f
   return error;
 }
 
-/// hipFree of a classic block that is to be kept.
+/// Makes a hipFree of a classic block that is to be kept.
 hipError_t BlockFrees::free_kept(const NamedBlock& named, void* ptr, Forward forward) {
   // HIP before 7 makes every call's result the last error; so does this one.
   if (current_device() < 0) return free_native(named, ptr, forward);
@@ -120,7 +120,7 @@ hipError_t BlockFrees::free_kept(const NamedBlock& named, void* ptr, Forward for
   return hipSuccess;
 }
 
-/// Waits for the device as hipFree does; with deferred frees it only asks.
+/// Waits for the device as hipFree does. With deferred frees it only asks whether the device is done.
 BlockFrees::Waited BlockFrees::wait_for_classic(int device) noexcept {
   const bool faulty =
       seeded_defect(Seeded::kFreeDoesNotWait) || (seeded_defect(Seeded::kCapturedFreeDoesNotWait) && captures_open());
@@ -138,8 +138,8 @@ BlockFrees::Waited BlockFrees::wait_for_classic(int device) noexcept {
   return {waited ? Done::kYes : Done::kUnknown};
 }
 
-/// The runtime cannot free a part of a chunk, at its base or inside. So what its free does is done here: the error that
-/// it gives in a capture or since the device is in error, the wait, and that the memory is free.
+/// Frees a part of a chunk, which the runtime cannot do, neither by its base nor by an address inside. So this does
+/// what the runtime's free does: it gives the error because of a capture or a device in error, waits, and frees.
 hipError_t BlockFrees::free_part(const NamedBlock& named, bool inside, Forward forward) {
   const bool capturing = captures_open();
   hipError_t error = hipSuccess;
@@ -157,7 +157,7 @@ hipError_t BlockFrees::free_part(const NamedBlock& named, bool inside, Forward f
     return error;
   }
   const Waited waited = wait_for_part(named.device, capturing);
-  // What prevented the wait may be an error of earlier work, which the runtime's own free returns.
+  // An error of earlier work may have prevented the wait: the runtime's own free returns that.
   if (waited.done == Done::kLater && !deferred_ && (error = forward(nullptr)) != hipSuccess) {
     if (waited.fence != nullptr) work_.fences.release(waited.fence);
     Blocks::back_to_live(named);
@@ -223,32 +223,33 @@ hipError_t BlockFrees::free_async(void* ptr, hipStream_t stream) {
   return free_by_runtime(named, [&] { return next().hipFreeAsync(ptr, stream); });
 }
 
-/// Keeps the block until the device has passed what the stream has now. Returns how the free ends; nothing where the
-/// runtime is to free the block.
+/// Keeps the block as pending until the device has passed what the stream has now. Returns how the free ends;
+/// std::nullopt: the runtime is to free the block.
 std::optional<hipError_t> BlockFrees::keep_in_order(const NamedBlock& named, hipStream_t stream, bool keepable,
                                                     bool capturing) {
   const bool part = named.block->backing == BlockBacking::kVmm;
   int waits_for = work_.counts.device_of_stream(stream);
   if (!valid_device(waits_for)) waits_for = named.device;
-  // The runtime's own free is a piece of the null stream's work: it comes behind what blocking streams have, and they
-  // come behind it.
+  // The runtime's own free is work of the null stream: it comes behind what blocking streams have now, and their later
+  // work comes behind it.
   if (is_null_stream(stream)) work_.fences.enter_null_stream();
   Fence* const fence = keepable ? work_.fences.make_behind(waits_for, stream) : nullptr;
   if (fence == nullptr && !part) return std::nullopt;
   if (fence == nullptr && !capturing) {
-    // What prevented it may be an error of earlier work, which the runtime's own free returns.
+    // An error of earlier work may have prevented the fence: the runtime's own free returns that.
     if (const hipError_t error = next().hipFree(nullptr); error != hipSuccess) {
       Blocks::back_to_live(named);
       return error;
     }
   }
   keep(named, {Done::kLater, fence}, waits_for);
-  // Giving memory back waits for the device, which this call does not (rule 16).
+  // To give memory back waits for the device, which this call must not do (rule 16).
   room_.keep_to_limit_later(named.device);
   return hipSuccess;
 }
 
-/// The block is freed. A pending one without a fence gets it later (PendingFrees), behind that device's work.
+/// Makes the freed block kept or pending. A pending one without a fence gets that later (PendingFrees), behind the work
+/// of the device `waits_for`.
 void BlockFrees::keep(const NamedBlock& named, Waited waited, int waits_for) noexcept {
   Fence* fence = waited.fence;
   {

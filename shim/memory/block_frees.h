@@ -1,18 +1,18 @@
-// block_frees.h: frees of the program. The memory is kept where it may be handed out again; else the runtime frees it.
+// block_frees.h: does the frees of the program. Memory that may be handed out again is kept; else the runtime frees it.
 //
 // What the program sees stays HIP's:
 //   - a free waits as hipFree does (deferred: not at all), by a fence (streams/fences.h), never by
-//     hipDeviceSynchronize. Where no fence can be made, as while a capture is open, the runtime frees a page in its
-//     place and so waits (probes free_waits_for_streams, relaxed_thread_may_wait, relaxed_thread_may_allocate);
-//   - where a capture makes the runtime refuse frees, a free is the runtime's own, its error and its invalidation; that
-//     of a part of a chunk ends as its would;
+//     hipDeviceSynchronize. If no fence can be made, as while a capture is open, the runtime frees a page instead, and
+//     so waits (probes free_waits_for_streams, relaxed_thread_may_wait, relaxed_thread_may_allocate);
+//   - where a capture makes the runtime refuse frees, the runtime makes the free, gives its error and invalidates the
+//     capture; the free of a part of a chunk ends in the same way;
 //   - kept memory that is freed again gets the runtime's answer for an address that it does not know;
 //   - an address inside an allocation frees it where the runtime does so (probe interior_free_is_refused). One in a
 //     chunk but in no block never reaches the runtime, which would take the chunk apart.
 //
-// Really freed is what the pool does not have, what was exported, and what is freed by another function than hipFree.
-// Threads: any; g_blocks_lock is never held over a HIP call that can wait. Units: bytes. Not here: past which limit
-// memory goes back (memory_room.h).
+// The runtime really frees memory that the pool does not have or that was exported, and classic memory that is freed by
+// another function than hipFree (from hipMallocAsync: than hipFree and hipFreeAsync). Threads: any; g_blocks_lock is
+// never held over a HIP call that can wait. Units: bytes. Not here: when kept memory goes back (memory_room.h).
 #pragma once
 
 #include <optional>
@@ -41,22 +41,22 @@ class BlockFrees {
   BlockFrees(const BlockFrees&) = delete;
   BlockFrees& operator=(const BlockFrees&) = delete;
 
-  /// Before the first allocation.
+  /// Call it before the first allocation.
   void configure(bool deferred_free) noexcept { deferred_ = deferred_free; }
 
   using Forward = hipError_t (*)(void*);
-  /// hipFree, and (with another function to forward to) every other call that frees by address.
+  /// Makes hipFree, and (with another function to forward to) every other call that frees by address.
   hipError_t free(void* ptr, Forward forward);
   hipError_t free_async(void* ptr, hipStream_t stream);
-  /// hipFree of a classic block that is to be kept, where the device has nothing left to do and nothing needs to be
-  /// given back for it. Returns false where that is not so: then nothing was done, and free() does it.
+  /// Makes a hipFree of a classic block that can be kept, if the device has nothing left to do and no other memory has
+  /// to go back for it. Else returns false: then nothing was done, and free() is to do it.
   bool free_at_once(void* ptr) noexcept;
 
  private:
   /// Whether the device is done with memory that is freed.
   enum class Done : std::uint8_t {
     kYes,
-    kLater,   ///< when it has passed the fence; without one, its work of now
+    kLater,   ///< once it has passed the fence; without one, a fence that is made later
     kUnknown  ///< nobody can tell: the runtime is to free the memory
   };
   struct Waited {
@@ -70,7 +70,7 @@ class BlockFrees {
   hipError_t free_part(const NamedBlock& named, bool inside, Forward forward);
   Waited wait_for_classic(int device) noexcept;
   Waited wait_for_part(int device, bool capturing) noexcept;
-  /// What stands in the way of a free of this address in a stream's order; hipSuccess: nothing.
+  /// What the runtime answers to a free of an address inside an allocation, in a stream's order; hipSuccess: it frees.
   static hipError_t judge_in_order(const NamedBlock& named, hipStream_t stream) noexcept;
   std::optional<hipError_t> keep_in_order(const NamedBlock& named, hipStream_t stream, bool keepable, bool capturing);
   void keep(const NamedBlock& named, Waited waited, int waits_for) noexcept;

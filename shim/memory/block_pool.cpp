@@ -9,7 +9,7 @@ namespace {
 
 bool later(const Block* a, const Block* b) noexcept { return a->address() > b->address(); }
 
-/// What the program called.
+/// Makes the call that the program made.
 hipError_t call_native(const AllocationRequest& request, void** ptr) noexcept {
   if (request.function == AllocationFunction::kExtMalloc)
     return next().hipExtMallocWithFlags(ptr, request.bytes, request.flags);
@@ -18,7 +18,7 @@ hipError_t call_native(const AllocationRequest& request, void** ptr) noexcept {
   return next().hipMalloc(ptr, request.bytes);
 }
 
-/// New memory that we may keep later: not owned by one of the runtime's memory pools.
+/// Gets new memory that we may keep later: not owned by one of the runtime's memory pools.
 hipError_t call_fresh(const AllocationRequest& request, void** ptr) noexcept {
   if (request.function == AllocationFunction::kMallocAsync) return next().hipMalloc(ptr, request.bytes);
   return call_native(request, ptr);
@@ -32,7 +32,7 @@ void BlockPool::configure(const PoolSettings& settings, Decider decide) noexcept
   serve_captures_ = settings.serve_captures;
 }
 
-/// A kept block of the key that can be handed out without a call of the runtime, live again; null if there is none.
+/// Hands out a kept block of the key, if that takes no call of the runtime. Null: there is none.
 [[gnu::always_inline]] inline Block* BlockPool::take_ready(const BlockKey& key, const Decision& decision) noexcept {
   const LockGuard guard(g_blocks_lock);
   FreeList* const list = kept_.lists().find(key);
@@ -51,9 +51,9 @@ void BlockPool::configure(const PoolSettings& settings, Decider decide) noexcept
 hipError_t BlockPool::allocate(const AllocationRequest& request, void** ptr) {
   if (ptr == nullptr || request.bytes == 0) return call_native(request, ptr);
   const bool in_stream_order = request.function == AllocationFunction::kMallocAsync;
-  // What a stream allocates while it captures is a node.
+  // An allocation of a stream that captures is a node.
   const bool capturing = in_stream_order ? captures_open() : captures_refuse_memory_calls();
-  // The rules also say what is staged, pooled or not.
+  // The decider is asked even if nothing is pooled: rules also say what is staged.
   Decision decision{.pool = false};
   if (valid_device(request.device) && decide_ != nullptr) decision = decide_(request);
   decision.pool = decision.pool && kept_.keeping().on() && request.flags == hipDeviceMallocDefault &&
@@ -75,7 +75,7 @@ hipError_t BlockPool::allocate(const AllocationRequest& request, void** ptr) {
     }
   }
   const hipError_t error = allocate_other(request, ptr, decision, key, capturing);
-  // Behind a call that failed nothing is done that could take its error's place.
+  // After a call that failed nothing is done that could replace its error.
   if (error == hipSuccess && kept_.clock().moment_passed()) room_.look_at_clock();
   return error;
 }
@@ -108,13 +108,13 @@ hipError_t BlockPool::allocate(const AllocationRequest& request, void** ptr) {
     return error;
   }
   const bool in_stream_order = request.function == AllocationFunction::kMallocAsync;
-  // Memory of a captured allocation belongs to the graph: it comes and goes without a call we would see.
+  // Memory of a captured allocation belongs to the graph: it comes and goes without a call that we see.
   if (!capturing || !in_stream_order)
     blocks_.note_native(*ptr, key, in_stream_order ? MemoryKind::kStreamOrdered : MemoryKind::kDevice, decision);
   return error;
 }
 
-/// Serves it from kept memory, or from a chunk. Returns null where that cannot be done.
+/// Serves the request from kept memory, or from a chunk. Null: that cannot be done.
 Block* BlockPool::allocate_pooled(const AllocationRequest& request, const Decision& decision, BlockKey key) {
   const hipStream_t* const stream = request.function == AllocationFunction::kMallocAsync ? &request.stream : nullptr;
   Block* block = take_kept(key, decision, stream);
@@ -125,7 +125,7 @@ Block* BlockPool::allocate_pooled(const AllocationRequest& request, const Decisi
   return take_kept(key, decision, stream);
 }
 
-/// A kept block of the key, live again; null if there is none. With a stream: also one that was freed in its order.
+/// Hands out a kept block of the key. Null: there is none. With a stream: also a pending one freed in its order.
 Block* BlockPool::take_kept(const BlockKey& key, const Decision& decision, const hipStream_t* stream) {
   for (bool collected = false;; collected = true) {
     Block* block = nullptr;
@@ -173,7 +173,7 @@ Block* BlockPool::take_locked(FreeList& list, const hipStream_t* stream) noexcep
   return best;
 }
 
-/// Physical memory for a chunk of which we held the addresses only. The block is out of its list, its chunk kLoading.
+/// Gives a parked chunk its physical memory. The block is out of its list, its chunk is kLoading.
 bool BlockPool::load_chunk(const NamedBlock& named, const Decision& decision) {
   PooledChunk& chunk = *named.chunk;
   const auto load = [&] { return ChunkStore::load(chunk); };
@@ -203,7 +203,7 @@ Block* BlockPool::allocate_part(const BlockKey& key, const Decision& decision) {
   return enter_part(place, key, decision);
 }
 
-/// A part in the place of kept ones, because the runtime has no memory left: it counts theirs as free.
+/// Makes a part in the place of kept ones, because the runtime has no memory left: to the program kept memory is free.
 Block* BlockPool::allocate_over_kept(const BlockKey& key, const Decision& decision) {
   while (room_.forget_oldest_part(key.device)) {
     const LockGuard guard(g_blocks_lock);
@@ -213,7 +213,7 @@ Block* BlockPool::allocate_over_kept(const BlockKey& key, const Decision& decisi
   return nullptr;
 }
 
-/// Makes the part a block. Gives its place back where it cannot be known.
+/// Makes the part a block. Gives its place back if the table cannot take it.
 Block* BlockPool::enter_part(ChunkStore::Place place, const BlockKey& key, const Decision& decision) {
   Block* block = nullptr;
   try {

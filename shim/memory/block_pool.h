@@ -1,17 +1,16 @@
-// block_pool.h: allocations of the program: served from kept memory where there is some of the same key, so that a step
-// that repeats gets the addresses it had before; else from a chunk (VMM backing, by rule), or by the runtime.
+// block_pool.h: serves allocations of the program from kept memory of the same key, so that a step that repeats gets
+// the addresses it had before; else from a chunk (VMM backing, by rule), or by the runtime.
 //
 // An allocation waits for nothing (probe malloc_waits_for_nothing).
 //
-// Of the kept blocks of a key the one with the lowest address is handed out. Some are not ready at once. A pending
-// block is ready once the device has passed its fence, and at once for the stream that freed it. A part of a parked
-// chunk needs physical memory first; where the device has none left other kept memory goes back for it. A part of a
-// chunk that is just being parked or loaded is passed over.
+// Of the kept blocks of a key the one with the lowest address is handed out. A pending block is ready once the device
+// has passed its fence, and at once for the stream that freed it. A part of a parked chunk needs physical memory first;
+// if the device has none left, other kept memory goes back for it. While the chunk of the lowest block is just being
+// parked or loaded, no kept block of the key is handed out.
 //
 // Where a capture makes the runtime refuse allocations (probes capture_refuses_malloc, refused_call_spoils_capture) the
 // call is forwarded: the program sees the runtime's error, and its capture is invalidated. With
-// PoolSettings::serve_captures kept memory serves it instead. While any other capture is open nothing is mapped; all
-// else stays as it is.
+// PoolSettings::serve_captures kept memory serves it instead. While any other capture is open no chunk is mapped.
 //
 // Threads: any; g_blocks_lock is never held over a HIP call that can wait. Units: bytes. Not here: which memory is
 // pooled (the Decider's answer), frees (block_frees.h).
@@ -40,7 +39,7 @@ class BlockPool {
   /// Before the first allocation.
   void configure(const PoolSettings& settings, Decider decide) noexcept;
 
-  /// hipMalloc, hipExtMallocWithFlags or hipMallocAsync of the program, on the current device.
+  /// Makes a hipMalloc, hipExtMallocWithFlags or hipMallocAsync of the program, on the current device.
   hipError_t allocate(const AllocationRequest& request, void** ptr);
 
  private:

@@ -10,8 +10,8 @@ constexpr std::uintptr_t kListTag = 1;
 constexpr std::size_t kRegionBytes = std::size_t{1} << 24, kPartBytes = std::size_t{1} << 16;
 constexpr std::size_t kSlabBlocks = 128;
 
-/// Whether the address lies in the block, for a reader without a lock: false also when the block changes meanwhile
-/// (then it is not the block of an address that its caller may use).
+/// Whether the address lies in the block, for a reader without a lock. False also if the block changes meanwhile: then
+/// the caller may not use the address anyway.
 bool contains(const Block* block, std::uintptr_t address) noexcept {
   const std::uint32_t before = block->sequence.load(std::memory_order_acquire);
   const std::uintptr_t base = block->base.load(std::memory_order_acquire);
@@ -89,8 +89,7 @@ BlockTable::Leaf* BlockTable::leaf_for(std::uintptr_t address) noexcept {
   return leaf;
 }
 
-/// Where a leaf has the block [base, end), part of which at `address` is in its range, if the block reaches beyond
-/// that.
+/// Where a leaf has the block [base, end), with `address` in the leaf's range, if it reaches beyond that. Else null.
 std::atomic<Block*>* BlockTable::across_of(Leaf* leaf, std::uintptr_t address, std::uintptr_t base,
                                            std::uintptr_t end) noexcept {
   if (base < address / kRegionBytes * kRegionBytes) return &leaf->across[0];
@@ -171,7 +170,7 @@ bool BlockTable::fill(Block* block, std::uintptr_t base, std::uintptr_t end) noe
       address += kPartBytes;
       continue;
     }
-    // The pages of one part, or what there is of them.
+    // The pages of one part, as far as the block has them.
     Slot* slot = &leaf->pages[(address >> kPageShift) % kFan];
     for (const std::uintptr_t stop = std::min(end, next_part(address)); address < stop; ++slot) {
       if (slot->load(std::memory_order_relaxed) == 0)

@@ -1,4 +1,4 @@
-// block_table.h: every device allocation of the program that we know, found by any address inside it.
+// block_table.h: finds every allocation of the program that we know by any address inside it.
 //
 // Why: each captured operand, each copy and each free asks "whose memory is this?", so a lookup must cost a few
 // nanoseconds and take no lock. A radix tree over 4 KiB pages does that: three dependent loads.
@@ -10,12 +10,11 @@
 //
 // Invariants (is_valid() in debug builds and tests):
 //   - ranges never overlap;
-//   - nodes, page lists and Block objects are recycled, never given back to the heap: a reader that races with
-//     a removal reads stale words, never unmapped memory, and a Block's sequence number tells it that the words are
-//     stale.
+//   - nodes, page lists and Block objects are recycled, never given back to the heap: a reader that races with a
+//     removal reads stale words, never unmapped memory, and a Block's sequence number tells it that they are stale.
 // Threads: find() from any thread without a lock; what changes the table is done with g_blocks_lock held. A thread that
-// was handed a pointer into the block by the program may read those members that are marked "fixed while live".
-// Units: bytes. Not here: who may reuse a block (kept_lists.h).
+// got a pointer into the block from the program may read the members under "Fixed while live".
+// Units: bytes. Not here: which block is reused (free_lists.h).
 #pragma once
 
 #include <array>
@@ -31,7 +30,7 @@
 
 namespace graphpool {
 
-/// Guards what is known of device memory: blocks, lists of kept ones, chunks. It has its cache line for itself, because
+/// Guards what is known of device memory: blocks, lists of kept ones, chunks. It has a cache line of its own, because
 /// every allocation takes it.
 alignas(64) inline constinit ShortLock<LockRank::kBlocks> g_blocks_lock;
 
@@ -63,9 +62,11 @@ enum class BlockBacking : std::uint8_t { kClassic, kVmm };
 /// Who has the memory. The table makes a block kFree when it takes it out; all other changes are made by
 /// Block::become(), and these only:
 ///
-///   kFree -> kLive -> kLeaving -> kPending -> kKept        kLive, kLeaving -> kKept; kLeaving -> kLive: the free
-///   failed
-///              ^----------------------v----------v         kKept -> kLeaving: its chunk gets physical memory first
+///   kFree -> kLive -> kLeaving -> kPending -> kKept
+///              ^----------------------v----------v
+///   kLive, kLeaving -> kKept
+///   kLeaving -> kLive         the free failed
+///   kKept -> kLeaving         its chunk gets physical memory first
 enum class BlockState : std::uint8_t {
   kFree,     ///< not in the table, or just entered
   kLive,     ///< the program's
@@ -90,7 +91,7 @@ constexpr bool may_become(BlockState now, BlockState next) noexcept {
   return false;
 }
 
-/// A member that lookups may read while another thread frees the block.
+/// A member that look-ups may read while another thread frees the block.
 template <typename Value>
 class Relaxed {
  public:
@@ -106,7 +107,7 @@ class Relaxed {
 };
 
 struct alignas(64) Block {
-  // Read by racing lookups: sequence is odd while base and end change.
+  // Look-ups read these without a lock: `sequence` is odd while `base` and `end` change.
   std::atomic<std::uint32_t> sequence{0};
   std::atomic<std::uintptr_t> base{0};
   std::atomic<std::uintptr_t> end{0};  ///< base + the bytes the program asked for
@@ -118,20 +119,20 @@ struct alignas(64) Block {
   Relaxed<MemoryKind> kind{MemoryKind::kDevice};
   Relaxed<BlockBacking> backing{BlockBacking::kClassic};
   Relaxed<AllocationFunction> function{AllocationFunction::kMalloc};
-  Relaxed<std::uint32_t> rule{0};       ///< the buffer rule that decided, by the policy's number; 0: none
+  Relaxed<std::uint32_t> rule{0};       ///< number of the buffer rule that decided, from 1; 0: none
   Relaxed<std::uint32_t> call_site{0};  ///< 0: unknown
   Relaxed<std::uint64_t> order{0};      ///< its number among the process's allocations
   /// Changes with every hand-out of the address: (base, generation) names one allocation.
   Relaxed<std::uint64_t> generation{0};
-  std::atomic<bool> exported{false};  ///< not as it was made any more: really freed, never handed out again
-  std::atomic<bool> shared{false};    ///< and other processes can reach it (shared_memory.h)
+  std::atomic<bool> exported{false};  ///< not as it was made any more: it is really freed, never handed out again
+  std::atomic<bool> shared{false};    ///< exported, and other processes can reach it (shared_memory.h)
 
   bool linked GUARDED_BY(g_blocks_lock) = false;         ///< in the order of frees
   std::uint8_t waits_for GUARDED_BY(g_blocks_lock) = 0;  ///< while pending: the device whose work it waits for
   std::uint32_t freed_ms GUARDED_BY(g_blocks_lock) = 0;  ///< while kept or pending: when it was freed, by the IdleClock
   std::uint32_t buffer_id GUARDED_BY(g_blocks_lock) =
       0;  ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0: the runtime's, 1: one of ours, not given yet
-  FreeList* list GUARDED_BY(g_blocks_lock) = nullptr;  ///< where it goes when freed; null: not pooled
+  FreeList* list GUARDED_BY(g_blocks_lock) = nullptr;  ///< the list that it goes to when freed; null: not pooled
   Block* older GUARDED_BY(g_blocks_lock) = nullptr;    ///< neighbours in the order of frees, while kept or pending
   Block* newer GUARDED_BY(g_blocks_lock) = nullptr;
   PooledChunk* chunk GUARDED_BY(g_blocks_lock) = nullptr;  ///< the VMM chunk it is part of
@@ -141,7 +142,7 @@ struct alignas(64) Block {
   std::uintptr_t address() const noexcept { return base.load(std::memory_order_relaxed); }
   void* pointer() const noexcept { return reinterpret_cast<void*>(address()); }
   std::size_t bytes() const noexcept { return end.load(std::memory_order_relaxed) - address(); }
-  /// What the allocation takes of the device's memory.
+  /// How much of the device's memory the allocation takes.
   std::size_t page_bytes() const noexcept { return round_up(bytes(), kPageBytes); }
   void become(BlockState next) noexcept REQUIRES(g_blocks_lock) {
     assert(may_become(state.load(std::memory_order_relaxed), next) && "a block changes hands as BlockState says");
@@ -161,14 +162,14 @@ class BlockTable {
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
 
-  /// The block with this address inside, live or kept; null if we know none.
+  /// The block with this address inside, in whatever state. Null: we know none.
   Block* find(const void* address) const noexcept;
 
   /// Blocks that share an address with [base, base + bytes), appended to `found`.
   void overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Block*>* found) const REQUIRES(g_blocks_lock);
 
-  /// A block for [base, base + bytes), which overlaps no other, with default members: the caller says what it is, then
-  /// that it is live. Null if it cannot be known: no bytes, an address beyond user space, no host memory.
+  /// Enters a block for [base, base + bytes), which overlaps no other. The caller sets its members, and then its state.
+  /// Null if that cannot be done: no bytes, an address beyond user space, no host memory.
   Block* insert(std::uintptr_t base, std::size_t bytes) noexcept REQUIRES(g_blocks_lock);
 
   /// Takes the block out; the object may serve another allocation.
@@ -182,7 +183,7 @@ class BlockTable {
     for (const Block* block : blocks_in_order()) visit(const_cast<Block*>(block));
   }
 
-  /// All invariants hold. Slow.
+  /// Whether all invariants hold. Slow.
   bool is_valid() const REQUIRES(g_blocks_lock);
 
  private:
@@ -203,7 +204,7 @@ class BlockTable {
   using Slot = std::atomic<std::uintptr_t>;
   struct Leaf {
     std::array<Slot, kFan> pages{};
-    std::array<std::atomic<Block*>, 2> across{};  ///< a block that begins below the leaf's range, one that ends above
+    std::array<std::atomic<Block*>, 2> across{};      ///< a block that begins below, one that ends above
     std::array<std::atomic<Block*>, kParts> parts{};  ///< a block that covers the whole part
     std::array<std::uint32_t, kParts> in_pages
         GUARDED_BY(g_blocks_lock){};                    ///< blocks in the slots of each part's pages
@@ -217,7 +218,7 @@ class BlockTable {
   Leaf* leaf_for(std::uintptr_t address) noexcept REQUIRES(g_blocks_lock);
   Region* region_for(std::uintptr_t address) noexcept REQUIRES(g_blocks_lock);
   bool add_to_slot(Slot& slot, Block* block) noexcept REQUIRES(g_blocks_lock);
-  /// How often it was there.
+  /// Returns how often it was there.
   static std::size_t remove_from_slot(Slot& slot, const Block* block) noexcept;
   static std::size_t entries_of(std::uintptr_t slot) noexcept;
   static std::atomic<Block*>* across_of(Leaf* leaf, std::uintptr_t address, std::uintptr_t base,

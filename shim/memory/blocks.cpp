@@ -11,7 +11,7 @@ namespace graphpool {
 
 Block* Blocks::enter(void* ptr, const BlockKey& key, WhenFreed when_freed, MemoryKind kind, const Decision& decision) {
   const auto base = reinterpret_cast<std::uintptr_t>(ptr);
-  // The runtime has just handed it out, so what we knew there was freed past us.
+  // The runtime has just handed this memory out, so blocks that we knew there were freed past us.
   std::vector<Block*> stale;
   table_.overlaps(base, key.bytes, &stale);
   for (Block* block : stale) forget(block);

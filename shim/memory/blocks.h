@@ -1,10 +1,11 @@
-// blocks.h: which blocks there are: memory becomes known, is handed out, and is forgotten. Beside that, the facts of a
-// live block that calls of the program change or ask.
+// blocks.h: makes memory known as blocks, hands blocks out, and forgets them. Also changes and tells facts of live
+// blocks, for calls of the program.
 //
 // Why one place: a block is in the table, is a member of a list and may be a part of a chunk; what enters or leaves one
 // of these enters or leaves all.
-// Invariant: a block in the table is what the runtime, or a chunk, has there now; an address that was freed past the
-// library is forgotten when the runtime hands it out again. Threads: any; the lock is g_blocks_lock. Units: bytes.
+// Invariant: a block in the table is what the runtime, or a chunk, has there now. If memory was freed past the library,
+// its block is forgotten when the runtime hands the address out again. Threads: any; the lock is g_blocks_lock. Units:
+// bytes.
 // Not here: freed memory (kept_memory.h), who gets it (block_pool.h), what a free waits for (block_frees.h).
 #pragma once
 
@@ -22,7 +23,7 @@
 
 namespace graphpool {
 
-/// A block and the allocation that it was when we looked.
+/// A block, with the allocation that it was when we looked.
 struct NamedBlock {
   Block* block = nullptr;  ///< null: none
   std::uint64_t generation = 0;
@@ -42,11 +43,11 @@ class Blocks {
   Blocks(const Blocks&) = delete;
   Blocks& operator=(const Blocks&) = delete;
 
-  /// Makes memory known that the runtime or a chunk has there from now on, and hands it out. Returns null where it
-  /// cannot be known. May throw std::bad_alloc; then it is not known.
+  /// Makes memory known that the runtime or a chunk has there from now on, and hands it out. Null: the table cannot
+  /// take it. May throw std::bad_alloc; then it is not known.
   Block* enter(void* ptr, const BlockKey& key, WhenFreed when_freed, MemoryKind kind, const Decision& decision)
       REQUIRES(g_blocks_lock);
-  /// The block is the program's from now on, as another allocation than before.
+  /// Makes the block the program's, as another allocation than before.
   void hand_out(Block* block, const Decision& decision) noexcept REQUIRES(g_blocks_lock) {
     block->rule = decision.rule;
     block->call_site = decision.call_site;
@@ -56,16 +57,16 @@ class Blocks {
     block->become(BlockState::kLive);
     tell_handed_out(block->address(), block->bytes());
   }
-  /// Nothing here knows the block any more. A part of a chunk is free for others.
+  /// Forgets the block. If it is a part of a chunk, its place is free for others.
   void forget(Block* block) noexcept REQUIRES(g_blocks_lock);
-  /// The part of a chunk is out of use for good, because another process may hold it.
+  /// Takes a part of a chunk out of use for good, because another process may hold it.
   void abandon(Block* block) noexcept REQUIRES(g_blocks_lock);
 
-  /// The program got memory from the runtime itself: it is known, but never pooled. `key` says what it is; its rule and
-  /// call site are those of `decision`.
+  /// Notes memory that the program got from the runtime itself: it is known, but never pooled. `key` says what it is;
+  /// its rule and call site are those of `decision`.
   void note_native(void* ptr, const BlockKey& key, MemoryKind kind, const Decision& decision = {}) noexcept
       EXCLUDES(g_blocks_lock);
-  /// Memory that the runtime made for the pool.
+  /// Notes memory that the runtime made for the pool.
   void note_fresh(void* ptr, const BlockKey& key, const Decision& decision) noexcept EXCLUDES(g_blocks_lock);
 
   static NamedBlock named(Block* block) noexcept REQUIRES(g_blocks_lock) {
@@ -75,26 +76,28 @@ class Blocks {
   static bool is_same(const NamedBlock& named) noexcept REQUIRES(g_blocks_lock) {
     return named.block->generation == named.generation && named.block->state.load() != BlockState::kFree;
   }
-  /// The live block that this address is in is being freed from now on. No block where there is none.
+  /// Begins the free of the live block that the address is in. No block: there is none.
   NamedBlock start_free(const void* ptr) noexcept EXCLUDES(g_blocks_lock);
-  /// The free has failed.
+  /// Takes start_free() back: the free has failed.
   static void back_to_live(const NamedBlock& named) noexcept EXCLUDES(g_blocks_lock);
-  /// The runtime has freed it.
+  /// Forgets a block that the runtime has freed.
   void freed_by_runtime(const NamedBlock& named) noexcept EXCLUDES(g_blocks_lock);
 
-  /// The block has become what its next owner must not find. Returns false where no live block of ours is there.
+  /// Marks the block, which has been changed, as never to be handed out again. Returns false if no live block is there.
   bool mark_exported(const void* ptr) noexcept EXCLUDES(g_blocks_lock);
-  /// A handle of so many bytes from there on leaves the process (0: of the block). Returns as mark_exported().
+  /// Marks blocks as shared: a handle of so many bytes from there on leaves the process (0: of the block). Returns as
+  /// above.
   bool mark_shared(const void* ptr, std::size_t bytes) noexcept EXCLUDES(g_blocks_lock);
 
-  /// What tells the allocation at the address from every other there was (HIP_POINTER_ATTRIBUTE_BUFFER_ID) where the
-  /// runtime's answer does not: memory that was handed out again, and parts of chunks. 0: the runtime's does.
+  /// A number that tells the allocation at the address from all earlier ones (HIP_POINTER_ATTRIBUTE_BUFFER_ID), if the
+  /// runtime's own number does not: for memory that was handed out again, and for parts of chunks. 0: the runtime's
+  /// does.
   std::uint32_t buffer_id(const void* ptr) noexcept EXCLUDES(g_blocks_lock);
 
   PoolCounters& counters() noexcept REQUIRES(g_blocks_lock) { return counters_; }
   PoolCounters counted() const noexcept EXCLUDES(g_blocks_lock);
 
-  /// Tests: everything agrees.
+  /// For tests: whether everything agrees.
   bool is_valid() const REQUIRES(g_blocks_lock);
 
  private:

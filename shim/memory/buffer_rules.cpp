@@ -15,7 +15,7 @@ namespace {
 
 bool g_unwind = false;       ///< some rule or the report asks for call sites
 bool g_key_by_site = false;  ///< memory goes back to the call site it came from
-/// The program's own code: its module needs no second look, for nothing else comes to be there.
+/// The program's own code. Its module is looked up once, because no other object is ever loaded there.
 constinit std::atomic<std::uintptr_t> g_program_begin{0}, g_program_bytes{0};
 
 bool in_program(const void* address) noexcept {
@@ -45,10 +45,10 @@ std::string_view function_name(AllocationFunction function) noexcept {
   return "";
 }
 
-/// A decision that asked for no call site, and all that it depends on but the policy.
+/// A decision that asked for no call site, with all that it depends on but the policy.
 struct KnownDecision {
-  const void* caller = nullptr;  ///< null: the program itself, wherever
-  std::uint64_t generation = 0;  ///< of the loaded objects; of the program itself: kProgram
+  const void* caller = nullptr;  ///< null: the program itself
+  std::uint64_t generation = 0;  ///< of the loaded objects; kProgram: the program itself
   std::size_t bytes = 0;
   int device = 0;
   AllocationFunction function{};

@@ -10,7 +10,7 @@
 namespace graphpool {
 namespace {
 
-/// While a capture is open nothing is mapped: runtimes do it by commands on the null stream.
+/// Whether memory may be mapped now. Not while a capture is open: runtimes map by commands on the null stream.
 bool may_map(int device) noexcept { return !captures_open() && may_map_now(device); }
 
 }  // namespace
@@ -34,11 +34,11 @@ ChunkStore::Place ChunkStore::take_place(int device, std::size_t bytes) {
   return {};
 }
 
-/// How large the chunk for a part of so many bytes is to be. Makes room in the list of chunks.
+/// Returns how large the chunk for a part of so many bytes is to be. Makes room in the list of chunks.
 std::size_t ChunkStore::bytes_of_next(Device& device, std::size_t bytes) {
   device.chunks.reserve(device.chunks.size() + 8);
-  // Where the runtime chooses the chunk's alignment, the block is aligned inside it. A block that fills a chunk gets
-  // one of its own without anything spare: the program must be able to allocate as much as it could natively.
+  // If the runtime chooses the chunk's alignment, the block is aligned inside the chunk. A block that fills a chunk
+  // gets one without spare bytes: the program must be able to allocate as much as it could natively.
   const std::size_t spare = has_defect(Defect::kMapWholeReservation) ? alignment_of(bytes) : 0;
   const std::size_t chunk_bytes = bytes >= chunk_bytes_ ? bytes : std::max(chunk_bytes_, bytes + spare);
   return device.preallocated ? chunk_bytes : std::max(chunk_bytes, preallocate_bytes_);

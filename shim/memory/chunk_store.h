@@ -1,15 +1,15 @@
-// chunk_store.h: the chunks of VMM memory from which blocks are cut, by device.
+// chunk_store.h: has the chunks of VMM memory from which blocks are cut, by device.
 //
-//   kResident -> kParking -> kParked    nothing of the chunk is in use: its physical memory goes, its addresses stay
+//   kResident -> kParking -> kParked    no part of the chunk is in use: its physical memory goes, its addresses stay
 //   kParked -> kLoading -> kResident    a part of it is wanted again: it gets physical memory at the same addresses
-//                      \-> kParked      there was none
+//                      \-> kParked      there was no memory
 //
-// Why addresses stay: graphs that name memory which went back for want of room, or because nobody used it, find it
-// where it was. Why whole chunks: a chunk is one mapping (vmm.h).
+// Why addresses stay: memory may go back to make room, or because nobody used it. Graphs that name it find it where it
+// was. Why whole chunks: a chunk is one mapping (vmm.h).
 //
-// A part of a chunk is a block (block_table.h) or is being made one. It is in use while the program has it, or while
-// the device may still touch it. An address that is in a chunk and in no part must never reach the runtime, which
-// would take the whole chunk for what is meant.
+// A part of a chunk is a block (block_table.h) or is being made a block. It is in use while the program has it, or
+// while the device may still touch it. An address that is in a chunk and in no part must never reach the runtime: that
+// would take the whole chunk as meant.
 //
 // Invariants: parts never overlap; a chunk that is not resident has no part in use. Threads: guarded by g_blocks_lock;
 // any_parts() and between_parts() are asked without it. Functions that are marked EXCLUDES make HIP calls that may
@@ -53,16 +53,16 @@ constexpr bool may_become(ChunkState now, ChunkState next) noexcept {
   return false;
 }
 
-/// A chunk and what is known of its parts.
+/// A chunk, with what is known of its parts.
 struct PooledChunk {
   /// A chunk without parts. May throw std::bad_alloc.
   explicit PooledChunk(std::unique_ptr<Chunk> chunk) : memory(std::move(chunk)) { free_ranges.reset(memory->bytes()); }
 
   const std::unique_ptr<Chunk> memory;
   ChunkState state GUARDED_BY(g_blocks_lock) = ChunkState::kResident;
-  Ranges free_ranges GUARDED_BY(g_blocks_lock);          ///< offsets in no part
-  std::size_t used_bytes GUARDED_BY(g_blocks_lock) = 0;  ///< of the program's parts
-  std::size_t busy_parts GUARDED_BY(g_blocks_lock) = 0;  ///< those in use
+  Ranges free_ranges GUARDED_BY(g_blocks_lock);          ///< by offset: those in no part
+  std::size_t used_bytes GUARDED_BY(g_blocks_lock) = 0;  ///< of the parts that the program has
+  std::size_t busy_parts GUARDED_BY(g_blocks_lock) = 0;  ///< parts in use
   std::uint32_t freed_ms GUARDED_BY(g_blocks_lock) = 0;  ///< when a part of it was last freed, by the IdleClock
 
   std::uintptr_t base() const noexcept { return memory->base(); }
@@ -73,7 +73,8 @@ struct PooledChunk {
     assert(may_become(state, next) && "a chunk comes and goes as chunk_store.h says");
     state = next;
   }
-  /// The program has got a part that was there, or has freed one. Whether it is in use is counted apart.
+  /// part_taken(): the program has got a part that was there. part_freed(): it has freed one. `busy_parts` is counted
+  /// apart.
   void part_taken(std::size_t bytes) noexcept REQUIRES(g_blocks_lock) { used_bytes += bytes; }
   void part_freed(std::size_t bytes, std::uint32_t now_ms) noexcept REQUIRES(g_blocks_lock) {
     used_bytes -= bytes;
@@ -103,39 +104,40 @@ class ChunkStore {
            in_chunk(address);
   }
 
-  /// A place for a new part, in use and the program's from now on; no chunk: there is none.
+  /// The place of a new part, which is in use and the program's from now on. No chunk: there is no place.
   struct Place {
     PooledChunk* chunk = nullptr;
     std::uintptr_t address = 0;
   };
-  /// In a chunk that is resident. May throw std::bad_alloc; then nothing has changed.
+  /// Takes a place in a resident chunk. May throw std::bad_alloc; then nothing has changed.
   Place take_place(int device, std::size_t bytes) REQUIRES(g_blocks_lock);
-  /// In a chunk made for it. No chunk where none can be made, or must not be now (rule 16).
+  /// Takes a place in a new chunk. No chunk: none can be made, or none must be made now (rule 16).
   Place make_place(int device, std::size_t bytes) EXCLUDES(g_blocks_lock);
-  /// The part, which is in use, is none any more. `used`: it was the program's until now.
+  /// Gives the place of a part back, which is in use. `used`: it was the program's until now.
   void give_place(Place place, std::size_t bytes, bool used) noexcept REQUIRES(g_blocks_lock);
-  /// The part stays where it is for good, and nobody gets it again: another process may hold it.
+  /// Counts a part out that stays where it is for good and that nobody gets again: another process may hold it.
   void abandon_part() noexcept REQUIRES(g_blocks_lock) { add_parts(~std::size_t{0}); }
 
-  /// Says that the chunk, of which nothing is in use, will be parked; park() does it. Returns false where too many are
+  /// Says that the chunk, of which no part is in use, will be parked; park() does that. Returns false if too many are
   /// parked: then it is to be taken out.
   bool begin_parking(PooledChunk& chunk) noexcept REQUIRES(g_blocks_lock);
   void park(PooledChunk& chunk) noexcept EXCLUDES(g_blocks_lock);
-  /// Takes the chunk out; its end gives memory and addresses back, without the lock. It has no parts.
+  /// Takes the chunk out of the store. The caller forgets its parts, and destroys it without the lock: that gives its
+  /// memory and addresses back.
   std::unique_ptr<PooledChunk> take_out(const PooledChunk& chunk) noexcept REQUIRES(g_blocks_lock);
-  /// Gives a chunk that is kLoading its memory. Returns HIP's error, or hipErrorNotReady where nothing may be mapped
-  /// now. loaded() says how it went.
+  /// Gives a chunk that is kLoading its memory. Returns HIP's error, or hipErrorNotReady if nothing may be mapped now.
+  /// The caller tells loaded() how it went.
   static hipError_t load(PooledChunk& chunk) noexcept EXCLUDES(g_blocks_lock);
   void loaded(PooledChunk& chunk, bool worked) noexcept REQUIRES(g_blocks_lock);
 
-  /// What the runtime counts as used of the device's chunks, and the program does not use. A chunk that is being loaded
-  /// has nothing yet.
+  /// How many bytes of the device's chunks the runtime counts as used, and the program does not use. A chunk that is
+  /// being loaded has none yet.
   std::size_t unused_bytes(int device) const noexcept REQUIRES(g_blocks_lock);
   std::size_t size(int device) const noexcept REQUIRES(g_blocks_lock) { return device_of(device).chunks.size(); }
 
   using Chunks = std::vector<std::unique_ptr<PooledChunk>>;
-  /// The device is about to be reset: returns its chunks, which have no parts any more, to be destroyed without the
-  /// lock. A device in error unmaps nothing until it has been reset: then device_was_reset() destroys them.
+  /// Takes out the chunks of a device that is about to be reset; they have no parts any more. The caller destroys them
+  /// without the lock. A device in error unmaps nothing until it has been reset: then device_was_reset() destroys them.
   Chunks drop(int device, bool in_error) noexcept REQUIRES(g_blocks_lock);
   void device_was_reset(int device) noexcept EXCLUDES(g_blocks_lock);
 
@@ -144,7 +146,7 @@ class ChunkStore {
     bool preallocated GUARDED_BY(g_blocks_lock) = false;
     std::size_t parked GUARDED_BY(g_blocks_lock) = 0;  ///< chunks that are not resident
     Chunks chunks GUARDED_BY(g_blocks_lock);
-    Chunks dropped GUARDED_BY(g_blocks_lock);  ///< while the device is reset
+    Chunks dropped GUARDED_BY(g_blocks_lock);  ///< of a device in error, until it has been reset
   };
   static constexpr std::size_t kMaxParked = 1024;
 

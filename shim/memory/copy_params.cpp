@@ -28,29 +28,28 @@ struct Extent {
   std::size_t width_bytes, height, depth;
 };
 
-/// Bytes from the memory's first to behind the last one touched.
+/// How many bytes a copy touches, counted from the beginning of the memory.
 std::size_t reach(const Side& side, const Extent& extent) noexcept {
   if (extent.width_bytes == 0 || extent.height == 0 || extent.depth == 0) return 0;
   const Side last{side.x_bytes, side.y + extent.height - 1, side.z + extent.depth - 1, side.pitch, side.slice_rows};
   return last.begin() + extent.width_bytes;
 }
 
-/// True when the memory was replaced by some that the runtime refuses: then the side must begin at its base, and the
-/// copy be of more than one byte. A pointer that the copy does not use may hold anything.
+/// Returns whether the memory was replaced by other memory, which the runtime refuses: then the side must begin at its
+/// base, and the copy have more than one byte. A pointer that the copy does not use may hold anything.
 template <typename Pointer>
 bool refuse(Pointer& memory, const Side& side, const Extent& extent) noexcept {
   const auto checked = address_guard().operand(memory, reach(side, extent));
   return std::exchange(memory, checked) != checked;
 }
 
-/// A row of one byte may fit into anything.
+/// Makes a row two bytes long at least: one byte may fit into anything.
 template <typename Size>
 void widen(Size& width_bytes) noexcept {
   if (width_bytes < 2) width_bytes = 2;
 }
 
-/// Driver-style parameters as the runtime shall see them. `src_begins`, `dst_begins`: where a side begins in its
-/// memory.
+/// Driver-style parameters as the runtime shall see them. `src_begins`, `dst_begins`: where a side begins, by members.
 template <typename Params, typename Src, typename Dst, typename Begin>
 const Params* check(const Params* params, Params* copy, Src Params::*src, const Side& src_side,
                     std::initializer_list<Begin> src_begins, Dst Params::*dst, const Side& dst_side,
@@ -67,7 +66,7 @@ const Params* check(const Params* params, Params* copy, Src Params::*src, const 
   return copy;
 }
 
-/// True when the memory was replaced.
+/// Returns whether the memory was replaced.
 template <typename Fill>
 bool refuse(Fill& fill, std::size_t element_bytes) noexcept {
   const std::size_t row = fill.width * element_bytes;

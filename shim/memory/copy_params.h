@@ -1,10 +1,10 @@
-// copy_params.h: copies and fills whose operands are inside a structure: what the runtime must refuse is replaced in a
-// copy of it.
+// copy_params.h: checks copies and fills whose operands are inside a structure. Memory that the runtime must refuse is
+// replaced in a copy of that structure.
 //
-// Why: memory that was freed and kept, and what leaves a part of a VMM chunk, gets HIP's error (address_guard.h)
-// however the copy is written (rules 22 and 24). Where an array is the other side, extents count elements of a size we
-// do not know: then only the first byte is looked at. The layouts of driver-style structures follow the runtime's
-// version.
+// Why: an operand in freed memory that is kept, or one that leaves a part of a VMM chunk, gets HIP's error
+// (address_guard.h), however the copy is written (rules 22 and 24). If one side is an array, extents count elements of
+// a size that we do not know: then only the address is looked at. The layouts of driver-style structures follow the
+// runtime's version.
 // Threads: any; no state. Units: bytes. Not here: which memory is refused.
 #pragma once
 
@@ -18,13 +18,13 @@
 
 namespace graphpool {
 
-/// Bytes from the first to behind the last of a pitched range.
+/// How many bytes a pitched range has, from its first to its last.
 constexpr std::size_t pitched_bytes(std::size_t pitch, std::size_t width, std::size_t height) noexcept {
   return width == 0 || height == 0 ? 0 : pitch * (height - 1) + width;
 }
 
-/// How many bytes of a value that a stream writes or waits for must lie in the allocation, as the runtime judges it. Of
-/// an aligned value that is the first byte: the rest ends within the pages that the allocation takes.
+/// How many bytes of a value that a stream writes or waits for must lie in the allocation, as the runtime judges. For
+/// an aligned value that is one byte: the rest ends within the pages that the allocation takes.
 struct ValueBytes {
   std::size_t bytes;
 };
@@ -32,7 +32,7 @@ inline ValueBytes value_bytes(const void* address, std::size_t bytes) noexcept {
   return {reinterpret_cast<std::uintptr_t>(address) % bytes == 0 ? 1 : bytes};
 }
 
-/// Room for any of the structures; only as much is written as a check needs.
+/// Room for any of the structures. A check writes only the one that it needs.
 union ParamsCopy {
   ParamsCopy() noexcept {}
   hipMemcpy3DParms box;
@@ -50,20 +50,21 @@ const hipMemcpy3DParms* checked_params(const hipMemcpy3DParms* params, ParamsCop
 const hip_Memcpy2D* checked_params(const hip_Memcpy2D* params, ParamsCopy* copy) noexcept;
 const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy) noexcept;
 const hipMemsetParams* checked_params(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
-/// A fill as driver-style functions take it: which structure `params` points to goes by the runtime's version.
+/// The same for a fill of a driver-style function: the runtime's version says which structure `params` points to.
 const hipMemsetParams* checked_driver_fill(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
-/// Writes driver-style parameters as hipMemcpy3DParms. Returns false where they say more than those can: arrays, memory
+/// Writes driver-style parameters as hipMemcpy3DParms. Returns false if they say more than those can: arrays, memory
 /// that is not the device's, levels, pointers beside those in use.
 bool plain_copy(const HIP_MEMCPY3D* params, hipMemcpy3DParms* plain) noexcept;
 /// The same copy as driver-style parameters, written into *copy.
 const HIP_MEMCPY3D* driver_copy(const hipMemcpy3DParms& plain, ParamsCopy* copy) noexcept;
+/// A driver-style fill as hipMemsetParams: the program's own if the runtime's version uses that structure, else *plain.
 /// Null stays null.
 const hipMemsetParams* plain_fill(const hipMemsetParams* driver, hipMemsetParams* plain) noexcept;
-/// hipGraphNodeParams of any kind; only copies and fills are looked at.
+/// The same for hipGraphNodeParams of any kind; only copies and fills are looked at.
 const void* checked_node(const void* params, ParamsCopy* copy) noexcept;
-/// Values written and awaited; may throw std::bad_alloc.
+/// The same for values written and awaited. May throw std::bad_alloc.
 MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, std::vector<MemoryOperation>* copy);
-/// A node of values written and awaited. Where a value was replaced, the node's values are in `operations`.
+/// The same for a node of values written and awaited. If an address was replaced, the node's values are in *operations.
 const void* checked_operations(const void* params, ParamsCopy* copy, std::vector<MemoryOperation>* operations);
 
 }  // namespace graphpool

@@ -1,4 +1,4 @@
-// device_memory.h: the parts of this room that together keep the program's device memory, and those of the process.
+// device_memory.h: puts the parts together that keep the program's device memory, and has the process's own.
 //
 // Why: device memory that the program freed is kept and handed out again, so that a step that repeats gets the
 // addresses it had before. The life of a block (README.md tells it as a story):
@@ -14,7 +14,7 @@
 //   MemoryRoom     when memory goes back               MemoryReturn   what goes back next, and how
 //   BlockPool      allocations                         BlockFrees     frees
 //
-// Each part knows those that it needs by reference. Threads: any. One lock, g_blocks_lock, never held over a HIP call
+// Each part has references to those that it needs. Threads: any. One lock, g_blocks_lock, never held over a HIP call
 // that can wait; look-ups take none.
 #pragma once
 
@@ -40,26 +40,26 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  /// Before the first allocation.
+  /// Call it before the first allocation.
   void configure(const PoolSettings& settings, Decider decide) noexcept;
-  /// Nothing is kept from now on. What is kept is given back in the program's next hipFree, which waits anyway. What
-  /// was handed out is still known.
+  /// Keeps nothing from now on. What is kept goes back in the program's next hipFree, which waits anyway. Memory that
+  /// was handed out stays known.
   void stop_keeping() noexcept { kept.keeping().stop(); }
-  /// A call of the program failed. After errors that every later call returns too, until the device is reset, malloc
-  /// and free are the runtime's own again.
+  /// Notes that a call of the program failed. After an error that every later call returns too, malloc and free are the
+  /// runtime's own until the device is reset.
   void note_error(hipError_t error) noexcept;
 
-  /// Others may access the device's memory from now on, or all devices' (-1). With some runtimes that is memory
-  /// allocated later: what is or will be kept of what there is is not handed out any more.
+  /// Notes that other devices may access the device's memory from now on (all devices': -1). With some runtimes that
+  /// holds for memory allocated later only. So memory that was allocated before is not handed out any more.
   void peers_enabled(int device) noexcept;
-  /// The device is about to be reset: its memory is gone.
+  /// Forgets the device's memory, because the device is about to be reset.
   void device_reset(int device);
-  /// The device was reset: chunks that could not go before, because the device was in error, go now.
+  /// Destroys, after the reset, chunks that could not go before, because the device was in error.
   void device_was_reset(int device);
 
-  /// The devices of which something is or was kept.
+  /// What is kept, by device: of those of which something is or was kept, or that have chunks.
   std::vector<PoolMemory> memory() const;
-  /// Tests: everything agrees.
+  /// For tests: whether everything agrees.
   bool is_valid() const;
 
  private:
@@ -90,8 +90,8 @@ inline Blocks& blocks() noexcept { return device_memory().blocks; }
 inline MemoryRoom& memory_room() noexcept { return device_memory().room; }
 inline const AddressGuard& address_guard() noexcept { return device_memory().addresses; }
 
-/// MemoryRoom::retry_after_trim() for calls that are made often: the device is the calling thread's, asked for only
-/// where the call fails. What error the program had pending before that is not known then.
+/// MemoryRoom::retry_after_trim() for calls that are made often: the device is the calling thread's, asked for only if
+/// the call fails. Which error the program had pending before the call is not known then.
 template <typename Call>
 inline hipError_t retry_with_room(Call&& call) {
   const hipError_t error = call();

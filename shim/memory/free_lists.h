@@ -1,11 +1,11 @@
-// free_lists.h: freed device memory found by its key: for each key the kept blocks, the lowest address first, and the
-// pending ones, which the device may still use until it has passed their fence.
+// free_lists.h: finds freed device memory by its key. For each key it has the kept blocks, the lowest address first,
+// and the pending ones, which the device may still use until it has passed their fence.
 //
 // Why a table of near lists: programs ask for the same few sizes again and again, so the list asked for last is found
 // by one comparison.
 // Invariants: a list has room for all its members, live ones too, so that a free never allocates; a list without
 // members does not exist. Threads: guarded by g_blocks_lock. Units: blocks. Not here: in what order memory goes back
-// (free_order.h), and all that happens to a block that comes or goes (kept_memory.h).
+// (free_order.h), what else happens to a block that comes or goes (kept_memory.h).
 #pragma once
 
 #include <array>
@@ -41,14 +41,15 @@ class FreeLists {
     FreeList* const near = near_[near_place(key)];
     return near != nullptr && near->key == key ? near : find_far(key);
   }
-  /// The key's list with one member more, and with room for it to come back. Throws std::bad_alloc; then nothing is
-  /// changed.
+  /// Counts one member more of the key's list, with room for it to come back. Throws std::bad_alloc; then none is
+  /// added.
   FreeList* join(const BlockKey& key) REQUIRES(g_blocks_lock);
-  /// The list, where there is one, has one member less.
+  /// Counts one member less of the list. Null: does nothing.
   void leave(FreeList* list) noexcept REQUIRES(g_blocks_lock);
 
-  /// What is or will be kept of the device's classic memory is not found any more (all devices: -1). It stays in a list
-  /// until it goes back to the runtime with the rest. Memory of hipMallocAsync is left as it is.
+  /// Makes sure that the device's classic memory (all devices: -1) is not found any more, neither what is kept now nor
+  /// what will be. It stays in its lists until it goes back to the runtime with the rest. Memory of hipMallocAsync is
+  /// left as it is.
   void outdate(int device) noexcept REQUIRES(g_blocks_lock);
 
   /// Calls visit(FreeList&) for each list.
@@ -57,7 +58,7 @@ class FreeLists {
     if (lists_ == nullptr) return;
     for (auto& [key, list] : *lists_) visit(*list);
   }
-  /// Calls visit(Block*) for each kept part of the chunk. `visit` must not take a block out.
+  /// Calls visit(Block*) for each kept part of the chunk, which is on this device. `visit` must not take a block out.
   template <typename Visit>
   void for_each_part(const PooledChunk* chunk, int device, Visit visit) const REQUIRES(g_blocks_lock) {
     for_each([&](FreeList& list) {

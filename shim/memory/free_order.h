@@ -1,9 +1,10 @@
-// free_order.h: the kept and pending blocks of each device in the order in which the program freed them, and the sum of
-// their bytes, which is what the limit counts.
+// free_order.h: has the kept and pending blocks of each device in the order in which the program freed them, and the
+// sum of their bytes, which the limit is about.
 //
-// Why: what was freed first goes back first. A chain through the blocks lets one be taken out from anywhere without a
-// search. Invariant: a block is in the order exactly while it is kept or pending, but for kept parts of a parked chunk
-// (chunk_store.h), which take no memory. Threads: guarded by g_blocks_lock. Units: bytes, rounded to pages.
+// Why: memory that was freed first goes back first. The blocks form a chain, so that any of them can be taken out
+// without a search. Invariant: a block is in the order exactly while it is kept or pending, but for kept parts of a
+// parked chunk (chunk_store.h), which take no memory. Threads: guarded by g_blocks_lock. Units: bytes, rounded to
+// pages.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ class FreeOrder {
   FreeOrder(const FreeOrder&) = delete;
   FreeOrder& operator=(const FreeOrder&) = delete;
 
-  /// The block was freed last. `now_ms`: the IdleClock's.
+  /// Puts the block last. `now_ms`: the IdleClock's time.
   void enter(Block* block, std::uint32_t now_ms) noexcept REQUIRES(g_blocks_lock) {
     Device& device = device_of(block->device);
     block->older = device.newest;
@@ -49,7 +50,7 @@ class FreeOrder {
   /// The block that was freed first, or null; Block::newer leads on.
   Block* oldest(int device) const noexcept REQUIRES(g_blocks_lock) { return device_of(device).oldest; }
   std::size_t kept_bytes(int device) const noexcept REQUIRES(g_blocks_lock) { return device_of(device).kept_bytes; }
-  /// Of blocks that are no parts of chunks.
+  /// The bytes of blocks that are no parts of chunks.
   std::size_t classic_bytes(int device) const noexcept REQUIRES(g_blocks_lock) {
     return device_of(device).classic_bytes;
   }

@@ -1,4 +1,4 @@
-// freed_memory.h: how often memory has really been freed, by the program or by us.
+// freed_memory.h: counts how often memory has really been freed, by the program or by us.
 //
 // Why: a copy or fill node of an exec may hold the allocation it was made with, not only its address. CUDA's driver
 // does: when the memory was freed and the address handed out again, launching the exec fails, crashes or writes
@@ -14,7 +14,7 @@ namespace graphpool {
 
 inline constinit std::atomic<std::uint64_t> g_memory_freed{0};
 
-/// To be called before memory goes: an exec made meanwhile counts as made before.
+/// Call it before memory goes: then an exec that is made meanwhile counts as made before.
 inline void note_memory_freed() noexcept { g_memory_freed.fetch_add(1, std::memory_order_release); }
 inline std::uint64_t memory_freed() noexcept { return g_memory_freed.load(std::memory_order_acquire); }
 

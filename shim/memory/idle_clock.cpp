@@ -14,7 +14,7 @@ std::uint32_t clock_of_machine_ms() noexcept {
                                     static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000);
 }
 
-/// In milliseconds. A time that the clock cannot tell never passes.
+/// The time in milliseconds; 0 also if it is longer than the clock can tell: such a time never passes.
 std::uint32_t idle_ms(std::chrono::nanoseconds idle) noexcept {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(idle).count();
   return ms > std::numeric_limits<std::int32_t>::max() ? 0 : static_cast<std::uint32_t>(ms);

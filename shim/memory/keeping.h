@@ -1,11 +1,11 @@
-// keeping.h: whether freed memory is kept and handed out again.
+// keeping.h: says whether freed memory is kept and handed out again.
 //
 //   configure -> kOn or kOff
 //   kOn -> kStopped (stop): what is kept goes back in the program's next hipFree, which waits anyway
-//   kOn, kStopped -> kOff (switch_off): the caller gives back what is kept
+//   kOn, kStopped -> kOff (switch_off, end_stop): the caller gives back what is kept
 //
-// Beside that a device may be in error: then every later call fails until the device is reset, and nothing is kept
-// either. Threads: any; one atomic, so that a call asks by one load.
+// Besides, a device may be in error: then every later call fails until the device is reset, and nothing is kept either.
+// Threads: any. All this is one atomic, so that a call asks by one load.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@ class Keeping {
 
   /// Whether memory is kept now.
   bool on() const noexcept { return state_.load(std::memory_order_relaxed) == kOn; }
-  /// Whether memory is kept when no device is in error.
+  /// Whether memory is kept while no device is in error.
   bool switched_on() const noexcept { return phase() == kOn; }
 
   void switch_off() noexcept { set_phase(kOff); }
-  /// Where memory is not kept, what is kept has gone or is going already.
+  /// Stops keeping. What is kept stays until the caller of end_stop() gives it back.
   void stop() noexcept { set_phase(kStopped); }
-  /// Whether memory that stop() left is still to be given back. From now on it is not: the caller does it.
+  /// Whether memory that stop() left is still to be given back. If so the caller does it, and later calls return false.
   bool end_stop() noexcept {
     std::uint8_t now = state_.load(std::memory_order_relaxed);
     while ((now & ~kDeviceInError) == kStopped)
@@ -34,7 +34,7 @@ class Keeping {
   }
 
   bool device_in_error() const noexcept { return (state_.load(std::memory_order_relaxed) & kDeviceInError) != 0; }
-  /// Whether the error is the first one.
+  /// Notes that a device is in error. Returns whether none was before.
   bool note_device_error() noexcept {
     return (state_.fetch_or(kDeviceInError, std::memory_order_relaxed) & kDeviceInError) == 0;
   }

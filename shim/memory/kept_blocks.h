@@ -1,4 +1,4 @@
-// kept_blocks.h: the kept blocks of one key in rising address order.
+// kept_blocks.h: has the kept blocks of one key in rising address order.
 //
 // Why: the lowest address is handed out first, and programs free in the order in which they allocated, or in the
 // reverse order. So both ends cost a few instructions. A block that belongs in the middle moves the blocks of the
@@ -22,7 +22,7 @@ struct KeptBlock {
 
 class KeptBlocks {
  public:
-  /// Room for so many. Throws std::bad_alloc; then nothing is changed.
+  /// Makes room for so many. Throws std::bad_alloc; then nothing is changed.
   void reserve(std::size_t blocks) {
     if (blocks <= ring_.size()) return;
     std::vector<KeptBlock> larger(std::bit_ceil(blocks));
@@ -34,7 +34,7 @@ class KeptBlocks {
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
 
-  /// The i-th by address. Pre-condition: i < size().
+  /// The i-th block by address. Pre-condition: i < size().
   const KeptBlock& operator[](std::size_t i) const noexcept { return ring_[(first_ + i) & (ring_.size() - 1)]; }
   Block* lowest() const noexcept { return ring_[first_].block; }
 
@@ -72,7 +72,7 @@ class KeptBlocks {
  private:
   KeptBlock& nth(std::size_t i) noexcept { return ring_[(first_ + i) & (ring_.size() - 1)]; }
 
-  /// The first that does not come before this address.
+  /// The place of the first block that does not come before this address.
   std::size_t find(std::uintptr_t address) const noexcept {
     std::size_t low = 0, high = size_;
     while (low < high) {

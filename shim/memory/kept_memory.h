@@ -1,14 +1,14 @@
-// kept_memory.h: device memory that the program freed and the library keeps to hand it out again. What happens to a
-// block when it comes and goes is done here, so that its list, its place in the order of frees, its chunk and its state
+// kept_memory.h: has the device memory that the program freed and the library keeps to hand it out again. A block comes
+// and goes only by the functions here, so that its list, its place in the order of frees, its chunk and its state
 // always agree.
 //
-//   add_kept, add_pending    the program has freed the block; the device is done with it, or may not be
+//   add_kept, add_pending    the program has freed the block; the device is done with it, or may still use it
 //   pending_is_kept          the device is done with a pending block
 //   remove                   it is handed out again, goes back to the runtime, or is forgotten
 //
-// Invariants: any() counts the blocks that are kept or pending; see free_lists.h and free_order.h.
-// Threads: guarded by g_blocks_lock, but for any(), keeping(), the clock, limits and fences, which are atomic. Units:
-// bytes, rounded to pages. Not here: when memory goes back (memory_room.h), who gets it (block_pool.h).
+// Invariants: count() is the number of blocks that are kept or pending; see free_lists.h and free_order.h.
+// Threads: guarded by g_blocks_lock, but for any(), count(), keeping(), the clock, limits and fences, which are atomic.
+// Units: bytes, rounded to pages. Not here: when memory goes back (memory_room.h), who gets it (block_pool.h).
 #pragma once
 
 #include <atomic>
@@ -38,34 +38,35 @@ class KeptMemory {
   Keeping& keeping() noexcept { return keeping_; }
   IdleClock& clock() noexcept { return clock_; }
   KeptLimits& limits() noexcept { return limits_; }
-  /// Fences that blocks have left behind: to be emptied when the lock has been left.
+  /// Fences that blocks no longer need. Empty it when the lock has been left.
   FenceBin& dropped_fences() noexcept { return dropped_fences_; }
 
   /// Whether any block is kept or pending.
   bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
   std::size_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
 
-  /// The program has freed the block, and the device is done with it.
+  /// Keeps a block that the program has freed, and that the device is done with.
   void add_kept(Block* block) noexcept REQUIRES(g_blocks_lock) {
     put_back(block);
     order_.enter(block, clock_.now_ms());
     if (trace_on()) [[unlikely]]
       trace_kept(block->device, order_.kept_bytes(block->device));
   }
-  /// The program has freed the block, and the device may still use it. Without a fence it gets one later
-  /// (pending_frees.h), behind the work of the device `waits_for`.
+  /// Makes a block pending that the program has freed, and that the device may still use. Without a fence it gets one
+  /// later (pending_frees.h), behind the work of the device `waits_for`.
   void add_pending(Block* block, Fence* fence, int waits_for) noexcept REQUIRES(g_blocks_lock);
-  /// The device is done with the pending block. It keeps its place in the order of frees. The caller has taken it out
-  /// of FreeList::pending.
+  /// Makes a pending block kept: the device is done with it. It keeps its place in the order of frees. The caller has
+  /// taken it out of FreeList::pending.
   void pending_is_kept(Block* block) noexcept REQUIRES(g_blocks_lock);
-  /// A part of a chunk without memory was taken and could not be given any: it is kept again, outside of the order.
+  /// Keeps a block outside of the order of frees: a part of a parked chunk that was taken out, and for which there was
+  /// no memory.
   void put_back(Block* block) noexcept REQUIRES(g_blocks_lock) {
     if (block->chunk != nullptr) block->chunk->part_freed(block->page_bytes(), clock_.now_ms());
     add_to_count(1);
     become_kept(block);
   }
 
-  /// Takes a kept block out. Its state is the caller's to change, and what the program has of its chunk.
+  /// Takes a kept block out. The caller changes its state, and tells its chunk what the program has.
   void remove_kept(Block* block) noexcept REQUIRES(g_blocks_lock) {
     KeptBlocks& kept = block->list->kept;
     if (kept.lowest() == block)
@@ -76,10 +77,10 @@ class KeptMemory {
     if (block->chunk != nullptr) ++block->chunk->busy_parts;
     order_.leave(block);
   }
-  /// The same of a kept or pending block.
+  /// The same for a kept or a pending block.
   void remove(Block* block) noexcept REQUIRES(g_blocks_lock);
 
-  /// The chunk's kept parts take no memory any more, or do again.
+  /// leave_order(): the chunk's kept parts take no memory any more. enter_order(): they do again.
   void leave_order(const PooledChunk& chunk) noexcept REQUIRES(g_blocks_lock);
   void enter_order(const PooledChunk& chunk) noexcept REQUIRES(g_blocks_lock);
   /// A kept part of the chunk, or null.
@@ -93,7 +94,7 @@ class KeptMemory {
     block->list->kept.add(block->address(), block);
   }
   void drop_fence(Block* block) noexcept REQUIRES(g_blocks_lock);
-  /// Without a barrier: other threads only read it.
+  /// There is no barrier: other threads only read the count.
   void add_to_count(std::size_t more) noexcept REQUIRES(g_blocks_lock) {
     count_.store(count_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }

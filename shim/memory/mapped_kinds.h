@@ -1,12 +1,12 @@
-// mapped_kinds.h: the kind of the memory that the program maps at each address. So the library can tell whether memory
-// that is mapped there later is of the same kind.
+// mapped_kinds.h: knows the kind of the memory that the program maps at each address. So the library can tell whether
+// memory that is mapped there later is of the same kind.
 //
 // Why: allocators that reserve addresses once exchange what is mapped there again and again (expandable segments,
-// memory that is put to sleep). Recordings that name such memory by its address hold for what was there: for the same
-// kind of memory, as long and at the same place, they hold on.
+// memory that is put to sleep). Recordings that name such memory by its address are made for the memory that was there.
+// They stay right for memory of the same kind, of the same size and at the same place.
 //
-// The kind of a handle is what it was created with, byte by byte. Of handles that came from elsewhere nothing is known.
-// Bounded: kMost handles and as many mappings; nothing is known of more. Threads: any. Lock: kBlocks.
+// The kind of a handle is the properties that it was created with, byte by byte. Of handles that came from elsewhere
+// nothing is known. Bounded: kMost handles and as many mappings; nothing is known of more. Threads: any. Lock: kBlocks.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -26,19 +26,18 @@ class MappedKinds {
   using Handle = std::uint64_t;
   static constexpr std::size_t kMost = 1 << 16;
 
-  /// The handle is new. `properties`: what it was made with; null: nobody knows.
+  /// Notes a new handle. `properties`: what it was made with; null: nobody knows.
   void made(Handle handle, const hipMemAllocationProp* properties) noexcept;
-  /// `handle` is another handle of the memory that is mapped at `mapped`.
+  /// Notes that `handle` is another handle of the memory that is mapped at `mapped`.
   void also(Handle handle, const void* mapped) noexcept;
 
   /// Returns the count that unmapped() got for the mapping that lay last at exactly this range, if its memory was of
   /// the handle's kind. Returns 0 if the memory was of another kind, if it is still mapped, or if no such mapping is
   /// known.
   std::uint64_t unmapped_when(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
-  /// The program has mapped the handle's memory there.
+  /// Notes that the program has mapped the handle's memory there.
   void mapped(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
-  /// The program has unmapped this range. `when` is what note_unmapped() of recording/operand.h returned; it is never
-  /// 0.
+  /// Notes that the program has unmapped this range. `when`: from note_unmapped() of recording/operand.h; never 0.
   void unmapped(const void* base, std::size_t bytes, std::uint64_t when) noexcept;
 
  private:
@@ -48,7 +47,7 @@ class MappedKinds {
   struct Mapping {
     std::uint64_t bytes = 0, offset = 0;
     Kind kind{};
-    std::uint64_t unmapped = 0;  ///< when it was; 0: it is mapped
+    std::uint64_t unmapped = 0;  ///< `when` it was unmapped; 0: it is mapped
   };
 
   RankedMutex<LockRank::kBlocks> lock_;

@@ -17,8 +17,8 @@ void trace_given_back(int device, std::size_t bytes, const char* reason) noexcep
 
 }  // namespace
 
-/// The block that was freed first of those that may go now. For idleness, or for room, a chunk goes once nothing of it
-/// is in use: before that no memory would be had.
+/// The block that was freed first of those that may go now. If memory is idle, or room is needed, a chunk goes only
+/// once no part of it is in use: before that no memory would come free.
 Block* MemoryReturn::next_to_go(int device, Cause cause) const noexcept {
   const bool only_idle = cause == Cause::kIdle;
   const IdleClock& clock = kept_.clock();
@@ -33,7 +33,7 @@ Block* MemoryReturn::next_to_go(int device, Cause cause) const noexcept {
   return nullptr;
 }
 
-/// Takes the block out of all lists, with all its chunk where nothing of that is in use.
+/// Takes the block out of all lists, with its whole chunk if no part of that is in use.
 MemoryReturn::Going MemoryReturn::take_out(Block* block) noexcept {
   Going going{.bytes = block->bytes()};
   PooledChunk* const chunk = block->chunk;

@@ -1,8 +1,8 @@
-// memory_return.h: how memory goes back to the runtime: which of the kept memory goes next, and who hears of it before.
+// memory_return.h: gives kept memory back to the runtime: chooses which goes next, and tells those who must know.
 //
-// What was freed first goes first. A chunk goes as a whole once nothing of it is in use; its addresses stay
-// (chunk_store.h). Of a chunk in use no physical memory can go: its kept parts stay kept where room is needed, and
-// become free for other blocks past the limit.
+// Memory that was freed first goes first. A chunk goes as a whole once no part of it is in use; its addresses stay
+// (chunk_store.h). No physical memory of a chunk in use can go. If room is needed, its kept parts stay kept; past the
+// limit they become free for other blocks.
 //
 // Threads: any; the lock is g_blocks_lock, never held over a HIP call. Units: bytes. Not here: when memory goes back,
 // and how much of it (memory_room.h).
@@ -28,7 +28,7 @@ class MemoryReturn {
 
   /// PoolSettings::leaving.
   using Leaving = void (*)(const void* address, std::size_t bytes) noexcept;
-  /// Before the first allocation.
+  /// Call it before the first allocation.
   void configure(Leaving leaving) noexcept { leaving_ = leaving; }
 
   /// Why kept memory goes back.
@@ -37,19 +37,19 @@ class MemoryReturn {
     kIdle,   ///< nobody has reused it for some time
     kRoom    ///< a call needs memory
   };
-  /// Gives the block back that was freed first of those that may go. Returns by how much kept memory shrank; 0: there
-  /// is none to give. Waits as hipFree does.
+  /// Gives back the block that was freed first, of those that may go. Returns by how many bytes kept memory shrank; 0:
+  /// there is none to give. Waits as hipFree does.
   std::size_t give_back_oldest(int device, Cause cause) noexcept EXCLUDES(g_blocks_lock);
 
-  /// Memory is about to go back to the runtime. No bytes: nobody knows how much.
+  /// Tells that memory is about to go back to the runtime. `bytes` 0: nobody knows how much.
   void tell_leaving(const void* address, std::size_t bytes) const noexcept EXCLUDES(g_blocks_lock);
 
  private:
-  /// Memory that is out of all lists and about to go.
+  /// Memory that is out of all lists and about to go. If nothing is named here, it is a part that is free for others.
   struct Going {
     void* classic = nullptr;               ///< a block of its own, or
     PooledChunk* parked = nullptr;         ///< a chunk whose addresses stay, or
-    std::unique_ptr<PooledChunk> chunk{};  ///< one whose addresses go, too; else a part that is free for others
+    std::unique_ptr<PooledChunk> chunk{};  ///< a chunk whose addresses go, too, or nothing
     std::size_t bytes = 0;                 ///< of the block
   };
 

@@ -89,7 +89,7 @@ bool MemoryRoom::give_back(int device) noexcept {
       const LockGuard guard(g_blocks_lock);
       ++blocks_.counters().trimmed;
     }
-    // Parts of chunks in use are still kept. To the program they are free, so its call is made once more all the same.
+    // Kept parts of chunks in use are still there. To the program they are free, so its call is made once more.
     const LockGuard guard(g_blocks_lock);
     any = any || kept_.order().oldest(each) != nullptr;
   }

@@ -1,12 +1,12 @@
-// memory_room.h: when kept memory goes back to the runtime, and how much of it.
+// memory_room.h: decides when kept memory goes back to the runtime, and how much of it.
 //
-// Kept memory counts as free to the program. What was freed first goes back first:
-//   - past the limit of its device, in the free that passes it, or in a later call where that free must not wait;
-//   - when nobody has reused it for some time (PoolSettings::idle), in a later malloc, free or wait of the program,
-//     where nothing is known to run on the device, so that nothing is waited for, and no capture is open;
-//   - before a call may fail for memory, all of it; that call is then made once more (rule 25). This waits as hipFree
-//     does.
-// A kept part of a chunk in use becomes free for other blocks past the limit (memory_return.h), and where a part of
+// To the program kept memory is free. Memory that was freed first goes back first:
+//   - what is more than the limit of its device, in the free that passes the limit, or in a later call if that free
+//     must not wait;
+//   - what nobody has reused for some time (PoolSettings::idle), in a later malloc, free or wait of the program, if
+//     nothing is known to run on the device, so that nothing is waited for, and no capture is open;
+//   - all of it, when a call fails for memory; that call is then made once more (rule 25). This waits as hipFree does.
+// A kept part of a chunk in use becomes free for other blocks past the limit (memory_return.h), and if a part of
 // another size finds no other place.
 //
 // Threads: any; the lock is g_blocks_lock, never held over a HIP call. Units: bytes. Not here: which memory is kept
@@ -37,27 +37,27 @@ class MemoryRoom {
   MemoryRoom(const MemoryRoom&) = delete;
   MemoryRoom& operator=(const MemoryRoom&) = delete;
 
-  /// Is asked, without a lock held, for device memory of others when a call has failed for memory: whether any was
-  /// given. All devices: -1.
+  /// Gives back device memory that is kept elsewhere, when a call has failed for memory. Returns whether there was any.
+  /// All devices: -1. Called without a lock held.
   using Reclaim = bool (*)(int device);
   void set_reclaim(Reclaim reclaim) noexcept { reclaim_ = reclaim; }
   bool reclaim(int device) const noexcept { return reclaim_ != nullptr && reclaim_(device); }
 
   /// Gives back what is kept past the limit of the device. Waits as hipFree does.
   void keep_to_limit(int device) noexcept EXCLUDES(g_blocks_lock);
-  /// Does so once the device has nothing left to do: for a free that must not wait.
+  /// Does so later, once the device has nothing left to do: for a free that must not wait.
   void keep_to_limit_later(int device) noexcept {
     excess_.fetch_or(std::uint64_t{1} << device, std::memory_order_relaxed);
   }
 
-  /// The program has waited for a stream or the device: what was put off until then is done.
+  /// Does what was put off until the program waits. Call it when the program has waited for a stream or the device.
   void waited() noexcept EXCLUDES(g_blocks_lock) {
     if (kept_.clock().moment_passed()) [[unlikely]]
       look_at_clock();
     else if (excess_.load(std::memory_order_relaxed) != 0)
       end_excess();
   }
-  /// What was kept too long goes as soon as the device has nothing left to do.
+  /// Looks at the clock: what was kept too long goes, now or when the device has nothing left to do.
   void look_at_clock() noexcept EXCLUDES(g_blocks_lock);
 
   /// Gives kept memory back until this many bytes are free. Waits as hipFree does. Returns whether any was given back.
@@ -66,8 +66,8 @@ class MemoryRoom {
   bool release_all(int device) noexcept EXCLUDES(g_blocks_lock);
   void release_all() noexcept;
 
-  /// Makes the call. Where it fails for memory, gives the device's kept memory back (all devices: -1) and makes it once
-  /// more: also where there was none but calls of ours replaced what the program is to find as its last error.
+  /// Makes the call. If it fails for memory, gives the device's kept memory back (all devices: -1) and makes it once
+  /// more. It does so, too, if there was none but calls of ours replaced the last error that the program is to find.
   template <typename Call>
   hipError_t retry_after_trim(int device, Call&& call) {
     const hipError_t pending = pending_error(), owed = t_owed_error;
@@ -78,18 +78,17 @@ class MemoryRoom {
     return call();
   }
   /// Makes a call of ours that needs so many bytes. While it fails for memory, gives kept memory back, one block or
-  /// chunk after another, and makes it once more. Where kept memory would not be enough none is given back.
+  /// chunk after another, and makes it again. If kept memory would not be enough, none is given back.
   hipError_t retry_bit_by_bit(int device, std::size_t bytes, FunctionRef<hipError_t()> call) noexcept
       EXCLUDES(g_blocks_lock);
-  /// There is no place for a part: the oldest kept part of a chunk becomes free for it. Returns false where there is
-  /// none.
+  /// Makes the place of the oldest kept part free, for a new part that found no place. Returns false if there is none.
   bool forget_oldest_part(int device) noexcept EXCLUDES(g_blocks_lock);
-  /// A call has failed for memory: gives the kept memory of the calling thread's device back, all there is, and takes
-  /// the failure out of the program's sight. The caller makes the call once more, whatever was given back: its result
-  /// is the last error again.
+  /// Gives all kept memory of the calling thread's device back, after a call has failed for memory, and takes the
+  /// failure out of the program's sight. The caller makes the call once more, whatever was given back: its result is
+  /// the last error again.
   void make_room() noexcept EXCLUDES(g_blocks_lock);
 
-  /// What the program does not use although the runtime counts it as used: to be added to free memory.
+  /// How many bytes the program does not use although the runtime counts them as used: to be added to free memory.
   std::size_t hidden_free_bytes(int device) noexcept EXCLUDES(g_blocks_lock);
 
  private:
@@ -106,7 +105,7 @@ class MemoryRoom {
   PendingFrees& pending_;
   MemoryReturn& returns_;
   StreamWork& work_;
-  std::atomic<std::uint64_t> excess_{0};  ///< one bit a device: something is to go back once it has nothing to do
+  std::atomic<std::uint64_t> excess_{0};  ///< a bit for each device: something is to go back once it has nothing to do
   Reclaim reclaim_ = nullptr;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLargestGranularity = 2 * kMiB;
 
-/// Several threads may make it at the same time; the first one counts.
+/// Several threads may make an address at the same time; the first one counts.
 void* keep_first(std::atomic<void*>& known, void* address) noexcept {
   void* expected = nullptr;
   return known.compare_exchange_strong(expected, address) ? address : expected;

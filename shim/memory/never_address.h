@@ -1,11 +1,11 @@
-// never_address.h: addresses that no HIP allocation can have.
+// never_address.h: has addresses that the runtime refuses: of no allocation, or of one that is too small.
 //
-// Why: when the program uses memory it has freed and we have kept, the runtime's own error must come back. Asking it
-// about an address it has never handed out gives exactly that error, in every version (probe
-// strange_address_is_refused). An operand that leaves its allocation needs another one: AMD's runtimes take an address
-// they do not know for host memory, and touch it. They check bounds of what they do know (probe operands_are_bounded),
-// so it becomes memory that is too small. Threads: any. The addresses live as long as the process, and too small memory
-// as its device.
+// Why: when the program uses memory that it has freed and we have kept, the runtime's own error must come back. An
+// address that the runtime has never handed out gives exactly that error, in every version (probe
+// strange_address_is_refused). But for an operand AMD's runtimes take an address that they do not know for host memory,
+// and touch it. They check the bounds of memory that they know (probe operands_are_bounded), so such an operand becomes
+// memory that is too small. Threads: any. The addresses stay as long as the process; memory that is too small stays
+// until its device is reset or memory is short.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@ namespace graphpool {
 /// For frees and queries: a page without access that the runtime knows nothing of.
 void* never_allocated_address() noexcept;
 
-/// For operands of copies of a byte, and of written and awaited values: a reservation of the runtime's that is never
-/// mapped; the page above where it has none. The first call makes the reservation: no lock may be held.
+/// For operands of one byte, and for values written and awaited: a reservation of the runtime's that is never mapped;
+/// else never_allocated_address(). The first call makes the reservation: no lock may be held.
 void* never_mapped_address() noexcept;
 
-/// For operands of copies and fills of more than one byte: an allocation of one byte on the device. The address above
-/// where there is no memory for it. The first call for a device makes it: no lock may be held.
+/// For operands of more than one byte: an allocation of one byte on the device. If there is no memory for that,
+/// never_mapped_address(). The first call for a device makes it: no lock may be held.
 void* too_small_memory(int device) noexcept;
-/// How much of the device's memory that takes.
+/// How much of the device's memory that allocation takes.
 std::size_t too_small_bytes(int device) noexcept;
-/// Gives that memory back, because memory is short. Returns whether there was any. The next question makes it again.
+/// Frees that allocation, because memory is short. Returns whether there was one. It is made again when needed.
 bool free_too_small_memory(int device) noexcept;
-/// The device is reset: it is gone.
+/// Forgets that allocation, which a reset of the device destroys.
 void forget_too_small_memory(int device) noexcept;
 
 }  // namespace graphpool

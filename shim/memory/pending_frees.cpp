@@ -37,7 +37,7 @@ bool PendingFrees::collect(Lists lists) {
   return any;
 }
 
-/// One fence after another, each for one block, as long as one can be made.
+/// Makes one fence after another, each for one block, as long as fences can be made.
 void PendingFrees::make_missing_fences(Lists lists) {
   for (;;) {
     Block* without = nullptr;
@@ -55,7 +55,7 @@ void PendingFrees::make_missing_fences(Lists lists) {
     Fence* fence = without == nullptr ? nullptr : work_.fences.make(waits_for);
     if (fence == nullptr) return;
     const LockGuard guard(g_blocks_lock);
-    without = nullptr;  // the block may be another's by now
+    without = nullptr;  // the block may be another allocation's by now
     lists(look);
     if (without != nullptr) without->fence = std::exchange(fence, nullptr);
     if (fence != nullptr) kept_.dropped_fences().drop(fence);

@@ -1,8 +1,8 @@
-// pending_frees.h: blocks that the program has freed and that the device may still use become kept ones.
+// pending_frees.h: makes pending blocks, which the program has freed and the device may still use, kept ones.
 //
-// A pending block waits for its fence. One that was freed where no fence could be made, as while a capture is open, has
-// none and gets one at the next look, behind all work of the device it waits for. Nothing here waits, but settle().
-// Threads: any; the lock is g_blocks_lock, not held over HIP calls that make a fence or wait.
+// A pending block waits until the device has passed its fence. If no fence could be made at its free, as while a
+// capture is open, it gets one at the next collect(), behind all work of the device it waits for. Only settle() waits.
+// Threads: any; the lock is g_blocks_lock, held over no HIP call but one that asks for a fence.
 #pragma once
 
 #include "shim/base/function_ref.h"
@@ -18,10 +18,11 @@ class PendingFrees {
   PendingFrees(const PendingFrees&) = delete;
   PendingFrees& operator=(const PendingFrees&) = delete;
 
-  /// Keeps the blocks, of this key or on this device, that the device is done with. Returns whether there was any.
+  /// Keeps pending blocks, of this key or on this device, that the device is done with. Returns whether there were any.
   bool collect(const BlockKey& key) EXCLUDES(g_blocks_lock);
   bool collect(int device) EXCLUDES(g_blocks_lock);
-  /// Pending parts of chunks hold their chunk back. Where the device has any, waits for it as hipFree does.
+  /// Waits for the device as hipFree does, if it has pending parts of chunks, which hold their chunks back. Then keeps
+  /// blocks as collect() does. Without a fence it does not wait.
   void settle(int device) EXCLUDES(g_blocks_lock);
 
  private:

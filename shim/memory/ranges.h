@@ -1,4 +1,4 @@
-// ranges.h: the free parts of a range of offsets, lowest first, so that equal requests in equal order get equal places.
+// ranges.h: has the free parts of a range of offsets, lowest first: equal requests in equal order get equal places.
 // Threads: none of its own. Units: bytes.
 #pragma once
 
@@ -16,12 +16,13 @@ class Ranges {
     friend bool operator==(const Range&, const Range&) = default;
   };
 
-  /// Everything in [0, bytes) is free.
+  /// Makes everything in [0, bytes) free.
   void reset(std::size_t bytes);
 
-  /// The lowest free place whose address (base + offset) has the alignment. May throw bad_alloc, then nothing changed.
+  /// Takes the lowest free place whose address (base + offset) has the alignment. Returns its offset. May throw
+  /// bad_alloc, then nothing changed.
   std::optional<std::size_t> take(std::size_t base, std::size_t bytes, std::size_t alignment);
-  /// Gives back what take() gave. Never allocates: take() has made room.
+  /// Gives back a place that take() gave. Never allocates: take() has made room.
   void give(std::size_t offset, std::size_t bytes) noexcept;
 
   std::size_t free_bytes() const noexcept;

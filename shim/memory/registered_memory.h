@@ -1,4 +1,4 @@
-// registered_memory.h: how much host memory the program has registered (hipHostRegister) at each address, because
+// registered_memory.h: knows how much host memory the program has registered (hipHostRegister) at each address, because
 // hipHostUnregister does not say. Bounded: kMost ranges; of more nothing is known. Threads: any; a short lock. Units:
 // bytes.
 #pragma once

@@ -25,7 +25,7 @@ hipError_t judge_free(int device, bool inside, FunctionRef<hipError_t(void**)> m
     const SavedDevice current(device);
     if (!current.ok() || !PrivateCalls::worked([&] { return make(&page); })) page = nullptr;
   }
-  // Without memory nothing can be tried: an address inside an allocation frees it with all of AMD's runtimes.
+  // Without memory nothing can be tried. With all of AMD's runtimes an address inside an allocation frees it.
   if (page == nullptr) return free(inside ? nullptr : never_allocated_address());
   const hipError_t error = free(static_cast<char*>(page) + (inside ? 1 : 0));
   if (error != hipSuccess) {

@@ -1,6 +1,6 @@
-// runtime_free.h: what the runtime's own free does, had by freeing a page of ours: it waits, and it judges an address.
+// runtime_free.h: waits, and judges an address, as the runtime's own free does: by freeing a page of ours.
 //
-// Threads: any; no lock held, for the calls wait.
+// Threads: any. The calls wait, so the caller holds no lock.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -10,12 +10,12 @@
 
 namespace graphpool {
 
-/// Waits for all streams of the device, also where no fence can be made. Returns false where there was no page to free.
+/// Waits for all streams of the device, even if no fence can be made. Returns false if there was no page to free.
 bool wait_like_free(StreamWork& work, int device) noexcept;
 
-/// What the runtime answers where an allocation made on the device by `make` is freed by `free`: at its base, or at an
-/// address inside. The answer stays for the program to find as its last error. Without memory for the page, of a free
-/// that frees nothing.
+/// What the runtime answers when an allocation that `make` makes on the device is freed by `free`, at its base or at an
+/// address inside. The program finds the answer as its last error. Without memory for the allocation, `free` gets null,
+/// or an address of no allocation.
 hipError_t judge_free(int device, bool inside, FunctionRef<hipError_t(void**)> make,
                       FunctionRef<hipError_t(void*)> free) noexcept;
 

@@ -13,7 +13,7 @@ namespace {
 
 std::uint64_t number(const void* address) noexcept { return reinterpret_cast<std::uint64_t>(address); }
 
-/// The allocation of the runtime's that an address lies in, or the address alone.
+/// Adds the allocation of the runtime's that an address lies in, or the address alone.
 void add_whole(const void* address) noexcept {
   hipDeviceptr_t base = nullptr;
   std::size_t bytes = 0;
@@ -72,7 +72,7 @@ void SharedMemory::made(Handle handle) noexcept {
   if (!any_.load(std::memory_order_acquire)) return;
   const LockGuard guard(lock_);
   if (handles_.erase(handle) == 0) return;
-  // Mappings of what had the value before stay what they are.
+  // Mappings of the older handle with this value stay shared.
   for (auto& [base, range] : ranges_)
     if (range.handle == handle && range.shared) range.handle = kNone;
 }

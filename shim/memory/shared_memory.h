@@ -1,13 +1,12 @@
-// shared_memory.h: memory that other processes can reach: what the program has exported, and what it has opened or
-// imported of others.
+// shared_memory.h: knows the memory that other processes can reach: what the program has exported, opened or imported.
 //
 // Why: another process may read or write such memory while a graph of this one runs (custom all-reduces do), so the
 // graph must work on that memory itself and never on slots (rule 21).
 //
-// Blocks say it themselves (Block::shared). Memory that is no block is held here by its range: memory
+// A block says itself whether it is shared (Block::shared). Memory that is no block is held here by its range: memory
 // opened or exported by address, and every mapping of a handle, because a handle may be exported after it was mapped.
-// Where there is no host memory to hold something, everything counts as shared. A range that was exported by address
-// and freed goes on counting: that costs staging and nothing else.
+// If there is no host memory to hold something, everything counts as shared. A range that was exported by address and
+// then freed goes on counting: that costs staging and nothing else.
 //
 // Not seen: exports below HIP (hsa_amd_portable_export_dmabuf, hsa_amd_ipc_memory_create). Threads: any. Lock: kBlocks.
 #pragma once
@@ -28,18 +27,18 @@ class SharedMemory {
 
   /// Changes whenever memory becomes shared that was not.
   static std::uint64_t version() noexcept { return version_.load(std::memory_order_acquire); }
-  /// A block of ours has become shared (Block::shared).
+  /// Notes that a block of ours has become shared (Block::shared).
   void note() noexcept { version_.fetch_add(1, std::memory_order_acq_rel); }
 
   void add(const void* base, std::size_t bytes) noexcept;
-  /// The range that the address lies in was opened, and is closed.
+  /// Forgets the range that the address lies in: it was opened, and is closed.
   void remove(const void* address) noexcept;
 
-  /// A handle is new, whatever one of its value was before.
+  /// Notes a new handle, whatever an older one of its value was.
   void made(Handle handle) noexcept;
-  /// It was exported or imported.
+  /// Notes that the handle was exported or imported.
   void share(Handle handle) noexcept;
-  /// `handle` is another handle of the memory that is mapped at `mapped`.
+  /// Notes that `handle` is another handle of the memory that is mapped at `mapped`.
   void also(Handle handle, const void* mapped) noexcept;
   void map(const void* base, std::size_t bytes, Handle handle) noexcept;
   void unmap(const void* base, std::size_t bytes) noexcept;
@@ -61,8 +60,8 @@ class SharedMemory {
   std::map<std::uint64_t, Range>::iterator range_of(std::uint64_t address) REQUIRES(lock_);
 
   static inline constinit std::atomic<std::uint64_t> version_{0};
-  std::atomic<bool> any_{false};          ///< something is, or was, shared by range
-  std::atomic<bool> ranges_held_{false};  ///< there is, or was, a range
+  std::atomic<bool> any_{false};          ///< something is or was shared
+  std::atomic<bool> ranges_held_{false};  ///< something was ever noted
   RankedMutex<LockRank::kBlocks> lock_;
   std::map<std::uint64_t, Range> ranges_ GUARDED_BY(lock_);  ///< by their beginnings
   std::unordered_set<Handle> handles_ GUARDED_BY(lock_);     ///< shared ones
@@ -72,12 +71,12 @@ class SharedMemory {
 /// The process's. Never destroyed.
 SharedMemory& shared_memory() noexcept;
 
-/// So many bytes from the address on have left the process, or a handle of them (0: of the whole allocation).
+/// Notes that so many bytes from the address on, or a handle of them, have left the process (0: the whole allocation).
 void memory_exported(const void* address, std::size_t bytes) noexcept;
-/// Memory of another process is reachable from here on.
+/// Notes that memory of another process can be reached at this address.
 void memory_opened(const void* address) noexcept;
 
-/// Whether other processes can reach it.
+/// Whether other processes can reach the memory at the address.
 bool is_shared(std::uint64_t address) noexcept;
 
 }  // namespace graphpool

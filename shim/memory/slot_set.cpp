@@ -17,7 +17,7 @@ namespace graphpool {
 
 constinit std::atomic<bool> g_any_retired_slots{false};
 
-/// What a set is made of; outlives it while retired.
+/// The memory of a set. It outlives the set while it is retired.
 struct SlotMemory {
   struct Slot {
     SlotRequest request;
@@ -29,7 +29,7 @@ struct SlotMemory {
     std::size_t bytes = 0;
     std::unique_ptr<Chunk> chunk;  // or
     void* classic = nullptr;
-    Fence* fence = nullptr;  // while retired; null: not known when the device is done with it
+    Fence* fence = nullptr;  // while retired; null: nobody knows when the device is done with it
   };
 
   std::vector<Slot> slots;
@@ -73,10 +73,10 @@ namespace {
 
 constinit RankedMutex<LockRank::kSlots> g_lock;
 constinit SlotMemory* g_retired GUARDED_BY(g_lock) =
-    nullptr;  // owned; a plain pointer so that nothing is destroyed at exit
+    nullptr;  // owned; a plain pointer, so that nothing is destroyed at exit
 constinit SlotTotals g_totals GUARDED_BY(g_lock);
 
-/// Takes the first retired memory out of the list for which this holds.
+/// Takes the first retired memory for which `wanted` is true out of the list. Null: there is none.
 template <typename Wanted>
 std::unique_ptr<SlotMemory> take_retired(Wanted wanted) noexcept {
   if (!g_any_retired_slots.load(std::memory_order_relaxed)) return nullptr;

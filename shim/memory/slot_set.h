@@ -1,13 +1,14 @@
-// slot_set.h: the device memory of one graph's staged buffers. The program never sees it.
+// slot_set.h: makes the device memory of one graph's staged buffers. The program never sees it.
 //
-// Made once, when the graph is instantiated: one chunk a device (VMM where the runtime has it and mapping would not
-// wait, classic memory otherwise), cut into slots of whole pages. Nothing is mapped or allocated in a launch. A set
-// lives until its graph is gone; then its memory is retired: another set of the same shape takes it over once the
-// device has passed what was enqueued until then, or it is freed where the program's own call waits anyway
-// (free_retired_slots). So neither the making nor the unmaking of a set waits where HIP would not (rule 16).
+// A set is made once, when the graph is instantiated: one chunk for each device (VMM if the runtime has it and mapping
+// would not wait, else classic memory), cut into slots of whole pages. Nothing is mapped or allocated in a launch. A
+// set lives until its graph is gone; then its memory is retired. Another set of the same shape takes it over once the
+// device has passed what was enqueued until then. Or it is freed where the program's own call waits anyway
+// (free_retired_slots). So to make and to destroy a set never waits where HIP would not (rule 16).
 //
 // Threads: a SlotSet belongs to its graph; retiring and taking over are under their own lock (rank kSlots), which is
-// not held over HIP calls. Units: bytes. Not here: when a slot is free again (rings), what is copied (staging).
+// held over no HIP call but one that asks for a fence. Units: bytes. Not here: when a slot is free again (rings), what
+// is copied (staging).
 #pragma once
 
 #include <atomic>
@@ -31,8 +32,8 @@ struct SlotRequest {
 
 class SlotSet {
  public:
-  /// Memory of at least these sizes: page-aligned, from 2 MiB up aligned to that, in the order asked for. On failure
-  /// HIP's error (not left in hipGetLastError), nothing allocated.
+  /// Makes slots of at least these sizes, in this order: page-aligned, from 2 MiB up aligned to that. On failure
+  /// returns HIP's error, which is not left in hipGetLastError; then nothing is allocated.
   static hipError_t create(std::span<const SlotRequest> requests, std::unique_ptr<SlotSet>* set);
   ~SlotSet();
   SlotSet(const SlotSet&) = delete;
@@ -42,7 +43,7 @@ class SlotSet {
   void* address(std::size_t slot) const noexcept;
   std::size_t bytes(std::size_t slot) const noexcept;
   int device(std::size_t slot) const noexcept;
-  /// Device memory the set holds, all devices together.
+  /// How much device memory the set holds, on all devices together.
   std::size_t total_bytes() const noexcept;
   /// Whether the device's slots are VMM memory.
   bool is_vmm(int device) const noexcept;
@@ -53,7 +54,7 @@ class SlotSet {
   std::unique_ptr<SlotMemory> memory_;
 };
 
-/// Sets that belong to a graph now, and the most their memory has been.
+/// The sets that belong to a graph now, and the most that their memory has been.
 struct SlotTotals {
   std::size_t sets = 0, slots = 0, bytes = 0, peak_bytes = 0;
 };
@@ -67,7 +68,7 @@ inline bool free_retired_slots(int device) noexcept {
   return g_any_retired_slots.load(std::memory_order_relaxed) && free_retired_slots_of(device);
 }
 
-/// How much device memory is retired: the runtime counts it as used, and nobody uses it.
+/// How much memory of the device is retired: the runtime counts it as used, and nobody uses it.
 std::size_t retired_slot_bytes(int device) noexcept;
 
 }  // namespace graphpool

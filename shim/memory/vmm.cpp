@@ -59,7 +59,7 @@ class AllocationProp {
   alignas(8) unsigned char bytes_[64] = {};
 };
 
-/// What a call of ours answered.
+/// Makes a call of ours. Returns its answer, and leaves no error behind.
 template <typename Call>
 hipError_t swallow(Call&& call) noexcept {
   hipError_t error = hipSuccess;
@@ -94,8 +94,8 @@ hipError_t reserve(std::size_t bytes, Mapping* mapping) noexcept {
   return hipSuccess;
 }
 
-/// Access for the owner and for every device that can reach it, at once: hipDeviceEnablePeerAccess does not extend to
-/// VMM memory, and copies between devices work natively without it (rule 23).
+/// Gives access to the owner and to every device that can reach it, at once: hipDeviceEnablePeerAccess does not extend
+/// to VMM memory, and natively copies between devices work without it (rule 23).
 hipError_t grant_access(void* base, std::size_t bytes, int owner) noexcept {
   hipMemAccessDesc access[kMaxDevices];
   std::size_t count = 0;
@@ -127,7 +127,7 @@ hipError_t map(Mapping* mapping, std::size_t bytes, hipMemGenericAllocationHandl
   if (error != hipSuccess) return error;
   error = grant_access(mapping->base, bytes, owner);
   if (error != hipSuccess) {
-    // Where the map itself failed unseen, this unmap fails too; it names memory we reserved, which 6.3 survives.
+    // If the map itself failed unseen, this unmap fails too. It names memory that we reserved, which 6.3 survives.
     (void)PrivateCalls::gave_back([&] { return next().hipMemUnmap(mapping->base, bytes); });
     return error;
   }
@@ -242,7 +242,7 @@ bool may_map_now(int device) noexcept {
   if (!has_defect(Defect::kMapWaits)) return true;
   StreamWork& work = stream_work();
   if (work.counts.is_idle(device)) return true;
-  // Known to be busy since it was last looked at; it may have finished.
+  // The device was busy when it was last looked at; it may have finished.
   Fence* fence = work.fences.make(device);
   if (fence == nullptr) return false;
   PrivateCalls private_calls;

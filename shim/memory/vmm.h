@@ -1,15 +1,14 @@
-// vmm.h: chunks: device memory made by HIP's virtual memory management: reserved, created, mapped and given access
-// once.
+// vmm.h: makes chunks: device memory of HIP's virtual memory management, reserved, created, mapped and given access.
 //
 //   hipMemAddressReserve -> hipMemCreate -> hipMemMap (offset 0) -> hipMemSetAccess (owner and every device that can
 //   reach it) -> hipMemGetAccess (the mapping is believed only now: see hip/quirks.h, kMapErrorsHidden)
 //
-// Why whole chunks: access rights must cover whole mappings on some runtimes, and each of these calls costs more than a
-// step's copies. Everything smaller is a part of a chunk (ranges.h).
+// Why whole chunks: on some runtimes access rights must cover whole mappings, and each of these calls costs more than
+// the copies of a step. Smaller memory is a part of a chunk (ranges.h).
 //
 // Invariants: a failure undoes what was made; what is unmapped or freed here was mapped or reserved here, once.
-// Threads: a Chunk belongs to its owner (a PooledChunk, a slot set). No lock is held by these functions; they
-// make HIP calls that may wait (kMapWaits), so call them without one. Units: bytes.
+// Threads: a Chunk belongs to its owner (a PooledChunk, a slot set). These functions take no lock. They make HIP calls
+// that may wait (kMapWaits), so the caller holds none. Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +26,7 @@ constexpr std::size_t alignment_of(std::size_t bytes) noexcept {
   return bytes >= kLargePageBytes ? kLargePageBytes : kPageBytes;
 }
 
-/// An address range we reserved.
+/// An address range that we reserved.
 struct Reservation {
   void* start = nullptr;
   std::size_t bytes = 0;
@@ -44,7 +43,7 @@ class Chunk {
  public:
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
-  /// Unmaps, releases and frees. HIP errors are swallowed: there is nothing left to try.
+  /// Unmaps, releases and frees. HIP's errors are ignored: there is nothing left to try.
   ~Chunk();
 
   std::uintptr_t base() const noexcept { return reinterpret_cast<std::uintptr_t>(main_.base); }
@@ -55,7 +54,7 @@ class Chunk {
 
   /// Gives the physical memory back and keeps the addresses. No part of the chunk may be in use.
   void unload() noexcept;
-  /// Physical memory again, at the same addresses; its contents are not what they were.
+  /// Gives it physical memory again, at the same addresses; the contents are not what they were.
   hipError_t load() noexcept;
 
  private:
@@ -68,21 +67,21 @@ class Chunk {
   int device_ = 0;
 };
 
-/// Makes a chunk of at least this size. On failure HIP's error (not left in hipGetLastError) and nothing is changed.
+/// Makes a chunk of at least this size. On failure nothing is changed, and HIP's error is not left in hipGetLastError.
 hipError_t make_chunk(int device, std::size_t bytes, std::unique_ptr<Chunk>* chunk) noexcept;
 
-/// Whether the device's runtime has working VMM: found out by making and dropping one small chunk, at the first
-/// question outside captures (5.x has no attribute to ask). While a capture is open and nothing is known: false.
+/// Whether VMM works on the device. The first question makes and drops one small chunk to find out (5.x has no
+/// attribute to ask). It does not try while a capture is open or mapping would wait: then it returns false.
 bool vmm_works(int device) noexcept;
 
-/// Whether mapping now would make the program wait where HIP natively would not (rule 16). Outside a call that waits
-/// anyway, chunks are made only where this is true.
+/// Whether mapping now does not make the program wait where HIP natively would not (rule 16). Chunks are made only if
+/// this is true.
 bool may_map_now(int device) noexcept;
 
-/// Size a chunk is rounded up to.
+/// The size of a chunk is rounded up to a multiple of this.
 std::size_t chunk_granularity(int device) noexcept;
 
-/// Forgets what was found out about a device (device reset; tests).
+/// Forgets what was found out about a device. For a reset of the device, and for tests.
 void forget_vmm(int device) noexcept;
 
 }  // namespace graphpool

@@ -13,13 +13,13 @@ DirectExec::DirectExec(const RingGraph& ring)
                                 [](const Operation& operation) { return may_hold_memory(operation.signature.kind); })) {
 }
 
-/// Memory that was freed matters where nodes hold on to it.
+/// Whether the exec works on these buffers. Freed memory matters only if nodes may hold on to it.
 bool DirectExec::serves(const std::vector<char*>& bases, std::uint64_t freed) const noexcept {
   if (seeded_defect(Seeded::kDirectNotFollowed) && bound_.exec) return true;
   return bound_.current_for(bases, holds_memory_ ? freed : 0);
 }
 
-/// The graph over the program's buffers and the event behind it.
+/// Makes the exec of the graph over the program's buffers, with the event behind it. Returns false on failure.
 bool DirectExec::build(const RingGraph& ring, const std::vector<char*>& bases) {
   const SavedDevice device;
   device.set(ring.plan.device());
@@ -40,12 +40,12 @@ void DirectExec::settle(const RingGraph& ring, const std::vector<char*>& bases, 
   if (in_use_) return;
   if (bound_.exec) {
     stayed_ = 1;
-    if (!last_.complete()) return;  // it goes with a later binding
+    if (!last_.complete()) return;  // a later binding destroys it
     destroy();
     wanted_stays_ = std::min(2 * wanted_stays_, kMostBindings);
   }
   if (stayed_ < wanted_stays_) return;
-  stayed_ = 0;  // where it cannot be made now it is not tried at each binding
+  stayed_ = 0;  // if it cannot be made now, not every binding tries again
   in_use_ = build(ring, bases);
 }
 

@@ -1,9 +1,10 @@
-// direct_exec.h: the exec of a ring over the program's own memory: its launches copy nothing.
+// direct_exec.h: has the exec of a ring that works on the program's own memory: its launches copy nothing.
 //
-// It is made once the program's buffers have stayed where they are for so many bindings in a row, and goes in a binding
-// after they moved. It serves all launches of a binding or none. Its launches are in order with those of the sets. A
-// ring whose launches are independent of each other has none, because those need slots of their own.
-// Nothing is given up for it: where it cannot be made, launches copy.
+// It is made once the program's buffers have stayed where they are for some bindings in a row (kBindings), and goes in
+// a binding after they moved. It serves all launches of a binding or none. Its launches are in order with those of the
+// sets. A ring whose launches are independent of each other has no such exec, because those launches need slots of
+// their own.
+// No kept memory is given back for it: where it cannot be made, launches copy.
 // Threads: one at a time, as the ring.
 #pragma once
 
@@ -17,16 +18,16 @@ namespace graphpool {
 
 class DirectExec {
  public:
-  /// Bindings in a row with the buffers where they are before it is made; each time they move after that it takes twice
-  /// as many, up to the most.
+  /// So many bindings in a row have the buffers in one place before the exec is made. Each time the buffers move after
+  /// that it takes twice as many, up to kMostBindings.
   static constexpr std::uint32_t kBindings = 8, kMostBindings = 1024;
 
   explicit DirectExec(const RingGraph& ring);
 
-  /// The program has bound these buffers: the exec is made, used or given up. `stayed`: they are those of the binding
-  /// before. `freed`: memory_freed() before they were bound.
+  /// Makes the exec, uses it or gives it up, after the program has bound these buffers. `stayed`: they are those of the
+  /// binding before. `freed`: memory_freed() before they were bound.
   void settle(const RingGraph& ring, const std::vector<char*>& bases, bool stayed, std::uint64_t freed);
-  /// Uses the exec where it works on these buffers, and does nothing else.
+  /// Uses the exec if it works on these buffers, and does nothing else.
   void look_again(const std::vector<char*>& bases, std::uint64_t freed) noexcept { in_use_ = serves(bases, freed); }
   /// Whether it serves the launches of the present binding.
   bool in_use() const noexcept { return in_use_; }
@@ -36,19 +37,19 @@ class DirectExec {
   const std::vector<char*>& bases() const noexcept { return bound_.bases; }
   LastLaunch& last() noexcept { return last_; }
   void destroy() noexcept { bound_.exec.destroy(); }
-  /// The device is being reset: the exec is gone, and is not to be destroyed.
+  /// Forgets the exec, because the device is being reset: it is gone, and is not to be destroyed.
   void forget() noexcept;
 
  private:
   bool serves(const std::vector<char*>& bases, std::uint64_t freed) const noexcept;
   bool build(const RingGraph& ring, const std::vector<char*>& bases);
 
-  const bool holds_memory_;  ///< some node may (memory/freed_memory.h)
+  const bool holds_memory_;  ///< some node may hold memory (memory/freed_memory.h)
   LastLaunch last_;
   BoundExec bound_;
   bool in_use_ = false;
   std::uint32_t stayed_ = 1;                ///< bindings in a row with these buffers
-  std::uint32_t wanted_stays_ = kBindings;  ///< before the exec is made the next time
+  std::uint32_t wanted_stays_ = kBindings;  ///< `stayed_` before the exec is made the next time
 };
 
 }  // namespace graphpool

@@ -21,7 +21,7 @@ hipError_t FusedExec::build(const RingGraph& ring, const SlotSet& slots, const s
   device.set(ring.plan.device());
   BoundExec made{{}, bases, memory_freed()};
   std::vector<hipGraphNode_t> copies, nodes, tail;
-  // One behind the other: a graph that is one list stays one, which runtimes launch faster.
+  // Copies are put one behind the other. So a graph that is one list stays one list, which runtimes launch faster.
   const auto add = [&](const std::vector<StagePlan::Copy>& all, bool in) {
     for (const StagePlan::Copy& copy : all) {
       const CopyEnds ends = ends_of_copy(copy, in, slots, bases);

@@ -1,9 +1,9 @@
-// fused_exec.h: all of a staged launch in one exec: the copies in, the graph's operations over the slots, the copies
-// out and the event behind them. A launch is one submission.
+// fused_exec.h: has all of a staged launch in one exec: the copies in, the graph's operations over the slots, the
+// copies out and the event behind them. So a launch is one submission.
 //
-// The program's buffers are baked in. When they moved, or memory was really freed since (a copy node may hold on to the
-// allocation it was made with, memory/freed_memory.h), the copy nodes are patched, where the runtime is known to update
-// them correctly (rule 9), while no launch of the exec may still run.
+// The program's buffers are baked in. The copy nodes are patched when the buffers moved, or memory was really freed
+// since: a copy node may hold on to the allocation it was made with (memory/freed_memory.h). That is done only if the
+// runtime is known to update copies correctly (rule 9), and no launch of the exec may still run.
 // Errors: HIP's. Threads: one at a time, as the ring.
 #pragma once
 
@@ -27,11 +27,11 @@ CopyEnds ends_of_copy(const StagePlan::Copy& copy, bool in, const SlotSet& slots
 
 class FusedExec {
  public:
-  /// Makes the exec. `last`: knows the launches of the slots; the exec records its event, where it needs one. An error
-  /// leaves what there was.
+  /// Makes the exec. `last` knows the launches of the slots; if it needs an event, the exec records that. After an
+  /// error the exec is the one that there was.
   hipError_t build(const RingGraph& ring, const SlotSet& slots, const std::vector<char*>& bases,
                    const LastLaunch& last);
-  /// Gives the copy nodes other buffers. Returns how many it has patched. An error leaves the exec half patched.
+  /// Gives the copy nodes other buffers. Returns how many it has patched. After an error the exec is half patched.
   std::pair<hipError_t, std::uint32_t> patch(const RingGraph& ring, const SlotSet& slots,
                                              const std::vector<char*>& bases);
   /// Whether another patch would pass `budget` patched nodes in all.
@@ -42,7 +42,7 @@ class FusedExec {
   }
   explicit operator bool() const noexcept { return static_cast<bool>(bound_.exec); }
   hipGraphExec_t exec() const noexcept { return bound_.exec.exec(); }
-  /// Whether a node of it records the event of its launches.
+  /// Whether one of its nodes records the event of its launches.
   bool records_event() const noexcept { return records_event_; }
   void destroy() noexcept { bound_.exec.destroy(); }
   void forget() noexcept { bound_.exec.forget(); }

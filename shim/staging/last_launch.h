@@ -1,19 +1,21 @@
-// last_launch.h: the last launch of a slot set, or of the direct exec: whether it is complete, and how work of another
-// stream comes behind it.
+// last_launch.h: knows the last launch of a slot set, or of the direct exec. It tells whether that is complete, and
+// makes work of another stream come behind it.
 //
-// When is it complete? A launch of a ring with more than one set, or with overlap, raises a timeline
-// (streams/timeline.h; rule 19: others do not); one atomic load tells. Otherwise an event behind the launch is asked.
-// How does the next launch come behind it?
+// When is it complete? A launch of a ring with more than one set, or with overlap, raises a timeline if the runtime has
+// one (streams/timeline.h; rule 19: others do not), and one atomic load tells. Otherwise what the program has waited
+// for tells, or an event behind the launch is asked for.
+// How does other work come behind it?
 //   - on its stream: the stream orders them;
 //   - launches that are ordered anyway (rule 3): the stream waits for the event, recorded with the launch;
-//   - independent launches are never made to wait for each other on the device: they could in truth wait for each
-//     other. The launch is refused as busy.
+//   - independent launches are not made to wait for each other on the device: they could in truth wait for each other.
+//     The launch is refused as busy, unless the caller asks for such a wait (IfRunning::kOnDevice).
 //
-// An event of a stream that is being captured can be neither waited for nor asked. So before a stream takes part in a
-// capture, what its events stand for is passed on to a stream of the library's (before_capture()); and before it is
-// destroyed, for then AMD's runtime must not be asked for them (before_destroy()).
+// Nobody may wait for or ask for an event whose stream is being captured. So before a stream takes part in a capture,
+// its event is passed on to a stream of the library's (before_capture()). So it is before the stream is destroyed,
+// because AMD's runtime must not be asked for the event then (before_destroy()).
 //
-// Threads: any. Each object has a lock of its own (rank kRing), held over event records, queries and waits only.
+// Threads: any. Each object has a lock of its own (rank kRing). It is held over HIP calls that record, ask for or pass
+// on an event, write a value, or make a stream wait.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -34,16 +36,16 @@ class StagePlan;
 
 class LastLaunch {
  public:
-  /// What a stream that is to come behind the launch has got.
+  /// What order() has done for a stream.
   struct Turn {
     hipError_t result = hipSuccess;
-    bool busy = false;   ///< it does not come behind the launch, which may still run
+    bool busy = false;   ///< the stream does not come behind the launch, which may still run
     bool waits = false;  ///< a wait was enqueued
   };
-  /// What is done where the launch may still run.
+  /// What order() does if the launch may still run.
   enum class IfRunning : std::uint8_t {
-    kAsPlanned,  ///< the device waits where the plan orders launches, else the turn is busy
-    kOnDevice,   ///< the device waits; where it cannot be made to, nobody waits
+    kAsPlanned,  ///< the device waits if the plan orders launches and it can; else the turn is busy
+    kOnDevice,   ///< the device waits; if it cannot be made to, nobody waits
   };
 
   LastLaunch() = default;
@@ -51,27 +53,27 @@ class LastLaunch {
   LastLaunch(const LastLaunch&) = delete;
   LastLaunch& operator=(const LastLaunch&) = delete;
 
-  /// Makes the event, and the timeline where the plan needs one. Call it once, before all else.
+  /// Makes the event, and the timeline if the plan needs one. Call it once, before all else.
   hipError_t make(const StagePlan& plan);
   bool made() const noexcept { return event_ != nullptr; }
   /// The event that the launch's exec may record by a node. Valid after make().
   hipEvent_t event() const noexcept { return event_; }
-  /// Whether launches need the event: without a timeline, or where they are ordered.
+  /// Whether launches need the event: there is no timeline, or launches are ordered.
   bool needs_event() const noexcept EXCLUDES(lock_);
 
-  /// A launch was enqueued. `recorded`: its exec records the event. Returns how many operations were enqueued behind
-  /// it.
+  /// Notes a launch that was enqueued. `recorded`: its exec records the event. Returns how many operations this has
+  /// enqueued behind it.
   std::size_t launched(StreamKey key, hipStream_t stream, bool recorded) EXCLUDES(lock_);
-  /// Lets the stream come behind the launch.
+  /// Makes the stream come behind the launch.
   Turn order(StreamKey key, hipStream_t stream, IfRunning if_running) EXCLUDES(lock_);
   /// Whether the launch is known to be complete. Never waits.
   bool complete() const noexcept EXCLUDES(lock_);
 
-  /// The stream is about to take part in a capture.
+  /// Passes the event on if it is of this stream, which is about to take part in a capture.
   void before_capture(StreamKey stream) noexcept EXCLUDES(lock_);
-  /// So many streams, from this key on, are about to go.
+  /// Passes the event on if it is of one of these streams, which are about to go. `first`: the first of `count` keys.
   void before_destroy(StreamKey first, StreamKey count) noexcept EXCLUDES(lock_);
-  /// The device is being reset: the event is gone, and is not to be destroyed. There was no launch.
+  /// Forgets the launch and the event, which is gone and not to be destroyed: the device is being reset.
   void forget() noexcept EXCLUDES(lock_);
 
  private:
@@ -91,7 +93,7 @@ class LastLaunch {
   StreamKey key_ GUARDED_BY(lock_) = 0;                   ///< of its stream; 0: there was no launch
   hipStream_t stream_ GUARDED_BY(lock_) = nullptr;
   std::shared_ptr<StreamState> state_ GUARDED_BY(lock_);   ///< of its stream
-  std::uint64_t number_ GUARDED_BY(lock_) = 0;             ///< next_launch() of it
+  std::uint64_t number_ GUARDED_BY(lock_) = 0;             ///< what next_launch() gave it
   std::shared_ptr<PassedEvent> passed_ GUARDED_BY(lock_);  ///< stands for the event while its stream captures
 };
 

@@ -1,4 +1,4 @@
-// ring_exec.h: an exec of a slot ring, with the graph that it was made of.
+// ring_exec.h: holds an exec of a slot ring, with the graph that it was made of.
 //
 // Why: a ring has several execs over the operations of one recording. They differ in the memory that they work on and
 // in the copies around the operations (fused_exec.h, direct_exec.h).
@@ -25,7 +25,7 @@ struct RingGraph {
   const Binding canonical;  ///< StagePlan::canonical()
 };
 
-/// Whether a failed instantiate is tried again once kept memory has gone back to the runtime.
+/// What an instantiate that fails for memory does: gives kept memory back and tries again, or fails.
 enum class OnNoMemory : std::uint8_t { kTrim, kGiveUp };
 
 /// Owns a graph and an exec, both private. Moved from, it owns nothing.
@@ -46,7 +46,7 @@ class RingExec {
   hipGraphExec_t exec() const noexcept { return exec_; }
   hipGraph_t graph() const noexcept { return graph_; }
 
-  /// Makes an empty graph, to be filled by the caller.
+  /// Makes an empty graph, which the caller fills.
   hipError_t create_graph();
   /// Makes the graph of the ring's operations over this binding. *nodes: the node of each operation, null for those
   /// without.
@@ -56,7 +56,7 @@ class RingExec {
   hipError_t instantiate(int device, OnNoMemory on_no_memory);
 
   void destroy() noexcept;
-  /// The device is being reset: both are gone, and are not to be destroyed.
+  /// Forgets both, because the device is being reset: they are gone, and are not to be destroyed.
   void forget() noexcept {
     graph_ = nullptr;
     exec_ = nullptr;
@@ -67,8 +67,7 @@ class RingExec {
   hipGraphExec_t exec_ = nullptr;
 };
 
-/// The nodes of the graph that no other one comes behind; `head` where the graph has no operation. `nodes`: the node of
-/// each operation.
+/// The nodes that no other node comes behind; `head` if no operation has a node. `nodes`: the node of each operation.
 std::vector<hipGraphNode_t> leaf_nodes(const std::vector<Operation>& operations,
                                        const std::vector<hipGraphNode_t>& nodes,
                                        const std::vector<hipGraphNode_t>& head);
@@ -79,8 +78,8 @@ struct BoundExec {
   std::vector<char*> bases;        ///< the program's buffers, in the order of the plan
   std::uint64_t memory_freed = 0;  ///< memory_freed() before they were baked in: nodes may hold on to allocations
 
-  /// Whether it works on these buffers, none of which was freed since memory_freed() was `freed`. What other threads
-  /// have freed meanwhile is not these.
+  /// Whether it works on these buffers as they were when memory_freed() was `freed`. Other threads have freed only
+  /// other buffers since.
   bool current_for(const std::vector<char*>& buffers, std::uint64_t freed) const noexcept {
     return exec && bases == buffers && memory_freed >= freed;
   }

@@ -1,8 +1,8 @@
-// ring_set.h: a slot set of a ring and its execs over the same slots.
+// ring_set.h: has a slot set of a ring and its execs over the same slots.
 //
 //   fused  the copies and the operations in one (fused_exec.h).
 //   plain  the operations alone; a launch enqueues the copies around it. Made when the buffers moved and the fused exec
-//          cannot follow: its launch may still run, or the runtime is not known to update copies.
+//          cannot follow: its launch may still run, or the runtime is not known to update copies correctly.
 // Errors: HIP's. Threads: one at a time, as the ring; `last` locks for itself.
 #pragma once
 
@@ -49,7 +49,7 @@ struct RingSet {
   hipError_t build_plain(const RingGraph& graph);
   /// Whether the fused exec has these buffers, or may be given them now. `freed`: as in BoundExec.
   bool can_follow(const std::vector<char*>& bases, std::uint64_t freed) const;
-  /// Gives the fused exec these buffers. Where that fails there is a plain one when this returns hipSuccess.
+  /// Gives the fused exec these buffers. If that fails, the fused exec is gone, and on hipSuccess there is a plain one.
   /// `patch_budget`: patched nodes before the exec is replaced.
   hipError_t follow(const RingGraph& graph, const std::vector<char*>& bases, std::uint32_t patch_budget,
                     RingCounts* counts);

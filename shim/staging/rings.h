@@ -1,4 +1,4 @@
-// rings.h: which slot rings there are, so that they hear of streams whose events they may not ask any more.
+// rings.h: knows all slot rings, and tells them of streams whose events they may not ask for any more.
 //
 // Threads: any. Lock: kRings, held while every ring is told (its launches have locks of rank kRing).
 #pragma once
@@ -15,18 +15,18 @@ class SlotRing;
 /// How many rings there are.
 inline constinit std::atomic<std::size_t> g_rings{0};
 
-/// The ring is told of streams from now on. Throws std::bad_alloc.
+/// Tells the ring of streams from now on. Throws std::bad_alloc.
 void add_ring(SlotRing* ring);
-/// It is told no more. No thread is telling it when this returns. Does nothing if the ring was not added.
+/// Tells it no more. No thread is telling it when this returns. Does nothing if the ring was not added.
 void remove_ring(SlotRing* ring) noexcept;
 
 void all_rings_before_capture(StreamKey stream) noexcept;
-/// A stream is about to take part in a capture.
+/// Tells all rings that a stream is about to take part in a capture.
 inline void rings_before_capture(StreamKey stream) noexcept {
   if (g_rings.load(std::memory_order_acquire) != 0) [[unlikely]]
     all_rings_before_capture(stream);
 }
-/// So many streams, from this key on, are about to be destroyed, or to end with the calling thread.
+/// Tells all rings that `count` streams, from this key on, are about to be destroyed, or to end with their thread.
 void rings_before_destroy(StreamKey first, StreamKey count) noexcept;
 
 }  // namespace graphpool

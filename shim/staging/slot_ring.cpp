@@ -30,7 +30,7 @@ hipError_t SlotRing::make(RingGraph graph, std::vector<char*> bases, std::uint32
   made->whole_ = plan.whole(made->bases_);
   made->memory_freed_ = freed;
   if (plan.open()) {
-    // What copying takes decides whether there is a ring at all.
+    // How long copies take decides whether the graph stays staged.
     const SavedDevice device;
     device.set(plan.device());
     made->copy_timer_ = CopyTimer::make(plan.copied_in_bytes());
@@ -134,7 +134,7 @@ hipError_t SlotRing::serve(std::vector<char*> bases, std::uint64_t freed, RingCo
 
 // --- launches ---
 
-/// Measured where that is wanted.
+/// Enqueues the copies in, and measures them if the timer still wants that.
 hipError_t SlotRing::copy_in(const RingSet& set, hipStream_t stream, RingCounts* counts) {
   const bool measured = copy_timer_ != nullptr && copy_timer_->begin(stream);
   const hipError_t result = set.copy(graph_.plan.copies_in(), true, bases_, stream, counts);
@@ -144,7 +144,7 @@ hipError_t SlotRing::copy_in(const RingSet& set, hipStream_t stream, RingCounts*
 
 RingLaunch SlotRing::launch(StreamKey key, hipStream_t stream, NativeLaunch native, LastLaunch::IfRunning if_running,
                             RingCounts* counts) {
-  if (sets_.empty()) return {.result = hipErrorInvalidValue};  // they went with their device
+  if (sets_.empty()) return {.result = hipErrorInvalidValue};  // the sets went with their device
   RingSet& set = sets_[next_];
   if (LastLaunch* const before = graph_.plan.overlap() ? &set.last : last_; before != nullptr) {
     const LastLaunch::Turn turn = before->order(key, stream, if_running);
@@ -167,7 +167,7 @@ RingLaunch SlotRing::launch(StreamKey key, hipStream_t stream, NativeLaunch nati
   return done;
 }
 
-/// Launches an exec that has all of a launch in it.
+/// Launches an exec by `native`.
 RingLaunch SlotRing::launch_whole(hipGraphExec_t exec, NativeLaunch native, RingCounts* counts) {
   const hipError_t result = native(exec);
   if (result != hipSuccess) return {.result = result};
@@ -178,7 +178,7 @@ RingLaunch SlotRing::launch_whole(hipGraphExec_t exec, NativeLaunch native, Ring
 RingLaunch SlotRing::launch_fused(RingSet& set, StreamKey key, hipStream_t stream, NativeLaunch native,
                                   RingCounts* counts) {
   if (copy_timer_ != nullptr && copy_timer_->unused()) {
-    // The exec makes the same copies again.
+    // These copies are for the timer only: the exec makes them again.
     const LastErrorScope last_error;
     static_cast<void>(copy_in(set, stream, counts));
   }
@@ -189,7 +189,7 @@ RingLaunch SlotRing::launch_fused(RingSet& set, StreamKey key, hipStream_t strea
   return done;
 }
 
-/// Launches the operations alone, with the copies around them. Where one fails in the middle the set was touched.
+/// Launches the operations alone, with the copies around them. Even after a failure the set counts as used.
 RingLaunch SlotRing::launch_plain(RingSet& set, StreamKey key, hipStream_t stream, NativeLaunch native,
                                   RingCounts* counts) {
   RingLaunch done{.result = copy_in(set, stream, counts)};

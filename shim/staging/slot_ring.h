@@ -1,16 +1,17 @@
-// slot_ring.h: N slot sets and N execs for one graph: launch i works on set i mod N.
+// slot_ring.h: has N slot sets for one graph, with their execs: launch i works on set i mod N.
 //
 // Why: a slot set serves one launch at a time. With one set a staged launch comes behind the launch before it; with
 // more, launches that a rule declares independent (`overlap`) run at the same time, and a set whose launch is complete
 // can be given the program's new buffers while another one works.
 //
-// The life of a ring: make() at the program's instantiate -> bind() there and at each update, with the buffers the
-// program has now -> launch() -> gone with its variant. All execs exist when make() and bind() return (rule 15).
+// The life of a ring: make() at the program's instantiate or update -> bind() at each later one, with the buffers that
+// the program has then -> launch() -> it goes with its variant. All execs exist when make() and bind() return (rule
+// 15).
 //
 // A set has one or two execs over the same slots (ring_set.h).
 // Beside the sets a ring may have one exec over the program's own memory, without copies (direct_exec.h).
 // A set is free when its last launch is complete, or when the next launch is ordered behind that one (last_launch.h).
-// Where neither holds, launch() says busy, and its caller waits with back-off, up to the policy's time-out.
+// If neither is so, launch() says busy, and its caller waits with back-off, up to the policy's time-out.
 //
 // What is enqueued for a launch (rule 19: events and values included) is enqueued before launch() returns, so before
 // any wait of the program. Copies are enqueued in the program's stream, never in another one that runs ahead (rule 3).
@@ -38,11 +39,11 @@
 
 namespace graphpool {
 
-/// What one call of launch() came to.
+/// How far one call of launch() has come.
 struct RingLaunch {
   enum class Reached : std::uint8_t {
     kNothing,  ///< the graph was not enqueued; a launch that failed may be made again
-    kBusy,     ///< nothing was enqueued, because the set may still work for an independent launch
+    kBusy,     ///< nothing was enqueued: the set may still work for an independent launch
     kGraph,    ///< the graph was enqueued
   };
   hipError_t result = hipSuccess;
@@ -53,49 +54,49 @@ class SlotRing {
  public:
   using NativeLaunch = FunctionRef<hipError_t(hipGraphExec_t exec)>;
 
-  /// As many sets as the plan says, over these buffers of the program. `patch_budget`: patched nodes before an exec is
-  /// replaced. `may_be_direct`: false where all launches must copy. The caller keeps it, and what `graph` names,
-  /// as long as the ring.
+  /// Makes a ring with as many sets as the plan says, for these buffers of the program. `patch_budget`: patched nodes
+  /// before an exec is replaced. `may_be_direct`: false while all launches must copy. The caller keeps it, and what
+  /// `graph` names, as long as the ring.
   static hipError_t make(RingGraph graph, std::vector<char*> bases, std::uint32_t patch_budget,
                          const std::atomic<bool>& may_be_direct, std::unique_ptr<SlotRing>* ring);
   ~SlotRing();
   SlotRing(const SlotRing&) = delete;
   SlotRing& operator=(const SlotRing&) = delete;
 
-  /// The program's buffers are these from now on: every set can serve them when this returns hipSuccess. Launches in
-  /// flight keep theirs. After an error launches work on the buffers they had; a set that had
-  /// followed already, and has no exec that works on any buffers, refuses its launches (hipErrorOutOfMemory).
+  /// Gives the ring these buffers of the program: every set can serve them when this returns hipSuccess. Launches in
+  /// flight keep theirs. After an error launches work on the buffers that they had; but a set that had followed
+  /// already, and has no exec that works on any buffers, refuses its launches (hipErrorOutOfMemory).
   hipError_t bind(std::vector<char*> bases, RingCounts* counts);
-  /// Does this for launches that `verify` makes. They do not count as a move of the program's buffers.
+  /// Does the same for launches that `verify` makes. It does not count as a move of the program's buffers.
   hipError_t work_on(std::vector<char*> bases, RingCounts* counts);
 
   /// Launches the next set, or the direct exec, on the stream, by `native`. Adds to *counts what it did. kOnDevice: the
   /// stream is made to wait for an independent launch that the set may still work for.
   RingLaunch launch(StreamKey key, hipStream_t stream, NativeLaunch native, LastLaunch::IfRunning if_running,
                     RingCounts* counts);
-  /// Makes the stream wait for the last launch, unless it comes behind it anyway. Returns false where it cannot.
+  /// Makes the stream wait for the last launch, unless it comes behind that anyway. Returns false if it cannot.
   bool order_behind_last(StreamKey key, hipStream_t stream);
 
   /// The program's buffers.
   const std::vector<char*>& bases() const noexcept { return bases_; }
-  /// Those that launches copy out whole.
+  /// Those of them that launches copy out whole.
   const std::vector<const char*>& whole() const noexcept { return whole_; }
   std::size_t sets() const noexcept { return sets_.size(); }
   std::size_t slots() const noexcept;
   std::size_t slot_bytes() const noexcept;
-  /// Execs there are, of all sets and beside them.
+  /// How many execs there are, of all sets and beside them.
   std::size_t execs() const noexcept;
   /// Whether launches work on the program's own memory now, and copy nothing.
   bool direct() const noexcept { return direct_.in_use() && may_be_direct_.load(std::memory_order_relaxed); }
-  /// What they work on then.
+  /// The buffers that they work on then.
   const std::vector<char*>& direct_bases() const noexcept { return direct_.bases(); }
 
   /// The stream is about to take part in a capture. Any thread.
   void before_capture(StreamKey stream) noexcept;
-  /// So many streams are about to go. Any thread.
+  /// `count` streams, from this key on, are about to go. Any thread.
   void before_destroy(StreamKey first, StreamKey count) noexcept;
-  /// The device is being reset: what the runtime made on it is gone, and is not to be destroyed. The slots are given
-  /// back; no launch works any more, nor may buffers be bound.
+  /// Forgets what the runtime made on the device, which is being reset: it is gone, and is not to be destroyed. Gives
+  /// the slots back. From now on launches fail, and no buffers may be bound.
   void forget() noexcept;
 
  private:

@@ -29,8 +29,8 @@ const char* why_not_moved(const std::vector<Operation>& operations) {
   return nullptr;
 }
 
-/// The live block an address lies in, when its rule stages it, or leaves that open and `with_open`. (Of a graph that
-/// names memory of other processes nothing is: why_not_staged().)
+/// The live block that an address lies in, if its rule stages it, or leaves that open and `with_open`. Null: none.
+/// (why_not_staged() has excluded graphs that name memory of other processes.)
 const Block* staged_block(std::uint64_t address, bool with_open) {
   const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
   if (block == nullptr || !block->live() || block->kind != MemoryKind::kDevice) return nullptr;
@@ -39,7 +39,7 @@ const Block* staged_block(std::uint64_t address, bool with_open) {
   return staged ? block : nullptr;
 }
 
-/// A graph may write there, by what is known of the memory: a rule can say that it only reads.
+/// Whether a graph may write there: a rule can say that it only reads.
 bool may_be_written(std::uint64_t address) {
   if (address == 0) return false;
   const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
@@ -150,7 +150,7 @@ std::unique_ptr<StagePlan> StagePlan::of_all_memory(const std::vector<Operation>
   plan->device_ = node_device_of(operations.front().signature);
   BufferRule whole;
   whole.role = Role::kInOut;
-  /// Its number, or that there is none.
+  /// Finds or adds the buffer at an address. Returns false if there can be none.
   const auto buffer_of = [&](std::uint64_t address, std::uint32_t* buffer) {
     const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
     if (block == nullptr || !block->live() || block->kind != MemoryKind::kDevice || block->device != plan->device_ ||
@@ -183,7 +183,7 @@ void StagePlan::add_buffer(std::size_t bytes, const BufferRule& rule) {
   open_ = open_ || rule.stage == Stage::kAuto;
   whole_.push_back(copies_out_whole(rule));
   sets_ = std::max<std::size_t>(sets_, rule.slots);
-  // What the graph only writes is copied in too, unless it writes every byte: what it leaves must survive (rule 4).
+  // A buffer that is only written is copied in too, unless every byte is written: the others must survive (rule 4).
   if (rule.role == Role::kIn || rule.role == Role::kInOut || (rule.role == Role::kOut && !rule.full))
     copies_in_.push_back({buffer, 0, bytes});
   if (rule.role != Role::kInOut && rule.role != Role::kOut) return;
@@ -215,10 +215,10 @@ bool StagePlan::locate(const std::vector<Operation>& operations, const Binding& 
     blocks[expected.buffer] = block;
     (*bases)[expected.buffer] = static_cast<char*>(block->pointer());
   });
-  // Two buffers that were apart must be apart.
+  // Two buffers that were different blocks must still be.
   std::sort(blocks.begin(), blocks.end());
   if (!fits || word != words_.end() || std::adjacent_find(blocks.begin(), blocks.end()) != blocks.end()) return false;
-  // What cannot be moved into the slots must not be reached beside them, nor make launches depend on each other.
+  // A word that cannot be moved must not reach a staged buffer, nor make launches depend on each other.
   return !any_hidden_word(operations, binding, [&](std::uint64_t address) {
     const Block* const block = block_table().find(reinterpret_cast<const void*>(address));
     return block != nullptr &&

@@ -1,15 +1,16 @@
-// staging.h: which operands of a recording lie in staged buffers, and what a launch copies for them.
+// staging.h: decides which operands of a recording lie in staged buffers, and what a launch copies for them.
 //
 // A buffer is staged when a rule of the policy says so for its allocation. The exec then holds addresses inside a slot
 // set (memory/slot_set.h); a launch copies the program's buffers in, replays, and copies out what the rule says the
 // graph writes. Offsets inside a buffer and operands that overlap keep their relation, because a buffer is staged as a
 // whole. A recording has a plan for each choice of rules that its operands' buffers fall under. Where the rule says
 // `auto`, the graph has a second plan with that buffer, used while it pays (costs/stage_choice.h). A copy never leaves
-// its buffer. Not staged: graphs with host operations or work on several devices (rule 4), with kernels of a
-// communication library, or with any operand that other processes can reach (rule 21), and bindings whose buffers do
-// not have the recorded sizes, or overlap otherwise than recorded, or where a structure argument has a word that may be
-// an address in one of them: such words cannot be moved. What a kernel finds by addresses in memory cannot be seen: the
-// rule promises that every access goes through an argument.
+// its buffer. Not staged are graphs with host operations, child graphs, events from outside, dependencies that the
+// program has set, or work on several devices (rule 4). Nor are graphs with kernels of a communication library, or with
+// an operand that other processes can reach (rule 21). Nor are bindings whose buffers do not have the recorded sizes,
+// or overlap otherwise than recorded, or of which a structure argument has a word that may be an address in one of
+// them: such words cannot be moved. The library cannot see what a kernel finds by addresses in memory: the rule
+// promises that every access goes through an argument.
 //
 // Threads: plans are immutable. Units: bytes.
 #pragma once
@@ -29,31 +30,29 @@ namespace graphpool {
 
 struct BufferRule;
 
-/// Whether some argument of a kernel that is a structure, or of unknown kind, has a word, other than 0, for which
-/// `holds` is true.
+/// Whether a kernel argument that is a structure or of unknown kind has a word, not 0, for which `holds` is true.
 bool any_hidden_word(const std::vector<Operation>& operations, const Binding& binding,
                      FunctionRef<bool(std::uint64_t word)> holds);
 
-/// Whether a launch copies out what the rule does not say that the graph writes.
+/// Whether launches copy the whole buffer out, although the rule does not say that the graph writes all of it.
 bool copies_out_whole(const BufferRule& rule) noexcept;
-/// The buffers that these operations may write to and that rules let launches copy out whole, by their beginnings. Adds
-/// each once.
+/// Adds to *bases, each once, the buffers that these operations may write to and that launches may copy out whole.
 void wholly_staged(const std::vector<Operation>& operations, const Binding& binding, std::vector<const char*>* bases);
 
-/// By which rules a binding's buffers may be staged: the rule's number (Block::rule) for each address among the
-/// operands, in order; 0: none. False: all are 0. Bindings with the same rules share a plan.
+/// Finds the rules by which a binding's buffers may be staged: the rule's number (Block::rule) for each address among
+/// the operands, in order; 0: none. Returns false if all are 0. Bindings with the same rules share a plan.
 bool staging_rules(const std::vector<Operation>& operations, const Binding& binding, std::vector<std::uint32_t>* rules);
 
 inline constexpr const char* kSharedMemory = "memory that it names can be reached by other processes";
 inline constexpr const char* kCommunicates = "it has kernels of a communication library";
 
-/// Why a graph with this binding works on the program's own memory, whatever rules say; a literal. Null: it need not.
-/// (That it communicates is a matter of the recording alone: Recording::communicates().)
+/// Why a graph with this binding has to work on the program's own memory, whatever rules say; a literal. Null: it need
+/// not. (Recording::communicates() is asked apart: it needs no binding.)
 const char* why_not_staged(const std::vector<Operation>& operations, const Binding& binding);
 /// Whether an operand, or a word of a structure argument, lies in memory that other processes can reach.
 bool reaches_shared_memory(const std::vector<Operation>& operations, const Binding& binding);
 
-/// Adds every address among the operands to a rising list, once.
+/// Adds every address among the operands to *addresses, which is then sorted, each once.
 void add_addresses(const std::vector<Operation>& operations, const Binding& binding,
                    std::vector<std::uint64_t>* addresses);
 
@@ -66,19 +65,18 @@ class StagePlan {
     std::size_t bytes;
   };
 
-  /// By the rules of this binding. Null when nothing of it is staged. `with_open`: buffers whose rules leave it open
-  /// (`stage = "auto"`) are staged as well as those that always are.
+  /// Makes the plan by the rules of this binding. Null: none of its buffers is staged, or one is of another device.
+  /// `with_open`: buffers whose rules leave it open (`stage = "auto"`) are staged as well as those that always are.
   static std::unique_ptr<StagePlan> make(const std::vector<Operation>& operations, const Binding& binding,
                                          bool with_open);
 
-  /// Not by rules: every allocation that an operand names is a buffer, and behind them every other one that `more`
-  /// names. *bases: where they are. Null where an operand does not lie in device memory of the program that no other
-  /// process has, all of it on the graph's device; and where nothing is named. To run a graph on copies
-  /// (verify/both_ways.h).
+  /// Makes a plan to run a graph on copies (verify/both_ways.h), whatever rules say: every allocation that an operand
+  /// names is a buffer, and behind those every other one that `more` names. *bases: where they are. Null: no operand
+  /// names memory, or one names other memory than the program's on the graph's device, or exported memory.
   static std::unique_ptr<StagePlan> of_all_memory(const std::vector<Operation>& operations, const Binding& binding,
                                                   const std::vector<std::uint64_t>& more, std::vector<char*>* bases);
 
-  /// The program's buffers in this binding, or false when it is not the shape of the plan.
+  /// Finds the program's buffers in this binding. Returns false if the binding does not have the plan's shape.
   bool locate(const std::vector<Operation>& operations, const Binding& binding, std::vector<char*>* bases) const;
 
   /// The binding with every staged operand moved into the slots.
@@ -92,7 +90,7 @@ class StagePlan {
   /// Whether two bindings differ in staged operands only.
   bool same_elsewhere(const Binding& a, const Binding& b) const noexcept;
 
-  /// Of these buffers (locate()) those that launches copy out whole.
+  /// Those of these buffers (locate()) that launches copy out whole.
   std::vector<const char*> whole(const std::vector<char*>& bases) const {
     std::vector<const char*> found;
     for (std::size_t i = 0; i < bases.size(); ++i)
@@ -102,7 +100,7 @@ class StagePlan {
 
   hipError_t make_slots(std::unique_ptr<SlotSet>* slots) const;
 
-  /// What a launch copies before and after the replay, and how much that is.
+  /// What a launch copies before and after the replay, and how many bytes that is.
   const std::vector<Copy>& copies_in() const noexcept { return copies_in_; }
   const std::vector<Copy>& copies_out() const noexcept { return copies_out_; }
   std::size_t copies() const noexcept { return copies_in_.size() + copies_out_.size(); }
@@ -111,11 +109,13 @@ class StagePlan {
   /// Whether it stages a buffer whose rule leaves it open.
   bool open() const noexcept { return open_; }
 
-  /// The size of the graph's ring: the most that a rule of one of its buffers says.
+  /// How many slot sets the graph's ring has: the most that a rule of one of its buffers says.
   std::size_t sets() const noexcept { return sets_; }
-  /// Launches are independent of each other: every rule says so, and all that the graph can write is staged (rule 3).
+  /// Whether launches are independent of each other: all rules say so, and all that the graph can write is staged (rule
+  /// 3).
   bool overlap() const noexcept { return overlap_; }
-  /// The rules say `overlap`, but the graph may write memory that is not staged, so its launches stay in order.
+  /// Whether the rules say `overlap`, but launches stay in order, because the graph may write memory that is not
+  /// staged.
   bool overlap_refused() const noexcept { return overlap_refused_; }
 
   std::size_t buffers() const noexcept { return buffer_bytes_.size(); }

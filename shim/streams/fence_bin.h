@@ -1,7 +1,7 @@
-// fence_bin.h: fences that nobody needs any more, dropped under a lock under which they cannot be given back.
+// fence_bin.h: takes fences that nobody needs any more, where a lock is held under which they cannot be given back.
 //
 // Why: a fence goes back under g_streams_lock, which comes before the lock of blocks in the order of locks. So a holder
-// of the later lock drops fences here, and whoever has left it empties the bin. Threads: any, without a lock.
+// of the later lock drops fences here, and empties the bin when it has left that lock. Threads: any, without a lock.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class FenceBin {
     while (!dropped_.compare_exchange_weak(fence->next, fence)) {
     }
   }
-  /// Gives all that were dropped back. Neither g_streams_lock nor a lock behind it may be held.
+  /// Gives back all that were dropped. Neither g_streams_lock nor a lock behind it may be held.
   void empty(Fences& fences) noexcept {
     if (dropped_.load(std::memory_order_relaxed) == nullptr) return;
     for (Fence* fence = dropped_.exchange(nullptr); fence != nullptr;) {

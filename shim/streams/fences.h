@@ -1,21 +1,22 @@
-// fences.h: points in a device's work that can be waited for, or asked about, without being seen.
+// fences.h: makes fences: points in a device's work that the library waits for, or asks about, without being seen.
 //
-// Why: hipFree waits for every stream of the memory's owner. When we keep the memory instead, the program must find the
-// same order of things (pool.free = sync), or the memory must not be handed out before the device has passed that point
-// (deferred). hipDeviceSynchronize and queries of the program's streams would invalidate captures (rule 17). So a fence
-// records an event of ours on each stream that has work, lets a stream of ours wait for these events, and records its
-// own event there. Only that last event is ever waited for or queried: HIP 6.3 refuses both for an event whose stream
-// has begun a capture since.
+// Why: hipFree waits for every stream of the memory's owner. When we keep the memory instead, hipFree must wait all the
+// same (pool.free = "sync"), or the memory must not be handed out before the device has passed that point ("deferred").
+// hipDeviceSynchronize and queries of the program's streams would invalidate captures (rule 17). So a fence records an
+// event of ours on each stream that has work, lets a stream of ours wait for these events, and records its own event
+// there. Only that last event is ever waited for or queried: HIP 6.3 refuses both for an event whose stream has begun a
+// capture since.
 //
 // The device's null stream is not touched: an event in it would hold back every blocking stream. A blocking stream of
 // ours takes its place: what is recorded there comes after all work of the null stream, and nothing waits for it. Only
-// where the program's own call would have held them back, enter_null_stream() does.
+// for a call of the program that would hold blocking streams back, enter_null_stream() does so.
 //
-// Order: who makes a fence says so (Making) and then looks for open captures; a capture counts as open before it looks
-// for a fence that is being made, and waits for that (capture_begins). So no event of ours gets into one.
+// Order: a thread that makes a fence says so (Making), and looks for open captures then. A capture counts as open
+// before it looks for a fence that is being made, and waits for that (capture_begins). So no capture gets an event of
+// ours.
 //
-// Threads: any. Lock: g_streams_lock, held over event records only, which do not wait. Not here: what has work
-// (work_counts.h).
+// Threads: any. Lock: g_streams_lock. It is held over calls that record events, ask for one, make a stream wait, or
+// make an event or a stream of ours. Not here: which streams have work (work_counts.h).
 #pragma once
 
 #include <array>
@@ -43,11 +44,11 @@ class Fence {
   friend class Fences;
   int device_ = 0;
   bool all_ = true;           ///< made for the whole device, else for one stream
-  std::uint64_t serial_ = 0;  ///< of that stream
+  std::uint64_t serial_ = 0;  ///< of that stream (StreamEntry::serial)
   std::atomic<int> references_{0};
   hipEvent_t event_ = nullptr;  ///< null: nothing was outstanding
   std::atomic<bool> passed_{false};
-  std::uint64_t epoch_ = 0;  ///< the device's resets before it was made
+  std::uint64_t epoch_ = 0;  ///< Device::epoch when it was made
   std::vector<WorkMark> marks_;
 };
 
@@ -57,19 +58,19 @@ class Fences {
   Fences(const Fences&) = delete;
   Fences& operator=(const Fences&) = delete;
 
-  /// A fence after everything enqueued on the device so far. Does not wait. Null when that cannot be made: a capture is
-  /// open, another thread's per-thread stream or an unknown one is busy, or HIP failed (its error has been taken out of
+  /// Makes a fence after everything enqueued on the device so far. Does not wait. Null: it cannot be made, because a
+  /// capture is open, another thread's own stream or an unknown one is busy, or HIP failed (its error is taken out of
   /// the program's sight). Give it back with release().
   Fence* make(int device) noexcept EXCLUDES(g_streams_lock);
-  /// A fence after what was enqueued on one stream, a handle or null or hipStreamPerThread; null as above.
+  /// Makes a fence after what was enqueued on one stream: a handle, null or hipStreamPerThread. Null: as above.
   Fence* make_behind(int device, hipStream_t stream) noexcept EXCLUDES(g_streams_lock);
 
-  /// Waits on the host, in the calling thread's present capture mode. Returns false where HIP failed.
+  /// Waits on the host, in the calling thread's present capture mode. Returns false if HIP fails.
   bool wait(Fence* fence) noexcept;
   /// Whether the device has passed it. Does not wait. A fence that HIP cannot answer for is never passed.
   bool passed(Fence* fence) noexcept;
-  /// Whether the fence was made for this stream (null: that of the device), so that what the stream does next comes
-  /// after it anyway.
+  /// Whether the fence was made for this stream (null: the null stream of the device), so that what the stream does
+  /// next comes after it anyway.
   bool same_stream(const Fence* fence, int device, hipStream_t stream) const noexcept;
 
   void release(Fence* fence) noexcept EXCLUDES(g_streams_lock) {
@@ -82,17 +83,16 @@ class Fences {
   /// Whether everything enqueued on the stream, a handle or null, is known to be complete. Neither waits nor allocates;
   /// false while captures are open, and of a stream that is not known (any more): its handle is not used.
   bool is_complete(int device, hipStream_t stream) noexcept EXCLUDES(g_streams_lock);
-  /// Leaves in the null stream of the calling thread's device what every operation does: what blocking streams are
-  /// given next comes behind what they all have now. For calls of the program that enqueue something there which we do
-  /// otherwise. Does not wait; captures may be open.
+  /// Records an event in the null stream of the calling thread's device. As after any operation there, what blocking
+  /// streams are given next comes behind what they all have now. For calls of the program that would enqueue something
+  /// there, but which we make in another way. Does not wait; captures may be open.
   void enter_null_stream() noexcept EXCLUDES(g_streams_lock);
 
-  /// Called when a capture has been counted as open, before hipStreamBeginCapture is forwarded: returns when no fence
-  /// is being made.
+  /// Returns when no fence is being made. Call it when a capture counts as open, before hipStreamBeginCapture is
+  /// forwarded.
   void capture_begins() noexcept EXCLUDES(g_streams_lock);
 
-  /// With the lock held, while one lives: events of ours are about to be recorded, or not, because of what captures are
-  /// open.
+  /// While one lives, we may record events. Make it with g_streams_lock held, and then look for open captures.
   class Making {
    public:
     explicit Making(Fences& fences) noexcept : making_(fences.making_) { making_.store(true); }
@@ -103,11 +103,11 @@ class Fences {
    private:
     std::atomic<bool>& making_;
   };
-  /// The stream is about to be destroyed: later fences come behind what it has now. Returns false where that cannot be
-  /// done. The caller holds a Making.
+  /// Makes later fences come behind what the stream has now, because it is about to be destroyed. Returns false if that
+  /// cannot be done. The caller has a Making.
   bool stays_fenced(int device, hipStream_t stream) noexcept REQUIRES(g_streams_lock);
 
-  /// The device is about to be reset: events are gone, fences passed.
+  /// Forgets the events of the device, which is about to be reset, and lets its fences be passed.
   void device_reset(int device) noexcept REQUIRES(g_streams_lock);
 
  private:

@@ -1,13 +1,13 @@
-// fresh_streams.h: streams that the program has made while a capture is followed and that it has not used yet.
+// fresh_streams.h: knows the streams that the program has made while a capture is followed and has not used yet.
 //
 // A stream stays fresh while no call names it but these:
-//   - the wait by which it joins a withheld capture, where that wait is put off: the runtime is not told;
+//   - the wait by which it joins a withheld capture, if that wait is put off: the runtime is not told;
 //   - hipStreamGetCaptureInfo_v2, which is answered for it, in a capture that stays withheld;
 //   - hipStreamDestroy. A stream that takes part in nothing real then is kept (kept_streams.h).
-// Any other call makes the join real first (capture/put_off_joins.h), and the stream is fresh no more. To be noticed,
-// fresh streams count as the library's own (hip/private_handles.h). Those with flags other than hipStreamNonBlocking
-// are none: what the null stream may do depends on whether they capture.
-// Few are known at a time: a new one takes the place of one without a join that is put off.
+// Any other call makes the join real first (capture/put_off_joins.h), and the stream is fresh no more. Fresh streams
+// count as the library's own (hip/private_handles.h), so that such a call is noticed. Streams without
+// hipStreamNonBlocking never are fresh: what the null stream may do depends on whether they capture.
+// At most kMost are known: a new one takes the place of one without a join that is put off.
 // Threads: any. Lock: of its own.
 #pragma once
 
@@ -36,20 +36,22 @@ class FreshStreams {
   FreshStreams& operator=(const FreshStreams&) = delete;
 
   bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
-  /// The program has been told the stream. Where there is no room it does not become fresh.
+  /// Notes a stream that the program has just got. If there is no room, it does not become fresh.
   void add(hipStream_t stream, const StreamKind& kind) noexcept EXCLUDES(lock_);
   bool has(hipStream_t stream) noexcept EXCLUDES(lock_);
-  /// The stream's wait for the event is put off. Returns false, and does nothing, if it is not fresh.
+  /// Notes that the stream's wait for the event is put off. Returns false, and does nothing, if the stream is not fresh
+  /// or a join of it is put off already.
   bool put_off_join(hipStream_t stream, hipEvent_t event) noexcept EXCLUDES(lock_);
   /// Whether a join that is put off waits for the event.
   bool awaits(hipEvent_t event) noexcept EXCLUDES(lock_);
-  /// The stream has left the withheld capture that it had joined so.
+  /// Notes that the stream has left the withheld capture that it had joined so.
   void left_capture(hipStream_t stream) noexcept EXCLUDES(lock_);
-  /// The stream has waited: unless that was put off it is not fresh any more.
+  /// Notes that the stream has waited for an event: it is not fresh any more, unless a join of it is put off.
   void waits(hipStream_t stream) noexcept EXCLUDES(lock_);
-  /// The program destroys the stream: tells how it was made. Returns false where it is not fresh, or a join is put off.
+  /// Takes out a stream that the program destroys; tells how it was made. Returns false if not fresh, or its join is
+  /// put off.
   bool take(hipStream_t stream, StreamKind* kind) noexcept EXCLUDES(lock_);
-  /// The stream is not fresh any more.
+  /// Notes that the stream is not fresh any more.
   void remove(hipStream_t stream) noexcept EXCLUDES(lock_);
   /// Removes all without a join that is put off.
   void remove_all() noexcept EXCLUDES(lock_);

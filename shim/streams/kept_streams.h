@@ -1,12 +1,12 @@
-// kept_streams.h: streams that the program has destroyed and that nothing was ever done with: they are kept, and are
-// handed out again where the program makes such a stream the next time.
+// kept_streams.h: keeps streams that the program has destroyed without ever using them, and hands them out again when
+// the program makes such a stream the next time.
 //
 // Why: communication libraries make a stream for a moment in each captured collective. On AMD's 7.2.4 to make and
 // destroy one takes 18 us of host time.
 // A stream gets here only if no call has named it since it was made, but for the calls that fresh_streams.h lists. So
-// the program cannot tell it from a new one. To the program a kept stream is destroyed. It counts as the library's own
-// (hip/private_handles.h): so the first call with its handle is noticed. The stream is really destroyed then, and the
-// call goes on.
+// the program cannot tell it from a new stream. To the program a kept stream is destroyed. It counts as the library's
+// own (hip/private_handles.h), so that the first call with its handle is noticed. Then the stream is really destroyed,
+// and the call goes on.
 // Bounded: see kMost. Threads: any. Lock: of its own, never held over a call of the runtime.
 #pragma once
 
@@ -43,13 +43,13 @@ class KeptStreams {
   KeptStreams& operator=(const KeptStreams&) = delete;
 
   bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
-  /// Returns false, and does nothing, where there is no room for another one of this kind.
+  /// Keeps the stream. Returns false, and does nothing, if there is no room for another one of this kind.
   bool keep(hipStream_t stream, const StreamKind& kind) noexcept EXCLUDES(lock_);
-  /// One of this kind, which is the program's from now on; null where there is none.
+  /// Hands out a stream of this kind, which is the program's from now on. Null: there is none.
   hipStream_t take(const StreamKind& kind) noexcept EXCLUDES(lock_);
-  /// Destroys the stream if it is a kept one: returns whether it was.
+  /// Destroys the stream if it is a kept one. Returns whether it was.
   bool end(hipStream_t stream) noexcept EXCLUDES(lock_);
-  /// Destroys those of a device, or, for -1, all. Returns whether there was one.
+  /// Destroys the kept streams of a device (all: -1). Returns whether there were any.
   bool give_back(int device) noexcept EXCLUDES(lock_);
 
  private:
@@ -57,7 +57,7 @@ class KeptStreams {
     hipStream_t stream = nullptr;
     StreamKind kind{};
   };
-  /// Takes out the last one for which the test is true. Null where there is none.
+  /// Takes out the last one for which the test is true. Null: there is none.
   template <typename Which>
   hipStream_t take_out(const Which& which) noexcept EXCLUDES(lock_);
   static void destroy(hipStream_t stream) noexcept;

@@ -1,8 +1,9 @@
-// launch_event.h: a private event behind one launch.
+// launch_event.h: has a private event behind one launch.
 //
-// While the stream it was recorded on lives and does not capture, the event is on that stream. When the stream begins
-// to capture the event leaves it (leave_stream), for nobody may wait for it or ask about it then; when the stream goes
-// the event leaves it for good, because AMD's runtime looks at the stream of an event that it is asked about:
+// While the stream it was recorded on lives and does not capture, the event is on that stream. Before the stream begins
+// to capture, the event leaves it (leave_stream), because nobody may wait for it or ask about it then. Before the
+// stream goes, the event leaves it for good, because AMD's runtime looks at the stream of an event that it is asked
+// about:
 //
 //   kStream -> kPassed      the device had passed it
 //           \-> kOwnStream   it was passed on to a stream of ours (passed_event.h)
@@ -27,23 +28,23 @@ class LaunchEvent {
   LaunchEvent& operator=(const LaunchEvent&) = delete;
   ~LaunchEvent();
 
-  /// Behind what the stream has now. Null on failure.
+  /// Records a new event behind what the stream has now. Null on failure. Throws std::bad_alloc.
   static std::shared_ptr<LaunchEvent> record(hipStream_t stream);
-  /// The same event behind another launch. Returns false where it is to be a new one.
+  /// Records the same event behind another launch. Returns false if that needs a new event.
   bool record_again(hipStream_t stream);
 
-  /// Null: the launch is complete, or nobody knows (lost()).
+  /// The event to wait for. Null: the launch is complete, or nobody knows (lost()).
   hipEvent_t get() const noexcept;
-  /// It may be asked although captures are open.
+  /// Whether it may be asked for although captures are open.
   bool off_stream() const noexcept { return place_.load(std::memory_order_acquire) != Place::kStream; }
-  /// Its stream went before the launch was known to be complete: only who waits for the device can tell.
+  /// Whether its stream went before the launch was known to be complete: only a wait for the device can tell then.
   bool lost() const noexcept { return place_.load(std::memory_order_acquire) == Place::kLost; }
   /// Whether the device has passed it, once it is off its stream. Captures may be open.
   bool passed() const noexcept;
 
-  /// The stream it was recorded on begins to capture, and does not yet.
+  /// Takes the event off its stream, which is about to capture but does not yet. Throws std::bad_alloc.
   void leave_stream(int device);
-  /// The stream it was recorded on is about to go. `may_ask`: it does not capture.
+  /// Takes the event off its stream, which is about to go. `may_ask`: the stream does not capture.
   void leave_for_good(int device, bool may_ask) noexcept;
 
  private:

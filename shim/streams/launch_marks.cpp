@@ -14,7 +14,7 @@
 namespace graphpool {
 namespace {
 
-/// The events that launches to come are to wait for. Never destroyed.
+/// The events that later launches are to wait for. Never destroyed.
 struct Waiting {
   RankedMutex<LockRank::kStreams> lock;
   ForkWatcher forks GUARDED_BY(lock);
@@ -37,10 +37,10 @@ Waiting& waiting() {
   return *instance;
 }
 
-/// Returns when whoever records or asks an event has seen what the caller has changed.
+/// Returns when no thread records or asks for an event that has not seen what the caller has changed.
 void pass_capture_gate() noexcept { const CaptureGate gate; }
 
-/// What was recorded on the stream leaves it. Its state is that of no living stream any more.
+/// Takes the events that were recorded on the stream off it. Its state is no living stream's any more.
 void leave_for_good(StreamState& state, hipStream_t stream) noexcept {
   pass_capture_gate();
   std::vector<std::weak_ptr<LaunchEvent>> events;
@@ -77,7 +77,7 @@ void awaited_launches_before_capture(StreamKey stream) noexcept {
       const LockGuard guard(all.lock);
       std::erase_if(all.events, [](const auto& each) { return each.expired(); });
       all.count();
-      // All, for the last reference to any must not go under the lock.
+      // All of them, because the last reference to one must not go under the lock.
       there.reserve(all.events.size());
       for (const auto& each : all.events)
         if (auto awaited = each.lock()) there.push_back(std::move(awaited));
@@ -85,7 +85,7 @@ void awaited_launches_before_capture(StreamKey stream) noexcept {
     for (const auto& awaited : there)
       if (awaited->key == stream && !may_be_capturing(awaited->stream)) awaited->event->leave_stream(awaited->device);
   } catch (const std::bad_alloc&) {
-    // A launch that has to come behind one of them may not be able to.
+    // A later launch may not be able to come behind one of them.
   }
 }
 
@@ -119,7 +119,7 @@ HOT void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t numbe
     record(*mark);
 }
 
-/// An event behind the launch. Its stream lives, and no capture begins.
+/// Records an event behind the launch. Pre-condition: its stream lives, and no capture begins.
 void LaunchMarks::record(Mark& mark) {
   std::shared_ptr<LaunchEvent> event = LaunchEvent::record(mark.stream);
   if (event == nullptr) return;
@@ -133,10 +133,10 @@ void LaunchMarks::record(Mark& mark) {
   mark.event = std::move(event);
 }
 
-/// Programs launch an exec on one stream after another that they destroy.
+/// Keeps the marks few, because programs launch an exec on one stream after another and destroy those.
 void LaunchMarks::forget_complete() {
   std::erase_if(marks_, [](const Mark& mark) { return complete(mark); });
-  // Of a stream that is gone only a wait for its device tells: one such mark stands for all of the device's.
+  // If the stream is gone, only a wait for its device tells: one mark stands for all such marks of a device.
   std::vector<Mark> device_marks;
   device_marks.reserve(marks_.size());
   std::erase_if(marks_, [&](const Mark& mark) {
@@ -186,7 +186,7 @@ bool LaunchMarks::seal() {
   const SavedDevice device;
   bool all = true;
   for (Mark& mark : marks_) {
-    // The handle of a thread's own stream names the caller's.
+    // The handle of another thread's own stream names the caller's here.
     const bool own = mark.stream == hipStreamPerThread;
     if ((mark.event != nullptr || own) && !captures_open()) continue;
     if (complete(mark) || mark.state->destroyed.load()) continue;

@@ -1,8 +1,8 @@
-// launch_marks.h: is an earlier launch known to be complete? Answered from what the program itself has waited for
-// (stream_state.h), and from private events (launch_event.h); never by waiting (rule 20).
+// launch_marks.h: tells whether earlier launches are known to be complete. It asks what the program itself has waited
+// for (stream_state.h), and private events (launch_event.h); it never waits (rule 20).
 //
-// Threads: any; the marks of one exec belong to its holder. One short lock (rank kStreams), not taken where a graph is
-// launched where it was launched before.
+// Threads: any; the marks of one exec belong to its holder. One short lock (rank kStreams), not taken for a launch on a
+// stream where the exec was launched before.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -20,7 +20,7 @@
 
 namespace graphpool {
 
-/// An event that a launch to come is to wait for.
+/// An event that a later launch is to wait for.
 struct AwaitedLaunch {
   StreamKey key;
   hipStream_t stream;
@@ -31,29 +31,29 @@ struct AwaitedLaunch {
 /// The launches of one exec that may still run.
 class LaunchMarks {
  public:
-  /// Call it in the thread that launched, while the same device is current. On a thread's own stream it records an
-  /// event.
+  /// Notes a launch, in the thread that made it, while the same device is current. Records an event on a thread's own
+  /// stream.
   void add(StreamKey key, hipStream_t stream, std::uint64_t number);
-  /// A launch that failed, with whatever it has enqueued: no call is made.
+  /// Notes a launch that failed, for what it may have enqueued, if its stream has a mark. Makes no call of HIP.
   void add_failed(StreamKey key, std::uint64_t number) noexcept;
 
   /// Whether all are known to be complete. Forgets those that are.
   bool complete() noexcept;
 
-  /// Says that no launch follows. Records a private event behind each launch not yet known to be complete, so that
-  /// complete() can find out by asking. A stream that is capturing is left alone: then returns false, because nothing
-  /// can be told to come behind its launch. A stream that was destroyed unsealed leaves nothing to wait for.
+  /// Says that no launch follows. Records a private event behind each launch that is not known to be complete yet, so
+  /// that complete() can ask for it. A stream that is capturing is left as it is; then this returns false, because
+  /// nothing can come behind its launch. A stream that was destroyed before leaves nothing to wait for.
   bool seal();
 
-  /// Makes `stream` wait for the launches that may still run on other streams. Returns false where it cannot wait for
-  /// one of them.
+  /// Makes `stream` wait for the launches that may still run on other streams. Returns false if one cannot be waited
+  /// for.
   bool order_before(StreamKey key, hipStream_t stream);
 
   /// A copy of the marks for order_before(), which shares the events of those that are sealed. Null when all launches
   /// are complete. Their streams may begin to capture.
   std::unique_ptr<LaunchMarks> copy();
 
-  /// How many launches are told apart: bounded by the streams alive on which there were any.
+  /// How many launches are told apart: bounded by the living streams on which there were any.
   std::size_t size() const noexcept { return marks_.size(); }
 
   LaunchMarks() = default;
@@ -68,7 +68,7 @@ class LaunchMarks {
     std::uint64_t number;
     std::shared_ptr<StreamState> state;
     std::shared_ptr<LaunchEvent> event;    ///< null: not sealed
-    std::shared_ptr<AwaitedLaunch> order;  ///< of a copy: keeps the event fit to be waited for
+    std::shared_ptr<AwaitedLaunch> order;  ///< of a copy: as long as it lives, the event can be waited for
   };
   static bool complete(const Mark& mark) noexcept;
   static void record(Mark& mark);
@@ -80,17 +80,17 @@ class LaunchMarks {
   std::size_t most_ = kFew;  ///< marks before those that are complete are forgotten
 };
 
-/// The stream is about to be destroyed: its handle must not be used any more. Nor may events be asked that were
-/// recorded there, for AMD's runtime looks at the stream then: they pass to streams of ours.
+/// Call it before a stream is destroyed: its handle is not used any more. Events that were recorded there pass to
+/// streams of ours, because AMD's runtime looks at the stream of an event that it is asked for.
 void launches_stream_destroyed(StreamKey stream) noexcept;
-/// The calling thread is about to end, and with it so many streams of its own.
+/// The same for `count` streams of the calling thread's own, which is about to end.
 void launches_own_streams_end(StreamKey first, StreamKey count) noexcept;
 
-/// How many events launches to come are to wait for.
+/// The number of events that later launches are to wait for.
 inline constinit std::atomic<std::size_t> g_launches_awaited{0};
 void awaited_launches_before_capture(StreamKey stream) noexcept;
-/// The stream is about to take part in a capture. As long as it does, the runtime lets nobody wait for an event that
-/// was recorded there: those that are still to be waited for pass to streams of ours.
+/// Call it before a stream takes part in a capture. While it does, the runtime lets nobody wait for an event that was
+/// recorded there: those that are still to be waited for pass to streams of ours.
 inline void launches_before_capture(StreamKey stream) noexcept {
   if (g_launches_awaited.load(std::memory_order_acquire) != 0) [[unlikely]]
     awaited_launches_before_capture(stream);

@@ -29,7 +29,7 @@ class OpenList {
     set_attention(true);
   }
 
-  /// Returns false where one is open.
+  /// Returns false if one is open.
   bool add_sole_left_alone(const void* thread, hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
     const LockGuard guard(lock_);
     if (g_open_captures.load(std::memory_order_relaxed) != 0 || !list({thread, mode, stream})) return false;
@@ -40,7 +40,7 @@ class OpenList {
     return true;
   }
 
-  /// Leaves the thread's last capture of this mode alone. Returns false where the list is full: then it is followed.
+  /// Leaves the thread's last capture of this mode alone. Returns false if the list is full: then it is followed.
   bool leave_alone(const void* thread, hipStreamCaptureMode mode, std::uintptr_t stream) noexcept {
     const LockGuard guard(lock_);
     const auto is_it = [&](const Capture& capture) { return followed_in(capture, thread, mode); };
@@ -53,7 +53,7 @@ class OpenList {
     return true;
   }
 
-  /// One that is followed.
+  /// Takes out a capture that is followed.
   void remove(const void* thread, hipStreamCaptureMode mode) noexcept {
     const LockGuard guard(lock_);
     if (forbids(mode)) {
@@ -63,7 +63,7 @@ class OpenList {
     one_less();
   }
 
-  /// Returns false where no capture that began on this stream is left alone.
+  /// Returns false if no capture that began on this stream is left alone.
   bool remove_left_alone(std::uintptr_t stream) noexcept {
     const LockGuard guard(lock_);
     if (!erase_first([stream](const Capture& capture) { return capture.left_alone == stream; })) return false;
@@ -93,7 +93,8 @@ class OpenList {
     std::uintptr_t left_alone = 0;  ///< the stream it began on; 0: it is followed
   };
 
-  /// The calling thread's beginning took away what it had pending, where that matters (KeptError).
+  /// Counts that a capture is opened where none was (g_attention_rounds). The calling thread has no error pending: the
+  /// begin of its capture took it away, if that matters (KeptError).
   static void begin_round() noexcept {
     g_attention_rounds.fetch_add(1, std::memory_order_relaxed);
     error_asked_for();
@@ -111,7 +112,7 @@ class OpenList {
     captures_[static_cast<std::size_t>(count_++)] = capture;
     return true;
   }
-  /// Those behind move up: they stay in the order in which they began.
+  /// Takes out the first for which `which` is true. Those behind move up, so the order of the beginnings stays.
   template <typename Which>
   bool erase_first(Which&& which) noexcept REQUIRES(lock_) {
     const auto end = captures_.begin() + count_;
@@ -129,7 +130,7 @@ class OpenList {
 
   SoleLock<LockRank::kCaptureGate, ShortLock<LockRank::kCaptureGate>> lock_;
   std::ptrdiff_t count_ GUARDED_BY(lock_) = 0;
-  std::size_t unlisted_ GUARDED_BY(lock_) = 0;  ///< more than there is room for
+  std::size_t unlisted_ GUARDED_BY(lock_) = 0;  ///< captures that forbid something, and for which there was no room
   std::array<Capture, 64> captures_ GUARDED_BY(lock_){};
 };
 

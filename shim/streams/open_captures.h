@@ -1,5 +1,5 @@
-// open_captures.h: how many captures are open in the process. Where one is, calls that a capture forbids must reach the
-// runtime, and forwarded operations must be noticed. Threads: atomic, any.
+// open_captures.h: counts the open captures of the process. While one is open, calls that a capture forbids must reach
+// the runtime, and forwarded operations must be noticed. Threads: any.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -14,7 +14,7 @@ namespace graphpool {
 
 extern constinit std::atomic<int> g_open_captures;
 
-/// How many open captures are left to the runtime. Of these only the origin is known.
+/// How many open captures are left to the runtime. Of these only the stream on which they began is known.
 inline constinit std::atomic<int> g_captures_left_alone{0};
 inline bool any_left_alone() noexcept { return g_captures_left_alone.load(std::memory_order_acquire) != 0; }
 
@@ -54,8 +54,8 @@ inline bool no_other_capture_open() noexcept { return g_open_captures.load(std::
 /// Held while no capture may begin.
 extern constinit RankedMutex<LockRank::kCaptureGate> g_capture_gate;
 
-/// While one lives no capture begins, in any thread: what may be done to a stream and its events as long as nothing is
-/// captured stays so until it has been done. For calls that neither wait nor call back.
+/// While one lives no capture begins, in any thread. So what may be done to a stream and its events while nothing is
+/// captured can be looked up and done. Only for calls that neither wait nor call back.
 class SCOPED_CAPABILITY CaptureGate {
  public:
   CaptureGate() noexcept ACQUIRE(g_capture_gate);
@@ -67,34 +67,35 @@ class SCOPED_CAPABILITY CaptureGate {
 /// Whether what is enqueued on the stream might get into a capture. Asking invalidates none, and leaves no error.
 bool may_be_capturing(hipStream_t stream) noexcept;
 
-/// The calling thread begins a capture.
+/// Counts a capture that the calling thread begins. Call it before the begin is forwarded. Returns when no thread is
+/// recording an event of ours.
 void capture_opened(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal) noexcept;
-/// A capture is over, also because it failed or its stream was destroyed. `thread`: the token of the thread that began
-/// it; null: the calling thread.
+/// Notes that a capture is over, also because it failed or its stream was destroyed. `thread`: the token of the thread
+/// that began it; null: the calling thread.
 void capture_closed(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal, const void* thread = nullptr) noexcept;
 
-/// Leaves the calling thread's last capture of this mode to the runtime. `stream` is the StreamKey of its origin.
-/// Returns false where the list of such captures is full: then the capture is followed.
+/// Leaves the calling thread's last capture of this mode to the runtime. `stream`: the StreamKey of its origin. Returns
+/// false if the list of such captures is full: then the capture is followed.
 bool capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
 bool is_left_alone(std::uintptr_t stream) noexcept;
-/// The calling thread begins a capture that is left to the runtime: capture_opened() and capture_left_alone() in one,
-/// before it is forwarded. Returns false where another capture is open; then nothing was done.
+/// Does what capture_opened() and capture_left_alone() do, for a capture that the calling thread begins, before that is
+/// forwarded. Returns false if another capture is open; then nothing was done.
 bool sole_capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
-/// Takes the capture that began on this stream off the list. Returns false where none is left alone there.
+/// Takes the capture that began on this stream off the list. Returns false if none is left alone there.
 bool left_alone_closed(std::uintptr_t stream) noexcept;
 
-/// Whether the runtime refuses hipMalloc, hipFree and their like from the calling thread, and invalidates for them,
-/// because of captures that are open: those the thread began itself, but for relaxed ones, and global ones anywhere, as
-/// far as the thread's capture mode lets them count. That mode is asked of the runtime, which changes nothing. True
-/// where the runtime does not say.
+/// Whether open captures make the runtime refuse hipMalloc, hipFree and their like from the calling thread, and
+/// invalidate captures for such a call. Captures that the thread itself began count, but for relaxed ones; so do global
+/// ones of other threads, if the thread's capture mode is global. With a relaxed mode none counts. The runtime is asked
+/// for the mode, which changes nothing. True if it does not say.
 bool captures_refuse_memory_calls_now() noexcept;
 inline bool captures_refuse_memory_calls() noexcept { return captures_open() && captures_refuse_memory_calls_now(); }
 
-/// A call was made that a capture may forbid. Cheap; call it whenever captures_open().
+/// Notes a call that a capture may forbid. Cheap; call it whenever captures_open().
 inline void note_capture_doubt() noexcept { g_capture_doubts.fetch_add(1, std::memory_order_acq_rel); }
 
-/// A forwarded operation that touches a stream was issued while a capture is open: no open capture can become a
-/// recording, for it may hold what nobody recorded.
+/// Notes that an operation that touches a stream was forwarded while a capture is open: no open capture can become a
+/// recording, because it may hold what nobody recorded.
 void note_unknown_operation(EntryId id) noexcept;
 
 }  // namespace graphpool

@@ -10,7 +10,7 @@
 namespace graphpool {
 namespace {
 
-/// Whether the stream and the null stream come in the order of their calls.
+/// Whether work of the stream and of the null stream runs in the order of the calls.
 bool is_blocking(hipStream_t stream) noexcept {
   if (is_null_stream(stream) || stream == hipStreamPerThread) return true;
   unsigned flags = hipStreamNonBlocking;
@@ -36,7 +36,8 @@ OutstandingUses& outstanding_uses() noexcept {
   return *instance;
 }
 
-/// The stream may be the second one ever: what the first did went unnoted.
+/// Notes a stream that may be the second one ever. Until then nothing was noted of the first: it counts as work that
+/// may write to any buffer. Returns whether several streams are used.
 bool OutstandingUses::second(StreamKey key, hipStream_t stream) {
   const int device = device_of_stream(stream);
   const LockGuard guard(lock_);
@@ -60,7 +61,8 @@ void OutstandingUses::forget_complete() {
   std::erase_if(uses_, [](const Use& use) { return launch_waited_for(*use.state, use.device, use.number); });
 }
 
-/// There are so many that which ones is not told apart any more, nor which streams that are gone.
+/// Makes the uses few, because there are too many: tells no buffers and rings apart any more, nor streams that are
+/// gone.
 void OutstandingUses::coarsen() {
   for (Use& use : uses_) {
     use.base = nullptr;
@@ -99,7 +101,8 @@ void OutstandingUses::used(StreamArgument stream, const Bases& bases, const void
   for (const char* const base : bases) add(base, by, stream_key(stream), plain_handle(stream), device, next_launch());
 }
 
-/// Nobody says when a thread's own stream goes: where there are too many, what is known of the order goes.
+/// The clock of a stream. Nobody says when a thread's own stream goes: if there are too many clocks, all that is known
+/// of the order is forgotten.
 OutstandingUses::Clock& OutstandingUses::clock_of(StreamKey key) {
   if (clocks_.size() >= kMostClocks && clocks_.find(key) == clocks_.end()) {
     clocks_.clear();
@@ -121,7 +124,7 @@ void OutstandingUses::waited(StreamArgument stream, hipEvent_t event) {
   const LockGuard guard(lock_);
   const auto found = events_.find(event);
   if (found == events_.end()) return;
-  const Clock before = found->second;  // which may go for the stream's
+  const Clock before = found->second;  // a copy, because clock_of() may forget it
   merge(clock_of(key), before);
 }
 
@@ -149,7 +152,7 @@ void OutstandingUses::stream_destroyed(hipStream_t stream) {
 bool OutstandingUses::elsewhere(const Bases& bases, StreamArgument stream, const void* by) {
   if (!several(stream)) return false;
   const StreamKey key = stream_key(stream);
-  // The streams to be asked, which is done without the lock.
+  // The streams to ask; that is done without the lock.
   struct Asked {
     StreamKey key;
     hipStream_t stream;
@@ -184,7 +187,7 @@ bool OutstandingUses::elsewhere(const Bases& bases, StreamArgument stream, const
     // Each device has a null stream of its own.
     if (blocking && is_null_stream(use.stream) && use.device == device) return false;
     if (null && is_blocking(use.stream) && use.device == device) return false;
-    // That of a thread may be another thread's.
+    // A thread's own stream may be another thread's.
     return use.stream == hipStreamPerThread || !fences().is_complete(use.device, use.stream);
   });
 }

@@ -1,16 +1,16 @@
-// outstanding_uses.h: which streams may still write to staged buffers that a launch copies out as a whole (rule 4).
+// outstanding_uses.h: knows which streams may still write to staged buffers that a launch copies out whole (rule 4).
 //
 // Why: a rule without `range` has the whole buffer copied out, so what another stream writes to it between the copy in
 // and the copy out would be lost. A launch that finds such work outstanding, and not ordered before it, goes without
-// staging. What another stream is given after the launch cannot be known at it: only `range` protects that.
+// staging. Work that another stream is given after the launch cannot be known at the launch: only `range` protects from
+// that.
 //
 // What is known: kernels, copies and fills by their operands, launches of graphs by theirs, and that a stream has work
 // outstanding that nobody can see into. Two pieces of work are ordered by the stream they share, by events recorded and
 // waited for, by the null stream's order with others, or because the first is complete.
 //
-// Cost: nothing where no rule is like that (uses_tracked(), capture/capture.h); little while all work comes on one
-// stream.
-// Threads: any. Lock: kSlots, never held across next.
+// Cost: nothing if no rule is like that (uses_tracked(), capture/capture.h); little while all work comes on one stream.
+// Threads: any. Lock: kSlots, held over no call of HIP but the question for the current device.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -31,7 +31,7 @@ class OutstandingUses {
  public:
   using Bases = std::vector<const char*>;
 
-  /// Notes that a stream is used, and says whether others are too: only then is anything else to be noted.
+  /// Notes that a stream is used. Returns whether others are used, too: only then is anything else to be noted.
   bool several(StreamArgument stream) {
     const StreamKey key = stream_key(stream);
     if (several_.load(std::memory_order_relaxed)) return true;
@@ -40,18 +40,18 @@ class OutstandingUses {
     return false;
   }
 
-  /// Enqueued on the stream: work that may write to these buffers. `by`: the ring whose launch it is, or null.
+  /// Notes work enqueued on the stream that may write to these buffers. `by`: the ring whose launch it is, or null.
   void used(StreamArgument stream, const Bases& bases, const void* by);
-  /// Enqueued on the stream: work that nobody can see into, which may write to any buffer.
+  /// Notes work that was enqueued on the stream and that nobody can see into: it may write to any buffer.
   void used_unseen(StreamArgument stream) { used(stream, {nullptr}, nullptr); }
 
   void recorded(hipEvent_t event, StreamArgument stream);
   void waited(StreamArgument stream, hipEvent_t event);
   void event_destroyed(hipEvent_t event);
-  /// To be called before the handle's destruction is noted or forwarded.
+  /// Call it before the handle's destruction is noted or forwarded.
   void stream_destroyed(hipStream_t stream);
 
-  /// How many uses are told apart: bounded by the streams alive.
+  /// How many uses are told apart: bounded by the living streams.
   std::size_t size() {
     const LockGuard guard(lock_);
     return uses_.size();
@@ -85,7 +85,7 @@ class OutstandingUses {
   static constexpr std::size_t kMostAsked = 16;  ///< streams; more are in doubt
   std::atomic<bool> several_{false};
   std::atomic<StreamKey> first_{0};
-  std::atomic<std::uint64_t> first_used_{0};  ///< before what is recorded after its last use, behind what was before
+  std::atomic<std::uint64_t> first_used_{0};  ///< a time behind its last use, and before what is recorded next
   hipStream_t first_stream_ = nullptr;
   int first_device_ = 0;
   RankedMutex<LockRank::kSlots> lock_;

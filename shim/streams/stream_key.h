@@ -1,6 +1,6 @@
-// stream_key.h: which stream a call means: one key a stream, whatever handle it was named by.
+// stream_key.h: tells which stream a call means: each stream has one key, whatever handle names it.
 //
-// Threads: any. Where a thread's own stream is known by a key of that thread's, it can be named by that thread only.
+// Threads: any. The key of a thread's own stream is that thread's: only that thread can name the stream.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -20,13 +20,13 @@ inline hipStream_t plain_handle(StreamArgument stream) noexcept {
   return stream.per_thread && stream.handle == nullptr ? hipStreamPerThread : stream.handle;
 }
 
-/// Whether it is neither the null stream by one of its names nor hipStreamPerThread.
+/// Whether it is neither a name of the null stream nor hipStreamPerThread.
 inline bool is_stream_handle(hipStream_t stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
 inline bool is_null_stream(hipStream_t stream) noexcept {
   return !is_stream_handle(stream) && stream != hipStreamPerThread;
 }
 
-/// One key a stream: null, legacy and per-thread handles are told apart by device and thread.
+/// Each stream has one key: null, legacy and per-thread handles are told apart by device and thread.
 using StreamKey = std::uintptr_t;
 StreamKey unnamed_stream_key(StreamArgument stream) noexcept;
 inline StreamKey stream_key(StreamArgument stream) noexcept {
@@ -34,12 +34,12 @@ inline StreamKey stream_key(StreamArgument stream) noexcept {
   return handle > reinterpret_cast<StreamKey>(hipStreamPerThread) ? handle : unnamed_stream_key(stream);
 }
 
-/// Has the library forget, when the calling thread ends, the events that it recorded on that thread's own streams: the
-/// runtime destroys these streams then. Call it after the runtime has made such a stream. Returns false where the
+/// Makes the library forget, when the calling thread ends, the events that it recorded on that thread's own streams:
+/// the runtime destroys these streams then. Call it after the runtime has made such a stream. Returns false if the
 /// library cannot learn of the thread's end: then no event recorded there may be queried.
 [[nodiscard]] bool watch_own_streams() noexcept;
 
-/// Whether that is another thread's own stream: the handle by which that thread names it names the caller's own here.
+/// Whether the key is of another thread's own stream. That thread's handle for it names the caller's own stream here.
 bool is_other_threads_own(StreamKey key) noexcept;
 
 /// The device of a stream; -1 when the runtime does not say.

@@ -15,7 +15,7 @@ constinit std::atomic<std::uint64_t> g_clock{0};
 struct Waits {
   std::unordered_map<StreamKey, std::shared_ptr<StreamState>> streams GUARDED_BY(g_waits_lock);  ///< those alive
   std::unordered_map<int, std::uint64_t> devices GUARDED_BY(g_waits_lock);  ///< waited up to this number
-  std::size_t most GUARDED_BY(g_waits_lock) = kFewStreams;  ///< streams before those that no mark names are forgotten
+  std::size_t most GUARDED_BY(g_waits_lock) = kFewStreams;  ///< at so many, streams that no mark names are forgotten
   static constexpr std::size_t kFewStreams = 64;
 };
 
@@ -45,7 +45,7 @@ HOT std::uint64_t next_launch() noexcept { return g_clock.fetch_add(1, std::memo
 void stream_waited(StreamKey stream, std::uint64_t clock) noexcept {
   Waits& all = waits();
   const LockGuard guard(g_waits_lock);
-  // A stream no launch was made on has nothing to remember.
+  // A stream on which no launch was made has nothing to remember.
   const auto found = all.streams.find(stream);
   if (found != all.streams.end()) raise(found->second->waited, clock);
 }
@@ -61,7 +61,7 @@ std::shared_ptr<StreamState> stream_state(StreamKey key) {
   Waits& all = waits();
   const LockGuard guard(g_waits_lock);
   if (const auto found = all.streams.find(key); found != all.streams.end()) return found->second;
-  // Nobody says when a thread's own stream goes.
+  // Nobody says when a thread's own stream goes, so states that nobody else has are forgotten.
   if (all.streams.size() >= all.most) {
     std::erase_if(all.streams, [](const auto& each) { return each.second.use_count() == 1; });
     all.most = std::max(2 * all.streams.size(), Waits::kFewStreams);

@@ -1,8 +1,8 @@
-// stream_state.h: what the program itself has waited for, stream by stream and device by device.
+// stream_state.h: knows what the program itself has waited for, stream by stream and device by device.
 //
 // Every launch takes a number. When the program waits for a stream or a device, all launches there with a smaller
-// number are complete. What is known of a stream is kept from its first wait or launch until it is destroyed, and then
-// by the marks that still name it: another stream with its handle is another one. Threads: any; one short lock (rank
+// number are complete. What is known of a stream is kept from its first launch until it is destroyed, and then by the
+// marks that still name it: a later stream with its handle is another one. Threads: any; one short lock (rank
 // kStreams). Units: launches. Not here: private events behind launches (launch_marks.h).
 #pragma once
 
@@ -24,35 +24,35 @@ class LaunchEvent;
 std::uint64_t launch_clock() noexcept;
 std::uint64_t next_launch() noexcept;
 
-/// The program has waited: everything up to `clock` is complete on the stream, or on all streams of the device.
+/// Notes that the program has waited: all up to `clock` is complete on the stream, or on all streams of the device.
 void stream_waited(StreamKey stream, std::uint64_t clock) noexcept;
 void device_waited(int device, std::uint64_t clock) noexcept;
 
 /// Guards what is known of streams by their keys.
 inline constinit RankedMutex<LockRank::kStreams> g_waits_lock;
 
-/// One stream, as long as it is alive or a mark names it; a new stream with its handle has another state.
+/// The state of one stream, while it is alive or a mark names it; a new stream with its handle has another one.
 struct StreamState {
   std::atomic<std::uint64_t> waited{0};  ///< launches up to this number are complete
   std::atomic<bool> destroyed{false};    ///< its handle must not be used any more
   std::atomic<int> device{-1};           ///< -1: not asked yet
-  /// Recorded there, maybe gone or elsewhere by now.
+  /// Events that were recorded there; they may be gone or elsewhere by now.
   std::vector<std::weak_ptr<LaunchEvent>> events GUARDED_BY(g_waits_lock);
-  std::size_t most_events GUARDED_BY(g_waits_lock) = kFewEvents;  ///< before those that are gone are forgotten
+  std::size_t most_events GUARDED_BY(g_waits_lock) = kFewEvents;  ///< so many, then those that are gone are forgotten
   static constexpr std::size_t kFewEvents = 16;
 };
 
 std::shared_ptr<StreamState> stream_state(StreamKey key);
 bool stream_lives(const StreamState& stream) noexcept;
-/// The state of a stream that goes: no living stream's any more. Null where nobody has one.
+/// Takes out the state of a stream that goes: it is no living stream's any more. Null: there is none.
 std::shared_ptr<StreamState> take_stream_state(StreamKey key) noexcept;
-/// The stream's device. By a thread that may name the stream.
+/// The stream's device. Call it in a thread that may name the stream.
 int device_of(StreamState& state, hipStream_t stream) noexcept;
 
 /// Whether the program itself has waited for this launch.
 bool launch_waited_for(const StreamState& stream, int device, std::uint64_t number) noexcept;
 
-/// How many streams are known: bounded by those alive.
+/// How many streams are known: bounded by the living ones.
 std::size_t streams_known() noexcept;
 
 }  // namespace graphpool

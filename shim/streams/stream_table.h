@@ -1,4 +1,4 @@
-// stream_table.h: the streams that have been used, by their handles, each with the count of its work.
+// stream_table.h: has the streams that have been used, by their handles, each with the count of its work.
 //
 // Why: each call that enqueues something looks its stream up. A hash table whose entries are never freed needs no lock
 // for that. Threads: look-ups any; changes under g_streams_lock. Not here: streams without a handle (work_counts.h).
@@ -16,7 +16,7 @@
 
 namespace graphpool {
 
-/// Guards what is known of streams and fences beside the counts.
+/// Guards what is known of streams and fences, but for the counts.
 inline constinit RankedMutex<LockRank::kStreams> g_streams_lock;
 
 struct StreamEntry {
@@ -30,7 +30,7 @@ struct StreamEntry {
 
 class StreamTable {
  public:
-  static constexpr std::uint64_t kNoSerial = 0, kNullSerial = 1;  ///< no stream's with a handle
+  static constexpr std::uint64_t kNoSerial = 0, kNullSerial = 1;  ///< never a serial of a stream with a handle
 
   constexpr StreamTable() = default;
   StreamTable(const StreamTable&) = delete;
@@ -42,7 +42,7 @@ class StreamTable {
       if (entry->stream.load(std::memory_order_acquire) == stream) return entry;
     return nullptr;
   }
-  /// The stream's entry, made where it has none on this device. Null where there is no memory for one.
+  /// Finds the stream's entry, or makes it if it has none on this device. Null: there is no memory for one.
   StreamEntry* enter(hipStream_t stream, int device) noexcept REQUIRES(g_streams_lock);
   /// Calls visit(StreamEntry&) for each entry, unused ones too.
   template <typename Visit>

@@ -1,5 +1,5 @@
-// stream_work.h: the work that the program has outstanding: what is counted (work_counts.h) and how it is waited for
-// without being seen (fences.h), with what concerns both.
+// stream_work.h: joins the counts of the program's outstanding work (work_counts.h) and the fences that wait for it
+// (fences.h), and does what concerns both.
 //
 // Threads: any. Lock: g_streams_lock.
 #pragma once
@@ -15,18 +15,18 @@ struct StreamWork {
   StreamWork(const StreamWork&) = delete;
   StreamWork& operator=(const StreamWork&) = delete;
 
-  /// Before the stream's destruction is forwarded: its outstanding work stays known.
+  /// Keeps the stream's outstanding work known. Call it before the stream's destruction is forwarded.
   void before_destroy(hipStream_t stream) noexcept EXCLUDES(g_streams_lock);
-  /// The program has destroyed a stream that it had given no work.
+  /// Forgets a stream that the program has destroyed and had given no work.
   void forget_unused(hipStream_t stream) noexcept EXCLUDES(g_streams_lock) {
     const LockGuard guard(g_streams_lock);
     counts.destroyed(stream, false);
   }
-  /// Destroys an exec of the runtime's, the program's or ours, on this device (else on the current one). Where it may
-  /// end late (Defect::kExecsEndLate), the next free is to wait by a free of the runtime's own, even on an idle device.
+  /// Destroys an exec of the runtime's, the program's or ours. `device`: the exec's; else the current one. If the exec
+  /// may end late (Defect::kExecsEndLate), the next free waits by a free of the runtime's own, even on an idle device.
   hipError_t destroy_exec(hipGraphExec_t exec) noexcept;
   hipError_t destroy_exec(hipGraphExec_t exec, int device) noexcept;
-  /// The device is about to be reset: its streams and events are gone, its fences passed.
+  /// Forgets the streams and events of the device, which is about to be reset; its fences are passed.
   void device_reset(int device) noexcept EXCLUDES(g_streams_lock);
 
   WorkCounts counts;

@@ -1,9 +1,9 @@
-// timeline.h: a count in signal memory that a stream raises behind its work: has the device come this far? One atomic
-// load tells; nothing is asked of HIP.
+// timeline.h: tells how far a device has come, by a count in signal memory that a stream raises behind its work. One
+// atomic load tells; HIP is not asked.
 //
 // The words are 8 bytes of signal memory each (the size HIP asks for; probe values_are_written). They are never freed,
-// because freeing waits for the device (rule 16): a word that is no longer used serves the next timeline of its
-// device, once the last value written to it has arrived. It counts on from there, so its count never falls.
+// because freeing waits for the device (rule 16): a word that is no longer used serves the next timeline of its device,
+// once the last value written to it has arrived. It counts on from there, so its count never falls.
 //
 // Threads: one timeline is advanced under its owner's lock and read by any thread; the words are kept under a lock of
 // their own (rank kSlots), not held over HIP calls. Not here: what waits for it (staging/slot_ring.h).
@@ -22,15 +22,14 @@ struct TimelineWord;
 
 class Timeline {
  public:
-  /// Returns null where the runtime has no signal memory, cannot write values, or has no memory left. Leaves no error
-  /// behind.
+  /// Returns null if the runtime has no signal memory or no memory left. Leaves no error behind.
   static std::unique_ptr<Timeline> make(int device);
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  /// Enqueues the next value behind what is on the stream. Returns false where the runtime refuses: then there is
-  /// nothing to wait for, and its error is taken out of the program's sight.
+  /// Enqueues the next value behind what is on the stream. Returns false if the runtime refuses: then there is nothing
+  /// to wait for, and its error is taken out of the program's sight.
   bool advance(hipStream_t stream) noexcept;
 
   /// Whether every value enqueued so far has been written; true after a reset of the device.
@@ -42,10 +41,10 @@ class Timeline {
   TimelineWord* const word_;
 };
 
-/// The device is about to be reset: its words are gone, and what waits for them is over.
+/// Forgets the words of the device, which is about to be reset. Timelines over them count as reached.
 void timelines_device_reset(int device) noexcept;
 
-/// Words made so far and not lost to a reset.
+/// How many words were made and not lost to a reset.
 std::size_t timeline_words() noexcept;
 
 }  // namespace graphpool

@@ -1,4 +1,4 @@
-// work_count.h: how much was enqueued somewhere, and how much of it is known to be complete.
+// work_count.h: counts how much was enqueued somewhere, and how much of it is known to be complete.
 //
 // Threads: any. What was enqueued rises by one, mostly by a plain store (base/owned_count.h); what is complete is
 // raised to a number that was read before somebody waited. Units: enqueued operations.
@@ -15,7 +15,7 @@
 
 namespace graphpool {
 
-/// A count to be taken as complete once something has been waited for.
+/// A count that is complete once something has been waited for.
 struct WorkMark {
   std::atomic<std::uint64_t>* completed;
   std::uint64_t submitted;
@@ -31,7 +31,7 @@ struct WorkCount {
   WorkMark mark() noexcept { return {&completed, submitted.load()}; }
 };
 
-/// Work without a stream's handle: counted for all devices together, known complete for each.
+/// Work without a stream's handle: counted for all devices together, known to be complete for each.
 struct CommonCount {
   OwnedCount submitted;
   std::array<std::atomic<std::uint64_t>, kMaxDevices> completed{};
@@ -42,7 +42,7 @@ struct CommonCount {
   WorkMark mark(int device) noexcept { return {&completed[static_cast<std::size_t>(device)], submitted.load()}; }
 };
 
-/// What the marks stand for has been waited for.
+/// Notes that what the marks stand for has been waited for.
 inline void complete(const std::vector<WorkMark>& marks) noexcept {
   for (const WorkMark& mark : marks) {
     std::uint64_t known = mark.completed->load();

@@ -17,7 +17,7 @@ void WorkCounts::note_other(hipStream_t stream) noexcept {
     per_thread_.submitted.add();
     return;
   }
-  // A stream made before we were active, or by a way we do not see.
+  // The stream was made before we were active, or in a way that we do not see.
   int device = -1;
   {
     const PrivateCalls private_calls;
@@ -61,8 +61,8 @@ void WorkCounts::tidy_busy(Device& device) noexcept {
       *keep++ = entry;
       continue;
     }
-    // note_work counts first and looks at `listed` then. Where there is a barrier in between, one of the two sees the
-    // other; where another thread adds without one, the stream stays listed.
+    // note_work counts first and looks at `listed` then. With a barrier in between, one of the two threads sees the
+    // other's change. If another thread adds without one, the stream stays listed.
     entry->listed.store(false);
     if (entry->work.busy() || !entry->work.submitted.only_caller_adds_plainly()) {
       entry->listed.store(true);

@@ -1,8 +1,8 @@
-// work_counts.h: which streams have work that is not known to be complete.
+// work_counts.h: knows which streams have work that is not known to be complete.
 //
 // Bodies count what they enqueue: note_work(stream), after the call has been forwarded. What the program then waits for
-// is complete. hipStreamPerThread names the caller's own stream, so work of another thread's is known to be there, and
-// nothing more.
+// is complete. hipStreamPerThread names the caller's own stream. So of another thread's own stream it is only known
+// that there is work.
 //
 // Threads: any. note_work: one hash look-up and one increment, without a barrier in the thread that used the stream
 // first; no lock once the stream is known. Lock: g_streams_lock. Units: enqueued operations. Not here: how work is
@@ -30,9 +30,9 @@ class WorkCounts {
   WorkCounts(const WorkCounts&) = delete;
   WorkCounts& operator=(const WorkCounts&) = delete;
 
-  /// Something was enqueued on the stream (null, hipStreamLegacy and hipStreamPerThread too: the caller has resolved
-  /// the null of _spt entries to hipStreamPerThread). Call it after the forwarded call has returned, whatever it
-  /// returned: before it, a wait in another thread could take the count for complete.
+  /// Notes that something was enqueued on the stream (null, hipStreamLegacy and hipStreamPerThread too: the caller has
+  /// resolved the null of _spt entries to hipStreamPerThread). Call it after the forwarded call has returned, whatever
+  /// it returned: before it, a wait in another thread could take the count for complete.
   void note_work(hipStream_t stream) noexcept {
     if (is_stream_handle(stream)) {
       if (StreamEntry* entry = streams_.find(stream)) {
@@ -46,10 +46,10 @@ class WorkCounts {
     }
     note_other(stream);
   }
-  /// Something was enqueued we do not know where, for instance by a function without a body. Until the next real free
-  /// or synchronisation of a device, its frees are the runtime's.
+  /// Notes that something was enqueued we do not know where, for instance by a function without a body. Until the next
+  /// real free or synchronisation of a device, frees of its memory are the runtime's.
   void note_work_anywhere() noexcept { anywhere_.submitted.add(); }
-  /// An exec of the device was destroyed, and may end late (Defect::kExecsEndLate).
+  /// Notes that an exec of the device was destroyed and may end late (Defect::kExecsEndLate).
   void note_exec_ends(int device) noexcept { device_of(device).ending.submitted.add(); }
   bool execs_end(int device) const noexcept { return device_of(device).ending.busy(); }
 
@@ -57,18 +57,17 @@ class WorkCounts {
   std::uint64_t submitted() const noexcept;
 
   void created(hipStream_t stream, int device) noexcept EXCLUDES(g_streams_lock);
-  /// The stream's handle must not be used any more. `fenced`: what it has outstanding is waited for by a stream of
-  /// ours.
+  /// Notes that the stream goes: its handle is not used any more. `fenced`: a stream of ours waits for its work.
   void destroyed(hipStream_t stream, bool fenced) noexcept REQUIRES(g_streams_lock);
 
-  /// What the program's own synchronisation is about to establish: take it before the call, give it to idle() when the
-  /// call has succeeded. hipFree counts as one of its memory's device.
+  /// The work that a synchronisation of the program's waits for: take it before the call, give it to idle() when the
+  /// call has succeeded. hipFree counts as a synchronisation of its memory's device.
   using Snapshot = std::vector<WorkMark>;
   Snapshot before_stream_sync(hipStream_t stream);
   Snapshot before_device_sync(int device) EXCLUDES(g_streams_lock);
   static void idle(const Snapshot& snapshot) noexcept { complete(snapshot); }
 
-  /// Nothing on the device is known to be outstanding. A few loads where nothing is.
+  /// Whether nothing is known to be outstanding on the device, but for execs_end(). Cost: a few loads if nothing is.
   bool is_idle(int device) noexcept EXCLUDES(g_streams_lock);
   /// Whether the stream is known by its handle.
   bool is_known(hipStream_t stream) const noexcept { return streams_.find(stream) != nullptr; }
@@ -77,12 +76,12 @@ class WorkCounts {
     const StreamEntry* const entry = is_stream_handle(stream) ? streams_.find(stream) : nullptr;
     return entry != nullptr && entry->work.busy();
   }
-  /// The device whose work that is; -1: not known.
+  /// The device of the stream; for a stream without a handle the current device. -1: not known.
   int device_of_stream(hipStream_t stream) const noexcept;
 
   // --- for fences ---
 
-  /// What a fence is to come behind.
+  /// The work that a fence is to come behind.
   struct Outstanding {
     std::vector<WorkMark> marks;  ///< complete once the fence is passed
     std::vector<hipStream_t> streams;
@@ -93,25 +92,24 @@ class WorkCounts {
 
     bool any() const noexcept { return own || null_stream || left || !streams.empty(); }
   };
-  /// Whether nothing is outstanding on the device that no event can come behind.
+  /// Whether events can come behind all work of the device: none is lost with its stream, or on an unknown stream.
   bool can_be_fenced(int device) const noexcept REQUIRES(g_streams_lock) {
     return !anywhere_.busy(device) && !device_of(device).lost.busy();
   }
-  /// All that is outstanding on the device. Nothing where another thread's own stream is busy.
+  /// All that is outstanding on the device. std::nullopt: another thread's own stream is busy.
   std::optional<Outstanding> outstanding(int device) REQUIRES(g_streams_lock);
-  /// What the stream has, a handle or null or hipStreamPerThread. Nothing where the handle is not known.
+  /// What is outstanding on the stream: a handle, null or hipStreamPerThread. std::nullopt: the handle is not known.
   std::optional<Outstanding> outstanding_on(hipStream_t stream) REQUIRES(g_streams_lock);
   /// Tells streams apart that had the same handle; StreamTable::kNoSerial: the handle is not known.
   std::uint64_t serial_of(hipStream_t stream) const noexcept;
   bool busy_anywhere(int device) const noexcept { return anywhere_.busy(device); }
 
-  /// The device is about to be reset: its streams are gone.
+  /// Forgets the streams of the device, which is about to be reset.
   void device_reset(int device) noexcept REQUIRES(g_streams_lock);
 
  private:
   struct Device {
-    std::vector<StreamEntry*> busy
-        GUARDED_BY(g_streams_lock);  ///< every stream whose count has moved since it was last known idle, and others
+    std::vector<StreamEntry*> busy GUARDED_BY(g_streams_lock);  ///< at least every stream that may be busy
     std::atomic<std::size_t> busy_count{0};
     WorkCount left;    ///< work of destroyed streams that a stream of ours waits for
     WorkCount lost;    ///< work of destroyed streams that nothing waits for
@@ -129,7 +127,7 @@ class WorkCounts {
   CommonCount per_thread_;
   CommonCount anywhere_;
   std::atomic<const void*> per_thread_owner_{nullptr};  ///< the last thread that used its own stream
-  std::atomic<bool> per_thread_shared_{false};          ///< another one had before
+  std::atomic<bool> per_thread_shared_{false};          ///< another thread had used its own before
   std::array<Device, kMaxDevices> devices_{};
 };
 
