@@ -54,7 +54,7 @@ std::size_t LastLaunch::launched(StreamKey key, hipStream_t stream, bool recorde
   key_ = key;
   stream_ = stream;
   if (stream == hipStreamPerThread) static_cast<void>(watch_own_streams());
-  number_ = next_launch();  // all of it is enqueued: who has waited before has not waited for it
+  number_ = next_launch();  // all of it is enqueued: a wait made before does not count for it
   return enqueued;
 }
 
@@ -81,14 +81,14 @@ LastLaunch::Turn LastLaunch::order(StreamKey key, hipStream_t stream, IfRunning 
   const LockGuard guard(lock_);
   if (key_ == 0 || (key_ == key && stream_lives(*state_)) || is_complete()) return {};
   if (overlap_ && !on_device) {
-    // While a capture is open, an event that it might be of is not asked.
+    // While a capture is open, an event whose stream might be in it is not asked for.
     if (timeline_ == nullptr && captures_open() && !may_be_capturing(stream_)) pass_on();
     return {.busy = true};
   }
   return wait_on_device(stream, !on_device);
 }
 
-/// `busy_if_not`: where the device cannot be made to wait, only time can tell.
+/// Makes the stream wait on the device. `busy_if_not`: the turn is busy if the device cannot be made to wait.
 LastLaunch::Turn LastLaunch::wait_on_device(hipStream_t stream, bool busy_if_not) noexcept {
   hipEvent_t event = event_;
   if (passed_ != nullptr)
@@ -106,8 +106,9 @@ LastLaunch::Turn LastLaunch::wait_on_device(hipStream_t stream, bool busy_if_not
   return {.result = result, .waits = true};
 }
 
-/// Records the event late where the launch could not: now is behind the launch, too. Impossible on a thread's own
-/// stream, whose name is another stream in this thread, and on one that was destroyed.
+/// Records the event late if the launch could not: a point recorded now is behind the launch, too. Returns false on a
+/// thread's own stream, whose handle may name another stream here, on one that may be capturing, and on one that was
+/// destroyed.
 bool LastLaunch::record() noexcept {
   if (recorded_) return true;
   const LastErrorScope last_error;
@@ -116,7 +117,7 @@ bool LastLaunch::record() noexcept {
          next().hipEventRecord(event_, recorded_on(stream_)) == hipSuccess;
 }
 
-/// Lets an event of a stream of the library's stand for the launch. Where that cannot be, a launch has to wait until
+/// Lets an event of a stream of the library's stand for the launch. If that cannot be done, later launches wait until
 /// the stream is not captured any more.
 void LastLaunch::pass_on() noexcept {
   if (passed_ != nullptr || is_complete() || !record()) return;
@@ -131,8 +132,8 @@ void LastLaunch::before_capture(StreamKey stream) noexcept {
   if (key_ == stream && stream_lives(*state_)) pass_on();
 }
 
-/// The event is not asked any more until it is recorded again. Where the launch cannot be passed on, only who waits for
-/// the device can tell that it is complete.
+/// Afterwards the event is not asked for until it is recorded again. If the event cannot be passed on, only a wait for
+/// the device tells that the launch is complete.
 void LastLaunch::before_destroy(StreamKey first, StreamKey count) noexcept {
   const LockGuard guard(lock_);
   if (key_ - first >= count || !stream_lives(*state_)) return;

@@ -10,7 +10,7 @@
 
 namespace graphpool {
 
-/// Makes what fences need. The device is current.
+/// Makes the stream and the event that fences need. Pre-condition: the device is current. Returns false on failure.
 bool Fences::prepare(Device& device) noexcept {
   if (device.waiter == nullptr && !PrivateCalls::worked([&] { return make_private(&device.waiter); })) return false;
   return make_scratch(device);
@@ -25,7 +25,8 @@ bool Fences::make_after_null(Device& device) noexcept {
          PrivateCalls::worked([&] { return make_private(&device.after_null, hipStreamDefault); });
 }
 
-/// Lets the waiter wait for what is on the stream. A wait takes the event as it is now, so it is free again at once.
+/// Makes the waiter wait for what is on the stream. The wait takes the event as it is now, so the event may be recorded
+/// again at once.
 bool Fences::join(Device& device, hipStream_t stream) noexcept {
   const hipEvent_t scratch = device.scratch;
   const hipStream_t waiter = device.waiter;
@@ -33,7 +34,7 @@ bool Fences::join(Device& device, hipStream_t stream) noexcept {
          PrivateCalls::worked([&] { return next().hipStreamWaitEvent(waiter, scratch, 0); });
 }
 
-/// An event behind all that is outstanding. Null on failure.
+/// Records an event behind all that is outstanding. Null on failure.
 hipEvent_t Fences::record_behind(Device& device, const WorkCounts::Outstanding& work) {
   for (const hipStream_t stream : work.streams)
     if (!join(device, stream)) return nullptr;
@@ -51,7 +52,7 @@ hipEvent_t Fences::record_behind(Device& device, const WorkCounts::Outstanding& 
   return nullptr;
 }
 
-/// `only`: the stream, else all of the device's.
+/// Makes a fence. `only`: the stream it is for; std::nullopt: all of the device's.
 Fence* Fences::make_locked(int device, std::optional<hipStream_t> only) {
   Device& state = device_of(device);
   if (captures_open() || !counts_.can_be_fenced(device)) return nullptr;
@@ -112,7 +113,7 @@ bool Fences::is_complete(int device, hipStream_t stream) noexcept {
   if (!valid_device(device) || stream == hipStreamPerThread) return false;
   const PrivateCalls private_calls;
   const SavedDevice current(device);
-  // No capture begins meanwhile, so the event may be asked.
+  // No capture begins meanwhile, so the event may be asked for.
   const LockGuard guard(g_streams_lock);
   const Making making(*this);
   Device& state = device_of(device);

@@ -20,10 +20,10 @@ class OwnStreams {
     hipStream_t stream = nullptr;
     hipEvent_t event = nullptr;
     bool taken = true;
-    std::atomic<bool> lost{false};  ///< with a reset of the device
+    std::atomic<bool> lost{false};  ///< gone with a reset of the device
   };
 
-  /// One that is idle. The device is current. Null on failure.
+  /// Takes an idle entry, or makes one. Pre-condition: the device is current. Null on failure.
   std::shared_ptr<Entry> take(int device) {
     const LockGuard guard(lock_);
     for (const auto& entry : entries_) {
@@ -64,7 +64,7 @@ OwnStreams& own_streams() {
   return *instance;
 }
 
-/// An entry that is taken.
+/// A PassedEvent that has taken an entry and gives it back at its end.
 class Passed : public PassedEvent {
  public:
   explicit Passed(std::shared_ptr<OwnStreams::Entry> own) noexcept : own_(std::move(own)) {}
