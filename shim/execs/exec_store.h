@@ -22,9 +22,9 @@
 #include "shim/execs/graph_settings.h"
 #include "shim/execs/program_exec.h"
 #include "shim/execs/recording.h"
-#include "shim/execs/recordings_lock.h"
 #include "shim/execs/variant.h"
 #include "shim/execs/variant_limits.h"
+#include "shim/recording/recordings_lock.h"
 
 namespace graphpool {
 

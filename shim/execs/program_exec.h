@@ -10,8 +10,8 @@
 // `way` and `binding` under `lock`; so does a launch that has not begun to run (ring_exit.h, noted_sets.h,
 // exec_repair.h). A launch reads these four under `lock`. After it has begun to run they may be those of a later
 // change. A call that changes the exec is the only one that changes the four, and reads them without the lock, by
-// recording_in_call() and its neighbours. `recording` and `variant` change under g_recordings_lock, too; a thread that
-// holds either lock may read them.
+// recording_in_call() and its neighbours. `variant` changes under g_recordings_lock, too: a thread that holds either
+// lock may read it.
 // Lock: kExecs, taken before kRecordings.
 #pragma once
 
@@ -126,7 +126,7 @@ class ProgramExec {
 
   // These four read without the lock. A call that changes the exec may use them, and so may the launch that makes it
   // the program's own, and a thread whose exec no other thread knows. A thread that holds g_recordings_lock may read
-  // recording and variant. Clang cannot check this.
+  // variant. Clang cannot check this.
 
   Recording* recording_in_call() const noexcept NOT_CHECKED { return recording; }
   Variant* variant_in_call() const noexcept NOT_CHECKED { return variant; }

@@ -16,10 +16,10 @@
 #include "shim/costs/cost_model.h"
 #include "shim/costs/stage_choice.h"
 #include "shim/costs/way_counts.h"
-#include "shim/execs/recordings_lock.h"
 #include "shim/execs/variant.h"
 #include "shim/recording/moved_operands.h"
 #include "shim/recording/prefix_tree.h"
+#include "shim/recording/recordings_lock.h"
 #include "shim/staging/slot_ring.h"
 #include "shim/staging/staging.h"
 

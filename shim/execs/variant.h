@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "shim/execs/recordings_lock.h"
 #include "shim/recording/operation.h"
+#include "shim/recording/recordings_lock.h"
 #include "shim/staging/slot_ring.h"
 #include "shim/staging/staging.h"
 #include "shim/streams/launch_marks.h"

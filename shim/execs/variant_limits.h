@@ -11,8 +11,8 @@
 
 #include "shim/execs/graph_settings.h"
 #include "shim/execs/recording.h"
-#include "shim/execs/recordings_lock.h"
 #include "shim/execs/variant.h"
+#include "shim/recording/recordings_lock.h"
 
 namespace graphpool {
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "shim/execs/recordings_lock.h"
 #include "shim/graphs/graph_builder.h"
 #include "shim/graphs/memory_watch_list.h"
 #include "shim/graphs/tracked_graph.h"
 #include "shim/recording/operation_functions.h"
+#include "shim/recording/recordings_lock.h"
 
 namespace graphpool {
 

@@ -11,9 +11,9 @@
 #include <unordered_map>
 
 #include "shim/base/pointer_table.h"
-#include "shim/execs/recordings_lock.h"
 #include "shim/graphs/handle_table.h"
 #include "shim/graphs/tracked_graph.h"
+#include "shim/recording/recordings_lock.h"
 
 namespace graphpool {
 

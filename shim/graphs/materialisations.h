@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "shim/execs/recordings_lock.h"
 #include "shim/recording/materialisation.h"
+#include "shim/recording/recordings_lock.h"
 
 namespace graphpool {
 

@@ -14,7 +14,6 @@
 #include <memory>
 
 #include "shim/base/pointer_table.h"
-#include "shim/execs/recordings_lock.h"
 #include "shim/graphs/child_graph.h"
 #include "shim/graphs/deferred_graphs.h"
 #include "shim/graphs/graph_builder.h"
@@ -22,6 +21,7 @@
 #include "shim/graphs/handle_table.h"
 #include "shim/graphs/tracked_graph.h"
 #include "shim/hip/hip_abi.h"
+#include "shim/recording/recordings_lock.h"
 
 namespace graphpool {
 

@@ -11,17 +11,17 @@ FreeList* FreeLists::find_far(const BlockKey& key) noexcept {
 FreeList* FreeLists::join(const BlockKey& key) {
   if (lists_ == nullptr) lists_ = std::make_unique<Map>();
   std::unique_ptr<FreeList>& list = (*lists_)[key];
-  if (list == nullptr) {
-    try {
+  try {
+    if (list == nullptr) {
       list = std::make_unique<FreeList>();
-    } catch (...) {
-      lists_->erase(key);
-      throw;
+      list->key = key;
     }
-    list->key = key;
+    if (list->kept.capacity() <= list->members) list->kept.reserve(2 * list->members + 4);
+    if (list->pending.capacity() <= list->members) list->pending.reserve(2 * list->members + 4);
+  } catch (...) {
+    if (list == nullptr || list->members == 0) lists_->erase(key);
+    throw;
   }
-  if (list->kept.capacity() <= list->members) list->kept.reserve(2 * list->members + 4);
-  if (list->pending.capacity() <= list->members) list->pending.reserve(2 * list->members + 4);
   ++list->members;
   return list.get();
 }

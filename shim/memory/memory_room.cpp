@@ -15,9 +15,10 @@ void MemoryRoom::keep_to_limit(int device) noexcept {
     {
       const LockGuard guard(g_blocks_lock);
       if (kept_.order().kept_bytes(device) <= most) return;
-      ++blocks_.counters().evicted;
     }
     if (returns_.give_back_oldest(device, Cause::kLimit) == 0) return;
+    const LockGuard guard(g_blocks_lock);
+    ++blocks_.counters().evicted;
   }
 }
 

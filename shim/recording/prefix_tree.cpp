@@ -24,7 +24,7 @@ struct Branch {
 };
 
 /// Notes the grids of all kernels up to `end` as accepted.
-void note_grids(TreeNode* end, const Binding& binding) noexcept {
+void note_grids(TreeNode* end, const Binding& binding) noexcept REQUIRES(g_recordings_lock) {
   for (TreeNode* node = end; node != nullptr; node = node->parent)
     if (node->operation.signature.kind == OperationKind::kKernel)
       node->accept(payload_at<KernelPayload>(binding, node->operation.payload_offset).grid);

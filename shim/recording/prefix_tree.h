@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "shim/recording/operation.h"
+#include "shim/recording/recordings_lock.h"
 
 namespace graphpool {
 
@@ -32,9 +33,9 @@ struct alignas(64) TreeNode {
   std::atomic<Recording*> graph{nullptr};  ///< where a recording ends; used under g_recordings_lock
   std::atomic<std::uint64_t> number{0};    ///< names the recording that ends here in messages
   TreeNode* parent = nullptr;
-  TreeNode* next_dropped = nullptr;  ///< in the tree's list, while `dropped`
-  bool dropped = false;
-  std::uint64_t walks = 0;  ///< a beginning's, under g_recordings_lock: captures that `verify` could pick
+  TreeNode* next_dropped GUARDED_BY(g_recordings_lock) = nullptr;  ///< in the tree's list, while `dropped`
+  bool dropped GUARDED_BY(g_recordings_lock) = false;
+  std::uint64_t walks GUARDED_BY(g_recordings_lock) = 0;  ///< of a beginning: captures that `verify` could pick
   std::atomic<std::uint32_t> expected_bytes{0};  ///< beginnings: the largest binding of a capture that began here
 
   /// Whether a grid is within what the runtime has accepted here (rule 28).
@@ -72,7 +73,7 @@ struct alignas(64) TreeNode {
   }
 
   /// Notes that the runtime has accepted this grid here: keeps the maximum of each dimension.
-  void accept(const std::uint32_t (&accepted)[3]) noexcept {
+  void accept(const std::uint32_t (&accepted)[3]) noexcept REQUIRES(g_recordings_lock) {
     for (int i = 0; i < 3; ++i)
       if (accepted[i] > grid[i].load(std::memory_order_relaxed)) grid[i].store(accepted[i], std::memory_order_relaxed);
   }
@@ -87,24 +88,24 @@ class PrefixTree {
 
   /// The node that these operations lead to, or null. Its `graph` is null where no recording ends there, or where that
   /// was dropped. Notes the grids of `binding` as accepted.
-  TreeNode* find(const std::vector<Operation>& operations, const Binding& binding) noexcept;
+  TreeNode* find(const std::vector<Operation>& operations, const Binding& binding) noexcept REQUIRES(g_recordings_lock);
 
   /// Adds a recording (which begins with kBegin or kCreate and ends with kEnd) and returns the node at its end: an
   /// existing one when the same sequence is known. Throws std::bad_alloc; then nothing was changed. `binding` tells the
   /// grids the runtime has accepted.
-  TreeNode* insert(const std::vector<Operation>& operations, const Binding& binding);
+  TreeNode* insert(const std::vector<Operation>& operations, const Binding& binding) REQUIRES(g_recordings_lock);
 
   /// Drops the recording that ends there. Its nodes stay until prune().
-  void drop(TreeNode* end) noexcept;
+  void drop(TreeNode* end) noexcept REQUIRES(g_recordings_lock);
   /// Frees the nodes that no recording needs any more. Pre-condition: nobody walks the tree.
-  void prune() noexcept;
+  void prune() noexcept REQUIRES(g_recordings_lock);
 
-  std::size_t nodes() const noexcept { return nodes_; }
+  std::size_t nodes() const noexcept REQUIRES(g_recordings_lock) { return nodes_; }
 
  private:
   std::atomic<TreeNode*> first_{nullptr};  ///< the beginnings
-  TreeNode* dropped_ = nullptr;
-  std::size_t nodes_ = 0;
+  TreeNode* dropped_ GUARDED_BY(g_recordings_lock) = nullptr;
+  std::size_t nodes_ GUARDED_BY(g_recordings_lock) = 0;
 };
 
 }  // namespace graphpool
