@@ -1,5 +1,5 @@
-// common_headers.h: what most sources of the engine include, compiled once. Each source includes what it uses all the
-// same: the test thread_safety compiles it without these.
+// common_headers.h: has the headers that most sources of the engine include; they are compiled once. Each source
+// includes what it uses all the same, so that it also compiles with -Db_pch=false.
 #include <hip/hip_runtime_api.h>
 
 #include <algorithm>

@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -46,15 +47,44 @@ def is_bare_mutex(path, line, column):
     return re.match(r'\w+(?: const)? ?[*&]', rest) is None
 
 
-def check(clang, entry, source):
-    """What clang says of the source, compiled as the entry's is: its lines, by place."""
+def flags_of(entry):
     flags, skip = [], False
     for word in shlex.split(entry['command']):
         if skip or word in TAKES_A_VALUE:
             skip = not skip
         elif word.startswith('-') and word not in LEFT_OUT:
             flags.append(word)
-    done = subprocess.run([clang, *flags, '-include', HERE / 'bare_mutexes.h', '-Wno-error', '-Wno-everything', '-Wthread-safety',
+    return flags
+
+
+class Headers:
+    """bare_mutexes.h and what most sources include, compiled once for each set of flags."""
+
+    def __init__(self, clang, folder):
+        self.clang, self.folder = clang, pathlib.Path(folder)
+        self.compiled = {}
+
+    def compile_for(self, entries):
+        for entry in entries:
+            flags = flags_of(entry)
+            if self.key(flags) not in self.compiled:
+                target = self.folder / f'{len(self.compiled)}.pch'
+                subprocess.run([self.clang, *flags, '-w', '-include', HERE / 'bare_mutexes.h', '-x', 'c++-header',
+                                TOP / 'shim/base/common_headers.h', '-o', target], cwd=entry['directory'], check=True)
+                self.compiled[self.key(flags)] = target
+
+    def of(self, flags):
+        return self.compiled[self.key(flags)]
+
+    @staticmethod
+    def key(flags):
+        return tuple(flag for flag in flags if not flag.startswith('-I'))
+
+
+def check(clang, headers, entry, source):
+    """What clang says of the source, compiled as the entry's is: its lines, by place."""
+    flags = flags_of(entry)
+    done = subprocess.run([clang, *flags, '-include-pch', headers.of(flags), '-Wno-error', '-Wno-everything', '-Wthread-safety',
                            '-Wdeprecated-declarations', '-fsyntax-only', '-fno-color-diagnostics', '-fno-caret-diagnostics', source],
                           cwd=entry['directory'], capture_output=True, text=True, check=False)
     said = []
@@ -90,8 +120,15 @@ def main(build, refused, clang):
     if not checked:
         print('no source of shim/ or hooks/ is in compile_commands.json')
         return 1
+    with tempfile.TemporaryDirectory(prefix='thread-safety-') as folder:
+        headers = Headers(clang, folder)
+        headers.compile_for(checked.values())
+        return report(clang, headers, refused, checked)
+
+
+def report(clang, headers, refused, checked):
     sample = pathlib.Path(refused).resolve()
-    said = [*check(clang, next(iter(checked.values())), refused), *idle_locks(sample)]
+    said = [*check(clang, headers, next(iter(checked.values())), refused), *idle_locks(sample)]
     lines = sample.read_text(encoding='utf-8').split('\n')
     expected = {number for number, line in enumerate(lines, 1) if line.endswith('// refused')}
     found = {line for path, line, _ in said if path == sample}
@@ -99,7 +136,8 @@ def main(build, refused, clang):
         print(f'{refused}: lines {sorted(found)} are refused, expected {sorted(expected)}', *said, sep='\n')
         return 1
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        findings = {each for said in pool.map(lambda source: check(clang, checked[source], source), sorted(checked)) for each in said}
+        findings = {each for said in pool.map(lambda source: check(clang, headers, checked[source], source), sorted(checked))
+                    for each in said}
     for room in ROOMS:
         findings.update(each for path in (TOP / room).rglob('*') if path.suffix in ('.h', '.cpp') and all_said(path)
                         for each in idle_locks(path))

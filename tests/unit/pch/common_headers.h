@@ -1,4 +1,5 @@
-// common_headers.h: what nearly all unit tests include, compiled once. Each test includes what it uses all the same.
+// common_headers.h: has the headers that nearly all unit tests include; they are compiled once. Each test includes what
+// it uses all the same.
 #include <gtest/gtest.h>
 #include <hip/hip_runtime_api.h>
 
