@@ -106,10 +106,11 @@ class Runtime:
             raise OSError(f'no HIP runtime (libamdhip64.so) in {named or "the usual folders: name its folder by --runtime"}')
         folder, name = os.path.split(os.path.abspath(self.file))
         needed = re.search(rb'\0(libamdhip64\.so\.\d+)\0', pathlib.Path(program).read_bytes()).group(1).decode()
-        self.searched = folder
+        # One that is named comes before what LD_LIBRARY_PATH has, another behind it.
+        self.first, self.last = ([folder], []) if named else ([], [folder])
         if name != needed:
             os.symlink(os.path.realpath(self.file), os.path.join(links, needed))
-            self.searched = f'{links}:{folder}'
+            self.first.insert(0, links)
         # A program of before version 7 expects hipRTC's functions in the runtime.
         compiler = os.path.join(folder, name.replace('amdhip64', 'hiprtc'))
         apart = b'\0hiprtcCreateProgram\0' not in pathlib.Path(self.file).read_bytes() and os.path.exists(compiler)
@@ -122,7 +123,7 @@ class SelfTest:
         self.listed = runs.read_list(options.list)
         self.listed['library'] = options.library or self.listed['library']
         self.runtime = None  # the one that the loader finds
-        self.searched, self.preload = options.runtime, []
+        self.preload = []
         self.launcher = shlex.split(options.launcher)
         self.known = {}  # kind and sentence by probe
         # The CPU runtime's own variables are part of the runtime that is tested.
@@ -133,6 +134,13 @@ class SelfTest:
                                      if name.startswith(TOLD_VARIABLES)}}
         self.without = {}  # why -> lines of a policy
         runs.TIMEOUT_S = options.limit
+        self.search([options.runtime], [])
+
+    def search(self, first, last):
+        """Where the loader looks for libraries, before and behind what LD_LIBRARY_PATH says."""
+        folders = [*first, os.environ.get('LD_LIBRARY_PATH'), *last]
+        if any(folders):
+            self.environment['LD_LIBRARY_PATH'] = ':'.join(filter(None, folders))
 
     def run(self, command, policy=None, native=False, weigh=False, times=False):
         environment = dict(self.environment)
@@ -141,7 +149,7 @@ class SelfTest:
         if not weigh:  # what small captures cost would decide which of them are compared: here all are
             environment['GRAPHPOOL_GRAPH_WEIGH'] = 'false'
         preload = [] if native else [self.listed['library']]
-        return runs.run([*self.launcher, *command], runtime=self.searched, environment=environment, journal=False,
+        return runs.run([*self.launcher, *command], environment=environment, journal=False,
                         times=times and self.knows_times(command), preload=preload + self.preload)
 
     def knows_times(self, command):
@@ -158,7 +166,8 @@ class SelfTest:
             raise OSError(f'{gone[0]} is not there: {advice}')
         if self.listed['installed']:
             self.runtime = Runtime(self.options.runtime, self.listed['programs'][0]['command'][0], links)
-            self.searched, self.preload = self.runtime.searched, self.runtime.preload
+            self.preload = self.runtime.preload
+            self.search(self.runtime.first, self.runtime.last)
             say('tested', os.path.basename(self.runtime.file), os.path.realpath(self.runtime.file))
             self.report['file'] = os.path.basename(os.path.realpath(self.runtime.file))
 
@@ -167,8 +176,7 @@ class SelfTest:
     def ask(self):
         environment = {name: '' for name in os.environ if name.startswith('GRAPHPOOL_')}
         environment['LD_PRELOAD'] = ''
-        if self.searched:
-            environment['LD_LIBRARY_PATH'] = f'{self.searched}:{os.environ.get("LD_LIBRARY_PATH", "")}'
+        environment.update(self.environment)
         named = ['--runtime', self.runtime.file] if self.runtime else []
         wanted = [name for name, (kind, _) in self.known.items()
                   if ('costs' if kind == 'measured' else 'probes') in self.options.only
