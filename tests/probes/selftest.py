@@ -108,13 +108,16 @@ class Runtime:
         needed = re.search(rb'\0(libamdhip64\.so\.\d+)\0', pathlib.Path(program).read_bytes()).group(1).decode()
         # One that is named comes before what LD_LIBRARY_PATH has, another behind it.
         self.first, self.last = ([folder], []) if named else ([], [folder])
+        self.preload = []
         if name != needed:
             os.symlink(os.path.realpath(self.file), os.path.join(links, needed))
             self.first.insert(0, links)
+            # Through the link alone it would look for its own libraries beside the link.
+            self.preload = [os.path.join(folder, name)]
         # A program of before version 7 expects hipRTC's functions in the runtime.
         compiler = os.path.join(folder, name.replace('amdhip64', 'hiprtc'))
         apart = b'\0hiprtcCreateProgram\0' not in pathlib.Path(self.file).read_bytes() and os.path.exists(compiler)
-        self.preload = [compiler] if apart else []
+        self.preload += [compiler] if apart else []
 
 
 class SelfTest:
@@ -160,6 +163,9 @@ class SelfTest:
     def prepare(self, links):
         needed = [self.listed['library'], self.listed['probes'], self.listed['relied'],
                   *(each['command'][0] for part in ('programs', 'benchmarks') for each in self.listed[part])]
+        for path in (self.options.report, self.options.policy):
+            if not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
+                raise OSError(f'{path} cannot be written here: name another place by --report and --policy')
         gone = [path for path in needed if not os.path.exists(path)]
         if gone:
             advice = 'is the package complete?' if self.listed['installed'] else 'run ninja -C build selftest first'
@@ -310,7 +316,7 @@ def run(options, links):
     try:
         test.prepare(links)
         test.probes()
-    except OSError as why:
+    except (OSError, subprocess.CalledProcessError) as why:
         print(why, file=sys.stderr)
         return 2
     if 'programs' in options.only:
