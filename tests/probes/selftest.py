@@ -19,6 +19,7 @@ It prints a line each, and writes
 
 The programs that are installed name one libamdhip64.so.N, and may meet a runtime with another number. So there the runtime is
 looked for (`Runtime` below), and a link with the name that the programs need leads to it.
+
 Exit code: 0 if all holds, 1 if not, 2 where there is no runtime, no device, no program that runs, or something was not built.
 """
 import argparse
