@@ -68,6 +68,15 @@ def policy_tool():
     return find([os.path.join(prefix(), 'libexec', 'graphpool', 'graphpool-policy')], 'graphpool-policy')
 
 
+def selftest():
+    """The words that start the self-test: its program, its list of what is run, and of the package the library."""
+    if in_source_tree():
+        listed = find([os.path.join(build_folder(), 'tests', 'probes', 'selftest.json')], 'selftest.json')
+        return [os.path.join(TOP, 'tests', 'probes', 'selftest.py'), listed]
+    listed = find([os.path.join(prefix(), 'libexec', 'graphpool', 'selftest', 'selftest.json')], 'selftest.json')
+    return [find([os.path.join(TOP, 'selftest', 'selftest.py')], 'selftest.py'), listed, '--library', library()]
+
+
 def version_of(path):
     """The version that a library says it has; None: it says none."""
     with open(path, 'rb') as file:

@@ -1,20 +1,14 @@
-"""selftest.py: graphpool selftest: hands over to the tests of the source tree, which ask this machine's runtime and device."""
+"""selftest.py: graphpool selftest: hands over to the self-test (tests/probes), which asks this machine's runtime and device."""
 import os
 import sys
 
 from . import places
 from .options import Command
-from .places import Missing
 
 
 def run(words):
-    if not places.in_source_tree():
-        raise Missing('the self-test needs the source tree and what was built there: run its scripts/graphpool selftest')
-    listed = os.path.join(places.build_folder(), 'tests', 'probes', 'selftest.json')
-    if not os.path.exists(listed):
-        raise Missing('{} is not there: run scripts/build first'.format(listed))
     sys.stdout.flush()
-    os.execvp('python3', ['python3', os.path.join(places.TOP, 'tests', 'probes', 'selftest.py'), listed] + words.rest)
+    os.execvp('python3', ['python3', '-B'] + places.selftest() + words.rest)
 
 
 COMMAND = Command(
@@ -22,7 +16,12 @@ COMMAND = Command(
     details="""
     Probes each fact in a process of its own, runs test programs natively and under the library, and writes selftest.json, to go
     with a bug report. Where something does not hold it writes selftest.toml, a policy that does without. It takes some minutes.
-    The head of tests/probes/selftest.py tells of all its options.""",
+    Kernels are compiled by hipRTC; no compiler is needed. The runtime is the one in FOLDER. Without FOLDER it is looked for in
+    LD_LIBRARY_PATH, ROCM_PATH, HIP_PATH, /opt/rocm*, and where the loader looks. The first line of the output names its file.
+    In the source tree it is the one that the loader finds.
+
+    PART: probes, costs (facts that times decide), programs, benchmarks. --ask PROBE,... asks only these, --limit SECONDS is what a
+    program may take, --probe-limit SECONDS a probe, --launcher WORDS stand before each command.""",
     examples=[('graphpool selftest', 'on the runtime that programs find here'),
               ('graphpool selftest --runtime /opt/rocm/lib', 'on another one')],
     hands_over=True)

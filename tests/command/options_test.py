@@ -93,6 +93,8 @@ class OldPython(support.CommandTest):
 
     def test_every_file(self):
         files = sorted(pathlib.Path(support.TOP / 'command' / 'graphpool').glob('*.py')) + [support.COMMAND]
+        # The self-test is shipped, too.
+        files += [support.TOP / 'tests' / path for path in ('probes/selftest.py', 'probes/answers.py', 'support/runs.py')]
         self.assertGreater(len(files), 10)
         for path in files:
             text = path.read_text()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """package_test.py SOURCE BUILD RUNTIME PROGRAM: scripts/package, then both packages installed below empty folders, the tarball's moved
-once more, and used from there: the command runs a program, checks a policy, explains the report. The source tree is not needed."""
+once more, and used from there: the command runs a program, checks a policy, explains the report, asks runtimes. The source tree is not needed."""
+import json
 import os
 import pathlib
 import shutil
@@ -9,6 +10,7 @@ import sys
 import tempfile
 
 FAILURES = []
+PROBES = ('code_is_known', 'set_kernel_reaches_launch')
 
 
 def expect(what, holds, found=''):
@@ -40,12 +42,25 @@ def use(root, runtime, program, work, version):
     for page in ('man/man1/graphpool.1', 'bash-completion/completions/graphpool'):
         text = (root / 'share' / page).read_text() if (root / 'share' / page).exists() else ''
         expect(page, '--html' in text.replace('\\', ''), text)
-    selftest = run([command, 'selftest'], work)
-    expect('selftest', selftest.returncode == 125 and 'needs the source tree' in selftest.stderr, selftest)
     shutil.rmtree(str(work / 'graphpool-reports'), ignore_errors=True)
     (root / 'libexec/graphpool/graphpool-policy').unlink()
-    gone = run([command, 'policy', 'check'], work)
-    expect('what is missing is named', gone.returncode == 125 and 'is the package complete?' in gone.stderr, gone)
+    (root / 'libexec/graphpool/selftest/selftest.json').unlink()
+    for words in (['policy', 'check'], ['selftest']):
+        gone = run([command, *words], work)
+        expect('what is missing is named', gone.returncode == 125 and 'is the package complete?' in gone.stderr, gone)
+
+
+def test_itself(root, runtime, version, work, *words):
+    """The self-test of what is installed, on the runtime in that folder."""
+    done = run([root / 'bin' / 'graphpool', 'selftest', '--only', 'probes,programs', '--ask', ','.join(PROBES), *words], work,
+               CPUHIP_VERSION=version, **runtime)
+    report = work / 'selftest.json'
+    told = json.loads(report.read_text()) if report.exists() else {}
+    probes = {name: probe['answer'] for name, probe in told.get('probes', {}).items()}
+    expect('selftest', done.returncode == 0 and str(told.get('version')) == version and probes == dict.fromkeys(PROBES, 'holds') and
+           len(told['programs']) > 10 and set(told['programs'].values()) == {'same'}, done)
+    report.unlink()
+    return done.stdout.splitlines()[0]
 
 
 def main(source, build, runtime, program):
@@ -62,6 +77,13 @@ def main(source, build, runtime, program):
         subprocess.run(['tar', '-xzf', made[0], '-C', str(folder / 'opt')], check=True)
         moved = folder / 'moved'
         shutil.move(str(next((folder / 'opt').iterdir())), str(moved))
+        runtime_7 = os.path.join(runtime, 'so7')
+        expect('file', test_itself(moved, {}, '50731921', folder / 'work', '--runtime', runtime).split()[:2] ==
+               ['tested', 'libamdhip64.so.5'])
+        expect('file', test_itself(moved, {'LD_LIBRARY_PATH': runtime_7}, '70253211', folder / 'work').split()[:2] ==
+               ['tested', 'libamdhip64.so.7'])
+        none = run([moved / 'bin' / 'graphpool', 'selftest', '--runtime', folder / 'work'], folder / 'work')
+        expect('no runtime', none.returncode == 2 and 'no HIP runtime' in none.stderr, none)
         use(moved, runtime, program, folder / 'work', version)
 
         root = folder / 'root'

@@ -1,8 +1,7 @@
-"""scripts/graphpool selftest [--runtime FOLDER] [--only PART,...] [--ask PROBE,...] [--limit SECONDS] [--report FILE]
-                           [--policy FILE]
+"""graphpool selftest [--runtime FOLDER] [--only PART,...] [--ask PROBE,...] [--limit SECONDS] [--report FILE] [--policy FILE]
 
 Is what the library relies on true of the HIP runtime and the device of this machine? Needs nothing but what was built
-(ninja -C build selftest) and hipRTC. Everything runs in processes of their own, with a time limit.
+(ninja -C build selftest) or installed, Python 3.6 and hipRTC. Everything runs in processes of their own, with a time limit.
 
   probes      each fact by itself; what the library relies on and does not hold is REFUTED
   costs       the same of facts that times decide
@@ -12,22 +11,31 @@ Is what the library relies on true of the HIP runtime and the device of this mac
 It prints a line each, and writes
   --report    one file to go with a bug report (default: selftest.json), without paths, names of users or of the machine
   --policy    where something was refuted or differs, a policy that does without (default: selftest.toml): name it by
-              GRAPHPOOL_POLICY, or by scripts/graphpool run --policy. The programs are run again with it.
+              GRAPHPOOL_POLICY, or by graphpool run --policy. The programs are run again with it.
 
 --ask         of the probes only these.
 --runtime     the folder of the HIP runtime, found first. --launcher: words before each command. --probe-limit: seconds
-              that a probe may take, --limit a program.
+              that a probe may take, --limit a program. --library: another library than the list's.
+
+The programs that are installed name one libamdhip64.so.N, and may meet a runtime with another number. So there the runtime is
+looked for (`Runtime` below), and a link with the name that the programs need leads to it.
+
 Exit code: 0 if all holds, 1 if not, 2 where there is no runtime, no device, no program that runs, or something was not built.
 """
 import argparse
+import contextlib
 import datetime
+import glob
 import json
 import os
 import pathlib
 import platform
+import re
 import shlex
 import statistics
+import subprocess
 import sys
+import tempfile
 import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -64,10 +72,62 @@ def figures_of(done):
             if figure['unit'] in TIMES}
 
 
+def numbers(path):
+    """The numbers in a name: to sort files and folders by version."""
+    return [int(number) for number in re.findall(r'\d+', os.path.basename(path))]
+
+
+def folders_of_runtimes():
+    """Where a program of this machine may find the runtime, most likely first."""
+    yield from os.environ.get('LD_LIBRARY_PATH', '').split(':')
+    yield from [os.environ.get('ROCM_PATH', ''), os.environ.get('HIP_PATH', ''), '/opt/rocm']
+    yield from sorted(glob.glob('/opt/rocm-*'), key=numbers, reverse=True)
+    with contextlib.suppress(OSError):
+        known = subprocess.run(['/sbin/ldconfig', '-p'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        found = re.findall(r'\tlibamdhip64\.so\.\d+ .*x86-64.* => (\S+)', known.stdout.decode(errors='replace'))
+        yield from map(os.path.dirname, sorted(found, key=numbers, reverse=True))
+
+
+def newest_runtime(folder):
+    """The file of that folder with the highest number; None: it has none."""
+    files = [path for path in glob.glob(os.path.join(folder, 'libamdhip64.so*'))
+             if re.search(r'\.so(\.\d+)?$', path) and os.path.exists(path)]
+    return max(files, key=numbers) if files else None
+
+
+class Runtime:
+    """The runtime's file, and how programs that name another number of it find it. Raises OSError where there is no runtime."""
+
+    def __init__(self, named, program, links):
+        """named: its folder, or None. program: one of those that are to run. links: an empty folder."""
+        candidates = (newest_runtime(os.path.join(folder, below)) for folder in ([named] if named else folders_of_runtimes())
+                      for below in ('', 'lib', 'lib64') if folder)
+        self.file = next(filter(None, candidates), None)
+        if self.file is None:
+            raise OSError(f'no HIP runtime (libamdhip64.so) in {named or "the usual folders: name its folder by --runtime"}')
+        folder, name = os.path.split(os.path.abspath(self.file))
+        needed = re.search(rb'\0(libamdhip64\.so\.\d+)\0', pathlib.Path(program).read_bytes()).group(1).decode()
+        # One that is named comes before what LD_LIBRARY_PATH has, another behind it.
+        self.first, self.last = ([folder], []) if named else ([], [folder])
+        self.preload = []
+        if name != needed:
+            os.symlink(os.path.realpath(self.file), os.path.join(links, needed))
+            self.first.insert(0, links)
+            # Through the link alone it would look for its own libraries beside the link.
+            self.preload = [os.path.join(folder, name)]
+        # A program of before version 7 expects hipRTC's functions in the runtime.
+        compiler = os.path.join(folder, name.replace('amdhip64', 'hiprtc'))
+        apart = b'\0hiprtcCreateProgram\0' not in pathlib.Path(self.file).read_bytes() and os.path.exists(compiler)
+        self.preload += [compiler] if apart else []
+
+
 class SelfTest:
     def __init__(self, options):
         self.options = options
-        self.listed = json.loads(pathlib.Path(options.list).read_text())
+        self.listed = runs.read_list(options.list)
+        self.listed['library'] = options.library or self.listed['library']
+        self.runtime = None  # the one that the loader finds
+        self.preload = []
         self.launcher = shlex.split(options.launcher)
         self.known = {}  # kind and sentence by probe
         # The CPU runtime's own variables are part of the runtime that is tested.
@@ -78,6 +138,13 @@ class SelfTest:
                                      if name.startswith(TOLD_VARIABLES)}}
         self.without = {}  # why -> lines of a policy
         runs.TIMEOUT_S = options.limit
+        self.search([options.runtime], [])
+
+    def search(self, first, last):
+        """Where the loader looks for libraries, before and behind what LD_LIBRARY_PATH says."""
+        folders = [*first, os.environ.get('LD_LIBRARY_PATH'), *last]
+        if any(folders):
+            self.environment['LD_LIBRARY_PATH'] = ':'.join(filter(None, folders))
 
     def run(self, command, policy=None, native=False, weigh=False, times=False):
         environment = dict(self.environment)
@@ -85,30 +152,50 @@ class SelfTest:
             environment['GRAPHPOOL_POLICY'] = str(policy)
         if not weigh:  # what small captures cost would decide which of them are compared: here all are
             environment['GRAPHPOOL_GRAPH_WEIGH'] = 'false'
-        return runs.run([*self.launcher, *command], runtime=self.options.runtime, environment=environment, journal=False,
-                        times=times and self.knows_times(command), preload=() if native else [self.listed['library']])
+        preload = [] if native else [self.listed['library']]
+        return runs.run([*self.launcher, *command], environment=environment, journal=False,
+                        times=times and self.knows_times(command), preload=preload + self.preload)
 
     def knows_times(self, command):
         return any(command[0] == program['command'][0] for program in self.listed['programs'])
+
+    # --- what is tested ---
+
+    def prepare(self, links):
+        needed = [self.listed['library'], self.listed['probes'], self.listed['relied'],
+                  *(each['command'][0] for part in ('programs', 'benchmarks') for each in self.listed[part])]
+        for path in (self.options.report, self.options.policy):
+            if not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
+                raise OSError(f'{path} cannot be written here: name another place by --report and --policy')
+        gone = [path for path in needed if not os.path.exists(path)]
+        if gone:
+            advice = 'is the package complete?' if self.listed['installed'] else 'run ninja -C build selftest first'
+            raise OSError(f'{gone[0]} is not there: {advice}')
+        if self.listed['installed']:
+            self.runtime = Runtime(self.options.runtime, self.listed['programs'][0]['command'][0], links)
+            self.preload = self.runtime.preload
+            self.search(self.runtime.first, self.runtime.last)
+            say('tested', os.path.basename(self.runtime.file), os.path.realpath(self.runtime.file))
+            self.report['file'] = os.path.basename(os.path.realpath(self.runtime.file))
 
     # --- probes ---
 
     def ask(self):
         environment = {name: '' for name in os.environ if name.startswith('GRAPHPOOL_')}
         environment['LD_PRELOAD'] = ''
-        if self.options.runtime:
-            environment['LD_LIBRARY_PATH'] = f'{self.options.runtime}:{os.environ.get("LD_LIBRARY_PATH", "")}'
+        environment.update(self.environment)
+        named = ['--runtime', self.runtime.file] if self.runtime else []
         wanted = [name for name, (kind, _) in self.known.items()
                   if ('costs' if kind == 'measured' else 'probes') in self.options.only
                   and (self.options.ask is None or name in self.options.ask)]
         # Without an id all would be asked.
-        return answers.ask(self.listed['probes'], ['--limit', str(self.options.probe_limit), *(wanted or ['code_is_known'])],
+        return answers.ask(self.listed['probes'], [*named, '--limit', str(self.options.probe_limit), *(wanted or ['code_is_known'])],
                            launcher=self.launcher, environment=environment), wanted
 
     def probes(self):
         self.known = answers.known(self.listed['probes'])
         (found, version, device), wanted = self.ask()
-        self.report |= {'version': version, 'device': device}
+        self.report.update({'version': version, 'device': device})
         say('runtime', str(version), device)
         relied = answers.relied(self.listed['relied'], version)
         for name in wanted:
@@ -195,7 +282,7 @@ class SelfTest:
         why = ''.join(textwrap.fill(text, 118, initial_indent='# ', subsequent_indent='#   ') + '\n' for text in self.without)
         lines = sorted({line for lines in self.without.values() for line in lines})
         path = pathlib.Path(self.options.policy)
-        path.write_text(f'# Written by scripts/graphpool selftest for version {self.report["version"]} on '
+        path.write_text(f'# Written by graphpool selftest for version {self.report["version"]} on '
                         f'{self.report["device"]}.\n{why}' + ''.join(line + '\n' for line in lines))
         return path.resolve()
 
@@ -208,6 +295,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('list', help=argparse.SUPPRESS)
     parser.add_argument('--runtime')
+    parser.add_argument('--library')
     parser.add_argument('--launcher', default='')
     parser.add_argument('--only', type=lambda text: text.split(','), default=list(PARTS))
     parser.add_argument('--ask', type=lambda text: text.split(','))
@@ -216,28 +304,20 @@ def parse(arguments):
     parser.add_argument('--report', default='selftest.json')
     parser.add_argument('--policy', default='selftest.toml')
     options = parser.parse_args(arguments)
-    if unknown := set(options.only) - set(PARTS):
+    unknown = set(options.only) - set(PARTS)
+    if unknown:
         parser.error(f'--only: {", ".join(sorted(unknown))}: there are {", ".join(PARTS)}')
     if options.runtime:
         options.runtime = os.path.abspath(options.runtime)
     return options
 
 
-def missing(listed):
-    needed = [listed['library'], listed['probes'], listed['relied'],
-              *(each['command'][0] for part in ('programs', 'benchmarks') for each in listed[part])]
-    return [path for path in needed if not os.path.exists(path)]
-
-
-def main(arguments):
-    options = parse(arguments)
+def run(options, links):
     test = SelfTest(options)
-    if gone := missing(test.listed):
-        print(f'{gone[0]} is not there: run ninja -C build selftest first', file=sys.stderr)
-        return 2
     try:
+        test.prepare(links)
         test.probes()
-    except OSError as why:
+    except (OSError, subprocess.CalledProcessError) as why:
         print(why, file=sys.stderr)
         return 2
     if 'programs' in options.only:
@@ -257,6 +337,12 @@ def main(arguments):
         print('no program could be compared: are they linked to this runtime?', file=sys.stderr)
         return 2
     return 1 if test.without else 0
+
+
+def main(arguments):
+    options = parse(arguments)
+    with tempfile.TemporaryDirectory(prefix='graphpool-') as links:
+        return run(options, links)
 
 
 if __name__ == '__main__':

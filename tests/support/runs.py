@@ -1,20 +1,20 @@
 """runs.py: running a test program natively or under the library, on a runtime of our choice; reading what it left.
 
 A run's environment is this process's without any GRAPHPOOL_ and CPUHIP_ variable, so that only what the caller says counts.
+It is Python 3.6, because it is shipped with the self-test.
 """
 import collections
-import dataclasses
 import json
 import os
 import pathlib
 import subprocess
 import tempfile
+import typing
 
 TIMEOUT_S = 300
 
 
-@dataclasses.dataclass
-class Run:
+class Run(typing.NamedTuple):
     code: int                  # negative: the signal that ended it
     stdout: bytes
     stderr: str
@@ -61,7 +61,8 @@ def run(command, *, runtime=None, preload=(), environment=None, journal=True, ti
         if times:
             arguments += ['--times', str(folder / 'times')]
         try:
-            done = subprocess.run(arguments, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S)
+            done = subprocess.run(arguments, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=TIMEOUT_S)
             code, stdout, stderr = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired as late:
             code, stdout = 124, late.stdout or b''
