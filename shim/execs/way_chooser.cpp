@@ -68,9 +68,13 @@ Way WayChooser::choose(const WayAsked& asked, PatchCandidate* candidate) const {
   const bool open = staging_.is_open(asked.exec, asked.open);
   const bool staged = open && recording.stage_choice.staged();
   const Binding& last = recording.history.last();
-  // The cost of this change of binding if the graph were not staged. If it is not staged, nobody asks.
-  const double step_ns =
-      staged ? rebind_ns(recording, last, asked.binding, exec_ns, patch_budget(recording, settings_)) : 0;
+  // The cost of this change of binding if the graph were not staged. If it is not staged, nobody asks. The first binding
+  // that could have an exec would need one: those before it had memory that is always staged.
+  double step_ns = 0;
+  if (staged)
+    step_ns = last.size() != asked.binding.size()
+                  ? exec_ns
+                  : rebind_ns(recording, last, asked.binding, exec_ns, patch_budget(recording, settings_));
   const bool other_ring = open && !staged && !asked.open->same_elsewhere(last, asked.binding);
   const BindingHistory::Noted noted = note_binding(recording, asked.binding);
   if (staged && staging_.stays_staged(asked.exec, asked.binding, *asked.open, noted.seen, step_ns)) return Way::kStage;
