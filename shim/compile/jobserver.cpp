@@ -55,7 +55,6 @@ TokenServer server_of_ends(const int (&ends)[2]) noexcept {
 /// Opens a pipe or fifo if it is still this one. For both directions: then a write finds a reader and raises no signal,
 /// and the opening waits for nobody.
 int open_if(const char* path, const TokenServer& server) noexcept {
-  const bool is_empty = nobody_reads(path);
   const int file = ::open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return -1;
   struct stat status {};
@@ -295,6 +294,7 @@ bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept {
     remove_those_of_the_dead(machine, offer_folder());
     if (mkfifo(path, 0600) != 0) return false;
   }
+  const bool is_empty = nobody_reads(path);
   const int file = ::open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) return false;
   // After an exec children may still have bytes, which come back.

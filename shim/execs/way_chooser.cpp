@@ -68,8 +68,8 @@ Way WayChooser::choose(const WayAsked& asked, PatchCandidate* candidate) const {
   const bool open = staging_.is_open(asked.exec, asked.open);
   const bool staged = open && recording.stage_choice.staged();
   const Binding& last = recording.history.last();
-  // The cost of this change of binding if the graph were not staged. If it is not staged, nobody asks. The first binding
-  // that could have an exec would need one: those before it had memory that is always staged.
+  // The cost of this change of binding if the graph were not staged. If it is not staged, nobody asks. The first
+  // binding that could have an exec would need one: those before it had memory that is always staged.
   double step_ns = 0;
   if (staged)
     step_ns = last.size() != asked.binding.size()
