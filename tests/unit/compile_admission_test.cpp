@@ -59,7 +59,7 @@ TEST_F(Admissions, ABurstIsNotAdmittedBecauseNothingHasGrownYet) {
   // Grown: what they have taken is no longer available, nor outstanding.
   FakeMachine::memory_of(getpid(), 700 << 10, 300 << 10, 300 << 10);
   facts_.available_bytes = 100 * kMiB;
-  table_.look_at_holders(limits_.idle_ns);
+  table_.look_at_holders(kIdleNs);
   EXPECT_EQ(table_.outstanding_bytes(), 0u);
   EXPECT_EQ(take(third), Admission::kNoMemory);
   facts_.available_bytes = 300 * kMiB;

@@ -1,7 +1,6 @@
 // compile_holder_watch_test.cpp: who stands still lends its permit.
 #include <gtest/gtest.h>
 
-#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -12,8 +11,6 @@ namespace graphpool {
 namespace {
 
 using HolderWatch = Permits;
-
-constexpr std::uint64_t kIdleNs = 10'000'000'000;
 
 TEST_F(HolderWatch, rule_34_AHolderWithoutProcessorTimeLendsItsPermitOn) {
   limits_.most = 1;

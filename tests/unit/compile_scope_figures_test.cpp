@@ -38,7 +38,7 @@ TEST_F(Figures, WhatAllHeldSinceATime) {
   EXPECT_EQ(table_.figures().most_held_bytes(later_ns), 0u);
   const Permit first = taken(), second = taken();
   FakeMachine::memory_of(getpid(), 700 << 10, 20 << 10, 20 << 10);
-  table_.look_at_holders(limits_.idle_ns);
+  table_.look_at_holders(kIdleNs);
   EXPECT_EQ(table_.figures().most_held_bytes(later_ns), 40 * kMiB) << "as they were last seen";
   finish(first, 50 * kMiB);
   EXPECT_EQ(table_.figures().most_held_bytes(later_ns), 70 * kMiB) << "one at its peak, and the other";

@@ -16,6 +16,9 @@ inline constexpr ProcessMemory kNothing{};
 /// Of a compiler that starts at once.
 inline constexpr std::uint64_t kBurst = 25'000'000;
 
+/// A holder that has used no processor for so long lends its permit.
+constexpr std::uint64_t kIdleNs = 10'000'000'000;
+
 class Permits : public testing::Test {
  protected:
   Permits() {
