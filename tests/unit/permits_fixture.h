@@ -17,7 +17,7 @@ inline constexpr ProcessMemory kNothing{};
 inline constexpr std::uint64_t kBurst = 25'000'000;
 
 /// A holder that has used no processor for so long lends its permit.
-constexpr std::uint64_t kIdleNs = 10'000'000'000;
+inline constexpr std::uint64_t kIdleNs = 10'000'000'000;
 
 class Permits : public testing::Test {
  protected:
