@@ -21,6 +21,7 @@ TOP = HERE.parents[1]
 ROOMS = ('shim', 'hooks')
 TAKES_A_VALUE = ('-o', '-MQ', '-MF', '-include')
 LEFT_OUT = ('-c', '-g', '-MD', '-O2')
+HIP = '-D__HIP_PLATFORM_AMD__'
 # The rooms in which every mutex is a capability, and every lock is named by what it guards.
 ALL_SAID = ('hooks', *(f'shim/{room}' for room in ('base', 'callsite', 'capture', 'compile', 'costs', 'hip', 'kernel', 'memory',
                                                     'process', 'report', 'staging', 'streams', 'verify')))
@@ -58,7 +59,7 @@ def flags_of(entry):
 
 
 class Headers:
-    """bare_mutexes.h and what most sources include, compiled once for each set of flags."""
+    """bare_mutexes.h, and what most sources that know HIP include, compiled once for each set of flags."""
 
     def __init__(self, clang, folder):
         self.clang, self.folder = clang, pathlib.Path(folder)
@@ -67,14 +68,15 @@ class Headers:
     def compile_for(self, entries):
         for entry in entries:
             flags = flags_of(entry)
-            if self.key(flags) not in self.compiled:
+            if HIP in flags and self.key(flags) not in self.compiled:
                 target = self.folder / f'{len(self.compiled)}.pch'
                 subprocess.run([self.clang, *flags, '-w', '-include', HERE / 'bare_mutexes.h', '-x', 'c++-header',
                                 TOP / 'shim/base/common_headers.h', '-o', target], cwd=entry['directory'], check=True)
                 self.compiled[self.key(flags)] = target
 
-    def of(self, flags):
-        return self.compiled[self.key(flags)]
+    def included(self, flags):
+        compiled = self.compiled.get(self.key(flags))
+        return ['-include-pch', compiled] if compiled else ['-include', HERE / 'bare_mutexes.h']
 
     @staticmethod
     def key(flags):
@@ -84,7 +86,7 @@ class Headers:
 def check(clang, headers, entry, source):
     """What clang says of the source, compiled as the entry's is: its lines, by place."""
     flags = flags_of(entry)
-    done = subprocess.run([clang, *flags, '-include-pch', headers.of(flags), '-Wno-error', '-Wno-everything', '-Wthread-safety',
+    done = subprocess.run([clang, *flags, *headers.included(flags), '-Wno-error', '-Wno-everything', '-Wthread-safety',
                            '-Wdeprecated-declarations', '-fsyntax-only', '-fno-color-diagnostics', '-fno-caret-diagnostics', source],
                           cwd=entry['directory'], capture_output=True, text=True, check=False)
     said = []
