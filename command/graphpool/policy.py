@@ -22,6 +22,10 @@ class Refused(Exception):
         self.errors = errors
 
 
+class NoFile(UsageError):
+    """The policy file that was named is not there."""
+
+
 def read(environment):
     """(usable, what the reader says) for a process with this environment."""
     tool = places.policy_tool()
@@ -46,7 +50,7 @@ def with_settings(environment, policy, settings):
     environment = dict(environment)
     if policy is not None:
         if not os.path.isfile(policy):
-            raise UsageError('--policy {}: {}'.format(policy, 'it is a folder' if os.path.isdir(policy) else 'no such file'))
+            raise NoFile('{}: {}'.format(policy, 'it is a folder' if os.path.isdir(policy) else 'no such file'))
         environment['GRAPHPOOL_POLICY'] = os.path.abspath(policy)
     if not settings:
         return environment

@@ -507,12 +507,17 @@ bool write_next_report(bool ended) noexcept {
 
 std::chrono::nanoseconds g_every{0};  ///< set once, before the thread that reads it
 
+void sleep_for(std::chrono::nanoseconds time) noexcept {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+  const timespec pause{seconds.count(), (time - seconds).count()};
+  nanosleep(&pause, nullptr);
+}
+
+/// The first report is written soon, so that a program that is killed early has left one.
 void* write_while_it_runs(void*) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(g_every);
-  const timespec pause{seconds.count(), (g_every - seconds).count()};
-  do {
-    nanosleep(&pause, nullptr);
-  } while (write_next_report(false));
+  constexpr std::chrono::nanoseconds kFirst = std::chrono::milliseconds(100);
+  sleep_for(std::min(kFirst, g_every));
+  while (write_next_report(false)) sleep_for(g_every);
   return nullptr;
 }
 

@@ -36,6 +36,9 @@ class Words(support.CommandTest):
         code, output, errors = self.graphpool('--version', GRAPHPOOL_LIBRARY='/nowhere.so')
         self.assertEqual((125, ''), (code, errors))
         self.assertIn('/nowhere.so is not there', output)
+        code, output, errors = self.graphpool('--version', GRAPHPOOL_LIBRARY=self.folder)
+        self.assertEqual((125, ''), (code, errors))
+        self.assertIn('is a folder: GRAPHPOOL_LIBRARY must name libgraphpool.so itself', output)
 
     def test_unknown_words_are_named_with_the_nearest(self):
         self.refused(2, says='which command? There are run, report, explain, compare, check, policy, selftest')

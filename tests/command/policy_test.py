@@ -44,8 +44,8 @@ class Check(support.CommandTest):
 
     def test_wrong_words(self):
         for kind in ('check', 'show'):
-            self.refused(2, 'policy', kind, 'nowhere.toml', says='--policy nowhere.toml: no such file')
-            self.refused(2, 'policy', kind, '/', says='--policy /: it is a folder')
+            self.refused(2, 'policy', kind, 'nowhere.toml', says='{}: nowhere.toml: no such file'.format(kind))
+            self.refused(2, 'policy', kind, '/', says='{}: /: it is a folder'.format(kind))
             self.refused(2, 'policy', kind, 'a', 'b', says='one policy file at a time')
             self.refused(2, 'policy', kind, '--policy', 'a', 'b', says='one policy file at a time')
             self.refused(2, 'policy', kind, '--set', 'graph.slots', says='as in --set pool.limit=4GiB')

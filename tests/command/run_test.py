@@ -41,12 +41,15 @@ class Refused(support.CommandTest):
         self.run_refused(125, '--policy', 'p.toml', says=['p.toml:2:9: graph.slots: bad value "0"', 'nothing was started'])
         self.run_refused(125, '--set', 'graph.slots=0', says='an integer from 1 to 64')
         self.run_refused(125, says='cannot read /nowhere.toml: no such file', GRAPHPOOL_POLICY='/nowhere.toml')
-        self.run_refused(2, '--policy', 'nowhere.toml', says='--policy nowhere.toml: no such file')
+        self.run_refused(125, '--policy', 'nowhere.toml', says='graphpool: nowhere.toml: no such file: nothing was started')
         self.run_refused(2, '--set', 'graph.slto=1', says='did you mean graph.slots?')
 
     def test_a_library_that_cannot_be_preloaded(self):
         self.run_refused(125, says='/nowhere.so is not there; GRAPHPOOL_LIBRARY names it', GRAPHPOOL_LIBRARY='/nowhere.so')
+        self.run_refused(125, says='is a folder: GRAPHPOOL_LIBRARY must name libgraphpool.so itself', GRAPHPOOL_LIBRARY=self.folder)
         self.run_refused(125, says='is no library for 64-bit programs', GRAPHPOOL_LIBRARY=self.file('text.so', 'text'))
+        self.run_refused(125, says='other.so is another library than libgraphpool.so: it names no version',
+                         GRAPHPOOL_LIBRARY=static_program(self.folder / 'other.so', 0))
         self.run_refused(125, says='a blank or a colon', GRAPHPOOL_LIBRARY=self.file('a b/lib.so', 'text'))
         self.run_refused(125, says='libgraphpool.so is not there: run scripts/build first',
                          GRAPHPOOL_BUILD=self.build_without_library())
@@ -59,7 +62,7 @@ class Refused(support.CommandTest):
     def test_a_report_folder_that_cannot_be_written(self):
         self.file('plain', '')
         self.run_refused(125, '--report', 'plain/x', says='--report plain/x: Not a directory')
-        self.run_refused(125, '--report', 'plain', says='--report plain: File exists')
+        self.run_refused(125, '--report', 'plain', says='--report plain: it is a file; a folder is needed')
         self.run_refused(125, '--report', '/proc/nowhere', says='--report /proc/nowhere: ')
 
     def test_no_program(self):
@@ -123,6 +126,18 @@ class Kept(support.CommandTest):
         self.assertIn('allocations served', errors)
         self.assertNotIn('ended before', errors)
 
+    def test_a_report_is_there_soon(self):
+        errors = self.graphpool('run', '--', *self.python('time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)'))[2]
+        self.assertEqual([False], [report['ended'] for report in self.reports()])
+        self.assertNotIn('no report', errors)
+
+    def test_the_exit_code_where_the_reports_are_gone(self):
+        program = ' '.join(map(str, self.python('')))
+        code, _, errors = self.graphpool('run', '--report', 'gone', '--', 'sh', '-c', program + '; rm -rf gone; exit 9')
+        self.assertEqual(9, code, errors)
+        self.assertIn('graphpool: the reports cannot be read: {}: No such file or directory\n'.format(self.folder / 'gone'), errors)
+        self.assertNotIn('Traceback', errors)
+
     def wait_for_a_report(self):
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
@@ -179,9 +194,33 @@ class Told(support.CommandTest):
     def test_report_folder(self):
         self.assertEqual(0, self.graphpool('run', '--report', 'a/b%p', '--', *self.python(''))[0])
         self.assertEqual(1, len(self.reports('a/b%p')))
-        if os.geteuid() != 0:
-            self.folder.chmod(0o500)
-            self.assertEqual(0, self.graphpool('run', 'true', TMPDIR=os.environ.get('TMPDIR', '/tmp'))[0])
+
+    def test_another_report_folder_where_that_cannot_be(self):
+        self.file('graphpool-reports', '')
+        there = self.folder / 't' / 'graphpool-reports-{}'.format(os.getuid())
+        there.parent.mkdir()
+
+        def errors_of_run():
+            code, _, errors = self.graphpool('run', '--', *self.python(''), TMPDIR=there.parent)
+            self.assertEqual(0, code, errors)
+            return errors
+
+        said = 'graphpool: warning: no report can be written to {} (it is a file; a folder is needed); they go to {}'.format(
+            self.folder / 'graphpool-reports', there)
+        self.assertIn(said + '\n', errors_of_run())
+        self.assertEqual(1, len(self.reports(there)))
+        there.rename(self.folder / 'elsewhere')
+        there.symlink_to(self.folder / 'elsewhere')
+        self.assertIn('; they go to {}/graphpool-reports-'.format(there.parent), errors_of_run())
+        self.assertEqual(1, len(self.reports('elsewhere')))  # a link may be somebody else's
+
+    def test_another_version_of_the_library(self):
+        library = self.folder / 'libgraphpool.so'
+        data = (support.BUILD / 'hooks/libgraphpool.so').read_bytes()
+        version = (support.TOP / 'VERSION').read_bytes().strip()
+        library.write_bytes(data.replace(b'graphpool version ' + version, b'graphpool version ' + b'9' * len(version)))
+        errors = self.graphpool('run', '--', 'true', GRAPHPOOL_LIBRARY=library)[2]
+        self.assertRegex(errors, r'graphpool: warning: \S+/libgraphpool.so has version 9+, and this command has version ')
 
     def test_where_no_hip_call_was_seen(self):
         errors = self.graphpool('run', '--', 'true')[2]
