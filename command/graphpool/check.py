@@ -70,6 +70,7 @@ def looked_at(words, folder):
     except reports.Unreadable:
         for line in run.no_report_lines(said, folder, ended, path):
             run.say(line.strip())
+        run.say('nothing was checked')
         return ended, False
     return ended, tell(found)
 

@@ -19,16 +19,17 @@ MOST_TABLES = 3
 RANKS = ('OMPI_COMM_WORLD_RANK', 'PMI_RANK', 'SLURM_PROCID', 'RANK')
 
 
-def say(text):
-    sys.stderr.write('graphpool: {}\n'.format(text))
-    sys.stderr.flush()
-
-
 def rank():
     for name in RANKS:
         if os.environ.get(name):
             return os.environ[name]
     return None
+
+
+def say(text):
+    """A line on stderr, with the rank as the library's own lines have it."""
+    sys.stderr.write('graphpool{}: {}\n'.format('' if rank() is None else '[rank {}]'.format(rank()), text))
+    sys.stderr.flush()
 
 
 class Refusal(Exception):
@@ -87,6 +88,9 @@ def temporary_folder():
 def report_folder(wanted):
     """(the folder for reports, warnings). It is made where it is not there. Nothing named, and none can be here: a temporary one."""
     folder, warnings = os.path.abspath(wanted or FOLDER), []
+    if wanted and re.search('%[A-Za-z]', wanted):
+        warnings.append('--report {} names a folder, and no mark in it is replaced: the names of the reports have host, rank and '
+                        'process'.format(wanted))
     try:
         make_folder(folder)
     except OSError as why:
@@ -110,9 +114,10 @@ def start_of_names():
     return 'graphpool-{}-{}-{}'.format(time.strftime('%Y%m%d-%H%M%S'), socket.gethostname(), os.getpid())
 
 
-def variables_without_effect(said):
-    """Variables that a warning is about: they have no effect, and each process would warn of them again."""
-    return re.findall(r'^environment (GRAPHPOOL_\w+):', '\n'.join(said['warnings']), re.MULTILINE)
+def names_of_reports(given):
+    """Warnings of variables that name a report: here --report names the folder."""
+    return ['{} has no effect under run: --report DIR names the folder for the reports'.format(name)
+            for name in ('GRAPHPOOL_REPORT', 'GRAPHPOOL_REPORT_FILE') if given.get(name)]
 
 
 def environment_for(library, words, folder, names, given, said):
@@ -127,22 +132,22 @@ def environment_for(library, words, folder, names, given, said):
         environment['GRAPHPOOL_REPORT_TRACE'] = environment['GRAPHPOOL_REPORT_FILE'][:-len('.json')] + TRACE
     if words.verify:
         environment['GRAPHPOOL_GRAPH_VERIFY'] = 'first:3'
-    for name in variables_without_effect(said):
+    for name in said['without_effect']:  # each process would warn of them again
         environment.pop(name, None)
     before = environment.get('LD_PRELOAD')
     environment['LD_PRELOAD'] = library + (':' + before if before else '')
     return environment
 
 
-def policy_in_words(said):
+def policy_in_words(said, verified):
     changed = [value for value in policy.changed(said) if not value['key'].startswith(('log.', 'report.'))]
-    rules = len({rule['key'].split(':')[0] for rule in said['rules']})
     parts = ['{} = {}'.format(value['key'], value['value']) for value in changed[:3]]
     if len(changed) > 3:
         parts.append('{} keys more'.format(len(changed) - 3))
-    if rules:
-        parts.append('{} buffer rule{}'.format(rules, 's' if rules > 1 else ''))
-    return 'policy: ' + ', '.join(parts) if parts else 'default policy'
+    if said['rules']:
+        parts.append(policy.rules_in_words(said))
+    text = 'policy: ' + ', '.join(parts) if parts else 'default policy'
+    return text + (', the first 3 launches of each graph are verified' if verified else '')
 
 
 def switched_off(said):
@@ -191,7 +196,7 @@ def tell(said, folder, names, ended, path):
     found.sort(key=reports.order)
     if len(found) <= MOST_TABLES:
         for report in found:
-            lines = tables.one(report)
+            lines = tables.one(report, ended)
             say(lines[0])
             sys.stderr.write('\n'.join(lines[1:]) + '\n')
     else:
@@ -218,7 +223,7 @@ def prepare(words):
     path = launch.find(words.rest[0])
     library = library_path()
     (folder, warnings), names = report_folder(words.report), start_of_names()
-    said['warnings'] += library_warnings(library) + warnings
+    said['warnings'] += library_warnings(library) + names_of_reports(given) + warnings
     return environment_for(library, words, folder, names, given, said), said, folder, names, path
 
 
@@ -247,7 +252,7 @@ def run(words):
     if not quiet:
         why = launch.why_not_preloaded(path)
         where = '' if why or switched_off(said) else '; reports in {}'.format(shown(folder))
-        say('{}, {}{}'.format(places.version(), policy_in_words(said), where))
+        say('{}, {}{}'.format(places.version(), policy_in_words(said, words.verify), where))
         if why:
             say('warning: {} runs as without the library: {}'.format(words.rest[0], why))
     try:

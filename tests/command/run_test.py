@@ -39,7 +39,9 @@ class Refused(support.CommandTest):
     def test_a_bad_policy(self):
         self.file('p.toml', '[graph]\nslots = 0\n')
         self.run_refused(125, '--policy', 'p.toml', says=['p.toml:2:9: graph.slots: bad value "0"', 'nothing was started'])
-        self.run_refused(125, '--set', 'graph.slots=0', says='an integer from 1 to 64')
+        self.run_refused(125, '--set', 'graph.slots=0', says='graphpool: --set graph.slots: graph.slots: bad value "0"')
+        self.run_refused(125, says='environment GRAPHPOOL_POOL_LIMIT: pool.limit: bad value "4X"', GRAPHPOOL_POOL_LIMIT='4X')
+        self.run_refused(2, '--set', 'graph.slots=', says='--set graph.slots=: which value? Allowed: an integer from 1 to 64')
         self.run_refused(125, says='cannot read /nowhere.toml: no such file', GRAPHPOOL_POLICY='/nowhere.toml')
         self.run_refused(125, '--policy', 'nowhere.toml', says='graphpool: nowhere.toml: no such file: nothing was started')
         self.run_refused(2, '--set', 'graph.slto=1', says='did you mean graph.slots?')
@@ -73,6 +75,12 @@ class Refused(support.CommandTest):
         self.refused(127, 'run', '', says='the name of the program is empty')
         self.refused(126, 'run', './', says='./: it is a folder')
         self.refused(126, 'run', self.file('plain', ''), says='plain: not executable')
+        script = self.file('script', '#!/nope/python -u\n')
+        script.chmod(0o755)
+        errors = self.refused(126, 'run', './script', says='graphpool: ./script: its interpreter /nope/python is not there\n')
+        self.assertEqual(1, errors.count('\n'), errors)
+        script.write_text('#!/bin/sh\r\n')
+        self.refused(126, 'run', './script', says='its interpreter /bin/sh\\r is not there')
         broken = self.file('broken', '\x7fELF')
         broken.chmod(0o755)
         self.assertEqual(126, self.graphpool('run', broken)[0])
@@ -113,7 +121,7 @@ class Kept(support.CommandTest):
             process.send_signal(number)
             code, _, errors = self.finish(process)
             self.assertEqual(-number, code, errors)
-            self.assertRegex(errors, r'graphpool: python\S*\[\d+\].*it was ended before it could write more')
+            self.assertRegex(errors, r'graphpool: python\S*\[\d+\].*: signal {} ended it before it could write more'.format(int(number)))
             self.assertIn('graphpool: next: graphpool explain', errors)
 
     def test_a_program_that_ends_itself_on_a_signal(self):
@@ -188,11 +196,13 @@ class Told(support.CommandTest):
         quiet = self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='3')[2]
         self.assertEqual('', quiet)
         told = self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='0')[2]
-        self.assertIn('graphpool: next', told)
+        self.assertIn('graphpool[rank 0]: next: graphpool explain graphpool-reports\n', told)
         self.assertEqual({'0', '3'}, {report['rank'] for report in self.reports()})
 
     def test_report_folder(self):
-        self.assertEqual(0, self.graphpool('run', '--report', 'a/b%p', '--', *self.python(''))[0])
+        code, _, errors = self.graphpool('run', '--report', 'a/b%p', '--', *self.python(''))
+        self.assertEqual(0, code)
+        self.assertIn('graphpool: warning: --report a/b%p names a folder, and no mark in it is replaced', errors)
         self.assertEqual(1, len(self.reports('a/b%p')))
 
     def test_another_report_folder_where_that_cannot_be(self):
@@ -229,7 +239,8 @@ class Told(support.CommandTest):
 
     def test_where_it_is_switched_off(self):
         errors = self.graphpool('run', '--set', 'enabled=false', '--', *self.python(''))[2]
-        self.assertIn('switched off by enabled = false (environment GRAPHPOOL_ENABLED)', errors)
+        self.assertIn('switched off by enabled = false (--set enabled)', errors)
+        self.assertNotIn('reports in', errors)
 
     def test_static_programs(self):
         program = static_program(self.folder / 'static', 7)
@@ -237,6 +248,7 @@ class Told(support.CommandTest):
         self.assertEqual(7, code)
         self.assertIn('warning: ./static runs as without the library: it is linked statically', errors)
         self.assertIn('static could not be preloaded: it is linked statically', errors)
+        self.assertNotIn('reports in', errors)
         self.assertTrue(program.exists())
 
     def test_programs_with_more_rights(self):
@@ -254,6 +266,14 @@ class Told(support.CommandTest):
             self.assertIn('graphpool: warning: environment {}: {}'.format(name, said), errors)
             self.assertEqual(1, errors.count('warning:'), errors)
             self.assertEqual('', self.graphpool('run', '--', *program, RANK=3, **{name: value})[2])
+
+    def test_variables_of_reports_have_no_effect(self):
+        errors = self.graphpool('run', '--', *self.python(''), GRAPHPOOL_REPORT='mine.json')[2]
+        self.assertIn('graphpool: warning: GRAPHPOOL_REPORT has no effect under run: --report DIR names the folder', errors)
+        self.assertFalse((self.folder / 'mine.json').exists())
+        errors = self.graphpool('run', '--set', 'log.level=verbose', '--', *self.python(''))[2]
+        self.assertIn('graphpool: warning: --set log.level: log.level: bad value "verbose"', errors)
+        self.assertEqual(1, errors.count('warning:'), errors)
 
     def test_lines_of_the_log_name_their_process_and_rank(self):
         program = self.python('print(os.getpid())')
@@ -293,6 +313,10 @@ class Told(support.CommandTest):
             return self.finish(self.start(script, command=program, LD_PRELOAD=preload, GRAPHPOOL_BUILD='unset', **variables))[2]
 
         self.assertEqual('', errors_of())
+        self.assertRegex(errors_of(GRAPHPOOL_LOG_LEVEL='info', GRAPHPOOL_REPORT='alone.json'),
+                         r' will be in alone\.json \(when the process ends; GRAPHPOOL_REPORT_EVERY=2s: also before\)\n')
+        errors = errors_of(GRAPHPOOL_REPORT='/nowhere/r.json')
+        self.assertEqual(1, errors.count('/nowhere/r.json'), errors)
         self.assertRegex(errors_of(GRAPHPOOL_LOG_LEVEL='info'), r': info: version \S+ is active; no report is written\n')
         for key, variable in (('report.file', 'GRAPHPOOL_REPORT'), ('report.trace', 'GRAPHPOOL_TRACE')):
             errors = errors_of(**{variable: 'r_%q.json'})
@@ -309,7 +333,10 @@ class Told(support.CommandTest):
             self.assertNotIn(text, errors)
 
     def test_verify(self):
-        self.assertEqual(0, self.graphpool('run', '--verify', '--', TRANSFORMER, '--steps', '5')[0])
+        code, _, errors = self.graphpool('run', '--verify', '--', TRANSFORMER, '--steps', '5')
+        self.assertEqual(0, code, errors)
+        self.assertIn(', default policy, the first 3 launches of each graph are verified; reports in ', errors)
+        self.assertRegex(errors, r'\n  verified \d+ captures and \d+ launches; no difference\n')
         self.assertGreater(self.reports()[0]['recordings'][0]['captures_verified'], 0)
 
     def test_damaged_reports_are_named(self):
