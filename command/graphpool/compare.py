@@ -190,7 +190,8 @@ def reports_in(folder):
 def print_served(found):
     """Whether the library had anything to serve."""
     if not found:
-        print('library    no HIP call was seen; graphpool run -- PROGRAM says why')
+        print('library    no report was written: no HIP call was seen, or a signal ended the program; graphpool run -- PROGRAM '
+              'says which')
         return
     captures = sum(each.captures for each in found)
     served = sum(each.captures_served for each in found)

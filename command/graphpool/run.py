@@ -114,10 +114,10 @@ def start_of_names():
     return 'graphpool-{}-{}-{}'.format(time.strftime('%Y%m%d-%H%M%S'), socket.gethostname(), os.getpid())
 
 
-def names_of_reports(given):
-    """Warnings of variables that name a report: here --report names the folder."""
-    return ['{} has no effect under run: --report DIR names the folder for the reports'.format(name)
-            for name in ('GRAPHPOOL_REPORT', 'GRAPHPOOL_REPORT_FILE') if given.get(name)]
+def names_of_reports(said):
+    """Warnings where something names a report: here --report names the folder."""
+    return ['{} has no effect under run: --report DIR names the folder for the reports'.format(
+        value['from'].replace('environment ', '')) for value in said['values'] if value['key'] == 'report.file' and value['value']]
 
 
 def environment_for(library, words, folder, names, given, said):
@@ -125,7 +125,7 @@ def environment_for(library, words, folder, names, given, said):
     for name in places.VARIABLES + ('GRAPHPOOL_REPORT', 'GRAPHPOOL_REPORT_FILE'):
         environment.pop(name, None)
     environment['GRAPHPOOL_REPORT_FILE'] = '{}/{}-%h-r%r-p%p%u.json'.format(folder.replace('%', '%%'), names.replace('%', '%%'))
-    if 'GRAPHPOOL_REPORT_EVERY' not in environment:
+    if not environment.get('GRAPHPOOL_REPORT_EVERY'):
         environment['GRAPHPOOL_REPORT_EVERY'] = EVERY
     if words.trace:
         environment.pop('GRAPHPOOL_TRACE', None)
@@ -223,7 +223,7 @@ def prepare(words):
     path = launch.find(words.rest[0])
     library = library_path()
     (folder, warnings), names = report_folder(words.report), start_of_names()
-    said['warnings'] += library_warnings(library) + names_of_reports(given) + warnings
+    said['warnings'] += library_warnings(library) + names_of_reports(said) + warnings
     return environment_for(library, words, folder, names, given, said), said, folder, names, path
 
 

@@ -135,7 +135,8 @@ class Kept(support.CommandTest):
         self.assertNotIn('ended before', errors)
 
     def test_a_report_is_there_soon(self):
-        errors = self.graphpool('run', '--', *self.python('time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)'))[2]
+        program = self.python('time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)')
+        errors = self.graphpool('run', '--', *program, GRAPHPOOL_REPORT_EVERY='')[2]
         self.assertEqual([False], [report['ended'] for report in self.reports()])
         self.assertNotIn('no report', errors)
 
@@ -271,6 +272,8 @@ class Told(support.CommandTest):
         errors = self.graphpool('run', '--', *self.python(''), GRAPHPOOL_REPORT='mine.json')[2]
         self.assertIn('graphpool: warning: GRAPHPOOL_REPORT has no effect under run: --report DIR names the folder', errors)
         self.assertFalse((self.folder / 'mine.json').exists())
+        errors = self.graphpool('run', '--set', 'report.file=mine.json', 'true')[2]
+        self.assertIn('graphpool: warning: --set report.file has no effect under run', errors)
         errors = self.graphpool('run', '--set', 'log.level=verbose', '--', *self.python(''))[2]
         self.assertIn('graphpool: warning: --set log.level: log.level: bad value "verbose"', errors)
         self.assertEqual(1, errors.count('warning:'), errors)
