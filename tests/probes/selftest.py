@@ -101,8 +101,8 @@ def loaded_runtime(program, environment):
     with contextlib.suppress(OSError):
         told = subprocess.run([program], env={**runs.clean_environment(), **environment, 'LD_TRACE_LOADED_OBJECTS': '1'},
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-        found = re.search(r'libamdhip64\.so\S* => (/\S+)', told.decode(errors='replace'))
-        return found and found.group(1)
+        found = re.search(r'libamdhip64\.so\S* => (.+) \(0x', told.decode(errors='replace'))
+        return found and os.path.abspath(found.group(1))
     return None
 
 

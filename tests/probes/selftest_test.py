@@ -31,8 +31,9 @@ def refused(selftest, listed, runtime):
     """What is wrong about words that it must refuse, and about the runtime that it must use."""
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
-        def said(*words):
-            return subprocess.run([sys.executable, selftest, listed, *words], cwd=folder, capture_output=True, text=True)
+        def said(*words, **variables):
+            return subprocess.run([sys.executable, selftest, listed, *words], cwd=folder, capture_output=True, text=True,
+                                  env={**os.environ, **variables})
 
         os.symlink(pathlib.Path(runtime, 'nothing'), pathlib.Path(folder, 'libamdhip64.so'))
         for words, text in ((['--ask', 'exec_outlives_grap'], '--ask: no probe exec_outlives_grap; did you mean exec_outlives_graph?'),
@@ -47,10 +48,11 @@ def refused(selftest, listed, runtime):
         for file in pathlib.Path(runtime).glob('libamdhip64.so*'):
             if file.is_file():
                 shutil.copy(file, copy)
-        done = said('--runtime', copy, '--only', 'probes', '--ask', 'exec_outlives_graph')
-        file = done.stdout.split('\n')[0].split()
-        if done.returncode != 0 or file[0] != 'tested' or pathlib.Path(file[2]).parent != copy.resolve():
-            wrong.append(f'another runtime: {done}')
+        for words in (['--runtime', copy], []):
+            done = said(*words, '--only', 'probes', '--ask', 'exec_outlives_graph', LD_LIBRARY_PATH='another')
+            file = done.stdout.split('\n')[0].split()
+            if done.returncode != 0 or file[0] != 'tested' or pathlib.Path(file[2]).parent != copy.resolve():
+                wrong.append(f'another runtime, {words}: {done}')
     print('\n'.join(wrong))
     return bool(wrong)
 
