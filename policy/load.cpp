@@ -105,6 +105,8 @@ void read_all(ReadFile read_file, const char* const* environment, Loaded& loaded
     if (row == known.size()) {
       loaded.warnings.push_back(unknown_variable(variable.name, known));
     } else if (row < policy_keys().size()) {
+      // An empty variable counts as unset, unless its key has an empty value.
+      if (variable.value.empty() && !policy_keys()[row].fallback.empty()) continue;
       append(loaded.errors, parse_value(variable.value, place_of(variable.name), policy_keys()[row], policy, &notes));
     } else if (variable.name == "GRAPHPOOL_BUFFERS") {
       std::erase_if(notes.given, [](const Given& given) { return given.key.starts_with("buffer "); });

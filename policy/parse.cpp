@@ -326,8 +326,8 @@ class TextReader {
   std::string place_at(Position position) const {
     std::size_t line = position.line - 1 + origin_.line;
     std::size_t column = position.line == 1 ? position.column - 1 + origin_.column : position.column;
-    std::string where = one_line_ ? "" : std::to_string(line) + ":";
-    return std::string(place_) + ":" + where + std::to_string(column);
+    if (one_line_) return std::string(place_) + ", column " + std::to_string(column);
+    return std::string(place_) + ":" + std::to_string(line) + ":" + std::to_string(column);
   }
 
   std::vector<std::string> messages(Found& found) const {
@@ -400,10 +400,7 @@ std::vector<std::string> parse_value(std::string_view text, std::string_view pla
     if (notes != nullptr) notes->given.push_back({full_name(key), std::string(text), std::string(place)});
     return {};
   }
-  std::size_t offset = fault->offset;
-  if (fault->item < items.size()) offset += static_cast<std::size_t>(items[fault->item].data() - text.data());
-  std::string message = std::string(place) + (offset == 0 ? "" : ":" + std::to_string(offset + 1)) + ": " +
-                        refused(key, "bad value " + quoted(text));
+  std::string message = std::string(place) + ": " + refused(key, "bad value " + quoted(text));
   if (notes == nullptr || !only_tells(key.section)) return {std::move(message)};
   static_cast<void>(key.read(policy, key.items(key.fallback)));
   notes->warnings.push_back(message + kDefaultUsed);

@@ -46,12 +46,12 @@ struct Notes {
                                                     Notes* notes = nullptr);
 
 /// [[buffer]] rules alone: `[[buffer]]` tables, or an array of inline tables. They replace the policy's.
-/// place: for messages, "environment GRAPHPOOL_BUFFERS"; the line is left out where the text has only one.
+/// place: for messages, "environment GRAPHPOOL_BUFFERS"; where the text has one line, ", column N" follows.
 [[nodiscard]] std::vector<std::string> parse_buffers(std::string_view text, std::string_view place, Policy& policy,
                                                      Notes* notes = nullptr);
 
-/// The text of an environment variable as the value of a key. place: "environment GRAPHPOOL_POOL_CHUNK"; the column
-/// follows it where a text is wrong behind its beginning.
+/// The text of an environment variable as the value of a key. place: for messages, "environment
+/// GRAPHPOOL_POOL_CHUNK".
 [[nodiscard]] std::vector<std::string> parse_value(std::string_view text, std::string_view place,
                                                    const Key<Policy>& key, Policy& policy, Notes* notes = nullptr);
 

@@ -68,8 +68,9 @@ def looked_at(words, folder):
     try:
         found = reports.find([folder])
     except reports.Unreadable:
-        for line in run.no_report_lines(words, said, ended, path):
+        for line in run.no_report_lines(said, folder, ended, path):
             run.say(line.strip())
+        run.say('nothing was checked')
         return ended, False
     return ended, tell(found)
 

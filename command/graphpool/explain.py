@@ -51,6 +51,15 @@ def moved_lines(graph):
     return lines
 
 
+def went_at_the_end(report, graph):
+    """Whether the recording went with the program's modules at its end: the graph was not captured again after that."""
+    def kind(each):
+        return reports.name_of(each), each['operations']
+
+    again = any(other is not graph and kind(other) == kind(graph) for other in report.graphs)
+    return report.ended and not again and graph.get('dropped') == 'a module with a kernel of it was unloaded'
+
+
 def graph_lines(report, graph):
     served, captures = reports.captures_of(graph)
     launches = reports.launches_of(graph)
@@ -62,7 +71,9 @@ def graph_lines(report, graph):
     told = report.reasons_of(graph['graph'])
     for each in told:
         lines += stop_lines(each)
-    if graph.get('dropped'):
+    served_well = not told and not graph.get('not_staged') and captures <= served + 1 and (
+        not graph.get('dropped') or went_at_the_end(report, graph))
+    if graph.get('dropped') and not served_well:
         lines += wrapped('The recording was dropped.') + reason_lines(None, graph['dropped'])
     if graph.get('not_staged'):
         lines += wrapped('A rule says that it should be staged; it is not.') + reason_lines(None, graph['not_staged'])
@@ -71,8 +82,8 @@ def graph_lines(report, graph):
     if graph['operands_moved']:
         lines.append('  Its memory moves:')
         lines += moved_lines(graph)
-    if not told and not graph.get('dropped') and not graph.get('not_staged') and captures <= served + 1:
-        lines.append('  Nothing stands in its way.')
+    if served_well:
+        lines.append("  Nothing stands in its way. A graph's first capture is always recorded.")
     return lines
 
 
@@ -120,8 +131,9 @@ def run(words):
     with_it = [report for report in found if only is None or any(graph['graph'] == only for graph in report.graphs)]
     if not with_it:
         numbers = sorted({graph['graph'] for report in found for graph in report.graphs})
+        there = 'graph{} {}'.format('s' if len(numbers) > 1 else '', ', '.join(map(str, numbers))) if numbers else 'none'
         sys.stderr.write('graphpool: {} has no graph {}; it has {}\n'.format(
-            os.path.basename(words.rest[0]) or words.rest[0], only, ', '.join(map(str, numbers)) or 'none'))
+            os.path.basename(words.rest[0]) or words.rest[0], only, there))
         return 1
     for report in with_it:
         print('\n'.join(process_lines(report, only)))

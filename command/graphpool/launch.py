@@ -5,6 +5,7 @@ terminal sends reach the program by themselves. Meanwhile this process does noth
 """
 import errno
 import os
+import re
 import resource
 import shutil
 import signal
@@ -24,7 +25,7 @@ class CannotStart(Exception):
         self.code = code
 
 
-def find(program):
+def find_file(program):
     """The program's file, found as a shell finds it."""
     if not program:
         raise CannotStart('the name of the program is empty', NOT_FOUND)
@@ -40,6 +41,26 @@ def find(program):
     if not os.access(program, os.X_OK):
         raise CannotStart('{}: not executable'.format(program), CANNOT_RUN)
     return program
+
+
+def find(program):
+    """The program's file, found as a shell finds it; of a script the interpreter is there, too."""
+    path = find_file(program)
+    interpreter = interpreter_of(path)
+    if interpreter and not os.path.exists(interpreter):
+        raise CannotStart('{}: its interpreter {} is not there'.format(program, interpreter.replace('\r', '\\r')), CANNOT_RUN)
+    return path
+
+
+def interpreter_of(path):
+    """The interpreter that the first line of a script names; None: there is no such line, or it cannot be read."""
+    try:
+        with open(path, 'rb') as file:
+            line = file.readline(256)
+    except OSError:
+        return None
+    words = re.split(b'[ \t\n]+', line[2:].strip(b' \t\n'), 1) if line.startswith(b'#!') else ['']
+    return os.fsdecode(words[0]) or None
 
 
 def why_not_preloaded(path):
@@ -65,9 +86,10 @@ def why_not_preloaded(path):
 
 
 class Ended:
-    """How the program ended."""
+    """How the program ended, and which process it was."""
 
-    def __init__(self, status):
+    def __init__(self, status, process=None):
+        self.process = process
         self.signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         self.code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + self.signal
 
@@ -88,7 +110,7 @@ def run(command, environment):
         if why:
             os.waitpid(child, 0)
             raise CannotStart('{}: {}'.format(command[0], os.strerror(int(why))), CANNOT_RUN)
-        return Ended(wait(child))
+        return Ended(wait(child), child)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 

@@ -23,7 +23,7 @@ class InEffect:
     """The values that a report was made under."""
 
     def __init__(self, report, defaults):
-        self.values = dict(defaults)
+        self.defaults, self.values = defaults, dict(defaults)
         self.given = report.data.get('policy', [])
         self.values.update((given['key'], given['value']) for given in self.given)
 
@@ -131,6 +131,10 @@ def toml(advice, found):
                     if not given['key'].startswith(('log.', 'report.'))})
     if given:
         lines.append('# The reports were made under {}: this is not repeated here.'.format(', '.join(given)))
+    seen = any(moved.get('allocated_by') for report, _ in found for graph in report.graphs for moved in graph['operands_moved'])
+    asked = any(values['report.callsites'] != values.defaults['report.callsites'] for _, values in found)
+    if not seen and not asked and not any('report.callsites' in why for each in advice for why in each.why):
+        lines.append('# The reports do not say who allocates memory: --set report.callsites=true does.')
     if not advice:
         lines.append('# The reports give no reason to change anything.')
     section = None

@@ -44,6 +44,8 @@ def library():
     if named:
         if not os.path.exists(named):
             raise Missing('{} is not there; GRAPHPOOL_LIBRARY names it'.format(named))
+        if os.path.isdir(named):
+            raise Missing('{} is a folder: GRAPHPOOL_LIBRARY must name libgraphpool.so itself'.format(named))
         return os.path.abspath(named)
     if in_source_tree():
         return find([os.path.join(build_folder(), 'hooks', 'libgraphpool.so')], 'libgraphpool.so')

@@ -4,6 +4,7 @@ What reads it is the library's own reader in a program of its own (../policy_too
 """
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -22,6 +23,10 @@ class Refused(Exception):
         self.errors = errors
 
 
+class NoFile(UsageError):
+    """The policy file that was named is not there."""
+
+
 def read(environment):
     """(usable, what the reader says) for a process with this environment."""
     tool = places.policy_tool()
@@ -36,9 +41,8 @@ def read(environment):
 
 
 def all_keys():
-    """Variable by key, of every key of the policy."""
-    said = read({})[1]
-    return {value['key']: value['variable'] for value in said['values']}
+    """What the reader says of every key of the policy, by key."""
+    return {value['key']: value for value in read({})[1]['values']}
 
 
 def with_settings(environment, policy, settings):
@@ -46,7 +50,7 @@ def with_settings(environment, policy, settings):
     environment = dict(environment)
     if policy is not None:
         if not os.path.isfile(policy):
-            raise UsageError('--policy {}: {}'.format(policy, 'it is a folder' if os.path.isdir(policy) else 'no such file'))
+            raise NoFile('{}: {}'.format(policy, 'it is a folder' if os.path.isdir(policy) else 'no such file'))
         environment['GRAPHPOOL_POLICY'] = os.path.abspath(policy)
     if not settings:
         return environment
@@ -58,18 +62,38 @@ def with_settings(environment, policy, settings):
         if key not in keys:
             raise UsageError('--set {}: unknown key{}; graphpool policy show names them all'.format(
                 key, options.did_you_mean(key, keys)))
-        environment[keys[key]] = value
+        if not value and keys[key]['default']:
+            raise UsageError('--set {}: which value? Allowed: {}'.format(setting, keys[key]['allowed']))
+        environment[keys[key]['variable']] = value
     return environment
 
+
+def read_with(environment, words):
+    """As read(). What --set gave is named by that, not by the variable that hands it on."""
+    usable, said = read(environment)
+    said['without_effect'] = re.findall(r'^environment (GRAPHPOOL_\w+):', '\n'.join(said['warnings']), re.MULTILINE)
+    keys = {setting.partition('=')[0] for setting in words.set}
+    for value in said['values']:
+        if value['key'] in keys:
+            start, option = 'environment ' + value['variable'], '--set ' + value['key']
+            value['from'] = option if value['from'] == start else value['from']
+            for texts in (said['errors'], said['warnings']):
+                texts[:] = [option + text[len(start):] if text.startswith(start + ':') else text for text in texts]
+    return usable, said
 
 
 def given(words, environment):
     """The environment of a program under these options, and what the reader says of it. Raises Refused."""
     environment = with_settings(environment, words.policy, words.set)
-    usable, said = read(environment)
+    usable, said = read_with(environment, words)
     if not usable:
         raise Refused(said['errors'] or ['the policy cannot be read: out of memory?'])
     return environment, said
+
+
+def rules_in_words(said):
+    rules = len({rule['key'].split(':')[0] for rule in said['rules']})
+    return '{} buffer rule{}'.format(rules or 'no', '' if rules == 1 else 's')
 
 
 def changed(said):
@@ -88,7 +112,7 @@ def policy_file(words):
 def check(words):
     policy_file(words)
     environment = with_settings(os.environ, words.policy, words.set)
-    usable, said = read(environment)
+    usable, said = read_with(environment, words)
     for warning in said['warnings']:
         print('warning: {}'.format(warning))
     for error in said['errors']:
@@ -98,8 +122,8 @@ def check(words):
         print('{}: not usable; a program would run as without the library'.format(named))
         return 1
     given_keys = len([value for value in said['values'] if value['from'] != 'default'])
-    print('{}: ok, {} set, {} left at the default, {} of buffer rules'.format(
-        named, given_keys, len(said['values']) - given_keys, len(said['rules'])))
+    print('{}: ok, {} set, {} left at the default, {}'.format(
+        named, given_keys, len(said['values']) - given_keys, rules_in_words(said)))
     return 0
 
 
@@ -116,7 +140,7 @@ def show(words):
         print(json.dumps({'values': rows, 'rules': said['rules'], 'warnings': said['warnings']}, indent=1))
         return 0
     for warning in said['warnings']:
-        print('warning: {}'.format(warning))
+        sys.stderr.write('graphpool: warning: {}\n'.format(warning))
     rows = [(row['key'], row['value'] or '(empty)', row['from']) for row in rows]
     rows += [(rule['key'], rule['value'] or '(empty)', rule['from']) for rule in said['rules']]
     widths = [max([len(row[i]) for row in rows] + [0]) for i in (0, 1)]

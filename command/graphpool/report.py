@@ -10,6 +10,8 @@ from .options import Command, Option, UsageError
 def run(words):
     if not words.rest:
         raise UsageError('which report? Name files, or a folder of them')
+    if words.html and words.json:
+        raise UsageError('--html and --json: only one of them at a time')
     found = reports.find(words.rest)
     if words.html:
         try:

@@ -5,6 +5,7 @@ Reports written before they had a format number are read, too: what they lack is
 import collections
 import json
 import os
+import sys
 
 FORMAT = 1
 # What served a launch, as reports say it and in words.
@@ -128,7 +129,8 @@ def load(path):
 
 
 def find(paths):
-    """The reports in files and folders, by host, rank and process. Other JSON in a folder is passed over."""
+    """The reports in files and folders, by host, rank and process. Other JSON in a folder is passed over; where its name is one
+    of a report, that is said."""
     found = []
     for path in paths:
         if not os.path.isdir(path):
@@ -140,8 +142,9 @@ def find(paths):
                 continue
             try:
                 inside.append(load(os.path.join(path, name)))
-            except Unreadable:
-                continue
+            except Unreadable as why:
+                if name.startswith('graphpool-') and not name.endswith('.trace.json'):
+                    sys.stderr.write('graphpool: passed over {}\n'.format(why))
         if not inside:
             raise Unreadable('{}: no report in this folder'.format(path))
         found += inside

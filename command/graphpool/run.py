@@ -1,8 +1,11 @@
 """run.py: graphpool run -- PROGRAM: checks everything first, runs the program under the library, and tells what that did."""
+import contextlib
 import os
 import re
 import socket
+import stat
 import sys
+import tempfile
 import time
 
 from . import launch, places, policy, reports, tables
@@ -16,16 +19,17 @@ MOST_TABLES = 3
 RANKS = ('OMPI_COMM_WORLD_RANK', 'PMI_RANK', 'SLURM_PROCID', 'RANK')
 
 
-def say(text):
-    sys.stderr.write('graphpool: {}\n'.format(text))
-    sys.stderr.flush()
-
-
 def rank():
     for name in RANKS:
         if os.environ.get(name):
             return os.environ[name]
     return None
+
+
+def say(text):
+    """A line on stderr, with the rank as the library's own lines have it."""
+    sys.stderr.write('graphpool{}: {}\n'.format('' if rank() is None else '[rank {}]'.format(rank()), text))
+    sys.stderr.flush()
 
 
 class Refusal(Exception):
@@ -41,23 +45,67 @@ def library_path():
     with open(path, 'rb') as file:
         if file.read(5) != b'\x7fELF\x02':
             raise Refusal('{} is no library for 64-bit programs'.format(path))
+    if places.version_of(path) is None:
+        raise Refusal('{} is another library than libgraphpool.so: it names no version of graphpool'.format(path))
     return path
 
 
-def report_folder(wanted):
-    """The folder for reports, made where it is not there. Nothing named and no leave to write here: a temporary one."""
-    folder = os.path.abspath(wanted or FOLDER)
+def library_warnings(path):
+    version = places.version_of(path)
+    if version == places.version():
+        return []
+    return ['{} has version {}, and this command has version {}'.format(path, version, places.version())]
+
+
+def make_folder(folder):
+    """Makes it where it is not there. Raises OSError where no file can be written into it."""
     try:
         os.makedirs(folder, exist_ok=True)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(13, 'Permission denied')
+    except FileExistsError as why:
+        raise OSError(why.errno, 'it is a file; a folder is needed')
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(13, 'Permission denied')
+
+
+def is_own_folder(path):
+    """Whether it is a folder of this user, and no link to one, that only this user can have filled."""
+    status = os.lstat(path)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022 \
+        and os.access(path, os.W_OK | os.X_OK)
+
+
+def temporary_folder():
+    """Where reports go if they cannot be written here. Another user may have made a folder of that name: then a new one."""
+    try:
+        folder = os.path.join(os.path.abspath(os.environ.get('TMPDIR') or '/tmp'), '{}-{}'.format(FOLDER, os.getuid()))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        return folder if is_own_folder(folder) else tempfile.mkdtemp(prefix=FOLDER + '-')
+    except OSError as why:
+        raise Refusal('no folder for the reports can be made: {}'.format(why.strerror))
+
+
+def report_folder(wanted):
+    """(the folder for reports, warnings). It is made where it is not there. Nothing named, and none can be here: a temporary one."""
+    folder, warnings = os.path.abspath(wanted or FOLDER), []
+    if wanted and re.search('%[A-Za-z]', wanted):
+        warnings.append('--report {} names a folder, and no mark in it is replaced: the names of the reports have host, rank and '
+                        'process'.format(wanted))
+    try:
+        make_folder(folder)
     except OSError as why:
         if wanted:
             raise Refusal('--report {}: {}'.format(wanted, why.strerror))
-        folder = os.path.join(os.environ.get('TMPDIR') or '/tmp', '{}-{}'.format(FOLDER, os.getuid()))
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-    if '%' in folder:
-        folder = folder.replace('%', '%%')
+        here, folder = folder, temporary_folder()
+        warnings.append('no report can be written to {} ({}); they go to {}'.format(here, why.strerror, folder))
+    return folder, warnings
+
+
+def shown(folder):
+    """A folder as messages name it: from here where it is below."""
+    with contextlib.suppress(OSError):
+        path = os.path.relpath(folder)
+        return folder if path.startswith(os.pardir) else path
     return folder
 
 
@@ -66,39 +114,40 @@ def start_of_names():
     return 'graphpool-{}-{}-{}'.format(time.strftime('%Y%m%d-%H%M%S'), socket.gethostname(), os.getpid())
 
 
-def variables_without_effect(said):
-    """Variables that a warning is about: they have no effect, and each process would warn of them again."""
-    return re.findall(r'^environment (GRAPHPOOL_\w+):', '\n'.join(said['warnings']), re.MULTILINE)
+def names_of_reports(said):
+    """Warnings where something names a report: here --report names the folder."""
+    return ['{} has no effect under run: --report DIR names the folder for the reports'.format(
+        value['from'].replace('environment ', '')) for value in said['values'] if value['key'] == 'report.file' and value['value']]
 
 
-def environment_for(words, folder, names, given, said):
+def environment_for(library, words, folder, names, given, said):
     environment = dict(given)
     for name in places.VARIABLES + ('GRAPHPOOL_REPORT', 'GRAPHPOOL_REPORT_FILE'):
         environment.pop(name, None)
-    environment['GRAPHPOOL_REPORT_FILE'] = '{}/{}-%h-r%r-p%p%u.json'.format(folder, names.replace('%', '%%'))
-    if 'GRAPHPOOL_REPORT_EVERY' not in environment:
+    environment['GRAPHPOOL_REPORT_FILE'] = '{}/{}-%h-r%r-p%p%u.json'.format(folder.replace('%', '%%'), names.replace('%', '%%'))
+    if not environment.get('GRAPHPOOL_REPORT_EVERY'):
         environment['GRAPHPOOL_REPORT_EVERY'] = EVERY
     if words.trace:
         environment.pop('GRAPHPOOL_TRACE', None)
         environment['GRAPHPOOL_REPORT_TRACE'] = environment['GRAPHPOOL_REPORT_FILE'][:-len('.json')] + TRACE
     if words.verify:
         environment['GRAPHPOOL_GRAPH_VERIFY'] = 'first:3'
-    for name in variables_without_effect(said):
+    for name in said['without_effect']:  # each process would warn of them again
         environment.pop(name, None)
     before = environment.get('LD_PRELOAD')
-    environment['LD_PRELOAD'] = library_path() + (':' + before if before else '')
+    environment['LD_PRELOAD'] = library + (':' + before if before else '')
     return environment
 
 
-def policy_in_words(said):
+def policy_in_words(said, verified):
     changed = [value for value in policy.changed(said) if not value['key'].startswith(('log.', 'report.'))]
-    rules = len({rule['key'].split(':')[0] for rule in said['rules']})
     parts = ['{} = {}'.format(value['key'], value['value']) for value in changed[:3]]
     if len(changed) > 3:
         parts.append('{} keys more'.format(len(changed) - 3))
-    if rules:
-        parts.append('{} buffer rule{}'.format(rules, 's' if rules > 1 else ''))
-    return 'policy: ' + ', '.join(parts) if parts else 'default policy'
+    if said['rules']:
+        parts.append(policy.rules_in_words(said))
+    text = 'policy: ' + ', '.join(parts) if parts else 'default policy'
+    return text + (', the first 3 launches of each graph are verified' if verified else '')
 
 
 def switched_off(said):
@@ -109,47 +158,52 @@ def switched_off(said):
     return None
 
 
-def no_report_lines(words, said, ended, path):
+def no_report_lines(said, folder, ended, path):
     off = switched_off(said)
     if off:
         return ['switched off by enabled = false ({}): every call was passed through'.format(off)]
     why = launch.why_not_preloaded(path)
     if why:
         return ['{} could not be preloaded: {}'.format(os.path.basename(path), why)]
-    lines = ['no HIP call was seen.']
-    if ended.signal is not None:
-        lines[0] = 'no HIP call was seen before signal {} ended the program.'.format(ended.signal)
-    lines.append('  Either it makes none, or it opens the runtime past the dynamic linker (linked statically, or by dlopen')
-    lines.append('  with RTLD_DEEPBIND), or a script of it clears LD_PRELOAD, or it ended by _exit within its first moments.')
-    return lines
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return ['no report could be written: {} is not there, or is not writable'.format(folder)]
+    if ended.signal is None:
+        first = ['no HIP call was seen.', '  Either it makes none, or it opens']
+    else:
+        first = ['no report was written before signal {} ended the program.'.format(ended.signal),
+                 '  Either it made no HIP call until then, or it was ended right after its first one, or it opens']
+    return [first[0], first[1] + ' the runtime past the dynamic linker (linked',
+            '  statically, or by dlopen with RTLD_DEEPBIND), or a script of it clears LD_PRELOAD, or it ended by _exit within its',
+            '  first moments.']
 
 
-def tell(words, said, folder, names, ended, path):
+def tell(said, folder, names, ended, path):
     """What the library did, from the reports of this run."""
-    shown = folder.replace('%%', '%')
-    found = []
-    for name in sorted(os.listdir(shown)):
+    found, damaged = [], False
+    for name in sorted(os.listdir(folder)):
         if name.startswith(names + '-') and name.endswith('.json') and not name.endswith(TRACE):
             try:
-                found.append(reports.load(os.path.join(shown, name)))
+                found.append(reports.load(os.path.join(folder, name)))
             except reports.Unreadable as why:
+                damaged = True
                 say(str(why))
+    if damaged and not found:
+        return
     if not found:
-        for i, line in enumerate(no_report_lines(words, said, ended, path)):
+        for i, line in enumerate(no_report_lines(said, folder, ended, path)):
             say(line) if i == 0 else sys.stderr.write(line + '\n')
         return
     found.sort(key=reports.order)
     if len(found) <= MOST_TABLES:
         for report in found:
-            lines = tables.one(report)
+            lines = tables.one(report, ended)
             say(lines[0])
             sys.stderr.write('\n'.join(lines[1:]) + '\n')
     else:
         say('{} processes'.format(len(found)))
         sys.stderr.write('\n'.join('  ' + line for line in tables.many(found)) + '\n')
     tell_traces([report.data['trace'] for report in found if report.data.get('trace')])
-    target = os.path.relpath(found[0].path) if len(found) == 1 else os.path.relpath(shown)
-    say('next: graphpool explain {}'.format(target if len(target) < len(found[0].path) else found[0].path))
+    say('next: graphpool explain {}'.format(shown(found[0].path if len(found) == 1 and rank() is None else folder)))
 
 
 def tell_traces(traces):
@@ -167,11 +221,13 @@ def prepare(words):
         raise UsageError('which program? graphpool run -- PROGRAM [ARGUMENT...]')
     given, said = policy.given(words, os.environ)
     path = launch.find(words.rest[0])
-    folder, names = report_folder(words.report), start_of_names()
-    return environment_for(words, folder, names, given, said), said, folder, names, path
+    library = library_path()
+    (folder, warnings), names = report_folder(words.report), start_of_names()
+    said['warnings'] += library_warnings(library) + names_of_reports(said) + warnings
+    return environment_for(library, words, folder, names, given, said), said, folder, names, path
 
 
-REFUSALS = (policy.Refused, Refusal, launch.CannotStart)
+REFUSALS = (policy.Refused, policy.NoFile, Refusal, launch.CannotStart)
 
 
 def refuse(why):
@@ -180,7 +236,7 @@ def refuse(why):
         for error in why.errors:
             say(error)
         why = Refusal('the policy cannot be used')
-    say('{}: nothing was started'.format(why) if isinstance(why, Refusal) else str(why))
+    say('{}: nothing was started'.format(why) if isinstance(why, (Refusal, policy.NoFile)) else str(why))
     return why.code if isinstance(why, launch.CannotStart) else OWN_FAULT
 
 
@@ -194,8 +250,9 @@ def run(words):
     for warning in said['warnings'] if mine in (None, '0') else []:
         say('warning: ' + warning)
     if not quiet:
-        say('{}, {}; reports in {}'.format(places.version(), policy_in_words(said), os.path.relpath(folder.replace('%%', '%'))))
         why = launch.why_not_preloaded(path)
+        where = '' if why or switched_off(said) else '; reports in {}'.format(shown(folder))
+        say('{}, {}{}'.format(places.version(), policy_in_words(said, words.verify), where))
         if why:
             say('warning: {} runs as without the library: {}'.format(words.rest[0], why))
     try:
@@ -203,7 +260,11 @@ def run(words):
     except launch.CannotStart as why:
         return refuse(why)
     if not quiet:
-        tell(words, said, folder, names, ended, path)
+        try:
+            tell(said, folder, names, ended, path)
+        except OSError as why:
+            with contextlib.suppress(OSError):
+                say('the reports cannot be read: {}: {}'.format(why.filename or folder, why.strerror))
     return launch.end_like(ended)
 
 
@@ -219,7 +280,7 @@ COMMAND = Command(
     The program's exit code is kept, and so is the signal that ends it. Signals sent to graphpool reach the program.
 
     Each process that calls HIP leaves a report, named by host, rank and process; no report is overwritten. It is also written
-    every 2 seconds while the process runs (report.every), so a process that is killed has left one.
+    a tenth of a second after the first HIP call, then every 2 seconds (report.every). So a process that is killed has left one.
 
     Under srun, mpirun or torchrun put `graphpool run --` before the program. Rank 0 prints its table, and graphpool report DIR
     shows all ranks side by side.

@@ -52,7 +52,7 @@ def saved_text(report):
     return 'about {} of host time: an estimate ({})'.format(time_text(report.saved_ms), origin)
 
 
-def head_line(report):
+def head_line(report, program=None):
     parts = [report.name]
     if str(report.rank) != '0':
         parts.append('rank {}'.format(report.rank))
@@ -62,7 +62,10 @@ def head_line(report):
     if runtime.get('version'):
         parts.append('HIP {}'.format(runtime['version']))
     if not report.ended:
-        parts.append('as of {}: it was ended before it could write more'.format(report.data.get('time', 'some time before')))
+        by_signal = program is not None and program.signal is not None and program.process == report.process
+        parts.append('as of {}: {} before it could write more'.format(
+            report.data.get('time', 'some time before'),
+            'signal {} ended it'.format(program.signal) if by_signal else 'it was ended'))
     return ', '.join(parts)
 
 
@@ -75,9 +78,19 @@ def graph_rows(report):
     return rows
 
 
-def one(report):
-    """The lines about one process."""
-    lines = [head_line(report)]
+def verified_lines(report):
+    """What verification compared; such captures and launches are not served."""
+    captures, launches, differences = (sum(graph.get(key, 0) for graph in report.graphs)
+                                       for key in ('captures_verified', 'launches_verified', 'differences'))
+    if not captures and not launches:
+        return []
+    return ['  verified {} captures and {} launches; {}'.format(
+        captures, launches, '{} differences'.format(differences) if differences else 'no difference')]
+
+
+def one(report, program=None):
+    """The lines about one process. program: how the program that was started ended, a launch.Ended."""
+    lines = [head_line(report, program)]
     rows = graph_rows(report)
     if rows:
         lines += ['  ' + line for line in grid(('', 'graph', 'nodes', 'captures', 'served', 'launches by'), rows, (0, 1, 5))]
@@ -91,6 +104,7 @@ def one(report):
     if report.captures:
         lines.append('  captures {} of {} served ({})'.format(
             report.captures_served, report.captures, percent(report.captures_served, report.captures)))
+    lines += verified_lines(report)
     reasons = report.reasons()
     for count, reason, where in reasons[:MOST_REASONS]:
         lines.append('  why not  {} x {}{}'.format(count, reason, ' ({})'.format(where) if where else ''))

@@ -466,6 +466,8 @@ std::string report_text(bool ended, const std::vector<RecordingReport>& recordin
   return json.text() + "\n";
 }
 
+constinit std::atomic<bool> g_unwritable_told{false};  ///< it has been said that no report can be written
+
 void write_report(bool ended) REQUIRES(g_writing) {
   const InsideScope inside;
   if (ended) {
@@ -484,7 +486,7 @@ void write_report(bool ended) REQUIRES(g_writing) {
   if (g_file->empty()) return;
   if (g_name == nullptr) g_name = new std::string(claim_report_name(*g_file));
   take_sample(recordings);
-  if (!write_report_file(*g_name, report_text(ended, recordings)))
+  if (!write_report_file(*g_name, report_text(ended, recordings)) && !g_unwritable_told.exchange(true))
     log_warn("report file %s: %s", g_name->c_str(), std::strerror(errno));
 }
 
@@ -507,12 +509,17 @@ bool write_next_report(bool ended) noexcept {
 
 std::chrono::nanoseconds g_every{0};  ///< set once, before the thread that reads it
 
+void sleep_for(std::chrono::nanoseconds time) noexcept {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+  const timespec pause{seconds.count(), (time - seconds).count()};
+  nanosleep(&pause, nullptr);
+}
+
+/// The first report is written soon, so that a program that is killed early has left one.
 void* write_while_it_runs(void*) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(g_every);
-  const timespec pause{seconds.count(), (g_every - seconds).count()};
-  do {
-    nanosleep(&pause, nullptr);
-  } while (write_next_report(false));
+  constexpr std::chrono::nanoseconds kFirst = std::chrono::milliseconds(100);
+  sleep_for(std::min(kFirst, g_every));
+  while (write_next_report(false)) sleep_for(g_every);
   return nullptr;
 }
 
@@ -564,10 +571,13 @@ void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noe
   try {
     warn_of_unknown_marks("report.file", pattern);
     const std::string name = expand_report_name(pattern);
-    if (const char* reason = why_unwritable(name))
+    if (const char* reason = why_unwritable(name)) {
+      g_unwritable_told.store(true);
       log_warn("no report can be written to %s: %s", name.c_str(), reason);
-    else
-      log_info("version %s is active; its report will be in %s", kVersion, name.c_str());
+    } else {
+      log_info("version %s is active; its report will be in %s%s", kVersion, name.c_str(),
+               every.count() > 0 ? "" : " (when the process ends; GRAPHPOOL_REPORT_EVERY=2s: also before)");
+    }
   } catch (const std::bad_alloc&) {
   }
 }

@@ -29,6 +29,13 @@ class Compare(support.CommandTest):
         self.assertEqual(0, code)
         self.assertIn('differs from run to run without the library', output)
 
+    def test_one_run_each_of_output_that_cannot_be_compared(self):
+        code, output, errors = self.graphpool('compare', '-n', '1', 'sh', '-c', 'echo $$')
+        self.assertEqual(0, code)
+        self.assertIn('differs from run to run without the library', output)
+        self.assertIn('graphpool: the output differs: another run without the library', errors)
+        self.assertNotIn('another run', self.graphpool('compare', '-n', '1', 'echo', 'same')[2])
+
     def test_a_program_that_fails(self):
         code, output, errors = self.graphpool('compare', '-n', '1', 'sh', '-c', 'echo broken >&2; exit 3')
         self.assertEqual(1, code)

@@ -43,6 +43,22 @@ class Explain(support.CommandTest):
         self.assertEqual(0, self.graphpool('run', '--report', 'b', '--set', 'report.callsites=true', '--', *transformer)[0])
         self.assertRegex(self.graphpool('explain', 'b', '1')[1], r'\n  Captured by transformer!.*Runner::recapture\(\) < transformer!')
 
+    def test_where_nothing_stands_in_the_way(self):
+        self.assertEqual(0, self.graphpool('run', '--report', 'a', '--', support.PROGRAMS / 'transformer', '--steps', '3')[0])
+        report = self.reports('a')[0]
+        # The recording goes with the program's modules at its end.
+        self.assertEqual('a module with a kernel of it was unloaded', report['recordings'][0]['dropped'])
+        served = "Nothing stands in its way. A graph's first capture is always recorded."
+
+        def explained():
+            return self.graphpool('explain', self.file('r.json', json.dumps(report)))[1]
+
+        self.assertIn(served, explained())
+        self.assertNotIn('dropped', explained())
+        report['recordings'].append(dict(report['recordings'][0], graph=2))  # the same graph was captured again after that
+        self.assertNotIn(served, explained())
+        self.assertIn('The recording was dropped.', explained())
+
     def test_execs_that_were_given_back(self):
         self.assertNotIn('graph.exec_memory', self.explained('batch_sizes'))
         program = [support.PROGRAMS / 'batch_sizes', '--mode', 'cached']
@@ -68,6 +84,8 @@ class Explain(support.CommandTest):
         self.refused(1, 'explain', self.file('x.json', '{"graphs": {}, "pool": {}, "memory": {}}'), says='a damaged report')
         self.assertEqual(0, self.graphpool('run', '--', *self.python(''))[0])
         self.refused(1, 'explain', 'graphpool-reports', '7', says='graphpool-reports has no graph 7; it has none')
+        self.assertEqual(0, self.graphpool('run', '--report', 'b', '--', support.PROGRAMS / 'transformer', '--steps', '2')[0])
+        self.refused(1, 'explain', 'b', '7', says='b has no graph 7; it has graph 1\n')
         report = self.reports()[0]
         report['format'] = 99
         self.refused(1, 'explain', self.file('new.json', json.dumps(report)), says='a report of format 99; this command reads up to 1')

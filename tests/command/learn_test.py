@@ -76,6 +76,13 @@ class Lessons(LearnTest):
         del graph['operands_moved'][0]['allocated_by']
         self.assertIn('# Who allocates it was not noted: --set report.callsites=true does.', self.learned_from(report))
 
+    def test_reports_that_do_not_say_who_allocates(self):
+        said = '# The reports do not say who allocates memory: --set report.callsites=true does.\n'
+        transformer = ['--', support.PROGRAMS / 'transformer', '--steps', '3']
+        self.assertIn(said, self.learned(self.report(*transformer)[1]))
+        self.assertNotIn(said, self.learned_from(dict(self.report(*transformer)[0], policy=[
+            {'key': 'report.callsites', 'value': 'true', 'from': 'x'}])))
+
     def test_refused(self):
         self.refused(2, 'policy', 'learn', says='from which report?')
         self.refused(1, 'policy', 'learn', 'nowhere', says='nowhere: No such file or directory')

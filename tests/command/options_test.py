@@ -1,6 +1,7 @@
 """The words of the command: help, version, unknown words, and a Python of 2016."""
 import ast
 import pathlib
+import sys
 
 import support
 from graphpool import options
@@ -36,6 +37,9 @@ class Words(support.CommandTest):
         code, output, errors = self.graphpool('--version', GRAPHPOOL_LIBRARY='/nowhere.so')
         self.assertEqual((125, ''), (code, errors))
         self.assertIn('/nowhere.so is not there', output)
+        code, output, errors = self.graphpool('--version', GRAPHPOOL_LIBRARY=self.folder)
+        self.assertEqual((125, ''), (code, errors))
+        self.assertIn('is a folder: GRAPHPOOL_LIBRARY must name libgraphpool.so itself', output)
 
     def test_unknown_words_are_named_with_the_nearest(self):
         self.refused(2, says='which command? There are run, report, explain, compare, check, policy, selftest')
@@ -59,6 +63,19 @@ class Words(support.CommandTest):
         code, output, errors = self.graphpool('selftest', GRAPHPOOL_BUILD=self.folder)
         self.assertEqual((125, ''), (code, output))
         self.assertIn('selftest.json is not there: run scripts/build first', errors)
+        for words, said in ((['--only', 'prob'], '--only: no part prob; did you mean probes?'),
+                            (['--only', 'zz'], '--only: no part zz; there are probes, costs, programs, benchmarks'),
+                            (['--aks=x'], 'unknown option --aks=x; did you mean --ask?')):
+            errors = self.refused(2, 'selftest', *words)
+            self.assertEqual('graphpool: selftest: {}\nTry: graphpool selftest --help\n'.format(said), errors)
+        output = self.graphpool('selftest', '--help')[1]
+        for option in ('--ask PROBE,...', '--limit SECONDS', '--launcher WORDS', '--runtime FOLDER'):
+            self.assertIn('\n  {} '.format(option), output)
+
+    def test_selftest_needs_no_python3_in_the_path(self):
+        process = self.start(support.COMMAND, 'selftest', '--only', 'prob', command=sys.executable, PATH='/nowhere')
+        code, _, errors = self.finish(process)
+        self.assertEqual(2, code, errors)
 
 
 class Parsing(support.CommandTest):

@@ -15,9 +15,10 @@ class Check(support.CommandTest):
 
     def test_a_good_policy(self):
         self.file('p.toml', '[graph]\nslots = 2\n[[buffer]]\nname = "a"\n')
-        self.assertEqual((0, 'p.toml: ok, 1 set, {} left at the default, 1 of buffer rules\n'.format(KEYS - 1)),
+        self.assertEqual((0, 'p.toml: ok, 1 set, {} left at the default, 1 buffer rule\n'.format(KEYS - 1)),
                          tuple(self.check('p.toml')[0:1]) + (self.check('p.toml')[1].split('/')[-1],))
-        self.assertIn('no policy file: ok, 0 set', self.check()[1])
+        self.assertRegex(self.check()[1], r'^no policy file: ok, 0 set, .*, no buffer rules\n$')
+        self.assertIn('no policy file: ok, 0 set', self.check(GRAPHPOOL_GRAPH_SLOTS='')[1])
         self.assertIn('ok, 1 set', self.check('--policy=p.toml')[1])
         self.assertIn('ok, 2 set', self.check('p.toml', '--set', 'graph.variants=3')[1])
 
@@ -44,8 +45,8 @@ class Check(support.CommandTest):
 
     def test_wrong_words(self):
         for kind in ('check', 'show'):
-            self.refused(2, 'policy', kind, 'nowhere.toml', says='--policy nowhere.toml: no such file')
-            self.refused(2, 'policy', kind, '/', says='--policy /: it is a folder')
+            self.refused(2, 'policy', kind, 'nowhere.toml', says='{}: nowhere.toml: no such file'.format(kind))
+            self.refused(2, 'policy', kind, '/', says='{}: /: it is a folder'.format(kind))
             self.refused(2, 'policy', kind, 'a', 'b', says='one policy file at a time')
             self.refused(2, 'policy', kind, '--policy', 'a', 'b', says='one policy file at a time')
             self.refused(2, 'policy', kind, '--set', 'graph.slots', says='as in --set pool.limit=4GiB')
@@ -70,10 +71,15 @@ class Show(support.CommandTest):
         rows = {line.split()[0]: line for line in output.splitlines()}
         self.assertEqual({'pool.large', 'graph.slots', 'graph.variants', 'buffer'}, set(rows))
         self.assertIn(' 3  ', rows['graph.slots'])
-        self.assertTrue(rows['graph.slots'].endswith('environment GRAPHPOOL_GRAPH_SLOTS'))
+        self.assertTrue(rows['graph.slots'].endswith('--set graph.slots'))
         self.assertTrue(rows['graph.variants'].endswith('{}:3:12'.format(path)))
         self.assertTrue(rows['pool.large'].endswith('environment GRAPHPOOL_POOL_LARGE'))
         self.assertIn('buffer 1: stage', output)
+
+    def test_warnings_are_not_in_the_table(self):
+        code, output, errors = self.graphpool('policy', 'show', '--changed', GRAPHPOOL_LOG_LEVEL='verbose')
+        self.assertEqual((0, 'every key has its default\n'), (code, output))
+        self.assertIn('graphpool: warning: environment GRAPHPOOL_LOG_LEVEL: log.level: bad value "verbose"', errors)
 
     def test_all_keys_and_none(self):
         self.assertEqual(KEYS, len(self.show().splitlines()))

@@ -47,7 +47,14 @@ class Table(support.CommandTest):
         self.assertTrue((self.folder / 'p.html').exists())
         self.refused(1, 'report', 'ranks', '--html', 'no/p.html', says='no/p.html: No such file or directory')
 
+    def test_damaged_reports_are_named(self):
+        self.many(1)
+        self.file('ranks/graphpool-x.json', '{')
+        code, output, errors = self.graphpool('report', 'ranks')
+        self.assertEqual((0, 'graphpool: passed over ranks/graphpool-x.json: not a report (not JSON)\n'), (code, errors))
+
     def test_refused(self):
+        self.refused(2, 'report', '--html', 'x.html', '--json', 'nowhere', says='--html and --json: only one of them')
         self.refused(2, 'report', says='which report?')
         self.refused(1, 'report', 'nowhere', says='nowhere: No such file or directory')
         self.refused(1, 'report', self.file('x.json', 'x'), says='x.json: not a report')

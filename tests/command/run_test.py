@@ -39,14 +39,19 @@ class Refused(support.CommandTest):
     def test_a_bad_policy(self):
         self.file('p.toml', '[graph]\nslots = 0\n')
         self.run_refused(125, '--policy', 'p.toml', says=['p.toml:2:9: graph.slots: bad value "0"', 'nothing was started'])
-        self.run_refused(125, '--set', 'graph.slots=0', says='an integer from 1 to 64')
+        self.run_refused(125, '--set', 'graph.slots=0', says='graphpool: --set graph.slots: graph.slots: bad value "0"')
+        self.run_refused(125, says='environment GRAPHPOOL_POOL_LIMIT: pool.limit: bad value "4X"', GRAPHPOOL_POOL_LIMIT='4X')
+        self.run_refused(2, '--set', 'graph.slots=', says='--set graph.slots=: which value? Allowed: an integer from 1 to 64')
         self.run_refused(125, says='cannot read /nowhere.toml: no such file', GRAPHPOOL_POLICY='/nowhere.toml')
-        self.run_refused(2, '--policy', 'nowhere.toml', says='--policy nowhere.toml: no such file')
+        self.run_refused(125, '--policy', 'nowhere.toml', says='graphpool: nowhere.toml: no such file: nothing was started')
         self.run_refused(2, '--set', 'graph.slto=1', says='did you mean graph.slots?')
 
     def test_a_library_that_cannot_be_preloaded(self):
         self.run_refused(125, says='/nowhere.so is not there; GRAPHPOOL_LIBRARY names it', GRAPHPOOL_LIBRARY='/nowhere.so')
+        self.run_refused(125, says='is a folder: GRAPHPOOL_LIBRARY must name libgraphpool.so itself', GRAPHPOOL_LIBRARY=self.folder)
         self.run_refused(125, says='is no library for 64-bit programs', GRAPHPOOL_LIBRARY=self.file('text.so', 'text'))
+        self.run_refused(125, says='other.so is another library than libgraphpool.so: it names no version',
+                         GRAPHPOOL_LIBRARY=static_program(self.folder / 'other.so', 0))
         self.run_refused(125, says='a blank or a colon', GRAPHPOOL_LIBRARY=self.file('a b/lib.so', 'text'))
         self.run_refused(125, says='libgraphpool.so is not there: run scripts/build first',
                          GRAPHPOOL_BUILD=self.build_without_library())
@@ -59,7 +64,7 @@ class Refused(support.CommandTest):
     def test_a_report_folder_that_cannot_be_written(self):
         self.file('plain', '')
         self.run_refused(125, '--report', 'plain/x', says='--report plain/x: Not a directory')
-        self.run_refused(125, '--report', 'plain', says='--report plain: File exists')
+        self.run_refused(125, '--report', 'plain', says='--report plain: it is a file; a folder is needed')
         self.run_refused(125, '--report', '/proc/nowhere', says='--report /proc/nowhere: ')
 
     def test_no_program(self):
@@ -70,6 +75,12 @@ class Refused(support.CommandTest):
         self.refused(127, 'run', '', says='the name of the program is empty')
         self.refused(126, 'run', './', says='./: it is a folder')
         self.refused(126, 'run', self.file('plain', ''), says='plain: not executable')
+        script = self.file('script', '#!/nope/python -u\n')
+        script.chmod(0o755)
+        errors = self.refused(126, 'run', './script', says='graphpool: ./script: its interpreter /nope/python is not there\n')
+        self.assertEqual(1, errors.count('\n'), errors)
+        script.write_text('#!/bin/sh\r\n')
+        self.refused(126, 'run', './script', says='its interpreter /bin/sh\\r is not there')
         broken = self.file('broken', '\x7fELF')
         broken.chmod(0o755)
         self.assertEqual(126, self.graphpool('run', broken)[0])
@@ -110,7 +121,7 @@ class Kept(support.CommandTest):
             process.send_signal(number)
             code, _, errors = self.finish(process)
             self.assertEqual(-number, code, errors)
-            self.assertRegex(errors, r'graphpool: python\S*\[\d+\].*it was ended before it could write more')
+            self.assertRegex(errors, r'graphpool: python\S*\[\d+\].*: signal {} ended it before it could write more'.format(int(number)))
             self.assertIn('graphpool: next: graphpool explain', errors)
 
     def test_a_program_that_ends_itself_on_a_signal(self):
@@ -122,6 +133,19 @@ class Kept(support.CommandTest):
         self.assertEqual(9, code)
         self.assertIn('allocations served', errors)
         self.assertNotIn('ended before', errors)
+
+    def test_a_report_is_there_soon(self):
+        program = self.python('time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)')
+        errors = self.graphpool('run', '--', *program, GRAPHPOOL_REPORT_EVERY='')[2]
+        self.assertEqual([False], [report['ended'] for report in self.reports()])
+        self.assertNotIn('no report', errors)
+
+    def test_the_exit_code_where_the_reports_are_gone(self):
+        program = ' '.join(map(str, self.python('')))
+        code, _, errors = self.graphpool('run', '--report', 'gone', '--', 'sh', '-c', program + '; rm -rf gone; exit 9')
+        self.assertEqual(9, code, errors)
+        self.assertIn('graphpool: the reports cannot be read: {}: No such file or directory\n'.format(self.folder / 'gone'), errors)
+        self.assertNotIn('Traceback', errors)
 
     def wait_for_a_report(self):
         deadline = time.monotonic() + 30
@@ -173,15 +197,41 @@ class Told(support.CommandTest):
         quiet = self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='3')[2]
         self.assertEqual('', quiet)
         told = self.graphpool('run', '--', *self.python(''), OMPI_COMM_WORLD_RANK='0')[2]
-        self.assertIn('graphpool: next', told)
+        self.assertIn('graphpool[rank 0]: next: graphpool explain graphpool-reports\n', told)
         self.assertEqual({'0', '3'}, {report['rank'] for report in self.reports()})
 
     def test_report_folder(self):
-        self.assertEqual(0, self.graphpool('run', '--report', 'a/b%p', '--', *self.python(''))[0])
+        code, _, errors = self.graphpool('run', '--report', 'a/b%p', '--', *self.python(''))
+        self.assertEqual(0, code)
+        self.assertIn('graphpool: warning: --report a/b%p names a folder, and no mark in it is replaced', errors)
         self.assertEqual(1, len(self.reports('a/b%p')))
-        if os.geteuid() != 0:
-            self.folder.chmod(0o500)
-            self.assertEqual(0, self.graphpool('run', 'true', TMPDIR=os.environ.get('TMPDIR', '/tmp'))[0])
+
+    def test_another_report_folder_where_that_cannot_be(self):
+        self.file('graphpool-reports', '')
+        there = self.folder / 't' / 'graphpool-reports-{}'.format(os.getuid())
+        there.parent.mkdir()
+
+        def errors_of_run():
+            code, _, errors = self.graphpool('run', '--', *self.python(''), TMPDIR=there.parent)
+            self.assertEqual(0, code, errors)
+            return errors
+
+        said = 'graphpool: warning: no report can be written to {} (it is a file; a folder is needed); they go to {}'.format(
+            self.folder / 'graphpool-reports', there)
+        self.assertIn(said + '\n', errors_of_run())
+        self.assertEqual(1, len(self.reports(there)))
+        there.rename(self.folder / 'elsewhere')
+        there.symlink_to(self.folder / 'elsewhere')
+        self.assertIn('; they go to {}/graphpool-reports-'.format(there.parent), errors_of_run())
+        self.assertEqual(1, len(self.reports('elsewhere')))  # a link may be somebody else's
+
+    def test_another_version_of_the_library(self):
+        library = self.folder / 'libgraphpool.so'
+        data = (support.BUILD / 'hooks/libgraphpool.so').read_bytes()
+        version = (support.TOP / 'VERSION').read_bytes().strip()
+        library.write_bytes(data.replace(b'graphpool version ' + version, b'graphpool version ' + b'9' * len(version)))
+        errors = self.graphpool('run', '--', 'true', GRAPHPOOL_LIBRARY=library)[2]
+        self.assertRegex(errors, r'graphpool: warning: \S+/libgraphpool.so has version 9+, and this command has version ')
 
     def test_where_no_hip_call_was_seen(self):
         errors = self.graphpool('run', '--', 'true')[2]
@@ -190,7 +240,8 @@ class Told(support.CommandTest):
 
     def test_where_it_is_switched_off(self):
         errors = self.graphpool('run', '--set', 'enabled=false', '--', *self.python(''))[2]
-        self.assertIn('switched off by enabled = false (environment GRAPHPOOL_ENABLED)', errors)
+        self.assertIn('switched off by enabled = false (--set enabled)', errors)
+        self.assertNotIn('reports in', errors)
 
     def test_static_programs(self):
         program = static_program(self.folder / 'static', 7)
@@ -198,6 +249,7 @@ class Told(support.CommandTest):
         self.assertEqual(7, code)
         self.assertIn('warning: ./static runs as without the library: it is linked statically', errors)
         self.assertIn('static could not be preloaded: it is linked statically', errors)
+        self.assertNotIn('reports in', errors)
         self.assertTrue(program.exists())
 
     def test_programs_with_more_rights(self):
@@ -215,6 +267,16 @@ class Told(support.CommandTest):
             self.assertIn('graphpool: warning: environment {}: {}'.format(name, said), errors)
             self.assertEqual(1, errors.count('warning:'), errors)
             self.assertEqual('', self.graphpool('run', '--', *program, RANK=3, **{name: value})[2])
+
+    def test_variables_of_reports_have_no_effect(self):
+        errors = self.graphpool('run', '--', *self.python(''), GRAPHPOOL_REPORT='mine.json')[2]
+        self.assertIn('graphpool: warning: GRAPHPOOL_REPORT has no effect under run: --report DIR names the folder', errors)
+        self.assertFalse((self.folder / 'mine.json').exists())
+        errors = self.graphpool('run', '--set', 'report.file=mine.json', 'true')[2]
+        self.assertIn('graphpool: warning: --set report.file has no effect under run', errors)
+        errors = self.graphpool('run', '--set', 'log.level=verbose', '--', *self.python(''))[2]
+        self.assertIn('graphpool: warning: --set log.level: log.level: bad value "verbose"', errors)
+        self.assertEqual(1, errors.count('warning:'), errors)
 
     def test_lines_of_the_log_name_their_process_and_rank(self):
         program = self.python('print(os.getpid())')
@@ -254,6 +316,10 @@ class Told(support.CommandTest):
             return self.finish(self.start(script, command=program, LD_PRELOAD=preload, GRAPHPOOL_BUILD='unset', **variables))[2]
 
         self.assertEqual('', errors_of())
+        self.assertRegex(errors_of(GRAPHPOOL_LOG_LEVEL='info', GRAPHPOOL_REPORT='alone.json'),
+                         r' will be in alone\.json \(when the process ends; GRAPHPOOL_REPORT_EVERY=2s: also before\)\n')
+        errors = errors_of(GRAPHPOOL_REPORT='/nowhere/r.json')
+        self.assertEqual(1, errors.count('/nowhere/r.json'), errors)
         self.assertRegex(errors_of(GRAPHPOOL_LOG_LEVEL='info'), r': info: version \S+ is active; no report is written\n')
         for key, variable in (('report.file', 'GRAPHPOOL_REPORT'), ('report.trace', 'GRAPHPOOL_TRACE')):
             errors = errors_of(**{variable: 'r_%q.json'})
@@ -270,7 +336,10 @@ class Told(support.CommandTest):
             self.assertNotIn(text, errors)
 
     def test_verify(self):
-        self.assertEqual(0, self.graphpool('run', '--verify', '--', TRANSFORMER, '--steps', '5')[0])
+        code, _, errors = self.graphpool('run', '--verify', '--', TRANSFORMER, '--steps', '5')
+        self.assertEqual(0, code, errors)
+        self.assertIn(', default policy, the first 3 launches of each graph are verified; reports in ', errors)
+        self.assertRegex(errors, r'\n  verified \d+ captures and \d+ launches; no difference\n')
         self.assertGreater(self.reports()[0]['recordings'][0]['captures_verified'], 0)
 
     def test_damaged_reports_are_named(self):

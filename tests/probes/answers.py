@@ -32,11 +32,14 @@ def known(probes):
     return {name: (kind, sentence) for name, kind, sentence in rows([probes, '--list'])}
 
 
-def ask(probes, arguments=(), *, launcher=(), environment=None):
-    """Answers by probe, the runtime's version and its device. Raises OSError where there is no runtime or no device."""
+def ask(probes, arguments=(), *, launcher=(), environment=None, runtime=None):
+    """Answers by probe, the runtime's version and its device. Raises OSError where there is no runtime or no device.
+
+    runtime: its file, for that text, where it is known.
+    """
     (_, answer, told), *asked = rows([*launcher, probes, *arguments], environment)
     if answer != 'holds':
-        raise OSError(f'no HIP device: {told}')
+        raise OSError(f'no HIP device{f" by {runtime}" if runtime else ""}: {told}')
     version, device = told.split(' ', 1)
     return {name: Answer(answer, value) for name, answer, value in asked}, int(version), device
 

@@ -13,7 +13,7 @@ It prints a line each, and writes
   --policy    where something was refuted or differs, a policy that does without (default: selftest.toml): name it by
               GRAPHPOOL_POLICY, or by graphpool run --policy. The programs are run again with it.
 
---ask         of the probes only these.
+--ask         of the probes only these, by their names.
 --runtime     the folder of the HIP runtime, found first. --launcher: words before each command. --probe-limit: seconds
               that a probe may take, --limit a program. --library: another library than the list's.
 
@@ -25,6 +25,7 @@ Exit code: 0 if all holds, 1 if not, 2 where there is no runtime, no device, no 
 import argparse
 import contextlib
 import datetime
+import difflib
 import glob
 import json
 import os
@@ -95,16 +96,39 @@ def newest_runtime(folder):
     return max(files, key=numbers) if files else None
 
 
+def loaded_runtime(program, environment):
+    """The runtime's file that the loader finds for a program; None: it does not tell."""
+    with contextlib.suppress(OSError):
+        told = subprocess.run([program], env={**runs.clean_environment(), **environment, 'LD_TRACE_LOADED_OBJECTS': '1'},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        found = re.search(r'libamdhip64\.so\S* => (.+) \(0x', told.decode(errors='replace'))
+        return found and os.path.abspath(found.group(1))
+    return None
+
+
+def runtime_in(folders):
+    """The runtime's file in the first folder that has one, or has one below; None: none has."""
+    candidates = (newest_runtime(os.path.join(folder, below)) for folder in folders for below in ('', 'lib', 'lib64') if folder)
+    return next(filter(None, candidates), None)
+
+
+def no_runtime(named):
+    return OSError(f'no HIP runtime (libamdhip64.so) in {named or "the usual folders: name its folder by --runtime"}')
+
+
+def did_you_mean(word, allowed):
+    near = difflib.get_close_matches(word, allowed, 1)
+    return f'; did you mean {near[0]}?' if near else ''
+
+
 class Runtime:
     """The runtime's file, and how programs that name another number of it find it. Raises OSError where there is no runtime."""
 
     def __init__(self, named, program, links):
         """named: its folder, or None. program: one of those that are to run. links: an empty folder."""
-        candidates = (newest_runtime(os.path.join(folder, below)) for folder in ([named] if named else folders_of_runtimes())
-                      for below in ('', 'lib', 'lib64') if folder)
-        self.file = next(filter(None, candidates), None)
+        self.file = runtime_in([named] if named else folders_of_runtimes())
         if self.file is None:
-            raise OSError(f'no HIP runtime (libamdhip64.so) in {named or "the usual folders: name its folder by --runtime"}')
+            raise no_runtime(named)
         folder, name = os.path.split(os.path.abspath(self.file))
         needed = re.search(rb'\0(libamdhip64\.so\.\d+)\0', pathlib.Path(program).read_bytes()).group(1).decode()
         # One that is named comes before what LD_LIBRARY_PATH has, another behind it.
@@ -127,6 +151,7 @@ class SelfTest:
         self.listed = runs.read_list(options.list)
         self.listed['library'] = options.library or self.listed['library']
         self.runtime = None  # the one that the loader finds
+        self.file = None  # the runtime's, where it is known
         self.preload = []
         self.launcher = shlex.split(options.launcher)
         self.known = {}  # kind and sentence by probe
@@ -138,7 +163,6 @@ class SelfTest:
                                      if name.startswith(TOLD_VARIABLES)}}
         self.without = {}  # why -> lines of a policy
         runs.TIMEOUT_S = options.limit
-        self.search([options.runtime], [])
 
     def search(self, first, last):
         """Where the loader looks for libraries, before and behind what LD_LIBRARY_PATH says."""
@@ -175,25 +199,48 @@ class SelfTest:
             self.runtime = Runtime(self.options.runtime, self.listed['programs'][0]['command'][0], links)
             self.preload = self.runtime.preload
             self.search(self.runtime.first, self.runtime.last)
-            say('tested', os.path.basename(self.runtime.file), os.path.realpath(self.runtime.file))
-            self.report['file'] = os.path.basename(os.path.realpath(self.runtime.file))
+            self.file = self.runtime.file
+        else:
+            self.file = self.file_in_source_tree(self.listed['programs'][0]['command'][0])
+        if self.file:
+            say('tested', os.path.basename(self.file), os.path.realpath(self.file))
+            self.report['file'] = os.path.basename(os.path.realpath(self.file))
+
+    def file_in_source_tree(self, program):
+        """The runtime's file that the loader finds, by --runtime in that folder; None where a launcher decides."""
+        named = self.options.runtime and runtime_in([self.options.runtime])
+        if self.options.runtime and not named:
+            raise no_runtime(self.options.runtime)
+        folder = named and os.path.dirname(named)
+        self.search([folder], [])
+        found = None if self.launcher else loaded_runtime(program, self.environment)
+        if folder and not self.launcher and (not found or os.path.dirname(found) != folder):
+            raise OSError(f'--runtime {self.options.runtime}: the programs take {found or "none"} instead of {named}')
+        return found
 
     # --- probes ---
+
+    def part_of(self, probe):
+        return 'costs' if self.known[probe][0] == 'measured' else 'probes'
 
     def ask(self):
         environment = {name: '' for name in os.environ if name.startswith('GRAPHPOOL_')}
         environment['LD_PRELOAD'] = ''
         environment.update(self.environment)
         named = ['--runtime', self.runtime.file] if self.runtime else []
-        wanted = [name for name, (kind, _) in self.known.items()
-                  if ('costs' if kind == 'measured' else 'probes') in self.options.only
-                  and (self.options.ask is None or name in self.options.ask)]
+        wanted = [name for name in self.known if self.part_of(name) in self.options.only and (self.options.ask is None or name in self.options.ask)]
         # Without an id all would be asked.
         return answers.ask(self.listed['probes'], [*named, '--limit', str(self.options.probe_limit), *(wanted or ['code_is_known'])],
-                           launcher=self.launcher, environment=environment), wanted
+                           launcher=self.launcher, environment=environment, runtime=self.file), wanted
 
     def probes(self):
         self.known = answers.known(self.listed['probes'])
+        for name in self.options.ask or []:
+            if name not in self.known:
+                raise OSError(f'--ask: no probe {name}{did_you_mean(name, self.known)}')
+            part = self.part_of(name)
+            if part not in self.options.only:
+                raise OSError(f'--ask: {name} belongs to the part {part}, which --only leaves out')
         (found, version, device), wanted = self.ask()
         self.report.update({'version': version, 'device': device})
         say('runtime', str(version), device)
@@ -291,8 +338,15 @@ class SelfTest:
         pathlib.Path(self.options.report).write_text(json.dumps(self.report, indent=1) + '\n')
 
 
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong, not how all is used."""
+
+    def error(self, message):
+        self.exit(2, f'graphpool: selftest: {message}\nTry: graphpool selftest --help\n')
+
+
 def parse(arguments):
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = Parser(usage=__doc__)
     parser.add_argument('list', help=argparse.SUPPRESS)
     parser.add_argument('--runtime')
     parser.add_argument('--library')
@@ -303,10 +357,13 @@ def parse(arguments):
     parser.add_argument('--probe-limit', type=int, default=20)
     parser.add_argument('--report', default='selftest.json')
     parser.add_argument('--policy', default='selftest.toml')
-    options = parser.parse_args(arguments)
-    unknown = set(options.only) - set(PARTS)
+    options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        parser.error(f'--only: {", ".join(sorted(unknown))}: there are {", ".join(PARTS)}')
+        names = [name for action in parser._actions for name in action.option_strings]
+        parser.error(f'unknown option {unknown[0]}{did_you_mean(unknown[0].partition("=")[0], names)}')
+    for part in options.only:
+        if part not in PARTS:
+            parser.error(f'--only: no part {part}{did_you_mean(part, PARTS) or "; there are " + ", ".join(PARTS)}')
     if options.runtime:
         options.runtime = os.path.abspath(options.runtime)
     return options

@@ -142,7 +142,7 @@ TEST(Load, BadReportMeansNone) {
   Loaded loaded = load_with("[report]\nfile = 'f.json'", {"GRAPHPOOL_REPORT=a\tb"});
   ASSERT_TRUE(loaded.policy);
   EXPECT_EQ(loaded.policy->report.file, "");
-  EXPECT_EQ(loaded.warnings, Messages{"environment GRAPHPOOL_REPORT:2: report.file: bad value \"a?b\"; allowed: text "
+  EXPECT_EQ(loaded.warnings, Messages{"environment GRAPHPOOL_REPORT: report.file: bad value \"a?b\"; allowed: text "
                                       "without control characters; the default is used"});
 }
 
@@ -190,7 +190,7 @@ TEST(Load, GivenRulesOfTheEnvironmentReplaceTheFiles) {
   Loaded loaded = load_with("[[buffer]]\nname = 'a'\n", {"GRAPHPOOL_BUFFERS=[{name = 'b'}]"});
   ASSERT_EQ(loaded.given.size(), 1u);
   EXPECT_EQ(loaded.given[0].value, "b");
-  EXPECT_EQ(loaded.given[0].from, "environment GRAPHPOOL_BUFFERS:10");
+  EXPECT_EQ(loaded.given[0].from, "environment GRAPHPOOL_BUFFERS, column 10");
 }
 
 TEST(Load, FirstOfARepeatedVariableCounts) {
@@ -198,6 +198,15 @@ TEST(Load, FirstOfARepeatedVariableCounts) {
 }
 
 TEST(Load, EmptyPolicyNameMeansNone) { EXPECT_TRUE(load_with(nullptr, {"GRAPHPOOL_POLICY="}).policy); }
+
+TEST(Load, EmptyVariableMeansUnsetWhereEmptyIsNoValue) {
+  Loaded loaded =
+      load_with("[graph]\nslots = 2\n[log]\nfile = 'f'\n", {"GRAPHPOOL_GRAPH_SLOTS=", "GRAPHPOOL_LOG_FILE="});
+  ASSERT_TRUE(loaded.policy);
+  EXPECT_EQ(loaded.policy->graph.slots, 2u);
+  EXPECT_EQ(loaded.policy->log.file, "");
+  EXPECT_EQ(loaded.warnings, Messages{});
+}
 
 TEST(Load, MissingFile) {
   Loaded loaded = load_with(nullptr, {"GRAPHPOOL_POLICY=p.toml"});
@@ -214,13 +223,13 @@ TEST(Load, BadFileMeansNoPolicy) {
 TEST(Load, BadVariableMeansNoPolicy) {
   Loaded loaded = load_with(nullptr, {"GRAPHPOOL_POOL_LARGE=12MiX"});
   EXPECT_FALSE(loaded.policy);
-  EXPECT_EQ(loaded.errors, Messages{"environment GRAPHPOOL_POOL_LARGE:3: pool.large: bad value \"12MiX\"; allowed: a "
+  EXPECT_EQ(loaded.errors, Messages{"environment GRAPHPOOL_POOL_LARGE: pool.large: bad value \"12MiX\"; allowed: a "
                                     "size: bytes, or a number with K, M, G, T or KiB, MiB, GiB, TiB"});
   loaded = load_with(nullptr, {"GRAPHPOOL_BUFFERS=[{slot = 1}]"});
   EXPECT_FALSE(loaded.policy);
   ASSERT_EQ(loaded.errors.size(), 1u);
   EXPECT_TRUE(loaded.errors[0].starts_with(
-      "environment GRAPHPOOL_BUFFERS:3: unknown key \"slot\", did you mean \"slots\"?; allowed: name, size, "))
+      "environment GRAPHPOOL_BUFFERS, column 3: unknown key \"slot\", did you mean \"slots\"?; allowed: name, size, "))
       << loaded.errors[0];
 }
 

@@ -396,16 +396,16 @@ TEST(ParseBuffers, Places) {
     return errors.size() == 1 ? errors[0] : std::to_string(errors.size()) + " errors";
   };
   const std::string slots = "buffer.slots: bad value \"0\"; allowed: an integer from 1 to 64";
-  EXPECT_EQ(error("[{slots = 0}]"), "environment B:11: " + slots);
-  EXPECT_EQ(error("             [{slots = 0}]"), "environment B:24: " + slots);
-  EXPECT_EQ(error("buffer = [{slots = 0}]"), "environment B:20: " + slots);
+  EXPECT_EQ(error("[{slots = 0}]"), "environment B, column 11: " + slots);
+  EXPECT_EQ(error("             [{slots = 0}]"), "environment B, column 24: " + slots);
+  EXPECT_EQ(error("buffer = [{slots = 0}]"), "environment B, column 20: " + slots);
   EXPECT_EQ(error("\n\n  [{slots = 0},\n]"), "environment B:3:13: " + slots);
   EXPECT_EQ(error("[\n {slots = 0}]"), "environment B:2:11: " + slots);
   EXPECT_EQ(error("[[buffer]]\nslots = 0"), "environment B:2:9: " + slots);
-  EXPECT_EQ(error("[1]"), "environment B:2: buffer: an integer; allowed: [[buffer]] tables");
-  EXPECT_EQ(error("pool.chunk = 1"), "environment B:1: unknown key \"pool\"; allowed: [[buffer]] tables");
-  EXPECT_TRUE(error("[{slots = }]").starts_with("environment B:11: not TOML: ")) << error("[{slots = }]");
-  EXPECT_TRUE(error("[").starts_with("environment B:2: not TOML: ")) << error("[");
+  EXPECT_EQ(error("[1]"), "environment B, column 2: buffer: an integer; allowed: [[buffer]] tables");
+  EXPECT_EQ(error("pool.chunk = 1"), "environment B, column 1: unknown key \"pool\"; allowed: [[buffer]] tables");
+  EXPECT_TRUE(error("[{slots = }]").starts_with("environment B, column 11: not TOML: ")) << error("[{slots = }]");
+  EXPECT_TRUE(error("[").starts_with("environment B, column 2: not TOML: ")) << error("[");
 }
 
 TEST(ParseValue, PlacesAndMessages) {
@@ -420,9 +420,9 @@ TEST(ParseValue, PlacesAndMessages) {
   };
   EXPECT_EQ(error("pool.large", "1MiB"), "");
   EXPECT_EQ(error("pool.large", "12MiX"),
-            "environment V:3: pool.large: bad value \"12MiX\"; allowed: " + Size::allowed());
+            "environment V: pool.large: bad value \"12MiX\"; allowed: " + Size::allowed());
   EXPECT_EQ(error("compile.tools", "ab,,c"),
-            "environment V:4: compile.tools: bad value \"ab,,c\"; allowed: " + GlobList::allowed());
+            "environment V: compile.tools: bad value \"ab,,c\"; allowed: " + GlobList::allowed());
   EXPECT_EQ(error("enabled", ""), "environment V: enabled: bad value \"\"; allowed: " + Flag::allowed());
 }
 
