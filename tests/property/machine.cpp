@@ -38,6 +38,8 @@ bool Features::set(const std::string& name) {
                                                {"captured_stay", &captured_stay},
                                                {"orphans", &orphans},
                                                {"legacy_records", &legacy_records},
+                                               {"null_joins", &null_joins},
+                                               {"own_captures", &own_captures},
                                                {"roots_at_once", &roots_at_once},
                                                {"home_instantiates", &home_instantiates},
                                                {"flown_destroys", &flown_destroys},
@@ -521,6 +523,7 @@ bool Machine::survived(const Step& step) {
       return !on.capture || !on.tail.empty();
     }
     case Kind::begin: {
+      if (features_.own_captures && n[0] == kPerThread) return false;
       if (n[0] < 0 || n[0] > kLegacy) return true;
       const Stream& on = stream(n[0], step.thread);
       return !on.stale && !(features_.lost_captures && on.capture && on.capture->doubtful);
@@ -531,6 +534,9 @@ bool Machine::survived(const Step& step) {
     case Kind::event_query:
       return !event_at(n[0]).orphan;
     case Kind::event_wait: {
+      if (event_at(n[1]).captured != 0 && ((features_.null_joins && (n[0] == kNull || n[0] == kLegacy)) ||
+                                           (features_.own_captures && n[0] == kPerThread)))
+        return false;
       if ((features_.waits_once && waits_again(step)) || (features_.forks_one_way && forks_back(step))) return false;
       if (event_at(n[1]).orphan || !features_.mixed_captures || n[0] < 0 || n[0] > kLegacy)
         return !event_at(n[1]).orphan;

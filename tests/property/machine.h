@@ -58,6 +58,8 @@ struct Features {
   bool captured_stay = false;   ///< free memory that a capture or a graph names
   bool orphans = false;         ///< ask for an event whose stream was destroyed
   bool legacy_records = false;  ///< record an event on hipStreamLegacy
+  bool null_joins = false;      ///< let the null stream wait for an event of a capture
+  bool own_captures = false;    ///< let a thread's own stream capture
   bool roots_at_once = false;   ///< rely on a graph's roots, but for the first, to come behind what the stream has
   bool home_instantiates = false;  ///< instantiate kernels of another device than the current one
   bool flown_destroys = false;     ///< destroy an exec that may still run
