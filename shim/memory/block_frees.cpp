@@ -20,7 +20,13 @@ namespace {
 /// runtime is asked for that, because the answer leaves the capture and the last error as they are.
 hipError_t refused_by_captures(hipStream_t stream, bool any_capture) noexcept {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-  if (!PrivateCalls::answered([&] { return next().hipStreamIsCapturing(stream, &status); })) return hipSuccess;
+  hipError_t asked = hipSuccess;
+  if (!PrivateCalls::answered([&] { return asked = next().hipStreamIsCapturing(stream, &status); })) {
+    // The null stream, beside a blocking stream that captures: 6.4.3 and 7.2.4 crash where they are to free there.
+    return asked == hipErrorStreamCaptureImplicit && runtime_version() >= kCapturesFrees
+               ? hipErrorStreamCaptureUnsupported
+               : hipSuccess;
+  }
   const auto free_nothing = [stream] { return next().hipFreeAsync(never_allocated_address(), stream); };
   const bool captures = status == hipStreamCaptureStatusActive;
   if (status == hipStreamCaptureStatusInvalidated || (captures && runtime_version() < kCapturesFrees))
