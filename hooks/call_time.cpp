@@ -74,8 +74,8 @@ void fill(Table* table) noexcept {
   }
 }
 
-/// Makes and maps a new file in the folder. Null: there can be none; errno says why. Its number tells it from files
-/// that the process made before an exec.
+/// Makes and maps a new file in the folder. The file's name has a number, because the process may have made such a file
+/// before an exec. Returns null if the file cannot be made; errno has the reason.
 Table* map_file(const char* folder, char (&path)[PATH_MAX]) noexcept {
   constexpr int kMostFiles = 100;
   int file = -1;

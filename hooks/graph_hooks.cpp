@@ -4,10 +4,7 @@
 #include "shim/capture/capture.h"
 #include "shim/graphs/graphs.h"
 #include "shim/graphs/node_graphs.h"
-#include "shim/graphs/stream_judge.h"
 #include "shim/hip/hip_abi.h"
-#include "shim/hip/restore.h"
-#include "shim/memory/device_memory.h"
 
 namespace graphpool::hooks {
 

@@ -14,8 +14,8 @@ constexpr auto kDescribeLaunch = [](OperationWriter& to, const void* function, d
   return to.kernel(function, KernelForm::kStub, grid, block, shared_bytes, args, nullptr);
 };
 
-/// Launches a kernel for a function beside hipLaunchKernel and hipModuleLaunchKernel. `plain`: nothing is asked for
-/// that those two cannot do. Else the launch is work that no recording can hold (rule 26).
+/// Launches a kernel for another function than hipLaunchKernel and hipModuleLaunchKernel. `plain`: those two can make
+/// the same launch. If they cannot, no recording can hold the launch (rule 26).
 template <typename DescribeCall, typename ForwardCall>
 hipError_t launch(EntryId by, hipStream_t stream, bool plain, DescribeCall&& describe, ForwardCall&& forward) {
   if (!plain) return other_stream_work({stream, false}, forward);

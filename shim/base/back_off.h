@@ -1,5 +1,5 @@
-// back_off.h: waits for something that nobody tells us about, by looking: often at first, then a few thousand times a
-// second, never for longer than a limit. For rare waits only. Threads: each object has one waiter.
+// back_off.h: waits between looks at something that sends no signal. The caller looks often at first, then a few
+// thousand times a second, and never for longer than a limit. For rare waits only. Threads: each object has one waiter.
 #pragma once
 
 #include <chrono>

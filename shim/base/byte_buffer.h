@@ -104,7 +104,7 @@ class ByteBuffer {
   [[gnu::noinline]] void move_to_grow(std::size_t size) {
     move_to(size > capacity() ? std::max(size, 2 * capacity()) : capacity());
   }
-  /// Moves to bytes that nobody else shares, with room for `capacity`.
+  /// Moves the contents to bytes of this buffer alone, with room for `capacity`.
   void move_to(std::size_t capacity) {
     auto* const own = new (::operator new(sizeof(Shared) + capacity)) Shared{.capacity = capacity};
     if (size_ != 0) std::memcpy(own->begin(), bytes_->begin(), size_);

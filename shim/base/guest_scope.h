@@ -1,7 +1,8 @@
 // guest_scope.h: protects a thread of the host while the library works in it for longer than a moment.
 //
-// Why: a pending cancellation would take effect in a system call of ours. It would unwind through functions that cannot
-// throw, and that ends the process. Threads: each scope lives on one thread's stack. Scopes nest.
+// Why: a cancelled thread ends in its next system call, which may be one of the library's. The thread's stack is then
+// unwound through functions that cannot throw, and the process ends. Threads: each scope lives on one thread's stack.
+// Scopes nest.
 #pragma once
 
 #include <pthread.h>

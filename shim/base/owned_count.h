@@ -25,7 +25,7 @@ class OwnedCount {
   std::uint64_t load() const noexcept {
     return shared_.load(std::memory_order_acquire) + owned_.load(std::memory_order_acquire);
   }
-  /// Whether nobody else adds by a plain store: then each add() that is under way in another thread is a barrier.
+  /// Whether no other thread adds by a plain store. If so, an add() of another thread is a barrier.
   bool only_caller_adds_plainly() const noexcept {
     const void* const owner = owner_.load();
     return owner == nullptr || owner == &t_thread_token;

@@ -106,8 +106,8 @@ template <typename DescribeCall, typename... Arguments>
   note_use(stream, [&](OperationWriter& to) { return describe(to, arguments...); });
 }
 
-/// The same for the calls that programs make most. Forwards to `next_call` with these arguments. `describe`, a lambda
-/// that captures nothing, is given them, too. So they stay in registers where no capture is open.
+/// Does the same for the calls that programs make most. Forwards to `next_call` with these arguments. `describe` is a
+/// lambda that captures nothing and gets the same arguments. So the arguments stay in registers if no capture is open.
 template <typename DescribeCall, typename... Arguments>
 [[gnu::always_inline]] inline hipError_t captured_call(StreamArgument stream, hipError_t (*next_call)(Arguments...),
                                                        DescribeCall describe,
@@ -135,8 +135,9 @@ struct KernelLaunch {
   std::uint32_t validity = 0;  ///< of its signature
 };
 
-/// Withholds a launch in a shell, as operation_while_capturing() would, where it is what came last time, but for its
-/// grid and its arguments. False: nothing was done, and operation_while_capturing() must be asked.
+/// Withholds a launch in a shell, as operation_while_capturing() would. It does so only if the launch equals that of
+/// the last capture, but for grid and arguments. Returns false if it did nothing: the caller asks
+/// operation_while_capturing().
 bool matched_launch(const KernelLaunch& launch);
 
 /// Whether the stream takes part in a capture that the library has seen begin; of one left alone, as its origin.
@@ -190,7 +191,8 @@ void capture_event_destroyed(hipEvent_t event) noexcept;
 
 /// Makes every open withheld capture real (rules 7 and 38: settings or kinds of memory change, a device is reset).
 void materialise_open_captures(const char* reason);
-/// Does so for those that name memory of this range. 0 bytes: nobody knows how many; then for all.
+/// Makes the open withheld captures real that name memory of this range. 0 bytes: the size is not known, and all of
+/// them become real.
 void materialise_captures_naming(const void* address, std::size_t bytes, const char* reason);
 
 /// Makes every open withheld capture real that has withheld an operation for which the test is true.

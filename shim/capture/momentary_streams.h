@@ -34,7 +34,7 @@ bool keep_stream(hipStream_t stream) noexcept;
 /// Call it when a call names a stream that counts as the library's own. Returns true where it is the program's: a fresh
 /// one, or one that was kept and is really destroyed now.
 bool stream_named_now(EntryId call, hipStream_t stream) noexcept;
-/// Call it before a call that may name a stream, and nobody sees which: none is fresh or kept from then on.
+/// Call it before a call that may name any stream. From then on no stream is fresh, and none is kept.
 void any_stream_named() noexcept;
 
 }  // namespace graphpool
