@@ -1,6 +1,7 @@
 // compile_hooks.cpp: calls that compile or link in this process take a permit: hipRTC's, and those of
 // hip/compile_hooks.def.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <type_traits>
@@ -49,13 +50,32 @@ bool one_at_a_time() noexcept {
   return one != 0;
 }
 
-/// Kinds of actions by amd_comgr.h, whose order is the same in all versions.
-Compilation comgr_action(int kind) noexcept {
-  constexpr int kPreprocess = 0, kDisassembleFirst = 11, kDisassembleLast = 13;
-  constexpr int kLinks[] = {4, 8, 9};
-  if (kind <= kPreprocess || (kind >= kDisassembleFirst && kind <= kDisassembleLast)) return {};
-  const bool link = std::find(std::begin(kLinks), std::end(kLinks), kind) != std::end(kLinks);
-  return {"comgr", link ? "link" : "compile"};
+/// The major version of comgr that the function is of; 0: it says none.
+std::size_t comgr_version(const void* function) noexcept {
+  static constinit std::atomic<const void*> asked{nullptr};
+  static constinit std::atomic<std::size_t> answer{0};
+  if (asked.load(std::memory_order_acquire) == function) return answer.load(std::memory_order_relaxed);
+  std::size_t version = 0;
+  for_each_image([&](const ElfImage& image) {
+    if (!image.contains(function)) return false;
+    std::size_t minor = 0;
+    if (void* const get = image.find_export("amd_comgr_get_version"))
+      reinterpret_cast<void (*)(std::size_t*, std::size_t*)>(get)(&version, &minor);
+    return true;
+  });
+  answer.store(version, std::memory_order_relaxed);
+  asked.store(function, std::memory_order_release);
+  return version;
+}
+
+/// Kinds of actions by amd_comgr.h, which numbers them anew from version 3 on. To preprocess, to disassemble and to
+/// unbundle is no compilation.
+Compilation comgr_action(const void* function, int kind) noexcept {
+  const bool renumbered = comgr_version(function) >= 3;
+  const int disassemble_first = renumbered ? 9 : 11, unbundle = renumbered ? 15 : 18;
+  const std::array<int, 3> links = renumbered ? std::array{3, 6, 7} : std::array{4, 8, 9};
+  if (kind <= 0 || kind == unbundle || (kind >= disassemble_first && kind <= disassemble_first + 2)) return {};
+  return {"comgr", std::find(links.begin(), links.end(), kind) != links.end() ? "link" : "compile"};
 }
 
 /// Answers a caller that imports the function weakly, from a library that is not loaded.

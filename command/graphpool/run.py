@@ -20,7 +20,8 @@ RANKS = ('OMPI_COMM_WORLD_RANK', 'PMI_RANK', 'SLURM_PROCID', 'RANK')
 
 
 def rank():
-    for name in RANKS:
+    """The rank as shim/base/launcher_rank.h finds it."""
+    for name in (('RANK',) if 'TORCHELASTIC_RUN_ID' in os.environ else ()) + RANKS:
         if os.environ.get(name):
             return os.environ[name]
     return None

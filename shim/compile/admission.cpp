@@ -33,7 +33,8 @@ Admission AdmissionDecision::decide() noexcept {
   if (request_.kind == HolderKind::kProcess) waiters_.arrived_ns = std::max(waiters_.arrived_ns, request_.since_ns);
   if (is_unknown_process()) sizes_.note_waiting(size_class_, request_, question_.now_ns);
   // A holder that lends its permit may run again since somebody looked.
-  if (running_ < limits_.most && question_.memory == nullptr && slots_.any_lent()) return Admission::kAskMemory;
+  if (question_.memory == nullptr && slots_.any_lent() && !limits_.reached(slots_, question_.machine))
+    return Admission::kAskMemory;
   return running_ != 0 ? beside_others() : alone();
 }
 
@@ -52,8 +53,8 @@ AdmissionDecision::Age AdmissionDecision::age() noexcept {
 Admission AdmissionDecision::beside_others() noexcept {
   const Age place = age();
   if (place == Age::kBehindElder) return Admission::kOthersTurn;
-  const std::uint32_t most = limits_.is_auto && !known_ ? std::min(limits_.most, kUnknownSizeLimit) : limits_.most;
-  if (running_ >= most) return Admission::kFull;
+  const bool too_many_unknown = limits_.is_auto && !known_ && running_ >= kUnknownSizeLimit;
+  if (too_many_unknown || limits_.reached(slots_, question_.machine)) return Admission::kFull;
   if (question_.memory == nullptr) return without_memory_read(place == Age::kElder);
   const Admission admission = with_memory();
   if (admission == Admission::kGranted && place == Age::kElder) waiters_.elder_seen_ns = 0;

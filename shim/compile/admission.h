@@ -8,6 +8,7 @@
 // Threads: everything here is called with the table's lock held. Units: bytes, ns.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "shim/compile/memory_watch.h"
@@ -23,9 +24,18 @@ inline constexpr std::uint32_t kMostPressurePercent = 10;
 
 /// How many may run, as whoever asks has worked it out.
 struct PermitLimits {
-  std::uint32_t most = kUnknownSizeLimit;
-  bool is_auto = true;              ///< then one of unknown size begins beside fewer than kUnknownSizeLimit
-  std::uint64_t reserve_bytes = 0;  ///< to be left free
+  std::uint32_t most = kUnknownSizeLimit;  ///< of all that share the permits
+  std::uint32_t most_here = kMostPermits;  ///< of processes that may use a processor of this one's
+  bool is_auto = true;                     ///< then one of unknown size begins beside fewer than kUnknownSizeLimit
+  std::uint64_t reserve_bytes = 0;         ///< to be left free
+
+  /// How many compilations this process alone may have.
+  [[nodiscard]] std::uint32_t own() const noexcept { return std::min(most, most_here); }
+  /// Whether as many run as may. Asks for processors only where that decides.
+  [[nodiscard]] bool reached(const PermitSlots& slots, const Machine& machine) const noexcept {
+    const std::uint32_t running = slots.running();
+    return running >= most || (running >= most_here && slots.running_here(machine) >= most_here);
+  }
 };
 
 enum class Admission : std::uint8_t {

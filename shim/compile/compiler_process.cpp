@@ -140,7 +140,7 @@ void offer_a_jobserver(PolicyOnce& policies, std::string_view name) {
   PermitSettings settings;
   settings.max = policy->compile.max;
   if (settings.max.is_auto()) settings.quota = processor_quota(machine());
-  static_cast<void>(offer_jobserver(machine(), permit_limits(settings, machine(), 0).most));
+  static_cast<void>(offer_jobserver(machine(), permit_limits(settings, machine(), 0).own()));
 }
 
 /// glibc hands a library's constructors what main gets.

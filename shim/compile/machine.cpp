@@ -33,6 +33,14 @@ std::uint32_t processors() {
   return online > 0 ? static_cast<std::uint32_t>(online) : 1;
 }
 
+bool shares_processors(pid_t other) {
+  cpu_set_t own, others;
+  if (sched_getaffinity(0, sizeof own, &own) != 0 || sched_getaffinity(other, sizeof others, &others) != 0) return true;
+  cpu_set_t both;
+  CPU_AND(&both, &own, &others);
+  return CPU_COUNT(&both) != 0;
+}
+
 std::uint64_t address_space_bytes() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -52,10 +60,16 @@ std::uint32_t process_space() {
   return stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint32_t>(status.st_ino) : 0;
 }
 
-constexpr Machine kMachine = {
-    now_ns,        read_small_file, [] { return getpid(); }, [] { return static_cast<pid_t>(syscall(SYS_gettid)); },
-    process_space, processors,      address_space_bytes,     wait_for,
-    wake};
+constexpr Machine kMachine = {now_ns,
+                              read_small_file,
+                              [] { return getpid(); },
+                              [] { return static_cast<pid_t>(syscall(SYS_gettid)); },
+                              process_space,
+                              processors,
+                              shares_processors,
+                              address_space_bytes,
+                              wait_for,
+                              wake};
 
 /// The number at the start of a text, behind spaces.
 std::uint64_t leading_number(std::string_view text) noexcept {

@@ -23,6 +23,8 @@ struct Machine {
   std::uint32_t (*process_space)();
   /// Processors this process may run on.
   std::uint32_t (*processors)();
+  /// Whether another process of this namespace may run on one of these processors. True where that is not known.
+  bool (*shares_processors)(pid_t other);
   /// This process's limit of address space; the largest number when there is none.
   std::uint64_t (*address_space_bytes)();
   /// Sleeps until *word differs from `seen`, a wake, a signal, or the time has passed.

@@ -71,6 +71,16 @@ std::uint32_t PermitSlots::running() const noexcept {
   return number;
 }
 
+std::uint32_t PermitSlots::running_here(const Machine& machine) const noexcept {
+  const std::uint32_t space = machine.process_space();
+  std::uint32_t number = 0;
+  for_each_held([&](std::uint32_t, const SharedPermit& slot) {
+    const bool elsewhere = slot.holder.space == space && !machine.shares_processors(slot.holder.process);
+    number += slot.state == HolderState::kRuns && !elsewhere;
+  });
+  return number;
+}
+
 bool PermitSlots::any_lent() const noexcept {
   bool any = false;
   for_each_held([&](std::uint32_t, const SharedPermit& slot) { any = any || slot.state == HolderState::kLent; });

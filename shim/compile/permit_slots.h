@@ -120,6 +120,8 @@ class PermitSlots {
 
   /// How many permits count: those whose holders run.
   [[nodiscard]] std::uint32_t running() const noexcept;
+  /// How many of these may use a processor that this process may use.
+  [[nodiscard]] std::uint32_t running_here(const Machine& machine) const noexcept;
   [[nodiscard]] bool any_lent() const noexcept;
   [[nodiscard]] std::uint32_t pool_threads() const noexcept;
   /// How many permits of a process do not sleep.

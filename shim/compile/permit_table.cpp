@@ -188,7 +188,7 @@ bool PermitTable::wake_up(const Permit& permit, const PermitLimits& limits, bool
   SharedPermit* const slot = memory_->slots.find(permit);
   if (slot == nullptr) return false;
   const std::uint64_t now = machine_->now_ns();
-  if (!anyway && (slot->asleep_ns + kShortSleep < now || memory_->slots.running() >= limits.most)) return false;
+  if (!anyway && (slot->asleep_ns + kShortSleep < now || limits.reached(memory_->slots, *machine_))) return false;
   slot->change_state(HolderState::kRuns);
   slot->asleep_ns = 0;
   slot->moved_ns = now;

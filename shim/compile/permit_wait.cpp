@@ -204,9 +204,10 @@ PermitLimits permit_limits(const PermitSettings& settings, const Machine& machin
   limits.is_auto = settings.max.is_auto();
   limits.most = settings.max.count;
   if (limits.is_auto) {
-    limits.most = machine.processors();
+    limits.most = kMostPermits;
     for (const std::uint32_t most : {settings.pool_size, settings.quota})
       if (most != 0) limits.most = std::min(limits.most, most);
+    limits.most_here = std::clamp<std::uint32_t>(machine.processors(), 1, kMostPermits);
   }
   limits.most = std::clamp<std::uint32_t>(limits.most, 1, kMostPermits);
   limits.reserve_bytes = settings.reserve.resolve(allowed_bytes);

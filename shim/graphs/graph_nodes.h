@@ -10,8 +10,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "shim/base/pointer_table.h"
 #include "shim/graphs/handle_table.h"
+#include "shim/graphs/real_table.h"
 #include "shim/graphs/tracked_graph.h"
 #include "shim/recording/recordings_lock.h"
 
@@ -51,7 +51,7 @@ class GraphNodes {
  private:
   void put(hipGraphNode_t node, const NodeRef& ref) REQUIRES(g_recordings_lock);
 
-  PointerTable real_;  ///< real nodes: the graph and the index. Changed under g_recordings_lock, read without
+  RealTable real_;  ///< nodes: the graph and the index
   HandleTable<NodeRef> handles_;
   std::unordered_map<hipGraph_t, NodeRef> insides_ GUARDED_BY(g_recordings_lock);
 };

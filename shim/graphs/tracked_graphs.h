@@ -13,12 +13,12 @@
 #include <cstddef>
 #include <memory>
 
-#include "shim/base/pointer_table.h"
 #include "shim/graphs/child_graph.h"
 #include "shim/graphs/deferred_graphs.h"
 #include "shim/graphs/graph_builder.h"
 #include "shim/graphs/graph_nodes.h"
 #include "shim/graphs/handle_table.h"
+#include "shim/graphs/real_table.h"
 #include "shim/graphs/tracked_graph.h"
 #include "shim/hip/hip_abi.h"
 #include "shim/recording/recordings_lock.h"
@@ -78,7 +78,7 @@ class TrackedGraphs {
   GraphNodes& nodes_;
   GraphBuilder& builder_;
   DeferredGraphs& deferred_;
-  PointerTable real_;  ///< tracked graphs by their real graph. Changed under g_recordings_lock, read without
+  RealTable real_;  ///< tracked graphs
   HandleTable<TrackedGraph> handles_;
 };
 

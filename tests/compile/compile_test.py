@@ -754,16 +754,38 @@ def rule_33_every_function_that_compiles_takes_a_permit_however_it_is_reached():
     rows = re.findall(r'^COMPILE_HOOK\([^,]+, (\w+),', pathlib.Path(CONFIG['rows']).read_text(), re.M)
     expected = {'comgr link', 'comgr compile', 'llvm passes', 'llvm emit', 'lto compile', 'lto optimize', 'lto thin',
                 'hiprtc source', 'hiprtc link'}
-    for way in ('import', 'dlsym', 'dlvsym'):
+    for way, comgr in (('import', '2'), ('dlsym', '3'), ('dlvsym', '3')):
         report = HERE / f'{way}.json'
-        done = subprocess.run([CONFIG['entries'], way], env=environment(max=1) | {'GRAPHPOOL_REPORT': str(report)},
-                              capture_output=True, text=True, timeout=60)
+        done = subprocess.run([CONFIG['entries'], way], capture_output=True, text=True, timeout=60,
+                              env=environment(max=1) | {'GRAPHPOOL_REPORT': str(report), 'COMGR_VERSION': comgr})
         check(done.returncode == 0 and not done.stderr, way, done)
         called = done.stdout.split()
         check(set(called) == {*rows, 'hiprtcCompileProgram', 'hiprtcLinkComplete'}, 'not all rows are called', called)
         counts = json.loads(report.read_text())['compile']
         check(counts['permits'] == len(called) + 1 and not counts['rides'], way, counts)
         check({size['class'].rpartition(' ')[0] for size in counts['sizes']} == expected, way, counts)
+
+
+@case
+def rule_33_processes_bound_to_other_processors_do_not_count():
+    processors = sorted(os.sched_getaffinity(0))
+    if len(processors) < 2:
+        return
+    end = HERE / 'end'
+
+    def bound(processor, *words):
+        return start('taskset', '--cpu-list', processor, CONFIG['tool'], *words, wait='10min')
+
+    running = [bound(processors[0], 'await', end)]
+    wait_for(lambda: not no_table() and seen()['in_flight'] == 1, 'the first')
+    waiter = bound(processors[0], 'burn', 1)
+    running.append(bound(processors[1], 'await', end))
+    wait_for(lambda: seen()['in_flight'] == 2, 'one on another processor')
+    check(waiter.poll() is None, 'it shares a processor with the first')
+    end.touch()
+    for process in (*running, waiter):
+        finish(process)
+    check(seen()['granted'] == 3, seen())
 
 
 @case

@@ -1,14 +1,14 @@
 // entries.cpp import|dlsym|dlvsym: calls every function that compiles in the calling process once, by that way of a
-// program to reach it, and prints their names. Of comgr's actions also one that links, one that preprocesses and one
-// that disassembles. The library is fake_compiler.cpp's.
+// program to reach it, and prints their names. Of comgr's actions also one that links, and those that compile nothing,
+// by the numbers of the version in COMGR_VERSION. The library is fake_compiler.cpp's.
 #include <dlfcn.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 
 extern "C" {
 int amd_comgr_do_action(int, std::uint64_t, std::uint64_t, std::uint64_t);
@@ -49,8 +49,11 @@ int main(int, char** words) {
   void* const what = reinterpret_cast<void*>(&compiles);
   const auto handle = reinterpret_cast<std::uint64_t>(what);
   const auto comgr = REACHED(amd_comgr_do_action);
-  constexpr int kPreprocess = 0, kLink = 4, kCompile = 7, kDisassemble = 11;
-  for (const int kind : {kPreprocess, kLink, kCompile, kDisassemble}) comgr(kind, handle, 0, 0);
+  // To preprocess, link, compile, disassemble (first and last) and unbundle.
+  const std::array<int, 6> kinds = std::strcmp(std::getenv("COMGR_VERSION"), "3") == 0
+                                       ? std::array{0, 7, 13, 9, 11, 15}
+                                       : std::array{0, 9, 16, 11, 13, 18};
+  for (const int kind : kinds) comgr(kind, handle, 0, 0);
   REACHED(LLVMRunPasses)(what, "", nullptr, nullptr);
   REACHED(LLVMRunPassManager)(nullptr, what);
   REACHED(LLVMTargetMachineEmitToFile)(nullptr, what, nullptr, 0, nullptr);

@@ -2,6 +2,7 @@
 // the function it is given.
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -66,6 +67,13 @@ EXPORTED int hiprtcCompileProgram(void* program, int, const char* const*) {
 EXPORTED int hiprtcLinkComplete(void* state, void**, std::size_t*) {
   call(state);
   return 0;
+}
+
+/// The version that COMGR_VERSION says; without it 2.
+EXPORTED void amd_comgr_get_version(std::size_t* major, std::size_t* minor) {
+  const char* const version = std::getenv("COMGR_VERSION");
+  *major = version != nullptr ? std::strtoul(version, nullptr, 10) : 2;
+  *minor = 0;
 }
 
 EXPORTED int amd_comgr_do_action(int, std::uint64_t info, std::uint64_t, std::uint64_t) {

@@ -182,6 +182,26 @@ TEST_F(Admissions, WhereNoSizeIsKnownAutoStopsAtEight) {
   EXPECT_EQ(take(permits.back()), Admission::kGranted) << "a number is the user's word";
 }
 
+TEST_F(Admissions, WhatRunsOnOtherProcessorsLeavesTheseToThisProcess) {
+  limits_.most = 100;
+  limits_.most_here = 1;
+  std::vector<Permit> permits(3);
+  EXPECT_EQ(take(permits[0]), Admission::kGranted);
+  EXPECT_EQ(take(permits[1]), Admission::kFull);
+  memory_->slots[permits[0].index].holder.process = 4711;
+  EXPECT_EQ(take(permits[1]), Admission::kFull) << "it may run on the same processors";
+  FakeMachine::elsewhere = {4711};
+  EXPECT_EQ(take(permits[1]), Admission::kGranted);
+  EXPECT_EQ(take(permits[2]), Admission::kFull);
+  memory_->slots[permits[1].index].holder = {4711, 100, 7};
+  EXPECT_EQ(take(permits[2]), Admission::kFull) << "the number is of another namespace";
+  limits_.most = 2;
+  memory_->slots[permits[1].index].holder = {4711, 100, 0};
+  EXPECT_EQ(take(permits[2]), Admission::kFull) << "that limit is for all";
+  limits_.most = 3;
+  EXPECT_EQ(take(permits[2]), Admission::kGranted);
+}
+
 TEST_F(Admissions, WhereTwoOfUnknownSizeDoNotFitTheSmallestGoesFirst) {
   facts_ = {3 * kGiB, 3 * kGiB, 0};
   const auto ask = [this](std::uint64_t input_bytes, Permit& permit) {

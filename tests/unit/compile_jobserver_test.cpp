@@ -1,9 +1,15 @@
 // compile_jobserver_test.cpp: what MAKEFLAGS says, and what files hold. Real pipes: tests/compile.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "shim/compile/jobserver.h"
+#include "tests/unit/fake_machine.h"
 
 namespace graphpool {
 namespace {
@@ -55,6 +61,43 @@ TEST(FileHolds, WhatAPipeHasIsTheHosts) {
   char left[8];
   EXPECT_EQ(read(ends[0], left, sizeof left), 6);
   close(ends[0]);
+}
+
+/// Offers a jobserver of `jobs` twice, as a process does before and after an exec; a child has taken `taken` bytes and
+/// keeps the fifo open meanwhile, or nobody does (`kept` false). Returns how many bytes the fifo has then; -1: it was
+/// not offered. In a process of its own, because the offer changes MAKEFLAGS.
+int bytes_after_second_offer(std::uint32_t jobs, int taken, bool kept) {
+  char folder[] = "/tmp/offers-XXXXXX";
+  EXPECT_NE(mkdtemp(folder), nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    unsetenv("MAKEFLAGS");
+    FakeMachine::reset();
+    if (!offer_jobserver(FakeMachine::machine(), jobs)) _exit(255);
+    const std::string fifo(parse_make_flags(std::getenv("MAKEFLAGS")).fifo);
+    const int file = open(fifo.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    for (char byte = 0; taken > 0; --taken)
+      if (read(file, &byte, 1) != 1) _exit(255);
+    if (!kept) {
+      close(file);
+      close_range(200, 1000, 0);  // what the first offer kept open
+    }
+    if (!offer_jobserver(FakeMachine::machine(), jobs)) _exit(255);
+    const int again = open(fifo.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    int there = 0;
+    _exit(ioctl(again, FIONREAD, &there) == 0 ? there : 255);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  std::filesystem::remove_all(folder);
+  return WIFEXITED(status) && WEXITSTATUS(status) != 255 ? WEXITSTATUS(status) : -1;
+}
+
+TEST(OfferedJobserver, AfterAnExecNoByteIsMadeTwice) {
+  EXPECT_EQ(bytes_after_second_offer(4, 1, true), 2) << "a child has one";
+  EXPECT_EQ(bytes_after_second_offer(4, 3, true), 0) << "children have all";
+  EXPECT_EQ(bytes_after_second_offer(4, 0, false), 3) << "they were lost when nobody had the fifo open";
 }
 
 }  // namespace

@@ -262,13 +262,13 @@ TEST_F(PermitWait, AWaiterThatIsToEndGoesOn) {
 TEST_F(PermitWait, AutoFollowsProcessorsAndTheProgramsOwnPool) {
   settings_.max = {};
   FakeMachine::processor_count = 6;
-  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, 6u);
+  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).own(), 6u);
   settings_.quota = 5;
-  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, 5u);
+  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).own(), 5u);
   settings_.pool_size = 4;
-  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, 4u);
+  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).own(), 4u);
   settings_.max.count = 60000;
-  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).most, kMostPermits);
+  EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 0).own(), kMostPermits);
   EXPECT_EQ(permit_limits(settings_, FakeMachine::machine(), 10 * kGiB).reserve_bytes, kGiB);
 }
 

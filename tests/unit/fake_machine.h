@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "shim/base/units.h"
@@ -21,6 +22,7 @@ struct FakeMachine {
   static inline std::map<std::string, std::string> files;
   static inline std::uint64_t clock_ns = 0;
   static inline std::uint32_t processor_count = 4, space = 0;
+  static inline std::set<pid_t> elsewhere;  ///< processes on other processors
   static inline std::uint64_t address_space = std::numeric_limits<std::uint64_t>::max();
   static inline int waits = 0;
   /// Called instead of sleeping; the clock moves by the time asked for.
@@ -31,6 +33,7 @@ struct FakeMachine {
     clock_ns = 1'000'000'000'000;
     processor_count = 4;
     space = 0;
+    elsewhere.clear();
     address_space = std::numeric_limits<std::uint64_t>::max();
     waits = 0;
     on_wait = nullptr;
@@ -67,6 +70,7 @@ struct FakeMachine {
                                   [] { return static_cast<pid_t>(gettid()); },
                                   [] { return space; },
                                   [] { return processor_count; },
+                                  [](pid_t other) { return !elsewhere.contains(other); },
                                   [] { return address_space; },
                                   [](const std::uint32_t*, std::uint32_t, std::uint64_t ns) {
                                     clock_ns += ns;
