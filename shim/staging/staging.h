@@ -49,7 +49,7 @@ inline constexpr const char* kCommunicates = "it has kernels of a communication 
 /// Why a graph with this binding has to work on the program's own memory, whatever rules say; a literal. Null: it need
 /// not. (Recording::communicates() is asked apart: it needs no binding.)
 const char* why_not_staged(const std::vector<Operation>& operations, const Binding& binding);
-/// Whether an operand, or a word of a structure argument, lies in memory that other processes can reach.
+/// Whether an operand, or a hidden word (any_hidden_word()), lies in memory that other processes can reach.
 bool reaches_shared_memory(const std::vector<Operation>& operations, const Binding& binding);
 
 /// Adds every address among the operands to *addresses, which is then sorted, each once.
@@ -65,14 +65,16 @@ class StagePlan {
     std::size_t bytes;
   };
 
-  /// Makes the plan by the rules of this binding. Null: none of its buffers is staged, or one is of another device.
+  /// Makes the plan by the rules of this binding. Null: none of its buffers is staged, one is of another device, or the
+  /// graph may work on no other memory than the program's (rule 4).
   /// `with_open`: buffers whose rules leave it open (`stage = "auto"`) are staged as well as those that always are.
   static std::unique_ptr<StagePlan> make(const std::vector<Operation>& operations, const Binding& binding,
                                          bool with_open);
 
   /// Makes a plan to run a graph on copies (verify/both_ways.h), whatever rules say: every allocation that an operand
-  /// names is a buffer, and behind those every other one that `more` names. *bases: where they are. Null: no operand
-  /// names memory, or one names other memory than the program's on the graph's device, or exported memory.
+  /// names is a buffer, and behind those every other one that `more` names. *bases: where they are. Null: the graph may
+  /// work on no other memory than the program's (rule 4); or no operand names memory, or one names other memory than
+  /// the program's on the graph's device, or exported memory.
   static std::unique_ptr<StagePlan> of_all_memory(const std::vector<Operation>& operations, const Binding& binding,
                                                   const std::vector<std::uint64_t>& more, std::vector<char*>* bases);
 
