@@ -1,7 +1,7 @@
 // capture_sink.h: lets a capture speak to those who hold the graphs, and ask them. The one way up from here.
 //
-// Threads: any. Methods that take or make a graph, and memory_leaves(), may take kCapture and ranks above, the others
-// kRecordings and ranks above. walk_begins() holds the tree until walk_ended().
+// Threads: any. walk_begins(), walk_ended(), hold(), notes, and OpenGraphs but for read_nodes(), take locks of rank
+// kRecordings and above only; the others may take kCapture. walk_begins() holds the tree until walk_ended().
 #pragma once
 
 #include <hip/hip_runtime_api.h>

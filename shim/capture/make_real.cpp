@@ -21,8 +21,8 @@ namespace graphpool {
 namespace {
 
 /// A stream of the library's own, forked from a stream that takes part in the capture. The first call that needs it
-/// makes it. Work on it leaves no trace in the other stream: the runtime takes nodes that a stream lets go of for
-/// joined.
+/// makes it. Work on it leaves no trace in the other stream, while nodes that a stream was made to let go of would
+/// count as joined.
 class SubstituteStream {
  public:
   SubstituteStream() = default;

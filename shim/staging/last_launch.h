@@ -2,8 +2,8 @@
 // makes work of another stream come behind it.
 //
 // When is it complete? If the runtime has timelines (streams/timeline.h), a launch of a ring with several sets, or with
-// overlap, raises one, and one atomic load tells. Other launches raise none (rule 19). Then what the program has waited
-// for tells, or an event behind the launch is asked for.
+// overlap, raises one, and one atomic load tells. Other launches raise none (rule 19). Without a timeline what the
+// program has waited for tells, or an event behind the launch is asked for.
 // How does other work come behind it?
 //   - on its stream: the stream orders them;
 //   - launches that are ordered anyway (rule 3): the stream waits for the event, recorded with the launch;
