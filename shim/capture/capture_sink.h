@@ -1,7 +1,9 @@
 // capture_sink.h: lets a capture speak to those who hold the graphs, and ask them. The one way up from here.
 //
-// Threads: any. walk_begins(), walk_ended(), hold(), notes, and OpenGraphs but for read_nodes(), take locks of rank
-// kRecordings and above only; the others may take kCapture. walk_begins() holds the tree until walk_ended().
+// Threads: any. Call real_graph_captured(), untracked_graph_captured(), make_deferred_graph(), nodes_gone(),
+// drop_free_execs_of(), capture_differs(), memory_leaves() and read_nodes() without a lock held: they take kCapture or
+// lower ranks, or log. The others may take kRecordings and ranks above. walk_begins() holds the tree until
+// walk_ended().
 #pragma once
 
 #include <hip/hip_runtime_api.h>
