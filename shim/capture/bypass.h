@@ -1,4 +1,4 @@
-// bypass.h: notes what makes the library leave captures to the runtime for good (captures_bypassed()).
+// bypass.h: notes what makes the library withhold no capture any more (captures_bypassed()).
 //
 // Threads: atomic, any.
 #pragma once
@@ -17,10 +17,10 @@ inline bool runs_at_once() noexcept { return g_runs_at_once.load(std::memory_ord
 
 /// Notes that operations have reached a capture past the library. Says so once.
 void note_passed_by() noexcept;
-/// Notes that the runtime has run a kernel at once, although the program launched it on a capturing stream. AMD's 5.2
-/// does so with all launches but those by hipLaunchKernel. From then on the library leaves captures and memory to the
-/// runtime: a capture lacks such kernels, and they may use memory that only a capture names. Logs this once. Call it
-/// without a lock held.
+/// Notes that the runtime has run a kernel at once, or may have, although the program launched it on this stream, which
+/// captures: it is work of the stream. AMD's 5.2 does so with all launches but those by hipLaunchKernel. From then on
+/// the library leaves captures and memory to the runtime: a capture lacks such kernels, and they may use memory that
+/// only a capture names. Logs this once. Call it without a lock held.
 void leave_to_runtime(StreamArgument stream);
 
 }  // namespace graphpool

@@ -1,5 +1,5 @@
-// calling_thread.h: gives each thread that feeds captures a number. No other thread ever gets that number, unlike a
-// thread's address.
+// calling_thread.h: gives each thread that feeds captures, or names a stream of its own, a number. Unlike a thread's
+// address, no other thread ever gets that number.
 #pragma once
 
 #include <cstdint>

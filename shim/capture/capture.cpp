@@ -140,7 +140,7 @@ hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward
   if (session == nullptr) {
     make_joins();
     const hipError_t result = forward();
-    // The event now stands for work outside of any capture.
+    // The event now stands for nothing of a capture that is followed.
     const auto other = result == hipSuccess ? open_sessions().find_event(event) : nullptr;
     if (other != nullptr) {
       const LockGuard guard(other->lock);
@@ -248,7 +248,7 @@ HOT void expose_capture(StreamArgument stream, const char* reason) {
   session->follow_on(stream_key(stream));
 }
 
-/// Calls use(session) for every capture that is open, under its lock.
+/// Calls use(session) for every open capture that is followed, under its lock.
 template <typename Use>
 static void for_all_sessions(const Use& use) {
   if (!captures_open()) return;

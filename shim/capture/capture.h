@@ -2,18 +2,18 @@
 // forwarding (withheld capture).
 //
 // The life of a capture:
-//   begin            forwarded. When recordings with the same beginning exist the capture is a shell: begin, forks,
-//                    joins and end are forwarded, operations are withheld (probes empty_capture_ends, empty_forks_join,
-//                    capture_id_stays).
+//   begin            forwarded. Where recordings with the same beginning exist the capture is a shell, unless `verify`
+//                    picks it: begin, forks, joins and end are forwarded (a join perhaps later, put_off_joins.h),
+//                    operations are withheld (probes empty_capture_ends, empty_forks_join, capture_id_stays).
 //   each operation   in a shell: matched with the prefix tree; the first mismatch makes the capture real (the matched
 //                    prefix is issued into it). In a real capture: forwarded, then noted with its node
 //                    (probes operations_are_captured, queries_are_no_nodes).
 //   end              forwarded. A shell that matched to the end becomes a deferred graph; a real capture whose
 //                    every node is what we noted becomes a recording.
-// A capture becomes no recording, and the report says why, where an operation failed; where an operation has no row or
-// its arguments' layout is unknown; where two threads issued operations to one stream at the same time; where the
-// program used the capture's graph or nodes in a way that open_graph.cpp does not follow; where a node is in it that no
-// call we saw has added.
+// A capture becomes no recording, and the report says why, where for example an operation failed; where an operation
+// has no row or its arguments' layout is unknown; where two threads issued operations to one stream at the same time;
+// where the program used the capture's graph or nodes in a way that open_graph.cpp does not follow; where a node is in
+// it that no call we saw has added.
 //
 // Threads: a capture has a lock of its own (rank kCapture) held while an operation of it is forwarded: capturing calls
 // neither wait nor call back. Errors are HIP's own; where the library cannot follow, the program's call is forwarded.
@@ -38,10 +38,10 @@
 namespace graphpool {
 
 using Forward = FunctionRef<hipError_t()>;
-/// Makes the program's wait, for the event that it names or for another.
+/// Makes the program's wait, for the event that the program names or for another.
 using ForwardWait = FunctionRef<hipError_t(hipEvent_t event)>;
 
-/// What hipStreamGetCaptureInfo_v2 is asked for; the status is not null, the others may be.
+/// What hipStreamGetCaptureInfo_v2 is asked for; null: not asked for.
 struct CaptureQuestion {
   hipStreamCaptureStatus* status;
   unsigned long long* id;
@@ -49,7 +49,7 @@ struct CaptureQuestion {
   const hipGraphNode_t** nodes;
   std::size_t* count;
 };
-/// What hipStreamUpdateCaptureDependencies is given.
+/// What hipStreamUpdateCaptureDependencies is given; or an added node's dependencies, without flags.
 struct NamedNodes {
   hipGraphNode_t* nodes;
   std::size_t count;
@@ -74,7 +74,7 @@ inline constinit std::atomic<bool> g_uses_tracked{false};
 inline bool uses_tracked() noexcept { return g_uses_tracked.load(std::memory_order_relaxed); }
 void note_use(StreamArgument stream, Describe describe);
 
-/// The body of every call that a capture records: describes the call to a capture, or forwards it where none is open.
+/// The body of calls that a capture records: describes the call to a capture, or forwards it where none is open.
 template <typename DescribeCall, typename ForwardCall>
 inline hipError_t captured_operation(StreamArgument stream, DescribeCall&& describe, ForwardCall&& forward) {
   if (!captures_open()) [[likely]] {
@@ -106,8 +106,9 @@ template <typename DescribeCall, typename... Arguments>
   note_use(stream, [&](OperationWriter& to) { return describe(to, arguments...); });
 }
 
-/// Does the same for the calls that programs make most. Forwards to `next_call` with these arguments. `describe` is a
-/// lambda that captures nothing and gets the same arguments. So the arguments stay in registers if no capture is open.
+/// Does what captured_operation() does, for the calls that programs make most. Forwards to `next_call` with these
+/// arguments. `describe` is a lambda that captures nothing and gets the same arguments. So the arguments stay in
+/// registers if no capture is open.
 template <typename DescribeCall, typename... Arguments>
 [[gnu::always_inline]] inline hipError_t captured_call(StreamArgument stream, hipError_t (*next_call)(Arguments...),
                                                        DescribeCall describe,
@@ -135,15 +136,15 @@ struct KernelLaunch {
   std::uint32_t validity = 0;  ///< of its signature
 };
 
-/// Withholds a launch in a shell, as operation_while_capturing() would. It does so only if the launch equals that of
-/// the last capture, but for grid and arguments. Returns false if it did nothing: the caller asks
-/// operation_while_capturing().
+/// Withholds a launch in a shell, as operation_while_capturing() would. It does so only if the thread fed the shell by
+/// this stream last, and the launch is the first child of the shell's node, but for grid and arguments. Returns false
+/// if it did nothing: the caller asks operation_while_capturing().
 bool matched_launch(const KernelLaunch& launch);
 
-/// Whether the stream takes part in a capture that the library has seen begin; of one left alone, as its origin.
+/// Whether the stream takes part in a capture that is followed, or is the origin of one that is left alone.
 bool in_open_capture(StreamArgument stream);
 
-/// Forwards work on a stream that no recording can hold. A capture that the stream takes part in becomes real for good.
+/// Forwards work that no recording can hold. A capture that the stream takes part in becomes real for good.
 hipError_t other_stream_work(StreamArgument stream, Forward forward);
 
 hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forward forward);
@@ -157,13 +158,14 @@ inline bool nobody_follows() noexcept { return g_followed_captures.load(std::mem
 /// Whether the library looks into no open capture, nor at what streams use.
 inline bool nobody_looks() noexcept { return nobody_follows() && !uses_tracked(); }
 hipError_t record_event(hipEvent_t event, StreamArgument stream, Forward forward);
-/// Notes a wait that the runtime performs as work of the stream. One that it captures is an edge, and no work.
+/// Makes a stream wait for an event. A wait that the runtime performs is work of the stream; one that it captures is an
+/// edge, and no work.
 hipError_t wait_event(StreamArgument stream, hipEvent_t event, ForwardWait forward);
 
 // The graph of an open capture, as a program may ask for it: communication libraries do, to bind what a captured
 // collective needs to the graph's life and to order their own stream behind it.
 
-/// Answers hipStreamGetCaptureInfo_v2 where it asks for more than the status. The status is not null.
+/// Answers hipStreamGetCaptureInfo_v2 where it asks for more than the status and the id. The status is not null.
 hipError_t tell_capture(StreamArgument stream, const CaptureQuestion& asked, Forward forward);
 hipError_t update_capture_dependencies(hipStream_t stream, const NamedNodes& named, NativeDependencies forward);
 /// Adds a node to the graph of an open capture. Returns false, and does nothing, if the graph belongs to no open
@@ -180,12 +182,12 @@ inline constinit std::atomic<int> g_named_captures{0};
 void expose_open_graph(hipGraph_t graph, const char* reason);
 void expose_open_node(hipGraphNode_t node, const char* reason);
 
-/// Makes the stream's capture real for good: the program asks for, or changes, what only the real capture knows.
+/// Makes the stream's capture real for good. Call it before an operation on the stream that no recording can hold.
 void expose_capture(StreamArgument stream, const char* reason);
 
 /// Ends the stream's part in a capture. Call before forwarding the destruction.
 void capture_stream_destroyed(hipStream_t stream) noexcept;
-/// Moves our events away from a stream that is about to be destroyed. Call it before capture_stream_destroyed().
+/// Takes our events away from a stream that is about to be destroyed. Call it before capture_stream_destroyed().
 void events_leave_destroyed(hipStream_t stream) noexcept;
 void capture_event_destroyed(hipEvent_t event) noexcept;
 
@@ -203,8 +205,8 @@ void end_comparing_with(OperationTest test, const char* reason);
 /// Lets all open captures leave the tree of recordings. The withheld ones are made real.
 void end_walks(const char* reason);
 
-/// Call it before memory of the program goes by a call that is not the pool's. Makes what can be made over the memory
-/// only while it is there.
+/// Call it before memory of the program goes by a call that is not the pool's. Makes real what names the memory and can
+/// be made only while it is there.
 void memory_goes(const void* address, std::size_t bytes, const char* reason);
 
 /// Whether operations reach captures past the library, or may, or run at once: then no capture is withheld.

@@ -41,7 +41,7 @@ void close_failed(const std::shared_ptr<CaptureSession>& session) {
 // --- beginnings ---
 
 /// Lets the stream leave the capture that it took part in before. The runtime has invalidated that capture, and the
-/// program has begun another one on the stream without ending it.
+/// program has begun another one on the stream without ending the former.
 static void leave_former_capture(StreamKey key) {
   if (no_other_capture_open() || close_left_alone(key)) return;
   const auto before = open_sessions().find(key);
@@ -84,7 +84,7 @@ struct Beginning {
   hipStreamCaptureMode mode;
   const void* place;
   SeededWay chance = seeded_way();
-  /// It began on a stream that has a handle of its own.
+  /// Whether it began on a stream that has a handle of its own.
   bool own_handle() const noexcept { return key == reinterpret_cast<StreamKey>(stream.handle); }
 };
 
@@ -149,7 +149,7 @@ hipError_t begin_capture(StreamArgument stream, hipStreamCaptureMode mode, Forwa
   if (verdict.follow == Follow::kNone && !uses_tracked() && !runs_at_once() &&
       capture_left_alone(mode, beginning.key)) {
     step_left_alone(beginning.key);
-    // Once this is decided, later beginnings ask nothing of it (begin_passing).
+    // Only the runtime's time counts: once this is decided, captures begin without the rest (begin_passing()).
     if (t_step.timed) t_step.ticks += begun - forwarded;
     return result;
   }

@@ -1,5 +1,5 @@
 // capture_fate.h: keeps what has become of a capture: whether it can still give a recording, whether the runtime still
-// captures it, and who knows its graph.
+// captures it, and whether the program may know its graph.
 //
 // Threads: one at a time (the capture's lock).
 #pragma once

@@ -34,7 +34,7 @@ class CaptureFeeders {
 
   /// Whether the calling thread is the one that fed the capture last.
   bool caller_is_present() const noexcept { return threads_[present_] == t_thread; }
-  /// Whether another thread than the caller fed this stream last.
+  /// Whether the capture was fed last by another thread than the caller, and by this stream.
   bool another_fed(StreamKey stream) const noexcept {
     return stream_ == stream && threads_[present_] != calling_thread();
   }
@@ -56,7 +56,7 @@ class CaptureFeeders {
   std::uint16_t number() const noexcept { return present_; }
 
   /// The calling thread's current device (rule 14). Every call that could change it while a capture is open is counted,
-  /// so the runtime is asked once for as long as one thread feeds the capture.
+  /// so the runtime is asked once for as long as one thread feeds the capture and nobody makes such a call.
   int device() noexcept {
     const std::uint64_t changes = g_device_changes.load(std::memory_order_acquire);
     if (device_ < 0 || changes != device_changes_) know_device(calling_device(), changes);

@@ -49,7 +49,8 @@ class CaptureRecorder {
   /// Lets the stream come behind these operations and no others.
   bool set_tail(hipStream_t stream, const OperationTail& tail) const;
   /// Sets what the stream comes behind, after a forwarded wait for an event that stands for other nodes in the runtime:
-  /// the nodes of `before` and these operations. `before` is null where the runtime did not tell its nodes.
+  /// the nodes of `before` and these operations. `before`: the stream's nodes before the wait; null: the runtime did
+  /// not tell them.
   bool set_tail_after_wait(hipStream_t stream, const std::vector<hipGraphNode_t>* before,
                            const OperationTail& tail) const;
   /// Whether the stream's next operation comes behind these, in this order.

@@ -1,6 +1,9 @@
 // capture_sink.h: lets a capture speak to those who hold the graphs, and ask them. The one way up from here.
 //
-// Threads: any. Methods may take kRecordings and ranks above; walk_begins() holds the tree until walk_ended().
+// Threads: any. Call real_graph_captured(), untracked_graph_captured(), make_deferred_graph(), nodes_gone(),
+// drop_free_execs_of(), capture_differs(), memory_leaves() and read_nodes() without a lock held: they take kCapture or
+// lower ranks, or log. The others may take kRecordings and ranks above. walk_begins() holds the tree until
+// walk_ended().
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -27,10 +30,10 @@ struct CapturedGraph {
   /// The graph that the program knows by a handle of the library's since before the capture's end. Null: there is none.
   std::shared_ptr<TrackedGraph> tracked;
   bool holds_objects = false;   ///< it holds user objects
-  const void* place = nullptr;  ///< where the program began the capture; null: not known
+  const void* place = nullptr;  ///< where the program began the capture; null: it is not judged by its place
 };
 
-/// A node of a tracked graph: the operation it was made by. No graph: the node is none of a tracked graph.
+/// A node of a tracked graph, by the index of its operation. No graph: the node is none of a tracked graph.
 struct NodeRef {
   TrackedGraph* graph = nullptr;
   std::uint32_t index = 0;
@@ -46,10 +49,11 @@ class CaptureSink {
  public:
   virtual const GraphSettings& settings() const noexcept = 0;
 
-  /// Where captures with this beginning start in the tree. Where they do, the tree is held until walk_ended().
+  /// Where captures with this beginning start in the tree. If there is a start, the tree is held until walk_ended().
   virtual TreeWalk walk_begins(const Signature& begin) = 0;
   virtual void walk_ended() noexcept = 0;
-  /// Returns the recording that ends at this place of the tree, which the caller holds. Empty: it is not kept any more.
+  /// Returns the recording that ends at this place of the tree. Empty: it is not kept any more. Pre-condition: the
+  /// caller holds the tree.
   virtual HeldRecording hold(const TreeNode& end) noexcept = 0;
 
   /// Takes the graph of a real capture that has ended, and that is what was recorded.
@@ -57,23 +61,24 @@ class CaptureSink {
   /// Takes the graph of a real capture without a recording. Returns the handle by which the program knows it.
   virtual hipGraph_t untracked_graph_captured(CapturedGraph captured) = 0;
   /// Makes the graph of a withheld capture that has ended. Returns the handle that the program gets. The graph takes
-  /// over what holds the recording. The runtime's graph in `captured` is destroyed where nothing needs it.
+  /// over what holds the recording. The runtime's graph in `captured` is destroyed where nothing needs it. Returns null
+  /// if there is no handle left, and the graph could not be made real either.
   virtual hipGraph_t make_deferred_graph(HeldRecording recording, Binding binding, CapturedGraph captured) = 0;
   /// Destroys the free execs of recordings that were captured last at this place: captures that the program begins
   /// there are left alone from now on. Call it without a lock held.
   virtual void drop_free_execs_of(const void* place) = 0;
   /// Notes that a capture that was to be verified is what was expected of it.
   virtual void capture_verified(Recording& recording) noexcept = 0;
-  /// Notes that it is not: the recording is used no more.
+  /// Notes that such a capture differs: no capture matches the recording any more.
   virtual void capture_differs(Recording& recording, const Operation& operation, const Binding& binding,
                                hipGraphNode_t node, const char* reason) = 0;
   /// Notes why a capture gives no recording. `reason`: a literal.
   virtual void note_refused(const char* reason) noexcept = 0;
   virtual void note_materialised(const Materialisation& materialisation) noexcept = 0;
 
-  /// Forgets the nodes of this graph: it was captured into.
+  /// Forgets the nodes of this graph: a capture into it has failed.
   virtual void nodes_gone(hipGraph_t graph) = 0;
-  /// Call it before memory goes back to the runtime. Makes what can be made over the memory only while it is there.
+  /// Call it before memory of the program goes. Makes real what names it and can be made only while it is there.
   virtual void memory_leaves(const void* address, std::size_t bytes, const char* reason) = 0;
 
  protected:
@@ -88,7 +93,8 @@ class OpenGraphs {
   virtual bool add(std::shared_ptr<TrackedGraph>* made) = 0;
   /// Drops the graph of a capture that was broken off.
   virtual void drop(TrackedGraph& graph) noexcept = 0;
-  /// Notes that the capture has become real: `real` is its graph in the runtime, with a node for each operation.
+  /// Notes that the capture has become real: `real` is its graph in the runtime, `nodes` has the node of each
+  /// operation.
   virtual void made_real(TrackedGraph& graph, hipGraph_t real, const std::vector<hipGraphNode_t>& nodes) = 0;
 
   virtual hipGraph_t handle(const TrackedGraph& graph) const noexcept = 0;

@@ -69,7 +69,7 @@ class CaptureStreams {
   /// Whether nothing but the origin has taken part, and no event was recorded.
   bool only_origin() const noexcept { return streams_.size() == 1 && events_.size() == 0 && elsewhere_.empty(); }
   bool is_origin(StreamKey key) const noexcept { return streams_.front().key == key; }
-  /// Adds a stream. It takes the place of a destroyed one of its device: a program may make and destroy many.
+  /// Adds a stream, in the place of a destroyed one of its device if there is one: a program may make and destroy many.
   CapturedStream& add(CapturedStream stream);
   /// The stream's number in signatures.
   std::size_t number(const CapturedStream& stream) noexcept {
@@ -94,7 +94,7 @@ class CaptureStreams {
   std::uint64_t number(const CapturedEvent& event) noexcept {
     return static_cast<std::uint64_t>(&event - events_.data());
   }
-  /// Whether the event has been recorded in this capture, whatever was done with it since.
+  /// Whether the event has been recorded in this capture, perhaps elsewhere since.
   bool has_noted(hipEvent_t event) noexcept { return find_event(event) != nullptr || noted_elsewhere(event); }
   /// Notes that it was recorded elsewhere: it stands for nothing here now, but the runtime has noted it here.
   void event_recorded_elsewhere(hipEvent_t event);

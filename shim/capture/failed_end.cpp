@@ -19,7 +19,7 @@ void note_failed_end(StreamArgument stream) noexcept {
   if (runtime_version() >= kKeepsErrors) settle_failed_end_now();
 }
 
-// A capture that is not over stays known, until the next one begins on its stream and takes its place.
+// A capture that is not over stays known: it may still end, or another one may begin on its stream and take its place.
 void settle_failed_end_now() noexcept {
   t_end_failed = false;
   const StreamKey key = stream_key(t_end_failed_on);

@@ -7,7 +7,7 @@
 // with each fork and join; on 5.7 it doubles. An event that is only recorded in shells never stands for a node.
 // Invariant: each is recorded on its own stream alone, because the runtime notes it with the stream until a capture of
 // that stream ends. Threads: any. Lock: kStreams, with no call of the runtime below it. Memory: one event for each
-// stream that captures forked from, until the stream is destroyed.
+// stream on which a shell recorded an event, until the stream is destroyed.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -21,7 +21,7 @@ namespace graphpool {
 
 class ForkEvents {
  public:
-  /// Records the stream's event, and makes it first where it has none. The stream is one of a shell. Returns false,
+  /// Records the stream's event, and makes it first if there is none. The stream is one of a shell. Returns false,
   /// without a trace, if the runtime refuses.
   bool record(StreamKey key, hipStream_t stream, int device);
   /// The stream's event; null: it has none.

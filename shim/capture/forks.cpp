@@ -43,9 +43,9 @@ static std::uint64_t note_record(CaptureSession& session, hipEvent_t event, Capt
 hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, bool of_another, Forward forward) {
   session.note_feed(key);
   if (!session.fate.invalid()) session.check_status();
-  // The event's stream in the other capture may be invalidated, and the event recorded on it again. Then the runtime
-  // takes it for one of that capture, and refuses what comes behind the nodes that it has from this one: they must
-  // exist.
+  // The event's stream in the other capture may be invalidated, and the event recorded there again. Then the runtime
+  // takes the event for one of that capture, and refuses what comes behind the nodes that the event has from this
+  // capture: they must exist.
   if (of_another && session.shell() && !session.fate.invalid())
     make_real(session, "an event of another open capture is recorded");
   session.follow_on(key);
@@ -95,8 +95,9 @@ static CapturedStream& join(CaptureSession& session, StreamKey key, StreamArgume
   return *where;
 }
 
-/// Returns the event that the runtime is told where the program waits for `event`: where that was recorded in a shell,
-/// the library's own event, which has no nodes, if the runtime has noted it on the same stream.
+/// Returns the event for which the runtime is told to wait where the program waits for `event`. That is the library's
+/// own event, which has no nodes, if `event` was recorded in a shell behind operations and the library's on the same
+/// stream; else `event`.
 static hipEvent_t event_to_wait_for(CaptureSession& session, hipEvent_t event, const CapturedEvent* known)
     REQUIRES(session.lock) {
   if (known == nullptr || !known->recorded_in_shell || known->tail.empty()) return event;
@@ -135,11 +136,11 @@ hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream
     constexpr const char* kReason = "a wait for an event that stands for nodes of an earlier capture";
     make_real(session, kReason);
     session.fate.reject(kReason);
-    if (where != nullptr) result = forward(event);  // its stream comes behind what it did alone now
+    if (where != nullptr) result = forward(event);  // the stream comes behind its own operations alone now
   }
   if (known == nullptr) work_counts().note_work(plain_handle(stream));
   if (result != hipSuccess) {
-    session.fate.reject("a stream wait failed");  // as above
+    session.fate.reject("a stream wait failed");  // the next call makes a shell real, as in record_in()
     return result;
   }
   // The null stream never takes part in a capture, so it is not added: those who ask for its capture must find none.
@@ -194,7 +195,7 @@ void stream_destroyed(CaptureSession& session, StreamKey key) {
     signature.kind = OperationKind::kLeave;
     session.take_bare(signature, "the end of a stream differs from every recording");
     where->destroyed = true;
-    drop_join(*where);  // made, if the capture has become real
+    drop_join(*where);  // if the capture has become real, the join was made
   }
   if (origin) return;
   session.streams.forget(key);

@@ -17,8 +17,8 @@ hipError_t record_in(CaptureSession& session, StreamKey key, hipEvent_t event, b
 hipError_t wait_in(CaptureSession& session, StreamKey key, StreamArgument stream, hipEvent_t event, ForwardWait forward)
     REQUIRES(session.lock);
 
-/// Takes the stream out of the capture, because it has begun another one: nothing of this one reaches it any more, and
-/// threads that fed this one through it look for their capture anew.
+/// Takes the stream out of the capture, because another capture has begun on it: nothing of the former reaches the
+/// stream any more, and threads that fed the former by the stream look for their capture anew.
 void stream_left(CaptureSession& session, StreamKey key) REQUIRES(session.lock);
 /// Takes the stream out of the capture, because it is about to be destroyed.
 void stream_destroyed(CaptureSession& session, StreamKey key) REQUIRES(session.lock);

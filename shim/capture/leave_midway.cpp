@@ -36,7 +36,7 @@ void leave_midway(StreamKey key) noexcept {
   if (materialised.reason != nullptr) capture_sink().note_materialised(materialised);
   hit_rates().ended(place, Follow::kKnown, false, withheld);
   step_costs().ended(place, false, 0);
-  t_step = {};  // its place is not judged by what the rest of it takes
+  t_step = {};  // the place is not judged by what the rest of the capture takes
   step_left_alone(key);
 }
 

@@ -1,8 +1,8 @@
 // leave_midway.h: leaves the rest of a capture to the runtime, where only what is known is followed (costs/hit_rate.h)
 // and the capture has turned out to be new. The rest is as any capture that is left alone (left_alone.h).
 //
-// A capture with forks stays a session, whose operations are forwarded and not noted: its forks must be followed, for
-// the runtime knows an event that was recorded in a shell without nodes.
+// A capture with forks stays a session, whose operations are forwarded and not noted. Its forks must be followed, for
+// an event that was recorded in a shell has no nodes in the runtime.
 #pragma once
 
 #include "shim/capture/left_alone.h"

@@ -20,10 +20,10 @@
 namespace graphpool {
 namespace {
 
-/// How many captures ended for each reason.
+/// How many captures have ended that were left alone, by reason.
 constinit std::array<OwnedCount, 2> g_ended{};
 
-/// For the trace: when the thread's capture began that is left alone; 0: it is not traced.
+/// For the trace: when the thread's capture was left alone; 0: it is not traced.
 constinit thread_local std::uint64_t t_left_alone_began __attribute__((tls_model("initial-exec"))) = 0;
 
 }  // namespace
@@ -100,7 +100,7 @@ HOT bool begin_passing(const void* place, hipStream_t stream, hipStreamCaptureMo
   return true;
 }
 
-/// `own`: the calling thread began it. Of others it is not known when they began.
+/// `own`: the calling thread began the capture. Of others it is not known when they began.
 [[gnu::cold, gnu::noinline]] static void trace_left_alone(bool own) noexcept {
   const TraceSpan traced(TraceKind::kCapture, own ? std::exchange(t_left_alone_began, 0) : trace_ticks());
   tell_trace(own && t_step.place != nullptr ? kComparingCosts : kSeldomComesBack, 0, own ? t_step.operations : 0);

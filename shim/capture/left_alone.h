@@ -1,8 +1,9 @@
 // left_alone.h: leaves captures to the runtime where comparing them would cost more than it saves.
 //
 // Of such a capture only the origin is known (streams/open_captures.h). Its calls pass: they go straight to the runtime
-// (hooks/passing.h). These are launches and the end where the calling thread began it, and event records and waits
-// where no part of the library looks at forks. One decision covers several such captures.
+// (hooks/passing.h). In the thread that began the capture these are its begin (decided ahead), launches and end, and
+// calls with its graph and exec. The thread's event records and waits pass, too, unless a part of the library looks at
+// forks. One decision covers several such captures.
 // Threads: any; which calls pass is each thread's own matter (ThreadStep).
 #pragma once
 
@@ -26,15 +27,15 @@ namespace graphpool {
 inline constexpr const char* kSeldomComesBack = "captures that begin here seldom come back";
 inline constexpr const char* kComparingCosts = "comparing captures that begin here costs more than it saves";
 
-/// Counts captures that were left alone and that something else than an end by the thread that began them has ended.
-/// That thread still takes its capture for open, and the stream's handle may be another stream's by now.
+/// Counts left-alone captures that were closed while they were not of the closing thread's step. The thread that began
+/// one may still take it for open, and the stream's handle may be another stream's by now.
 inline constinit std::atomic<std::uint64_t> g_left_alone_lost{0};
-/// Counts graphs and execs that the library does not know and that were destroyed by a call that did not pass. A thread
-/// may still take one of them for that of its step, although the handle may name another by now. It is raised before
-/// the runtime destroys them.
+/// Counts calls that did not pass and that destroy unknown graphs or execs: destroys, and device resets. A thread's
+/// step may still name such a handle, which may be another's by now. The count is raised before the runtime destroys
+/// them.
 inline constinit std::atomic<std::uint64_t> g_unknown_ended{0};
 inline void unknown_ends() noexcept { g_unknown_ended.fetch_add(1, std::memory_order_release); }
-/// Whether a capture of the thread's that is left alone is open and began on this stream.
+/// Whether the thread has begun a capture on this stream that is left alone and still open.
 inline bool left_alone_here(StreamKey key) noexcept {
   return t_step.left_alone && t_step.stream == key &&
          t_step.lost_seen == g_left_alone_lost.load(std::memory_order_acquire);
@@ -80,11 +81,11 @@ struct PlaceVerdict {
   const char* reason = nullptr;  ///< of kNone
 };
 PlaceVerdict judge_place(const void* place, StreamKey key) noexcept;
-/// Notes that the calling thread has begun a capture that is left alone.
+/// Notes that the calling thread's capture that began on this stream is left alone.
 void step_left_alone(StreamKey key) noexcept;
 /// Ends the thread's step, before the runtime begins the next capture.
 void end_former_step() noexcept;
-/// Notes that a capture has ended that was left alone from the operation on at which it was new.
+/// Notes the end of a capture that was left alone from its first new operation on.
 void note_left_alone_midway() noexcept;
 /// Ends a capture that is left alone.
 hipError_t end_left_alone(StreamArgument stream, FunctionRef<hipError_t()> forward);

@@ -20,8 +20,9 @@
 namespace graphpool {
 namespace {
 
-/// The library's own stream, which it forks from a capture's origin. The first call that needs the stream makes it.
-/// Work on it leaves no trace in the origin: the runtime treats nodes that the origin has let go of as joined.
+/// A stream of the library's own, forked from a stream that takes part in the capture. The first call that needs it
+/// makes it. Work on it leaves no trace in the other stream, while nodes that a stream was made to let go of would
+/// count as joined.
 class SubstituteStream {
  public:
   SubstituteStream() = default;
@@ -59,7 +60,7 @@ class WithheldOperations {
     active_ = static_cast<std::size_t>(std::find(taking_.begin(), taking_.end(), true) - taking_.begin());
   }
 
-  /// Issues the operation and notes it. Returns false if it has no node now.
+  /// Issues the operation and notes it. Returns false if it could not be issued.
   bool issue(const Operation& operation) {
     const Signature& signature = operation.signature;
     hipGraphNode_t node = nullptr;

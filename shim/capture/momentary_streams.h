@@ -21,7 +21,7 @@ inline StreamKind kind_of_stream(unsigned flags, int priority) noexcept {
 bool reuse_stream(const StreamKind& kind, hipStream_t* stream) noexcept;
 /// Notes that the runtime has made a stream for the program.
 void note_stream_made() noexcept;
-/// Notes that the program has been given the stream, which was made for it with these arguments.
+/// Notes that the program has been given the stream, for a call with these arguments.
 template <typename... Priority>
 void note_new_stream(hipStream_t* stream, unsigned flags, Priority... priority) noexcept {
   if (flags == hipStreamNonBlocking && active() && !nobody_follows())

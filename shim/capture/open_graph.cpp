@@ -20,7 +20,7 @@ namespace graphpool {
 namespace {
 
 /// Names the nodes that the runtime has told of a real capture: those that the program knows by the library's handles
-/// keep these.
+/// keep these handles.
 void name_as_before(CaptureSession& session, CapturedStream& where, const CaptureQuestion& asked)
     REQUIRES(session.lock) {
   if (asked.nodes == nullptr || asked.count == nullptr || *asked.count == 0) return;
@@ -134,8 +134,8 @@ hipError_t update_dependencies(CaptureSession& session, StreamKey key, hipStream
   return result;
 }
 
-/// Withholds a node that is added to a shell, if the tree has it next. Returns false, and does nothing, if it does not,
-/// or if there is no handle for the node.
+/// Withholds a node that is added to a shell, if the tree has it next. Returns false, and does nothing, if the tree
+/// does not, or if there is no handle for the node.
 bool withhold_node(CaptureSession& session, const AddedNode& added, const Signature& signature, std::uint32_t offset,
                    const OperationTail& after) REQUIRES(session.lock) {
   TreeNode* const matched = session.matcher.shell()->find(signature, after);
@@ -215,7 +215,7 @@ auto has_graph(hipGraph_t graph) {
   };
 }
 
-/// Makes the capture real, for this reason.
+/// Makes the capture real, and no recording, for this reason.
 auto expose_for(const char* reason) {
   return [reason](CaptureSession& session) {
     assume_held(session.lock);

@@ -32,8 +32,8 @@ std::uintptr_t name_thread() noexcept {
 }
 
 // The key of a thread's own stream is above all addresses, and has the thread's number and the device. Work of a thread
-// that has ended may still run, so a later thread, which may get all else of it, gets another number. Small numbers
-// stand for null streams.
+// that has ended may still run, so a later thread gets another number, whatever else it has in common with the former.
+// Small numbers stand for null streams.
 static constexpr StreamKey kOwn = ~(~StreamKey{0} >> 1), kDevices = 64;
 
 /// The keys of the calling thread's own streams, without the device.

@@ -12,7 +12,8 @@ namespace graphpool {
 bool is_own_stream(StreamKey key) noexcept;
 bool is_callers_own_stream(StreamKey key) noexcept;
 
-/// Call it when a stream of the calling thread's own takes part in a capture: it leaves that when the thread ends.
+/// Call it when a stream of the calling thread's own takes part in a capture. When the thread ends, the stream then
+/// leaves the capture.
 void watch_thread_for_captures() noexcept;
 
 }  // namespace graphpool

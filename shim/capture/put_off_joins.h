@@ -1,9 +1,10 @@
 // put_off_joins.h: puts off telling the runtime that streams join withheld captures (streams/fresh_streams.h).
 //
 // The program makes a stream and lets it wait for an event of a shell. The library puts this wait off: it does not tell
-// the runtime yet. Two kinds of calls would show that: a call that names the stream, and a call that may invalidate
-// captures. Before such a call, by any thread, the library tells the runtime all waits that it has put off. It also
-// does so before the capture ends or becomes real. If the program destroys the stream first, the runtime is never told.
+// the runtime yet. Two kinds of calls would show that: a call that names the stream (but for those that
+// streams/fresh_streams.h lists), and a call that may invalidate captures. Before such a call, by any thread, the
+// library tells the runtime all waits that it has put off. It also does so before the capture ends or becomes real. If
+// the program destroys the stream first, the runtime is never told.
 // Threads: any.
 #pragma once
 

@@ -188,7 +188,7 @@ hipError_t CaptureSession::operation(StreamKey key, StreamArgument stream, Descr
   const TreeNode* const standing = matcher.shell();
   OperationWriter writer(signature, binding,
                          standing != nullptr ? standing->first_child.load(std::memory_order_acquire) : nullptr);
-  // Beyond 4 GiB an operation's place has no number.
+  // Beyond 4 GiB an operation's place in the binding has no number.
   if (fate.rejected() != nullptr || describe(writer) != Status::kOk || binding.size() > UINT32_MAX) {
     binding.resize(offset);
     if (shell()) make_real(*this, "an operation that cannot be compared");

@@ -3,10 +3,10 @@
 // It has a part for each job: streams and events, threads that feed it, the place in the tree, what was recorded, its
 // fate, and the names by which the program knows its graph. The functions here concern several parts. Others that do:
 // make_real.h, forks.h, open_graph.cpp.
-// Session objects are used again for later captures and never freed: a thread may look, under its lock, at a session
-// that it fed before, and sees by the serial whether that is still the same capture. In a shell an operation costs a
-// compare and a copy of its payload: no allocation, and no call of the runtime but after one that may have invalidated
-// the capture.
+// Session objects are used again for later captures and never freed: a thread may look, under the session's lock, at
+// one that it fed before, and sees by the serial whether that is still the same capture. In a shell an operation costs
+// a compare and a copy of its payload: as a rule no allocation, and no call of the runtime but after one that may have
+// invalidated the capture, changed the device or left an error.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -36,7 +36,7 @@ struct CaptureSession {
   /// nowhere. `where`: the place of the program that began it.
   void start(StreamArgument origin, const Signature& begin, TreeNode* known, CaptureMode mode, const void* where)
       REQUIRES(lock);
-  /// Ends the capture: no thread finds it by its number any more, and it lets go of the tree. Takes kRecordings if it
+  /// Ends the capture: no thread finds it by its serial any more, and it lets go of the tree. Takes kRecordings if it
   /// held the tree.
   void close() noexcept REQUIRES(lock);
   /// Lets go of the tree before the capture is over: a shell becomes real. Takes kRecordings if it held the tree.
@@ -48,7 +48,8 @@ struct CaptureSession {
 
   /// Withholds an operation that the tree has next, or makes the program's call and notes it.
   hipError_t operation(StreamKey key, StreamArgument stream, Describe describe, Forward forward) REQUIRES(lock);
-  /// Withholds a launch that is what the tree says came last time. Returns false, and does nothing, if it is not.
+  /// Withholds a launch that is the first child of the shell's node, but for grid and arguments. Returns false, and
+  /// does nothing, if it is not.
   bool take_launch(const KernelLaunch& launch) REQUIRES(lock);
 
   bool shell() const noexcept REQUIRES(lock) { return matcher.shell() != nullptr; }
@@ -60,13 +61,14 @@ struct CaptureSession {
   void expose(const char* reason) REQUIRES(lock);
   void make_real_if_rejected() REQUIRES(lock);
 
-  /// Notes that the calling thread feeds the stream now. Call it before each operation.
+  /// Notes that the calling thread feeds the stream now, and makes a rejected shell real. Call it before each
+  /// operation.
   void note_feed(StreamKey stream) REQUIRES(lock);
   /// Asks the runtime whether the capture is still valid, if some thread may have made a call that invalidates
-  /// captures. A withheld operation does not reach the runtime, so it cannot tell.
+  /// captures. A withheld operation does not reach the runtime, so no result of it can tell.
   void check_status() REQUIRES(lock);
-  /// Call it before the runtime is given something of the stream, or asked about it. In a real capture, what was
-  /// withheld of the stream may have reached the runtime by another stream: lets this one come behind that.
+  /// Call it before the runtime is given something of the stream, or asked about the stream. In a real capture, what
+  /// was withheld of the stream may have reached the runtime by another one: lets the stream come behind that work.
   void follow_on(StreamKey key) REQUIRES(lock);
   /// Returns a signature with the fields that do not depend on the operation: the stream's number, and the number of
   /// the thread that feeds the capture now.

@@ -40,7 +40,7 @@ class OpenSessions {
 
   /// Notes that the stream, which is not the origin, takes part no more.
   void remove(StreamKey key) noexcept;
-  /// Closes the capture, which is over by its end, its stream's destruction or the runtime's own decision. Does nothing
+  /// Closes the capture, which is over by its end, the end of its origin, or the runtime's own decision. Does nothing
   /// where it is closed already.
   void close(const Session& session) noexcept;
   /// Leaves the capture to the runtime from now on.

@@ -54,11 +54,12 @@ class ShellMatcher {
   /// Whether the shell has withheld an operation for which the test is true.
   bool withholds(OperationTest test) const;
 
-  /// Moves a verified capture on by an operation that it has made. `after`: the operations that it names as its
+  /// Moves a verified capture on by an operation that the capture has made. `after`: what the operation names as its
   /// dependencies; null: it names none.
   void follow(const Signature& signature, const Binding& binding, const std::vector<std::uint32_t>* after) noexcept;
 
-  /// Returns the recording that the shell has come to the end of. Empty: there is none, or it cannot be built any more.
+  /// Returns the recording that the shell has come to the end of. Empty: there is none, or it is not kept, or captures
+  /// are not to match it (Recording::rebuildable).
   HeldRecording matched_end(std::size_t binding_bytes);
   /// Returns the recording that a shell would have come to the end of, where the capture is verified.
   HeldRecording expected_end() const;

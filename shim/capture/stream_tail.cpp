@@ -31,8 +31,8 @@ hipGraphNode_t last_node(hipStream_t stream) noexcept {
   return PrivateCalls::worked(ask) && tail.count == 1 ? tail.nodes[0] : nullptr;
 }
 
-// The runtime takes nodes that are replaced for joined as long as the stream lives, and every later node at such an
-// address, too. So only what differs is touched.
+// As long as the stream lives the runtime takes replaced nodes, and every later node at such an address, for joined. So
+// none is replaced where it is enough to add some.
 bool replace_tail(hipStream_t stream, const std::vector<hipGraphNode_t>& nodes) noexcept {
   const StreamTail tail = runtime_tail(stream);
   const bool more = tail.known && tail.count <= nodes.size() && std::equal(tail.begin(), tail.end(), nodes.begin());

@@ -1,6 +1,7 @@
 // stream_tail.h: asks the runtime what the next operation of a capturing stream depends on, and sets it.
 //
-// Threads: any that can name the stream. Errors: none reach the program; the result says that a call failed.
+// Threads: any that can name the stream. Errors: the result says that a call failed. None reach the program; for
+// runtime_tail() and replace_tail() the caller sees to that.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

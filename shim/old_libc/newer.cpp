@@ -1,5 +1,6 @@
-// newer.cpp: functions that the C library got after version 2.28 and that this library calls, written with functions
-// that 2.28 has. They are hidden, so the program still calls those of its own C library.
+// newer.cpp: functions, and a variable, that the C library got after version 2.28 and that this library uses, or the
+// libstdc++ and libgcc in it; written with functions that 2.28 has. They are hidden, so the program still uses those of
+// its own C library.
 //
 // Not here: functions that only tests or sanitizers call.
 #include <dlfcn.h>
@@ -43,7 +44,7 @@ struct FindObject {
   dl_find_object* result;
 };
 
-/// Returns 1 and fills in the result if the loaded object holds the address.
+/// Returns 1 and fills in the result if the loaded object holds the address and has an unwind table; else 0.
 static int look_in_object(dl_phdr_info* info, std::size_t, void* given) noexcept {
   const auto& find = *static_cast<FindObject*>(given);
   std::uintptr_t first = ~std::uintptr_t{0}, last = 0;
@@ -67,7 +68,7 @@ static int look_in_object(dl_phdr_info* info, std::size_t, void* given) noexcept
 }
 
 /// The C library has this function since version 2.35. A libgcc that was built beside such a version calls it to find
-/// the unwind table of an address. Returns 0 if a loaded object contains the address, else -1.
+/// the unwind table of an address. Returns 0 if a loaded object contains the address and has such a table, else -1.
 HIDDEN int _dl_find_object(void* address, dl_find_object* result) noexcept {
   FindObject find{reinterpret_cast<std::uintptr_t>(address), result};
   return dl_iterate_phdr(look_in_object, &find) != 0 ? 0 : -1;

@@ -2,8 +2,8 @@
 // library's own.
 //
 // Why: up to version 2.33 the C library left a program's constructors to a function that the program brought along.
-// What newer versions start a program with brings none, because they call constructors themselves: beside an older one
-// none would run.
+// What newer versions start a program with brings no such function, because they call constructors themselves: beside
+// an older version no constructor would run.
 extern "C" {
 
 using Main = int(int, char**, char**);

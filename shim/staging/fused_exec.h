@@ -1,5 +1,5 @@
 // fused_exec.h: has all of a staged launch in one exec: the copies in, the graph's operations over the slots, the
-// copies out and the event behind them. So a launch is one submission.
+// copies out and, if launches need one, the event behind them. So a launch is one submission, but for the timeline.
 //
 // The program's buffers are baked in. The copy nodes are patched when the buffers moved, or memory was really freed
 // since: a copy node may hold on to the allocation it was made with (memory/freed_memory.h). That is done only if the

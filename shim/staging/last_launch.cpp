@@ -81,7 +81,7 @@ LastLaunch::Turn LastLaunch::order(StreamKey key, hipStream_t stream, IfRunning 
   const LockGuard guard(lock_);
   if (key_ == 0 || (key_ == key && stream_lives(*state_)) || is_complete()) return {};
   if (overlap_ && !on_device) {
-    // While a capture is open, an event whose stream might be in it is not asked for.
+    // While a capture is open the event is not asked for: its stream might be in it. A passed one may be.
     if (timeline_ == nullptr && captures_open() && !may_be_capturing(stream_)) pass_on();
     return {.busy = true};
   }
@@ -132,8 +132,8 @@ void LastLaunch::before_capture(StreamKey stream) noexcept {
   if (key_ == stream && stream_lives(*state_)) pass_on();
 }
 
-/// Afterwards the event is not asked for until it is recorded again. If the event cannot be passed on, only a wait for
-/// the device tells that the launch is complete.
+/// Afterwards the event is not asked for until it is recorded again. If there is no timeline, and the event cannot be
+/// passed on, only a wait of the program for the device tells that the launch is complete.
 void LastLaunch::before_destroy(StreamKey first, StreamKey count) noexcept {
   const LockGuard guard(lock_);
   if (key_ - first >= count || !stream_lives(*state_)) return;

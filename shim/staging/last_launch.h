@@ -1,18 +1,18 @@
 // last_launch.h: knows the last launch of a slot set, or of the direct exec. It tells whether that is complete, and
 // makes work of another stream come behind it.
 //
-// When is it complete? A launch of a ring with more than one set, or with overlap, raises a timeline if the runtime has
-// one (streams/timeline.h; rule 19: others do not), and one atomic load tells. Otherwise what the program has waited
-// for tells, or an event behind the launch is asked for.
+// When is it complete? If the runtime has timelines (streams/timeline.h), a launch of a ring with several sets, or with
+// overlap, raises one, and one atomic load tells. Other launches raise none (rule 19). Without a timeline what the
+// program has waited for tells, or an event behind the launch is asked for.
 // How does other work come behind it?
 //   - on its stream: the stream orders them;
 //   - launches that are ordered anyway (rule 3): the stream waits for the event, recorded with the launch;
-//   - independent launches are not made to wait for each other on the device: they could in truth wait for each other.
-//     The launch is refused as busy, unless the caller asks for such a wait (IfRunning::kOnDevice).
+//   - independent launches are not ordered on the device: one may spin until the other runs (a deadlock). The launch is
+//     refused as busy, unless the caller asks for a wait on the device (IfRunning::kOnDevice).
 //
 // Nobody may wait for or ask for an event whose stream is being captured. So before a stream takes part in a capture,
-// its event is passed on to a stream of the library's (before_capture()). So it is before the stream is destroyed,
-// because AMD's runtime must not be asked for the event then (before_destroy()).
+// its event is passed on to a stream of the library's (before_capture()). The event is also passed on before its stream
+// is destroyed: afterwards AMD's runtime must not be asked for it (before_destroy()).
 //
 // Threads: any. Each object has a lock of its own (rank kRing). It is held over HIP calls that record, ask for or pass
 // on an event, write a value, or make a stream wait.
@@ -44,7 +44,7 @@ class LastLaunch {
   };
   /// What order() does if the launch may still run.
   enum class IfRunning : std::uint8_t {
-    kAsPlanned,  ///< the device waits if the plan orders launches and it can; else the turn is busy
+    kAsPlanned,  ///< the device waits; the turn is busy if it cannot, or if launches are independent
     kOnDevice,   ///< the device waits; if it cannot be made to, nobody waits
   };
 
@@ -53,7 +53,7 @@ class LastLaunch {
   LastLaunch(const LastLaunch&) = delete;
   LastLaunch& operator=(const LastLaunch&) = delete;
 
-  /// Makes the event, and the timeline if the plan needs one. Call it once, before all else.
+  /// Makes the event, and the timeline if the plan needs one. Call it once, before the first launch.
   hipError_t make(const StagePlan& plan);
   bool made() const noexcept { return event_ != nullptr; }
   /// The event that the launch's exec may record by a node. Valid after make().
@@ -82,7 +82,8 @@ class LastLaunch {
   bool record() noexcept REQUIRES(lock_);
   void pass_on() noexcept REQUIRES(lock_);
 
-  // Set by make(), before other threads know the object, and by forget(), when no launch uses it any more.
+  // Set by make(), before the first launch: until then other threads look at none of these. forget() clears event_,
+  // when no launch uses it any more.
   hipEvent_t event_ = nullptr;  ///< behind the launch
   int device_ = 0;
   bool overlap_ = false;  ///< launches are independent of each other
@@ -90,11 +91,11 @@ class LastLaunch {
   mutable RankedMutex<LockRank::kRing> lock_;
   std::unique_ptr<Timeline> timeline_ GUARDED_BY(lock_);  ///< null: not needed, or the runtime has none
   bool recorded_ GUARDED_BY(lock_) = false;               ///< the event stands for the launch
-  StreamKey key_ GUARDED_BY(lock_) = 0;                   ///< of its stream; 0: there was no launch
+  StreamKey key_ GUARDED_BY(lock_) = 0;                   ///< of its stream; 0: there is no launch to come behind
   hipStream_t stream_ GUARDED_BY(lock_) = nullptr;
   std::shared_ptr<StreamState> state_ GUARDED_BY(lock_);   ///< of its stream
   std::uint64_t number_ GUARDED_BY(lock_) = 0;             ///< what next_launch() gave it
-  std::shared_ptr<PassedEvent> passed_ GUARDED_BY(lock_);  ///< stands for the event while its stream captures
+  std::shared_ptr<PassedEvent> passed_ GUARDED_BY(lock_);  ///< stands for the event until the next launch; null: none
 };
 
 }  // namespace graphpool

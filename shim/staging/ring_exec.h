@@ -18,7 +18,7 @@
 
 namespace graphpool {
 
-/// The recording and the plan that all execs of a ring are made of. The first two outlive the ring.
+/// The recording and the plan that all execs of a ring are made of. `operations` and `plan` outlive the ring.
 struct RingGraph {
   const std::vector<Operation>& operations;
   const StagePlan& plan;
@@ -78,8 +78,8 @@ struct BoundExec {
   std::vector<char*> bases;        ///< the program's buffers, in the order of the plan
   std::uint64_t memory_freed = 0;  ///< memory_freed() before they were baked in: nodes may hold on to allocations
 
-  /// Whether it works on these buffers as they were when memory_freed() was `freed`. Other threads have freed only
-  /// other buffers since.
+  /// Whether it works on these buffers as they were when memory_freed() was `freed`. What other threads have freed
+  /// since were other buffers.
   bool current_for(const std::vector<char*>& buffers, std::uint64_t freed) const noexcept {
     return exec && bases == buffers && memory_freed >= freed;
   }

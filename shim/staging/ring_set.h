@@ -2,7 +2,8 @@
 //
 //   fused  the copies and the operations in one (fused_exec.h).
 //   plain  the operations alone; a launch enqueues the copies around it. Made when the buffers moved and the fused exec
-//          cannot follow: its launch may still run, or the runtime is not known to update copies correctly.
+//          cannot follow: its launch may still run, the runtime is not known to update copies correctly, or that
+//          failed.
 // Errors: HIP's. Threads: one at a time, as the ring; `last` locks for itself.
 #pragma once
 

@@ -1,4 +1,4 @@
-// slot_ring.h: has N slot sets for one graph, with their execs: launch i works on set i mod N.
+// slot_ring.h: has some slot sets for one graph, with their execs: launches that copy work on the sets in turn.
 //
 // Why: a slot set serves one launch at a time. With one set a staged launch comes behind the launch before it; with
 // more, launches that a rule declares independent (`overlap`) run at the same time, and a set whose launch is complete
@@ -43,7 +43,7 @@ namespace graphpool {
 struct RingLaunch {
   enum class Reached : std::uint8_t {
     kNothing,  ///< the graph was not enqueued; a launch that failed may be made again
-    kBusy,     ///< nothing was enqueued: the set may still work for an independent launch
+    kBusy,     ///< nothing was enqueued: an earlier launch may still run, and the stream does not come behind it
     kGraph,    ///< the graph was enqueued
   };
   hipError_t result = hipSuccess;
@@ -64,8 +64,8 @@ class SlotRing {
   SlotRing& operator=(const SlotRing&) = delete;
 
   /// Gives the ring these buffers of the program: every set can serve them when this returns hipSuccess. Launches in
-  /// flight keep theirs. After an error launches work on the buffers that they had; but a set that had followed
-  /// already, and has no exec that works on any buffers, refuses its launches (hipErrorOutOfMemory).
+  /// flight keep theirs. After an error launches work on the buffers that they had. But a set without a plain
+  /// exec refuses its launches (hipErrorOutOfMemory) if it had followed already, or if memory was freed since.
   hipError_t bind(std::vector<char*> bases, RingCounts* counts);
   /// Does the same for launches that `verify` makes. It does not count as a move of the program's buffers.
   hipError_t work_on(std::vector<char*> bases, RingCounts* counts);

@@ -7,10 +7,10 @@
 // `auto`, the graph has a second plan with that buffer, used while it pays (costs/stage_choice.h). A copy never leaves
 // its buffer. Not staged are graphs with host operations, child graphs, events from outside, dependencies that the
 // program has set, or work on several devices (rule 4). Nor are graphs with kernels of a communication library, or with
-// an operand that other processes can reach (rule 21). Nor are bindings whose buffers do not have the recorded sizes,
-// or overlap otherwise than recorded, or of which a structure argument has a word that may be an address in one of
-// them: such words cannot be moved. The library cannot see what a kernel finds by addresses in memory: the rule
-// promises that every access goes through an argument.
+// an operand that other processes can reach (rules 21 and 42). Nor are bindings whose buffers do not have the recorded
+// sizes, or overlap otherwise than recorded, or that have a word in a structure argument, or in one of unknown kind,
+// that may be an address in one of the buffers: such words cannot be moved. The library cannot see what a kernel finds
+// by addresses in memory: the rule promises that every access goes through an argument.
 //
 // Threads: plans are immutable. Units: bytes.
 #pragma once
@@ -49,7 +49,7 @@ inline constexpr const char* kCommunicates = "it has kernels of a communication 
 /// Why a graph with this binding has to work on the program's own memory, whatever rules say; a literal. Null: it need
 /// not. (Recording::communicates() is asked apart: it needs no binding.)
 const char* why_not_staged(const std::vector<Operation>& operations, const Binding& binding);
-/// Whether an operand, or a word of a structure argument, lies in memory that other processes can reach.
+/// Whether an operand, or a hidden word (any_hidden_word()), lies in memory that other processes can reach.
 bool reaches_shared_memory(const std::vector<Operation>& operations, const Binding& binding);
 
 /// Adds every address among the operands to *addresses, which is then sorted, each once.
@@ -65,14 +65,16 @@ class StagePlan {
     std::size_t bytes;
   };
 
-  /// Makes the plan by the rules of this binding. Null: none of its buffers is staged, or one is of another device.
+  /// Makes the plan by the rules of this binding. Null: none of its buffers is staged, one is of another device, or the
+  /// graph may work on no other memory than the program's (rule 4).
   /// `with_open`: buffers whose rules leave it open (`stage = "auto"`) are staged as well as those that always are.
   static std::unique_ptr<StagePlan> make(const std::vector<Operation>& operations, const Binding& binding,
                                          bool with_open);
 
   /// Makes a plan to run a graph on copies (verify/both_ways.h), whatever rules say: every allocation that an operand
-  /// names is a buffer, and behind those every other one that `more` names. *bases: where they are. Null: no operand
-  /// names memory, or one names other memory than the program's on the graph's device, or exported memory.
+  /// names is a buffer, and behind those every other one that `more` names. *bases: where they are. Null: the graph may
+  /// work on no other memory than the program's (rule 4); or no operand names memory, or one names other memory than
+  /// the program's on the graph's device, or exported memory.
   static std::unique_ptr<StagePlan> of_all_memory(const std::vector<Operation>& operations, const Binding& binding,
                                                   const std::vector<std::uint64_t>& more, std::vector<char*>* bases);
 
