@@ -36,7 +36,7 @@ std::size_t reach(const Side& side, const Extent& extent) noexcept {
 }
 
 /// Returns whether the memory was replaced by other memory, which the runtime refuses: then the side must begin at its
-/// base, and the copy have more than one byte. A pointer that the copy does not use may hold anything.
+/// base, and the copy have more than one byte. A pointer that the copy does not use is looked at, too.
 template <typename Pointer>
 bool refuse(Pointer& memory, const Side& side, const Extent& extent) noexcept {
   const auto checked = address_guard().operand(memory, reach(side, extent));

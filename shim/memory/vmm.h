@@ -20,7 +20,8 @@
 
 namespace graphpool {
 
-/// Chunks, and blocks from this size up, are aligned to it: the size of a large page on the devices HIP drives.
+/// Chunks, and blocks from this size up, are aligned to it where the runtime allows that (kMapWholeReservation): the
+/// size of a large page on the devices HIP drives.
 inline constexpr std::size_t kLargePageBytes = 2 * kMiB;
 constexpr std::size_t alignment_of(std::size_t bytes) noexcept {
   return bytes >= kLargePageBytes ? kLargePageBytes : kPageBytes;
