@@ -1,7 +1,8 @@
 // argument_layout.h: says where the explicit arguments of a kernel lie in its argument segment.
 //
 // Why: two captures of one kernel are compared, and its pointers rebound, argument by argument. The layout comes from
-// the code object's metadata, so the bytes between arguments, which nobody sets, are never looked at.
+// the code object's metadata or from the runtime, so the bytes between arguments, which nobody sets, are never looked
+// at.
 // Invariants: arguments in rising offset order, none empty, none overlapping; a pointer is 8 bytes. Immutable.
 // Threads: const functions from any thread. Lifetime: a layout of a LayoutPool is never destroyed. Two equal layouts of
 // one pool are one object, so that layouts compare by address.

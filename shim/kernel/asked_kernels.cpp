@@ -35,7 +35,7 @@ std::string architecture_in(const char* properties, std::size_t bytes) {
   return std::string(all.substr(begin, all.find('\0', begin) - begin));
 }
 
-/// Asks for the architectures of all devices. Empty: one of them is not known.
+/// Asks for the architectures of all devices. Empty: not all are known, or there is no device.
 std::vector<std::string> ask_devices() {
   std::vector<std::string> all;
   int devices = 0;

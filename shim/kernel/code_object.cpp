@@ -202,7 +202,8 @@ bool serves_any(std::string_view id, Architectures devices) noexcept {
                      [id](const std::string& device) { return entry_serves(id, device); });
 }
 
-/// Leaves out entries that serve no device; none if some device has no entry of its own, as its code may be generic.
+/// Leaves out entries that serve no device, but not the CPU runtime's. Leaves out none if some device has no entry of
+/// its own, as its code may be generic.
 void keep_what_serves(Architectures devices, std::vector<BundleEntry>* entries) noexcept {
   const auto has_own = [&](const std::string& device) {
     return std::any_of(entries->begin(), entries->end(),

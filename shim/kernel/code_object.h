@@ -2,11 +2,11 @@
 //
 // Three forms (probe code_is_known): an ELF object with AMDGPU metadata notes (a code object of one architecture; also
 // the CPU runtime's shared objects), an offload bundle of such entries, a compressed bundle. Entries without metadata
-// (SPIR-V, CUDA, host) are passed over. Of a bundle the entries that serve a device of this process are read; all
-// entries, if some device has none, or the devices are not known. Their kernels are joined by name, because AMD's
-// argument layout does not depend on the architecture. If entries disagree all the same, the kernel is unknown. Pure
-// parsing of untrusted bytes: no HIP call, no exception, the magic first, nothing read past what headers promise.
-// Threads: any; there is no state. Units: bytes.
+// (SPIR-V, CUDA, host) are passed over. Of a bundle the entry for the CPU runtime and those that serve a device of this
+// process are read; all entries, if some device has none, or the devices are not known. Their kernels are joined by
+// name, because AMD's argument layout does not depend on the architecture. If entries disagree all the same, the kernel
+// is unknown. Pure parsing of untrusted bytes: no HIP call, no exception, the magic first, nothing read past what
+// headers promise. Threads: any; there is no state. Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ inline constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 33;
 using Architectures = std::span<const std::string>;
 
 /// Adds the kernels of an image of any of the three forms. kNotFound: well-formed, but nothing in it has metadata;
-/// kUnsupported: another form, or too large.
+/// kUnsupported: another form, or a compressed bundle that is too large.
 Status read_image(std::span<const std::byte> image, KernelSet* kernels, Architectures devices = {}) noexcept;
 
 /// The same for a pointer without a size, as hipModuleLoadData takes it. Pre-condition: HIP has accepted the image, so
@@ -45,7 +45,7 @@ struct BundleEntry {
   std::span<const std::byte> code;
 };
 
-/// Finds the entries of an uncompressed bundle. kMalformed: one of them is not inside the image.
+/// Finds the entries of an uncompressed bundle. kMalformed: the headers make no sense, or an entry is not in the image.
 Status bundle_entries(std::span<const std::byte> image, std::vector<BundleEntry>* entries) noexcept;
 
 /// The id of the entry with code for the CPU runtime.

@@ -4,12 +4,13 @@
 // is first asked for. A module's is read when it is loaded, because the program may free the image afterwards. What is
 // unregistered or unloaded is forgotten at once. A handle that comes back gets a new generation, so a recording never
 // takes the new function for the old one. kernel_owners.h knows which handle stands for which kernel. Metadata is
-// copied, never pointed to (rule 37). If metadata cannot be read, is not found, or disagrees, the layout is unknown,
-// and a capture with that kernel stays the program's own.
+// copied, never pointed to (rule 37). If metadata cannot be read or is not found, the runtime is asked
+// (asked_kernels.h). If it does not tell, or metadata disagrees, the layout is unknown, and a capture with that kernel
+// stays the program's own.
 // Threads: everything from any thread. Lock: kKernels, never held over a call of HIP, dl* or logging; find() of a known
-// function takes none. Bounded: names and layouts that were ever used are kept for good, at most KernelFacts::kMaxNames
-// and LayoutPool::kMaxLayouts; all else goes with its module. Never destroyed. Not here: HIP calls; handles are opaque
-// addresses, so that newer kinds (hipLibrary_t, hipKernel_t) fit.
+// function takes none, unless registrations wait. Bounded: names and layouts that were ever used are kept for good, at
+// most KernelFacts::kMaxNames and LayoutPool::kMaxLayouts; all else goes with its binary or module. Never destroyed.
+// Not here: HIP calls; handles are opaque addresses, so that newer kinds (hipLibrary_t, hipKernel_t) fit.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ class Functions {
  public:
   constexpr Functions() = default;
 
-  // Compiled programs. The hooks of __hip* add to it after the forwarded call.
+  // Compiled programs. The hooks of __hip* add to `registrations` after the forwarded call.
   Registrations registrations;
 
   /// Call it before the forwarded call, because a handle may come back as soon as it is given back.
@@ -53,7 +54,7 @@ class Functions {
   void on_variable_found(const void* module, const void* address, std::size_t bytes) noexcept;
   /// The module whose variable the address is known to be in. Null: there is none.
   const void* module_of_variable(const void* address) noexcept;
-  /// Notes a function of a module. If it was noted before, it keeps its generation.
+  /// Notes a function of a module. If it was noted before as the same kernel, it keeps its generation.
   Status on_function_found(const void* module, const char* name, const void* function) noexcept;
   /// Notes that `function` stands for a stub's kernel (hipGetFuncBySymbol).
   Status on_function_of_stub(const void* stub, const void* function) noexcept;
@@ -64,9 +65,10 @@ class Functions {
   bool knows_kernel(const void* handle) noexcept;
   /// Whether this value is known to be what was last set.
   bool has_setting(const void* handle, KernelSetting setting, std::uint64_t value) noexcept;
-  /// Notes what was set. Returns false if that cannot be remembered: then the caller forgets all settings.
+  /// Notes what was set. `certain`: the runtime is known to have this value now. Returns false if that cannot be
+  /// remembered: then the caller forgets all settings.
   bool set(const void* handle, KernelSetting setting, std::uint64_t value, bool certain) noexcept;
-  /// Forgets all that was set. Recordings made until now must be of no use (settings_epoch()).
+  /// Forgets all that was set. The caller also raises settings_epoch(), so that recordings made until now do not match.
   void forget_settings() noexcept;
   /// All handles of the kernel that this one stands for.
   std::vector<const void*> handles_of_same_kernel(const void* handle);
@@ -78,8 +80,8 @@ class Functions {
   bool still_there(const void* stub_or_function, std::uint64_t generation) noexcept;
   /// Whether the address is a host stub (and no function handle).
   bool is_stub(const void* address) noexcept;
-  /// Notes what the runtime answered of a kernel that may be asked for; null: it had no answer. It is not asked again.
-  /// Returns what is known now.
+  /// Notes the runtime's answer about a kernel with `may_be_asked`, which is not asked again. `arguments` null: it had
+  /// none. Returns what is known now.
   KernelInfo learn(const void* stub_or_function, const KernelInfo& asked,
                    const std::vector<Argument>* arguments) noexcept;
   /// The file that the function's module was loaded from, kept for good. Null: none, or not known.

@@ -1,5 +1,5 @@
-// kernel_facts.h: keeps names of kernels and layouts of their arguments for good, once they were used.
-// Bounded: kMaxNames names, LayoutPool::kMaxLayouts layouts. Threads: its user locks (Functions). Throws
+// kernel_facts.h: keeps names of kernels and of modules' files, and layouts of arguments, for good, once they were
+// used. Bounded: kMaxNames names, LayoutPool::kMaxLayouts layouts. Threads: its user locks (Functions). Throws
 // std::bad_alloc.
 #pragma once
 
@@ -23,7 +23,7 @@ class KernelFacts {
     const auto known = names_.find(name);
     return known == names_.end() ? nullptr : known->c_str();
   }
-  /// The layout of the kernel, which may be null. Null: nothing is known of it, or its layout is not kept.
+  /// The layout of the kernel. Null: `kernel` is null, its arguments are not known, or its layout cannot be kept.
   const ArgumentLayout* layout_of(const KernelDescription* kernel) {
     return kernel == nullptr || !kernel->known ? nullptr : layouts_.intern(kernel->arguments, kernel->self_contained);
   }

@@ -38,7 +38,8 @@ class KernelOwners {
   bool has_setting(const void* handle, const char* name, KernelSetting setting, std::uint64_t value) const noexcept;
   bool set(const void* handle, const char* name, KernelSetting setting, std::uint64_t value, bool certain);
   void forget_settings() noexcept;
-  /// Notes what the runtime answered of a kernel that may be asked for; null: it had no answer.
+  /// Notes the runtime's answer about a kernel with `may_be_asked`. `arguments` null: it had none. Returns what is
+  /// known now.
   KernelInfo learn(const void* handle, const KernelInfo& asked, const std::vector<Argument>* arguments);
 
  private:

@@ -18,7 +18,7 @@ struct Registration {
   void** handle;
   const void* image;  ///< of a fat binary, or its wrapper if it cannot be read; null: this is a stub
   const void* stub;
-  bool readable;  ///< `image` is one
+  bool readable;  ///< `image` is the binary, and not its wrapper
 
   /// The kernel of a stub, as the code object names it: the text follows the structure.
   const char* name() const noexcept { return reinterpret_cast<const char*>(this + 1); }

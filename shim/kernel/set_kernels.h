@@ -1,7 +1,8 @@
 // set_kernels.h: knows what is set of kernels (rule 38), and makes the generations of their handles, which say so.
 //
-// What is set of a kernel by one of its handles is set for all of them: its number is in the generation of each
-// (kernel_info.h). Threads: its user locks (Functions). Functions that are not noexcept throw std::bad_alloc.
+// What is set of a kernel by one of its handles is set for all of them: the number of the kernel's state is in the
+// generation of each (kernel_info.h). Threads: its user locks (Functions). Functions that are not noexcept throw
+// std::bad_alloc.
 #pragma once
 
 #include <compare>

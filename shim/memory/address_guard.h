@@ -5,7 +5,7 @@
 // that leads to the same error (never_address.h): one that it never handed out, or memory that is too small.
 //
 // Threads: any; a lock only for addresses near chunks. The caller holds none, because a question may make the memory
-// that is too small. If nothing is kept and there are no chunks, a question costs two loads. Units: bytes.
+// that is too small. If nothing is kept and chunks have no parts, a question costs two loads. Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ class AddressGuard {
   AddressGuard(const AddressGuard&) = delete;
   AddressGuard& operator=(const AddressGuard&) = delete;
 
-  /// For queries and frees. The address changes if the program has freed the memory, or it is in a chunk and no block.
+  /// For queries and frees. The address changes if the program has freed its memory, or if it is in a chunk and no
+  /// block.
   template <typename T>
   T* seen_by_hip(T* ptr) const noexcept {
     if (all_is_the_runtimes()) return ptr;

@@ -2,8 +2,9 @@
 // which freed memory is found again.
 //
 // Why a key: freed memory is handed out again only for a request that the runtime would have answered alike. So the key
-// has the exact size, device, flags, function and backing, the policy's rule and, where the rule says so, the call
-// site. Threads: values. Units: bytes. Not here: the policy's rules (buffer_rules.h).
+// has the exact size, device, flags, function and backing, the policy's rule and, if some rule or the report asks for
+// call sites, the call site that allocates. Threads: values. Units: bytes. Not here: the policy's rules
+// (buffer_rules.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -29,11 +30,11 @@ struct Decision {
   BlockBacking backing = BlockBacking::kClassic;
   std::uint32_t rule = 0;
   std::uint32_t call_site = 0;
-  bool by_call_site = false;  ///< only memory freed by the same call site is handed out
+  bool by_call_site = false;  ///< only memory that the same call site had allocated is handed out
 };
 
-/// Is asked for every allocation on a device that is known, without a lock held. It must be quick, and may unwind.
-/// Without a decider nothing is pooled.
+/// Is asked for every allocation that BlockPool::allocate() gets on a known device, without a lock held. It must be
+/// quick, and may unwind. Without a decider nothing is pooled.
 using Decider = Decision (*)(const AllocationRequest&);
 
 struct BlockKey {

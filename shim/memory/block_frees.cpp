@@ -16,8 +16,9 @@ namespace {
 
 /// What the runtime answers, because of captures, to a free in the order of this stream; hipSuccess: no capture is in
 /// its way. A stream's capture that was invalidated may stay so after its end (probe spoilt_capture_is_over). From HIP
-/// 6 on (6.4.3 and 7.2.4) a stream frees nothing while a blocking stream of its device captures, in whatever mode. The
-/// runtime is asked for that, because the answer leaves the capture and the last error as they are.
+/// 6 on (6.4.3 and 7.2.4) a stream frees nothing while a blocking stream of its device captures, in whatever mode.
+/// The runtime is asked whether that is so, by a free of nothing: its answer leaves the capture and the last error as
+/// they are.
 hipError_t refused_by_captures(hipStream_t stream, bool any_capture) noexcept {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   hipError_t asked = hipSuccess;
@@ -174,7 +175,8 @@ hipError_t BlockFrees::free_part(const NamedBlock& named, bool inside, Forward f
   return hipSuccess;
 }
 
-/// The same for a part of a chunk, which the runtime cannot free in any case.
+/// Waits as wait_for_classic() does, for a part of a chunk. The runtime cannot free a part: so the answer is never
+/// kUnknown.
 BlockFrees::Waited BlockFrees::wait_for_part(int device, bool capturing) noexcept {
   const bool execs_end = work_.counts.execs_end(device) && !deferred_;
   if (!capturing && !execs_end && work_.counts.is_idle(device)) return {Done::kYes};
@@ -254,8 +256,8 @@ std::optional<hipError_t> BlockFrees::keep_in_order(const NamedBlock& named, hip
   return hipSuccess;
 }
 
-/// Makes the freed block kept or pending. A pending one without a fence gets that later (PendingFrees), behind the work
-/// of the device `waits_for`.
+/// Makes the freed block kept or pending; an exported part of a chunk is abandoned. A pending block without a fence
+/// gets one later (PendingFrees), behind the work of the device `waits_for`.
 void BlockFrees::keep(const NamedBlock& named, Waited waited, int waits_for) noexcept {
   Fence* fence = waited.fence;
   {

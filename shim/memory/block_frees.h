@@ -1,7 +1,7 @@
 // block_frees.h: does the frees of the program. Memory that may be handed out again is kept; else the runtime frees it.
 //
 // What the program sees stays HIP's:
-//   - a free waits as hipFree does (deferred: not at all), by a fence (streams/fences.h), never by
+//   - a free waits as the runtime's does (deferred: not at all), by a fence (streams/fences.h), never by
 //     hipDeviceSynchronize. If no fence can be made, as while a capture is open, the runtime frees a page instead, and
 //     so waits (probes free_waits_for_streams, relaxed_thread_may_wait, relaxed_thread_may_allocate);
 //   - where a capture makes the runtime refuse frees, the runtime makes the free, gives its error and invalidates the
@@ -10,9 +10,10 @@
 //   - an address inside an allocation frees it where the runtime does so (probe interior_free_is_refused). One in a
 //     chunk but in no block never reaches the runtime, which would take the chunk apart.
 //
-// The runtime really frees memory that the pool does not have or that was exported, and classic memory that is freed by
-// another function than hipFree (from hipMallocAsync: than hipFree and hipFreeAsync). Threads: any; g_blocks_lock is
-// never held over a HIP call that can wait. Units: bytes. Not here: when kept memory goes back (memory_room.h).
+// The runtime really frees memory that the pool does not have, classic memory that was exported, and classic memory
+// that another function than hipFree frees (from hipMallocAsync: than hipFree and hipFreeAsync), or hipFree by an
+// address inside. Threads: any; g_blocks_lock is never held over a HIP call that can wait. Units: bytes. Not here: when
+// kept memory goes back (memory_room.h).
 #pragma once
 
 #include <optional>
@@ -45,11 +46,11 @@ class BlockFrees {
   void configure(bool deferred_free) noexcept { deferred_ = deferred_free; }
 
   using Forward = hipError_t (*)(void*);
-  /// Makes hipFree, and (with another function to forward to) every other call that frees by address.
+  /// Makes hipFree and, with another function to forward to, hipHostFree and hipFreeHost.
   hipError_t free(void* ptr, Forward forward);
   hipError_t free_async(void* ptr, hipStream_t stream);
-  /// Makes a hipFree of a classic block that can be kept, if the device has nothing left to do and no other memory has
-  /// to go back for it. Else returns false: then nothing was done, and free() is to do it.
+  /// Makes a hipFree of a classic block that can be kept, if no capture is open, the device has nothing left to do and
+  /// no other memory has to go back for it. Else returns false: then nothing was done, and free() is to do it.
   bool free_at_once(void* ptr) noexcept;
 
  private:

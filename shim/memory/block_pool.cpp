@@ -32,7 +32,8 @@ void BlockPool::configure(const PoolSettings& settings, Decider decide) noexcept
   serve_captures_ = settings.serve_captures;
 }
 
-/// Hands out a kept block of the key, if that takes no call of the runtime. Null: there is none.
+/// Hands out the kept block of the key with the lowest address, if that takes no call of the runtime. Null: it takes
+/// one, or there is no such block.
 [[gnu::always_inline]] inline Block* BlockPool::take_ready(const BlockKey& key, const Decision& decision) noexcept {
   const LockGuard guard(g_blocks_lock);
   FreeList* const list = kept_.lists().find(key);
@@ -80,7 +81,8 @@ hipError_t BlockPool::allocate(const AllocationRequest& request, void** ptr) {
   return error;
 }
 
-/// Serves a request for which no kept block is ready. `capturing`: a capture forbids the call.
+/// Serves a request for which no kept block is ready. `capturing`: a capture forbids the call; for hipMallocAsync: some
+/// capture is open.
 [[gnu::noinline]] hipError_t BlockPool::allocate_other(const AllocationRequest& request, void** ptr,
                                                        const Decision& decision, BlockKey key, bool capturing) {
   if (decision.pool && !capturing) {
@@ -125,7 +127,8 @@ Block* BlockPool::allocate_pooled(const AllocationRequest& request, const Decisi
   return take_kept(key, decision, stream);
 }
 
-/// Hands out a kept block of the key. Null: there is none. With a stream: also a pending one freed in its order.
+/// Hands out a kept block of the key. Null: none can be handed out now. With a stream: also a pending one freed in its
+/// order.
 Block* BlockPool::take_kept(const BlockKey& key, const Decision& decision, const hipStream_t* stream) {
   for (bool collected = false;; collected = true) {
     Block* block = nullptr;
@@ -153,7 +156,8 @@ Block* BlockPool::take_kept(const BlockKey& key, const Decision& decision, const
   }
 }
 
-/// Takes the block with the lowest address that may be used at once out of the list.
+/// Takes out of the list the block with the lowest address that the device is done with, or that was freed in the order
+/// of the stream. Null: there is none, or its chunk is being parked or loaded.
 Block* BlockPool::take_locked(FreeList& list, const hipStream_t* stream) noexcept {
   Block* best = list.kept.empty() ? nullptr : list.kept.lowest();
   if (seeded_defect(Seeded::kPendingServesCaptured) && best == nullptr && !list.pending.empty() && captures_open())
@@ -173,7 +177,8 @@ Block* BlockPool::take_locked(FreeList& list, const hipStream_t* stream) noexcep
   return best;
 }
 
-/// Gives a parked chunk its physical memory. The block is out of its list, its chunk is kLoading.
+/// Gives a parked chunk, which is kLoading, its physical memory, and hands out the block, which is out of its list.
+/// Returns false if that failed: then the block is kept again.
 bool BlockPool::load_chunk(const NamedBlock& named, const Decision& decision) {
   PooledChunk& chunk = *named.chunk;
   const auto load = [&] { return ChunkStore::load(chunk); };

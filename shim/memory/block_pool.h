@@ -1,12 +1,12 @@
 // block_pool.h: serves allocations of the program from kept memory of the same key, so that a step that repeats gets
 // the addresses it had before; else from a chunk (VMM backing, by rule), or by the runtime.
 //
-// An allocation waits for nothing (probe malloc_waits_for_nothing).
+// An allocation waits for nothing (probe malloc_waits_for_nothing), unless memory is short.
 //
 // Of the kept blocks of a key the one with the lowest address is handed out. A pending block is ready once the device
-// has passed its fence, and at once for the stream that freed it. A part of a parked chunk needs physical memory first;
-// if the device has none left, other kept memory goes back for it. While the chunk of the lowest block is just being
-// parked or loaded, no kept block of the key is handed out.
+// has passed its fence, and at once for a hipMallocAsync in the stream that freed it. A part of a parked chunk needs
+// physical memory first; if the device has none left, other kept memory goes back for it. While the chunk of the lowest
+// block is just being parked or loaded, no kept block of the key is handed out.
 //
 // Where a capture makes the runtime refuse allocations (probes capture_refuses_malloc, refused_call_spoils_capture) the
 // call is forwarded: the program sees the runtime's error, and its capture is invalidated. With
@@ -36,7 +36,7 @@ class BlockPool {
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  /// Before the first allocation.
+  /// Call it before the first allocation.
   void configure(const PoolSettings& settings, Decider decide) noexcept;
 
   /// Makes a hipMalloc, hipExtMallocWithFlags or hipMallocAsync of the program, on the current device.

@@ -89,7 +89,7 @@ BlockTable::Leaf* BlockTable::leaf_for(std::uintptr_t address) noexcept {
   return leaf;
 }
 
-/// Where a leaf has the block [base, end), with `address` in the leaf's range, if it reaches beyond that. Else null.
+/// Where a leaf has the block [base, end), if that reaches out of the leaf's range, in which `address` lies. Else null.
 std::atomic<Block*>* BlockTable::across_of(Leaf* leaf, std::uintptr_t address, std::uintptr_t base,
                                            std::uintptr_t end) noexcept {
   if (base < address / kRegionBytes * kRegionBytes) return &leaf->across[0];

@@ -4,11 +4,11 @@
 // nanoseconds and take no lock. A radix tree over 4 KiB pages does that: three dependent loads.
 //
 //   root[bits 46..36] -> region[bits 35..24] -> leaf[bits 23..12] -> block, or a list where several share the page
-//                        region entries also hold a block that covers the whole 16 MiB, and leaves those that reach
-//                        into their 16 MiB from below or beyond them, and one for each 64 KiB that it covers (so that
-//                        a 64 GiB allocation costs 4097 stores, not 16 million, and one of 16 MiB a few hundred)
+//                        a region also holds, for each 16 MiB, the block that covers them; a leaf the blocks that reach
+//                        into its 16 MiB from below and beyond them, and for each 64 KiB the block that covers them
+//                        (so a 64 GiB allocation costs 4097 stores, not 16 million, and one within a leaf < 300)
 //
-// Invariants (is_valid() in debug builds and tests):
+// Invariants (tests ask is_valid()):
 //   - ranges never overlap;
 //   - nodes, page lists and Block objects are recycled, never given back to the heap: a reader that races with a
 //     removal reads stale words, never unmapped memory, and a Block's sequence number tells it that they are stale.
@@ -65,7 +65,7 @@ enum class BlockBacking : std::uint8_t { kClassic, kVmm };
 ///   kFree -> kLive -> kLeaving -> kPending -> kKept
 ///              ^----------------------v----------v
 ///   kLive, kLeaving -> kKept
-///   kLeaving -> kLive         the free failed
+///   kLeaving -> kLive         the free failed, or its chunk got physical memory
 ///   kKept -> kLeaving         its chunk gets physical memory first
 enum class BlockState : std::uint8_t {
   kFree,     ///< not in the table, or just entered
@@ -124,12 +124,12 @@ struct alignas(64) Block {
   Relaxed<std::uint64_t> order{0};      ///< its number among the process's allocations
   /// Changes with every hand-out of the address: (base, generation) names one allocation.
   Relaxed<std::uint64_t> generation{0};
-  std::atomic<bool> exported{false};  ///< not as it was made any more: it is really freed, never handed out again
+  std::atomic<bool> exported{false};  ///< changed since it was made: once freed, it is never handed out again
   std::atomic<bool> shared{false};    ///< exported, and other processes can reach it (shared_memory.h)
 
   bool linked GUARDED_BY(g_blocks_lock) = false;         ///< in the order of frees
   std::uint8_t waits_for GUARDED_BY(g_blocks_lock) = 0;  ///< while pending: the device whose work it waits for
-  std::uint32_t freed_ms GUARDED_BY(g_blocks_lock) = 0;  ///< while kept or pending: when it was freed, by the IdleClock
+  std::uint32_t freed_ms GUARDED_BY(g_blocks_lock) = 0;  ///< when it entered the order of frees, by the IdleClock
   std::uint32_t buffer_id GUARDED_BY(g_blocks_lock) =
       0;  ///< HIP_POINTER_ATTRIBUTE_BUFFER_ID; 0: the runtime's, 1: one of ours, not given yet
   FreeList* list GUARDED_BY(g_blocks_lock) = nullptr;  ///< the list that it goes to when freed; null: not pooled
@@ -169,7 +169,7 @@ class BlockTable {
   void overlaps(std::uintptr_t base, std::size_t bytes, std::vector<Block*>* found) const REQUIRES(g_blocks_lock);
 
   /// Enters a block for [base, base + bytes), which overlaps no other. The caller sets its members, and then its state.
-  /// Null if that cannot be done: no bytes, an address beyond user space, no host memory.
+  /// Null if that cannot be done: no bytes, an address that is null or beyond user space, no host memory.
   Block* insert(std::uintptr_t base, std::size_t bytes) noexcept REQUIRES(g_blocks_lock);
 
   /// Takes the block out; the object may serve another allocation.
@@ -206,9 +206,8 @@ class BlockTable {
     std::array<Slot, kFan> pages{};
     std::array<std::atomic<Block*>, 2> across{};      ///< a block that begins below, one that ends above
     std::array<std::atomic<Block*>, kParts> parts{};  ///< a block that covers the whole part
-    std::array<std::uint32_t, kParts> in_pages
-        GUARDED_BY(g_blocks_lock){};                    ///< blocks in the slots of each part's pages
-    std::size_t entries GUARDED_BY(g_blocks_lock) = 0;  ///< blocks in all slots
+    std::array<std::uint32_t, kParts> in_pages GUARDED_BY(g_blocks_lock){};  ///< entries of blocks in each part's pages
+    std::size_t entries GUARDED_BY(g_blocks_lock) = 0;  ///< entries in pages, across and parts together
   };
   struct Region {
     std::array<std::atomic<Leaf*>, kFan> leaves{};

@@ -1,8 +1,8 @@
 // buffer_rules.h: answers, by the policy's rules, what is to be done with an allocation. It finds the caller's module
-// and, if some rule asks for that, the call site.
+// and, if some rule or the report asks for call sites, the call site.
 //
-// Cost: without rules about call sites, a look-up of the caller's module (remembered by return address) and one pass
-// over the rules; a thread remembers its last decisions. With them, unwinding each time. Threads: any; no lock held.
+// Cost: if nobody asks for call sites, a look-up of the caller's module (remembered by return address) and one pass
+// over the rules; a thread remembers its last decisions. Else unwinding each time. Threads: any; no lock held.
 #pragma once
 
 #include "shim/memory/device_memory.h"

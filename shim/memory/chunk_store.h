@@ -8,12 +8,13 @@
 // was. Why whole chunks: a chunk is one mapping (vmm.h).
 //
 // A part of a chunk is a block (block_table.h) or is being made a block. It is in use while the program has it, or
-// while the device may still touch it. An address that is in a chunk and in no part must never reach the runtime: that
+// while the device may still touch it. An address that is in a chunk and in no part must never reach the runtime, which
 // would take the whole chunk as meant.
 //
-// Invariants: parts never overlap; a chunk that is not resident has no part in use. Threads: guarded by g_blocks_lock;
-// any_parts() and between_parts() are asked without it. Functions that are marked EXCLUDES make HIP calls that may
-// wait. Units: bytes, rounded to pages. Not here: which chunk goes (memory_return.h), and when (memory_room.h).
+// Invariants: parts never overlap; a chunk that is not resident has no part in use but the one that it is loaded for.
+// Threads: guarded by g_blocks_lock; any_parts(), parts() and between_parts() are asked without it. Public functions
+// that are marked EXCLUDES make HIP calls that may wait. Units: bytes, rounded to pages. Not here: which chunk goes
+// (memory_return.h), and when (memory_room.h).
 #pragma once
 
 #include <array>
@@ -111,7 +112,7 @@ class ChunkStore {
   };
   /// Takes a place in a resident chunk. May throw std::bad_alloc; then nothing has changed.
   Place take_place(int device, std::size_t bytes) REQUIRES(g_blocks_lock);
-  /// Takes a place in a new chunk. No chunk: none can be made, or none must be made now (rule 16).
+  /// Takes a place in a new chunk. No chunk: none can be made, or none may be made now (rule 16).
   Place make_place(int device, std::size_t bytes) EXCLUDES(g_blocks_lock);
   /// Gives the place of a part back, which is in use. `used`: it was the program's until now.
   void give_place(Place place, std::size_t bytes, bool used) noexcept REQUIRES(g_blocks_lock);

@@ -36,7 +36,7 @@ std::size_t reach(const Side& side, const Extent& extent) noexcept {
 }
 
 /// Returns whether the memory was replaced by other memory, which the runtime refuses: then the side must begin at its
-/// base, and the copy have more than one byte. A pointer that the copy does not use may hold anything.
+/// base, and the copy have more than one byte. A pointer that the copy does not use is looked at, too.
 template <typename Pointer>
 bool refuse(Pointer& memory, const Side& side, const Extent& extent) noexcept {
   const auto checked = address_guard().operand(memory, reach(side, extent));
@@ -49,7 +49,8 @@ void widen(Size& width_bytes) noexcept {
   if (width_bytes < 2) width_bytes = 2;
 }
 
-/// Driver-style parameters as the runtime shall see them. `src_begins`, `dst_begins`: where a side begins, by members.
+/// Driver-style parameters as the runtime shall see them. `src_begins`, `dst_begins`: members that say where a side
+/// begins.
 template <typename Params, typename Src, typename Dst, typename Begin>
 const Params* check(const Params* params, Params* copy, Src Params::*src, const Side& src_side,
                     std::initializer_list<Begin> src_begins, Dst Params::*dst, const Side& dst_side,

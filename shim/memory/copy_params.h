@@ -2,9 +2,9 @@
 // replaced in a copy of that structure.
 //
 // Why: an operand in freed memory that is kept, or one that leaves a part of a VMM chunk, gets HIP's error
-// (address_guard.h), however the copy is written (rules 22 and 24). If one side is an array, extents count elements of
-// a size that we do not know: then only the address is looked at. The layouts of driver-style structures follow the
-// runtime's version.
+// (address_guard.h), however the copy is written (rules 22 and 24). If one side of hipMemcpy3DParms is an array, its
+// extent counts elements of a size that we do not know: then memory is refused only if it was freed. The layouts of
+// driver-style structures follow the runtime's version.
 // Threads: any; no state. Units: bytes. Not here: which memory is refused.
 #pragma once
 
@@ -52,15 +52,15 @@ const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy)
 const hipMemsetParams* checked_params(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
 /// The same for a fill of a driver-style function: the runtime's version says which structure `params` points to.
 const hipMemsetParams* checked_driver_fill(const hipMemsetParams* params, ParamsCopy* copy) noexcept;
-/// Writes driver-style parameters as hipMemcpy3DParms. Returns false if they say more than those can: arrays, memory
-/// that is not the device's, levels, pointers beside those in use.
+/// Writes driver-style parameters as hipMemcpy3DParms. Returns false for null, arrays, memory that is not the device's,
+/// levels, and pointers beside those in use.
 bool plain_copy(const HIP_MEMCPY3D* params, hipMemcpy3DParms* plain) noexcept;
 /// The same copy as driver-style parameters, written into *copy.
 const HIP_MEMCPY3D* driver_copy(const hipMemcpy3DParms& plain, ParamsCopy* copy) noexcept;
 /// A driver-style fill as hipMemsetParams: the program's own if the runtime's version uses that structure, else *plain.
 /// Null stays null.
 const hipMemsetParams* plain_fill(const hipMemsetParams* driver, hipMemsetParams* plain) noexcept;
-/// The same for hipGraphNodeParams of any kind; only copies and fills are looked at.
+/// Checks hipGraphNodeParams of any kind as checked_params() does; only copies and fills are looked at.
 const void* checked_node(const void* params, ParamsCopy* copy) noexcept;
 /// The same for values written and awaited. May throw std::bad_alloc.
 MemoryOperation* checked_batch(MemoryOperation* operations, std::size_t count, std::vector<MemoryOperation>* copy);

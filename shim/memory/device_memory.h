@@ -50,14 +50,15 @@ class DeviceMemory {
   void note_error(hipError_t error) noexcept;
 
   /// Notes that other devices may access the device's memory from now on (all devices': -1). With some runtimes that
-  /// holds for memory allocated later only. So memory that was allocated before is not handed out any more.
+  /// holds only for memory allocated later. So classic memory that was allocated before is not handed out any more, but
+  /// for that of hipMallocAsync.
   void peers_enabled(int device) noexcept;
   /// Forgets the device's memory, because the device is about to be reset.
   void device_reset(int device);
   /// Destroys, after the reset, chunks that could not go before, because the device was in error.
   void device_was_reset(int device);
 
-  /// What is kept, by device: of those of which something is or was kept, or that have chunks.
+  /// What is kept, for each device of which something is or was kept, or that has chunks.
   std::vector<PoolMemory> memory() const;
   /// For tests: whether everything agrees.
   bool is_valid() const;

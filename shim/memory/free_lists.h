@@ -47,9 +47,9 @@ class FreeLists {
   /// Counts one member less of the list. Null: does nothing.
   void leave(FreeList* list) noexcept REQUIRES(g_blocks_lock);
 
-  /// Makes sure that the device's classic memory (all devices: -1) is not found any more, neither what is kept now nor
-  /// what will be. It stays in its lists until it goes back to the runtime with the rest. Memory of hipMallocAsync is
-  /// left as it is.
+  /// Makes sure that the device's classic memory (all devices: -1) is not found any more: what is kept or pending now,
+  /// and what is live now and freed later. It stays in its lists until it goes back to the runtime with the rest.
+  /// Memory of hipMallocAsync is left as it is. Without host memory it does nothing.
   void outdate(int device) noexcept REQUIRES(g_blocks_lock);
 
   /// Calls visit(FreeList&) for each list.

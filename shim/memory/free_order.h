@@ -3,8 +3,8 @@
 //
 // Why: memory that was freed first goes back first. The blocks form a chain, so that any of them can be taken out
 // without a search. Invariant: a block is in the order exactly while it is kept or pending, but for kept parts of a
-// parked chunk (chunk_store.h), which take no memory. Threads: guarded by g_blocks_lock. Units: bytes, rounded to
-// pages.
+// parked chunk (chunk_store.h), which take no memory; once it is loaded, they come last. Threads: guarded by
+// g_blocks_lock. Units: bytes, rounded to pages.
 #pragma once
 
 #include <array>

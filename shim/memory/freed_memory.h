@@ -1,4 +1,4 @@
-// freed_memory.h: counts how often memory has really been freed, by the program or by us.
+// freed_memory.h: counts how often memory has really gone: was freed, unmapped, unregistered or closed.
 //
 // Why: a copy or fill node of an exec may hold the allocation it was made with, not only its address. CUDA's driver
 // does: when the memory was freed and the address handed out again, launching the exec fails, crashes or writes

@@ -8,7 +8,7 @@
 //
 // Invariants: count() is the number of blocks that are kept or pending; see free_lists.h and free_order.h.
 // Threads: guarded by g_blocks_lock, but for any(), count(), keeping(), the clock, limits and fences, which are atomic.
-// Units: bytes, rounded to pages. Not here: when memory goes back (memory_room.h), who gets it (block_pool.h).
+// Units: blocks. Not here: when memory goes back (memory_room.h), who gets it (block_pool.h).
 #pragma once
 
 #include <atomic>
@@ -58,15 +58,16 @@ class KeptMemory {
   /// Makes a pending block kept: the device is done with it. It keeps its place in the order of frees. The caller has
   /// taken it out of FreeList::pending.
   void pending_is_kept(Block* block) noexcept REQUIRES(g_blocks_lock);
-  /// Keeps a block outside of the order of frees: a part of a parked chunk that was taken out, and for which there was
-  /// no memory.
+  /// Makes a block kept, but does not enter it into the order of frees. By itself: for a part whose parked chunk got no
+  /// memory.
   void put_back(Block* block) noexcept REQUIRES(g_blocks_lock) {
     if (block->chunk != nullptr) block->chunk->part_freed(block->page_bytes(), clock_.now_ms());
     add_to_count(1);
     become_kept(block);
   }
 
-  /// Takes a kept block out. The caller changes its state, and tells its chunk what the program has.
+  /// Takes a kept block out. The caller sets its state, and calls part_taken() of its chunk if the program gets the
+  /// block.
   void remove_kept(Block* block) noexcept REQUIRES(g_blocks_lock) {
     KeptBlocks& kept = block->list->kept;
     if (kept.lowest() == block)

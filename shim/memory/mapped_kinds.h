@@ -31,9 +31,9 @@ class MappedKinds {
   /// Notes that `handle` is another handle of the memory that is mapped at `mapped`.
   void also(Handle handle, const void* mapped) noexcept;
 
-  /// Returns the count that unmapped() got for the mapping that lay last at exactly this range, if its memory was of
-  /// the handle's kind. Returns 0 if the memory was of another kind, if it is still mapped, or if no such mapping is
-  /// known.
+  /// Returns the count that unmapped() got for the mapping that lay last at exactly this range, with this offset, if
+  /// its memory was of the handle's kind. Returns 0 if the memory was of another kind, if it is still mapped, or if no
+  /// such mapping is known.
   std::uint64_t unmapped_when(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
   /// Notes that the program has mapped the handle's memory there.
   void mapped(const void* base, std::size_t bytes, std::size_t offset, Handle handle) noexcept;
@@ -41,8 +41,8 @@ class MappedKinds {
   void unmapped(const void* base, std::size_t bytes, std::uint64_t when) noexcept;
 
  private:
-  /// Type, kind of handle, place, data for another system, and flags: 28 bytes in each layout that the structure has
-  /// had.
+  /// The first 28 bytes of the properties: type, kind of handle, place, data for another system, and flags. In the
+  /// older layout (vmm.cpp) half of the data for another system, which has none here, is left out.
   using Kind = std::array<std::byte, 28>;
   struct Mapping {
     std::uint64_t bytes = 0, offset = 0;

@@ -33,7 +33,8 @@ Block* MemoryReturn::next_to_go(int device, Cause cause) const noexcept {
   return nullptr;
 }
 
-/// Takes the block out of all lists, with its whole chunk if no part of that is in use.
+/// Takes the block out of the order of frees, with its whole chunk if no part of that is in use. If the chunk's
+/// addresses stay, its parts stay in their lists; else what goes is forgotten.
 MemoryReturn::Going MemoryReturn::take_out(Block* block) noexcept {
   Going going{.bytes = block->bytes()};
   PooledChunk* const chunk = block->chunk;

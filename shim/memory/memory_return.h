@@ -1,8 +1,8 @@
 // memory_return.h: gives kept memory back to the runtime: chooses which goes next, and tells those who must know.
 //
 // Memory that was freed first goes first. A chunk goes as a whole once no part of it is in use; its addresses stay
-// (chunk_store.h). No physical memory of a chunk in use can go. If room is needed, its kept parts stay kept; past the
-// limit they become free for other blocks.
+// (chunk_store.h). No physical memory of a chunk in use can go. If room is needed or memory is idle, the chunk's kept
+// parts stay kept; past the limit they become free for other blocks.
 //
 // Threads: any; the lock is g_blocks_lock, never held over a HIP call. Units: bytes. Not here: when memory goes back,
 // and how much of it (memory_room.h).
@@ -45,7 +45,8 @@ class MemoryReturn {
   void tell_leaving(const void* address, std::size_t bytes) const noexcept EXCLUDES(g_blocks_lock);
 
  private:
-  /// Memory that is out of all lists and about to go. If nothing is named here, it is a part that is free for others.
+  /// Memory that is out of the order of frees and about to go. If nothing is named here, it is a part that is free for
+  /// others.
   struct Going {
     void* classic = nullptr;               ///< a block of its own, or
     PooledChunk* parked = nullptr;         ///< a chunk whose addresses stay, or

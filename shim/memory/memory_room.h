@@ -60,14 +60,16 @@ class MemoryRoom {
   /// Looks at the clock: what was kept too long goes, now or when the device has nothing left to do.
   void look_at_clock() noexcept EXCLUDES(g_blocks_lock);
 
-  /// Gives kept memory back until this many bytes are free. Waits as hipFree does. Returns whether any was given back.
+  /// Gives kept memory back: this many bytes or more, or all that can go. Waits as hipFree does. Returns whether any
+  /// was given back.
   bool trim(int device, std::size_t bytes) noexcept EXCLUDES(g_blocks_lock);
   /// Gives all kept memory back, because none is kept from now on. Kept parts of chunks in use are forgotten.
   bool release_all(int device) noexcept EXCLUDES(g_blocks_lock);
   void release_all() noexcept;
 
-  /// Makes the call. If it fails for memory, gives the device's kept memory back (all devices: -1) and makes it once
-  /// more. It does so, too, if there was none but calls of ours replaced the last error that the program is to find.
+  /// Makes the call. If it fails for memory, gives the device's kept memory back (all devices: -1) and makes the call
+  /// once more. Makes it once more also if nothing was kept, but calls of ours replaced the last error that the program
+  /// is to find.
   template <typename Call>
   hipError_t retry_after_trim(int device, Call&& call) {
     const hipError_t pending = pending_error(), owed = t_owed_error;

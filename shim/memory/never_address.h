@@ -24,7 +24,7 @@ void* never_mapped_address() noexcept;
 void* too_small_memory(int device) noexcept;
 /// How much of the device's memory that allocation takes.
 std::size_t too_small_bytes(int device) noexcept;
-/// Frees that allocation, because memory is short. Returns whether there was one. It is made again when needed.
+/// Frees that allocation, because memory is short. Returns whether it was freed. It is made again when needed.
 bool free_too_small_memory(int device) noexcept;
 /// Forgets that allocation, which a reset of the device destroys.
 void forget_too_small_memory(int device) noexcept;

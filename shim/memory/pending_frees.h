@@ -21,8 +21,8 @@ class PendingFrees {
   /// Keeps pending blocks, of this key or on this device, that the device is done with. Returns whether there were any.
   bool collect(const BlockKey& key) EXCLUDES(g_blocks_lock);
   bool collect(int device) EXCLUDES(g_blocks_lock);
-  /// Waits for the device as hipFree does, if it has pending parts of chunks, which hold their chunks back. Then keeps
-  /// blocks as collect() does. Without a fence it does not wait.
+  /// If the device has pending parts of chunks, which hold their chunks back: waits for it as hipFree does, unless no
+  /// fence can be made, and then keeps blocks as collect() does.
   void settle(int device) EXCLUDES(g_blocks_lock);
 
  private:

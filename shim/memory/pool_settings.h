@@ -27,7 +27,7 @@ struct PoolSettings {
 };
 
 struct PoolCounters {
-  std::uint64_t fresh = 0;    ///< allocations the runtime served
+  std::uint64_t fresh = 0;    ///< allocations of new memory: the runtime's, or a new part of a chunk
   std::uint64_t reused = 0;   ///< allocations kept memory served
   std::uint64_t kept = 0;     ///< frees that kept the memory
   std::uint64_t real = 0;     ///< frees the runtime did

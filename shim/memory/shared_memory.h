@@ -27,7 +27,7 @@ class SharedMemory {
 
   /// Changes whenever memory becomes shared that was not.
   static std::uint64_t version() noexcept { return version_.load(std::memory_order_acquire); }
-  /// Notes that a block of ours has become shared (Block::shared).
+  /// Notes that memory has become shared: a block of ours (Block::shared), or what is held here.
   void note() noexcept { version_.fetch_add(1, std::memory_order_acq_rel); }
 
   void add(const void* base, std::size_t bytes) noexcept;

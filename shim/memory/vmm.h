@@ -7,8 +7,8 @@
 // the copies of a step. Smaller memory is a part of a chunk (ranges.h).
 //
 // Invariants: a failure undoes what was made; what is unmapped or freed here was mapped or reserved here, once.
-// Threads: a Chunk belongs to its owner (a PooledChunk, a slot set). These functions take no lock. They make HIP calls
-// that may wait (kMapWaits), so the caller holds none. Units: bytes.
+// Threads: a Chunk belongs to its owner (a PooledChunk, a slot set). Only vmm_works() and may_map_now() take a lock
+// (g_streams_lock). The functions make HIP calls that may wait (kMapWaits), so the caller holds none. Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@
 
 namespace graphpool {
 
-/// Chunks, and blocks from this size up, are aligned to it: the size of a large page on the devices HIP drives.
+/// Chunks, and blocks from this size up, are aligned to it where the runtime allows that (kMapWholeReservation): the
+/// size of a large page on the devices HIP drives.
 inline constexpr std::size_t kLargePageBytes = 2 * kMiB;
 constexpr std::size_t alignment_of(std::size_t bytes) noexcept {
   return bytes >= kLargePageBytes ? kLargePageBytes : kPageBytes;
@@ -74,8 +75,8 @@ hipError_t make_chunk(int device, std::size_t bytes, std::unique_ptr<Chunk>* chu
 /// attribute to ask). It does not try while a capture is open or mapping would wait: then it returns false.
 bool vmm_works(int device) noexcept;
 
-/// Whether mapping now does not make the program wait where HIP natively would not (rule 16). Chunks are made only if
-/// this is true.
+/// Whether memory may be mapped now. False: the program would wait where HIP natively does not (rule 16). Chunks are
+/// made only if this is true.
 bool may_map_now(int device) noexcept;
 
 /// The size of a chunk is rounded up to a multiple of this.
