@@ -40,7 +40,7 @@ class Shadows {
   Shadows(const Shadows&) = delete;
   Shadows& operator=(const Shadows&) = delete;
 
-  /// Allocates device memory like the buffers of the plan. The plan must outlive the shadows. Fails with HIP's error.
+  /// Allocates device memory like the buffers of the plan. The plan must stay until drop(). Fails with HIP's error.
   hipError_t allocate(const StagePlan& plan);
   /// Enqueues the copies of the program's buffers as they are now.
   hipError_t copy_from(const std::vector<char*>& bases, hipStream_t stream);

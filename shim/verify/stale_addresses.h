@@ -6,13 +6,14 @@
 // again (look()). StaleKind says what is told. Words in structure arguments are looked at, too, but only told where
 // they lie in memory that is or was the program's: one that is no address and looks like one is told as if it were.
 //
-// Not told: null, and the address right behind an allocation, which may be an end; other devices' memory where peer
-// access was enabled once, in copies and fills, or of a memory pool; what is no device memory where it is mapped in the
-// process (an operand of a copy may be any host memory). Not seen: memory that was freed and handed out again between
-// a capture and its instantiation; what kernels find by addresses in memory; execs that are the runtime's own by now.
-// Threads: any. Lock: kReport, for look-ups; never held while call sites are unwound, HIP is called or something is
-// logged. Bounded: kMostRanges freed and mapped ranges each, those at the lowest addresses go first; kMostFound
-// findings. Cost: if `graph.check` is on, a look-up for each address and launch; else none.
+// Not told: null, and the address right behind an allocation, which may be an end; other devices' memory that copies
+// and fills name, to which peer access was enabled once, or that is managed or of a memory pool; what is no device
+// memory where it is mapped in the process (an operand of a copy may be any host memory). Not seen: memory that was
+// freed and handed out again between a capture and its instantiation; what kernels find by addresses in memory; execs
+// that are the runtime's own by now. Threads: any. Lock: kReport, for look-ups; never held while call sites are
+// unwound, HIP is called or something is logged. Bounded: kMostRanges freed and mapped ranges each, those at the lowest
+// addresses go first; kMostFound findings. Cost: if `graph.check` is on, a look-up for each address and launch; else
+// none.
 #pragma once
 
 #include <array>
