@@ -38,7 +38,7 @@ static_assert(sizeof(Row) == 80 && offsetof(Table, row) == 32, "call_times.py ha
 constexpr char kMark[] = "graphpool times";  // with its last zero
 static_assert(sizeof kMark == sizeof Table{}.mark);
 
-/// Has the counts where no file can be made.
+/// Has the counts where there is no file: no folder is named, or no file can be made there.
 constinit Table g_no_file{};
 /// Null until the first call.
 constinit std::atomic<Table*> g_table{nullptr};
@@ -75,7 +75,7 @@ void fill(Table* table) noexcept {
 }
 
 /// Makes and maps a new file in the folder. The file's name has a number, because the process may have made such a file
-/// before an exec. Returns null if the file cannot be made; errno has the reason.
+/// before an exec. Returns null if the file cannot be made or mapped; errno has the reason.
 Table* map_file(const char* folder, char (&path)[PATH_MAX]) noexcept {
   constexpr int kMostFiles = 100;
   int file = -1;

@@ -7,7 +7,7 @@
 //
 // Where it goes: a file for each process in the folder that LIBGRAPHPOOL_CALL_TIMES names (the name does not begin with
 // GRAPHPOOL_, because the policy's reader warns of such names that it does not know). The file is mapped and shared, so
-// that it holds every call however the process ends. `command/graphpool/call_times.py` reads it.
+// that it holds every call that has returned, however the process ends. `command/graphpool/call_times.py` reads it.
 //
 // Threads: any. Cost: two readings of the clock and two atomic additions. The file says what a reading costs.
 #pragma once

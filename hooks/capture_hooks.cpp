@@ -11,8 +11,8 @@ namespace graphpool::hooks {
 
 namespace {
 
-/// Answers what the program asks about a stream's capture. A question for nothing but the status or the id goes to the
-/// runtime.
+/// Answers what the program asks about a stream's capture. The runtime answers a question for neither graph nor nodes,
+/// one without a status, and all questions while no capture is followed.
 template <typename Forward>
 hipError_t tell(StreamArgument stream, const CaptureQuestion& asked, Forward&& forward) {
   const TimedCall timed;

@@ -67,14 +67,14 @@ template <EntryId kCall, typename Result, typename... Arguments>
 }
 
 /// Whether handles that the call's arguments point to are the program's once it has succeeded. These two calls may tell
-/// handles of the library's own: those of a withheld capture.
+/// handles of the library's own, which stand for nodes of a withheld capture.
 constexpr bool tells_handles(EntryId call) noexcept {
   return call != EntryId::hipStreamGetCaptureInfo_v2 && call != EntryId::hipStreamGetCaptureInfo_v2_spt;
 }
 
 /// The kind of the library's own object that an argument names. A stream that counts as the library's own may be the
-/// program's (streams/fresh_streams.h, streams/kept_streams.h): then kNone, and the stream may be fresh or kept no
-/// longer.
+/// program's (streams/fresh_streams.h, streams/kept_streams.h): then returns kNone, and from now on the stream may not
+/// be fresh or kept any more.
 template <EntryId kCall, typename Argument>
 PrivateKind kind_named(const Argument& argument) noexcept {
   const PrivateKind kind = private_kind(argument);
@@ -90,9 +90,9 @@ template <EntryId kCall, typename... Arguments>
   return kind;
 }
 
-/// Runs a body, after joins that were put off, unless the call leaves them. Where it returns hipError_t, it also
-/// refuses a call that names an object of the library's own, keeps a pending error that the call leaves as it is, and
-/// notes that the handles it told are the program's.
+/// Makes joins that were put off, unless the call leaves them (leaves_joins()), and runs the body. If the call returns
+/// hipError_t, also refuses it where it names an object of the library's own, keeps a pending error that it leaves, and
+/// makes the handles that it told the program's.
 template <typename Result, EntryId kCall, typename Body, typename... Arguments>
 Result run_checked(Body&& body, const Arguments&... arguments) {
   if constexpr (!leaves_joins(kCall)) make_joins();

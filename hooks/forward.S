@@ -1,6 +1,6 @@
 // forward.S: the exported functions of rows without a body, whatever their parameters: count, then jump to next.
-// Two things take the slow way first: a process that has not started yet, and one with an open capture, which must
-// learn of operations it does not understand and of calls that may have invalidated it.
+// A call takes the slow way first until the library has started, and while a capture is open: then the library must
+// learn of operations that it does not understand, and of calls that may have invalidated the capture.
 // Also here: the table of our exported addresses, and the stubs of dlsym and dlvsym, which must jump to the real
 // functions because these look at their return address.
 

@@ -47,7 +47,7 @@ Stream operands(Stream stream, const Params*& params, ParamsCopy& copy) noexcept
 }
 hipStream_t operands(hipStream_t stream) noexcept { return stream; }
 
-/// Replaces the memory that a question names, where that is needed, by what the runtime shall see. Returns the same.
+/// Replaces the memory that a question names by the memory that the runtime shall see, and returns that.
 template <typename Pointer>
 const void* name_range(Pointer*& memory, size_t bytes) noexcept {
   Pointer* const seen = address_guard().seen_by_hip(memory);
@@ -59,10 +59,10 @@ StreamArgument batch_operands(hipStream_t stream, MemoryOperation*& operations, 
   return {stream, false};
 }
 
-/// A call about graphs, in the form the runtime shall see: each function takes the call's arguments by reference, puts
-/// the real handles and checked operands into them, which live as long as the object, and returns what the call must
-/// answer instead of being forwarded, or hipSuccess. Operands: `memory, bytes`, or the structure they are in; `batch`
-/// tells that of memory operations, which has no type.
+/// A call about graphs, in the form the runtime shall see. Each function takes the call's arguments by reference, and
+/// puts the real handles and checked operands into them, which live as long as the object. It returns hipSuccess, or
+/// what the call answers without being forwarded. Operands: `memory, bytes`, or the structure that they are in; `batch`
+/// marks a structure of memory operations, which has no type of its own.
 enum Batch { batch };
 class GraphCall {
  public:
@@ -108,7 +108,7 @@ class GraphCall {
   void check(void*& params) {
     const void* checked = params;
     check(checked);
-    params = const_cast<void*>(checked);  // or the copy
+    params = const_cast<void*>(checked);  // the program's own or the copy
   }
 
   const char* name_;
@@ -118,7 +118,7 @@ class GraphCall {
   std::vector<MemoryOperation> operations_;
 };
 
-/// Makes a call that may leave work in a null stream, and that a capture forbids.
+/// Makes a call that may leave work in the stream, a null stream or the thread's own, and that a capture forbids.
 template <typename Forward>
 hipError_t null_work(hipStream_t stream, Forward&& forward) {
   const hipError_t result = retry_with_room(forward);
@@ -138,7 +138,7 @@ void mark(const void* memory) noexcept {
   }
 }
 
-/// `peer`: whose memory others may access where the call succeeds.
+/// `peer`: the device whose memory others may access if the call succeeds; -1: all devices.
 template <typename Forward>
 hipError_t enable_peer(int peer, Forward&& forward) {
   const hipError_t result = change_settings(forward);

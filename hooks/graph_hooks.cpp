@@ -29,7 +29,7 @@ hipError_t on_hipGraphAddChildGraphNode(Entry&, hipGraphNode_t* node, hipGraph_t
 
 hipError_t on_hipGraphInstantiate(Entry&, hipGraphExec_t* exec, hipGraph_t graph, hipGraphNode_t* error_node, char* log,
                                   size_t log_bytes) {
-  // The program's log and error node are written by the runtime only when it instantiates; on success it writes none.
+  // The runtime writes the log and the error node only if it fails: an exec of ours leaves both as they are.
   return graphs().instantiation.instantiate(exec, graph, 0, [&](hipGraph_t real, hipGraphExec_t* made) {
     const hipError_t result = next().hipGraphInstantiate(made, real, error_node, log, log_bytes);
     if (result != hipSuccess && error_node != nullptr && *error_node != nullptr)
@@ -62,7 +62,7 @@ hipError_t on_hipGraphInstantiateWithParams(Entry&, hipGraphExec_t* exec, hipGra
 }
 hipError_t on_hipGraphExecGetFlags(Entry&, hipGraphExec_t exec, unsigned long long* flags) {
   if (flags != nullptr && graphs().execs.flags_of(exec, flags)) {
-    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
     return hipSuccess;
   }
   const hipError_t failed = graphs().execs.read(&exec);

@@ -14,8 +14,8 @@ constexpr auto kDescribeLaunch = [](OperationWriter& to, const void* function, d
   return to.kernel(function, KernelForm::kStub, grid, block, shared_bytes, args, nullptr);
 };
 
-/// Launches a kernel for another function than hipLaunchKernel and hipModuleLaunchKernel. `plain`: those two can make
-/// the same launch. If they cannot, no recording can hold the launch (rule 26).
+/// Launches a kernel for another function than hipLaunchKernel and hipModuleLaunchKernel. `plain`: one of these two can
+/// make the same launch. If neither can, no recording can hold the launch (rule 26).
 template <typename DescribeCall, typename ForwardCall>
 hipError_t launch(EntryId by, hipStream_t stream, bool plain, DescribeCall&& describe, ForwardCall&& forward) {
   if (!plain) return other_stream_work({stream, false}, forward);
@@ -46,8 +46,8 @@ hipError_t on_hipLaunchKernel_spt(Entry&, const void* function, dim3 grid, dim3 
                        shared_bytes, stream);
 }
 
-// What follows makes the nodes of hipLaunchKernel and hipModuleLaunchKernel, by which it may be issued again. Where a
-// runtime does not capture one of them, its node is missed at the end of the capture.
+// The four functions below make the nodes of hipLaunchKernel and hipModuleLaunchKernel, which may issue their launches
+// again. If a runtime does not capture one of the four, the end of the capture finds that a node is missing.
 
 hipError_t on_hipExtLaunchKernel(Entry&, const void* function, dim3 grid, dim3 block, void** args, size_t shared_bytes,
                                  hipStream_t stream, hipEvent_t start, hipEvent_t stop, int flags) {
@@ -59,7 +59,7 @@ hipError_t on_hipExtLaunchKernel(Entry&, const void* function, dim3 grid, dim3 b
       [&] { return next().hipExtLaunchKernel(function, grid, block, args, shared_bytes, stream, start, stop, flags); });
 }
 
-/// The sizes are of threads; blocks that do not fill them are the runtime's affair.
+/// The sizes count threads. If whole blocks do not make them up, the launch is not plain.
 hipError_t on_hipExtModuleLaunchKernel(Entry&, hipFunction_t f, uint32_t threads_x, uint32_t threads_y,
                                        uint32_t threads_z, uint32_t block_x, uint32_t block_y, uint32_t block_z,
                                        size_t shared_bytes, hipStream_t stream, void** params, void** extra,

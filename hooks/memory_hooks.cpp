@@ -1,5 +1,5 @@
-// memory_hooks.cpp: bodies of the calls that allocate and free memory, and of those that reset devices. They ask the
-// parts of shim/memory/device_memory.h.
+// memory_hooks.cpp: bodies of the calls that allocate, register and free memory, and of those that reset devices. They
+// ask the parts of shim/memory/device_memory.h.
 #include "hooks/hot_bodies.h"
 #include "shim/capture/capture.h"
 #include "shim/capture/momentary_streams.h"
@@ -29,11 +29,12 @@ hipError_t allocate(AllocationFunction function, void** ptr, size_t bytes, unsig
   settle_failed_end();
   const hipError_t result = device_memory().pool.allocate({function, bytes, current_device(), flags, stream}, ptr);
   doubt_captures();
-  if (result == hipSuccess) graphs().store.evict_if_due();  // else it would take the error's place
+  if (result == hipSuccess) graphs().store.evict_if_due();  // after a failure it would replace the error
   return result;
 }
 
-/// Makes an allocation that the pool never serves: by the runtime, and once more after kept memory was given back.
+/// Lets the runtime make an allocation that the pool never serves; if that fails for memory, once more after kept
+/// memory was given back.
 template <typename Call>
 hipError_t native(int device, Call&& call) {
   const hipError_t result = memory_room().retry_after_trim(device, call);
@@ -51,7 +52,7 @@ hipError_t host(void** ptr, size_t bytes, unsigned int flags, Call&& call) {
   return result;
 }
 
-/// The allocation that a free of the address frees. `bytes` is 0 where neither the pool nor the runtime knows it.
+/// The allocation that a free of the address frees. `bytes` is 0 where the library does not know it.
 struct Freed {
   const void* base;
   size_t bytes;
@@ -107,7 +108,7 @@ hipError_t on_hipMallocAsync(Entry&, void** ptr, size_t bytes, hipStream_t strea
   // On a capturing stream it is a node that no recording can hold.
   if (captures_open()) expose_capture({stream, false}, "hipMallocAsync was captured");
   const hipError_t result = allocate(AllocationFunction::kMallocAsync, ptr, bytes, 0, stream);
-  if (result == hipSuccess) note_uncaptured(stream);  // which may ask the runtime, in place of an error
+  if (result == hipSuccess) note_uncaptured(stream);  // after a failure a question of its would replace the error
   if (result == hipErrorStreamCaptureUnsupported) last_error.keep();
   return result;
 }
@@ -180,7 +181,7 @@ hipError_t on_hipMemAllocHost(Entry&, void** ptr, size_t bytes) {
   return host(ptr, bytes, 0, [&] { return next().hipMemAllocHost(ptr, bytes); });
 }
 
-// A host range is pinned, and what a recording holds of it is its address (rule 38).
+// These pin and unpin a host range, of which recordings hold only the address (rule 38).
 hipError_t on_hipHostRegister(Entry&, void* ptr, size_t bytes, unsigned int flags) {
   const hipError_t result = change_kind(
       ptr, bytes, [&] { return native(kAllDevices, [&] { return next().hipHostRegister(ptr, bytes, flags); }); });

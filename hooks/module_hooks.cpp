@@ -9,7 +9,7 @@
 namespace graphpool::hooks {
 namespace {
 
-/// Makes a call that may fail for device memory, and once more after kept memory was given back (rule 25).
+/// Makes a call that may fail for device memory; if it does, once more after kept memory was given back (rule 25).
 template <typename Call>
 hipError_t for_memory(Call&& call) {
   return memory_room().retry_after_trim(calling_device(), call);
@@ -57,7 +57,7 @@ hipError_t on_hipModuleLoadFatBinary(Entry&, hipModule_t* module, const void* im
   if (result == hipSuccess) static_cast<void>(functions().on_module_loaded(*module, image));
   return result;
 }
-// HIP from 7 on refuses it where a capture forbids hipFree, and invalidates the capture.
+// From 7 on HIP refuses hipModuleUnload where a capture forbids hipFree, and invalidates the capture.
 hipError_t on_hipModuleUnload(Entry&, hipModule_t module) {
   module_leaves(module);
   const hipError_t result = next().hipModuleUnload(module);

@@ -32,13 +32,13 @@ Status describe_driver_fill(OperationWriter& to, const hipMemsetParams* params, 
   return context == nullptr ? Status::kUnsupported : to.node_fill(plain_fill(params, &plain));
 }
 
-/// Whether nothing is asked of a child graph but that it is copied.
+/// Whether the parameters ask for nothing but a copy of the child graph.
 bool is_plain_child(const AnyNodeParams& params) noexcept {
   return std::all_of(std::begin(params.reserved1) + 1, std::end(params.reserved1),
                      [](long long word) { return word == 0; });
 }
 
-/// Asks the runtime a question that it answers with nodes, and tells the program the handles by which it knows them.
+/// Asks the runtime a question that it answers with nodes, and puts the handles that the program knows in their place.
 template <typename Forward, typename... Lists>
 hipError_t ask(hipError_t failed, Forward&& forward, const std::size_t* count, Lists... lists) {
   if (failed != hipSuccess) return failed;
@@ -150,12 +150,12 @@ hipError_t on_hipGraphAddEmptyNode(Entry&, hipGraphNode_t* node, hipGraph_t grap
       });
 }
 
-/// Takes kernels, copies, fills and child graphs as the function for their kind does. Nodes of other kinds cannot be
-/// compared: they make the graph real.
+/// Takes kernels, copies without flags, fills and plain child graphs as the function for their kind does. Other nodes
+/// are not compared: they make the graph real.
 hipError_t on_hipGraphAddNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
                               size_t count, void* params) {
   ParamsCopy copy;
-  params = const_cast<void*>(checked_node(params, &copy));  // or the copy
+  params = const_cast<void*>(checked_node(params, &copy));  // the program's own or the copy
   const auto* const seen = static_cast<const AnyNodeParams*>(params);
   const int type = seen == nullptr ? -1 : seen->type;
   if (type == AnyNodeParams::kChild && is_plain_child(*seen))
@@ -169,7 +169,7 @@ hipError_t on_hipGraphAddNode(Entry&, hipGraphNode_t* node, hipGraph_t graph, co
     std::vector<hipGraphNode_t> storage;
     const void* named = params;
     hipError_t failed = graphs().tracked.read_child(&named, &copy.node);
-    params = const_cast<void*>(named);  // or the copy
+    params = const_cast<void*>(named);  // the program's own or the copy
     if (failed == hipSuccess) failed = graphs().tracked.expose(&graph, "hipGraphAddNode");
     if (failed == hipSuccess) failed = graphs().nodes.read_all(&dependencies, count, &storage, "hipGraphAddNode");
     return failed == hipSuccess ? next().hipGraphAddNode(node, graph, dependencies, count, params) : failed;
@@ -209,7 +209,7 @@ hipError_t on_hipGraphDestroyNode(Entry&, hipGraphNode_t node) {
 
 hipError_t on_hipGraphGetNodes(Entry&, hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
   if (nodes == nullptr && count != nullptr && graphs().tracked.count_nodes(graph, count)) {
-    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
     return hipSuccess;
   }
   const hipError_t failed = graphs().tracked.read(&graph, "hipGraphGetNodes");
@@ -239,7 +239,7 @@ hipError_t on_hipGraphNodeGetDependentNodes(Entry&, hipGraphNode_t node, hipGrap
 hipError_t on_hipGraphNodeFindInClone(Entry&, hipGraphNode_t* found, hipGraphNode_t original, hipGraph_t clone) {
   if (const hipGraphNode_t copy = found == nullptr ? nullptr : graphs().nodes.find_in_copy(original, clone)) {
     *found = copy;
-    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
     return hipSuccess;
   }
   hipError_t failed = graphs().nodes.read(&original, "hipGraphNodeFindInClone");
@@ -247,14 +247,14 @@ hipError_t on_hipGraphNodeFindInClone(Entry&, hipGraphNode_t* found, hipGraphNod
   return failed == hipSuccess ? next().hipGraphNodeFindInClone(found, original, clone) : failed;
 }
 hipError_t on_hipGraphChildGraphNodeGetGraph(Entry&, hipGraphNode_t node, hipGraph_t* inside) {
-  // The program may change it.
+  // The program may change the graph that it gets.
   hipError_t failed = graphs().nodes.expose(&node, "hipGraphChildGraphNodeGetGraph");
   if (failed == hipSuccess) failed = next().hipGraphChildGraphNodeGetGraph(node, inside);
   if (failed == hipSuccess) graphs().nodes.note_inside(node, *inside);
   return failed;
 }
 hipError_t on_hipGraphKernelNodeGetParams(Entry&, hipGraphNode_t node, hipKernelNodeParams* params) {
-  // The arguments it points to are the node's own: the program may write them.
+  // The answer points to the node's own arguments: the program may write them.
   const hipError_t failed = graphs().nodes.expose(&node, "hipGraphKernelNodeGetParams");
   return failed == hipSuccess ? next().hipGraphKernelNodeGetParams(node, params) : failed;
 }

@@ -4,8 +4,8 @@
 // An entry asks Passing<its call>::now() before anything else. Where that is true, the entry counts the call and makes
 // it by Passing<its call>::call(), or, where there is no such function, forwards it. A failure that call() answers is
 // noted like that of a body. The thread is not marked as being inside the library: calls that the runtime makes to
-// itself are known by where they come from (in_runtime()). now() looks at the calling thread's own state, which lets
-// calls pass only while the library is active.
+// itself are known by where they come from (in_runtime()). now() looks at the calling thread's own state first. All but
+// event records and waits pass only while the library is active.
 #pragma once
 
 #include <new>
@@ -25,7 +25,8 @@
 
 namespace graphpool::hooks {
 
-/// Both functions begin with `caller`, the return address of the program's call. By default no call passes.
+/// The first argument of now() and of call() is `caller`, the return address of the program's call. By default no call
+/// passes.
 template <EntryId>
 struct Passing {
   template <typename... Arguments>
@@ -49,10 +50,10 @@ inline constexpr bool kOnlyForwarded<EntryId::hipEventRecord> = true;
 template <>
 inline constexpr bool kOnlyForwarded<EntryId::hipStreamWaitEvent> = true;
 
-// Operations that go into a capture that is left alone (capture.h), and the event calls that fork and join it.
+// Operations that go into a capture that is left alone (capture/left_alone.h), and event calls that fork and join it.
 
-/// Returns false only where the handle is certainly not the library's own. Where it returns true the call does not
-/// pass, and the body looks closer: a function call here would need a stack frame in each entry.
+/// Returns false only if the handle is certainly not the library's own. If it returns true, the call does not pass, and
+/// run_checked() looks closer: a function call here would need a stack frame in each entry.
 inline bool may_be_private(const void* handle) noexcept { return g_private_handles.may_have(handle); }
 
 template <>
@@ -109,8 +110,8 @@ struct Passing<EntryId::hipModuleLaunchKernel> {
 // The other calls of a step (costs/step_costs.h) whose capture is left alone: its beginning and end, instantiate,
 // update, launch and destroy.
 
-/// Runs the body of a call that was to pass and could not. Where the runtime has refused it for lack of memory, the
-/// body makes the call again after giving memory back.
+/// Runs the body of a call that was to pass and could not. If the runtime has refused the call for lack of memory, the
+/// body makes it again, and gives memory back for a last try.
 template <typename Body>
 [[gnu::cold, gnu::noinline]] hipError_t body_after_all(const void* caller, Body&& body) {
   Entry entry(caller);

@@ -2,8 +2,9 @@
 // wait for work and are waited for, and ways out of a process that run no destructors (LLVM's linkers leave by _exit
 // when they are done).
 //
-// The conditions are those of GLIBC_2.3.2: programs that ask for the ones before it (of 2003, with another layout) are
-// not served. A wait of a thread that is of no pool costs a look at the thread's own memory; its first wait costs more.
+// Conditions are handled as those of GLIBC_2.3.2: programs that ask for older ones (before 2003, with another layout)
+// are not served. A wait of a thread that is of no pool costs a look at the thread's own memory; its first wait costs
+// more.
 //
 // A call that is not of interest is forwarded at once. Nothing that a thread of interest can ask for is changed, such
 // as its number of processors: only its work begins later.
@@ -170,7 +171,7 @@ int gp_prctl(int option, ...) {
   va_end(list);
   const int result = find(g_next_prctl, "prctl")(option, arguments[0], arguments[1], arguments[2], arguments[3]);
   if (option == PR_SET_NAME && result == 0) {
-    // The kernel reads no more of the name, and there may be no more.
+    // The kernel reads no more of the name, and behind that there may be no memory.
     constexpr std::size_t kMostRead = 15;
     const auto* const name = reinterpret_cast<const char*>(arguments[0]);
     thread_is_named({name, strnlen(name, kMostRead)});

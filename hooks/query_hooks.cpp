@@ -1,6 +1,7 @@
-// query_hooks.cpp: bodies of questions about memory, and of calls that make handles of it for others. The runtime
-// refuses questions about kept memory: it is asked about an address that it never handed out. A part of a VMM chunk
-// answers as the separate allocation it stands for. (Functions that need nothing else are rows with the effect Names.)
+// query_hooks.cpp: bodies of questions about memory and about the last error, of calls that make handles of memory for
+// others, and of calls about mappings. The runtime refuses questions about kept memory: it is asked about an address
+// that it never handed out. A part of a VMM chunk answers as the separate allocation it stands for. (Functions that
+// need nothing else are rows with the effect Names or NamesRange.)
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -101,8 +102,8 @@ hipError_t on_hipIpcGetMemHandle(Entry&, hipIpcMemHandle_t* handle, void* ptr) {
     static constinit std::atomic<bool> said{false};
     if (!said.exchange(true))
       log_warn("hipIpcGetMemHandle of VMM memory is refused: give its buffer rule backing = \"classic\"");
-    // It can crash the kernel driver (hip/quirks.h, kIpcOfVmmCrashes); this leaves the error where the program looks
-    // for it.
+    // A handle of VMM memory can crash the kernel driver (hip/quirks.h, kIpcOfVmmCrashes). This call fails, and so
+    // leaves the error where the program looks for it.
     (void)next().hipIpcGetMemHandle(handle, AddressGuard::refused());
     return hipErrorInvalidValue;
   }
@@ -152,7 +153,7 @@ hipError_t on_hipMemPoolImportPointer(Entry&, void** ptr, hipMemPool_t from, hip
 hipError_t on_hipGetLastError(Entry&) {
   forget_kept_error();
   const hipError_t result = last_error_of_program(next().hipGetLastError(), true);
-  settle_failed_end();  // which finds none
+  settle_failed_end();  // it replaces no error: none is pending now
   return result;
 }
 hipError_t on_hipPeekAtLastError(Entry&) {
@@ -160,7 +161,7 @@ hipError_t on_hipPeekAtLastError(Entry&) {
   return last_error_of_program(next().hipPeekAtLastError(), false);
 }
 
-// Calls about mappings: memory of hipMalloc is none, whatever we made it of.
+// Calls about mappings: memory of hipMalloc is no mapping, whatever we made it of.
 hipError_t on_hipMemCreate(Entry&, hipMemGenericAllocationHandle_t* handle, size_t bytes,
                            const hipMemAllocationProp* properties, unsigned long long flags) {
   const hipError_t result = memory_room().retry_after_trim(

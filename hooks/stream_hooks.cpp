@@ -70,7 +70,7 @@ hipError_t on_hipExtStreamCreateWithCUMask(Entry&, hipStream_t* stream, uint32_t
 hipError_t on_hipStreamDestroy(Entry&, hipStream_t stream) {
   const TimedCall timed;
   if (!fresh_streams().has(stream)) make_joins();
-  if (uses_tracked()) outstanding_uses().stream_destroyed(stream);  // before its state is that of no stream any more
+  if (uses_tracked()) outstanding_uses().stream_destroyed(stream);  // while the stream's state is still there
   events_leave_destroyed(stream);
   capture_stream_destroyed(stream);
   if (keep_stream(stream)) return hipSuccess;

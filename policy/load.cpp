@@ -105,7 +105,7 @@ void read_all(ReadFile read_file, const char* const* environment, Loaded& loaded
     if (row == known.size()) {
       loaded.warnings.push_back(unknown_variable(variable.name, known));
     } else if (row < policy_keys().size()) {
-      // An empty variable counts as unset, unless its key has an empty value.
+      // An empty variable counts as unset, unless its key is empty by default.
       if (variable.value.empty() && !policy_keys()[row].fallback.empty()) continue;
       append(loaded.errors, parse_value(variable.value, place_of(variable.name), policy_keys()[row], policy, &notes));
     } else if (variable.name == "GRAPHPOOL_BUFFERS") {

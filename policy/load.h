@@ -2,8 +2,8 @@
 //
 // Order, later wins: defaults, file, GRAPHPOOL_REPORT and GRAPHPOOL_TRACE, GRAPHPOOL_<SECTION>_<KEY>; GRAPHPOOL_BUFFERS
 // replaces the rules. Any error anywhere: no policy, and everything must be passed through for this process (the host
-// wins). A bad value of log.* or report.*, which change only what the library tells, is no error: it is a warning, and
-// the default is used. Threads: any; no state. It may be called before any constructor of this library ran. errno is
+// wins). A bad value of log.* or report.*, which change only what the library tells, is a warning instead, and the
+// default is used. Threads: any; no state. It may be called before any constructor of this library ran. errno is
 // left as found.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace graphpool {
 struct Loaded {
   std::optional<Policy> policy;       ///< complete; nothing: pass everything through
   std::vector<std::string> errors;    ///< why; empty with no policy: memory ran out
-  std::vector<std::string> warnings;  ///< unknown GRAPHPOOL_ variables; bad values of log.* and report.*
+  std::vector<std::string> warnings;  ///< unknown variables; unknown keys and bad values of log.* and report.*
   std::vector<Given> given;           ///< what file and environment said; of two with one key the later one counts
 };
 

@@ -2,7 +2,7 @@
 //
 // toml++ 3.3 is guarded against what it cannot bear: text without end (kLongestTextBytes), and keys nested so deep that
 // its recursive destructors run out of stack (kMostDots a line, TOML_MAX_NESTED_VALUES). Other than ASCII outside
-// strings and comments is refused here, with a better message than its own.
+// strings and comments is refused here, with a better message than its own; in multi-line """ strings, too.
 #include "policy/parse.h"
 
 #define TOML_HEADER_ONLY 1
@@ -190,7 +190,7 @@ class TextReader {
     return messages(errors_);
   }
 
-  /// The root table of a text; an empty one and an error if it is not TOML.
+  /// The root table of a text; an empty one, and an error, if the text is too long, has an obstacle or is not TOML.
   toml::table parse(std::string_view text) {
     if (text.size() > kLongestTextBytes) {
       error({}, "text of " + std::to_string(text.size()) + " bytes; allowed: " + std::to_string(kLongestTextBytes));
@@ -244,7 +244,7 @@ class TextReader {
                                                                     : "a list of " + std::to_string(items.size()))};
   }
 
-  /// All keys of one table, among the rows of `section`.
+  /// Reads all keys of one table. They must be among the rows of `section`.
   template <typename Target>
   void read_table(const toml::table& table, std::span<const Key<Target>> keys, std::string_view section,
                   Target& target) {

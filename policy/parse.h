@@ -23,7 +23,7 @@ inline constexpr std::size_t kLongestTextBytes = std::size_t{1} << 20;
 /// A value that a text or the environment gave.
 struct Given {
   std::string key;    ///< "graph.slots"; of a rule "buffer 1: stage"
-  std::string value;  ///< as it was written; items of a list with commas between them
+  std::string value;  ///< as text; items of a list with commas between them
   std::string from;   ///< "p.toml:2:9", or "environment GRAPHPOOL_GRAPH_SLOTS"
 };
 
@@ -38,7 +38,7 @@ struct Notes {
 [[nodiscard]] bool only_tells(std::string_view section) noexcept;
 
 // The functions below return errors. With `notes`, a bad value or an unknown key of a section for which only_tells() is
-// true becomes a warning there, and the key gets its default. Without `notes` it is an error like any other.
+// true becomes a warning there; a key with a bad value gets its default. Without `notes` both are errors, too.
 
 /// A whole policy file. file: its name for messages. Fields the text does not name keep their value; if it has
 /// [[buffer]] rules they replace the policy's.

@@ -28,7 +28,7 @@ constexpr typename Reader::Value default_value(std::string_view text) {
 class CallSite {
  public:
   virtual std::size_t depth() noexcept = 0;
-  /// The text stays valid as long as the call site. index: 0 (innermost) to depth() - 1; asked in rising order.
+  /// The text stays valid as long as the call site. index: 0 (innermost) to depth() - 1. Cheap in rising order.
   virtual std::string_view frame(std::size_t index) noexcept = 0;
   /// How many allocations this call site made before.
   virtual std::uint64_t order() noexcept = 0;

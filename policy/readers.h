@@ -5,7 +5,7 @@
 //   allowed()                 for messages: what is allowed
 // Items are the texts given: one, or those of a list. Integers and booleans arrive as their text.
 //
-// No function here asks the C or C++ locale. What can be is constexpr: the defaults are read when compiling.
+// No function here asks the C or C++ locale. Most readers are constexpr, so that defaults are read when compiling.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ namespace graphpool::reading {
 
 enum Form : unsigned { kBoolean = 1, kInteger = 2, kString = 4, kList = 8 };
 
-/// Where a text is wrong: byte `offset` of the item with that number; a number past the last: there are too many or
+/// Where a text is wrong: byte `offset` of item number `item`, from 0; an `item` past the last: there are too many or
 /// too few items.
 struct Fault {
   std::size_t item = 0;
@@ -93,7 +93,7 @@ constexpr Outcome size(std::string_view text, std::uint64_t& bytes) {
   return quantity(text, kSizeUnits, std::numeric_limits<std::uint64_t>::max(), bytes);
 }
 
-/// "x", ">=x", "<=x" or "x..y", each number with a unit.
+/// "x", ">=x", "<=x" or "x..y"; each number may have one of the units.
 constexpr Outcome span(std::string_view text, std::span<const Unit> units, Span& out) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   auto number = [&](std::size_t from, std::size_t length, std::uint64_t& value) -> Outcome {
@@ -386,7 +386,7 @@ struct ByteRange {
   static std::string allowed() { return "[offset, length], each " + std::string(kSizeHelp); }
 };
 
-/// The items of a text: those between commas where the reader takes a list (none if it is empty), else the text itself.
+/// The items of a text: those between commas if the reader takes a list (none if the text is empty), else the text.
 template <typename Reader>
 constexpr std::vector<std::string_view> items_of(std::string_view text) {
   std::vector<std::string_view> items;

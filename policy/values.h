@@ -41,13 +41,13 @@ struct WrittenRange {
   bool operator==(const WrittenRange&) const = default;
 };
 
-/// Which matches of a recording also take the real path and are compared.
+/// Which captures and launches of a recording also take the real path and are compared.
 struct Verify {
   enum class Mode { kOff, kFirst, kEvery };
   Mode mode = Mode::kOff;
   std::uint32_t count = 0;  ///< kFirst: the first so many; kEvery: one in so many
 
-  /// index: number of the match of its recording, from 0.
+  /// index: how many there were before, by the caller's count.
   [[nodiscard]] constexpr bool wants(std::uint64_t index) const noexcept {
     return mode == Mode::kFirst ? index < count : mode == Mode::kEvery && index % count == 0;
   }
@@ -74,7 +74,7 @@ enum class LogLevel {
   kInfo,
   kDebug,
   kTrace
-};  ///< rising: a message shows if its level <= the key's
+};  ///< rising: a message shows if its level <= that of the key `log.level`
 enum class Action { kPool, kPass };
 enum class Role { kInOut, kIn, kOut, kTemp };
 

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kFormat = 1;
 constexpr std::size_t kMostCommandBytes = 4096;
 
-/// Set once, at start, before any report is written; never destroyed.
+/// Set before any report is written; never destroyed.
 Clock::time_point g_began{};
 
 /// The words the process was started with, as far as they fit.

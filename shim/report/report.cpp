@@ -45,7 +45,7 @@
 namespace graphpool {
 namespace {
 
-/// Held by the thread that writes a report.
+/// Held by the thread that writes a report or registers it.
 constinit ForkLock g_writing;
 // Made once, never destroyed.
 std::string* g_file GUARDED_BY(g_writing) PT_GUARDED_BY(g_writing) = nullptr;  ///< the pattern
@@ -87,7 +87,7 @@ void write_costs(JsonWriter& json) {
   json.close_object();
 }
 
-/// Where an allocation was made: the innermost frames of the program, the innermost first.
+/// A call site as text: the innermost frames of the program, the innermost first.
 std::string call_site_text(std::uint32_t call_site) {
   constexpr std::size_t kFrames = 4;
   std::string text;
@@ -405,7 +405,7 @@ void take_sample(const std::vector<RecordingReport>& recordings) REQUIRES(g_writ
   g_samples->take(sample, graphs);
 }
 
-/// Every graph that has a name: its first and last kernel.
+/// The names of all graphs that have kernels, of their first and last kernel.
 TraceGraphs names_of_graphs(const std::vector<RecordingReport>& recordings) {
   TraceGraphs names;
   for (const RecordingReport& recording : recordings) {
@@ -515,7 +515,7 @@ void sleep_for(std::chrono::nanoseconds time) noexcept {
   nanosleep(&pause, nullptr);
 }
 
-/// The first report is written soon, so that a program that is killed early has left one.
+/// Writes the first report soon, so that a program that is killed early has left one; then one at each interval.
 void* write_while_it_runs(void*) {
   constexpr std::chrono::nanoseconds kFirst = std::chrono::milliseconds(100);
   sleep_for(std::min(kFirst, g_every));

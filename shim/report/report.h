@@ -10,8 +10,9 @@
 
 namespace graphpool {
 
-/// Registers the report for the end of the process: `pattern` names the file; empty: only the line of summary. With
-/// `every` above 0 a thread, which the first such call starts, writes the file at this interval until then.
+/// Registers the report for the end of the process: `pattern`, that of the first call, names the file; empty: only the
+/// line of summary, and the trace if there is one. With `every` above 0, and a file or a trace to write, a thread that
+/// the first such call starts writes them at this interval until the end.
 void write_reports(std::string_view pattern, std::chrono::nanoseconds every) noexcept;
 
 }  // namespace graphpool

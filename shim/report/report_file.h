@@ -1,6 +1,6 @@
 // report_file.h: makes the name of the file that a report goes to, says whether it can be written, and writes it.
 //
-// Threads: one at a time (the lock of report.cpp).
+// Threads: any; no state. One at a time claims names and writes (the lock of report.cpp).
 #pragma once
 
 #include <string>
@@ -34,9 +34,10 @@ std::string claim_new_name(std::string_view pattern);
 /// Returns null where a file of this name could be written now, else the reason as a static text. Makes no file.
 const char* why_unwritable(const std::string& name);
 
-/// Writes a report. If `name` is a plain file, a complete new file takes its place: nobody reads half a report, even if
-/// the process is killed meanwhile. If `name` is something else (a pipe, a link), the report is written into that.
-/// Returns false on failure; errno says why.
+/// Writes a report. If there is nothing of that name, or a plain file of this user without other names, a complete new
+/// file takes its place: nobody reads half a report, even if the process is killed meanwhile. If `name` is something
+/// else (a pipe, a link), or no new file can be made beside it, the report is written into `name` itself. Returns false
+/// on failure; errno says why.
 bool write_report_file(const std::string& name, const std::string& text);
 
 /// Writes a piece of a file. Returns false on failure; errno says why.

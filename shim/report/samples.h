@@ -39,8 +39,8 @@ class Samples {
   static constexpr std::size_t kMost = 240;
   static constexpr std::size_t kMostGraphs = 128;
 
-  /// Graphs that are not among `graphs` any more are forgotten. Where there are too many, those that come later are
-  /// followed from the sample on in which there is room for them. Throws std::bad_alloc.
+  /// Adds a sample. Forgets graphs that are not among `graphs` any more. Graphs beyond kMostGraphs are followed from
+  /// the sample on in which there is room for them. Throws std::bad_alloc.
   void take(const Sample& sample, std::span<const GraphLaunches> graphs);
 
   /// The value of `samples`: an array.

@@ -41,7 +41,7 @@ constexpr std::array<KindWords, kTraceKinds> kWords = {{{"capture", "result", "o
                                                         {"kept memory", "what", "bytes"},
                                                         {"give back", "why", "bytes"}}};
 
-/// An event, or one end of a capture. Captures do not lie inside one another, so their two ends are told each.
+/// An event, or one end of a capture. Captures may overlap without one inside the other, so both ends are told.
 struct Moment {
   std::uint64_t ns;
   const TraceEvent* event;
@@ -52,7 +52,7 @@ char phase_of(TraceKind kind) noexcept {
   return kind == TraceKind::kKept ? 'C' : kind == TraceKind::kGivenBack ? 'i' : 'X';
 }
 
-/// All moments in order of time. What begins with another event and ends later comes first.
+/// All moments in order of time. Of two events that begin together the one that ends later comes first.
 std::vector<Moment> in_order(const std::vector<TraceEvent>& events) {
   std::vector<Moment> moments;
   moments.reserve(events.size());

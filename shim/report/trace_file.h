@@ -30,7 +30,7 @@ struct TraceWritten {
   std::string name;  ///< empty: nothing yet
   std::uint64_t events = 0, lost = 0;
 };
-/// Null: nothing is traced.
+/// Null: nothing is traced for a file.
 const TraceWritten* trace_written() noexcept;
 
 /// The file's text, sorted by time, in pieces. Returns false where one of them could not be written.

@@ -26,7 +26,7 @@ bool may_be_address(std::uint64_t word) {
   return block_table().find(reinterpret_cast<const void*>(word)) != nullptr || shared_memory().knows(word);
 }
 
-/// Calls visit(place, word) for every word that may be an address.
+/// Calls visit(place, word) for every word that is not 0.
 template <typename Visit>
 void for_each_word(std::vector<char>& bytes, Visit&& visit) {
   std::uint64_t word;
@@ -101,7 +101,7 @@ hipError_t Shadows::copy_from(const std::vector<char*>& bases, hipStream_t strea
   return hipSuccess;
 }
 
-/// Fetches bytes to the host, and waits, because the host memory must not go before.
+/// Fetches bytes to the host, and waits for them, because the host memory must not go before.
 hipError_t Shadows::fetch(const char* from, std::size_t bytes, hipStream_t stream, std::vector<char>* to) const {
   to->resize(bytes);
   const hipError_t result = next().hipMemcpyAsync(to->data(), from, bytes, hipMemcpyDeviceToHost, stream);
@@ -109,7 +109,8 @@ hipError_t Shadows::fetch(const char* from, std::size_t bytes, hipStream_t strea
   return result != hipSuccess ? result : waited;
 }
 
-/// Fetches a part of what the buffer has, and of what its shadow says that it should have.
+/// Fetches a part of what the buffer has, and of what its shadow has, with addresses in shadows replaced by those in
+/// the buffers.
 hipError_t Shadows::fetch_both(const Part& part, const std::vector<char*>& bases, hipStream_t stream,
                                std::vector<char>* program, std::vector<char>* shadow) const {
   hipError_t result = fetch(bases[part.buffer] + part.offset, part.bytes, stream, program);

@@ -8,10 +8,10 @@
 // buffer. The graph runs once in each memory. Where the two differ, the program's gets the real result (restore()), if
 // it does not have it.
 //
-// Possible only where the second run can touch nothing else (rule 29): operations are kernels, copies and fills; every
-// address among their operands lies in a buffer; no kernel of a module with variables, no printf, no device heap; no
-// structure argument that holds an address that we or the runtime know; and, where no rule promises it, no word in the
-// buffers that may be one either.
+// Possible only where the second run can touch nothing else (rule 29): operations are kernels, copies, fills and empty
+// nodes; every address among their operands lies in a buffer; no kernel of a module with variables, no printf, no
+// device heap; no structure argument that holds an address that we or the runtime know; and, where no rule promises it,
+// no word in the buffers that may be one either.
 //
 // Threads: one launch. Units: bytes. Not here: which launches, and what becomes of a difference
 // (graphs/launch_verifier.h).
@@ -40,13 +40,14 @@ class Shadows {
   Shadows(const Shadows&) = delete;
   Shadows& operator=(const Shadows&) = delete;
 
-  /// Allocates device memory like the buffers of the plan, which must stay. Fails with HIP's error.
+  /// Allocates device memory like the buffers of the plan. The plan must stay until drop(). Fails with HIP's error.
   hipError_t allocate(const StagePlan& plan);
   /// Enqueues the copies of the program's buffers as they are now.
   hipError_t copy_from(const std::vector<char*>& bases, hipStream_t stream);
   const std::vector<char*>& bases() const noexcept { return shadows_; }
 
-  /// Waits for the stream and says whether a word in the shadows may be the address of memory that the library knows.
+  /// Waits for the stream and says whether a word in the shadows of buffers of which something survives may be the
+  /// address of memory that the library knows.
   hipError_t look_for_addresses(hipStream_t stream, bool* found) const;
 
   struct Difference {

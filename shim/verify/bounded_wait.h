@@ -11,12 +11,12 @@ namespace graphpool {
 
 inline constexpr std::chrono::seconds kLongestVerifyWait{1};
 
-/// Waits for the fence and gives it back. False: it was not passed in time, or nobody can tell. Null: nobody can tell.
+/// Waits for the fence and gives it back. False: it was not passed in time, or `fence` is null.
 bool wait_for(Fence* fence);
 /// Waits, and returns whether the device has no work in the end.
 bool wait_until_idle(int device);
 
-/// Freeing shadows waits for the device: where that takes too long, they are left.
+/// Freeing shadows waits for the device: if that takes too long, drop() leaves them for free_left().
 class BoundedShadows : public Shadows {
  public:
   explicit BoundedShadows(int device) noexcept : device_(device) {}

@@ -62,7 +62,7 @@ void MemoryLook::end() noexcept {
 }
 
 bool MemoryLook::wait_for_others(const void* address, std::size_t bytes, std::chrono::nanoseconds limit) noexcept {
-  // Changes nothing: a look that begins later sees what the caller has said of the memory.
+  // Adds nothing, but is in order with begin(): a look that begins later sees what the caller has said of the memory.
   if (g_looks.fetch_add(0) == 0) return true;
   const auto from = reinterpret_cast<std::uintptr_t>(address);
   const auto looked_at = [&] {

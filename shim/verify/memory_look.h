@@ -30,7 +30,7 @@ class MemoryLook {
   void end() noexcept;
 
   /// Call it before memory goes: waits until no other thread looks at any of it, but no longer than `limit`. Returns
-  /// whether none does.
+  /// whether none looks at it then.
   static bool wait_for_others(const void* address, std::size_t bytes, std::chrono::nanoseconds limit) noexcept;
 
  private:

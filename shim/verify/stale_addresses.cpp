@@ -61,7 +61,7 @@ std::uint64_t order_at(std::uint64_t address) noexcept {
   return block == nullptr ? 0u : std::uint64_t{block->order};
 }
 
-/// Returns the allocation that the address lies behind, not right at its end; null: none is near.
+/// Returns the last live allocation of those that end less than kNear before the address; null: there is none.
 const Block* block_before(std::uint64_t address) {
   std::vector<Block*> near;
   const std::uint64_t from = address - std::min<std::uint64_t>(address, StaleAddresses::kNear);
@@ -73,7 +73,7 @@ const Block* block_before(std::uint64_t address) {
   return last;
 }
 
-/// Whether the process has something at the address that is none of HIP's.
+/// Whether something is mapped at the address in the process.
 bool is_host_memory(std::uint64_t address) noexcept {
   constexpr std::uint64_t kPage = 4096;
   const int kept = errno;
@@ -195,7 +195,8 @@ void StaleAddresses::peer_enabled(int device, int peer) noexcept {
                                                     std::memory_order_relaxed);
 }
 
-/// Nothing is known of devices whose numbers are beyond what is kept: they count as peers.
+/// Whether kernels of `device` may use the other one's memory. True also if a number is beyond what is kept: nothing is
+/// known of such devices.
 bool StaleAddresses::is_peer(int device, int recording) const noexcept {
   if (device == recording || device < 0 || device >= 64 || recording < 0 || recording >= 64) return true;
   return (peers_[static_cast<std::size_t>(device)].load(std::memory_order_relaxed) >> recording & 1) != 0;
@@ -223,7 +224,7 @@ StaleAddresses::Allocations StaleAddresses::with_operation(const std::vector<Ope
   return before;
 }
 
-/// Judges an address by what is there, and what was there when the exec got it; where neither tells, by what was freed.
+/// Judges an address by what is there, and by what was there when the exec got it; if neither tells, by what was freed.
 bool StaleAddresses::judge(const Operation& operation, std::uint64_t address, bool hidden, std::uint64_t before,
                            StaleAddress* stale) const {
   const bool kernel = launches_kernel(operation);

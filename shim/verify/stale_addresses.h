@@ -6,13 +6,14 @@
 // again (look()). StaleKind says what is told. Words in structure arguments are looked at, too, but only told where
 // they lie in memory that is or was the program's: one that is no address and looks like one is told as if it were.
 //
-// Not told: null, and the address right behind an allocation, which may be an end; other devices' memory where peer
-// access was enabled once, in copies and fills, or of a memory pool; what is no device memory where it is mapped in the
-// process (an operand of a copy may be any host memory). Not seen: memory that was freed and handed out again between
-// a capture and its instantiation; what kernels find by addresses in memory; execs that are the runtime's own by now.
-// Threads: any. Lock: kReport, for look-ups; never held while call sites are unwound, HIP is called or something is
-// logged. Bounded: kMostRanges freed and mapped ranges each, those at the lowest addresses go first; kMostFound
-// findings. Cost: a look-up an address and launch, where it is switched on; else none.
+// Not told: null, and the address right behind an allocation, which may be an end; other devices' memory that copies
+// and fills name, to which peer access was enabled once, or that is managed or of a memory pool; what is no device
+// memory where it is mapped in the process (an operand of a copy may be any host memory). Not seen: memory that was
+// freed and handed out again between a capture and its instantiation; what kernels find by addresses in memory; execs
+// that are the runtime's own by now. Threads: any. Lock: kReport, for look-ups; never held while call sites are
+// unwound, HIP is called or something is logged. Bounded: kMostRanges freed and mapped ranges each, those at the lowest
+// addresses go first; kMostFound findings. Cost: if `graph.check` is on, a look-up for each address and launch; else
+// none.
 #pragma once
 
 #include <array>
@@ -82,7 +83,8 @@ class StaleAddresses {
 
   /// Call it before a launch. Only note() knows whether kBeyond and kNowhere are so. Throws std::bad_alloc.
   std::vector<StaleAddress> look(const Recording& recording, const Binding& binding, const Allocations& named);
-  /// Asks the runtime where needed, and keeps what is so. True: it was not found before. Call it without a lock held.
+  /// Asks the runtime where needed, and keeps what is so. True: it was not found before, and there was room for it.
+  /// Call it without a lock held.
   bool note(const StaleAddress& stale);
 
   std::uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
@@ -114,7 +116,7 @@ class StaleAddresses {
 /// report; null: nobody wants to know.
 inline constinit std::atomic<void (*)() noexcept> g_stale_found{nullptr};
 
-/// Writes a warning. Call it without a lock held.
+/// Logs a warning, then calls g_stale_found. Call it without a lock held.
 void say_stale(const StaleAddress& stale);
 
 /// The process's. Never destroyed.
