@@ -3,12 +3,12 @@
 // Why: a server holds an exec for each size of its batches, and launches few of them often. Memory that the others hold
 // is lost for everything else. How: before an exec is made, those go that were not used for longest, until there is
 // room: an exec that nobody holds is destroyed, and an exec of the program's gives its own back to the runtime
-// (ProgramExec::given_back()). It gets one again at its next launch, or when one of its nodes is set; an update makes
-// one for the new binding. Only execs go that are exactly what their recording and their binding say, so that another
-// can be made, and whose launches are known to be complete. Execs with user objects or with kernels of a communication
-// library stay; staged ones, too. A given-back exec is watched (unstaged_execs.h), for natively it exists. Before
-// memory that it names is freed, or a module of it is unloaded, it is made, if that would fail later. What is made so
-// does not count towards the limit until the program uses it.
+// (ProgramExec::given_back()). It gets one again at its next launch, or before another call may change it; an update
+// makes one for the new binding. Only execs go that are exactly what their recording and their binding say, so that
+// another can be made, and whose launches are known to be complete. Execs with user objects or with kernels of a
+// communication library stay; staged ones, too. A given-back exec is watched (unstaged_execs.h), for natively it
+// exists. Before memory that it names is freed, or a module of it is unloaded, it is made, if that would fail later.
+// What is made so does not count towards the limit until the program uses it.
 //
 // With a limit a launch may make an exec, which may fail for memory, and destroy others (rule 15). Without one nothing
 // here costs anything.

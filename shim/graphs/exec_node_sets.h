@@ -8,7 +8,7 @@
 // holder. If a free variant has the new binding, it serves instead and HIP is not called. A staged exec is given the
 // new binding as a whole (ExecUpdates::rebind()).
 // If bindings come back from launch to launch (execs/exec_sets.h), the library only notes what is set. At the launch
-// the exec's variant, whose nodes are the library's own, is given the sets that are noted still (noted_sets.h), by the
+// the exec's variant, whose nodes are the library's own, is given the sets that are still noted (noted_sets.h), by the
 // calls that the program has made. That takes host memory only (rule 15; for arguments on the device room is made
 // before). A binding that comes back for the second time gets a variant of its own at the set that completes it. Else a
 // set makes a variant only for an exec that is staged, was given back or is broken, whatever the policy says: where

@@ -1,7 +1,8 @@
 // graph_nodes.h: keeps the nodes of tracked graphs: which real node, and which handle of the library's, stands for
 // which operation of which graph; and the graphs inside child nodes that the program was given.
 //
-// A real node's entry is erased before the runtime may hand its handle out again. Threads: any; find() takes no lock.
+// A real node's entry is erased when the node goes, because the runtime may hand its handle out again. Threads: any;
+// find() takes no lock.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -51,8 +51,8 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddCh
 bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
                hipError_t* result);
 
-/// A child graph that is added and tracked. `forward` leaves the nodes of its copy in `nodes`, unless they can have
-/// only one order, which is asked for later (TrackedNodes::note_inside()).
+/// A child graph that is added and tracked. `forward` leaves the nodes of its copy in `nodes`, unless only one order of
+/// them is possible: then TrackedNodes::note_inside() finds them later.
 struct AddedChild {
   const ChildGraph& child;
   std::vector<hipGraphNode_t> nodes;
