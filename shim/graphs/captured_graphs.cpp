@@ -191,7 +191,7 @@ hipGraph_t CapturedGraphs::clone_deferred(TrackedGraph& original) {
   copy->copy_deferred(original);
   const hipGraph_t handle = graphs_.add_deferred(copy);
   if (handle == nullptr) return nullptr;
-  static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+  static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
   const LockGuard recordings(g_recordings_lock);
   ++original.recording->users;
   return handle;

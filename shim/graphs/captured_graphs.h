@@ -44,10 +44,10 @@ class CapturedGraphs {
   /// Notes that a graph that was built node by node is deferred, and refers to the recording from now on.
   void refer_deferred(Recording& recording) noexcept EXCLUDES(g_recordings_lock);
 
-  /// hipGraphClone: a deferred graph's copy is deferred, too; of any other HIP makes one.
+  /// hipGraphClone: the copy of a deferred graph without user objects is deferred, too; HIP makes any other.
   hipError_t clone(hipGraph_t* copy, hipGraph_t original);
-  /// Calls use() with the graph that proved the recording, set to this binding. Returns false, and does nothing, where
-  /// there is no such graph, or where the runtime is not known to set all nodes that differ exactly.
+  /// Calls use() with the graph that proved the recording, set to this binding. Returns false, without that call, if
+  /// there is no such graph, if it has outlived memory, or if its nodes cannot all be set exactly.
   bool with_first_graph(Recording& recording, const Binding& binding, GraphUse use, hipError_t* result)
       EXCLUDES(g_recordings_lock);
 

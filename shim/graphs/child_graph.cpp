@@ -8,7 +8,8 @@ Status ChildGraph::describe(OperationWriter& to) const {
   return recording ? to.node_child((*recording).number, binding) : Status::kUnsupported;
 }
 
-/// Gives the graph that proved the recording, once: a program that keeps its graph gives it again.
+/// Gives the graph that proved the recording, but only for the first time: a program that keeps its own graph gives it
+/// again. False: nothing was given.
 bool ChildGraph::give_set(GraphUse use, hipError_t* result) const {
   return tracked->given.fetch_add(1, std::memory_order_relaxed) == 0 &&
          graphs().captured.with_first_graph(*recording, binding, use, result);

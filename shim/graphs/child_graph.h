@@ -22,11 +22,11 @@ struct ChildGraph {
   TrackedGraph* tracked = nullptr;
 
   Status describe(OperationWriter& to) const;
-  /// Calls use() with a graph that the runtime can copy: with `graph` where it is real or not known. No nodes: they are
-  /// not known. A deferred graph that is given a second time is real from then on (TrackedGraphs::read_part()), so that
-  /// it is built once.
+  /// Calls use() with a graph that the runtime can copy, and with its nodes (none: they are not known): with the real
+  /// graph, with `graph` if it is not known, or with another one that stands for a deferred graph. From the second time
+  /// on a deferred graph is real (TrackedGraphs::read_part()), so that it is built once.
   hipError_t give(hipGraph_t graph, GraphUse use) const;
-  /// The same where no graph's lock is held: a deferred graph that must be built becomes real now.
+  /// Does the same while no graph's lock is held: a deferred graph that must be built becomes real now.
   hipError_t give_real(hipGraph_t graph, GraphUse use) const;
 
  private:

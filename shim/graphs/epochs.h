@@ -4,9 +4,9 @@
 // What is withheld in an open capture, or of a graph that is being built, is judged by the settings it began with: it
 // becomes real before such a call is forwarded. An epoch begins where the call succeeded and may have changed
 // something. Settings of a function concern its own later operations only. An operation that was withheld before can
-// still be made as it was judged, unless a limit sinks below what it needs: only then what is withheld becomes real.
-// Threads: any. Not here: the epoch and what was set last (recording/settings.h), what recordings hold of memory
-// (recording/operand.h).
+// still be made as it was judged if the setting is only a preference, or a limit not below what the operation needs.
+// Else what has such an operation becomes real. Threads: any. Not here: the epoch and what was set last
+// (recording/settings.h), what recordings hold of memory (recording/operand.h).
 #pragma once
 
 #include <cstddef>
@@ -18,22 +18,23 @@
 
 namespace graphpool {
 
-/// Forwards a call that changes what is not remembered.
+/// Forwards a call that changes settings whose values the library does not remember.
 hipError_t change_settings(Forward forward);
-/// Forwards a call that sets one value of the calling thread's device (SettingCall). It changes something only if the
-/// value is another one than last time.
+/// Forwards a call that sets one value of the calling thread's device (SettingCall). The call changes something only if
+/// the value is another one than last time.
 hipError_t change_setting(EntryId function, std::uint64_t attribute, std::uint64_t value, Forward forward);
 /// Forwards a call that sets one value of the kernel that a host stub or function handle stands for. If that kernel is
-/// not known, the call may change any: then it is as change_settings().
+/// not known, the call may change any: then this does what change_settings() does.
 hipError_t change_kernel_setting(const void* handle, KernelSetting setting, std::uint64_t value, Forward forward);
-/// The same for the calling thread's device.
+/// Does the same for a value that concerns the calling thread's device only.
 hipError_t change_function_setting(const void* handle, std::uint64_t which, std::uint64_t value, Forward forward);
 /// Forwards a call after which memory may be of another kind, or come back as such. That matters where a recording
 /// holds only the memory's address. 0 bytes: nobody knows how many.
 hipError_t change_kind(const void* address, std::size_t bytes, Forward forward);
 
-/// Call it before a module, or a library of kernels, is unloaded. Makes what names a function of it, or memory that may
-/// be its variable's, while it can be made. Its recordings go, and its functions are forgotten.
+/// Call it before a module, or a library of kernels, is unloaded. Makes the graphs and execs that name a function of
+/// it, or copy or fill memory that may be its variable's, while that is possible. Captures with such operations are the
+/// runtime's. Recordings with its kernels go, and its functions are forgotten.
 void module_leaves(const void* module);
 
 /// Drops what was made on the device, which goes with it (rule 31). Call it before the reset is forwarded.

@@ -9,7 +9,7 @@
 namespace graphpool {
 namespace {
 
-/// Lets go of the user objects of what the exec was instantiated from, once its launches are complete.
+/// Lets go of the user objects of the graph that the exec was instantiated from, once its launches are complete.
 void let_go_of_objects_of(ProgramExec& exec) {
   Launches launches;
   if (exec.variant_in_call() != nullptr) launches.push_back(exec.variant_in_call()->launches.copy());
@@ -35,7 +35,7 @@ void ExecBindings::switch_to(ProgramExec& exec, const Served& served, const Bind
       const LockGuard recordings(g_recordings_lock);
       exec.variant = served.variant;
       if (former != nullptr) store_.disown(*former);
-    }  // else staged: only the program's buffers moved
+    }  // else it was patched, or is a ring that was given other buffers
   }
   limit_.note_served(exec);
   if (former == nullptr) limit_.note_made_again();

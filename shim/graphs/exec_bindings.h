@@ -33,7 +33,7 @@ class ExecBindings {
   /// Call it when the exec has got a binding as a whole. Registers an exec that is staged or given back
   /// (unstaged_execs.h), and unregisters any other.
   void note_bound(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
-  /// check: notes the allocations of all addresses of the exec. Without host memory for them only what was freed tells.
+  /// check: notes the allocations of all addresses of the exec. Without host memory for that it notes none.
   static void note_allocations(ProgramExec& exec) noexcept EXCLUDES(exec.lock);
   /// Unregisters the exec. Returns what it would be without staging, if that was made.
   std::unique_ptr<Variant> take_unstaged(ProgramExec& exec) noexcept { return unstaged_.take(&exec.unstaged); }
@@ -54,12 +54,12 @@ class ExecBindings {
   /// its user objects go at once.
   void release_destroyed(ProgramExec& exec) noexcept EXCLUDES(exec.lock, g_recordings_lock);
 
-  /// Destroys the exec, and frees its variant. With `retired`, what is beyond the limits goes there: not in a launch
-  /// (rule 15).
+  /// Destroys the exec, and frees its variant. `retired`: takes the variants that go, those beyond the limits, too.
+  /// Null in a launch: nothing goes (rule 15).
   void release(std::unique_ptr<ProgramExec> exec, RetiredVariants* retired) EXCLUDES(g_recordings_lock);
 
  private:
-  /// The exec was given another variant while this one was in use.
+  /// Frees a variant in whose place the exec was given another one while it was in use.
   void disown(Variant& used) noexcept EXCLUDES(g_recordings_lock);
 
   ExecStore& store_;

@@ -30,7 +30,7 @@ void ExecLimit::note_made_again() noexcept {
   ++counts_.made_again;
 }
 
-/// The runtime's exec is free from now on. It was last used when the program used its own.
+/// The exec's variant becomes free. It was last used when the program last used the exec.
 void ExecLimit::remove(ProgramExec& exec) noexcept {
   if (exec.limited == nullptr) return;
   const LockGuard guard(lock_);
@@ -88,7 +88,7 @@ bool ExecLimit::reclaim(int device) noexcept {
   return !retired.empty();
 }
 
-/// Whether its exec of the runtime's is exactly what the recording and the binding say, and nothing else needs it.
+/// Whether the runtime's exec is exactly what the recording and the binding say, and nothing else needs it.
 bool ExecLimit::can_be_made_again(const ProgramExec& exec) const {
   if (exec.state() != ExecState::kServed || exec.variant == nullptr || exec.own != nullptr || exec.objects != nullptr)
     return false;

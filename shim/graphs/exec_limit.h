@@ -3,19 +3,20 @@
 // Why: a server holds an exec for each size of its batches, and launches few of them often. Memory that the others hold
 // is lost for everything else. How: before an exec is made, those go that were not used for longest, until there is
 // room: an exec that nobody holds is destroyed, and an exec of the program's gives its own back to the runtime
-// (ProgramExec::given_back()). It gets one again at its next launch, or when one of its nodes is set; an update makes
-// one for the new binding. Only execs go that are exactly what their recording and their binding say, so that another
-// can be made, and whose launches are known to be complete. Execs with user objects and with kernels of a communication
-// library stay, and so do staged ones. While it is given back an exec is watched (unstaged_execs.h): natively it
-// exists, so what could not be made later is made before memory that it names is freed, or a module of it is unloaded.
-// Such an exec does not count until the program uses it.
+// (ProgramExec::given_back()). It gets one again at its next launch, or before another call may change it; an update
+// makes one for the new binding. Only execs go that are exactly what their recording and their binding say, so that
+// another can be made, and whose launches are known to be complete. Execs with user objects or with kernels of a
+// communication library stay; staged ones, too. A given-back exec is watched (unstaged_execs.h), for natively it
+// exists. Before memory that it names is freed, or a module of it is unloaded, it is made, if that would fail later.
+// What is made so does not count towards the limit until the program uses it.
 //
 // With a limit a launch may make an exec, which may fail for memory, and destroy others (rule 15). Without one nothing
 // here costs anything.
-// Bounded by an estimate (exec_size.h). Nobody waits for execs that run, or for those that the library does not know
-// any more: there may be more than the limit, until a later call of the program makes room.
-// Errors: HIP's. Threads: any. Lock: kExecLimit. While it is held no exec goes. It is held over no call but those that
-// ask for and record events. Before a call uses an exec it takes an ExecUse, without a lock held.
+// Bounded by an estimate (exec_size.h). Nobody waits for execs that run, and some must stay: there may be more than the
+// limit, until a later call of the program makes room.
+// Errors: HIP's. Threads: any. Lock: kExecLimit. No exec is destroyed while it is held. It is held over no call but
+// those that ask for and record events, and those of hip/restore.h. Before a call uses an exec it takes an ExecUse,
+// without a lock held.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -43,7 +44,7 @@ class ExecLimit final : public ExecRoom {
 
   bool on() const noexcept { return settings_.exec_memory != 0; }
 
-  /// Lets ExecUse use the exec from now on. Throws std::bad_alloc.
+  /// Makes the entry by which ExecUse counts uses of the exec. Throws std::bad_alloc.
   void prepare(ProgramExec& exec) const;
   /// Notes that the exec has been given a variant, or another one. Pre-condition: an ExecUse of it lives.
   void note_served(ProgramExec& exec) noexcept EXCLUDES(lock_, g_recordings_lock);
@@ -52,7 +53,7 @@ class ExecLimit final : public ExecRoom {
   /// Takes out an exec that the program destroys.
   void remove(ProgramExec& exec) noexcept EXCLUDES(lock_, exec.lock, g_recordings_lock);
 
-  /// Whether the exec has none of the runtime's now. Pre-condition: an ExecUse of it lives.
+  /// Whether its exec of the runtime's has been given back and not made again. Pre-condition: an ExecUse of it lives.
   bool was_given_back(ProgramExec& exec) const noexcept EXCLUDES(exec.lock);
   /// Makes the runtime's exec again where it was given back. Fails as an instantiate does. Pre-condition: an ExecUse of
   /// it lives.
@@ -93,7 +94,7 @@ class ExecLimit final : public ExecRoom {
   Counts counts_ GUARDED_BY(lock_);
 };
 
-/// While it lives a call of the program uses the exec: its exec of the runtime's stays. Does nothing without a limit.
+/// Lives while a call of the program uses the exec, and keeps its exec of the runtime's. Does nothing without a limit.
 class ExecUse {
  public:
   ExecUse(ExecLimit& limit, const ProgramExec* exec) noexcept;

@@ -21,7 +21,7 @@ bool may_be_refused(const Operation& operation, const Binding& payload, const Bi
   return with_kind(operation.signature.kind, [&](auto kind) { return kind.may_refuse_set(operation, payload, now); });
 }
 
-/// Whether the runtime has accepted this grid in such a node, if that is a kernel: the node has it now, or had it.
+/// Whether the operation is no kernel, or the runtime has accepted this grid there: the node has it now, or had it.
 bool grid_is_accepted(const Recording& recording, std::uint32_t index, const Binding& payload,
                       const Binding& now) noexcept {
   const Operation& operation = recording.operations[index];
@@ -115,14 +115,14 @@ ExecNodeSets::Answer ExecNodeSets::set_tracked(ProgramExec& exec, hipGraphNode_t
 ExecNodeSets::Answer ExecNodeSets::give_node(ProgramExec& exec, const NodeSet& set, NativeExecNodeCall forward) {
   const Variant* const variant = exec.variant_in_call();
   if (serve_set(exec, set)) return hipSuccess;
-  // A variant that is patched by half does nothing right. Only the runtime knows what it refuses of a child graph.
+  // A variant that is half patched does nothing right. Only the runtime knows what it refuses of a child graph.
   if (!is_child(set.operation) && variant->is_broken() &&
       parts_.updates.rebind(exec, changed_binding(exec, set.operation, set.payload)) == hipSuccess)
     return hipSuccess;
   return set_natively(exec, set, forward);
 }
 
-/// Whether the library notes with which bindings the exec is launched.
+/// Whether the library notes with which bindings the exec is launched. Begins to do so.
 bool ExecNodeSets::keeps_sets(ProgramExec& exec) const {
   const bool kept = !parts_.settings.verifies() &&
                     (parts_.settings.strategy == Strategy::kAuto || parts_.settings.strategy == Strategy::kNewExec);

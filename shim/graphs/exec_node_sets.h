@@ -4,14 +4,15 @@
 // freed since (memory/freed_memory.h): its address may be that of another allocation now. Other bytes are given to the
 // exec's own variant by the program's own call, as natively: nobody else uses that variant while the exec lives (rule
 // 20), and launches before and after keep their order because it is the same exec (rule 3). What the variant then has
-// baked in is known where the runtime is known to update the class of node correctly (rule 9); else it goes with its
-// holder. Where a free variant has the new binding, it serves instead and HIP is not called. Where bindings come back
-// from launch to launch (execs/exec_sets.h), the library only notes what is set. If no other variant has the binding at
-// the launch, the exec's variant, whose nodes are the library's own, is given the noted sets then (noted_sets.h), by
-// the calls that the program has made. That takes host memory only (rule 15; for arguments on the device room is made
-// before). A binding that comes back for the second time gets a variant of its own at the set that completes it. No
-// variant is made otherwise, whatever the policy says: where many nodes are set in turn, each set would make an exec
-// that nobody launches.
+// baked in is known if the runtime is known to update the class of node correctly (rule 9); else it goes with its
+// holder. If a free variant has the new binding, it serves instead and HIP is not called. A staged exec is given the
+// new binding as a whole (ExecUpdates::rebind()).
+// If bindings come back from launch to launch (execs/exec_sets.h), the library only notes what is set. At the launch
+// the exec's variant, whose nodes are the library's own, is given the sets that are still noted (noted_sets.h), by the
+// calls that the program has made. That takes host memory only (rule 15; for arguments on the device room is made
+// before). A binding that comes back for the second time gets a variant of its own at the set that completes it. Else a
+// set makes a variant only for an exec that is staged, was given back or is broken, whatever the policy says: where
+// many nodes are set in turn, each set would make an exec that nobody launches.
 // Errors are HIP's. Threads: any; see execs/program_exec.h.
 #pragma once
 

@@ -8,7 +8,8 @@
 
 namespace graphpool {
 
-/// Takes the exec of the program's own graph, if nothing made of the recording is to be trusted; else makes a new one.
+/// Takes the exec that is kept in `real_path`, if it has the binding; else makes a new one, if what is made of the
+/// recording is to be trusted, and the program's own calls have not changed the variant.
 void ExecRepair::repair(ProgramExec& exec) {
   std::unique_ptr<Variant> made;
   const Variant* distrusted = nullptr;

@@ -1,4 +1,4 @@
-// exec_repair.h: gives an exec another variant where `verify` has found that its own does the wrong thing.
+// exec_repair.h: gives an exec another variant if `verify` has found that the present one does the wrong thing.
 //
 // A comparison ends when the launch that it is about has begun to run, and then the program may be changing the exec
 // already. So the comparison notes what it has found (Health, ProgramExec::real_path), and the next call on the exec,

@@ -89,7 +89,7 @@ const char* ExecUpdates::serve_update(const Asked& asked, const UsedGraph& used)
   *asked.error_node = nullptr;
   *asked.result = hipGraphExecUpdateSuccess;
   tell_trace(way_name(exec.way_in_call()), exec.recording_in_call()->number);
-  static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+  static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
   {
     const LockGuard guard(g_recordings_lock);
     avoided_ += by.native ? 0 : 1;
@@ -119,7 +119,7 @@ hipError_t ExecUpdates::forward(const Asked& asked, NativeUpdate by, const char*
   return failed;
 }
 
-/// Updates a program's own exec by a graph of a capture that nobody has followed: there is nothing to compare.
+/// Updates a program's own exec by a graph that nobody has followed: there is nothing to compare.
 hipError_t ExecUpdates::update_unfollowed(const Asked& asked) {
   tell_trace(kUpdateByUnknown, 0);
   const hipError_t failed = retry_with_room(
@@ -180,9 +180,9 @@ void ExecUpdates::note_native_update(ProgramExec& exec, HeldRecording former, Na
   }
 }
 
-/// Whether the exec, which the runtime has just updated by this graph, is of the graph's recording again: graphs that
-/// are not known have been in it meanwhile, but none of another recording. Not where execs can be patched: move_to()
-/// gives it one of those.
+/// Whether the exec, which the runtime has just updated by this graph, is of the graph's recording again: meanwhile it
+/// was updated by graphs that are not known, but by none of another recording. False where execs can be patched:
+/// move_to() gives it one of those.
 bool ExecUpdates::may_serve_again(const ProgramExec& exec, const NativeUpdate& by) noexcept {
   if (!exec.followed() || by.binding == nullptr || !exec.updates.none() || exec.own == nullptr) return false;
   const Recording& recording = *by.recording;
@@ -193,8 +193,8 @@ bool ExecUpdates::may_serve_again(const ProgramExec& exec, const NativeUpdate& b
   return recording.rebuildable.load(std::memory_order_acquire) && !recording.outdated && !updates_are_exact(recording);
 }
 
-/// Lets the recording serve the exec, so that its next updates are compared again. It serves nobody else, as any that
-/// was updated so.
+/// Lets the recording serve the exec, so that its next updates are compared again. The variant serves nobody else, like
+/// any that was updated so.
 void ExecUpdates::serve_again(ProgramExec& exec, NativeUpdate by, std::uint64_t freed_before) {
   {
     const LockGuard guard(exec.lock);
@@ -275,11 +275,11 @@ hipError_t ExecUpdates::rebind(ProgramExec& exec, const Binding& binding, Update
   return hipSuccess;
 }
 
-/// Makes the program's own call, on the variant that the exec has. Nobody else uses that while the exec lives (rule
-/// 20), and launches before and after keep their order because it is the same exec, in flight or not (rule 3). The
-/// runtime sees a graph that is made as the variant's was. What the variant then does is known where the runtime
-/// updates all of it correctly; else it goes with its holder. Where the call fails, the caller makes it once more with
-/// the program's graph: that leaves of the exec and of the error what it would have left natively.
+/// Makes the program's own call, on the variant that the exec has. Nobody else uses the variant while the exec lives
+/// (rule 20), and launches before and after keep their order because it is the same exec, in flight or not (rule 3). If
+/// the graph is deferred, the runtime sees one that is made as the variant's was. What the variant then does is known
+/// if the runtime updates all of it correctly; else the variant goes with its holder. If the call fails, the caller
+/// makes it once more with the program's graph: that leaves the exec and the error as they would be natively.
 hipError_t ExecUpdates::update_own(ProgramExec& exec, const Binding& binding, UpdateBy* by) {
   Recording& recording = *exec.recording_in_call();
   Variant& own = *exec.variant_in_call();

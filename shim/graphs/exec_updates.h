@@ -1,9 +1,9 @@
 // exec_updates.h: serves hipGraphExecUpdate, and whatever else gives an exec another binding.
 //
-// An update by a graph of the exec's own recording is another binding, served as an instantiate's is. Where only
-// another exec of the library's would serve it exactly, the program's own update is made on the variant that its exec
-// has (update_own()). By a graph of another recording, the update is the runtime's the first time; what it has once
-// taken from one recording to another is served by variants of that from then on (execs/program_exec.h).
+// An update by a graph of the exec's own recording is another binding, served as an instantiate's is. If nothing but a
+// new exec would serve it exactly, the program's update call is made on the exec's present variant (update_own()), as a
+// rule (costs/cost_model.h). An update by a graph of another recording is the runtime's the first time. If that
+// succeeds, variants of the other recording serve such updates from then on (execs/program_exec.h).
 //
 // Errors are HIP's. Threads: any; see execs/program_exec.h.
 #pragma once
@@ -51,11 +51,11 @@ class ExecUpdates {
 
   hipError_t update(hipGraphExec_t exec, hipGraph_t graph, hipGraphNode_t* error_node,
                     hipGraphExecUpdateResult* result);
-  /// Notes that the runtime has updated an exec that no recording serves by a graph that nobody followed.
+  /// Notes the result of the runtime's update, by a graph that nobody followed, of an exec that no recording serves.
   void updated_unfollowed(ProgramExec& exec, hipGraphNode_t* error_node, const hipGraphExecUpdateResult* result,
                           hipError_t failed);
-  /// Lets the exec serve this binding, because the program has set a node. Launches in flight keep the old one.
-  /// hipErrorNotSupported: the program's own call must do it.
+  /// Lets the exec serve this binding, because the program has set a node. Launches in flight keep the old binding.
+  /// Fails where the program's own call must do it.
   hipError_t rebind(ProgramExec& exec, const Binding& binding) { return rebind(exec, binding, nullptr); }
 
   std::uint64_t count() const noexcept { return count_.load(); }
@@ -68,23 +68,23 @@ class ExecUpdates {
     hipGraph_t graph;
     hipGraphNode_t* error_node;
     hipGraphExecUpdateResult* result;
-    ProgramExec* exec;      ///< what the handle stands for; null: the runtime's own
+    ProgramExec* exec;      ///< what the handle stands for; null: it is not the library's, or gone
     TrackedGraph* tracked;  ///< what the graph's handle stands for; null: it is not known
 
     bool tells() const noexcept { return error_node != nullptr && result != nullptr; }
   };
-  /// A graph of an exec's own recording that the program updates it by.
+  /// The graph of an update, if it is of the exec's own recording.
   struct UpdateBy {
     hipGraph_t graph = nullptr;
     bool real = false;    ///< the runtime has it
-    bool native = false;  ///< *out: the program's own call was made
+    bool native = false;  ///< set by update_own(): the program's own call was made
   };
-  /// A real graph by which the program updates an exec that no recording serves.
+  /// What is known of the graph of an update that is the program's own call.
   struct NativeUpdate {
     hipGraph_t graph = nullptr;
     HeldRecording recording;           ///< what it is; none: not known
-    const Binding* binding = nullptr;  ///< of that; null: not known, or its memory is not what it was made over
-    bool plain = false;                ///< not known, but a capture that nobody has looked into, or changed since
+    const Binding* binding = nullptr;  ///< its binding; null: not known, or memory that it names may be freed
+    bool plain = false;                ///< the graph is not tracked: a capture left alone, for example
   };
 
   hipError_t update_found(const Asked& asked);

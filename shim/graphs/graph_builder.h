@@ -1,7 +1,7 @@
 // graph_builder.h: makes the real graph of a deferred one.
 //
-// A deferred graph can always be made real: it is, before memory that it names goes back to the runtime and before a
-// module is unloaded, for natively it was made before that. Threads: any. Errors: HIP's.
+// A deferred graph is made real before what it names goes: before memory goes back to the runtime, and before a module
+// is unloaded. Natively it was made before that. Threads: any. Errors: HIP's.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -19,7 +19,7 @@ class GraphBuilder {
   GraphBuilder(GraphNodes& nodes, Materialisations& materialisations) noexcept
       : nodes_(nodes), materialisations_(materialisations) {}
 
-  /// Nothing where the graph is real. `reason`: a literal, for the report.
+  /// Does nothing if the graph is real. `reason`: a literal, for the report.
   hipError_t make_real(TrackedGraph& graph, const char* reason) REQUIRES(graph.lock) EXCLUDES(g_recordings_lock);
 
  private:

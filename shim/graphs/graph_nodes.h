@@ -1,7 +1,8 @@
 // graph_nodes.h: keeps the nodes of tracked graphs: which real node, and which handle of the library's, stands for
 // which operation of which graph; and the graphs inside child nodes that the program was given.
 //
-// A real node's entry is erased before the runtime may hand its handle out again. Threads: any; find() takes no lock.
+// A real node's entry is erased when the node goes, because the runtime may hand its handle out again. Threads: any;
+// find() takes no lock.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -40,12 +41,12 @@ class GraphNodes {
       EXCLUDES(g_recordings_lock);
   /// Takes out the node of an operation: the program has destroyed it.
   void erase(TrackedGraph& graph, std::uint32_t index) REQUIRES(graph.lock) EXCLUDES(g_recordings_lock);
-  /// Takes out the graph's nodes: the runtime may give their handles to others.
+  /// Takes out the graph's nodes, and the graphs inside them: the runtime may give their handles to others.
   void forget_all(const TrackedGraph& graph) noexcept REQUIRES(graph.lock, g_recordings_lock);
 
   /// Notes that the program has been given the graph inside a child node.
   void put_inside(hipGraph_t inside, const NodeRef& node) EXCLUDES(g_recordings_lock);
-  /// The node inside of which this graph is. Empty: the program was given no such graph.
+  /// The node that has this graph inside. Empty: the program was given no such graph.
   std::optional<NodeRef> find_inside(hipGraph_t inside) const EXCLUDES(g_recordings_lock);
 
  private:

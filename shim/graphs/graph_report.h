@@ -19,7 +19,7 @@ struct GraphTotals {
 };
 GraphTotals graph_totals() noexcept;
 
-/// The newest of those that were dropped come last.
+/// Reports of all recordings there are, then of the newest of those that were dropped.
 std::vector<RecordingReport> recording_reports();
 
 /// The memory of the library's execs on a device.

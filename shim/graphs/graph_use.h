@@ -17,8 +17,9 @@ struct UsedGraph {
 /// Why a graph is used.
 enum class GraphUsedFor : std::uint8_t { kInstantiate, kUpdate };
 
-/// Ends the graph's build. No recording for an instantiate of a graph that holds user objects and must serve itself: an
-/// exec of the program's own graph would hold its user objects for as long as the library keeps it.
+/// Ends the graph's build. Gives no recording for an instantiate of a graph that holds user objects, if nothing can be
+/// made of its recording: an exec of the program's own graph would hold the objects for as long as the library keeps
+/// the exec.
 UsedGraph use_graph(TrackedGraph& graph, GraphUsedFor purpose, Recordings& recordings, bool track_operands);
 
 }  // namespace graphpool

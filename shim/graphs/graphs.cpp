@@ -37,7 +37,7 @@ hipError_t Graphs::destroy_exec(hipGraphExec_t handle) {
   }
   std::unique_ptr<ProgramExec> exec(execs.find(handle));
   if (exec == nullptr) return refuse();
-  static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+  static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
   if (seeded_defect(Seeded::kDestroyedExecServes)) {
     static_cast<void>(exec.release());
     return hipSuccess;

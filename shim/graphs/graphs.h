@@ -3,7 +3,7 @@
 //
 // The life of a step: a capture ends in a tracked graph (captured_graphs.h), or one is built (node_graphs.h) ->
 // instantiation.h: a free variant whose baked-in binding is the graph's serves; else one is patched or made ->
-// exec_updates.h: the same for another binding -> launcher.h forwards the variant -> destroy_exec(): the variant is
+// exec_updates.h: the same for another binding -> launcher.h launches the variant -> destroy_exec(): the variant is
 // free again once its launches are known to be complete. An exec that the program reaches in any other way is tainted
 // (own_execs.h): it serves its holder and goes with it (rule 2). Updates alone do not make it so. The program may set
 // what a node of its exec does (exec_node_sets.h): the binding changes, and the variant with it.
@@ -85,8 +85,8 @@ struct Graphs {
   /// Call it before memory goes back to the runtime (0 bytes: nobody knows how many; null: all there is). Builds what
   /// needs the memory and could not be made without it. `reason`: a literal.
   void before_memory_is_freed(const void* address, std::size_t bytes, const char* reason);
-  /// Call it before a module goes. Makes the graphs and execs with an operation for which `names` holds, while they can
-  /// be made. Recordings with one for which `ends` holds, whose kernel goes, are of no use any more.
+  /// Call it before a module goes. Makes the graphs and execs with an operation for which `names` holds, while that is
+  /// possible. Recordings with an operation for which `ends` holds, because its kernel goes, are of no use any more.
   void before_module_is_unloaded(OperationTest names, OperationTest ends, const char* reason)
       EXCLUDES(g_recordings_lock);
   /// Forgets everything that was made for the device, which is being reset: it is gone with it.

@@ -1,9 +1,9 @@
 // handle_table.h: makes handles of the library's own that a program holds in place of the runtime's.
 //
 // A handle is an address inside a reserved range that nothing else can have, so telling ours from the runtime's is one
-// compare, and finding the object is one load. A handle is not given out again before kReuseAfter others were: use
-// after destruction is seen instead of hitting a new object. Threads: find() takes no lock; add() and remove() do (rank
-// kHandles). The table is never destroyed.
+// compare, and finding the object takes a few loads. While the range lasts, a handle is not given out again before
+// kReuseAfter others were removed: use after destruction is seen instead of hitting a new object. Threads: find() takes
+// no lock; add() and remove() do (rank kHandles). The table is never destroyed.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,8 +24,8 @@ class HandleTable {
   static constexpr std::size_t kMost = std::size_t{1} << 20;  ///< live handles; more are the program's leak
   static constexpr std::size_t kReuseAfter = 4096;
 
-  /// Null when the address range cannot be reserved or the table is full: the caller then serves the program without a
-  /// handle of ours. Throws std::bad_alloc.
+  /// Null when the address range cannot be reserved or the table is full: the caller must do without a handle of ours.
+  /// Throws std::bad_alloc.
   void* add(Object* object) {
     const LockGuard guard(lock_);
     if (base_.load(std::memory_order_relaxed) == 0) {

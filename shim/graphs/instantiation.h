@@ -1,7 +1,8 @@
 // instantiation.h: serves hipGraphInstantiate.
 //
 // A free variant whose baked-in binding is the graph's serves the exec; else one is patched or made. The program gets a
-// handle of the library's. A graph that is not tracked, or that has flags of its own, is the runtime's.
+// handle of the library's. If the graph is not tracked or was modified, or the call has flags of its own, the exec is
+// the runtime's.
 // Errors are HIP's. Threads: any.
 #pragma once
 

@@ -79,7 +79,7 @@ bool LaunchVerifier::wants(const FoundExec& found, bool set_by_program) const {
   const bool comparable =
       found.way == Way::kStage || (!found.staged && (found.way == Way::kPatch || found.way == Way::kSame ||
                                                      (found.real_path != nullptr && !set_by_program)));
-  // There is nothing to compare with where nothing, or nothing to be trusted, can be made of the recording. Peers of a
+  // There is nothing to compare with if nothing that is to be trusted can be made of the recording. Peers of a
   // collective do not take part in a second run (rule 12).
   if (!comparable || !recording.rebuildable.load(std::memory_order_acquire) || recording.communicates()) return false;
   std::uint64_t launches = recording.launches.count(found.way);
@@ -112,8 +112,8 @@ hipError_t LaunchVerifier::launch_kept(const AskedLaunch& asked, LaunchSelected 
   }
   if (!found.recording) return selected();
   const bool compared = wants(found, set_by_program);
-  // The exec of the real path goes before the launch (see drop_before_launch). At home the launch itself is repeated,
-  // so it is not needed there.
+  // The exec of the real path goes before the launch (see drop_before_launch). A launch without copies needs none: the
+  // launch itself is repeated.
   if (!compared || found.direct) found.real_path.reset();
   if (!compared) return selected();
   return found.way == Way::kStage && !found.direct ? StagedComparison(*this, asked, selected, std::move(found)).launch()

@@ -2,13 +2,13 @@
 //
 // A staged launch (staged_comparison.h): the graph runs without staging for the program, and staged on copies. A launch
 // of an exec that was patched, or that had the binding before, or is staged without copies (repeated_launch.h): that
-// exec serves the program, and a new one, made of the recording, works on copies. A launch of a new exec, where an exec
-// of the program's own graph is there: that serves the program, and the recording's works on copies. Where they differ
-// the program has the real result, one line says so, and the recording is served otherwise from there on: it is not
-// staged any more, or never without copies; none of its execs is patched any more; or its captures are left to the
-// runtime.
+// exec serves the program, and a new one, made of the recording, works on copies. A launch of a new exec, if an exec of
+// the program's own graph is there: that one serves the program, and one made of the recording works on copies. If they
+// differ the program has the real result, one line says so, and the recording is served otherwise from there on: it is
+// not staged any more, or never without copies; none of its execs is patched any more; the exec that had the binding
+// serves nobody any more; or captures of the recording are left to the runtime.
 //
-// All of it waits, which only `verify` does (verify/bounded_wait.h). A launch that is not complete in time is not
+// All of it waits, but each time only for so long (verify/bounded_wait.h). A launch that is not complete in time is not
 // compared. Nor is a launch that is run again by a new exec, where the device has other work before it or gets any
 // before its end: what that writes could not be told apart.
 // Threads: any. Once the launch has begun to run the program may change or destroy the exec (program_exec.h). So a
@@ -40,8 +40,8 @@ struct AskedLaunch {
   StreamArgument stream;
   NativeExecCall native;  ///< the program's call
 };
-/// Makes the launch by whatever serves the exec. hipErrorNotReady: its ring works on copies, and no slot set serves the
-/// launch; nothing was enqueued.
+/// Makes the launch by whatever serves the exec. hipErrorNotReady: the ring was to work on copies, and no slot set
+/// serves the launch; nothing was enqueued.
 using LaunchSelected = FunctionRef<hipError_t()>;
 
 /// What a launch has found its exec to be.
@@ -76,12 +76,13 @@ class LaunchVerifier {
   /// Lets nothing be made of the recording any more.
   static void rebuilt_differs(const FoundExec& found, const Shadows::Difference& difference)
       EXCLUDES(g_recordings_lock);
-  /// Lets launches of a ring always copy from now on. Else the variant serves nobody any more; where it was patched,
-  /// nor do others that were, and none of the recording's is patched any more.
+  /// If the launch was a ring's, the recording's launches through rings always copy from now on. Else its variant
+  /// serves nobody any more. If that was patched, neither do the recording's other patched ones, and none is patched
+  /// any more.
   static void repeated_differs(const FoundExec& found, const Shadows::Difference& difference)
       EXCLUDES(g_recordings_lock);
-  /// Lets an exec of the program's own graph, whose launches are complete, serve the exec from its next call on, if the
-  /// exec still is what the launch found.
+  /// Lets `real`, whose launches are complete, serve the exec from the next call on it, if the exec still is what the
+  /// launch found.
   static void serve_by_real(ProgramExec& exec, const FoundExec& found, std::unique_ptr<Variant> real)
       EXCLUDES(exec.lock);
   /// Keeps `real`, which may still run: later launches of the exec come behind it, unless they may overlap.

@@ -1,12 +1,11 @@
 // launcher.h: serves hipGraphLaunch and hipGraphUpload. A launch only selects: what serves the binding exists already
-// (rule 15), unless it was given back (exec_limit.h).
+// (rule 15). ring_exit.h names the exceptions.
 //
 // The steps: what may have changed since the last launch is looked at (memory that other processes can reach, stale
 // addresses, verification, nodes that the program has set); an exec on the program's own memory is launched; any other
-// one goes through staged_launch.h. While the runtime launches, which may call back or wait, the exec is not locked.
-// What the launch does may be the sign for another thread to destroy or update the exec: it and its variant stay until
-// the launch is noted.
-// Errors are HIP's. Threads: any.
+// one goes through staged_launch.h. Without staging the runtime's launch may call back or wait: the exec is not locked
+// meanwhile. What the launch does may be the sign for another thread to destroy or update the exec: it and its variant
+// stay until the launch is noted. Errors are HIP's. Threads: any.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -1,5 +1,5 @@
-// materialisations.h: counts for the report how often a withheld capture or a deferred graph was made real, by reason
-// and operation. Bounded: kMost are told apart, others by their reason only. Threads: any.
+// materialisations.h: counts for the report how often a withheld capture or a deferred graph was made real, by reason,
+// graph and operation. Bounded: kMost are told apart, others by their reason only. Threads: any.
 #pragma once
 
 #include <cstddef>

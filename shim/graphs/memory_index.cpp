@@ -14,7 +14,7 @@ constexpr unsigned kPageShift = 12;
 }  // namespace
 
 std::vector<std::uint64_t> MemoryIndex::pages_of(const Binding& binding) {
-  // Most words are among the few that many operations have: these are found here.
+  // Most words lead to pages seen before. `seen` skips most of these, so that little is left to sort.
   constexpr std::size_t kSeen = 512;
   std::array<std::uint64_t, kSeen> seen;
   seen.fill(~std::uint64_t{0});
@@ -87,7 +87,7 @@ std::vector<void*> MemoryIndex::find(const void* address, std::size_t bytes) {
   if (left_ * 2 > size_) drop_removed();
   const auto first = reinterpret_cast<std::uint64_t>(address);
   std::uint64_t from = first >> kPageShift, to = (first + (bytes - 1)) >> kPageShift;
-  if (to < from) std::tie(from, to) = std::pair(0, ~std::uint64_t{0});  // no such memory
+  if (to < from) std::tie(from, to) = std::pair(0, ~std::uint64_t{0});  // the range wraps: all bindings count
   for (const Run& run : runs_) {
     auto position = std::lower_bound(run.begin(), run.end(), from,
                                      [](const Entry& entry, std::uint64_t page) { return entry.page < page; });

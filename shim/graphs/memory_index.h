@@ -1,7 +1,7 @@
 // memory_index.h: finds those of many bindings that may name memory of a range, without reading the bindings.
 //
-// Why: every real free asks this about all graphs that the program holds and that exist only as bindings. The time of
-// an answer grows with the logarithm of what is held, and with what is found.
+// Why: every real free asks this about graphs and execs that the program holds and that exist only as bindings
+// (memory_watch_list.h). The time of an answer grows with the logarithm of what is held, and with what is found.
 //
 // The index holds the pages that words of a binding point to, whatever the words are: an answer may have too many,
 // never too few. The pages lie in sorted runs, each more than twice as long as the next. Removed pages are left there

@@ -1,8 +1,8 @@
 // memory_watch_list.h: lists those who name memory of the program and must be told before it is freed.
 //
-// Each real free asks all of them. Most are asked often and never name what is freed: after kLooks looks that found
-// nothing, an entry is found by an index of the pages that it names (memory_index.h). An entry to which no free matters
-// any more is not looked at. A new binding is watched again.
+// Each real free asks every entry that is watched. Most are asked often and never name what is freed: after kLooks
+// looks that found nothing, an entry is found by an index of the pages that it names (memory_index.h). An entry to
+// which no free matters any more is not looked at. An entry with a new binding is watched again.
 //
 // The order of the list: first those that are not looked at, because they are in the index or nothing matters to them,
 // then those that are watched. Threads: guarded by its user.
@@ -54,7 +54,7 @@ class MemoryWatchList {
     return has(entry) && static_cast<const Watched&>(entry).place_ >= unwatched_;
   }
 
-  /// Lets the entry be looked at again. Does nothing where it is watched.
+  /// Lets the entry be looked at again. Does nothing if it is watched, or not in the list.
   void watch(Entry& entry) noexcept {
     if (place(entry) >= unwatched_) return;
     exchange_places(place(entry), --unwatched_);

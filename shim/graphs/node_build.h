@@ -1,7 +1,7 @@
 // node_build.h: keeps how far a graph that is built node by node has come, by a walk in the tree or by a recording.
 //
-// It walks while everything the program adds was added before in the same order: then the graph is deferred. Where that
-// ends the graph is made real and what follows is recorded. Not here: what drives it (node_graphs.h).
+// It walks while everything the program adds was added before in the same order: the graph is deferred meanwhile. Where
+// the walk ends the graph is made real, and what follows is recorded. Not here: what drives it (node_graphs.h).
 // Threads: guarded by the lock of its graph.
 #pragma once
 

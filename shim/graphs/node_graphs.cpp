@@ -52,7 +52,7 @@ hipError_t add_to_own(const TrackedGraph& graph, const std::vector<std::uint32_t
   return forward(graph.real, dependencies.data());
 }
 
-/// Whether each operation comes behind the one before: there is one order of their nodes.
+/// Whether each node depends on exactly the one before, so that only one order is possible.
 bool in_line(const std::vector<Operation>& operations) {
   const auto dependencies = dependencies_of(operations);
   std::uint32_t before = 0;
@@ -67,7 +67,7 @@ bool in_line(const std::vector<Operation>& operations) {
   return true;
 }
 
-/// Takes a step in the tree: true when the recordings decide what becomes of the call.
+/// Takes a step in the tree. True: the operation matched, *node is a handle of ours, and HIP is not called.
 bool step(TrackedGraph& graph, const Signature& signature, std::uint32_t offset,
           const std::vector<std::uint32_t>& after, hipGraphNode_t* node) REQUIRES(graph.lock) {
   NodeBuild& build = *graph.build;
@@ -180,7 +180,7 @@ namespace {
 /// A node that is added to a tracked graph, and what the graph's build makes of it.
 struct BuiltNode {
   const NodePlace& place;
-  AddedChild* child;  ///< null: no such child
+  AddedChild* child;  ///< null: the node is no tracked child graph
   Signature signature{};
   std::uint32_t offset = 0;            ///< of its payload in the binding
   std::vector<std::uint32_t> after{};  ///< the operations that it depends on
@@ -205,7 +205,7 @@ void describe_node(TrackedGraph& graph, Describe describe, BuiltNode* node) REQU
   if (node->child != nullptr) graph.build->children.push_back(hold(*node->child->child.recording));
 }
 
-/// Makes the graph real, without the payload of the node that differs.
+/// Makes the graph real as it was before this node, whose payload is taken out of the binding meanwhile.
 hipError_t make_real_before(TrackedGraph& graph, std::uint32_t offset) REQUIRES(graph.lock) {
   const Binding own(graph.binding.begin() + offset, graph.binding.end());
   graph.binding.resize(offset);
@@ -227,7 +227,7 @@ void record_node(TrackedGraph& graph, BuiltNode& node) REQUIRES(graph.lock) {
   graphs().node_table.add(graph, *node.place.node, index);
 }
 
-/// Adds a node to a graph that is being built. Empty: HIP must add it by add_natively(), without a lock held.
+/// Adds a node to a graph that is being built. Empty: the caller must call add_natively(), without a lock held.
 std::optional<hipError_t> add_to_build(TrackedGraph& graph, Describe describe, NativeAdd forward, BuiltNode& node)
     REQUIRES(graph.lock) {
   describe_node(graph, describe, &node);
@@ -239,7 +239,8 @@ std::optional<hipError_t> add_to_build(TrackedGraph& graph, Describe describe, N
   if (graph.real == nullptr)
     if (const hipError_t failed = make_real_before(graph, node.offset); failed != hipSuccess) return failed;
   if (!node.placed) {
-    // Only the runtime knows what it makes of such dependencies. Nodes of other graphs are asked for without lock.
+    // Only the runtime knows what it makes of such dependencies. Nodes of other graphs are looked up later, by
+    // add_natively(), without this lock.
     graph.leave("a node whose dependencies only the runtime can judge");
     return {};
   }
@@ -253,7 +254,7 @@ std::optional<hipError_t> add_to_build(TrackedGraph& graph, Describe describe, N
   return result;
 }
 
-/// Adds a node to a graph that is not followed any more.
+/// Adds a node to a graph that is not being built: it is modified from now on, if it was followed.
 hipError_t add_to_exposed(const NodePlace& place, NativeAdd forward) {
   hipGraph_t graph = place.graph;
   const hipError_t failed = graphs().tracked.expose(&graph, "a node was added after its first use");
@@ -311,7 +312,7 @@ bool add_edges(hipGraph_t handle, const hipGraphNode_t* from, const hipGraphNode
   if (build.walks()) {
     if (TreeNode* const child = build.path.back()->find(signature, ends)) {
       build.path.push_back(child);
-      static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+      static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
       *result = hipSuccess;
       return true;
     }
@@ -343,7 +344,7 @@ HeldRecording matched_end(const NodeBuild& build, const Signature& end_signature
   return matched ? std::move(recording) : HeldRecording();
 }
 
-/// Compares the real graph with what was recorded of it.
+/// Makes a recording of the real graph if its nodes are what was recorded; else stops following it.
 void finish_recorded(TrackedGraph& graph) REQUIRES(graph.lock) {
   NodeBuild& build = *graph.build;
   const char* reason = nullptr;

@@ -28,7 +28,7 @@
 
 namespace graphpool {
 
-/// hipGraphCreate. `plain`: nothing in its arguments that HIP might refuse.
+/// hipGraphCreate. `plain`: its arguments have nothing that HIP might refuse.
 hipError_t create_graph(hipGraph_t* graph, bool plain, Forward forward);
 
 /// The first arguments of every call that adds a node.
@@ -51,12 +51,14 @@ hipError_t add_child_graph(const NodePlace& place, hipGraph_t child, NativeAddCh
 bool add_edges(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphNode_t* to, std::size_t count,
                hipError_t* result);
 
-/// A child graph that is added and tracked. `forward` leaves the nodes of its copy in `nodes`, where HIP tells them.
+/// A child graph that is added and tracked. `forward` leaves the nodes of its copy in `nodes`, unless only one order of
+/// them is possible: then TrackedNodes::note_inside() finds them later.
 struct AddedChild {
   const ChildGraph& child;
   std::vector<hipGraphNode_t> nodes;
 };
-/// Adds a node as add_node() does, but `forward` must make nodes in line (recording/node_creation.h). Null: no child.
+/// Adds a node as add_node() does, but `forward` must make nodes in line (recording/node_creation.h). `added`: null if
+/// the node is no tracked child graph.
 hipError_t add_described(const NodePlace& place, Describe describe, NativeAdd forward, AddedChild* added);
 
 /// Gives the graph, which is being used, its recording, if it can have one. Pre-condition: it has a build.

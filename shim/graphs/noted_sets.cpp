@@ -44,7 +44,7 @@ NotedSets::Pending NotedSets::pending(const ProgramExec& exec) {
 hipError_t NotedSets::give_noted(ProgramExec& exec) {
   if (const Pending sets = pending(exec); sets.any) {
     if (sets.bytes != 0) make_argument_room(exec.device, sets.patched_bytes, sets.bytes, sets.argument_bytes);
-    // A failed call may have given a half of it: then another variant that has all of it serves.
+    // A failed call may have set a node by half: then a new variant that has the whole binding serves.
     if (const hipError_t failed = set_nodes(exec); failed != hipSuccess && serve_by_new(exec) != hipSuccess)
       return failed;
   }
@@ -53,7 +53,7 @@ hipError_t NotedSets::give_noted(ProgramExec& exec) {
   return hipSuccess;
 }
 
-/// Gives the noted sets by the calls that the program has made before.
+/// Gives the noted sets, by the calls that the program has made for them.
 hipError_t NotedSets::set_nodes(ProgramExec& exec) {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;

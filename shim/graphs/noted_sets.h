@@ -1,4 +1,4 @@
-// noted_sets.h: gives an exec's variant what the program has set in its nodes and what was only noted so far
+// noted_sets.h: gives an exec's variant what the program has set in nodes and the library has only noted so far
 // (execs/exec_sets.h). Threads: any; several launches of one exec may give the same at once.
 #pragma once
 

@@ -1,8 +1,8 @@
-// own_execs.h: makes execs the program's own, because it may change them past the library (rule 2).
+// own_execs.h: makes execs the program's own, because the program may change them past the library (rule 2).
 //
-// The exec gets a variant that nobody else will ever use, made from a graph of our own so that its nodes are known,
-// unless it must stay what it is. The program names its nodes by those of the graph that it was made from.
-// Errors: HIP's. Threads: any; see execs/program_exec.h.
+// Such an exec has a variant that nobody else will ever use. It is made from a graph of our own, so that its nodes are
+// known, unless the exec must stay the variant that it is. The program names its nodes by those of the graph that it
+// was made from. Errors: HIP's. Threads: any; see execs/program_exec.h.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -34,11 +34,11 @@ class OwnExecs {
   };
   explicit OwnExecs(const Parts& parts) noexcept : parts_(parts) {}
 
-  /// Makes an exec that a recording serves the program's own.
+  /// Makes an exec, which a recording serves, the program's own.
   hipError_t taint(ProgramExec& exec) EXCLUDES(exec.lock, g_recordings_lock);
-  /// Gives the real exec for a call that is not followed: it is the program's own from now on, for this reason, a
-  /// literal. `node` becomes the exec's own node where the program names one of the graph that the exec was made from;
-  /// it may be null.
+  /// Gives the real exec for a call that is not followed: the exec is the program's own from now on. `reason`: a
+  /// literal. `node`, which may be null, becomes the exec's own node if the program names one of the graph that the
+  /// exec was made from; else the real node.
   hipError_t expose(hipGraphExec_t* exec, hipGraphNode_t* node, const char* reason);
 
  private:

@@ -88,7 +88,7 @@ hipError_t RepeatedLaunch::launch() {
   return result;
 }
 
-/// Runs the launch again by the new exec, on the shadows. Compares nothing where other work came between.
+/// Runs the launch again by the new exec, on the shadows. Reports nothing if other work came between.
 void RepeatedLaunch::repeat() {
   const PrivateCalls private_calls;
   const LastErrorScope last_error;

@@ -31,7 +31,7 @@ RingExit::Left RingExit::leave(ProgramExec& exec, StreamKey key, hipStream_t str
 }
 
 /// Makes the exec the program's own: what it names may be freed by now, or the recording not be trusted any more. One
-/// launch at a time does so. Another one finds the exec as it was, or made its own, and tries again.
+/// launch at a time does so. Another one finds the exec as it was, or the program's own, and tries again.
 hipError_t RingExit::become_own(ProgramExec& exec) {
   {
     const LockGuard guard(exec.lock);
@@ -69,7 +69,7 @@ RingExit::Left RingExit::put_in_place(ProgramExec& exec, const Served& own, Stre
   ring->launches.seal();
   if (!ring->plan->overlap()) {
     exec.before = ring->launches.copy();
-    // A ring can be followed where its last stream is captured now.
+    // Work can come behind a ring even if the stream of its last launch is being captured now.
     const LastErrorScope last_error;
     left.ordered = !may_be_capturing(stream) && ring->ring->order_behind_last(key, stream);
   }

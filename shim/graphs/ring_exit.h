@@ -1,5 +1,5 @@
-// ring_exit.h: lets an exec serve its holder without staging from now on, on the program's own memory. Only here, and
-// where an exec was given back (exec_limit.h), a launch makes an exec.
+// ring_exit.h: lets an exec serve its holder without staging from now on, on the program's own memory. A launch makes
+// an exec only here, if an exec was given back (exec_limit.h), if a noted set fails (noted_sets.h), and for `verify`.
 //
 // Errors are HIP's. Threads: any; several launches of one exec may leave its ring at once.
 #pragma once
@@ -26,10 +26,11 @@ class RingExit {
     bool ordered = false;  ///< the stream comes behind what the ring has launched
   };
   Left leave(ProgramExec& exec, StreamKey key, hipStream_t stream) EXCLUDES(exec.lock, g_recordings_lock);
-  /// Leaves the ring because no slot set came free in time, and says so. An error: the launch must go on waiting.
+  /// Leaves the ring because no slot set came free in time, and says so. An error: the exec has not left it, and the
+  /// device must wait.
   Left stop_waiting(ProgramExec& exec, StreamKey key, hipStream_t stream) EXCLUDES(exec.lock, g_recordings_lock);
-  /// Call it before a launch after which memory was exported or opened: an exec that is staged and names such memory
-  /// works on the program's own from here on.
+  /// Call it before a launch if memory was exported or opened since the last one: an exec that is staged and names such
+  /// memory works on the program's own from here on.
   hipError_t leave_shared_memory(ProgramExec& exec, StreamArgument stream) EXCLUDES(exec.lock, g_recordings_lock);
 
  private:

@@ -42,7 +42,7 @@ hipError_t StagedComparison::launch() {
 /// launch; no success where there is no ring any more.
 hipError_t StagedComparison::launch_real(hipError_t* copied) {
   const LockGuard guard(exec_.lock);
-  // The exec's launches are in order: the real one too comes behind those before it.
+  // The exec's launches are in order: the one without staging comes behind those before it, too.
   if (exec_.before != nullptr) static_cast<void>(exec_.before->order_before(stream_key(asked_.stream), stream_));
   if (SlotRing* const ring = exec_.variant->ring.get()) {
     bases_ = ring->bases();

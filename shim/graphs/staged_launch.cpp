@@ -79,7 +79,7 @@ void StagedLaunch::come_behind() {
 
 StagedLaunch::Next StagedLaunch::launch_ring() {
   // In a capture the runtime may run the launch at once and capture the copies, or the other way about. A ring's events
-  // are its device's: none can come behind a launch in another one's stream.
+  // are its device's: they cannot be recorded in a stream of another device.
   if (may_be_capturing(stream_) || !is_stream_of(exec_.variant->plan->device(), stream_)) return Next::kLeaveRing;
   const SlotRing* const ring = exec_.variant->ring.get();
   const bool on_copies = exec_.works_on == WorksOn::kCopies;
@@ -93,7 +93,7 @@ StagedLaunch::Next StagedLaunch::launch_ring() {
   if (outcome == RingOutcome::kBusy) return Next::kWait;
   if (outcome == RingOutcome::kNotReplayed && result == hipErrorOutOfMemory && !made_room_) return Next::kMakeRoom;
   if (outcome == RingOutcome::kNotReplayed && result == hipErrorStreamCaptureInvalidated && !on_copies) {
-    // A runtime that leaves a stream so when its capture has ended takes launches there, but no copies.
+    // Some runtimes leave a stream in this state when its capture has ended: it takes launches, but no copies.
     clear_error(pending);
     return Next::kLeaveRing;
   }

@@ -1,9 +1,9 @@
 // staged_launch.h: makes a single launch of an exec that is staged, that has nothing to do, or whose launches must come
 // behind those of the variant before.
 //
-// It enqueues copy in, replay and copy out in the program's stream (staging/slot_ring.h). Where no slot set is free the
-// launch waits, `graph.ring_timeout` at most. Where it cannot go through slots the exec leaves its ring (ring_exit.h),
-// and the launch is one on the program's own memory.
+// It enqueues copy in, replay and copy out in the program's stream (staging/slot_ring.h). If no slot set is free the
+// launch waits, `graph.ring_timeout` at most. If it cannot go through slots then, or for another reason, the exec
+// leaves its ring (ring_exit.h), and the launch is one on the program's own memory.
 // Errors are HIP's. Threads: each object serves one launch.
 #pragma once
 
@@ -31,7 +31,7 @@ class StagedLaunch {
         wait_(settings.ring_timeout) {}
 
   /// Makes the launch and returns its result; or nothing: then `unstaged` is begun, and the caller must make it.
-  /// hipErrorNotReady: its ring works on copies, and no slot set serves it; nothing was enqueued.
+  /// hipErrorNotReady: the ring was to work on copies, and no slot set serves the launch; nothing was enqueued.
   std::optional<hipError_t> make(UnstagedLaunch* unstaged);
 
  private:

@@ -16,7 +16,7 @@ bool has_no_handle(hipStream_t stream) noexcept {
 
 hipError_t judge_stream(hipStream_t stream) noexcept {
   if (has_no_handle(stream)) {
-    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
     return hipSuccess;
   }
   unsigned flags = 0;

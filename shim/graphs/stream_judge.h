@@ -1,4 +1,4 @@
-// stream_judge.h: asks what HIP says of a stream into which nothing is to be put. Threads: any.
+// stream_judge.h: asks HIP about a stream into which nothing is put. Threads: any.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -30,9 +30,9 @@ namespace graphpool {
 /// A child graph of a tracked graph: what it was when it was added.
 struct GraphPart {
   std::uint32_t index = 0;            ///< of its operation
-  std::uint64_t original = 0;         ///< of the graph it is a copy of
+  std::uint64_t original = 0;         ///< TrackedGraph::original of the graph that was added
   hipGraph_t inside = nullptr;        ///< the copy, once the program has asked for it
-  std::vector<hipGraphNode_t> nodes;  ///< its nodes, one an operation of the original; none: they are not known
+  std::vector<hipGraphNode_t> nodes;  ///< the copy's, one an operation of the original; none: they are not known
 };
 
 /// Unmodified: it is exactly what its recording, or its build, says.
@@ -53,22 +53,22 @@ class TrackedGraph : public Watched {
   const std::uint64_t id;  ///< never used twice: an exec knows by it the graph it was made from
   mutable RankedMutex<LockRank::kCapture> lock;
   std::uint64_t memory_freed GUARDED_BY(lock);                            ///< memory_freed() before it had nodes
-  Recording* recording GUARDED_BY(lock) = nullptr;                        ///< null while it is being built
+  Recording* recording GUARDED_BY(lock) = nullptr;                        ///< null: open, being built, or not known
   std::unique_ptr<NodeBuild> build GUARDED_BY(lock) PT_GUARDED_BY(lock);  ///< null: it is not being built
   Binding binding GUARDED_BY(lock);
   hipGraph_t real GUARDED_BY(lock) = nullptr;                  ///< null for a deferred graph nobody needed yet
   std::vector<hipGraphNode_t> nodes GUARDED_BY(lock);          ///< of the real graph, one an operation
-  std::vector<hipGraphNode_t> handles GUARDED_BY(lock);        ///< deferred: the program's handles, one an operation
-  std::unique_ptr<std::deque<NodeRef>> refs GUARDED_BY(lock);  ///< by those handles; null: there was none
+  std::vector<hipGraphNode_t> handles GUARDED_BY(lock);        ///< the program's, made while it was not real
+  std::unique_ptr<std::deque<NodeRef>> refs GUARDED_BY(lock);  ///< what those handles stand for; null: none
   std::vector<GraphPart> parts GUARDED_BY(lock);               ///< its child graphs
   Objects objects GUARDED_BY(lock);                            ///< what its user objects are held by; null: it has none
-  std::uint32_t looks GUARDED_BY(lock) = 0;                    ///< times it was looked at because memory was freed
-  std::atomic<std::uint32_t> given{0};  ///< times the runtime was given a graph in its place, to be copied
+  std::uint32_t looks GUARDED_BY(lock) = 0;                    ///< in vain at this binding, because memory was freed
+  std::atomic<std::uint32_t> given{0};  ///< times it was to be copied by the runtime while it was deferred
   std::shared_ptr<TrackedGraph> kept GUARDED_BY(g_recordings_lock);  ///< itself, while it is found by its real graph
 
   // Set before others find it.
   hipGraph_t handle = nullptr;  ///< the program's
-  std::uint64_t original = id;  ///< of the graph that it, or what it is a copy of, was copied from
+  std::uint64_t original = id;  ///< `id` of the graph from which all copies come; its own if it is no copy
 
   bool unmodified() const noexcept { return state_.load(std::memory_order_acquire) <= GraphState::kUnmodified; }
   bool is_open() const noexcept {
@@ -76,7 +76,7 @@ class TrackedGraph : public Watched {
     return state == GraphState::kOpen || state == GraphState::kOpenModified;
   }
   bool is_destroyed() const noexcept { return state_.load(std::memory_order_acquire) == GraphState::kDestroyed; }
-  /// Leaves the graph, which the program may have changed, to the runtime, for this reason, a literal, for the report.
+  /// Leaves the graph to the runtime, because the program may have changed it. `reason`: a literal, for the report.
   void leave(const char* reason) noexcept REQUIRES(lock);
   /// Notes that the program may have changed it, where somebody else has said why.
   void note_modified() noexcept { become_modified(); }

@@ -110,7 +110,7 @@ hipError_t TrackedGraphs::read_part(hipGraph_t* graph, const TrackedGraph* paren
     const LockGuard guard(tracked->lock);
     if (tracked->build != nullptr) finish_build(*tracked);
     const bool may_stay = may_be_part(*tracked);
-    // From the second time on it is real. Where that fails, it is given as it was the first time.
+    // From the second time on the graph is real. If that fails, it stays deferred.
     if (may_stay && tracked->real == nullptr && tracked->given.load(std::memory_order_relaxed) != 0)
       static_cast<void>(builder_.make_real(*tracked, kUsedAsChild));
     if (may_stay && (tracked->real == nullptr || !outlived_memory(*tracked->recording, tracked->memory_freed))) {
@@ -139,7 +139,7 @@ hipError_t TrackedGraphs::expose(hipGraph_t* graph, TrackedGraph* tracked, const
   const LockGuard guard(tracked->lock);
   const hipError_t result = builder_.make_real(*tracked, reason);
   if (result != hipSuccess) return result;
-  *graph = no_longer_private(tracked->real);  // who captures into it and asks for the capture's graph is told it
+  *graph = no_longer_private(tracked->real);  // a capture into this graph tells the program its handle
   tracked->leave(reason);
   return hipSuccess;
 }
@@ -194,7 +194,7 @@ hipError_t TrackedGraphs::destroy(hipGraph_t graph) {
     return next().hipGraphDestroy(no_longer_private(real));
   }
   if (objects != nullptr) let_go_of_objects(std::move(objects));
-  static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+  static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
   return hipSuccess;
 }
 

@@ -1,8 +1,8 @@
 // tracked_graphs.h: finds the tracked graph that a handle stands for, and the graph that the runtime gets in its place.
 //
-// A handle is the library's own, of a deferred graph or of one whose capture was open when the program asked for it, or
-// the runtime's. A call that only reads a graph gets the real one (read()); a call that may change it, or keep it,
-// makes it modified (expose()).
+// A handle is the runtime's, or the library's own: of a deferred graph, or of one whose capture was open when the
+// program asked for it. A call that only reads a graph gets the real one (read()); a call that may change it, or keep
+// it, makes it modified (expose()).
 //
 // Errors are HIP's: a handle of ours that the program has destroyed is an invalid value. Threads: any. Locks: each
 // graph's own (kCapture), held while calls that neither wait nor call back are forwarded.
@@ -37,7 +37,8 @@ class TrackedGraphs {
   hipGraph_t add_deferred(const std::shared_ptr<TrackedGraph>& graph) EXCLUDES(g_recordings_lock);
   /// Enters a real graph. Pre-condition: graph->real is the program's graph.
   void add_real(const std::shared_ptr<TrackedGraph>& graph) EXCLUDES(g_recordings_lock);
-  /// The tracked graph behind a handle, or null. It lives until the program destroys it.
+  /// The tracked graph behind a handle, or null. It lives until the program destroys it. If its capture is open, that
+  /// is exposed first (expose_open_graph()).
   TrackedGraph* find(hipGraph_t graph);
   /// Whether the library made this handle. The graph may have been destroyed since.
   bool gave_out(hipGraph_t graph) const noexcept { return handles_.owns(graph); }
@@ -45,8 +46,9 @@ class TrackedGraphs {
   /// Puts the real graph in place of a handle, for a call that only reads it. Makes a deferred graph real; fails with
   /// HIP's error where that fails. A handle of the runtime's, or null, is given to HIP as it is.
   hipError_t read(hipGraph_t* graph, const char* reason);
-  /// Tells what the graph is that is to be a part of `parent`, which may be null. A graph that is being built is built.
-  /// A deferred one stays so the first time, and becomes real the second time. hipErrorInvalidValue: it is gone.
+  /// Tells what the graph is that is to be a part of `parent`, which may be null. If *child has no recording then, the
+  /// graph is not known, and *graph is the real one. A build ends. A deferred graph whose recording may stand for it
+  /// stays deferred the first time, and becomes real the second time. hipErrorInvalidValue: it is gone.
   hipError_t read_part(hipGraph_t* graph, const TrackedGraph* parent, ChildGraph* child);
   /// Reads the child graph that a node's parameters name: `params` becomes `storage` where it had to be replaced.
   hipError_t read_child(const void** params, AnyNodeParams* storage);
@@ -55,7 +57,7 @@ class TrackedGraphs {
   /// `tracked`: what find() says of it.
   hipError_t expose(hipGraph_t* graph, TrackedGraph* tracked, const char* reason);
   hipError_t destroy(hipGraph_t graph);
-  /// Tells how many nodes a deferred graph has; false: HIP knows.
+  /// Tells how many nodes a deferred graph has. False: HIP must be asked.
   bool count_nodes(hipGraph_t graph, std::size_t* count);
 
   // --- graphs of open captures (capture/open_graph.cpp) ---
@@ -64,7 +66,7 @@ class TrackedGraphs {
   std::shared_ptr<TrackedGraph> add_open();
   /// Drops the graph of a capture that was broken off.
   void drop_open(TrackedGraph& graph) noexcept;
-  /// Notes that its capture has ended: from now on the graph is one as others are.
+  /// Notes that its capture has ended: from now on the graph is as any other.
   void capture_ended(const std::shared_ptr<TrackedGraph>& graph) EXCLUDES(g_recordings_lock);
 
  private:

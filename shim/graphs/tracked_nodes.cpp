@@ -34,7 +34,7 @@ bool runtime_finds_inside() {
   return finds;
 }
 
-/// Whether the graph has the node now. The program may have destroyed that.
+/// Whether the graph has the node now. The program may have destroyed the node.
 bool runtime_has_node(hipGraph_t graph, hipGraphNode_t node) {
   const LastErrorScope last_error;
   std::size_t count = 0;
@@ -117,7 +117,7 @@ hipError_t TrackedNodes::set(hipGraphNode_t node, Describe describe, NativeNodeC
   const bool same = graph.unmodified() && same_but_payload(graph.operation(ref.index), describe, &payload);
   const bool deferred = graph.real == nullptr;
   if (deferred && same && takes_payload(graph, ref.index, payload)) {
-    static_cast<void>(calling_device());  // HIP before 7: any call's result is the last error
+    static_cast<void>(calling_device());  // HIP before 7: every call sets the last error; this one sets success
     put_payload(graph.operation(ref.index), payload.begin(), graph.binding);
     deferred_.bound_anew(graph);
     return hipSuccess;
@@ -159,7 +159,8 @@ hipGraphNode_t TrackedNodes::find_in_copy(hipGraphNode_t original, hipGraph_t co
   return ref.index < tracked->nodes.size() ? tracked->nodes[ref.index] : nullptr;
 }
 
-/// The graph inside a node may have been made of another one than the program's own.
+/// Finds the node that stands for this one in the graph inside a child node. The runtime may not find it there, because
+/// it was given another graph than the program's own.
 hipGraphNode_t TrackedNodes::find_inside(const NodeRef& original, hipGraph_t inside) {
   const auto parent = table_.find_inside(inside);
   if (!parent) return nullptr;

@@ -44,7 +44,7 @@ class TrackedNodes {
 
   /// Notes that the program has been given the graph inside a node, which is a copy of the one that was added.
   void note_inside(hipGraphNode_t node, hipGraph_t inside);
-  /// The node of a copy that stands for this one; null: HIP knows. As in HIP, copies of copies are copies.
+  /// The node of a copy that stands for this one; null: HIP must be asked. As in HIP, copies of copies are copies.
   hipGraphNode_t find_in_copy(hipGraphNode_t original, hipGraph_t copy);
 
  private:

@@ -55,7 +55,7 @@ class UnstagedExecs {
 
   /// Call it before memory goes back to the runtime (0 bytes: nobody knows how many; null: all there is).
   void before_memory_is_freed(const void* address, std::size_t bytes) EXCLUDES(lock_);
-  /// Call it before something goes that operations name for which the test is true.
+  /// Makes the execs with an operation for which the test is true. Call it before what these operations name goes.
   void make_with(OperationTest test) EXCLUDES(lock_);
 
  private:

@@ -11,7 +11,8 @@
 
 namespace graphpool {
 
-/// Returns those buffers that other launches copy out whole and that an exec without staging may write to.
+/// Returns those buffers that other launches copy out whole and that an exec without staging may write to. A null among
+/// them: any buffer.
 std::shared_ptr<const OutstandingUses::Bases> written_memory(ProgramExec& exec) REQUIRES(exec.lock);
 
 struct UnstagedLaunch {

@@ -51,8 +51,8 @@ void configure_graphs(const Policy& policy) {
   });
 }
 
-/// Tells graphs that memory is about to be freed. Without host memory for that a deferred graph that names it stays as
-/// it is.
+/// Tells graphs and execs that memory is about to be freed. Without host memory for that those that name the memory
+/// stay as they are.
 void tell_graphs(const void* address, std::size_t bytes) noexcept {
   // Launches that are compared wait a second at most, a few times.
   static_cast<void>(MemoryLook::wait_for_others(address, bytes, std::chrono::seconds(4)));

@@ -4,7 +4,8 @@
 namespace graphpool {
 
 // The steps of the start, in this order, once the policy has been read. Every thread that finds the library starting
-// takes the first one, without a lock. One thread takes the second, under a lock; it calls no dl* function.
+// takes the first one, without a lock. One thread takes the second, under a lock; of dl* functions it calls only
+// dl_iterate_phdr, which waits for no constructor of another thread.
 
 /// Opens the libraries that the policy needs.
 void open_what_policy_needs() noexcept;

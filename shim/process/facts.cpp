@@ -22,7 +22,7 @@ template <NodeClass node>
 bool patched(int version) {
   return patch_is_exact(node, version);
 }
-/// The room is unlimited where arguments are not in device memory.
+/// Whether kernels are patched, and an exec has limited room for their arguments (execs/exec_size.h).
 bool has_little_room(int version) {
   const std::size_t room = room_for_patches(version);
   return patch_is_exact(NodeClass::kKernel, version) && room > 0 && room < std::numeric_limits<std::size_t>::max();

@@ -1,8 +1,8 @@
 // lifecycle.cpp: starts the library at the first HIP call, follows forks, makes the library pass through, and has the
-// slow way of forwarded entries: they ask gp_forward_slow() first.
+// slow way of forwarded entries, gp_forward_slow().
 //
 // The first HIP call may come before this library's own constructors, and the last one after the exit handlers. So all
-// state is constant-initialised or made here on first use, and none of it is ever destroyed.
+// state is constant-initialised or made on first use, and none of it is ever destroyed.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ void set_mode(Mode mode) noexcept {
   set_attention(false);
 }
 
-/// A child of a process that had initialised HIP cannot use it (nor could it without us): everything is forwarded.
+/// A child of a process that had initialised HIP cannot use HIP (nor could it without us): everything is forwarded.
 void after_fork_in_child() noexcept { set_mode(Mode::kPassThrough); }
 
 /// How many threads are in start().
@@ -68,8 +68,7 @@ void start_as(bool usable) noexcept REQUIRES(g_start_lock) {
   set_mode(active ? Mode::kActive : Mode::kPassThrough);
 }
 
-/// Gives up, in a child that was forked while another thread of the parent started the library, what that thread had
-/// begun.
+/// In a child that was forked while another thread of the parent was in start(): gives up what that thread had begun.
 void after_fork_while_starting() noexcept {
   if (g_starting.exchange(0, std::memory_order_relaxed) == 0) return;
   g_start_lock.make_anew();
@@ -80,8 +79,9 @@ void after_fork_while_starting() noexcept {
 
 void set_attention(bool wanted) noexcept { __atomic_store_n(&gp_attention, wanted ? 1 : 0, __ATOMIC_RELEASE); }
 
-// Nothing under the lock may call dl* functions or wait for HIP: another thread may be in a constructor that the loader
-// runs while it holds its own lock, and that constructor's first HIP call waits here.
+// Nothing under the lock may wait for HIP, or call a dl* function that waits for constructors (dl_iterate_phdr does
+// not): another thread may be in a constructor that the loader runs under a lock of its own, and that constructor's
+// first HIP call waits here.
 void start() noexcept {
   const GuestScope guest;
   InsideScope inside;
