@@ -11,7 +11,7 @@
 // ends of one pipe, which was open when the process started, and which make has open too if make started the job. The
 // server is opened anew for each byte: no descriptor stays open, and the flags of those that are shared with make stay.
 //
-// Pool threads (pool_threads.h) take no byte: they would keep it from make as long as their pool lives. Threads: any,
+// Pool threads (pool_threads.h) take no byte: they could keep it from make as long as their pool lives. Threads: any,
 // after remember_inherited_jobserver(). A forked child is of the same job.
 #pragma once
 
