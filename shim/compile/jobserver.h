@@ -70,7 +70,7 @@ class JobTokens {
 /// own.
 bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept;
 
-/// Takes an offered fifo out of MAKEFLAGS in a make that does not know fifos (before 4.4): it would stop with an error.
+/// Takes an offered fifo out of MAKEFLAGS in a make that does not know fifos (before 4.4) and would stop with an error.
 void hide_offered_jobserver() noexcept;
 
 /// Whether a file has this text somewhere. Returns false for a file that cannot be read, and for what is no regular
