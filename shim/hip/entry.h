@@ -46,7 +46,7 @@ extern constinit thread_local const void* t_caller __attribute__((tls_model("ini
 /// A call of the thread's has failed, or was forwarded unseen while a capture was open: an error may be pending.
 extern constinit thread_local bool t_error_possible __attribute__((tls_model("initial-exec")));
 
-/// Counts rounds: one begins when a capture opens while none is open. Calls forwarded before a round have failed
+/// Counts rounds: one begins when a capture opens while none is open. Calls forwarded before a round may have failed
 /// unseen.
 inline constinit std::atomic<std::uint32_t> g_attention_rounds{0};
 /// The last round that the thread began itself, or in which its pending error was asked for.

@@ -87,7 +87,8 @@ void set_runtime(const ElfImage& image, bool startup_object) noexcept {
   g_runtime_bytes.store(image.text_bytes(), std::memory_order_relaxed);
 }
 
-/// The first object with the name of a runtime; else the first one behind us that answers for its version.
+/// Finds the first object with the name of a runtime; else the first one behind us in the global scope that exports
+/// hipRuntimeGetVersion.
 void find_runtime() noexcept {
   const auto find = [](auto&& matches) {
     std::size_t index = 0;
@@ -105,9 +106,9 @@ void find_runtime() noexcept {
   });
 }
 
-/// Takes every function behind us in the global scope, then those of the runtime and of its compiler library, whichever
-/// scope they are in. Never those of a second runtime that the program opened for itself. A function under another name
-/// counts only where none has the proper one: it may be a jump to that.
+/// Takes, in load order, the functions behind us in the global scope, and those of the runtime and of the first hipRTC,
+/// whichever scope they are in. Never those of a second runtime that the program opened for itself. A function under
+/// another name counts only where none has the proper one: it may be a jump to that.
 enum class Names { kProper, kAliases };
 void fill_table(Names names) noexcept {
   bool behind_us = false, have_compiler = false;
