@@ -38,7 +38,7 @@ const Machine& machine() noexcept;
 /// such process, or it is a zombie.
 struct ProcessTimes {
   std::uint64_t start_ticks = 0;  ///< when it started, in clock ticks since boot
-  std::uint64_t used_ticks = 0;   ///< processor time of its threads and the children it has waited for
+  std::uint64_t used_ticks = 0;   ///< processor time of its threads, and of the children that it has waited for
   pid_t parent = 0;
   bool runs = false;  ///< now: it (of a process, its first thread) has a processor, or waits for one
 };

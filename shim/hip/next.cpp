@@ -19,7 +19,8 @@
 namespace graphpool {
 namespace {
 
-/// Answers for a function that the runtime lacks: HIP's own "not supported", typed by the function's result.
+/// Answers for a function that the runtime lacks, by the type of its result: HIP's own "not supported", hipRTC's
+/// internal error, else 0.
 template <typename Result, typename... Args>
 struct Missing;
 
@@ -56,8 +57,8 @@ void watch_forks() noexcept {
   });
 }
 
-/// How many objects had been loaded when the library's constructor ran: in load order these, and we, are the global
-/// scope. 0: it has not run yet, so nothing else has been loaded.
+/// How many objects had been loaded when the library's constructor ran: these, we among them, are the global scope. 0:
+/// it has not run yet, so all that is loaded is of the global scope.
 constinit std::atomic<std::size_t> g_startup_objects{0};
 constinit std::atomic<bool> g_runtime_is_startup_object{false};
 
