@@ -31,7 +31,7 @@ inline constexpr std::uint64_t kShortSleep = 100'000'000;
 
 enum class HolderState : std::uint32_t {
   kRuns,    ///< it counts
-  kLent,    ///< it uses no processor time: others use its permit meanwhile
+  kLent,    ///< it uses next to no processor time: others use its permit meanwhile
   kSleeps,  ///< a pool thread that waits for work: it does not count
 };
 
