@@ -4,8 +4,8 @@
 // although it would have no memory of its own before: the parent waits for the exec, by vfork or at a pipe that the
 // exec closes. Compilers inherit the preloaded library. Its constructor looks at the name that the process was started
 // by (a script's own, not its interpreter's) and at that of its file. In other processes it takes care of jobservers
-// only: it offers one if the policy says so, and gives back what the process read before an exec. It reads the policy
-// where this, or which tools compile, may depend on it. Static programs do not load the library, so they are left
+// only: it offers one if the policy says so, and gives back bytes that the process read before an exec. It reads the
+// policy where this, or which tools compile, may depend on it. Static programs do not load the library, so they are left
 // alone.
 //
 // A variable of the environment names the permit to children (process, start time, namespace, generation), so that

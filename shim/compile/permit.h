@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kMostRiders = 12;
 enum class HolderKind : std::uint32_t {
   kProcess,     ///< a compiler process, for its life
   kCall,        ///< a call that compiles, until it returns
-  kPoolThread,  ///< a pool's thread (pool_threads.h), until it waits for work and took the permit kShortSleep ago
+  kPoolThread,  ///< a pool's thread (pool_threads.h), until it waits for work with a permit older than kShortSleep
 };
 
 /// How a wait may end before a permit is given.

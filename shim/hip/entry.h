@@ -4,7 +4,7 @@
 // and the call goes to next untouched, when
 //   - the library is switched off, or a process in which it had started, or was starting, has forked this one
 //     (Mode::kPassThrough);
-//   - the library cannot start yet, because the process has no environment before its C library starts;
+//   - the library cannot start yet: before the C library has started there is no environment, so no policy;
 //   - the thread is already inside a body (the runtime calls itself through the PLT; so do other libraries);
 //   - the caller is the HIP runtime itself.
 // Otherwise the generated entry makes an Entry, which marks the thread as inside until the body has returned, and hands
