@@ -5,8 +5,8 @@
 // exec closes. Compilers inherit the preloaded library. Its constructor looks at the name that the process was started
 // by (a script's own, not its interpreter's) and at that of its file. In other processes it takes care of jobservers
 // only: it offers one if the policy says so, and gives back bytes that the process read before an exec. It reads the
-// policy where this, or which tools compile, may depend on it. Static programs do not load the library, so they are left
-// alone.
+// policy where this, or which tools compile, may depend on it. Static programs do not load the library, so they are
+// left alone.
 //
 // A variable of the environment names the permit to children (process, start time, namespace, generation), so that
 // hipcc, its clang and the clang's lld are one compilation (rule 35). A call that compiles sets no variable, because
