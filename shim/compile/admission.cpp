@@ -7,12 +7,12 @@ namespace graphpool {
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
-/// After memory was found too little it is not read again for so long, unless a permit comes back.
+/// Once memory was too little, those that need as much do not read it for so long, unless a permit comes back. The
+/// elder does.
 constexpr std::uint64_t kRefusedFor = kSecond / 200;
 /// A waiter this much older goes first, while it was seen this recently.
 constexpr std::uint64_t kElderLead = 10 * kSecond, kElderSeen = kSecond;
-/// So many processes are taken to be starting as long as the last one came within kStarts times what this one took to
-/// start.
+/// Until kStarts times this process's start time after the last one came, kNewcomers are taken to be starting.
 constexpr std::uint64_t kNewcomers = 16, kStarts = 4, kLeastStart = kSecond / 40, kMostStart = kSecond / 2;
 
 }  // namespace
@@ -32,7 +32,7 @@ AdmissionDecision::AdmissionDecision(const AdmissionQuestion& question, const Pe
 Admission AdmissionDecision::decide() noexcept {
   if (request_.kind == HolderKind::kProcess) waiters_.arrived_ns = std::max(waiters_.arrived_ns, request_.since_ns);
   if (is_unknown_process()) sizes_.note_waiting(size_class_, request_, question_.now_ns);
-  // A holder that lends its permit may run again since somebody looked.
+  // A holder that lends may run again by now: the caller looks at the holders when it reads memory.
   if (question_.memory == nullptr && slots_.any_lent() && !limits_.reached(slots_, question_.machine))
     return Admission::kAskMemory;
   return running_ != 0 ? beside_others() : alone();
@@ -92,7 +92,8 @@ bool AdmissionDecision::newcomers_need_room(std::uint64_t left_bytes) const noex
          left_bytes < kNewcomers * request_.before.own_bytes;
 }
 
-/// Whether this process's own limit of address space has room for the compilation and for what its others will grow by.
+/// Whether this process's limit of address space has room for the compilation and for what its other holders will still
+/// grow by.
 bool AdmissionDecision::fits_address_space(std::uint64_t own_outstanding_bytes) const noexcept {
   const std::uint64_t most = question_.machine.address_space_bytes();
   if (most == std::numeric_limits<std::uint64_t>::max()) return true;
@@ -101,8 +102,8 @@ bool AdmissionDecision::fits_address_space(std::uint64_t own_outstanding_bytes) 
          most - std::min(most, used);
 }
 
-/// Whether it may begin where none runs: only a process of unknown size may have to wait, where two do not fit and a
-/// smaller one goes first.
+/// Decides where none runs. Only a process of unknown size may have to wait: if two of them do not fit, and a smaller
+/// one goes first.
 Admission AdmissionDecision::alone() const noexcept {
   if (!is_unknown_process()) return Admission::kGranted;
   if (question_.memory == nullptr) return Admission::kAskMemory;

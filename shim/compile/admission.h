@@ -41,11 +41,11 @@ struct PermitLimits {
 enum class Admission : std::uint8_t {
   kGranted,
   kFull,        ///< as many run as may
-  kNoMemory,    ///< too little is left, or memory is under pressure
+  kNoMemory,    ///< too little memory or address space is left, or memory is under pressure
   kAskMemory,   ///< it depends on the memory, which the caller has not read
   kNoToken,     ///< only a byte of the jobserver is missing: the caller may read one and ask again
   kOthersTurn,  ///< somebody has waited much longer, or will show what this one needs
-  kUnusable,    ///< the table cannot be used: go on without
+  kUnusable,    ///< the table cannot be used, or has no place for another pool thread: go on without
 };
 
 /// What the table remembers about those that wait. Plain data: it is in shared memory.
@@ -69,16 +69,16 @@ struct AdmissionQuestion {
   std::uint32_t turn;  ///< changes whenever a permit comes back
 };
 
-/// Decides one question. Lives as long as the table's lock is held.
+/// Decides one question. Lives while the table's lock is held.
 class AdmissionDecision {
  public:
   AdmissionDecision(const AdmissionQuestion& question, const PermitSlots& slots, SizeClasses& sizes,
                     Waiters& waiters) noexcept;
 
-  /// Decides by the limit and the memory only. kGranted: it may begin, as far as these go. A token of a jobserver is
-  /// not looked at.
-  /// Memory is not asked for where somebody who needs no more was refused a moment ago: many waiters would read the
-  /// same files.
+  /// Decides by the limit, the memory and those who wait. kGranted: it may begin, as far as these go. Tokens of a
+  /// jobserver are not looked at.
+  /// Memory is not asked for where somebody who needs no more was refused a moment ago, and no permit has come back
+  /// since: many waiters would read the same files.
   Admission decide() noexcept;
 
  private:

@@ -54,7 +54,8 @@ struct State {
 };
 State* g_state = nullptr;
 
-/// The nearest ancestor with a permit to ride on, by the variable; else by number.
+/// The holder that the variable names. Without the variable: the nearest ancestor on whose permit this process can ride
+/// now; it does so at once.
 ParentPermit parent_permit(PermitTable& table, Permit& permit) {
   if (const char* const text = std::getenv(kPermitVariable)) return parse_permit(text);
   constexpr int kGenerations = 4;
@@ -105,15 +106,14 @@ void take_permit(PolicyOnce& policies, const char* name, const char* const* argu
     wait_for_permit(state->table, machine(), settings, request, parent, state->counters, state->permit);
   }
   if (!state->permit.held()) return;
-  // Children of a rider ride too: each names itself as their parent.
+  // Children of a rider ride too: each process names itself as their parent.
   char named[80];
   permit_text({process_name(machine(), getpid()), state->permit.generation}, named, sizeof named);
   setenv(kPermitVariable, named, 1);
   g_state = state;
 }
 
-/// Gives back the bytes of a jobserver that this process read before it became another program by exec: it holds no
-/// permit now.
+/// Gives back the bytes of a jobserver that this process read before its exec, if it takes no permit now.
 void give_back_from_before_exec(PolicyOnce& policies) {
   const char* const text = std::getenv(kPermitVariable);
   if (text == nullptr || parse_permit(text).holder.process != getpid()) return;

@@ -41,7 +41,7 @@ std::string_view read(const Machine& machine, const char* path, char* text, std:
   return got > 0 ? std::string_view(text, static_cast<std::size_t>(got)) : std::string_view();
 }
 
-/// The number at the start of a text; false: there is none ("max", -1).
+/// The number at the start of a text; false: there is none ("max", -1), or 0.
 bool positive_number(std::string_view text, std::uint64_t& number) noexcept {
   return std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc() && number != 0;
 }

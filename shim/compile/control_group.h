@@ -19,7 +19,7 @@ struct GroupFolder {
   char path[kGroupPathBytes] = "";
   std::size_t mount_bytes = 0;
 
-  /// The group above. False: this is the mount point.
+  /// Goes to the group above. False: this is the mount point.
   bool up() noexcept;
 };
 

@@ -10,7 +10,7 @@ constexpr std::uint64_t kLookEvery = kSecond / 20, kCheckEvery = kSecond / 4;
 /// A holder that uses less of a processor than this stands still: a progress bar is no compilation.
 constexpr std::uint64_t kMovingPercent = 10;
 constexpr std::uint64_t kTick = kSecond / 100;  // USER_HZ
-/// So many holders are looked at each time the lock is free: what is known of them is on the stack.
+/// So many holders are looked at between two holds of the lock: what is known of them is on the stack.
 constexpr std::uint32_t kAtOnce = 16;
 
 /// What the table says of one holder, and what is seen of it.

@@ -215,7 +215,8 @@ bool JobTokens::open(const Machine& machine) noexcept {
   if (!server_.exists()) return false;
 
   // The job begins at the child of the nearest client: make, a process that keeps the fifo open, or the first one that
-  // was not told of the server; but at the process that offers the fifo, which counts itself.
+  // was not told of the server. If no client is nearer than the process that offers the fifo, the job begins at that
+  // process, which counts itself.
   ProcessName offering = offering_process(flags.fifo);
   if (offering.space != machine.process_space()) offering = {};
   pid_t process = machine.process();

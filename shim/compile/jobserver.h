@@ -11,7 +11,7 @@
 // ends of one pipe, which was open when the process started, and which make has open too if make started the job. The
 // server is opened anew for each byte: no descriptor stays open, and the flags of those that are shared with make stay.
 //
-// Pool threads (pool_threads.h) take no byte: they would keep it from make as long as their pool lives. Threads: any,
+// Pool threads (pool_threads.h) take no byte: they could keep it from make as long as their pool lives. Threads: any,
 // after remember_inherited_jobserver(). A forked child is of the same job.
 #pragma once
 
@@ -70,7 +70,7 @@ class JobTokens {
 /// own.
 bool offer_jobserver(const Machine& machine, std::uint32_t jobs) noexcept;
 
-/// Takes an offered fifo out of MAKEFLAGS in a make that does not know fifos (before 4.4): it would stop with an error.
+/// Takes an offered fifo out of MAKEFLAGS in a make that does not know fifos (before 4.4) and would stop with an error.
 void hide_offered_jobserver() noexcept;
 
 /// Whether a file has this text somewhere. Returns false for a file that cannot be read, and for what is no regular

@@ -27,7 +27,7 @@ struct Machine {
   bool (*shares_processors)(pid_t other);
   /// This process's limit of address space; the largest number when there is none.
   std::uint64_t (*address_space_bytes)();
-  /// Sleeps until *word differs from `seen`, a wake, a signal, or the time has passed.
+  /// Sleeps until a wake, a signal, or the end of the time; not at all where *word is no longer `seen`.
   void (*wait)(const std::uint32_t* word, std::uint32_t seen, std::uint64_t ns);
   /// Wakes everyone who waits for *word, in all processes.
   void (*wake)(std::uint32_t* word);
@@ -36,11 +36,11 @@ struct Machine {
 /// The real one.
 const Machine& machine() noexcept;
 
-/// When a process started and what it used. The start tells it from a later process of its number. 0 ticks: there is no
+/// When a process started and what it used. The start tells it from a later process of its number. All 0: there is no
 /// such process, or it is a zombie.
 struct ProcessTimes {
   std::uint64_t start_ticks = 0;  ///< when it started, in clock ticks since boot
-  std::uint64_t used_ticks = 0;   ///< processor time of its threads and the children it has waited for
+  std::uint64_t used_ticks = 0;   ///< processor time of its threads, and of the children that it has waited for
   pid_t parent = 0;
   bool runs = false;  ///< now: it (of a process, its first thread) has a processor, or waits for one
 };
@@ -57,9 +57,10 @@ struct ProcessName {
 /// The name of a process in the caller's own namespace.
 ProcessName process_name(const Machine& machine, pid_t process) noexcept;
 
-/// The same for one thread.
+/// Like process_times(), but of one thread.
 ProcessTimes thread_times(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
+/// Whether a thread waits in a sleep that signals interrupt. False: it does not, or there is no such thread.
 bool thread_sleeps(const Machine& machine, pid_t process, pid_t thread) noexcept;
 
 /// own: resident memory without pages of files, so no code. The kernel cannot drop it, and as a rule no other process

@@ -11,7 +11,7 @@ namespace graphpool {
 struct MemoryFacts {
   std::uint64_t allowed_bytes = 0;     ///< all that this process's group, or the machine, may use; 0: unknown
   std::uint64_t available_bytes = 0;   ///< of that, not in use
-  std::uint32_t pressure_percent = 0;  ///< the part of the last ten seconds in which something waited for it
+  std::uint32_t pressure_percent = 0;  ///< the part of the last ten seconds in which some task waited for memory
 };
 
 MemoryFacts read_memory(const Machine& machine) noexcept;

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kMostRiders = 12;
 enum class HolderKind : std::uint32_t {
   kProcess,     ///< a compiler process, for its life
   kCall,        ///< a call that compiles, until it returns
-  kPoolThread,  ///< a thread of a pool (pool_threads.h), until its pool has had no work for a while
+  kPoolThread,  ///< a pool's thread (pool_threads.h), until it waits for work with a permit older than kShortSleep
 };
 
 /// How a wait may end before a permit is given.
@@ -39,7 +39,7 @@ struct PermitRequest {
   ProcessName job = {};
   GoesOn (*goes_on)(PermitTable& table) = nullptr;  ///< asked now and then
   std::optional<std::uint8_t> byte = {};            ///< a byte of the server that was read for it
-  RelocatedMemory* relocated = nullptr;             ///< to be dropped where the wait is for memory
+  RelocatedMemory* relocated = nullptr;             ///< its drop() is called where memory is short; null: none
 };
 
 /// A permit, or a ride on one.

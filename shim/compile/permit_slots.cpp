@@ -27,7 +27,7 @@ void PermitSlots::make(bool shared) noexcept {
   for (SharedPermit& slot : slots_) slot.owner.make(shared);
 }
 
-// Others read it without the lock.
+// lasts() reads held_ without the lock.
 void PermitSlots::set_held(std::uint32_t index, bool value) noexcept {
   const std::uint64_t bit = std::uint64_t{1} << index % 64, word = held_[index / 64];
   __atomic_store_n(&held_[index / 64], value ? word | bit : word & ~bit, __ATOMIC_RELAXED);

@@ -24,14 +24,14 @@
 
 namespace graphpool {
 
-/// Permits of pool threads, which keep them while they sleep: others find some.
+/// The most permits that pool threads have. They keep them while they sleep, and others must find some.
 inline constexpr std::uint32_t kMostPoolThreads = kMostPermits / 2;
-/// A pool thread that slept for less goes on with its permit.
+/// A pool thread that slept for no longer goes on with its permit, if the limit allows.
 inline constexpr std::uint64_t kShortSleep = 100'000'000;
 
 enum class HolderState : std::uint32_t {
   kRuns,    ///< it counts
-  kLent,    ///< it uses no processor time: others use its permit meanwhile
+  kLent,    ///< it uses next to no processor time: others use its permit meanwhile
   kSleeps,  ///< a pool thread that waits for work: it does not count
 };
 
@@ -90,7 +90,7 @@ class PermitSlots {
   [[nodiscard]] bool held(std::uint32_t index) const noexcept { return (held_[index / 64] >> index % 64 & 1) != 0; }
   /// The slot of a permit that is still held in its generation; null: it is not.
   [[nodiscard]] SharedPermit* find(const Permit& permit) noexcept;
-  /// Whether a permit is still held in its generation. Needs no lock: it may end at once.
+  /// Whether a permit is still held in its generation. Needs no lock; the permit may end at once.
   [[nodiscard]] bool lasts(const Permit& permit) const noexcept;
 
   /// Locks the mutex of a free permit for the calling thread, until give_back(), and raises the permit's generation.

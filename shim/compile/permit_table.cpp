@@ -31,7 +31,7 @@ std::uint32_t place_for_rider(const SharedPermit& slot, pid_t parent) noexcept {
   return place;
 }
 
-/// A rider ends: its memory is there beside that of the holder, and of those that ride too.
+/// Ends a ride. The rider's memory is there beside that of the holder and of the other riders.
 void end_ride(const Machine& machine, const ProcessName& self, std::uint32_t rider, const ProcessMemory& now,
               SharedPermit& slot) noexcept {
   if (slot.riders[rider].process == self) slot.riders[rider] = {};
@@ -44,7 +44,8 @@ void end_ride(const Machine& machine, const ProcessName& self, std::uint32_t rid
   slot.most_grown_bytes = std::max(slot.most_grown_bytes, all);
 }
 
-/// Fills a slot for a request, but for its owner and its generation.
+/// Fills a slot for a request. What the table itself says (class, expected sizes, holder, token) is filled in by
+/// grant().
 void fill(SharedPermit& slot, const PermitRequest& request, std::uint64_t now) noexcept {
   slot.kind = request.kind;
   slot.state = HolderState::kRuns;

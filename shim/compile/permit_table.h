@@ -23,7 +23,7 @@
 
 namespace graphpool {
 
-/// One compilation that runs, for the report.
+/// One permit that is held, for the report.
 struct PermitHolder {
   pid_t process;  ///< as its own namespace numbers it
   char size_class[kClassNameBytes];
@@ -48,14 +48,14 @@ class PermitTable {
   /// Gives a permit if the request is admitted. memory: null while it has not been read (see AdmissionDecision).
   Admission try_take(const PermitRequest& request, const PermitLimits& limits, const MemoryFacts* memory,
                      Permit& permit) noexcept;
-  /// Gives a permit over the limit. Not held: there is none left.
+  /// Gives a permit over the limit. Not held: there is none left, or the table cannot be used.
   Permit take_anyway(const PermitRequest& request) noexcept;
-  /// Rides on the permit of `parent`, or on the permit that `parent` rides on, if no other child of it does. On the
-  /// permit of a call or a pool thread the caller begins to ride only while that thread sleeps, which may be waiting
-  /// for the caller. generation: 0 takes any. Not held: there is no such permit, or kMostRiders ride on it.
+  /// Rides on the permit of `parent`, or on the permit that `parent` rides on, if no other child of `parent` does. On
+  /// the permit of a call or a pool thread the caller begins to ride only while that thread sleeps: the thread may be
+  /// waiting for the caller. generation: 0 takes any. Not held: there is no such permit, or kMostRiders ride on it.
   Permit ride(const ProcessName& parent, std::uint32_t generation) noexcept;
   /// The permit of a call of this process whose thread sleeps. That thread may be waiting for the work of the calling
-  /// thread, so the calling thread rides on its permit. Not held: there is none.
+  /// thread, so the calling thread may ride on the permit. Not held: there is none.
   Permit permit_to_serve() noexcept;
   /// Stops counting the permit of a pool thread that waits for work. The memory that it was expected to need counts for
   /// kShortSleep more.
@@ -64,8 +64,8 @@ class PermitTable {
   /// kShortSleep, the limit is reached, or the permit is lost: then the caller gives the permit back and asks for
   /// another one. anyway: the thread cannot wait, so its sleep and the limit do not matter.
   bool wake_up(const Permit& permit, const PermitLimits& limits, bool anyway) noexcept;
-  /// now: this process's memory, to learn from; zeros: nothing is learnt. A byte of the jobserver that was not written
-  /// back is kept for the next who asks.
+  /// Gives the permit back, or ends the ride on it. now: this process's memory, to learn from; zeros: nothing is
+  /// learnt. A byte of the jobserver that was not written back is kept for the next who asks.
   void give_back(const Permit& permit, const ProcessMemory& now) noexcept;
   /// Whether a permit is still held in the generation it was taken in. Takes no lock, so the answer may be out
   /// of date when it returns.
@@ -85,8 +85,8 @@ class PermitTable {
 
   /// How many permits count. Those of the dead are taken back first. 0 also where the lock cannot be had.
   std::uint32_t in_flight() noexcept;
-  /// What all holders will still grow by: those that run, those that lend but pool threads, and pool threads that sleep
-  /// for less than kShortSleep.
+  /// What these will still grow by: holders that run, those that lend and are no pool threads, and pool threads that
+  /// have slept for kShortSleep at most.
   std::uint64_t outstanding_bytes() noexcept;
   /// Copies the classes; returns how many.
   std::uint32_t classes(SizeClass* to, std::uint32_t most) noexcept;
@@ -99,7 +99,8 @@ class PermitTable {
     return __atomic_load_n(&memory_->changed_ns, __ATOMIC_RELAXED);
   }
 
-  /// Changes whenever a permit is given back or its holder sleeps; machine.wait() waits for that.
+  /// Changes whenever a permit comes back, its holder sleeps, or wake_waiters() is called; machine.wait() waits for
+  /// that.
   [[nodiscard]] const std::uint32_t* turn() const noexcept { return &memory_->turn; }
   /// Wakes all who wait for a permit; they ask again.
   void wake_waiters() const noexcept;

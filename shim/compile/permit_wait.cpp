@@ -236,7 +236,7 @@ bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSet
   const GuestScope guest;
   if (!table.usable()) return add(counters.without), false;
   request.since_ns = machine.now_ns();
-  // A pool's thread would keep a byte from make for as long as the pool is there.
+  // A pool's thread could keep a byte from make for as long as its pool is there.
   if (settings.tokens != nullptr && request.kind != HolderKind::kPoolThread) {
     request.server = settings.tokens->server();
     request.job = settings.tokens->job();

@@ -3,13 +3,14 @@
 // A waiter asks the table again whenever a permit comes back. Where memory is missing it asks again soon after that,
 // because the process that gave the permit back has not ended yet. It asks at least every kAskEvery, because a holder
 // that was killed wakes nobody.
-// Two things end a wait although no permit comes back. A holder that uses no processor time for `idle_ns` lends its
-// permit: it may be waiting for a lock that this waiter holds. When no permit has changed hands for kPatience times as
-// long, one waiter at a time goes on over the limit, and says so in one line. A pool thread may go on earlier
+// Two things end a wait although no permit comes back. A holder that uses next to no processor time for `idle_ns` lends
+// its permit: it may be waiting for a lock that this waiter holds. When no permit has changed hands for kPatience times
+// as long, one waiter at a time goes on over the limit; a program says so in one line. A pool thread may go on earlier
 // (pool_threads.h).
 //
 // The host's thread cannot be cancelled while it waits, a signal only interrupts a sleep, and errno is kept.
-// Threads: any. Units: ns. A thread that sleeps here holds no lock of this library.
+// Threads: any. Units: ns. A thread that sleeps here holds no lock of this library but that of `one_at_a_time`
+// (permits.h).
 #pragma once
 
 #include "policy/values.h"
@@ -29,7 +30,7 @@ struct PermitSettings {
   Share reserve{0, 10, true};
   std::uint64_t idle_ns = 10'000'000'000;
   std::uint32_t pool_size = 0;  ///< jobs a surrounding make allows; 0: unknown
-  std::uint32_t quota = 0;      ///< processors that control groups allow time of; 0: unknown
+  std::uint32_t quota = 0;      ///< processors that control groups allow time of; 0: no limit known
   JobTokens* tokens = nullptr;  ///< of a surrounding jobserver; null: none
   bool says = true;             ///< false in compiler processes: their callers read what they print
 };
@@ -48,7 +49,8 @@ struct ParentPermit {
 };
 
 /// Takes a permit, or rides on the parent's. Returns false where the compilation goes on without: the table cannot be
-/// used, or it has no permit left. Where request.goes_on made the thread ride, returns true and `permit` is not held.
+/// used, or has no permit left for it. Where request.goes_on made the thread ride, returns true and `permit` is not
+/// held.
 bool wait_for_permit(PermitTable& table, const Machine& machine, const PermitSettings& settings, PermitRequest request,
                      const ParentPermit& parent, PermitCounters& counters, Permit& permit) noexcept;
 

@@ -79,7 +79,7 @@ CompilePermits* make_permits_of_process() REQUIRES(g_start_lock) {
   return permits;
 }
 
-/// Whether what the thread rides on is still held.
+/// Whether the permit that the thread has or rides on is still held. Forgets the permit if not.
 bool thread_rides(const CompilePermits& permits) noexcept {
   if (!t_permit.held()) return false;
   if (t_permit.process == getpid() && permits.table.lasts(t_permit)) return true;

@@ -2,9 +2,9 @@
 //
 //   { CompileScope scope({"hiprtc", "source", bytes}); result = next().hiprtcCompileProgram(...); }
 //
-// The first CompileScope of the process reads the policy and maps the table of permits. A process without one reads and
-// maps nothing. A compilation inside another one of the same thread rides on it (hipRTC calls comgr). In a program that
-// a compiler process has started, one compilation at a time rides on that process's permit. The runtime lets one thread
+// The first call of compile_permits() reads the policy and maps the table of permits, as a rule when a compilation
+// begins. A compilation inside another one of the same thread rides on it (hipRTC calls comgr). In a program that a
+// compiler process has started, one compilation at a time rides on that process's permit. The runtime lets one thread
 // at a time into some functions. There `one_at_a_time` makes the others wait before they take a permit, so that they do
 // not keep one while they wait (rule 33).
 //
@@ -18,15 +18,15 @@
 
 namespace graphpool {
 
-/// What decides the class of a compilation's size: its tool, the kind of its input, and the input's size to the next
-/// lower power of eight. Without a tool it is no compilation.
+/// What makes a compilation's size class: its tool, its kind of input, and the input's size rounded down to a power of
+/// eight. Without a tool it is no compilation.
 struct Compilation {
   std::string_view tool, kind;
   std::uint64_t input_bytes = 0;
   bool one_at_a_time = false;
 };
 
-/// Writes "tool kind 64K" to text; returns its length.
+/// Writes "tool kind 32K" to text; returns its length.
 std::size_t class_name(const Compilation& compilation, char* text, std::size_t bytes) noexcept;
 
 /// What the policy says of permits. Finds the surrounding jobserver too, if the policy lets it. One thread at a time.
@@ -46,17 +46,19 @@ class CompileScope {
   std::uint64_t traced_since_ = 0;
 };
 
-/// The permit of the compilation that the calling thread is in: its own, or the one it rides on. Not held: there is
-/// none.
+/// The permit that the calling thread has, or rides on; its holder may have given it back by now. Not held: there is
+/// none. That of a compiler process is not told.
 Permit permit_of_thread() noexcept;
-/// Lets the calling thread ride on this permit in all it does, while the permit's generation lasts.
+/// Lets all that the calling thread does ride on this permit, its own or another's, until the permit is given back. Not
+/// held: the thread rides no longer.
 void ride_in_thread(const Permit& permit) noexcept;
 /// Whether the calling thread is in a call that compiles, whatever it holds.
 bool inside_compilation() noexcept;
-/// Whether the calling thread rides, or is in a compilation.
+/// Whether the calling thread is in a compilation, or has or rides on a permit, or the process is a compiler with a
+/// permit.
 bool thread_compiles() noexcept;
 
-/// The permits this process uses; null: none (switched off, policy unusable, no memory). May read the policy.
+/// The permits that this process uses.
 struct CompilePermits {
   PermitTable table;
   PermitSettings settings;
@@ -64,22 +66,26 @@ struct CompilePermits {
   Scope scope = Scope::kProcess;
   ParentPermit parent;  ///< of the compiler process that this program was started by
 };
+/// Opens the permits in the first call, which may read the policy. Null: there are none (switched off, policy unusable,
+/// no memory).
 CompilePermits* compile_permits() noexcept;
 
-/// Whether a compilation that begins now would take a permit. Asked first where it takes time to find out its class.
+/// Whether a compilation that begins now is an outermost one, and there are permits. Ask it before a costly look at the
+/// class.
 bool compilation_would_count() noexcept;
 
-/// Null while no compilation was seen.
+/// Like compile_permits(), but opens nothing: null if they are not open.
 const CompilePermits* compile_permits_in_use() noexcept;
 
 /// Notes what the processes of the policy's scope have done so far, because a report tells what they do from now on.
-/// Only the first call does so. Makes no table. One thread at a time.
+/// Only the first call does so, and none without a report or in the scope of a process. Makes no table. Threads: any.
 void note_scope_counts(const Policy& policy) noexcept;
 
-/// Called when the permits of this process have been opened. The report defines it, and registers itself.
+/// Called when this process's permits have been opened. process/engine.cpp defines it: it opens the trace and the
+/// report.
 void permits_opened(const Policy& policy) noexcept;
 
-/// For the report: what this process did, and all of its scope since note_scope_counts().
+/// For the report: what this process did, and what all processes of its scope did since note_scope_counts().
 struct CompileReport {
   PermitCounters process;
   Scope scope;
@@ -91,7 +97,8 @@ struct CompileReport {
   PermitHolder holders[kMostPermits];  ///< those who compile now
   std::uint32_t holder_count = 0;
 };
-/// Returns false where neither this process nor another one of its scope has compiled anything.
+/// Returns false where this process has not opened its permits and nobody in its scope has compiled since
+/// note_scope_counts().
 bool read_compile_report(CompileReport& report) noexcept;
 
 }  // namespace graphpool

@@ -21,7 +21,7 @@ namespace {
 
 constinit thread_local Permit t_own __attribute__((tls_model("initial-exec")));
 constinit thread_local char t_class[kClassNameBytes] __attribute__((tls_model("initial-exec"))) = {};
-/// When the thread's work began.
+/// When the thread last took a permit of its own, or went on without one.
 constinit thread_local std::uint64_t t_since_ns __attribute__((tls_model("initial-exec"))) = 0;
 
 /// Threads whose end somebody waits for. A thread without room here waits for its permit like others.

@@ -6,13 +6,14 @@
 //
 // While it waits for work, at a condition or a semaphore of the C library, it does not count. Behind that wait it needs
 // a permit again. It waits for one without the condition's mutex, as if it had woken later: the others of its pool go
-// on, and may take its task. It goes on without waiting in three cases: the time of its wait had run out; it is in a
-// call that compiles, which holds locks of its own; another thread is in pthread_join for it, so it was probably woken
-// to end. A thread that waits by other means lends its permit once it has used no processor time for a tenth of `wait`.
-// When it goes on, it counts without having waited.
+// on, and may take its task. It goes on without waiting where its wait failed or timed out; where it rides, or is in a
+// call that compiles, which holds locks of its own; and where another thread is in pthread_join for it, so it was
+// probably woken to end. A thread that waits by other means lends its permit once it has used next to no processor time
+// for a tenth of `wait`. When it goes on, it counts without having waited.
 //
-// A thread that a holder starts rides on the holder's permit while that lasts (rule 33), because the holder may be
-// waiting for it. For the same reason a thread rides that wakes while a call of its process holds a permit and sleeps.
+// A thread that a holder starts, but not one that a pool thread with its own permit starts, rides on the holder's
+// permit while that lasts (rule 33): the holder may be waiting for it. For the same reason a thread that has to wait
+// for a permit rides on that of a call of its process that sleeps.
 //
 // A thread that is named by another one is of the pool from its next wait on. One whose name is written into a file of
 // /proc is of the pool from its first wait on, if it has the name by then. Threads: any.
@@ -37,7 +38,8 @@ struct NewThread {
   bool counts;                  ///< it is of a pool, by its module
 };
 
-/// Asks what a thread that is about to start inherits. Null: nothing, and it is of no interest, or host memory was out.
+/// Tells what a thread that is about to start inherits. Null: it inherits nothing and is of no pool, or there was no
+/// host memory.
 NewThread* new_thread(void* (*start)(void*), void* argument) noexcept;
 
 /// Call it in the new thread, before the thread's function. May wait for a permit.
@@ -49,8 +51,8 @@ void thread_is_named(std::string_view name) noexcept;
 /// Notes that a thread other than the calling one has got this name.
 void another_thread_is_named(std::string_view name) noexcept;
 
-/// Whether the calling thread is of a pool. It looks at the thread's name only in the thread's first call, and after a
-/// thread was named by another one.
+/// is_pool_thread() tells whether the calling thread is of a pool. It looks at the thread's name only in the thread's
+/// first call, and after a thread was named by another one.
 extern constinit thread_local bool t_pool_thread __attribute__((tls_model("initial-exec")));
 extern constinit thread_local std::uint32_t t_names_seen __attribute__((tls_model("initial-exec")));
 extern constinit std::uint32_t g_names_by_others;
@@ -66,9 +68,8 @@ void pool_thread_sleeps() noexcept;
 bool pool_thread_wakes(bool anyway) noexcept;
 void pool_thread_waits() noexcept;
 
-/// Makes a wait for work, at a condition with its mutex, or without a mutex. Where the thread then waits for a permit,
-/// it unlocks the mutex meanwhile: to its pool it woke later. Cancellation unwinds through here, as from the wait
-/// itself.
+/// Waits for work by calling `wait`. `mutex`: the condition's; null: none. Where the thread then waits for a permit, it
+/// unlocks the mutex meanwhile: to its pool it woke later. Cancellation unwinds through here, as from the wait itself.
 template <typename Wait>
 int wait_for_work(pthread_mutex_t* mutex, Wait&& wait) {
   const bool pool = !t_inside && is_pool_thread();

@@ -150,7 +150,7 @@ void RelocatedMemory::drop_object(const dl_phdr_info& info) noexcept {
 
   void* const scratch = map_items<char>(kPieceBytes);
   std::uintptr_t end = range.begin;
-  // Writable until it is restored: that must not fail.
+  // Writable until it is restored, because restore() must not fail.
   if (scratch != nullptr &&
       mprotect(reinterpret_cast<void*>(range.begin), range.end - range.begin, PROT_READ | PROT_WRITE) == 0) {
     while (end < range.end) {

@@ -31,7 +31,7 @@ class RelocatedMemory {
 
   /// Drops what can be dropped. Only the first call does anything. Returns how many bytes were dropped.
   std::size_t drop(const Machine& machine) noexcept;
-  /// Brings everything back. Without a drop() before it does nothing.
+  /// Brings everything back. Does nothing without an earlier drop().
   void restore() noexcept;
 
  private:

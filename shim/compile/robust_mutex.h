@@ -1,7 +1,7 @@
-// robust_mutex.h: a mutex of processes, which comes free when its owner dies.
+// robust_mutex.h: a mutex, between processes too, which comes free when its owner dies.
 //
 // The kernel marks it when the owning thread ends or its process execs; a forked child does not own it. Plain data: it
-// is in shared memory that began as zeros. Threads: any, of any process.
+// is in mapped memory that began as zeros. Threads: any, of any process.
 #pragma once
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ class CAPABILITY("mutex") RobustMutex {
   void make(bool shared) noexcept;
   /// Never waits. Returns whether the caller owns it now.
   bool try_lock() noexcept TRY_ACQUIRE(true);
-  /// Waits for a second at most. Returns false where the mutex is not had by then: a process that owns it may be
+  /// Waits for a second at most. Returns false where the caller does not own it by then: a process that does may be
   /// stopped.
   bool lock_or_give_up() noexcept TRY_ACQUIRE(true);
   void unlock() noexcept RELEASE();

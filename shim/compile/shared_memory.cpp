@@ -41,8 +41,8 @@ SharedPermits* open_existing(const char* path, Scope scope) noexcept {
   return memory;
 }
 
-/// Gives a file all its memory: written to without, a full file system would kill the process; so would a write past
-/// the process's own limit.
+/// Gives a file all its memory. If the file system were full at a write to a file without, that would kill the process;
+/// so would a file that is longer than the process's own limit allows.
 bool reserve(int file) noexcept {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < kBytes) return false;
@@ -84,7 +84,7 @@ SharedPermits* private_memory() noexcept {
   return static_cast<SharedPermits*>(memory);
 }
 
-/// The folder of the session, if it is this user's.
+/// The folder of the session, if it is this user's and nobody else can write to it.
 const char* runtime_folder() noexcept {
   const char* const folder = std::getenv("XDG_RUNTIME_DIR");
   struct stat status {};
@@ -94,7 +94,7 @@ const char* runtime_folder() noexcept {
              : nullptr;
 }
 
-/// Writes the path of the scope's table. The layout is in the name: two versions of the library do not share.
+/// Writes the path of the scope's table. The layout is in the name: versions with different layouts do not share.
 bool path_of(Scope scope, const char* folder, char (&path)[PATH_MAX]) noexcept {
   if (folder == nullptr && scope == Scope::kUser) folder = runtime_folder();
   if (folder == nullptr) folder = "/dev/shm";

@@ -36,7 +36,7 @@ inline constexpr std::uint32_t kReady = 0x67700007;
 /// The whole of a scope's memory.
 struct SharedPermits {
   std::uint32_t ready;  ///< kReady once made
-  std::uint32_t turn;   ///< changes whenever a permit is given back or its holder sleeps; waited for
+  std::uint32_t turn;   ///< changes whenever a permit comes back, or its holder sleeps; waiters sleep on it
   RobustMutex lock;
   std::uint64_t changed_ns;  ///< when a permit last changed hands; read without the lock
   ScopeFigures figures;
@@ -57,7 +57,7 @@ struct SharedPermits {
   void free_the_dead(const Machine& machine) noexcept REQUIRES(lock);
 };
 
-/// Makes zeroed memory a table, of which nobody else knows yet. `shared`: other processes will use it.
+/// Makes a table of zeroed memory that nobody else knows yet. `shared`: other processes will use it.
 void make_permits(SharedPermits& memory, bool shared) noexcept NOT_CHECKED;
 
 }  // namespace graphpool

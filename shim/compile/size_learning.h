@@ -1,7 +1,8 @@
 // size_learning.h: learns from compilations that have finished how much memory others are expected to need.
 //
-// Sizes are learnt by class: tool and kind of input. One with a larger input than that of the largest that finished is
-// expected to need more in proportion. A smaller input is not expected to need less: much of it may be in headers.
+// Sizes are learnt by class: tool, kind and size of input (class_name() in permits.h). A compilation with a larger
+// input than the one with the peak had is expected to need more in proportion. A smaller input is not expected to need
+// less: much of it may be in headers.
 //
 // Threads: everything here is called with the table's lock held. Units: bytes, ns.
 // The memory may be anyone's of the scope: every index is checked.
@@ -27,7 +28,7 @@ inline constexpr std::uint64_t kLeastInputBytes = 64 * kKiB;
 /// One class. Plain data: it is in shared memory.
 struct SizeClass {
   char name[kClassNameBytes];        ///< empty: the place is free
-  std::uint64_t peak_bytes;          ///< 0: none has finished
+  std::uint64_t peak_bytes;          ///< 0: no size is known
   std::uint64_t peak_virtual_bytes;  ///< of calls: address space
   std::uint64_t input_bytes;         ///< of the one with that peak
   std::uint64_t finished;
@@ -42,19 +43,20 @@ class SizeClasses {
  public:
   /// The class of this name, made where there is none. kMostClasses: there is no room, and its size stays unknown.
   std::uint32_t find(std::string_view name) noexcept;
-  /// Whether one of the class has finished.
+  /// Whether a size of the class has been learnt.
   [[nodiscard]] bool known(std::uint32_t index) const noexcept {
     return index < kMostClasses && classes_[index].peak_bytes != 0;
   }
   [[nodiscard]] std::uint64_t expected_bytes(std::uint32_t index, std::uint64_t input_bytes) const noexcept;
   /// Address space. Never less than what is expected to be resident: allocators reserve more than is used.
   [[nodiscard]] std::uint64_t expected_virtual_bytes(std::uint32_t index, std::uint64_t input_bytes) const noexcept;
-  /// How much of its expected memory the request does not have yet.
+  /// How much of its expected memory the request does not have yet: of a call all.
   [[nodiscard]] std::uint64_t needed_bytes(std::uint32_t index, const PermitRequest& request) const noexcept;
 
   /// Learns from a compilation that ends. `grown_bytes`: by how much it grew; `now`: its process's memory.
   void learn(const SharedPermit& slot, std::uint64_t grown_bytes, const ProcessMemory& now) noexcept;
-  /// Learns from one whose holder died: it may have been killed for its size, so its class needs that much at least.
+  /// Learns from one whose holder died with more than its class was known, or taken, to need: it may have been killed
+  /// for its size, so the class needs that much at least.
   void learn_from_dead(const SharedPermit& slot) noexcept;
 
   /// Notes, for a class without a known size, the smallest input among those that wait, whatever they wait for.

@@ -20,7 +20,7 @@ constinit void* g_looked_up[kCompileEntries] = {};
 }  // namespace
 
 CompileEntry find_compile_entry(std::string_view name) noexcept {
-  // The first letters of all of them.
+  // The first letters of all names.
   if (name.empty() || (name[0] != 'a' && name[0] != 'L' && name[0] != 'l' && name[0] != 't'))
     return CompileEntry::kCount;
   for (std::size_t i = 0; i < kCompileEntries; ++i)

@@ -17,7 +17,7 @@ namespace {
 
 constinit std::atomic<bool> g_unknown_in_use{false};
 constinit std::atomic<bool> g_runtime_has_unknown{false};
-/// The loader's count of objects at the last check.
+/// How many objects the loader had ever loaded at the last check.
 constinit std::atomic<std::uint64_t> g_checked_epoch{0};
 
 /// The first unknown function that was looked up before the library had started: programs that open the runtime

@@ -15,14 +15,15 @@ bool unknown_entries_in_use() noexcept;
 /// True where the runtime has no function that we do not know: whatever is loaded, none is in use.
 bool every_entry_known() noexcept;
 
-/// Checks all loaded objects, at the first HIP call. One line of the log names what was found.
+/// Checks all loaded objects, at the first HIP call and in check_objects_loaded_since(). One line of the log names the
+/// first unknown function in use.
 void check_coverage() noexcept;
 
-/// Checks again if objects have been loaded since, before a capture begins. Where the runtime has no function that we
-/// do not know, this costs one load; else it asks the loader.
+/// Checks again, before a capture begins, if objects have been loaded since the last check. Where the runtime has no
+/// function that we do not know, this costs one load; else it asks the loader.
 void check_objects_loaded_since() noexcept;
 
-/// Notes that a lookup of a hip* name without a row has found a function.
+/// Notes that a lookup of a name without a row has found a function, if that is a hip* function of the runtime.
 void note_unknown_lookup(const char* name, const void* address) noexcept;
 
 }  // namespace graphpool

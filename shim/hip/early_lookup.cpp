@@ -63,7 +63,7 @@ bool is_definition(const SymbolTable& table, std::uint32_t index, const char* na
   return symbol.st_shndx != SHN_UNDEF && equal(table.strings + symbol.st_name, name);
 }
 
-/// Finds a definition by GNU's hash table, else by that of the ELF format.
+/// Finds a definition by GNU's hash table; without one among all symbols, whose number the ELF format's own table has.
 void* find(const link_map& object, const SymbolTable& table, const char* name) noexcept {
   if (table.gnu_hash != nullptr) {
     const std::uint32_t buckets = table.gnu_hash[0], first = table.gnu_hash[1], bloom_words = table.gnu_hash[2];

@@ -3,8 +3,9 @@
 //
 // Why apart: a sanitizer's runtime in the program looks its functions up before it has set itself up. Whatever we call
 // then may be one of its interceptors, and instrumented code of ours would touch memory it has not mapped. So this part
-// is compiled without instrumentation, walks the loader's list of objects by itself, and calls no C library function
-// for a name that does not concern us. Threads: any. The C library is loaded before us and never goes.
+// is compiled without instrumentation, walks the loader's list of objects by itself, and for a name that does not
+// concern us calls no C library function but the real dlsym, in the first lookup. Threads: any. The C library is loaded
+// before us and never goes.
 #pragma once
 
 #include <atomic>

@@ -26,11 +26,11 @@ class ElfImage {
   std::uintptr_t text_bytes() const noexcept { return text_end_ - text_begin_; }
   bool contains(const void* address) const noexcept;
 
-  /// The address of an exported function or object of this object alone; null when it has none of that name.
+  /// The address of a function or variable that this object itself exports by that name, or null.
   void* find_export(std::string_view name) const noexcept;
 
-  /// Whether this object imports a function. Sets `file` to the library that has it by the symbol's version; empty
-  /// without a version.
+  /// Whether this object imports a symbol. Sets `file` to the library that the symbol's version is from; empty: it has
+  /// none.
   bool imports(std::string_view name, std::string_view& file) const noexcept;
 
   /// Calls visit(name, address) for every function that a lookup without a version finds in this object.
@@ -90,10 +90,10 @@ bool for_each_image(Visit&& visit) {
              const_cast<void*>(static_cast<const void*>(&visit))) != 0;
 }
 
-/// The code of the program itself, which is never unloaded. Calls dl_iterate_phdr.
 struct CodeRange {
   std::uintptr_t begin = 0, bytes = 0;
 };
+/// The code of the program itself, which is never unloaded. Calls dl_iterate_phdr.
 CodeRange program_code() noexcept;
 
 /// A number that changes whenever an object is loaded.

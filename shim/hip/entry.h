@@ -4,6 +4,7 @@
 // and the call goes to next untouched, when
 //   - the library is switched off, or a process in which it had started, or was starting, has forked this one
 //     (Mode::kPassThrough);
+//   - the library cannot start yet: before the C library has started there is no environment, so no policy;
 //   - the thread is already inside a body (the runtime calls itself through the PLT; so do other libraries);
 //   - the caller is the HIP runtime itself.
 // Otherwise the generated entry makes an Entry, which marks the thread as inside until the body has returned, and hands
@@ -46,7 +47,7 @@ extern constinit thread_local const void* t_caller __attribute__((tls_model("ini
 /// A call of the thread's has failed, or was forwarded unseen while a capture was open: an error may be pending.
 extern constinit thread_local bool t_error_possible __attribute__((tls_model("initial-exec")));
 
-/// Counts rounds: one begins when a capture opens while none is open. Calls forwarded before a round have failed
+/// Counts rounds: one begins when a capture opens while none is open. Calls forwarded before a round may have failed
 /// unseen.
 inline constinit std::atomic<std::uint32_t> g_attention_rounds{0};
 /// The last round that the thread began itself, or in which its pending error was asked for.

@@ -1,6 +1,7 @@
 // hip_abi.h: declarations of HIP functions and types newer than the oldest supported header (5.2), so that one binary
-// serves every runtime from ROCm 5.2 to 7. Values and layouts: HIP 6.3's public headers. Nothing here may rely on a
-// structure whose layout differs between runtimes; such members are opaque.
+// serves every runtime from ROCm 5.2 to 7. Values and layouts: HIP 6.3's public headers, or those of the version named,
+// where that is newer. Nothing here may rely on a structure whose layout differs between runtimes; such members are
+// opaque.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -31,8 +31,8 @@ enum class EntryId : std::uint16_t {
 inline constexpr std::size_t kEntryCount = static_cast<std::size_t>(EntryId::kCount);
 
 /// The functions a call is forwarded to: the runtime's own, or those of another preloaded library behind us.
-/// Never null: for a missing function one stands in that returns hipErrorNotSupported (hipRTC: INTERNAL_ERROR, other
-/// results: 0). has() tells it.
+/// Never null: for a missing function one stands in that returns hipErrorNotSupported (typed rows of hipRTC:
+/// INTERNAL_ERROR, typed rows with other results: 0). has() tells it.
 struct Next {
 #define HIP_HOOK(result, name, params, args, node, declared, effect) result(*name) params;
 #define HIP_NEXT(result, name, params, args, node, declared, effect) result(*name) params;

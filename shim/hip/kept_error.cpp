@@ -44,7 +44,8 @@ constexpr FailingCall kFailingCalls[] = {
      [] { static_cast<void>(next().hipStreamBeginCapture(nullptr, hipStreamCaptureModeRelaxed)); }},
 };
 
-/// Makes this the runtime's last error again. Returns whether that worked: false where no call is known to fail so.
+/// Makes this the runtime's last error again. Returns whether that worked: false, too, where no call is known to fail
+/// so.
 bool raise(hipError_t error) noexcept {
   for (const FailingCall& failing : kFailingCalls) {
     if (failing.error != error) continue;

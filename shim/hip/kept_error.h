@@ -3,8 +3,8 @@
 //
 // Why: before HIP 7 a call that succeeds replaces the last error, also a call of ours (probe
 // last_error_goes_by_version). A few calls leave it, whatever they answer: natively the program still finds its pending
-// error. Calls of ours in their bodies take that away. A call that fails with the same error brings it back. Where no
-// such call is known, t_owed_error keeps the error for the program until the program makes another call.
+// error. Calls of ours in the bodies of these take the error away. A call that fails with the same error brings it
+// back. Where no such call is known, t_owed_error keeps the error for the program until the program makes another call.
 // Threads: each scope lives on one thread's stack. The counts of all threads' calls tell whether another call was made:
 // a call of another thread ends the keeping, too. Not here: the error that a failure of ours replaces (restore.h).
 #pragma once
@@ -30,7 +30,7 @@ inline constexpr int kLeavesErrors = hip_version(6, 0);
 class KeptError {
  public:
   KeptError() noexcept : KeptError(kLeavesErrors) {}
-  /// `since`: the first version in which the call leaves it.
+  /// `since`: the first version in which the call leaves the last error.
   explicit KeptError(int since) noexcept;
   KeptError(const KeptError&) = delete;
   KeptError& operator=(const KeptError&) = delete;
@@ -59,7 +59,7 @@ constexpr bool leaves_error_when_captured(EntryId call) noexcept {
          kLeaveErrorWhenCaptured.end();
 }
 
-/// Makes such a call where the thread may have an error pending.
+/// Makes a call of kLeaveErrorWhenCaptured where the thread may have an error pending.
 hipError_t with_error_kept(hipStream_t stream, FunctionRef<hipError_t()> call);
 
 /// The stream among the arguments of a call.

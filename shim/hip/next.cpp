@@ -19,7 +19,8 @@
 namespace graphpool {
 namespace {
 
-/// Answers for a function that the runtime lacks: HIP's own "not supported", typed by the function's result.
+/// Answers for a function that the runtime lacks, by the type of its result: HIP's own "not supported", hipRTC's
+/// internal error, else 0.
 template <typename Result, typename... Args>
 struct Missing;
 
@@ -56,8 +57,8 @@ void watch_forks() noexcept {
   });
 }
 
-/// How many objects had been loaded when the library's constructor ran: in load order these, and we, are the global
-/// scope. 0: it has not run yet, so nothing else has been loaded.
+/// How many objects had been loaded when the library's constructor ran: these, we among them, are the global scope. 0:
+/// it has not run yet, so all that is loaded is of the global scope.
 constinit std::atomic<std::size_t> g_startup_objects{0};
 constinit std::atomic<bool> g_runtime_is_startup_object{false};
 
@@ -87,7 +88,8 @@ void set_runtime(const ElfImage& image, bool startup_object) noexcept {
   g_runtime_bytes.store(image.text_bytes(), std::memory_order_relaxed);
 }
 
-/// The first object with the name of a runtime; else the first one behind us that answers for its version.
+/// Finds the first object with the name of a runtime; else the first one behind us in the global scope that exports
+/// hipRuntimeGetVersion.
 void find_runtime() noexcept {
   const auto find = [](auto&& matches) {
     std::size_t index = 0;
@@ -105,9 +107,9 @@ void find_runtime() noexcept {
   });
 }
 
-/// Takes every function behind us in the global scope, then those of the runtime and of its compiler library, whichever
-/// scope they are in. Never those of a second runtime that the program opened for itself. A function under another name
-/// counts only where none has the proper one: it may be a jump to that.
+/// Takes, in load order, the functions behind us in the global scope, and those of the runtime and of the first hipRTC,
+/// whichever scope they are in. Never those of a second runtime that the program opened for itself. A function under
+/// another name counts only where none has the proper one: it may be a jump to that.
 enum class Names { kProper, kAliases };
 void fill_table(Names names) noexcept {
   bool behind_us = false, have_compiler = false;

@@ -18,8 +18,8 @@ inline const Next& next() noexcept { return g_next; }
 bool has(EntryId id) noexcept;
 
 /// Finds the HIP runtime and fills the table: what stands behind us in the global scope, else the loaded runtime object
-/// itself (a program may have opened it RTLD_LOCAL). Reads symbol tables and calls no dl* function: dlerror() stays as
-/// it is, and no lock of the loader's is waited for that a constructor could hold. Idempotent.
+/// itself (a program may have opened it RTLD_LOCAL). Reads symbol tables and calls no dl* function but dl_iterate_phdr:
+/// dlerror() stays as it is, and no lock of the loader's is waited for that a constructor could hold. Idempotent.
 void resolve_next() noexcept;
 
 /// Makes the loader keep a runtime that the program opened itself, because we have pointers into it. Calls dlopen: hold
@@ -30,8 +30,8 @@ void keep_runtime_loaded() noexcept;
 bool in_startup_object(const void* address) noexcept;
 
 /// Judges the `address` that a lookup of the program found for this entry. Returns true when we forward to it (if no
-/// runtime was known, the one that has it becomes next): then our entry may be the answer. False: another runtime's
-/// function, to be left alone.
+/// runtime was known, the one that has this address becomes next): then our entry may be the answer. False: another
+/// runtime's function, to be left alone.
 bool adopt_next(EntryId id, void* address) noexcept;
 
 /// True when hipMalloc is the runtime's own function; false when another preloaded library owns memory (rule 39).

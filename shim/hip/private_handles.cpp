@@ -80,8 +80,8 @@ void PrivateHandles::forget_all() noexcept {
 
 hipError_t refuse_private(PrivateKind kind, EntryId call) noexcept {
   static char nobodys;
-  // A runtime that does not look a handle up must not be given this one. Events are looked up from 5.5 on, where they
-  // are destroyed; streams before 7.0.
+  // A runtime that does not look a handle up must not be given this one. hipEventDestroy looks events up from 5.5 on;
+  // streams are looked up before 7.0.
   constexpr int kLooksEventsUp = hip_version(5, 5), kTrustsStreams = hip_version(7, 0);
   unsigned flags = 0;
   switch (kind) {

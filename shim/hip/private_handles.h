@@ -7,9 +7,9 @@
 // (hooks/entry_points.cpp), unless it passes (hooks/passing.h). Calls without a body are not.
 //
 // A handle that the runtime tells the program is the program's from then on. Threads: any; has() takes no lock, and may
-// miss what is entered or forgotten meanwhile. Lock: kPrivateHandles. Memory: for the most handles that there were at a
-// time. Without host memory a handle is not known to be ours. A filter tells nearly all handles of the program's from
-// ours without a search in the table.
+// miss a handle that is entered meanwhile, and any while another one is forgotten. Lock: kPrivateHandles. Memory: for
+// the most handles that there were at a time. Without host memory a handle is not known to be ours. A filter tells
+// nearly all handles of the program's from ours without a search in the table.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -46,7 +46,7 @@ class PrivateHandles {
  private:
   static std::uint64_t hash_of(std::uintptr_t handle) noexcept { return (handle >> 4) * 0x9E3779B97F4A7C15u; }
 
-  /// A row of bits. Each handle has one of them, which it shares with others; it is set while one of these is entered.
+  /// A row of bits. Each handle has one bit, which it shares with others and which is set while one of them is entered.
   class alignas(64) Filter {
    public:
     constexpr Filter() = default;

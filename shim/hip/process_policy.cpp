@@ -16,7 +16,7 @@
 namespace graphpool {
 namespace {
 
-/// Guards the reading of the policy. A child that is forked while another thread of its parent reads it has none.
+/// Guards the reading of the policy. A child forked while another thread of its parent reads the policy has none.
 constinit ForkLock g_policy_lock;
 /// Set once, before any body runs; never destroyed. Read without the lock from then on.
 const Policy* g_policy = nullptr;

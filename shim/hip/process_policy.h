@@ -1,6 +1,7 @@
 // process_policy.h: reads the policy of this process, once, from its file and the environment.
 //
-// Threads: any, also of a process that never calls HIP. Reading takes a lock and calls no dl* function.
+// Threads: any, also of a process that never calls HIP. Reading takes a lock and calls no dl* function but
+// dl_iterate_phdr.
 #pragma once
 
 #include <vector>

@@ -38,8 +38,7 @@ constexpr std::array kQuirks{
     Quirk{Defect::kOldAllocationProperties, 1, hip_version(5, 6), "hipMemAllocationProp has another order of members",
           "the structure is filled in by the runtime's version", "mappings_work"},
     // clr 5.7 and 6.3 hip_event.cpp: only nodes of the stream replace those that the event stands for. Seen on 5.7.1
-    // and
-    // 6.4.3, not on 7.2.4.
+    // and 6.4.3, not on 7.2.4.
     Quirk{Defect::kEventsKeepNodes, 0, hip_version(7, 0),
           "an event recorded in a capture on a stream without a node keeps the nodes it stood for last",
           "in a shell streams come behind each other by events of the library's own", "event_forgets_nodes"},

@@ -15,7 +15,7 @@ enum class Defect : std::uint8_t {
   kMapWaits,                 ///< hipMemMap waits for the device's streams
   kMapWholeReservation,      ///< hipMemMap maps a whole reservation or fails
   kMapErrorsHidden,          ///< hipMemMap may report success although nothing was mapped
-  kReserveIgnoresHints,      ///< hipMemAddressReserve ignores the alignment
+  kReserveIgnoresHints,      ///< hipMemAddressReserve ignores the alignment and the wanted address
   kUnmapUnknownCrashes,      ///< hipMemUnmap and hipMemAddressFree of an unknown address crash
   kIpcOfVmmCrashes,          ///< hipIpcGetMemHandle of VMM memory gives a handle that crashes the kernel driver
   kOldAllocationProperties,  ///< hipMemAllocationProp has its members in another order
