@@ -1,5 +1,5 @@
 // kept_streams.h: keeps streams that the program has destroyed without ever using them, and hands them out again when
-// the program makes such a stream the next time.
+// the program makes a stream of the same kind.
 //
 // Why: communication libraries make a stream for a moment in each captured collective. On AMD's 7.2.4 to make and
 // destroy one takes 18 us of host time.
