@@ -5,9 +5,9 @@
 // says how many were lost. A thread gets its ring at its first event: memory of the kernel's, no lock, no call of the
 // program's allocator. A thread with the token (owned_count.h) of one that has ended takes over its ring.
 //
-// Cost: one look at a flag while nothing is traced; for a span in the file, two looks at the processor's clock and
-// seven stores. Threads: any. An event that is not logged may be noted under any lock. Texts are literals or kept for
-// good. Units: ticks, and ns once they are read.
+// Cost: one look at a flag while nothing is traced; for a span in the file two looks at the clock and seven stores.
+// Threads: any. An event that is not logged may be noted under any lock. Texts are literals or kept for good. Units:
+// ticks, and ns once they are read.
 #pragma once
 
 #include <atomic>

@@ -42,8 +42,8 @@ class LaunchMarks {
   bool complete() noexcept;
 
   /// Says that no launch follows. Records a private event behind each launch that is not known to be complete and has
-  /// no event yet, so that complete() can ask for it. Returns false if that must wait for the end of a capture: a
-  /// stream is capturing, or it is a thread's own and a capture is open, and no event that has left the stream tells. A
+  /// no event yet, so that complete() can ask for it. Returns false if a capture prevents that: the stream is
+  /// capturing, or is a thread's own while a capture is open, and the launch has no event that has left the stream. A
   /// stream that was destroyed before leaves nothing to wait for. A launch for which HIP makes no event stays without
   /// one.
   bool seal();

@@ -51,7 +51,7 @@ class OutstandingUses {
   /// Call it before the handle's destruction is noted or forwarded.
   void stream_destroyed(hipStream_t stream);
 
-  /// How many uses are told apart: bounded by the living streams.
+  /// How many uses are told apart: at most kMostUses, or one for each living stream and one for each device.
   std::size_t size() {
     const LockGuard guard(lock_);
     return uses_.size();
@@ -86,7 +86,7 @@ class OutstandingUses {
   static constexpr std::size_t kMostAsked = 16;  ///< streams; more are in doubt
   std::atomic<bool> several_{false};
   std::atomic<StreamKey> first_{0};
-  std::atomic<std::uint64_t> first_used_{0};  ///< behind all before its last use, and not behind a later record
+  std::atomic<std::uint64_t> first_used_{0};  ///< above all numbers before its last use, at most the next record's
   hipStream_t first_stream_ = nullptr;
   int first_device_ = 0;
   RankedMutex<LockRank::kSlots> lock_;
