@@ -14,7 +14,8 @@ class BackOff {
  public:
   explicit BackOff(std::chrono::nanoseconds limit) noexcept : limit_(limit) {}
 
-  /// Lets others run. The time starts with the first call. Returns false, without a wait, once the limit is over.
+  /// Lets others run for a moment. The time starts with the first call. Returns false, without a wait, once the limit
+  /// is over.
   bool again() noexcept {
     const auto now = std::chrono::steady_clock::now();
     if (rounds_++ == 0) start_ = now;

@@ -13,8 +13,8 @@
 
 namespace graphpool {
 
-/// Holds SIGPIPE and SIGXFSZ back from this thread, and takes back those that our own writes raised. Its end is a
-/// cancellation point.
+/// Holds SIGPIPE and SIGXFSZ back from this thread, and takes away those that our own writes raised. Its end is a
+/// cancellation point, and changes errno.
 class NoFileSignals {
  public:
   NoFileSignals() noexcept {

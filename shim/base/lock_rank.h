@@ -22,14 +22,14 @@ enum class LockRank : int {
   kKernels,         ///< code objects, registered functions
   kRings,           ///< which slot rings there are
   kRing,            ///< the last launches of one ring
-  kSlots,           ///< slot memory that may be used again; uses that are outstanding
+  kSlots,           ///< memory of slots, timelines and verify that may be used again; uses that are outstanding
   kNodes,           ///< nodes are being made
-  kCaptureGate,     ///< whether a capture may begin
-  kStreams,         ///< streams with outstanding work
+  kCaptureGate,     ///< whether a capture may begin; the list of open captures
+  kStreams,         ///< what is known of streams and their events
   kPrivateHandles,  ///< which handles are ours
   kBlocks,          ///< program-visible device memory
-  kCallSites,       ///< the tree of frames
-  kReport,          ///< counters that need more than an atomic
+  kCallSites,       ///< the tree of frames, and their names
+  kReport,          ///< counters and small tables that need more than an atomic
 };
 
 #ifdef NDEBUG
@@ -81,7 +81,8 @@ class CAPABILITY("mutex") RankedMutex {
   [[no_unique_address]] RankHeld<Rank> rank_;
 };
 
-/// Tells clang's check that the lock is held here. For a function object that is only called under the lock.
+/// Tells clang's check that the lock is held here, where clang cannot see it: in a function object that is only called
+/// under the lock, for example.
 template <typename Lock>
 void assume_held([[maybe_unused]] const Lock& lock) noexcept ASSERT_CAPABILITY(lock) {}
 

@@ -1,5 +1,6 @@
-// log.cpp: see log.h. The one file that includes spdlog: headers only, and only its logger: no registry, whose default
-// logger prints to stdout and is destroyed at exit, and none of its sinks, which lock and so hang a forked child.
+// log.cpp: see log.h. The one file that includes spdlog, headers only. Of spdlog it uses the logger alone: not the
+// registry, whose default logger prints to stdout and is destroyed at exit, and no sink, which would lock and so hang a
+// forked child.
 #define SPDLOG_HEADER_ONLY
 #define SPDLOG_FMT_EXTERNAL
 #define FMT_HEADER_ONLY

@@ -4,10 +4,10 @@
 //
 // Where the process began without stderr, nothing is written there: the number may be a file of the host's.
 // Works at any time: before open_log() (level warn, stderr), after exit handlers, in a forked child; takes no lock, and
-// allocates only in open_log() and for LogLater. Keeps errno; a closed pipe behind stderr does not kill the host.
-// Rate: at most kMostPerSecond lines a second of level info and above; a later line says how many were left out.
-// Threads: all functions from any thread; lines never mix. Call them without holding a lock of this library: a full
-// pipe behind stderr makes them wait.
+// allocates only in open_log(), for LogLater, and to open the file anew where the host has closed it. Keeps errno; a
+// closed pipe behind stderr does not kill the host. Rate: at most kMostPerSecond messages a second of level info and
+// above; a later line says how many were left out. Threads: all functions from any thread; lines never mix. Call them
+// without holding a ranked lock (else LogLater): a full pipe behind stderr makes them wait.
 #pragma once
 
 #include <atomic>

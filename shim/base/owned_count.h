@@ -1,6 +1,6 @@
 // owned_count.h: a count that nearly always the same thread raises, by a plain store.
 //
-// How: the first thread that adds owns a part of the count which only it writes. Others add to a shared part.
+// How: the first thread that adds owns a part of the count, which only that thread writes. Others add to a shared part.
 // Another thread's add() need not be seen at once. A wait relies on a count only where the program itself has ordered
 // the counted call before the wait, and that order makes the store visible. A report may see it late. Threads: any.
 #pragma once

@@ -3,10 +3,10 @@
 // Why: a call captured in a shell does so little that a mutex would be a third of it.
 // How: the owner says by a plain store that it is inside, then looks whether another thread wants in. Another thread
 // takes the mutex, says that it wants in, and lets the kernel put a barrier into every running thread of the process
-// (membarrier). Then either it sees the owner inside and waits until the owner has left, or the owner sees it and takes
-// the mutex, too. Where the kernel has no such call there is only the mutex.
+// (membarrier). Then either that thread sees the owner inside and waits until the owner has left, or the owner sees the
+// wish and takes the mutex, too. Where the kernel has no such call there is only the mutex.
 // A thread that will take the lock more often from now on becomes the owner by hand_over(). Each of the first kOwners
-// owners has a flag of its own, which says that it is inside. A former owner may not have noticed yet that it is the
+// owners has a flag of its own, which says that this thread is inside. A former owner may not know yet that it is the
 // owner no more. It sets its flag, then looks again who the owner is, finds another thread, and takes the mutex.
 // Threads: the first owner is the thread that made the lock; a later thread at an owner's address takes its place. Not
 // recursive.
@@ -79,7 +79,8 @@ class CAPABILITY("mutex") OwnerLock {
     mutex_.unlock();
   }
 
-  /// Makes the caller the owner from its next lock() on. Does nothing where kOwners other threads have been owners.
+  /// Makes the caller the owner from its next lock() on. Does nothing without membarrier, or where kOwners other
+  /// threads have been owners.
   void hand_over() noexcept REQUIRES(this) {
     if (owned_by_nobody() || owned_by_caller()) return;
     const auto place = std::find_if(owners_.begin(), owners_.end(), [](const Owner& owner) {
@@ -89,8 +90,8 @@ class CAPABILITY("mutex") OwnerLock {
     place->thread.store(&t_thread_token, std::memory_order_relaxed);
     owner_.store(&*place, std::memory_order_release);
   }
-  /// Whether another thread was inside when the caller called lock(). Always false for a caller that took the lock as
-  /// its owner: then `waited_` belongs to a thread that is taking the mutex.
+  /// Whether another thread was inside when the caller called lock(). Always false for an owner that took the lock
+  /// without the mutex: then `waited_` belongs to a thread that is taking the mutex.
   bool waited() const noexcept REQUIRES(this) {
     const Owner* const owner = owner_.load(std::memory_order_relaxed);
     return !(is_callers(owner) && owner->inside.load(std::memory_order_relaxed)) && waited_;

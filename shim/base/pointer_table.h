@@ -23,7 +23,7 @@ class PointerTable {
   /// False when the key is not there.
   bool find(const void* key, Value* value) const noexcept;
 
-  /// Adds or replaces. False when memory ran out; then nothing changed. Null cannot be a key.
+  /// Adds or replaces. False when memory ran out, or the key is null; then nothing changed.
   bool put(const void* key, const Value& value) noexcept;
 
   void erase(const void* key) noexcept;

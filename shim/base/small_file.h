@@ -7,8 +7,8 @@
 
 namespace graphpool {
 
-/// Reads until `bytes` are there or the file ends. Returns how many were read; -1: it cannot be opened. Adds no zero
-/// behind them. Threads: any; takes no lock and allocates nothing.
+/// Reads until `bytes` are there, the file ends or a read fails. Returns how many bytes were read; -1: the file cannot
+/// be opened. Adds no zero behind them. May change errno. Threads: any; takes no lock and allocates nothing.
 ssize_t read_small_file(const char* path, char* text, std::size_t bytes) noexcept;
 
 }  // namespace graphpool

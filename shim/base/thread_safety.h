@@ -1,9 +1,8 @@
 // thread_safety.h: says what a lock guards, in words that clang checks (-Wthread-safety); other compilers skip them.
 //
-// A lock is a CAPABILITY. A member GUARDED_BY a lock is only touched, and a function that REQUIRES a lock is only
-// called, by code that holds the lock. EXCLUDES: the caller must not hold it, because the function takes it.
-// `scripts/test thread_safety` runs the check. NOT_CHECKED marks a function that clang cannot follow. A comment beside
-// the mark says why.
+// A lock is a CAPABILITY. Only code that holds the lock touches a member GUARDED_BY it, or calls a function that
+// REQUIRES it. EXCLUDES: the caller must not hold it, because the function takes it. `scripts/test thread_safety` runs
+// the check. NOT_CHECKED marks a function that clang cannot follow. A comment beside the mark says why.
 #pragma once
 
 #ifdef __clang__

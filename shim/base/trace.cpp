@@ -61,7 +61,7 @@ bool processor_clock_is_even() noexcept {
   return length >= 3 && std::memcmp(name.data(), "tsc", 3) == 0;
 }
 
-/// Returns the ring of a thread that had the caller's token, and so has ended. Null: there is none.
+/// Returns the ring of an ended thread that had the caller's token. Null: there is none.
 Ring* take_over(const void* token) noexcept {
   for (const auto& place : g_rings) {
     Ring* const ring = place.load(std::memory_order_acquire);
@@ -98,7 +98,7 @@ Ring* make_ring() noexcept {
   return t_ring = ring;
 }
 
-// A reader that sees a word of event i sees `written` at i or above: both are stored in order.
+// A reader that sees a word of event i sees `written` at i or above: the words are stored after that.
 void put(Ring& ring, const TraceEvent& event) noexcept {
   const std::uint64_t which = ring.written.load(std::memory_order_relaxed);
   Slot& slot = ring.slots[which % kSlots];

@@ -5,9 +5,9 @@
 // says how many were lost. A thread gets its ring at its first event: memory of the kernel's, no lock, no call of the
 // program's allocator. A thread with the token (owned_count.h) of one that has ended takes over its ring.
 //
-// Cost: one look at a flag while nothing is traced; else two looks at the processor's clock and seven stores.
-// Threads: any. An event may be noted under any lock. Texts are literals or kept for good. Units: ticks, in the file
-// ns.
+// Cost: one look at a flag while nothing is traced; for a span in the file two looks at the clock and seven stores.
+// Threads: any. An event that is not logged may be noted under any lock. Texts are literals or kept for good. Units:
+// ticks, and ns once they are read.
 #pragma once
 
 #include <atomic>
@@ -65,8 +65,8 @@ std::uint64_t trace_ticks() noexcept;
 inline std::uint64_t trace_begins() noexcept { return trace_on() ? trace_ticks() : 0; }
 /// Notes an event.
 void trace(TraceEvent event) noexcept;
-/// Notes for the file how many bytes are kept on a device. Does nothing where that was noted within the last 2,000,000
-/// ticks, of whatever device.
+/// Notes for the file how many bytes are kept on a device. Does nothing if that was noted within the last 2,000,000
+/// ticks, of this device or another.
 void trace_kept(int device, std::uint64_t bytes) noexcept;
 
 /// Notes an event that lasts as long as this object. Spans of one thread lie inside one another.

@@ -1,7 +1,7 @@
 // unwinding.cpp: uses the unwinder that is linked into this library once, at its load. Exceptions and cancellation of
-// the host pass through our frames, whose clean-up the personality routine linked here runs. It hands registers to the
-// host's unwinder by functions of the unwinder linked here. These abort until that unwinder has been used once: it does
-// not know before how large registers are.
+// the host pass through our frames, whose clean-up the personality routine linked here runs. That routine hands
+// registers to the host's unwinder by functions of the unwinder linked here. These abort until the linked unwinder has
+// been used once: before that it does not know how large registers are.
 #include <unwind.h>
 
 namespace graphpool {

@@ -10,7 +10,7 @@
 namespace graphpool {
 namespace {
 
-/// Free while nobody has taken it; told while it has a text.
+/// A place is free while nobody has taken it. The report tells of it while it has a text.
 struct Place {
   std::atomic<bool> taken{false};
   std::atomic<const char*> what{nullptr}, reason{nullptr};

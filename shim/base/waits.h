@@ -1,7 +1,8 @@
 // waits.h: notes what threads of the program wait for inside the library, so that a report can tell it while they wait.
 //
 // Threads: any; a wait belongs to the thread that notes it. Noting takes no lock and allocates nothing. There are kMost
-// places: when more threads wait, the report does not have the rest. Texts are literals. Units: ms.
+// places: when more threads wait, the report does not name the rest. The trace has each wait (trace.h). Texts are
+// literals. Units: ms.
 #pragma once
 
 #include <cstddef>

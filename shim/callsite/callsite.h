@@ -1,8 +1,8 @@
 // callsite.h: finds where in the program a call came from, and whether that is what a rule asks for.
 //
-// Life of a call: here() unwinds the stack (0.3 us) and interns it; from then on it is a number. A StackSite shows the
-// number to the policy as a policy CallSite; its answers are remembered by (glob, frame), so a rule asked again about a
-// known stack compares no text and copies nothing.
+// Life of a call: here() unwinds the stack (0.3 us) and interns it; from then on the stack is a number. A StackSite
+// shows it to the policy as a policy CallSite. Answers are remembered by (glob, frame), so a rule asked again about a
+// known stack mostly compares no text and copies nothing.
 // The table is closed if nothing in the policy needs call sites, or if there is no libunwind. Every stack is kUnknown
 // then, and the caller gives the policy no CallSite. Threads: everything from any thread; a StackSite is one thread's.
 // Locks: kCallSites, only for what is new. Hold no ranked lock: unwinding and naming take the loader's lock. Never
@@ -75,18 +75,19 @@ class CallSites {
   /// The caller's stack; kUnknown when closed or when the tree is full.
   Index here() noexcept;
 
-  /// How often this was asked for the same stack before: that is the position of an allocation among those of its call
-  /// site. 0 for kUnknown.
+  /// How often the function was called for the same stack before: that is the position of an allocation among those of
+  /// its call site. 0 for kUnknown.
   std::uint32_t next_order(Index stack) noexcept { return stack == FrameTree::kUnknown ? 0 : tree_.count(stack); }
 
-  /// "module!function" of a stack's innermost frame.
+  /// The text (symbols.h) of a stack's innermost frame; "?" for kUnknown.
   std::string_view text(Index frame) noexcept;
 
   /// The module of the code that holds a return address. Works while closed, too.
   std::string_view caller_module(const void* return_address) noexcept;
 
   bool any_frame_matches(Index stack, const Glob& glob, std::uint64_t generation) noexcept;
-  /// False for a stack whose outer end was not seen.
+  /// Whether the stack's frames, from the outermost on, match the globs. False for a stack whose outer end was not
+  /// seen.
   bool begins_with(Index stack, const std::vector<Glob>& globs, std::uint64_t generation) noexcept;
 
   FrameTree& tree() noexcept { return tree_; }

@@ -2,8 +2,9 @@
 //
 // Why: stacks repeat. Interned, a stack costs one number. A walk over parent indices, which copies nothing, tells
 // whether it begins with given frames. (The shape is heaptrack's trace tree, from the outermost frame down.)
-// Invariants: a node's parent has a smaller index; nodes never change or go, so an index is good for ever. Two roots:
-// below kRoot whole stacks, below kCutRoot those whose outermost frames were not seen.
+// Invariants: a node's parent has a smaller index, but a root is its own parent; nodes never go and only their counts
+// change, so an index is good for ever. Two roots: below kRoot are whole stacks, below kCutRoot those whose outermost
+// frames were not seen.
 // Threads: everything from any thread. A stack seen before is found without a lock; new frames are added under
 // kCallSites. Bounded: kMaxFrames nodes; past that, new stacks are kUnknown. Never destroyed.
 // Units: a depth counts frames, roots have none. Not here: what a frame is called (symbols.h).

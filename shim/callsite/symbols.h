@@ -6,7 +6,8 @@
 // tables (up to milliseconds for very large objects; nothing of them is kept). Threads: everything from any thread;
 // texts are added under kCallSites; dl* and files are only touched outside it. Unloading: what was known of an address
 // is forgotten when any object has been unloaded since (generation()). Bounded: kMaxTexts distinct texts, past that
-// "?"; kMaxAddresses addresses, past that each is looked up anew. Texts are good for ever. Never destroyed.
+// "?"; kMaxAddresses addresses, past that each new one is looked up at every question. Texts are good for ever. Never
+// destroyed.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,8 @@ class Symbols {
 
   std::string_view text(std::uintptr_t return_address, std::uint64_t generation) noexcept;
 
-  /// The part of text() that names the module; cheaper for a new address: reads no file.
+  /// The part of text() that names the module; "?" for an address in no object. Cheaper for a new address than text():
+  /// reads no symbol table.
   std::string_view module(std::uintptr_t return_address, std::uint64_t generation) noexcept;
 
  private:

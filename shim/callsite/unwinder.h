@@ -17,14 +17,14 @@
 
 namespace graphpool {
 
-/// Where an object's code lies: [begin, end).
+/// Where an object lies in memory: [begin, end).
 struct AddressRange {
   std::uintptr_t begin = 0, end = 0;
 
   bool contains(std::uintptr_t address) const noexcept { return address >= begin && address < end; }
 };
 
-/// The mapping of the object that holds an address; empty when there is none.
+/// From the first loaded segment to the last of the object that holds an address; empty when there is none.
 AddressRange object_around(const void* address) noexcept;
 
 struct Backtrace {

@@ -17,7 +17,7 @@ std::uint64_t word_at(const std::byte* bytes) noexcept {
   return word;
 }
 
-/// Counts whole words. Makes several sums side by side, so that no multiplication waits for the one before.
+/// Takes in whole words only. Makes several sums side by side, so that no multiplication waits for the one before.
 std::uint64_t fingerprint(const Binding& binding) noexcept {
   constexpr std::size_t kLanes = 4;
   constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15u;

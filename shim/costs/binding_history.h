@@ -5,8 +5,8 @@
 // an exec of their own (rule 30). Bindings that a free exec has are not noted, so a steady state of execs costs
 // nothing.
 //
-// Invariants: bounded by the fingerprints of the last kRemembered different bindings, the last binding, and a byte for
-// each word. A binding that comes back shows that its words do: counting starts again.
+// Invariants: bounded by the fingerprints and times of the last kRemembered bindings that were new when they came, the
+// last binding, and a byte for each word. A binding that comes back shows that its words do: counting starts again.
 // Threads: its user locks. Units: words of 8 bytes.
 #pragma once
 
@@ -26,11 +26,12 @@ class BindingHistory {
   static constexpr std::uint8_t kVolatileAfter = 8;
 
   struct Noted {
-    bool seen = false;         ///< it is among the last kRemembered
+    bool seen = false;         ///< it is among the kRemembered
     std::uint64_t ago = 0;     ///< if seen: bindings noted since then, this one among them
     bool is_volatile = false;  ///< a volatile word differs from the binding before
   };
-  /// Notes that a binding comes. All bindings have one size. Throws std::bad_alloc; then nothing is noted.
+  /// Notes that a binding comes. All bindings of a recording have one size. Throws std::bad_alloc; then nothing is
+  /// noted.
   Noted note(const Binding& binding);
 
   /// The last binding noted; empty: there was none.

@@ -1,7 +1,8 @@
-// copy_timer.h: measures how long copies take on the device, by copies that a staged launch needs.
+// copy_timer.h: measures how long copies take on the device, by the copies in of a staged launch.
 //
 // Why: only the device knows when a copy began and when it was done. So two events are recorded around the copies in of
-// one launch, in the program's stream. A later binding asks for them; nothing waits for them (rule 16). Small copies
+// one launch, in the program's stream. Where an exec makes its copies itself, they are made once more, before it
+// (SlotRing::launch_fused). A later binding asks for the events; nothing waits for them (rule 16). Small copies
 // are not measured: most of their time is their submission, which is another cost (Cost::kCopy).
 //
 // The life of a timer: make() with a ring that was chosen by cost -> begin(), end() at a launch -> collect() at
@@ -24,7 +25,7 @@ struct StreamState;
 class CopyTimer {
  public:
   static constexpr std::uint64_t kLeastBytes = 8 * kMiB;
-  /// A process measures so often.
+  /// Once a process has measured so often, no timer is made.
   static constexpr std::uint32_t kMeasurements = 4;
 
   /// Makes a timer for copies of so many bytes on the current device. Null: too small, enough measured, or HIP failed.
@@ -38,7 +39,8 @@ class CopyTimer {
   bool begin(hipStream_t stream) noexcept;
   /// Call it when the copies are enqueued, if begin() returned true.
   void end(hipStream_t stream) noexcept;
-  /// Takes the measurement if it is complete. Returns true if there is nothing more to wait for.
+  /// Takes the measurement if the device has passed both events. Returns true if nothing more is to be waited for,
+  /// false before end(), too.
   bool collect() noexcept;
 
   /// Forgets the events, which a reset of the device has destroyed.

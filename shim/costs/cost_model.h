@@ -1,9 +1,9 @@
 // cost_model.h: knows what the ways to serve a binding cost on this machine, and chooses one of them.
 //
-// Costs begin as built-in figures (measured on one H200). The engine times its own calls, and its first measurement
-// replaces the figure: nothing is measured at start-up or inside a capture (rule 31). So kCaptureNode keeps its
-// built-in figure. Later measurements are averaged in. Lower ones weigh more: a call that was the first of its kind, or
-// was interrupted, took longer than the next ones will.
+// Costs begin as built-in figures (measured on one H200). The engine times its own calls, and its first measurement,
+// cut off at a multiple of the figure, replaces it. Nothing is measured at start-up or inside a capture (rule 31), so
+// kCaptureNode keeps its built-in figure. Later measurements are averaged in. Lower ones weigh more: a call that was
+// the first of its kind, or was interrupted, took longer than the next ones will.
 //
 // The choice, for a binding that no free exec has:
 //   - a binding with volatile words gets no exec of its own (rule 30): an exec is patched, or made for one use. Where
@@ -12,13 +12,13 @@
 //   - then the cheaper way is chosen (probe setting_costs_less_than_an_exec is the first guess). The very first patch
 //     is tried to see what it costs. A patched node also uses up a share of an exec, which is replaced after a budget
 //     of patches;
-//   - a binding that was there before gets an exec once patches for such bindings have cost a quarter of an exec.
+//   - a binding that was there before gets an exec once serving such bindings without one has cost a quarter of an
+//     exec. Hysteresis: a recording changes between exec and patch only if the other way costs a fifth less.
 // Where the program itself asks for an update, its own call is a way too. It is chosen instead of an exec for one use,
 // and instead of more than the first few execs where none can be patched now. It is also chosen where the runtime is
 // not known to patch all that differs: then the program has what it would have natively. There is one exception. A
-// binding that was there before, and of which only kernels differ, gets an exec once updates for such bindings have
-// cost a quarter of an exec, or if the update would spoil an exec that is kept. Hysteresis: a recording changes between
-// exec and patch only if the other way costs a fifth less.
+// binding that was there before, and of which only kernels differ, gets an exec once that quarter of an exec is spent,
+// or if the update would spoil an exec that is kept.
 //
 // Threads: any, without lock. Units: nanoseconds. Not here: whether patching is exact (recording/patch_table.h).
 #pragma once
@@ -57,12 +57,13 @@ enum class Cost : std::uint8_t {
 inline constexpr std::size_t kCosts = 7;
 const char* cost_name(Cost cost) noexcept;
 
-/// What execs of one graph took. A small graph pays mostly for the exec and not for its nodes. Threads: any.
+/// What execs of one graph took, in all nodes together: a small graph pays mostly for the exec and not for its nodes.
+/// Threads: any.
 class ExecCosts {
  public:
-  /// Notes what one exec took in all. Ignores costs that are no part of an exec.
+  /// Notes what one exec took in all, for this cost. Ignores costs that are no part of an exec.
   void observe(Cost cost, std::chrono::nanoseconds took) noexcept;
-  /// Nanoseconds for a whole exec; 0: not measured.
+  /// Nanoseconds of this cost for a whole exec; 0: not measured.
   double ns(Cost cost) const noexcept;
 
  private:
@@ -99,7 +100,7 @@ class CostModel {
     std::size_t budget = 1000;  ///< patches an exec lasts
     std::size_t kept = 0;       ///< execs the recording keeps, without rings; counted up to kExecsBeforePatching
     bool base = true;           ///< one of them may be patched later, or patching is off
-    bool seen = false;          ///< the binding came before, and fewer came in between than execs are kept
+    bool seen = false;          ///< the binding came before, and fewer came between than execs may be kept
     bool is_volatile = false;   ///< words differ that never come back
     double spent_ns = 0;        ///< what patches, updates and slots cost for bindings seen before, since the last exec
     Way last = Way::kNewExec;

@@ -1,4 +1,5 @@
-// keyed_row.h: a vector whose entries are found by a key, a member of theirs: the streams and events of a capture.
+// keyed_row.h: a vector whose entries are found by a key, a member of theirs: the streams and events of a capture, and
+// the streams that capture.
 //
 // Why: most captures have a handful of entries, and to look through them is cheapest; some fork thousands of times.
 // With more than kFew entries an index finds them. clear() keeps the memory, so that later captures allocate none.
@@ -50,10 +51,10 @@ class KeyedRow {
     return entries_[position];
   }
 
-  /// Its key finds it no more.
+  /// Takes the entry's key away: nothing finds it any more.
   void forget(Entry& entry) noexcept { entry.*Key = KeyType{}; }
 
-  /// Returns how many went. The entries behind them move up.
+  /// Erases entries. Returns how many went. The entries behind them move up.
   template <typename Which>
   std::size_t erase_if(Which&& which) noexcept {
     const bool indexed = entries_.size() > kFew;

@@ -4,9 +4,9 @@
 // Why: staging costs copies at every launch; the other ways cost an exec, or the nodes that differ, at every binding.
 // Which is less depends on the program, and may change while it runs. So the loss is added up: how much more the
 // present way has cost than the other one would have. Once the loss is what a change costs (slots and their exec, or an
-// exec that catches up with the binding), the graph is served the other way. So a wrong beginning costs about as much
-// as the change itself. Hysteresis: the other way's cost counts kMargin times, and a binding that costs less lowers the
-// loss.
+// exec that catches up with the binding), its user has the graph served the other way. So a wrong beginning costs about
+// as much as the change itself. Hysteresis: the other way's cost counts kMargin times, and a binding that costs less
+// lowers the loss.
 //
 // Threads: its user locks. Units: nanoseconds. Not here: what the ways cost (cost_model.h), which of the other ways
 // serves a binding (execs/way_chooser.h).

@@ -16,7 +16,7 @@ std::uint64_t StepCosts::Arm::median() const noexcept {
   return sorted[kMeasured / 2];
 }
 
-/// Takes the decision back: captures are compared, and tried after so many that matched.
+/// Takes the decision back: captures are compared, and a trial begins after so many that matched.
 void StepCosts::watch(Entry& entry, std::uint32_t captures) noexcept {
   entry.phase = Phase::kWatch;
   entry.follow = true;
@@ -34,7 +34,7 @@ void StepCosts::begin_trial(Entry& entry) noexcept {
   entry.followed = entry.alone = {};
 }
 
-/// Captures of up to so many operations count as being of about the same size.
+/// How many operations a capture may have to count as being of about the same size.
 static constexpr std::uint32_t twice(std::uint32_t operations) noexcept { return 2 * operations + 4; }
 
 StepCosts::Step StepCosts::begins(const void* place) noexcept {

@@ -11,14 +11,14 @@
 // program's calls of HIP take, from a capture's beginning to the thread's next one. It counts capturing calls,
 // questions about the capture, streams made, instantiate and update, the first launch, and calls that destroy; not
 // calls that wait. The medians decide, with a margin. The decision stands for a number of captures, which doubles with
-// each trial that says the same. It falls earlier when captures that are left alone become larger than those tried. It
-// also falls when samples show that comparing has become dearer than it was in the trial.
+// each trial that says the same. It falls earlier when captures that are left alone become larger than those tried. The
+// next trial also comes earlier when samples show that comparing has become dearer than it was in the last one.
 //
 // Other captures are large. They are tried only if their bindings keep needing work (a patch, an update, an exec), the
 // larger, the sooner: a binding that an exec has already costs a comparison and nothing else (probe
 // launch_costs_less_than_capture). A trial ends early if each of the first few captures left alone took far longer than
-// a compared one. All captures of a trial are small, or of about one size. Both ways are exact: every capture that has
-// no recording is left alone. A place is the return address of the call that began the capture.
+// a compared one. All captures of a trial are small, or of about one size. Both ways are exact: a capture that is left
+// alone is the runtime's own. A place is the return address of the call that began the capture.
 // Bounded: see place_table.h; places that share an entry share the decision. Threads: any; one lock (kReport), held for
 // a few instructions. Units: ticks of the processor's clock, which are only compared.
 #pragma once
@@ -77,7 +77,7 @@ class StepCosts {
   void served_anew(const void* place, std::uint32_t operations) noexcept;
   /// Notes that a capture that was left alone has ended with more than most_operations.
   void larger_alone(const void* place) noexcept;
-  /// Notes how long a timed step took.
+  /// Notes how long a timed step took. Returns a Verdict with `reached` if that ended a trial.
   Verdict took(const void* place, const Step& step, std::uint64_t ticks) noexcept;
 
  private:
@@ -87,7 +87,7 @@ class StepCosts {
                                            ///< took in the trial, and more than leaving alone
   static constexpr double kFar =
       1.5;  ///< a trial ends early if each capture left alone took so many times a compared one
-  static constexpr double kSteps = 100;  ///< the saving, in trials, that makes the next trial due
+  static constexpr double kSteps = 100;  ///< a trial may lose one part in so many of the time of the captures behind it
   static constexpr std::size_t kMeasured = kArm - kWarmUp;
 
   enum class Phase : std::uint8_t { kWatch, kFollowed, kAlone };
@@ -123,7 +123,7 @@ StepCosts& step_costs() noexcept;
 
 inline std::uint64_t ticks_now() noexcept { return __builtin_ia32_rdtsc(); }
 
-/// The calling thread's step: from the beginning of a capture to that of its next.
+/// The calling thread's step: from the beginning of a capture to the beginning of the thread's next one.
 struct ThreadStep {
   static constexpr std::uintptr_t kNoStream = ~std::uintptr_t{0};
 
@@ -134,16 +134,16 @@ struct ThreadStep {
   bool launched = false;    ///< only the first launch counts
   bool left_alone = false;  ///< its capture is open and left to the runtime
   bool complete = false;    ///< its capture has ended
-  /// The stream on which a capture began that is left alone. Launches on it go straight to the runtime.
+  /// The stream on which the thread's capture began, if that is left alone. Launches there go straight to the runtime.
   std::uintptr_t passes_on = kNoStream;
-  /// Of such a capture: the graph it ended in, and the exec that was made of it or updated by it last. The library
-  /// knows neither.
+  /// Of such a capture: the graph it ended in, and the exec that was made of this graph, or updated by it, last. The
+  /// library knows neither.
   hipGraph_t graph = nullptr;
   hipGraphExec_t exec = nullptr;
   std::uint64_t lost_seen = 0;    ///< g_left_alone_lost when it began
   std::uint64_t ended_seen = 0;   ///< g_unknown_ended when it began
   std::uint32_t operations = 0;   ///< launches seen in a capture that is left alone
-  std::uint32_t served_anew = 0;  ///< operations of a large one whose exec needed work for its binding; 0: none
+  std::uint32_t served_anew = 0;  ///< operations of a large graph whose exec needed work; 0: none did
   std::uint64_t ticks = 0;
 
   /// Notes that an exec of so many operations needs work for its binding. Does nothing for a small one.
@@ -154,7 +154,7 @@ struct ThreadStep {
 };
 extern constinit thread_local ThreadStep t_step __attribute__((tls_model("initial-exec")));
 
-/// The captures that the thread leaves alone without asking, even if their place is judged anew meanwhile.
+/// How many captures at a place the thread leaves alone without asking, even if the place is judged anew meanwhile.
 struct ThreadAhead {
   const void* place = nullptr;
   std::uint32_t left = 0;
@@ -190,10 +190,10 @@ class TimedCall {
   const std::uint64_t began_;
 };
 
-/// Tells StepCosts what the thread's step took and needed, and logs the decision if one was reached by it. Returns the
-/// place whose captures are left alone from now on (StepCosts::Verdict); null: none.
+/// Ends the thread's step. Tells StepCosts what it took and needed, and logs the decision if the step led to one.
+/// Returns the place whose captures are left alone from now on (StepCosts::Verdict); null: none.
 const void* tell_step() noexcept;
-/// Ends the thread's step. Returns what tell_step() does.
+/// As tell_step(), which is called only if there is something to tell.
 inline const void* end_step() noexcept {
   const void* const left_alone = t_step.timed || t_step.served_anew != 0 ? tell_step() : nullptr;
   t_step = {};

@@ -1,4 +1,4 @@
-// way_counts.h: counts launches by the way that served their binding. Threads: any.
+// way_counts.h: counts launches by the way in which their binding was served. Threads: any.
 #pragma once
 
 #include <array>

@@ -25,8 +25,8 @@ bool Fences::make_after_null(Device& device) noexcept {
          PrivateCalls::worked([&] { return make_private(&device.after_null, hipStreamDefault); });
 }
 
-/// Makes the waiter wait for what is on the stream. The wait takes the event as it is now, so the event may be recorded
-/// again at once.
+/// Makes the waiter wait for what is on the stream. The waiter waits for what the event stands for now, so the event
+/// may be recorded again at once.
 bool Fences::join(Device& device, hipStream_t stream) noexcept {
   const hipEvent_t scratch = device.scratch;
   const hipStream_t waiter = device.waiter;
@@ -52,7 +52,8 @@ hipEvent_t Fences::record_behind(Device& device, const WorkCounts::Outstanding& 
   return nullptr;
 }
 
-/// Makes a fence. `only`: the stream it is for; std::nullopt: all of the device's.
+/// Makes a fence, or shares the latest one of the whole device if nothing was enqueued or completed since. `only`: the
+/// stream it is for; std::nullopt: all of the device's.
 Fence* Fences::make_locked(int device, std::optional<hipStream_t> only) {
   Device& state = device_of(device);
   if (captures_open() || !counts_.can_be_fenced(device)) return nullptr;

@@ -9,7 +9,7 @@
 //
 // The device's null stream is not touched: an event in it would hold back every blocking stream. A blocking stream of
 // ours takes its place: what is recorded there comes after all work of the null stream, and nothing waits for it. Only
-// for a call of the program that would hold blocking streams back, enter_null_stream() does so.
+// enter_null_stream() records in the null stream: for a call of the program that would hold blocking streams back.
 //
 // Order: a thread that makes a fence says so (Making), and looks for open captures then. A capture counts as open
 // before it looks for a fence that is being made, and waits for that (capture_begins). So no capture gets an event of
@@ -33,7 +33,7 @@
 
 namespace graphpool {
 
-/// Owned by Fences; shared by all frees between two enqueued operations.
+/// Owned by Fences. All frees between two enqueued operations share the fence of the whole device.
 class Fence {
  public:
   int device() const noexcept { return device_; }
@@ -59,13 +59,15 @@ class Fences {
   Fences& operator=(const Fences&) = delete;
 
   /// Makes a fence after everything enqueued on the device so far. Does not wait. Null: it cannot be made, because a
-  /// capture is open, another thread's own stream or an unknown one is busy, or HIP failed (its error is taken out of
-  /// the program's sight). Give it back with release().
+  /// capture is open, another thread's own stream or an unknown one is busy, work was lost with its stream, host memory
+  /// ran out, or HIP failed (its error is taken out of the program's sight). Give the fence back with release().
   Fence* make(int device) noexcept EXCLUDES(g_streams_lock);
-  /// Makes a fence after what was enqueued on one stream: a handle, null or hipStreamPerThread. Null: as above.
+  /// Makes a fence after what was enqueued on one stream: a handle, null or hipStreamPerThread. Null: as above, but
+  /// other threads' own streams do not matter.
   Fence* make_behind(int device, hipStream_t stream) noexcept EXCLUDES(g_streams_lock);
 
-  /// Waits on the host, in the calling thread's present capture mode. Returns false if HIP fails.
+  /// Waits on the host, in the calling thread's present capture mode. Returns false if HIP fails. A reset of the device
+  /// since lets the fence be passed.
   bool wait(Fence* fence) noexcept;
   /// Whether the device has passed it. Does not wait. A fence that HIP cannot answer for is never passed.
   bool passed(Fence* fence) noexcept;
@@ -80,12 +82,13 @@ class Fences {
   static bool drop_reference(Fence* fence) noexcept { return fence->references_.fetch_sub(1) == 1; }
   void recycle(Fence* fence) noexcept EXCLUDES(g_streams_lock);
 
-  /// Whether everything enqueued on the stream, a handle or null, is known to be complete. Neither waits nor allocates;
-  /// false while captures are open, and of a stream that is not known (any more): its handle is not used.
+  /// Whether everything enqueued on the stream, a handle or null, is known to be complete. Does not wait; may make an
+  /// event, and for null a stream of ours. False while captures are open or work is outstanding nobody knows where, and
+  /// for a stream that is not known (any more): its handle is not used.
   bool is_complete(int device, hipStream_t stream) noexcept EXCLUDES(g_streams_lock);
   /// Records an event in the null stream of the calling thread's device. As after any operation there, what blocking
   /// streams are given next comes behind what they all have now. For calls of the program that would enqueue something
-  /// there, but which we make in another way. Does not wait; captures may be open.
+  /// there, but which we serve in another way. Does not wait; captures may be open.
   void enter_null_stream() noexcept EXCLUDES(g_streams_lock);
 
   /// Returns when no fence is being made. Call it when a capture counts as open, before hipStreamBeginCapture is
@@ -115,7 +118,7 @@ class Fences {
     hipStream_t waiter GUARDED_BY(g_streams_lock) = nullptr;      ///< non-blocking: waits for the events of the others
     hipStream_t after_null GUARDED_BY(g_streams_lock) = nullptr;  ///< blocking: comes after the null stream's work
     hipEvent_t scratch GUARDED_BY(g_streams_lock) =
-        nullptr;  ///< recorded on a stream, then waited for by `waiter`, then free again
+        nullptr;  ///< recorded on a stream, then waited for by `waiter` or asked for, then free again
     std::vector<hipEvent_t> events GUARDED_BY(g_streams_lock);  ///< unused events of fences
     Fence* latest GUARDED_BY(g_streams_lock) = nullptr;
     std::atomic<std::uint64_t> epoch{0};  ///< resets so far

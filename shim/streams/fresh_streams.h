@@ -44,12 +44,12 @@ class FreshStreams {
   bool put_off_join(hipStream_t stream, hipEvent_t event) noexcept EXCLUDES(lock_);
   /// Whether a join that is put off waits for the event.
   bool awaits(hipEvent_t event) noexcept EXCLUDES(lock_);
-  /// Notes that the stream has left the withheld capture that it had joined so.
+  /// Notes that the stream has left the withheld capture that it had joined by a wait that was put off.
   void left_capture(hipStream_t stream) noexcept EXCLUDES(lock_);
   /// Notes that the stream has waited for an event: it is not fresh any more, unless a join of it is put off.
   void waits(hipStream_t stream) noexcept EXCLUDES(lock_);
-  /// Takes out a stream that the program destroys; tells how it was made. Returns false if not fresh, or its join is
-  /// put off.
+  /// Takes out a stream that the program destroys; tells how it was made. Returns false if it is not fresh, or a join
+  /// of it is put off.
   bool take(hipStream_t stream, StreamKind* kind) noexcept EXCLUDES(lock_);
   /// Notes that the stream is not fresh any more.
   void remove(hipStream_t stream) noexcept EXCLUDES(lock_);

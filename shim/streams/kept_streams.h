@@ -1,13 +1,13 @@
 // kept_streams.h: keeps streams that the program has destroyed without ever using them, and hands them out again when
-// the program makes such a stream the next time.
+// the program makes a stream of the same kind.
 //
 // Why: communication libraries make a stream for a moment in each captured collective. On AMD's 7.2.4 to make and
 // destroy one takes 18 us of host time.
-// A stream gets here only if no call has named it since it was made, but for the calls that fresh_streams.h lists. So
-// the program cannot tell it from a new stream. To the program a kept stream is destroyed. It counts as the library's
-// own (hip/private_handles.h), so that the first call with its handle is noticed. Then the stream is really destroyed,
-// and the call goes on.
-// Bounded: see kMost. Threads: any. Lock: of its own, never held over a call of the runtime.
+// A stream gets here only if no call has named it since the program got it, but for those that fresh_streams.h lists.
+// So the program cannot tell it from a new stream. To the program a kept stream is destroyed. It counts as the
+// library's own (hip/private_handles.h), so that the first call with its handle is noticed. Then the stream is really
+// destroyed, and the call goes on. Bounded: see kMost. Threads: any. Lock: of its own, never held over a call of the
+// runtime.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

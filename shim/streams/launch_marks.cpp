@@ -37,7 +37,7 @@ Waiting& waiting() {
   return *instance;
 }
 
-/// Returns when no thread records or asks for an event that has not seen what the caller has changed.
+/// Waits for threads that record or ask for an event now and have not seen what the caller has changed.
 void pass_capture_gate() noexcept { const CaptureGate gate; }
 
 /// Takes the events that were recorded on the stream off it. Its state is no living stream's any more.
@@ -107,7 +107,7 @@ HOT void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t numbe
   mark->number = number;
   const std::shared_ptr<LaunchEvent> before = std::move(mark->event);
   if (stream != hipStreamPerThread) return;
-  // In another thread the handle is another stream: only now can an event come behind the launch.
+  // In another thread the handle names another stream: only here can an event come behind the launch.
   const LastErrorScope last_error;
   if (!watch_own_streams()) return;
   const CaptureGate gate;
@@ -119,7 +119,8 @@ HOT void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t numbe
     record(*mark);
 }
 
-/// Records an event behind the launch. Pre-condition: its stream lives, and no capture begins.
+/// Records an event behind the launch; the mark has none if HIP fails. Pre-condition: the launch's stream lives and
+/// does not capture.
 void LaunchMarks::record(Mark& mark) {
   std::shared_ptr<LaunchEvent> event = LaunchEvent::record(mark.stream);
   if (event == nullptr) return;
@@ -133,10 +134,11 @@ void LaunchMarks::record(Mark& mark) {
   mark.event = std::move(event);
 }
 
-/// Keeps the marks few, because programs launch an exec on one stream after another and destroy those.
+/// Keeps the marks few, because programs launch an exec on one stream after another and destroy these streams.
 void LaunchMarks::forget_complete() {
   std::erase_if(marks_, [](const Mark& mark) { return complete(mark); });
-  // If the stream is gone, only a wait for its device tells: one mark stands for all such marks of a device.
+  // If the stream is gone and no event tells, only a wait for its device does: one mark stands for all such marks of a
+  // device.
   std::vector<Mark> device_marks;
   device_marks.reserve(marks_.size());
   std::erase_if(marks_, [&](const Mark& mark) {

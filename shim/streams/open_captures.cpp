@@ -166,7 +166,7 @@ bool captures_refuse_memory_calls_now() noexcept {
 }
 
 /// Waits until no other thread is recording one of the library's own events. Call it after the new capture counts as
-/// open: from then on no thread begins such a recording, so none of these events becomes part of the capture.
+/// open: a thread that begins such a recording from then on sees that, so that none becomes part of the capture.
 static void wait_for_events_of_ours() noexcept {
   if (g_gate_closed.load()) CaptureGate until_open;
   fences().capture_begins();

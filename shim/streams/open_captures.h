@@ -14,7 +14,7 @@ namespace graphpool {
 
 extern constinit std::atomic<int> g_open_captures;
 
-/// How many open captures are left to the runtime. Of these only the stream on which they began is known.
+/// How many open captures are left to the runtime. Of their streams only the one on which each began is known.
 inline constinit std::atomic<int> g_captures_left_alone{0};
 inline bool any_left_alone() noexcept { return g_captures_left_alone.load(std::memory_order_acquire) != 0; }
 
@@ -54,8 +54,8 @@ inline bool no_other_capture_open() noexcept { return g_open_captures.load(std::
 /// Held while no capture may begin.
 extern constinit RankedMutex<LockRank::kCaptureGate> g_capture_gate;
 
-/// While one lives no capture begins, in any thread. So what may be done to a stream and its events while nothing is
-/// captured can be looked up and done. Only for calls that neither wait nor call back.
+/// While one lives, no capture begins, in any thread, but those that counted as open before. So its holder looks
+/// whether a capture is open, and then uses a stream and its events. Only for calls that neither wait nor call back.
 class SCOPED_CAPABILITY CaptureGate {
  public:
   CaptureGate() noexcept ACQUIRE(g_capture_gate);
@@ -75,7 +75,7 @@ void capture_opened(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal) noex
 void capture_closed(hipStreamCaptureMode mode = hipStreamCaptureModeGlobal, const void* thread = nullptr) noexcept;
 
 /// Leaves the calling thread's last capture of this mode to the runtime. `stream`: the StreamKey of its origin. Returns
-/// false if the list of such captures is full: then the capture is followed.
+/// false if the list of open captures has no room for it: then the capture is followed.
 bool capture_left_alone(hipStreamCaptureMode mode, std::uintptr_t stream) noexcept;
 bool is_left_alone(std::uintptr_t stream) noexcept;
 /// Does what capture_opened() and capture_left_alone() do, for a capture that the calling thread begins, before that is
@@ -87,7 +87,7 @@ bool left_alone_closed(std::uintptr_t stream) noexcept;
 /// Whether open captures make the runtime refuse hipMalloc, hipFree and their like from the calling thread, and
 /// invalidate captures for such a call. Captures that the thread itself began count, but for relaxed ones; so do global
 /// ones of other threads, if the thread's capture mode is global. With a relaxed mode none counts. The runtime is asked
-/// for the mode, which changes nothing. True if it does not say.
+/// for the mode, which changes nothing. True if it does not say, and where more captures are open than are listed.
 bool captures_refuse_memory_calls_now() noexcept;
 inline bool captures_refuse_memory_calls() noexcept { return captures_open() && captures_refuse_memory_calls_now(); }
 

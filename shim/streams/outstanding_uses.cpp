@@ -61,8 +61,8 @@ void OutstandingUses::forget_complete() {
   std::erase_if(uses_, [](const Use& use) { return launch_waited_for(*use.state, use.device, use.number); });
 }
 
-/// Makes the uses few, because there are too many: tells no buffers and rings apart any more, nor streams that are
-/// gone.
+/// Makes the uses few, because there are too many: tells no buffers and rings apart any more, nor streams of one device
+/// that are gone.
 void OutstandingUses::coarsen() {
   for (Use& use : uses_) {
     use.base = nullptr;
@@ -101,8 +101,8 @@ void OutstandingUses::used(StreamArgument stream, const Bases& bases, const void
   for (const char* const base : bases) add(base, by, stream_key(stream), plain_handle(stream), device, next_launch());
 }
 
-/// The clock of a stream. Nobody says when a thread's own stream goes: if there are too many clocks, all that is known
-/// of the order is forgotten.
+/// The clock of a stream. Nobody says here when a thread's own stream goes: if there are too many clocks, all that is
+/// known of the order is forgotten.
 OutstandingUses::Clock& OutstandingUses::clock_of(StreamKey key) {
   if (clocks_.size() >= kMostClocks && clocks_.find(key) == clocks_.end()) {
     clocks_.clear();
@@ -152,7 +152,7 @@ void OutstandingUses::stream_destroyed(hipStream_t stream) {
 bool OutstandingUses::elsewhere(const Bases& bases, StreamArgument stream, const void* by) {
   if (!several(stream)) return false;
   const StreamKey key = stream_key(stream);
-  // The streams to ask; that is done without the lock.
+  // The streams to ask HIP about, without the lock.
   struct Asked {
     StreamKey key;
     hipStream_t stream;

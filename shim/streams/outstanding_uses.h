@@ -31,7 +31,7 @@ class OutstandingUses {
  public:
   using Bases = std::vector<const char*>;
 
-  /// Notes that a stream is used. Returns whether others are used, too: only then is anything else to be noted.
+  /// Notes that a stream is used. Returns whether others were ever used, too: only then are uses to be noted.
   bool several(StreamArgument stream) {
     const StreamKey key = stream_key(stream);
     if (several_.load(std::memory_order_relaxed)) return true;
@@ -51,14 +51,15 @@ class OutstandingUses {
   /// Call it before the handle's destruction is noted or forwarded.
   void stream_destroyed(hipStream_t stream);
 
-  /// How many uses are told apart: bounded by the living streams.
+  /// How many uses are told apart: at most kMostUses, or one for each living stream and one for each device.
   std::size_t size() {
     const LockGuard guard(lock_);
     return uses_.size();
   }
 
   /// Whether another stream has work outstanding that may write to one of these buffers and is not ordered before what
-  /// the stream does next. Neither waits nor allocates. In doubt it says yes.
+  /// the stream does next. Does not wait. In doubt it says yes. `by`: as in used(); work of the same ring does not
+  /// count.
   bool elsewhere(const Bases& bases, StreamArgument stream, const void* by);
 
  private:
@@ -85,7 +86,7 @@ class OutstandingUses {
   static constexpr std::size_t kMostAsked = 16;  ///< streams; more are in doubt
   std::atomic<bool> several_{false};
   std::atomic<StreamKey> first_{0};
-  std::atomic<std::uint64_t> first_used_{0};  ///< a time behind its last use, and before what is recorded next
+  std::atomic<std::uint64_t> first_used_{0};  ///< above all numbers before its last use, at most the next record's
   hipStream_t first_stream_ = nullptr;
   int first_device_ = 0;
   RankedMutex<LockRank::kSlots> lock_;

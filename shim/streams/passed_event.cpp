@@ -12,7 +12,7 @@
 namespace graphpool {
 namespace {
 
-/// Streams of ours, each with an event for one launch after another. Never destroyed.
+/// Streams of ours, each with one event, which serves one launch after another. Never destroyed.
 class OwnStreams {
  public:
   struct Entry {

@@ -1,8 +1,8 @@
 // passed_event.h: passes a private event on to a stream of ours, which nobody captures. So it can be waited for and
 // asked about even when the stream it was recorded on begins to capture, or is destroyed.
 //
-// Threads: any. A stream of ours serves one launch after another and is never destroyed. Lock: one of rank kStreams,
-// held over HIP calls that ask for an event or make a stream and an event.
+// Threads: any. A stream of ours serves one launch after another and stays until a reset of its device. Lock: one of
+// rank kStreams, held over HIP calls that ask for an event or make a stream and an event.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

@@ -20,13 +20,14 @@ inline hipStream_t plain_handle(StreamArgument stream) noexcept {
   return stream.per_thread && stream.handle == nullptr ? hipStreamPerThread : stream.handle;
 }
 
-/// Whether it is neither a name of the null stream nor hipStreamPerThread.
+/// Whether the argument is neither a name of the null stream nor hipStreamPerThread.
 inline bool is_stream_handle(hipStream_t stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
 inline bool is_null_stream(hipStream_t stream) noexcept {
   return !is_stream_handle(stream) && stream != hipStreamPerThread;
 }
 
-/// Each stream has one key: null, legacy and per-thread handles are told apart by device and thread.
+/// Each stream has one key. Null and hipStreamLegacy name one stream of each device, hipStreamPerThread one of each
+/// thread and device.
 using StreamKey = std::uintptr_t;
 StreamKey unnamed_stream_key(StreamArgument stream) noexcept;
 inline StreamKey stream_key(StreamArgument stream) noexcept {
@@ -35,8 +36,8 @@ inline StreamKey stream_key(StreamArgument stream) noexcept {
 }
 
 /// Makes the library forget, when the calling thread ends, the events that it recorded on that thread's own streams:
-/// the runtime destroys these streams then. Call it after the runtime has made such a stream. Returns false if the
-/// library cannot learn of the thread's end: then no event recorded there may be queried.
+/// the runtime destroys these streams then. Call it after the runtime has made the thread's first own stream. Returns
+/// false if the library cannot learn of the thread's end: then no event recorded there may be queried.
 [[nodiscard]] bool watch_own_streams() noexcept;
 
 /// Whether the key is of another thread's own stream. That thread's handle for it names the caller's own stream here.

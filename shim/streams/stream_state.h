@@ -2,8 +2,9 @@
 //
 // Every launch takes a number. When the program waits for a stream or a device, all launches there with a smaller
 // number are complete. What is known of a stream is kept from its first launch until it is destroyed, and then by the
-// marks that still name it: a later stream with its handle is another one. Threads: any; one short lock (rank
-// kStreams). Units: launches. Not here: private events behind launches (launch_marks.h).
+// marks that still name it: a later stream with its handle is another one. If many streams are known, those that no
+// mark names are forgotten. Threads: any; one short lock (rank kStreams). Units: launches; records of events and uses
+// that outstanding_uses.h notes take numbers, too. Not here: private events behind launches (launch_marks.h).
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@ namespace graphpool {
 class LaunchEvent;
 
 /// The number of the newest launch so far; take it before a wait is forwarded. A launch takes its number when it has
-/// been enqueued, so that a wait before that does not count for it.
+/// been enqueued, so that an earlier wait does not count for it.
 std::uint64_t launch_clock() noexcept;
 std::uint64_t next_launch() noexcept;
 
@@ -38,7 +39,7 @@ struct StreamState {
   std::atomic<int> device{-1};           ///< -1: not asked yet
   /// Events that were recorded there; they may be gone or elsewhere by now.
   std::vector<std::weak_ptr<LaunchEvent>> events GUARDED_BY(g_waits_lock);
-  std::size_t most_events GUARDED_BY(g_waits_lock) = kFewEvents;  ///< so many, then those that are gone are forgotten
+  std::size_t most_events GUARDED_BY(g_waits_lock) = kFewEvents;  ///< at so many, those that are gone are forgotten
   static constexpr std::size_t kFewEvents = 16;
 };
 

@@ -22,8 +22,9 @@ struct StreamWork {
     const LockGuard guard(g_streams_lock);
     counts.destroyed(stream, false);
   }
-  /// Destroys an exec of the runtime's, the program's or ours. `device`: the exec's; else the current one. If the exec
-  /// may end late (Defect::kExecsEndLate), the next free waits by a free of the runtime's own, even on an idle device.
+  /// Destroys an exec of the runtime's, the program's or ours. `device`: the exec's; without it the current one counts.
+  /// If the exec may end late (Defect::kExecsEndLate), the next free of the device's memory waits by a free of the
+  /// runtime's own, even on an idle device; deferred frees do not.
   hipError_t destroy_exec(hipGraphExec_t exec) noexcept;
   hipError_t destroy_exec(hipGraphExec_t exec, int device) noexcept;
   /// Forgets the streams and events of the device, which is about to be reset; its fences are passed.

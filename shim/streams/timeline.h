@@ -6,7 +6,7 @@
 // once the last value written to it has arrived. It counts on from there, so its count never falls.
 //
 // Threads: one timeline is advanced under its owner's lock and read by any thread; the words are kept under a lock of
-// their own (rank kSlots), not held over HIP calls. Not here: what waits for it (staging/slot_ring.h).
+// their own (rank kSlots), not held over HIP calls. Not here: what waits for it (staging/last_launch.h).
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -22,14 +22,15 @@ struct TimelineWord;
 
 class Timeline {
  public:
-  /// Returns null if the runtime has no signal memory or no memory left. Leaves no error behind.
+  /// Returns null if the runtime has no signal memory or no memory left, or HIP fails. Leaves no error behind. Throws
+  /// std::bad_alloc.
   static std::unique_ptr<Timeline> make(int device);
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  /// Enqueues the next value behind what is on the stream. Returns false if the runtime refuses: then there is nothing
-  /// to wait for, and its error is taken out of the program's sight.
+  /// Enqueues the next value behind what is on the stream. Returns false if the runtime refuses: then no new value is
+  /// to come, and the error is taken out of the program's sight.
   bool advance(hipStream_t stream) noexcept;
 
   /// Whether every value enqueued so far has been written; true after a reset of the device.

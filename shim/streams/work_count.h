@@ -15,7 +15,7 @@
 
 namespace graphpool {
 
-/// A count that is complete once something has been waited for.
+/// The number up to which a count is complete once somebody has waited for what was counted.
 struct WorkMark {
   std::atomic<std::uint64_t>* completed;
   std::uint64_t submitted;

@@ -5,8 +5,8 @@
 // that there is work.
 //
 // Threads: any. note_work: one hash look-up and one increment, without a barrier in the thread that used the stream
-// first; no lock once the stream is known. Lock: g_streams_lock. Units: enqueued operations. Not here: how work is
-// waited for (fences.h).
+// first; no lock once the stream is listed as busy. Lock: g_streams_lock. Units: enqueued operations. Not here: how
+// work is waited for (fences.h).
 #pragma once
 
 #include <array>
@@ -46,8 +46,8 @@ class WorkCounts {
     }
     note_other(stream);
   }
-  /// Notes that something was enqueued we do not know where, for instance by a function without a body. Until the next
-  /// real free or synchronisation of a device, frees of its memory are the runtime's.
+  /// Notes that something was enqueued, we do not know where: by a function without a body, for instance. Until the
+  /// next real free or synchronisation of a device, frees of its memory are the runtime's.
   void note_work_anywhere() noexcept { anywhere_.submitted.add(); }
   /// Notes that an exec of the device was destroyed and may end late (Defect::kExecsEndLate).
   void note_exec_ends(int device) noexcept { device_of(device).ending.submitted.add(); }
@@ -67,7 +67,8 @@ class WorkCounts {
   Snapshot before_device_sync(int device) EXCLUDES(g_streams_lock);
   static void idle(const Snapshot& snapshot) noexcept { complete(snapshot); }
 
-  /// Whether nothing is known to be outstanding on the device, but for execs_end(). Cost: a few loads if nothing is.
+  /// Whether all counted work of the device is known to be complete, but for execs_end(). Cost: a few loads if no
+  /// stream is listed as busy.
   bool is_idle(int device) noexcept EXCLUDES(g_streams_lock);
   /// Whether the stream is known by its handle.
   bool is_known(hipStream_t stream) const noexcept { return streams_.find(stream) != nullptr; }
@@ -127,7 +128,7 @@ class WorkCounts {
   CommonCount per_thread_;
   CommonCount anywhere_;
   std::atomic<const void*> per_thread_owner_{nullptr};  ///< the last thread that used its own stream
-  std::atomic<bool> per_thread_shared_{false};          ///< another thread had used its own before
+  std::atomic<bool> per_thread_shared_{false};          ///< several threads have used their own
   std::array<Device, kMaxDevices> devices_{};
 };
 
