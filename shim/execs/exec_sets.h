@@ -83,7 +83,7 @@ class ExecSets {
  private:
   struct Entry {
     Print print = 0;
-    std::uint32_t arrivals = 0;  ///< launches with it that came after another binding; 0: the entry is free
+    std::uint32_t arrivals = 0;  ///< launches with it after a change of the binding; 0: the entry is free
     bool made = false;           ///< an exec of its own was made
     std::uint64_t last = 0;
   };
