@@ -47,7 +47,7 @@ class Recording {
   std::size_t host_bytes = 0;      ///< host memory the recording holds
   std::uint64_t number = 0;        ///< names it in messages and the report, from 1
   TreeNode* end = nullptr;         ///< its place in the tree
-  std::vector<const char*> kernels;  ///< by operation, kept for good; empty: operands are not tracked
+  std::vector<const char*> kernels;  ///< names by operation, kept for good; empty: operands are not tracked
 
   // These may change at any time.
 
