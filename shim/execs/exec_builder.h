@@ -24,7 +24,7 @@ class ExecBuilder {
   hipError_t build(Recording& recording, const Binding& binding, int device, std::unique_ptr<Variant>* made)
       EXCLUDES(g_recordings_lock);
   /// Sets the nodes that differ. Pre-condition: a program exec owns the variant. Returns false if the variant is half
-  /// patched: then it is of no use any more, and gone unless it served that exec before.
+  /// patched: then it serves no further binding, and is gone unless it served its owner before.
   bool patch(Recording& recording, const Binding& binding, const PatchCandidate& candidate) EXCLUDES(g_recordings_lock);
 
   /// Notes that the program's own update gave the whole variant this binding. `freed_before`: memory_freed() when the

@@ -15,7 +15,7 @@ class ExecRoom {
   };
   /// Gives others back if execs of so many more bytes would pass the limit. Called before they are made.
   virtual Left make_room(int device, std::size_t bytes) noexcept = 0;
-  /// Gives back what ran before, in a later call of the program.
+  /// Gives back, in a later call of the program, what is beyond the limit and ran before.
   virtual Left trim() noexcept = 0;
   /// Gives back all that can go, because memory has run out on the device (all: -1). Returns whether there was any.
   virtual bool reclaim(int device) noexcept = 0;

@@ -5,8 +5,8 @@
 // turn. Each of them can have an exec of its own, and then no node has to be set. But while some nodes have been set
 // and others not, the binding in between is never launched: to give it to an exec would spoil that exec.
 // How: a binding that was launched is remembered by a fingerprint. Once one has come back, sets are only noted
-// (graphs/exec_node_sets.h). This ends when an exec has the binding, or when the binding has come back so often that an
-// exec is made for it. It also ends at a launch: then the exec's own variant is given the noted sets.
+// (graphs/exec_node_sets.h). Noting ends when an exec has the binding, or when the binding has come back so often that
+// an exec is made for it. It also ends at a launch: then the exec's own variant is given the noted sets.
 // Bounded: kRemembered bindings; after more than kMostLost execs that were gone, or busy, when their binding came back,
 // no more are made. Threads: those of the exec (program_exec.h).
 #pragma once
@@ -83,7 +83,7 @@ class ExecSets {
  private:
   struct Entry {
     Print print = 0;
-    std::uint32_t arrivals = 0;  ///< launches with it that came after another binding; 0: the entry is free
+    std::uint32_t arrivals = 0;  ///< launches with it after a change of the binding; 0: the entry is free
     bool made = false;           ///< an exec of its own was made
     std::uint64_t last = 0;
   };

@@ -21,7 +21,8 @@ constexpr std::size_t kMostStreams = 4;
 /// So much of a chunk is not used, for kernels that have more arguments than their metadata says.
 constexpr std::size_t kMargin = 8 * kKiB;
 
-/// Counts the lists that the operations form: a list goes on behind an operation that no other list went on behind.
+/// Counts the lists that the operations form: an operation goes on a list whose last operation it depends on, if there
+/// is one; else it begins a list.
 std::size_t lists(const std::vector<Operation>& operations) {
   std::vector<bool> followed(operations.size(), false);
   std::size_t count = 0;

@@ -5,7 +5,7 @@
 // arguments of its kernels from 6.0 on, and from 6.3 on 128 KiB more for updates. Every update takes new room there. If
 // none is left, it takes a chunk of device memory and does not check that it got one: if it did not, the process ends.
 // So nothing is patched beyond that room. Each exec has streams of its own. If its operations are one list it has one
-// stream up to 7.1, and none from then on; else it has one for each list (from 6.3 on four at most). A stream takes 1
+// stream before 7.2, and none from 7.2 on; else it has one for each list (from 6.3 on four at most). A stream takes 1
 // MiB for the arguments of what it launches. That lies in device memory or the host's, and counts here in both cases.
 // Sources: hip_graph_internal.cpp and rocvirtual.cpp of clr at rocm-5.7.1, 6.0.2, 6.1.2, 6.2.2 and f9f995c6 (6.3).
 // Units: bytes. Threads: any.
@@ -28,9 +28,9 @@ std::size_t exec_memory(const std::vector<Operation>& operations, int version);
 std::size_t room_for_patches(int version) noexcept;
 
 /// Makes room before the program's own update of an exec. `before`: argument memory that its updates have taken so far;
-/// `bytes`: what this one takes; `exec_bytes`: what the exec holds. If the update needs another chunk, and the device
-/// has too little memory left, kept memory goes back, then that of execs nobody uses: natively it would be free. The
-/// caller holds no lock.
+/// `bytes`: what this one takes; `exec_bytes`: what the arguments of its recording take. If the update needs another
+/// chunk, and the device has too little memory left, kept memory goes back, then that of execs nobody uses: natively it
+/// would be free. The caller holds no lock.
 void make_argument_room(int device, std::size_t before, std::size_t bytes, std::size_t exec_bytes) noexcept;
 
 }  // namespace graphpool

@@ -1,13 +1,14 @@
 // exec_store.h: keeps the variants of recordings: knows who has which, and decides which of them go.
 //
-// A variant is free when it has no owner. It serves another exec, or goes, only when its last launch is known to be
-// complete, too (rule 20; nothing relies on probe destroyed_exec_completes). Until then another variant is made, and
-// its graph need not stay (probe exec_outlives_graph).
+// A variant is free when it has no owner. It serves another exec, or is evicted, only when its last launch is known to
+// be complete, too (rule 20; nothing relies on probe destroyed_exec_completes). Until then another variant is made, and
+// its graph need not stay (probe exec_outlives_graph). If its recording is dropped, or a module of it unloaded, a free
+// variant goes although it may run.
 //
 // Bounded: so many variants for each recording, so many bytes for each device. The least recently used free variants go
-// first. They go only in calls of the program that make, free, update or wait for something themselves (evict(),
-// evict_if_due(), reclaim()). variant_limits.h counts what they hold. If execs of the program have a limit of memory,
-// too, an ExecRoom keeps it.
+// first. They go in calls of the program that make, free, update or wait for something themselves (evict(),
+// evict_if_due(), reclaim()), and when captures are left alone from now on (Graphs::drop_free_execs_of).
+// variant_limits.h counts what they hold. If execs of the program have a limit of memory, too, an ExecRoom keeps it.
 //
 // Threads: any. Not here: how a variant is made (exec_builder.h), which one serves a binding (exec_supply.h).
 #pragma once
@@ -54,7 +55,7 @@ class ExecStore {
   /// Frees a variant that its exec does not use any more. While a launch of it is under way it does nothing: call it
   /// again at the launch's end. The caller holds the lock of the exec, too.
   void disown(Variant& variant) noexcept REQUIRES(g_recordings_lock);
-  /// Gives a free variant that has this binding to `owner`. Null: there is none.
+  /// Gives `owner` a free variant that has this binding, is good and does not run. Null: there is none.
   Variant* take_free(Recording& recording, const Binding& binding, int device, const ProgramExec& owner)
       REQUIRES(g_recordings_lock);
   /// Does the same for that binding with this payload of the operation `changed`.
@@ -77,7 +78,7 @@ class ExecStore {
     if (limits.are_due()) [[unlikely]]
       evict_due();
   }
-  /// Evicts from all recordings that have a variant.
+  /// Evicts from all recordings that have a variant, and lets the ExecRoom trim.
   void evict_due() EXCLUDES(g_recordings_lock);
   /// Lets the ExecRoom make room before execs of so many bytes are made. The caller holds no lock.
   void make_room(int device, std::size_t bytes) noexcept EXCLUDES(g_recordings_lock);

@@ -114,13 +114,13 @@ hipError_t ExecSupply::obtain_by_cost(ProgramExec& exec, Recording& recording, c
       served->variant = candidate.variant;
       return hipSuccess;
     }
-    // The exec's own variant is half patched: the program cannot update it.
+    // If the exec's own variant is half patched, the program cannot update it.
     served->way = others.update && !candidate.served ? Way::kUpdate : Way::kNewExec;
   }
   return served->way == Way::kUpdate ? hipSuccess : obtain_new(exec, recording, binding, others, served);
 }
 
-/// Makes a new exec: of a graph of our own, whose nodes can be patched; if that fails, of the program's.
+/// Makes a new exec of a graph of our own, whose nodes can be patched; if that cannot be, of the program's.
 hipError_t ExecSupply::obtain_new(ProgramExec& exec, Recording& recording, const Binding& binding,
                                   const OtherSources& others, Served* served) {
   std::unique_ptr<Variant> made;
@@ -143,7 +143,8 @@ hipError_t ExecSupply::obtain_new(ProgramExec& exec, Recording& recording, const
 }
 
 /// Finds or makes a variant of the open plan. If the binding does not fit the plan, it fails, and the graph is not
-/// staged until that is chosen again. After any other failure it is never staged by an open plan again.
+/// staged by an open plan until staging is chosen again. After any other failure it is never staged by an open plan
+/// again.
 hipError_t ExecSupply::obtain_open(ProgramExec& exec, const Binding& binding, const Plan& open, Served* served) {
   Recording& recording = *exec.recording_in_call();
   const hipError_t result = obtain_staged(exec, binding, open, served);
@@ -203,8 +204,8 @@ hipError_t ExecSupply::make_ring(ProgramExec& exec, const Plan& staged, Binding 
   return hipSuccess;
 }
 
-/// Finds or makes a variant that works on slots. Fails if the binding does not have the plan's shape, or memory runs
-/// out: then the graph is served without staging, which is always exact.
+/// Finds or makes a variant that works on slots. Fails if the binding does not have the plan's shape or device, or
+/// memory runs out: then the graph is served by a plan that always stages, or without staging, which is always exact.
 hipError_t ExecSupply::obtain_staged(ProgramExec& exec, const Binding& binding, const Plan& staged, Served* served) {
   Recording& recording = *exec.recording_in_call();
   std::vector<char*> bases;

@@ -29,7 +29,7 @@ using NativeVariant = FunctionRef<hipError_t(std::unique_ptr<Variant>* made)>;
 
 /// What can give an exec the binding, besides the library's own calls.
 struct OtherSources {
-  const NativeVariant* native = nullptr;  ///< an exec of the program's own graph
+  const NativeVariant* native = nullptr;  ///< an exec of the program's own graph; null: none
   bool update = false;                    ///< the program asks for an update and can make it itself
 };
 
@@ -50,7 +50,7 @@ class ExecSupply {
   hipError_t obtain(ProgramExec& exec, const Binding& binding, const OtherSources& others, Served* served)
       EXCLUDES(g_recordings_lock);
   /// Does the same over the program's own memory, whatever rules say. Launches may call it, too. The caller holds the
-  /// recording. Returns hipErrorInvalidHandle if that does not serve the exec any more.
+  /// recording. Returns hipErrorInvalidHandle if the recording does not serve the exec any more.
   hipError_t obtain_unstaged(ProgramExec& exec, Recording& recording, const Binding& binding,
                              const OtherSources& others, Served* served) EXCLUDES(g_recordings_lock);
 

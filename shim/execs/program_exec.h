@@ -8,10 +8,10 @@
 // launch of it only once that launch has begun to run: a program sees that on the device, before the launch returns.
 // Members without a named lock belong to the calls that change the exec. Such a call changes `recording`, `variant`,
 // `way` and `binding` under `lock`; so does a launch that has not begun to run (ring_exit.h, noted_sets.h,
-// exec_repair.h). A launch reads these four under `lock`. After it has begun to run they may be those of a later
-// change. A call that changes the exec is the only one that changes the four, and reads them without the lock, by
-// recording_in_call() and its neighbours. `variant` changes under g_recordings_lock, too: a thread that holds either
-// lock may read it.
+// exec_repair.h, exec_limit.h). While no call uses the exec, a call that makes room may take `variant` (exec_limit.h).
+// A launch reads these four under `lock`. After it has begun to run they may be those of a later change. A call that
+// changes the exec is the only one that changes the four, and reads them without the lock, by recording_in_call() and
+// its neighbours. `variant` changes under g_recordings_lock, too: a thread that holds either lock may read it.
 // Lock: kExecs, taken before kRecordings.
 #pragma once
 
@@ -34,9 +34,9 @@ namespace graphpool {
 
 struct UnstagedExec;
 
-/// Remembers which updates by graphs of other recordings the runtime has taken. Each was the program's own call once,
-/// on the exec that is its own. An update that succeeded from one recording to another succeeds again, so variants of
-/// the other one can serve from then on.
+/// Remembers which updates by graphs of other recordings the runtime has taken. Each was once the program's own call,
+/// on the program's own exec. An update that succeeded from one recording to another succeeds again, so variants of the
+/// other one can serve from then on.
 class Updates {
  public:
   /// Whether the runtime has taken a graph of `to` where the exec was one of `from`.
@@ -81,7 +81,7 @@ class LaunchesUnderWay {
 enum class ExecState : std::uint8_t {
   kServed,  ///< variants of its recording serve it
   kOwn,     ///< the program's own exec serves it; updates of it are followed
-  kLeft,    ///< the program's own exec serves it, and the program has reached that by more than updates that succeeded
+  kLeft,    ///< the program's own exec serves it, and not only updates that succeeded have led to that
 };
 
 /// verify: the memory that the ring of an exec works on.
@@ -91,9 +91,9 @@ class ProgramExec {
  public:
   // What each launch reads comes first: it lies in two cache lines.
   Recording* recording GUARDED_BY(lock) = nullptr;  ///< null while the program's own exec serves
-  Variant* variant GUARDED_BY(lock) = nullptr;  ///< null for a graph without operations, and where it was given back
-  std::unique_ptr<Variant> own;                 ///< the program's own exec; not up to date while there is a recording
-  std::unique_ptr<ExecSets> sets;  ///< null: the program has set nothing since it was given a binding as a whole
+  Variant* variant GUARDED_BY(lock) = nullptr;      ///< null for a graph without nodes, and where it was given back
+  std::unique_ptr<Variant> own;    ///< the program's own exec; not up to date while there is a recording
+  std::unique_ptr<ExecSets> sets;  ///< null: nothing was set since it was given a whole binding, or sets are not kept
   /// Launches by the variant used before, still to be waited for.
   std::unique_ptr<LaunchMarks> before GUARDED_BY(lock);
   std::atomic<std::uint64_t> shared_seen{0};  ///< SharedMemory::version() when a launch last asked what is shared
@@ -117,7 +117,7 @@ class ProgramExec {
   /// verify: an exec of the program's own graph, for the next launch, or because a comparison says that it must serve.
   std::unique_ptr<Variant> real_path GUARDED_BY(lock);
   Objects objects;  ///< user objects of the graph that it was instantiated from
-  /// Null: it was neither staged nor given back when the binding last changed.
+  /// Null: it was not staged when the binding last changed, and is not given back.
   std::shared_ptr<UnstagedExec> unstaged;
   std::shared_ptr<ExecUses::Entry> limited;  ///< null: execs have no limit of memory
   int device = 0;
@@ -151,7 +151,7 @@ class ProgramExec {
   ExecState state() const noexcept {
     return recording_in_call() != nullptr ? ExecState::kServed : touched_ ? ExecState::kLeft : ExecState::kOwn;
   }
-  /// Whether its updates may be followed: the program has reached it by nothing but updates that succeeded.
+  /// Whether its updates may be followed: if it is the program's own, only updates that succeeded have led to that.
   bool followed() const noexcept { return !touched_; }
   /// Leaves its updates to the runtime from now on. `reason`: a literal, for the report.
   void leave(const char* reason) noexcept;

@@ -39,7 +39,8 @@ class RecordingTree {
   static void publish(Recording& recording) noexcept REQUIRES(g_recordings_lock);
   void drop(const Recording& recording) noexcept REQUIRES(g_recordings_lock);
 
-  /// Whether walks keep the nodes of too many dropped recordings: more than recordings may be kept.
+  /// Whether walks keep the nodes of too many dropped recordings: more, in number or bytes, than recordings may be
+  /// kept.
   bool over_limit(const GraphSettings& settings) const noexcept REQUIRES(g_recordings_lock) {
     return left_ > settings.most_recordings || left_bytes_ > settings.most_recording_bytes;
   }

@@ -157,8 +157,8 @@ bool Recordings::over_limit() const noexcept {
 
 /// Returns the place of the recording that is to go, or the number of recordings if none can go: only those that nobody
 /// refers to can. Usually the least recently used one goes. If recordings often stay away for longer than that one has,
-/// it will probably come back. Then the newest recording that has not come back goes instead, unless this one is known
-/// to come back sooner.
+/// it will probably come back. Then the newest recording that has not come back goes instead, unless the newest is
+/// known to come back sooner.
 std::size_t Recordings::place_to_drop() const noexcept {
   const std::size_t none = recordings_.size();
   std::size_t oldest = none, newest = none;

@@ -1,10 +1,10 @@
 // recordings.h: keeps all recordings, and decides which of them go.
 //
-// There are at most `graph.recordings` of them, of at most so many bytes together. Only recordings that nobody refers
-// to go, first the least recently used one. But if recordings often come back after a longer time than that one has
-// been away (costs/returns.h), the newest one that has not come back goes instead, unless it is known to come back
-// sooner. So most of the others are there when their captures come, if a program goes through more graphs than are
-// kept. Recordings with a function of an unloaded module are outdated: they go with their last user.
+// At most `graph.recordings` of them are kept, of `graph.recording_memory` together; more only while none can go. Only
+// recordings that nobody refers to go, first the least recently used one. But if recordings often come back after a
+// longer time than that one has been away (costs/returns.h), the newest one that has not come back goes instead, unless
+// it is known to come back sooner. So a program that goes through more graphs than are kept finds most of the kept
+// ones. Recordings with a function of an unloaded module are outdated: they go with their last user.
 //
 // Threads: any. Not here: the variants that a recording keeps (exec_store.h).
 #pragma once
@@ -35,10 +35,10 @@ class Recordings {
   void walk_ended() noexcept EXCLUDES(g_recordings_lock);
   /// Holds the recording that ends at this place of the tree, in which the caller walks. Empty: it is kept no more.
   HeldRecording hold(const TreeNode& end) noexcept EXCLUDES(g_recordings_lock);
-  /// Whether walks keep so much of the tree that the caller is to end its own.
+  /// Whether walks keep the nodes of too many dropped recordings. Then the caller is to end the walks.
   bool tree_over_limit() const noexcept EXCLUDES(g_recordings_lock);
 
-  // --- captures. `left_alone`: captures that were not followed, so far (costs/returns.h) ---
+  // --- captures. `left_alone`: how many captures were left alone so far (costs/returns.h) ---
 
   /// Finds or makes the recording of a capture, or of a graph that was built node by node, and counts the caller as a
   /// user of it. `children`: the recordings of its child graphs.
@@ -58,9 +58,11 @@ class Recordings {
 
   /// Drops recordings beyond the limits, and outdated ones that nobody refers to.
   void trim(RetiredVariants* retired) REQUIRES(g_recordings_lock);
-  /// Marks recordings with an operation for which the test is true as outdated, and drops those that nobody refers to.
+  /// Marks as outdated the recordings with an operation that passes the test. Drops those that nobody refers to, and
+  /// free variants of the rest.
   void outdate(OperationTest test, RetiredVariants* retired) REQUIRES(g_recordings_lock);
-  /// Stops keeping free variants of recordings last captured at this place: its captures are left alone from now on.
+  /// Stops keeping free variants of recordings whose last withheld capture began at this place: captures that begin
+  /// there are left alone from now on.
   void keep_no_variants_of(const void* place) REQUIRES(g_recordings_lock);
 
   // --- for the report ---

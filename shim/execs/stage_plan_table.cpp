@@ -10,7 +10,8 @@ bool is_by(const Variant& variant, const StagePlans& plans) noexcept {
          (variant.plan.get() == plans.always.get() || variant.plan.get() == plans.open.get());
 }
 
-/// Whether an exec works by the plans, or a binding is being made with them: not only free variants refer to them then.
+/// Whether an exec works by the plans, or a thread serves a binding by them now: then others than the table and free
+/// variants refer to them.
 bool are_used(const Recording& recording, const std::shared_ptr<StagePlans>& plans) noexcept
     REQUIRES(g_recordings_lock) {
   long references = 1;

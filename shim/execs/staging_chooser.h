@@ -25,8 +25,8 @@ class StagingChooser {
   /// binding would need another ring than the one before.
   bool becomes_staged(const ProgramExec& exec, const Binding& binding, const StagePlan& plan,
                       const CostModel::Question& question, Way way, bool other_ring) const REQUIRES(g_recordings_lock);
-  /// Decides whether the open plan serves a graph some of whose buffers are always staged. A binding that differs in
-  /// other operands needs another ring.
+  /// Decides whether the open plan serves a graph some of whose buffers are always staged. By either plan, a binding
+  /// that differs in operands which the plan does not stage needs another ring.
   bool chooses_open_plan(const ProgramExec& exec, const Binding& binding, const StagePlans& plans) const
       EXCLUDES(g_recordings_lock);
 

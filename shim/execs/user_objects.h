@@ -6,9 +6,10 @@
 // keeps beyond the program's own graphs and execs may hold one: a variant never does. The runtime's captured graph
 // holds the objects. The program's graph and the execs made of it share that graph; it goes with the last of them.
 //
-// Threads: any. Destructors run in the call that ends the last of these. If its launches may still run then, they run
-// in a later call of the program that waits or ends something, or on a thread of the library's. They may call back, so
-// no lock is held. Lock: kReport, held over nothing but a list. Not here: the object's counts, which are the runtime's.
+// Threads: any. Destructors run in the call that ends the last of these. If launches may still run then, destructors
+// run in a later call of the program that waits, instantiates or destroys a graph, or on a thread of the library's.
+// Destructors may call back, so no lock with a rank is held. Lock: kReport, held over nothing but a list. Not here: the
+// object's counts, which are the runtime's.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -32,7 +33,7 @@ class ObjectHolder {
   ObjectHolder& operator=(const ObjectHolder&) = delete;
 
   hipGraph_t graph() const noexcept { return graph_; }
-  /// Hides the graph, which the program does not know or has destroyed: a handle that it has kept is nobody's.
+  /// Hides the graph, which the program does not know or has destroyed: a handle that the program has kept is nobody's.
   void hide() noexcept;
 
  private:

@@ -32,13 +32,13 @@ class Recording;
 /// In rising order of trouble.
 enum class Health : std::uint8_t {
   kGood,
-  kUnsure,      ///< updated in a way the runtime is not known to do correctly: it serves its holder only
-  kBroken,      ///< half updated, or made of a recording that is wrong: it serves nobody
-  kDistrusted,  ///< verify: it does something else than its binding says, and serves nobody
+  kUnsure,      ///< for example updated in a way the runtime is not known to do correctly: it serves its holder only
+  kBroken,      ///< half updated, or made of a recording that is wrong: it serves no further binding
+  kDistrusted,  ///< verify: it does something else than its binding says, and is replaced
 };
 
 enum class Holder : std::uint8_t {
-  kApart,    ///< no recording keeps it: it is being made, or is a program exec's own
+  kApart,    ///< no recording has it among its variants: it is being made, is a program exec's own, or is kept aside
   kNobody,   ///< it is free: its recording keeps it
   kServing,  ///< its recording keeps it for a program exec that lives
 };
@@ -57,8 +57,8 @@ class Variant {
   std::uint64_t source = 0;  ///< if `graph` is null: id of the program's graph it was made from, which names its nodes
   Binding baked GUARDED_BY(g_recordings_lock);
   int device = 0;                  ///< the current device when it was instantiated (rule 14)
-  std::size_t patched_bytes = 0;   ///< of argument memory that updates have taken (exec_size.h)
-  std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made
+  std::size_t patched_bytes = 0;   ///< argument memory that updates have taken (exec_size.h)
+  std::uint64_t memory_freed = 0;  ///< memory_freed() before its graph was made, or all of it was updated last
   std::uint64_t made_for = 0;      ///< number of the recording it was made for, which its nodes belong to
   std::uint32_t patches GUARDED_BY(g_recordings_lock) = 0;
   /// verify: addresses in the bindings that it had before (add_addresses).
@@ -118,8 +118,8 @@ class Variant {
   std::uint64_t last_used_ GUARDED_BY(g_recordings_lock) = 0;
 };
 
-/// Whether memory was freed since, and the operation's node may hold on to it (memory/freed_memory.h). `freed_before`:
-/// memory_freed() when the node was made.
+/// Whether memory was freed since the node was made, and the operation's node may hold on to it
+/// (memory/freed_memory.h). `freed_before`: memory_freed() when the node was made.
 bool outlived_memory(const Operation& operation, std::uint64_t freed_before) noexcept;
 /// Whether this is so for some node of the recording.
 bool outlived_memory(const Recording& recording, std::uint64_t freed_before) noexcept;

@@ -1,7 +1,7 @@
 // variant_limits.h: counts the memory that variants hold on each device, and says whether they are too many.
 //
-// The memory of an exec is an estimate (exec_size.h), which grows with every patch. Threads: any. Units: bytes. Not
-// here: which variants go (exec_store.h).
+// The memory of an exec is an estimate (exec_size.h), which grows with patches and updates. Threads: any. Units: bytes.
+// Not here: which variants go (exec_store.h).
 #pragma once
 
 #include <atomic>

@@ -7,7 +7,7 @@ namespace graphpool {
 BindingHistory::Noted WayChooser::note_binding(Recording& recording, const Binding& binding) const {
   BindingHistory::Noted noted = recording.history.note(binding);
   if (noted.seen) recording.statistics.longest_return = std::max(recording.statistics.longest_return, noted.ago);
-  // If more bindings than that take turns, the exec of each goes before its binding comes back.
+  // If more bindings than `most_variants` take turns, the exec of each goes before its binding comes back.
   noted.seen = noted.seen && noted.ago <= settings_.most_variants;
   ++recording.statistics.bindings;
   return noted;

@@ -1,4 +1,4 @@
-// child_kind.h: has the functions for child graphs (kind_parts.h lists them). Most go through the child's operations.
+// child_kind.h: has the functions for child graphs (kind_parts.h lists them). Some go through the child's operations.
 #pragma once
 
 #include <span>
@@ -30,7 +30,7 @@ struct ChildKind : NeverPatched, AddedOnly {
                                    Visit& visit) {
     graphpool::for_each_hidden_word(*operation.child, binding, visit, offset);
   }
-  /// Does nothing: the report does not tell moved operands of child graphs one by one.
+  /// Does nothing: the report tells no moved operands of child graphs.
   static void for_each_moved(const Operation&, const Binding&, const Binding&, MovedVisit) noexcept {}
   /// Does nothing: the child's operands were noted when its own recording was made.
   static void note_judged(const Signature&, const Binding&, std::uint32_t, JudgedVisit) noexcept {}

@@ -9,7 +9,7 @@
 //   has_type              whether its nodes may have this type; types are counted from that of kernels
 //   node_difference       tells what differs in a node's parameters; null: nothing that the runtime tells
 //   for_each_address      visits (place in the binding, address, whether it may write there) of each address operand
-//   for_each_hidden_word  visits (place in the binding, word) of each word that may be an address, or not
+//   for_each_hidden_word  visits (place in the binding, word) of each word that is perhaps an address
 //   for_each_moved        visits (argument, address) of each operand that had another address in the other binding
 //   note_judged           visits (class of the operand, bytes) of each operand that has a class (operand.h)
 //   node_class            the class of node by which patch_table.h has its rows
@@ -19,7 +19,7 @@
 //   is_seen_whole         whether verify knows all that it reads and writes
 //   argument_memory       device memory that its node has for arguments, in bytes
 //   kernel                the handle of the kernel that it launches, or null
-// Where a kind has nothing to do, its class says so by a base of this file. So nothing is forgotten.
+// Where a kind has nothing to do, its class has an empty function, mostly by a base below. So nothing is forgotten.
 // Errors: HIP's. Threads: any. Units: bytes.
 #pragma once
 
@@ -45,7 +45,7 @@ struct NewNode {
 };
 
 /// A node that is compared with its operation. `inside`: the nodes that NodesInside (node_check.h) has told of a child
-/// graph; null: not known. *argument gets the index of the kernel's argument that differs, if one does.
+/// graph; null or empty: not known. *argument gets the index of the kernel's argument that differs, if one does.
 struct NodeQuestion {
   hipGraphNode_t node;
   const Operation& operation;

@@ -16,7 +16,7 @@ const char* difference(const Signature& own, const Signature& recorded) noexcept
   return with_kind(own.kind, [&](auto kind) { return kind.signature_difference(own, recorded); });
 }
 
-/// The number of a recording that goes on from here; 0: there is none.
+/// The number of the recording that the first children from here lead to; 0: it was dropped.
 std::uint64_t one_below(const TreeNode& top) noexcept {
   for (const TreeNode* node = &top; node != nullptr; node = node->first_child.load(std::memory_order_acquire))
     if (const std::uint64_t number = node->number.load(std::memory_order_relaxed)) return number;

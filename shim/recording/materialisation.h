@@ -12,11 +12,11 @@ namespace graphpool {
 
 struct Materialisation {
   const char* reason = nullptr;
-  std::uint64_t graph = 0;      ///< number of the recording that was followed, or one of several; 0: none
+  std::uint64_t graph = 0;      ///< number of the recording that was followed, or one of several; 0: none, or dropped
   std::uint32_t operation = 0;  ///< where it left the recording: 1 is the first after the beginning; 0: nowhere
   const char* kind = nullptr;   ///< of the program's operation; null: it was no operation
   const char* kernel = nullptr;
-  const char* differs = nullptr;  ///< what of it differs from the recorded one
+  const char* differs = nullptr;  ///< what of it differs from the recorded one, or from one of several
   std::uint64_t count = 1;
 
   bool same(const Materialisation& other) const noexcept {

@@ -1,10 +1,11 @@
 // moved_operands.h: notes which operands of a recording had another address than the time before, and in whose memory.
 //
 // Why: a program whose buffers move pays for it in every step. The report says which buffers move, and where the
-// program allocates them. Kept only when a report is asked for. Bounded: kMost operands a recording, the rest are only
-// counted.
-// Threads: the caller holds g_recordings_lock. Cost: one compare of two bindings, and a look-up for each operand that
-// moved. Not here: names of call sites, which are asked for when the report is written.
+// program allocates them. Kept only for a report, a trace or a log (GraphSettings::track_operands). Bounded: kMost
+// operands a recording, the rest are only counted.
+// Threads: the caller holds g_recordings_lock. Cost: one compare of two bindings; a look-up for each operand that
+// moved, and for each word of unknown kind in a payload that changed. Not here: names of call sites, which are asked
+// for when the report is written.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace graphpool {
 
 struct MovedOperand {
   std::uint32_t operation = 0;
-  std::uint32_t argument = 0;  ///< of a kernel; of a copy 0 is the destination and 1 the source
+  std::uint32_t argument = 0;  ///< of a kernel; of a copy or fill 0 is the destination, 1 the source
   std::uint64_t times = 0;
   std::uint32_t call_site = 0;  ///< of the last allocation it moved to; 0: unknown
   std::uint32_t rule = 0;       ///< the buffer rule of that allocation, from 1; 0: none, or not known memory

@@ -14,8 +14,8 @@
 namespace graphpool {
 namespace {
 
-/// Returns the runtime's number for kernel nodes: 1 in the first releases, then 0. The number of empty nodes is always
-/// five more (probe node_types_are_in_order).
+/// Returns the runtime's number for kernel nodes: 1 in the first releases, then 0. Also 0 where it does not tell. The
+/// number of empty nodes is always five more (probe node_types_are_in_order).
 int number_of_kernels() {
   const LastErrorScope last_error;
   hipGraph_t graph = nullptr;

@@ -18,7 +18,7 @@ using NodesInside = FunctionRef<std::vector<hipGraphNode_t>(std::size_t index)>;
 /// Compares the graph's nodes with the recorded ones (probes captured_kernel_has_parameters,
 /// captured_fill_has_parameters, edges_follow_streams, clone_finds_nodes): their number, type, parameters where the
 /// runtime tells them, and dependencies. False: the graph is not what was recorded. Then `*reason` says what differs,
-/// and `*which` in which operation.
+/// and `*which`, if a single operation differs, which one.
 bool nodes_match(
     hipGraph_t graph, const std::vector<Operation>& operations, const Binding& binding,
     const std::vector<hipGraphNode_t>& nodes, const char** reason, std::uint32_t* which = nullptr,
@@ -35,7 +35,8 @@ std::vector<hipGraphNode_t> nodes_inside(hipGraphNode_t node, const std::vector<
 /// Returns "kernel mix", "fill", ... Not under a lock of rank kKernels or above.
 std::string operation_name(const Signature& signature);
 
-/// Returns what of a node's parameters differs: "kernel mix: argument 2"; operation_name() alone where nothing does.
+/// Returns what of a node's parameters differs: "kernel mix: argument 2"; operation_name() alone where nothing does, or
+/// `node` is null.
 std::string difference_of(hipGraphNode_t node, const Operation& operation, const Binding& binding);
 
 }  // namespace graphpool

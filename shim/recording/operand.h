@@ -17,8 +17,8 @@ constexpr bool is_known_class(std::uint64_t value) noexcept { return value >> 63
 
 /// Remembers the memory of the operands whose class is their address. Call it when the operation is recorded.
 void note_judged_operands(const Signature& signature, const Binding& binding, std::uint32_t payload_offset) noexcept;
-/// Whether a recording of the present epoch has an operand in this range whose class is its address. 0 bytes: nobody
-/// knows how many. Also true where there was no room to remember all.
+/// Whether an operation noted in the present epoch has an operand in this range whose class is its address. 0 bytes:
+/// nobody knows how many. Also true where there was no room to remember all.
 bool recordings_judged(const void* address, std::size_t bytes) noexcept;
 /// Like recordings_judged(), but leaves out what was judged last before memory was unmapped for the `when`th time.
 /// note_unmapped() counts these times.

@@ -24,7 +24,7 @@ void for_each_address(std::span<const Operation> operations, const Binding& bind
   for_each_address(operations, binding, visit, 0);
 }
 
-/// Calls visit(place in the binding, word) for every word of a kernel's arguments that may be an address, or not.
+/// Calls visit(place in the binding, word) for every word of a kernel's arguments that is perhaps an address.
 template <typename Visit>
 void for_each_hidden_word(std::span<const Operation> operations, const Binding& binding, Visit&& visit,
                           std::uint32_t base) {

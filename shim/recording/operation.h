@@ -57,17 +57,18 @@ struct Signature {
   std::uint16_t thread =
       0;  ///< index of the thread that issued it among those that feed this capture, by first appearance
   std::uint32_t payload_bytes = 0;
-  std::uint32_t validity = 0;    ///< kind-specific bits: copy kind, zero sizes, element size, flags (rule 28)
-  std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin: epoch of settings;
+  std::uint32_t validity = 0;    ///< kind-specific bits (signature_bits.h, rule 28)
+  std::uint64_t object = 0;      ///< kernel: stub or function; host: function; begin, creation: epoch of settings;
                                  ///< driver-style copy: its context; child: the number of its recording; record,
                                  ///< wait: index of the event in this capture, or kExternalEvent; other copies and
-                                 ///< fills, of memory that is not known: sizes, here and in `generation`
+                                 ///< fills, if memory of them is not known: sizes, here and in `generation`
   std::uint64_t generation = 0;  ///< of the object
   std::uint64_t dst_class = 0;   ///< copy, fill: what kind of memory the operand is, or its address where unknown;
                                  ///< kernel: block and shared memory (signature_bits.h), here and in src_class
   std::uint64_t src_class = 0;
 
-  /// Compares word by word, without a call or a copy: it is the first thing asked of every captured operation.
+  /// Compares word by word, without a call or a copy: it is asked of every captured operation, but for launches that
+  /// LaunchFields compares.
   bool operator==(const Signature& other) const noexcept {
     std::uint64_t difference = 0;
     for (std::size_t i = 0; i < 6; ++i) difference |= word(i) ^ other.word(i);
@@ -110,7 +111,7 @@ struct FillPayload {
   std::uint64_t dst, value, width, height, pitch;
 };
 struct Copy3DPayload {
-  hipMemcpy3DParms params;  ///< as the program gave them; what it cannot see is zero
+  hipMemcpy3DParms params;  ///< as the program gave them; bytes between members are zero
 };
 struct HostPayload {
   std::uint64_t user;
@@ -129,8 +130,9 @@ struct Operation {
     const ArgumentLayout* layout = nullptr;  ///< kernels
     const std::vector<Operation>* child;     ///< child graphs: the operations of its recording
   };
-  /// The indices of the operations that this one depends on: of a captured one in the runtime's order, of one added by
-  /// node in the program's. Edges: from and to in turn. Dependencies: those that the call names, in its order.
+  /// The indices of the operations that this one depends on: in the runtime's order if it was captured, in the
+  /// program's if it was added by node. Of edges: from and to in turn. Of a change of dependencies: those that the call
+  /// names, in its order.
   std::vector<std::uint32_t> after;
 };
 

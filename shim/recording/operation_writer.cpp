@@ -21,7 +21,7 @@ void judge_sizes(Signature& signature, std::uint64_t bytes, std::uint64_t width)
   signature.generation = width;
 }
 
-/// Whether the signature has room for the kind. The runtime refuses others, or they came with a later version.
+/// Whether all versions have this kind. The runtime refuses others, or they came with a later version.
 bool is_known_kind(hipMemcpyKind kind) noexcept { return static_cast<unsigned>(kind) <= hipMemcpyDefault; }
 
 /// Whether the product is too large: only the runtime can judge such a size.

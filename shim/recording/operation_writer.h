@@ -1,8 +1,9 @@
-// operation_writer.h: makes an operation of a program's call: fills in its signature's fields and its payload.
+// operation_writer.h: makes an operation of a program's call: fills in the operation's payload and fields of its
+// signature.
 //
-// Threads: one writer belongs to one call. Errors: kUnsupported where the operation cannot be compared; then the caller
-// takes back what the writer has added to the binding. Not here: device, stream and thread, which the caller puts into
-// the signature.
+// Threads: one writer belongs to one call. Errors: kUnsupported or kMalformed where the operation cannot be compared;
+// then the caller takes back what the writer has added to the binding. Not here: device, stream and thread, which the
+// caller puts into the signature.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
@@ -26,12 +27,13 @@ class OperationWriter {
   OperationWriter(Signature& signature, Binding& binding, TreeNode* likely = nullptr) noexcept
       : signature_(signature), binding_(binding), likely_(likely) {}
 
-  /// kUnsupported: the argument layout is not known, or an argument is not plain bytes.
+  /// kUnsupported: the argument layout is not known, an argument is not plain bytes, shared memory is 4 GiB or more, or
+  /// not exactly one of `params` and `extra` has the arguments. kMalformed: a null pointer, or an `extra` that is not
+  /// as HIP wants it.
   Status kernel(const void* stub_or_function, KernelForm form, dim3 grid, dim3 block, std::size_t shared_bytes,
                 void** params, void** extra);
   /// Notes that the kernel was launched by another function than hipLaunchKernel and hipModuleLaunchKernel. Not every
-  /// runtime captures these, so such a launch is compared with launches by the same function only. Call it after
-  /// kernel().
+  /// runtime captures such a launch, so it is compared with launches by the same function only. Call it after kernel().
   void launched_by(EntryId function) noexcept;
   Status copy(void* dst, const void* src, std::size_t bytes, hipMemcpyKind kind);
   Status copy_2d(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch, std::size_t width,

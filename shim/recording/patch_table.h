@@ -19,9 +19,9 @@ namespace graphpool {
 enum class NodeClass : std::uint8_t {
   kKernel,
   kFill,        ///< one row, not empty, of known device memory
-  kDeviceCopy,  ///< one row, not empty, between two different places of known device memory
-  kOther,       ///< never patched: host functions, copies that touch the host (probe host_copy_waits_for_launch),
-                ///< pitched and empty ones
+  kDeviceCopy,  ///< one row, not empty, device to device, between two places of known memory of one device
+  kOther,       ///< never patched: all else, such as host functions, pitched and empty copies, and copies that
+                ///< touch the host (probe host_copy_waits_for_launch)
 };
 
 NodeClass node_class(const Signature& signature) noexcept;

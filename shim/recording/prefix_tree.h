@@ -1,10 +1,10 @@
 // prefix_tree.h: keeps all known recordings as a tree of signatures; captures are matched against it call by call.
 //
-// Why: which graph a capture will become is known only at its end; a tree needs no guess, and a recording that is the
-// prefix of another is just an inner node with a recording.
+// Why: which graph a capture will become is known only at its end; a tree needs no guess, and recordings that begin
+// alike share their first nodes.
 // Invariants: a published node keeps its operation, its index and its parent; all else may change. Nodes are freed only
-// while nobody walks the tree, no capture and no graph that is built node by node (execs/recording_tree.h). A recording
-// may be dropped during a walk: its nodes stay, and the node at its end names no recording any more.
+// while no capture, and no graph built node by node, walks the tree (execs/recording_tree.h). A recording may be
+// dropped during a walk: its nodes stay, and the node at its end names no recording any more.
 // Threads: reading takes no lock. The caller of a change holds g_recordings_lock; only functions_version and
 // expected_bytes are stored without.
 #pragma once
@@ -35,8 +35,8 @@ struct alignas(64) TreeNode {
   TreeNode* parent = nullptr;
   TreeNode* next_dropped GUARDED_BY(g_recordings_lock) = nullptr;  ///< in the tree's list, while `dropped`
   bool dropped GUARDED_BY(g_recordings_lock) = false;
-  std::uint64_t walks GUARDED_BY(g_recordings_lock) = 0;  ///< of a beginning: captures that `verify` could pick
-  std::atomic<std::uint32_t> expected_bytes{0};  ///< beginnings: the largest binding of a capture that began here
+  std::uint64_t walks GUARDED_BY(g_recordings_lock) = 0;  ///< beginnings: captures from here that `verify` could pick
+  std::atomic<std::uint32_t> expected_bytes{0};           ///< beginnings: the largest binding of a shell that matched
 
   /// Whether a grid is within what the runtime has accepted here (rule 28).
   bool accepts(const std::uint32_t (&wanted)[3]) const noexcept {
@@ -65,7 +65,7 @@ struct alignas(64) TreeNode {
     return nullptr;
   }
 
-  /// Like find(wanted), but the operation must name the same dependencies, too. The tree adds recordings by this one.
+  /// Like find(wanted), but the operation must name the same dependencies, too. insert() compares by this one.
   TreeNode* find(const Signature& wanted, const std::vector<std::uint32_t>& after) const noexcept {
     for (TreeNode* child = first_child.load(std::memory_order_acquire); child != nullptr; child = child->next_sibling)
       if (child->operation.signature == wanted && child->operation.after == after) return child;
@@ -86,8 +86,8 @@ class PrefixTree {
   /// The node where captures with this first signature start, or null when none was recorded.
   TreeNode* find_begin(const Signature& begin) const noexcept;
 
-  /// The node that these operations lead to, or null. Its `graph` is null where no recording ends there, or where that
-  /// was dropped. Notes the grids of `binding` as accepted.
+  /// The node that these operations lead to, or null. Its `graph` is null where no recording ends there, or where the
+  /// one that did was dropped. Notes the grids of `binding` as accepted.
   TreeNode* find(const std::vector<Operation>& operations, const Binding& binding) noexcept REQUIRES(g_recordings_lock);
 
   /// Adds a recording (which begins with kBegin or kCreate and ends with kEnd) and returns the node at its end: an

@@ -44,11 +44,12 @@ bool graph_is_settable(const std::vector<Operation>& operations, const Binding& 
 bool set_graph(const std::vector<Operation>& operations, const Binding& binding,
                const std::vector<hipGraphNode_t>& nodes, Binding* baked);
 
-/// Calls use() with a graph of build_graph(), which goes after that. A node that is made of it has a copy.
+/// Calls use() with a graph of build_graph(), and destroys the graph, unless use() failed before HIP 7: then
+/// let_go_of_graphs() does. A child graph's node that is made of the graph has a copy.
 hipError_t with_graph(const std::vector<Operation>& operations, const Binding& binding, GraphUse use);
 
-/// Destroys graphs that with_graph() has left where use() failed, or forgets them where they are gone. Call it in a
-/// call of the program's that succeeds.
+/// Destroys the graphs that with_graph() has left where use() failed; `destroy` false: forgets them, because they are
+/// gone. Call it in a call of the program's that succeeds.
 void let_go_of_graphs(bool destroy) noexcept;
 
 /// Gives the exec's node the payload of `binding`.

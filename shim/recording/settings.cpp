@@ -26,7 +26,7 @@ struct SettingTable {
   void clear() noexcept REQUIRES(lock) {
     for (auto& each : places) each.used = false;
   }
-  /// The place of a value; null: there is none left near its own.
+  /// The place of a value, or a free one for it; null: there is none near its own.
   SettingCall::Remembered* place_of(const SettingCall& call) noexcept REQUIRES(lock);
 };
 

@@ -1,6 +1,6 @@
-// settings.h: counts the epochs of devices (rule 38): settings that change what a capture means. These are limits,
-// cache and shared-memory configuration, stream attributes, peer and pool access. Settings of a function are not: they
-// belong to that function's operations (kernel/kernel_settings.h).
+// settings.h: counts the epochs of the devices' settings (rule 38). Settings that change what a capture means are
+// limits, cache and shared-memory configuration, stream attributes, peer and pool access. Settings of a function begin
+// no epoch: they belong to that function's operations (kernel/kernel_settings.h).
 //
 // Programs set the same value before each step. So what was set last is remembered, and only another value begins an
 // epoch. All devices share one number, because a capture may reach several.

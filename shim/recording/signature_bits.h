@@ -1,7 +1,8 @@
 // signature_bits.h: packs and reads the small fields of a Signature (operation.h).
 //
-// validity: the lowest byte is a copy's kind or a fill's element size; above it the bits below. device: the current
-// device at the call, and above it the stream's, which is where the runtime puts the node (rule 14).
+// validity: the lowest byte is a copy's kind or a fill's element size; above it are the bits below. Of a begin it is
+// the capture's mode, of a change of dependencies its flags. device: the current device at the call, and above it the
+// stream's, which is where the runtime puts the node (rule 14).
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,8 @@ inline std::uint32_t launched_by_bits(EntryId function) noexcept {
 inline std::uint32_t packed_bits(void* const* extra) noexcept { return extra != nullptr ? kPackedArguments : 0; }
 
 /// The fields of a kernel's signature that the launch decides. The others say where and by which thread it was
-/// launched, and what is known of the function. Whoever compares a launch, as a signature or as it lies, compares these
-/// fields.
+/// launched, and what is known of the function. Whoever compares a launch, as a signature or as the program gave it,
+/// compares these fields.
 class LaunchFields {
  public:
   /// Puts block and shared memory into the classes, which a kernel does not need for operands: what the runtime has
