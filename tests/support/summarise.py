@@ -1,5 +1,6 @@
 """summarise.py LOGS: what `meson test` wrote below LOGS (the folder meson-logs of a build directory): the output of what
-failed, the reasons of what was skipped, a table of suites, and a last line `N passed, N failed, N skipped`.
+failed, the reasons of what was skipped, a table of suites, and a last line `N passed, N failed, N skipped`. A failure's
+last lines also go to LOGS/failures.txt.
 
 Counted are cases: every GoogleTest case, and every test that is a script or a program as one. Exit code 1 if one failed or
 none ran.
@@ -11,6 +12,7 @@ import sys
 import xml.etree.ElementTree
 
 OUTPUT_LINES = 200
+SHORT_LINES = 25  # of a failure in failures.txt
 FAILED = {'FAIL', 'ERROR', 'TIMEOUT', 'INTERRUPT', 'UNEXPECTEDPASS'}
 
 
@@ -72,12 +74,16 @@ def main():
             counts['passed'] += 1
         table[suite].update(counts)
 
+    short = []
     for name, result, names, output in failures:
-        print(f'--- {name}: {result} {" ".join(names)}')
+        head = f'--- {name}: {result} {" ".join(names)}'
         lines = output.splitlines()
+        short += [head, *lines[-SHORT_LINES:]]
+        print(head)
         if len(lines) > OUTPUT_LINES:
             print(f'({len(lines) - OUTPUT_LINES} lines before these)')
         print('\n'.join(lines[-OUTPUT_LINES:]))
+    (logs / 'failures.txt').write_text(''.join(line + '\n' for line in short))
     # A test program that runs once for each of many settings skips the same cases for the same reason again and again.
     for (name, reason), times in sorted(collections.Counter(skipped).items()):
         print(f'skipped {name}{f" ({times} times)" if times > 1 else ""}: {" ".join(reason.split())}')
