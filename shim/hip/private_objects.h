@@ -17,6 +17,15 @@ inline hipError_t make_private(hipStream_t* stream, unsigned int flags = hipStre
   if (result != hipSuccess) *stream = nullptr;
   return result;
 }
+/// Makes a stream for waits and events, of the lowest priority. AMD's runtime spreads the streams of a priority over
+/// four hardware queues. A stream of ours among the program's would make two of these share one; where one runs a
+/// kernel that waits for the other, that is a deadlock (rule 19). Programs hardly use the lowest priority.
+inline hipError_t make_private_waiter(hipStream_t* stream, unsigned int flags = hipStreamNonBlocking) noexcept {
+  constexpr int kLowest = 1;  // a runtime without it takes its own lowest
+  const hipError_t result = made_private(next().hipStreamCreateWithPriority(stream, flags, kLowest), stream);
+  if (result != hipSuccess) *stream = nullptr;
+  return result;
+}
 inline hipError_t make_private(hipEvent_t* event) noexcept {
   const hipError_t result = made_private(next().hipEventCreateWithFlags(event, hipEventDisableTiming), event);
   if (result != hipSuccess) *event = nullptr;

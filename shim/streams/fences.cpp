@@ -12,7 +12,8 @@ namespace graphpool {
 
 /// Makes the stream and the event that fences need. Pre-condition: the device is current. Returns false on failure.
 bool Fences::prepare(Device& device) noexcept {
-  if (device.waiter == nullptr && !PrivateCalls::worked([&] { return make_private(&device.waiter); })) return false;
+  if (device.waiter == nullptr && !PrivateCalls::worked([&] { return make_private_waiter(&device.waiter); }))
+    return false;
   return make_scratch(device);
 }
 
@@ -22,7 +23,7 @@ bool Fences::make_scratch(Device& device) noexcept {
 
 bool Fences::make_after_null(Device& device) noexcept {
   return device.after_null != nullptr ||
-         PrivateCalls::worked([&] { return make_private(&device.after_null, hipStreamDefault); });
+         PrivateCalls::worked([&] { return make_private_waiter(&device.after_null, hipStreamDefault); });
 }
 
 /// Makes the waiter wait for what is on the stream. The waiter waits for what the event stands for now, so the event

@@ -33,7 +33,7 @@ class OwnStreams {
     }
     const auto made = std::make_shared<Entry>();
     made->device = device;
-    if (!PrivateCalls::worked([&] { return make_private(&made->stream); })) return nullptr;
+    if (!PrivateCalls::worked([&] { return make_private_waiter(&made->stream); })) return nullptr;
     if (PrivateCalls::worked([&] { return make_private(&made->event); })) {
       entries_.push_back(made);
       return made;

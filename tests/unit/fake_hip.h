@@ -245,6 +245,13 @@ inline hipError_t release(Hip& hip, void* ptr) {
   return hipSuccess;
 }
 
+inline hipError_t create(Hip& hip, hipStream_t* stream, unsigned flags) {
+  const std::uintptr_t handle = hip.next_handle += 0x100;
+  hip.streams[handle] = {t_device, (flags & hipStreamNonBlocking) == 0, {}};
+  *stream = reinterpret_cast<hipStream_t>(handle);
+  return hipSuccess;
+}
+
 inline hipError_t record(Hip& hip, hipEvent_t event, hipStream_t stream) {
   const auto found = hip.events.find(reinterpret_cast<std::uintptr_t>(event));
   if (found == hip.events.end()) return hipErrorInvalidHandle;
@@ -352,12 +359,10 @@ class Install {
       });
     };
     next.hipStreamCreateWithFlags = [](hipStream_t* stream, unsigned flags) {
-      return call("hipStreamCreateWithFlags", [&](Hip& hip) {
-        const std::uintptr_t handle = hip.next_handle += 0x100;
-        hip.streams[handle] = {t_device, (flags & hipStreamNonBlocking) == 0, {}};
-        *stream = reinterpret_cast<hipStream_t>(handle);
-        return hipSuccess;
-      });
+      return call("hipStreamCreateWithFlags", [&](Hip& hip) { return create(hip, stream, flags); });
+    };
+    next.hipStreamCreateWithPriority = [](hipStream_t* stream, unsigned flags, int) {
+      return call("hipStreamCreateWithPriority", [&](Hip& hip) { return create(hip, stream, flags); });
     };
     next.hipEventCreateWithFlags = [](hipEvent_t* event, unsigned) {
       return call("hipEventCreateWithFlags", [&](Hip& hip) {

@@ -78,7 +78,7 @@ class LaunchesTest : public ::testing::Test {
       g_fake->device = device;
       return hipSuccess;
     };
-    next.hipStreamCreateWithFlags = [](hipStream_t* made, unsigned) {
+    next.hipStreamCreateWithPriority = [](hipStream_t* made, unsigned, int) {
       if (g_fake->stream_result != hipSuccess) return g_fake->last_error = g_fake->stream_result;
       *made = g_fake->own_stream(g_fake->streams++);
       return hipSuccess;

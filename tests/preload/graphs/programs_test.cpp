@@ -129,6 +129,33 @@ TEST(Programs, rule_20_an_exec_that_runs_on_another_threads_own_stream_is_not_us
   EXPECT_EQ(value, buffer.value());
 }
 
+TEST(Programs, rule_19_streams_of_the_library_take_no_hardware_queue_from_the_programs) {
+  hipStream_t former = nullptr;
+  OK(hipStreamCreateWithFlags(&former, hipStreamNonBlocking));
+  {
+    const Buffer buffer;  // freed while both streams have work
+    OK(kernels().mix(former, buffer.get(), kCount, 3));
+    OK(hipMemsetAsync(buffer.get(), 1, kCount * sizeof(int), nullptr));
+  }
+  OK(hipStreamDestroy(former));
+  int* flag = nullptr;
+  OK(hipHostMalloc(reinterpret_cast<void**>(&flag), sizeof(int), 0));
+  *flag = 0;
+  hipStream_t waits = nullptr, writes = nullptr;
+  OK(hipStreamCreateWithFlags(&waits, hipStreamNonBlocking));
+  OK(hipStreamCreateWithFlags(&writes, hipStreamNonBlocking));
+  OK(kernels().spin(waits, flag));
+  OK(hipLaunchHostFunc(
+      writes, [](void* user) { *static_cast<volatile int*>(user) = 1; }, flag));
+  EXPECT_TRUE(done_soon(waits)) << "both streams share a queue";
+  *static_cast<volatile int*>(flag) = 1;
+  OK(hipStreamSynchronize(waits));
+  OK(hipStreamSynchronize(writes));
+  OK(hipStreamDestroy(waits));
+  OK(hipStreamDestroy(writes));
+  OK(hipHostFree(flag));
+}
+
 TEST(Programs, rule_20_a_wait_for_one_device_says_nothing_of_another) {
   for (const bool null : {false, true}) {
     OK(hipSetDevice(1));

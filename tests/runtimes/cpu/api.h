@@ -28,9 +28,10 @@
 //   CPUHIP_POISON=0            leaves fresh memory as the kernel gives it, zeroed (default 1: filled with 0xCD; that
 //                              costs a page fault each 4 KiB, so benchmarks of allocations switch it off)
 //   CPUHIP_VMM=0               virtual memory management answers hipErrorNotSupported (default 1)
-//   CPUHIP_QUEUES=k            all streams of a device share k hardware queues (default 0: each stream has one of its
-//                              own). A queue runs its work in the order it was enqueued: what waits, for an event, a
-//                              value or a kernel that spins, holds up all streams of the queue
+//   CPUHIP_QUEUES=k            all streams of one priority on a device share k hardware queues, as AMD's runtime does
+//                              with four (default 0: each stream has one of its own). A queue runs its work in the
+//                              order it was enqueued: what waits, for an event, a value or a kernel that spins, holds
+//                              up all streams of the queue
 //   CPUHIP_SERIALISE=1         every call that enqueues work returns when the work is done
 //   CPUHIP_JITTER=us           a call, and what was enqueued before it runs and before it is complete, waits now and
 //                              then, up to so long (default 0): what depends on who is faster shows sooner

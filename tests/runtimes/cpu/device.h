@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -21,8 +22,9 @@ class Device {
   explicit Device(int ordinal) : ordinal_(ordinal) {}
 
   int ordinal() const { return ordinal_; }
-  /// The hardware queue of the next stream (CPUHIP_QUEUES): one after another.
-  std::shared_ptr<Worker> next_queue();
+  /// The hardware queue of a new stream (CPUHIP_QUEUES): a new one of its priority's, or the one with the fewest
+  /// streams.
+  std::shared_ptr<Worker> queue_for(int priority);
   Stream& null_stream();
   /// The first asynchronous error: returned by every later call that touches the device, until a reset.
   std::atomic<hipError_t> sticky{hipSuccess};
@@ -63,8 +65,7 @@ class Device {
   std::atomic<std::size_t> untold_{0};
   std::atomic<Stream*> null_stream_{nullptr};
   std::mutex queue_mutex_;
-  std::vector<std::shared_ptr<Worker>> queues_;
-  std::size_t next_queue_ = 0;
+  std::map<int, std::vector<std::shared_ptr<Worker>>> queues_;  ///< by priority
 };
 
 /// `ordinal` must be below device_count().

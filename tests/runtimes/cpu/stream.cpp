@@ -105,7 +105,7 @@ Stream::Stream(Device& device, unsigned flags, int priority, bool is_null)
       is_null_(is_null),
       generation_(++g_generation),
       own_worker_(config().queues == 0),
-      worker_(own_worker_ ? std::make_shared<Worker>(device) : device.next_queue()) {}
+      worker_(own_worker_ ? std::make_shared<Worker>(device) : device.queue_for(priority)) {}
 
 hipStream_t Stream::handle() const { return reinterpret_cast<hipStream_t>(const_cast<Stream*>(this)); }
 
@@ -238,6 +238,7 @@ bool Stream::idle() {
 }
 
 void Stream::retire() {
+  --worker_->streams;
   {
     const std::lock_guard lock(device_.order_mutex);
     std::erase(device_.streams, this);
@@ -267,12 +268,14 @@ void end_stream(Stream& stream) {
   if (worker) worker->close([] {});
 }
 
-std::shared_ptr<Worker> Device::next_queue() {
+std::shared_ptr<Worker> Device::queue_for(int priority) {
   const std::lock_guard lock(queue_mutex_);
-  if (queues_.empty()) {
-    for (int i = 0; i < config().queues; ++i) queues_.push_back(std::make_shared<Worker>(*this));
-  }
-  return queues_[next_queue_++ % queues_.size()];
+  auto& queues = queues_[priority];
+  if (queues.size() < static_cast<std::size_t>(config().queues)) queues.push_back(std::make_shared<Worker>(*this));
+  const auto& fewest = *std::min_element(queues.begin(), queues.end(),
+                                         [](const auto& a, const auto& b) { return a->streams < b->streams; });
+  ++fewest->streams;
+  return fewest;
 }
 
 Stream& Device::null_stream() {

@@ -61,6 +61,8 @@ class Worker : public std::enable_shared_from_this<Worker> {
   /// Whether the task at its head waits for others.
   bool held_up() const { return held_up_.load(std::memory_order_acquire); }
 
+  std::atomic<int> streams{0};  ///< living ones that share it
+
  private:
   void run();
 
