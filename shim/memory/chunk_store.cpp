@@ -5,15 +5,8 @@
 
 #include "shim/hip/quirks.h"
 #include "shim/memory/memory_use.h"
-#include "shim/streams/open_captures.h"
 
 namespace graphpool {
-namespace {
-
-/// Whether memory may be mapped now. Not while a capture is open: runtimes map by commands on the null stream.
-bool may_map(int device) noexcept { return !captures_open() && may_map_now(device); }
-
-}  // namespace
 
 ChunkStore::Place ChunkStore::take_from(PooledChunk& chunk, std::size_t bytes) {
   std::optional<std::size_t> offset = chunk.free_ranges.take(chunk.base(), bytes, alignment_of(bytes));
@@ -50,7 +43,7 @@ ChunkStore::Place ChunkStore::make_place(int device, std::size_t bytes) {
     const LockGuard guard(g_blocks_lock);
     chunk_bytes = bytes_of_next(device_of(device), bytes);
   }
-  if (!vmm_works(device) || !may_map(device)) return {};
+  if (!vmm_works(device) || !may_map_now(device)) return {};
   std::unique_ptr<Chunk> memory;
   if (make_chunk(device, chunk_bytes, &memory) != hipSuccess) return {};
   auto chunk = std::make_unique<PooledChunk>(std::move(memory));
@@ -95,7 +88,7 @@ std::unique_ptr<PooledChunk> ChunkStore::take_out(const PooledChunk& chunk) noex
 }
 
 hipError_t ChunkStore::load(PooledChunk& chunk) noexcept {
-  return may_map(chunk.device()) ? chunk.memory->load() : hipErrorNotReady;
+  return may_map_now(chunk.device()) ? chunk.memory->load() : hipErrorNotReady;
 }
 
 void ChunkStore::loaded(PooledChunk& chunk, bool worked) noexcept {
