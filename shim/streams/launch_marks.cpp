@@ -224,7 +224,7 @@ bool LaunchMarks::order_before(StreamKey key, hipStream_t stream) {
     if (event != nullptr)
       ordered &= next().hipStreamWaitEvent(stream, event, 0) == hipSuccess;
     else
-      ordered &= mark.event != nullptr || mark.state->destroyed.load() || !may_be_capturing(mark.stream);
+      ordered &= mark.event != nullptr || mark.state->destroyed.load();
   }
   return ordered;
 }

@@ -48,8 +48,9 @@ class LaunchMarks {
   /// one.
   bool seal();
 
-  /// Makes `stream` wait for the launches that may still run on other streams. Returns false if one has no event
-  /// because its stream is capturing, or if a wait fails. A launch whose stream or event is lost is not waited for.
+  /// Makes `stream` wait for the launches that may still run on other streams. Returns false if one on a stream that
+  /// lives has no event, as while that stream is capturing, or if a wait fails. A launch whose stream or event is lost
+  /// is not waited for.
   bool order_before(StreamKey key, hipStream_t stream);
 
   /// Copies the marks for order_before(). The copy shares the events of the marks that have one, and keeps these events
