@@ -101,11 +101,12 @@ HOT void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t numbe
     if (marks_.size() >= most_) forget_complete();
     auto state = stream_state(key);
     const int device = device_of(*state, stream);
-    marks_.push_back({key, stream, device, number, std::move(state), nullptr, nullptr});
+    marks_.push_back({key, stream, device, number, std::move(state), nullptr, nullptr, nullptr});
     mark = std::prev(marks_.end());
   }
   mark->number = number;
   const std::shared_ptr<LaunchEvent> before = std::move(mark->event);
+  mark->earlier = nullptr;
   if (stream != hipStreamPerThread) return;
   // In another thread the handle names another stream: only here can an event come behind the launch.
   const LastErrorScope last_error;
@@ -157,7 +158,11 @@ void LaunchMarks::forget_complete() {
 }
 
 void LaunchMarks::add_failed(StreamKey key, std::uint64_t number) noexcept {
-  if (const auto mark = find(key); mark != marks_.end()) mark->number = number;
+  const auto mark = find(key);
+  if (mark == marks_.end()) return;
+  mark->number = number;
+  // It is destroyed later, because that calls HIP.
+  if (mark->event != nullptr) mark->earlier = std::move(mark->event);
 }
 
 bool LaunchMarks::complete(const Mark& mark) noexcept {
@@ -193,6 +198,7 @@ bool LaunchMarks::seal() {
     if ((mark.event != nullptr || own) && !captures_open()) continue;
     if (complete(mark) || mark.state->destroyed.load()) continue;
     device.set(mark.device);
+    mark.earlier = nullptr;
     const CaptureGate gate;
     const bool capturing = own ? captures_open() : may_be_capturing(mark.stream);
     if (!capturing && mark.event == nullptr && !own && stream_lives(*mark.state)) record(mark);

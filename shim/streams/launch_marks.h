@@ -72,6 +72,7 @@ class LaunchMarks {
     std::uint64_t number;
     std::shared_ptr<StreamState> state;
     std::shared_ptr<LaunchEvent> event;    ///< null: none was recorded behind the last launch
+    std::shared_ptr<LaunchEvent> earlier;  ///< recorded before a launch that failed, so it says nothing; goes later
     std::shared_ptr<AwaitedLaunch> order;  ///< of a copy: as long as it lives, the event can be waited for
   };
   static bool complete(const Mark& mark) noexcept;

@@ -222,6 +222,22 @@ TEST_F(LaunchMarksTest, rule_03_a_launch_without_an_event_on_a_stream_that_lives
   EXPECT_FALSE(of_own_stream.order_before(key(there), there)) << "the handle names another thread's";
 }
 
+TEST_F(LaunchMarksTest, rule_20_the_event_of_an_earlier_launch_says_nothing_of_one_that_failed) {
+  LaunchMarks marks;
+  const StreamKey own = key(stream()) + 1;
+  marks.add(own, hipStreamPerThread, next_launch());
+  marks.add_failed(own, next_launch());
+  fake_.events[0].complete = true;
+  EXPECT_FALSE(marks.complete());
+  EXPECT_EQ(fake_.live, 1) << "no call of HIP behind a launch that failed";
+  marks.add_failed(own, next_launch());
+  EXPECT_EQ(fake_.live, 1);
+  marks.add(own, hipStreamPerThread, next_launch());
+  EXPECT_EQ(fake_.live, 1) << "the earlier event is gone";
+  fake_.events[1].complete = true;
+  EXPECT_TRUE(marks.complete());
+}
+
 TEST_F(LaunchMarksTest, rule_03_a_new_stream_with_an_old_handle_waits) {
   fake_.stream_result = hipSuccess;
   LaunchMarks marks;
