@@ -40,14 +40,17 @@ Waiting& waiting() {
 /// Waits for threads that record or ask for an event now and have not seen what the caller has changed.
 void pass_capture_gate() noexcept { const CaptureGate gate; }
 
+std::vector<std::weak_ptr<LaunchEvent>> take_events(StreamState& state) noexcept {
+  std::vector<std::weak_ptr<LaunchEvent>> events;
+  const LockGuard guard(g_waits_lock);
+  events.swap(state.events);
+  return events;
+}
+
 /// Takes the events that were recorded on the stream off it. Its state is no living stream's any more.
 void leave_for_good(StreamState& state, hipStream_t stream) noexcept {
   pass_capture_gate();
-  std::vector<std::weak_ptr<LaunchEvent>> events;
-  {
-    const LockGuard guard(g_waits_lock);
-    events.swap(state.events);
-  }
+  const std::vector<std::weak_ptr<LaunchEvent>> events = take_events(state);
   if (events.empty()) return;
   const SavedDevice current;
   const int device = state.device.load(std::memory_order_relaxed);
@@ -67,6 +70,15 @@ void launches_stream_destroyed(StreamKey stream) noexcept {
 void launches_own_streams_end(StreamKey first, StreamKey count) noexcept {
   for (StreamKey key = first; key != first + count; ++key)
     if (const auto state = take_stream_state(key)) leave_for_good(*state, hipStreamPerThread);
+}
+
+void launches_device_reset(int device) noexcept {
+  device_waited(device, launch_clock());
+  while (const auto state = take_stream_state_of(device)) {
+    pass_capture_gate();
+    for (const auto& each : take_events(*state))
+      if (const auto event = each.lock()) event->leave_for_good(device, false);
+  }
 }
 
 void awaited_launches_before_capture(StreamKey stream) noexcept {

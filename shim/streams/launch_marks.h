@@ -90,6 +90,8 @@ class LaunchMarks {
 void launches_stream_destroyed(StreamKey stream) noexcept;
 /// The same for the calling thread's own streams, `count` of them, when the thread is about to end.
 void launches_own_streams_end(StreamKey first, StreamKey count) noexcept;
+/// Call it when a device is about to be reset: its launches are complete, and its streams and their events gone.
+void launches_device_reset(int device) noexcept;
 
 /// The number of events that later launches are to wait for.
 inline constinit std::atomic<std::size_t> g_launches_awaited{0};
