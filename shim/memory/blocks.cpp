@@ -46,7 +46,7 @@ void Blocks::forget(Block* block) noexcept {
 
 void Blocks::abandon(Block* block) noexcept {
   kept_.lists().leave(std::exchange(block->list, nullptr));
-  chunks_.abandon_part();
+  chunks_.abandon_part(block->device);
   tell_kept(block->address(), block->bytes());
   table_.remove(block);
 }

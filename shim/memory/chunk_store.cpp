@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "shim/hip/quirks.h"
 #include "shim/memory/memory_use.h"
@@ -65,6 +66,12 @@ void ChunkStore::give_place(Place place, std::size_t bytes, bool used) noexcept 
   add_parts(~std::size_t{0});
 }
 
+std::size_t ChunkStore::parts() const noexcept {
+  std::size_t parts = parts_.load(std::memory_order_relaxed);
+  for (const Device& device : devices_) parts -= device.abandoned;
+  return parts;
+}
+
 bool ChunkStore::begin_parking(PooledChunk& chunk) noexcept {
   Device& device = device_of(chunk.device());
   if (device.parked >= kMaxParked) return false;
@@ -124,6 +131,7 @@ ChunkStore::Chunks ChunkStore::drop(int device, bool in_error) noexcept {
   Chunks chunks;
   chunks.swap(state.chunks);
   if (in_error && state.dropped.empty()) chunks.swap(state.dropped);
+  add_parts(std::size_t{0} - std::exchange(state.abandoned, 0));
   state.parked = 0;
   state.preallocated = false;
   return chunks;
