@@ -103,19 +103,21 @@ bool Blocks::mark_exported(const void* ptr) noexcept {
 
 bool Blocks::mark_shared(const void* ptr, std::size_t bytes) noexcept {
   const LockGuard guard(g_blocks_lock);
-  Block* const named = table_.find(ptr);
-  std::vector<Block*> found;
-  try {
-    found.push_back(named);
-    table_.overlaps(reinterpret_cast<std::uintptr_t>(ptr), std::max<std::size_t>(bytes, 1), &found);
-  } catch (const std::bad_alloc&) {
-  }
-  for (Block* const block : found) {
-    if (block == nullptr || !block->live()) continue;
+  const auto mark = [](Block* block) {
+    if (block == nullptr || !block->live()) return false;
     block->exported.store(true);
     block->shared.store(true);
+    return true;
+  };
+  const bool named = mark(table_.find(ptr));
+  try {
+    std::vector<Block*> found;
+    table_.overlaps(reinterpret_cast<std::uintptr_t>(ptr), std::max<std::size_t>(bytes, 1), &found);
+    for (Block* const block : found) mark(block);
+  } catch (const std::bad_alloc&) {
+    return false;
   }
-  return named != nullptr && named->live();
+  return named;
 }
 
 std::uint32_t Blocks::buffer_id(const void* ptr) noexcept {
