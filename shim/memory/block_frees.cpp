@@ -280,7 +280,6 @@ void BlockFrees::keep(const NamedBlock& named, Waited waited, int waits_for) noe
     }
   }
   if (fence != nullptr) work_.fences.release(fence);
-  if (!kept_.keeping().switched_on()) (void)room_.release_all(named.device);
 }
 
 }  // namespace graphpool

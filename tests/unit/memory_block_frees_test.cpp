@@ -205,6 +205,19 @@ TEST_F(BlockFreesTest, rule_11_APartThatACaptureFreesStaysWhereItsGraphFindsIt) 
   test_set_runtime_version(-1);
 }
 
+TEST_F(BlockFreesTest, rule_16_AFreeInAStreamsOrderDoesNotWaitWhereNothingIsKeptAnyMore) {
+  char* const kept = get(100);
+  use_vmm();
+  char* const part = get(200);
+  drop(kept);
+  const hipStream_t stream = busy_stream();
+  memory.stop_keeping();
+  EXPECT_EQ(memory.frees.free_async(part, stream), hipSuccess);
+  EXPECT_NE(table.find(kept), nullptr);
+  EXPECT_FALSE(fake::idle(stream));
+  EXPECT_EQ(fake.hip->waits, 0);
+}
+
 TEST_F(BlockFreesTest, VmmFreeWhereNoFenceCanBeMade) {
   use_vmm();
   char* ptr = get(100);
