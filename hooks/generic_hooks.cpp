@@ -18,7 +18,7 @@ namespace {
 
 /// Bytes from the first to behind the last of a box whose slices have as many rows as its memory says.
 size_t box(const hipPitchedPtr& memory, const hipExtent& extent) noexcept {
-  return extent.depth == 0
+  return extent.height == 0 || extent.depth == 0
              ? 0
              : pitched_bytes(memory.pitch, extent.width, memory.ysize * (extent.depth - 1) + extent.height);
 }

@@ -13,6 +13,7 @@
 #include "shim/recording/operation_functions.h"
 #include "shim/recording/settings.h"
 #include "shim/recording/signature_bits.h"
+#include "shim/streams/launch_marks.h"
 #include "shim/streams/timeline.h"
 
 namespace graphpool {
@@ -124,6 +125,7 @@ void drop_device(int device) {
   materialise_open_captures("a device was reset");
   fork_events().device_reset();
   graphs().before_memory_is_freed(nullptr, 0, "a device was reset");
+  launches_device_reset(device);
   graphs().device_reset(device);  // before the pool: they give their slots back
   timelines_device_reset(device);
   device_memory().device_reset(device);

@@ -32,7 +32,7 @@ std::optional<hipError_t> StagedLaunch::make(UnstagedLaunch* unstaged) {
         if (order_ == Order::kLost) [[unlikely]]
           log_once(LogLevel::kWarn, "launch out of order",
                    "a launch could not be ordered behind the earlier launch of its exec: a stream of theirs is being "
-                   "captured");
+                   "captured, or HIP made no event");
         return {};
       case Next::kMakeRoom:
         memory_room().make_room();

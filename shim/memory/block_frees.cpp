@@ -18,8 +18,8 @@ namespace {
 /// its way. A stream's capture that was invalidated may stay so after its end (probe spoilt_capture_is_over). From HIP
 /// 6 on (6.4.3 and 7.2.4) a stream frees nothing while a blocking stream of its device captures, in whatever mode.
 /// The runtime is asked whether that is so, by a free of nothing: its answer leaves the capture and the last error as
-/// they are.
-hipError_t refused_by_captures(hipStream_t stream, bool any_capture) noexcept {
+/// they are. *captured: the free would be part of the stream's own capture.
+hipError_t refused_by_captures(hipStream_t stream, bool any_capture, bool* captured) noexcept {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   hipError_t asked = hipSuccess;
   if (!PrivateCalls::answered([&] { return asked = next().hipStreamIsCapturing(stream, &status); })) {
@@ -32,6 +32,7 @@ hipError_t refused_by_captures(hipStream_t stream, bool any_capture) noexcept {
   const bool captures = status == hipStreamCaptureStatusActive;
   if (status == hipStreamCaptureStatusInvalidated || (captures && runtime_version() < kCapturesFrees))
     return free_nothing();
+  *captured = captures;
   if (captures || !any_capture) return hipSuccess;
   hipError_t answer = hipSuccess;
   static_cast<void>(PrivateCalls::worked([&] { return answer = free_nothing(); }));
@@ -212,11 +213,15 @@ hipError_t BlockFrees::free_async(void* ptr, hipStream_t stream) {
   const bool part = named.block->backing == BlockBacking::kVmm;
   const bool ordered = named.block->function == AllocationFunction::kMallocAsync;
   const bool left_captures = streams_may_still_capture();
-  if (part || (ordered && left_captures))
-    if (const hipError_t error = refused_by_captures(stream, capturing || left_captures); error != hipSuccess) {
+  if (part || (ordered && left_captures)) {
+    bool captured = false;
+    const hipError_t error = refused_by_captures(stream, capturing || left_captures, &captured);
+    // A launch of the captured graph may use the part before it frees it: nobody else may ever get it.
+    if (error != hipSuccess || (part && captured)) {
       Blocks::back_to_live(named);
       return error;
     }
+  }
   const bool keepable =
       !capturing && kept_.keeping().on() && named.pooled && !named.block->exported.load() && (part || ordered);
   const bool inside = named.block->pointer() != ptr;
@@ -275,7 +280,6 @@ void BlockFrees::keep(const NamedBlock& named, Waited waited, int waits_for) noe
     }
   }
   if (fence != nullptr) work_.fences.release(fence);
-  if (!kept_.keeping().switched_on()) (void)room_.release_all(named.device);
 }
 
 }  // namespace graphpool

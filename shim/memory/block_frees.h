@@ -5,7 +5,8 @@
 //     hipDeviceSynchronize. If no fence can be made, as while a capture is open, the runtime frees a page instead, and
 //     so waits (probes free_waits_for_streams, relaxed_thread_may_wait, relaxed_thread_may_allocate);
 //   - where a capture makes the runtime refuse frees, the runtime makes the free, gives its error and invalidates the
-//     capture; the free of a part of a chunk ends in the same way;
+//     capture; the free of a part of a chunk ends in the same way. Where a stream's own capture takes the free of a
+//     part, the part stays the program's for good, because launches of the graph may use it;
 //   - kept memory that is freed again gets the runtime's answer for an address that it does not know;
 //   - an address inside an allocation frees it where the runtime does so (probe interior_free_is_refused). One in a
 //     chunk but in no block never reaches the runtime, which would take the chunk apart.

@@ -46,7 +46,7 @@ void Blocks::forget(Block* block) noexcept {
 
 void Blocks::abandon(Block* block) noexcept {
   kept_.lists().leave(std::exchange(block->list, nullptr));
-  chunks_.abandon_part();
+  chunks_.abandon_part(block->device);
   tell_kept(block->address(), block->bytes());
   table_.remove(block);
 }
@@ -103,19 +103,21 @@ bool Blocks::mark_exported(const void* ptr) noexcept {
 
 bool Blocks::mark_shared(const void* ptr, std::size_t bytes) noexcept {
   const LockGuard guard(g_blocks_lock);
-  Block* const named = table_.find(ptr);
-  std::vector<Block*> found;
-  try {
-    found.push_back(named);
-    table_.overlaps(reinterpret_cast<std::uintptr_t>(ptr), std::max<std::size_t>(bytes, 1), &found);
-  } catch (const std::bad_alloc&) {
-  }
-  for (Block* const block : found) {
-    if (block == nullptr || !block->live()) continue;
+  const auto mark = [](Block* block) {
+    if (block == nullptr || !block->live()) return false;
     block->exported.store(true);
     block->shared.store(true);
+    return true;
+  };
+  const bool named = mark(table_.find(ptr));
+  try {
+    std::vector<Block*> found;
+    table_.overlaps(reinterpret_cast<std::uintptr_t>(ptr), std::max<std::size_t>(bytes, 1), &found);
+    for (Block* const block : found) mark(block);
+  } catch (const std::bad_alloc&) {
+    return false;
   }
-  return named != nullptr && named->live();
+  return named;
 }
 
 std::uint32_t Blocks::buffer_id(const void* ptr) noexcept {

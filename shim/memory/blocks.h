@@ -86,7 +86,7 @@ class Blocks {
   /// Marks the block, which has been changed, as never to be handed out again. Returns false if no live block is there.
   bool mark_exported(const void* ptr) noexcept EXCLUDES(g_blocks_lock);
   /// Marks blocks as shared: a handle of so many bytes from there on leaves the process (0: of the block). Returns
-  /// false if no live block is at the address.
+  /// false if no live block is at the address, and if there was no memory to look for others.
   bool mark_shared(const void* ptr, std::size_t bytes) noexcept EXCLUDES(g_blocks_lock);
 
   /// A number that tells the allocation at the address from all earlier ones (HIP_POINTER_ATTRIBUTE_BUFFER_ID), if the

@@ -2,18 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "shim/hip/quirks.h"
 #include "shim/memory/memory_use.h"
-#include "shim/streams/open_captures.h"
 
 namespace graphpool {
-namespace {
-
-/// Whether memory may be mapped now. Not while a capture is open: runtimes map by commands on the null stream.
-bool may_map(int device) noexcept { return !captures_open() && may_map_now(device); }
-
-}  // namespace
 
 ChunkStore::Place ChunkStore::take_from(PooledChunk& chunk, std::size_t bytes) {
   std::optional<std::size_t> offset = chunk.free_ranges.take(chunk.base(), bytes, alignment_of(bytes));
@@ -50,7 +44,7 @@ ChunkStore::Place ChunkStore::make_place(int device, std::size_t bytes) {
     const LockGuard guard(g_blocks_lock);
     chunk_bytes = bytes_of_next(device_of(device), bytes);
   }
-  if (!vmm_works(device) || !may_map(device)) return {};
+  if (!vmm_works(device) || !may_map_now(device)) return {};
   std::unique_ptr<Chunk> memory;
   if (make_chunk(device, chunk_bytes, &memory) != hipSuccess) return {};
   auto chunk = std::make_unique<PooledChunk>(std::move(memory));
@@ -70,6 +64,12 @@ void ChunkStore::give_place(Place place, std::size_t bytes, bool used) noexcept 
   --chunk.busy_parts;
   chunk.free_ranges.give(place.address - chunk.base(), bytes);
   add_parts(~std::size_t{0});
+}
+
+std::size_t ChunkStore::parts() const noexcept {
+  std::size_t parts = parts_.load(std::memory_order_relaxed);
+  for (const Device& device : devices_) parts -= device.abandoned;
+  return parts;
 }
 
 bool ChunkStore::begin_parking(PooledChunk& chunk) noexcept {
@@ -95,7 +95,7 @@ std::unique_ptr<PooledChunk> ChunkStore::take_out(const PooledChunk& chunk) noex
 }
 
 hipError_t ChunkStore::load(PooledChunk& chunk) noexcept {
-  return may_map(chunk.device()) ? chunk.memory->load() : hipErrorNotReady;
+  return may_map_now(chunk.device()) ? chunk.memory->load() : hipErrorNotReady;
 }
 
 void ChunkStore::loaded(PooledChunk& chunk, bool worked) noexcept {
@@ -131,6 +131,7 @@ ChunkStore::Chunks ChunkStore::drop(int device, bool in_error) noexcept {
   Chunks chunks;
   chunks.swap(state.chunks);
   if (in_error && state.dropped.empty()) chunks.swap(state.dropped);
+  add_parts(std::size_t{0} - std::exchange(state.abandoned, 0));
   state.parked = 0;
   state.preallocated = false;
   return chunks;

@@ -12,7 +12,7 @@
 // would take the whole chunk as meant.
 //
 // Invariants: parts never overlap; a chunk that is not resident has no part in use but the one that it is loaded for.
-// Threads: guarded by g_blocks_lock; any_parts(), parts() and between_parts() are asked without it. Public functions
+// Threads: guarded by g_blocks_lock; any_parts() and between_parts() are asked without it. Public functions
 // that are marked EXCLUDES make HIP calls that may wait. Units: bytes, rounded to pages. Not here: which chunk goes
 // (memory_return.h), and when (memory_room.h).
 #pragma once
@@ -95,9 +95,10 @@ class ChunkStore {
     preallocate_bytes_ = preallocate_bytes;
   }
 
-  /// Whether there is any part.
+  /// Whether there is any part, also one that was abandoned: then addresses in its chunk are not the runtime's to
+  /// judge.
   bool any_parts() const noexcept { return parts_.load(std::memory_order_relaxed) != 0; }
-  std::size_t parts() const noexcept { return parts_.load(std::memory_order_relaxed); }
+  std::size_t parts() const noexcept REQUIRES(g_blocks_lock);
   /// Whether an address that no block has lies in a chunk. Takes the lock only near chunks.
   bool between_parts(const void* ptr) const noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(ptr);
@@ -116,8 +117,8 @@ class ChunkStore {
   Place make_place(int device, std::size_t bytes) EXCLUDES(g_blocks_lock);
   /// Gives the place of a part back, which is in use. `used`: it was the program's until now.
   void give_place(Place place, std::size_t bytes, bool used) noexcept REQUIRES(g_blocks_lock);
-  /// Counts a part out that stays where it is for good and that nobody gets again: another process may hold it.
-  void abandon_part() noexcept REQUIRES(g_blocks_lock) { add_parts(~std::size_t{0}); }
+  /// Notes a part that stays where it is for good and that nobody gets again: another process may hold it.
+  void abandon_part(int device) noexcept REQUIRES(g_blocks_lock) { ++device_of(device).abandoned; }
 
   /// Says that the chunk, of which no part is in use, will be parked; park() does that. Returns false if too many are
   /// parked: then it is to be taken out.
@@ -145,7 +146,8 @@ class ChunkStore {
  private:
   struct Device {
     bool preallocated GUARDED_BY(g_blocks_lock) = false;
-    std::size_t parked GUARDED_BY(g_blocks_lock) = 0;  ///< chunks that are not resident
+    std::size_t parked GUARDED_BY(g_blocks_lock) = 0;     ///< chunks that are not resident
+    std::size_t abandoned GUARDED_BY(g_blocks_lock) = 0;  ///< parts
     Chunks chunks GUARDED_BY(g_blocks_lock);
     Chunks dropped GUARDED_BY(g_blocks_lock);  ///< of a device in error, until it has been reset
   };
@@ -160,7 +162,7 @@ class ChunkStore {
     parts_.store(parts_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
 
-  std::atomic<std::size_t> parts_{0};                      ///< changed under the lock only
+  std::atomic<std::size_t> parts_{0};                      ///< with abandoned ones; changed under the lock only
   std::atomic<std::uintptr_t> begin_{~std::uintptr_t{0}};  ///< all chunks there ever were lie between these
   std::atomic<std::uintptr_t> end_{0};
   std::size_t chunk_bytes_ GUARDED_BY(g_blocks_lock) = 0;

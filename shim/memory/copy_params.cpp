@@ -18,9 +18,17 @@ constexpr int kWideSince = hip_version(6, 0), kOneFillSince = hip_version(7, 0);
 /// hipMemoryTypeDevice (probe device_type_goes_by_version).
 int device_type() noexcept { return runtime_version() < kWideSince ? 1 : 2; }
 
+/// Whether a side of a driver-style copy is named by its device pointer: not by its host pointer, nor by its array.
+bool by_device_pointer(hipMemoryType type) noexcept {
+  const bool old = runtime_version() < kWideSince;
+  const int host = old ? 0 : 1, array = old ? 2 : 10;
+  return static_cast<int>(type) != host && static_cast<int>(type) != array;
+}
+
 /// Where a side of a copy begins in its memory, and its shape.
 struct Side {
   std::size_t x_bytes, y, z, pitch, slice_rows;
+  bool used;  ///< whether the copy uses the pointer: what is beside an array or a host pointer may be anything
 
   std::size_t begin() const noexcept { return (z * slice_rows + y) * pitch + x_bytes; }
 };
@@ -31,14 +39,16 @@ struct Extent {
 /// How many bytes a copy touches, counted from the beginning of the memory.
 std::size_t reach(const Side& side, const Extent& extent) noexcept {
   if (extent.width_bytes == 0 || extent.height == 0 || extent.depth == 0) return 0;
-  const Side last{side.x_bytes, side.y + extent.height - 1, side.z + extent.depth - 1, side.pitch, side.slice_rows};
+  const Side last{side.x_bytes, side.y + extent.height - 1, side.z + extent.depth - 1, side.pitch, side.slice_rows,
+                  side.used};
   return last.begin() + extent.width_bytes;
 }
 
 /// Returns whether the memory was replaced by other memory, which the runtime refuses: then the side must begin at its
-/// base, and the copy have more than one byte. A pointer that the copy does not use is looked at, too.
+/// base, and the copy have more than one byte. A pointer that the copy does not use is left as it is.
 template <typename Pointer>
 bool refuse(Pointer& memory, const Side& side, const Extent& extent) noexcept {
+  if (!side.used) return false;
   const auto checked = address_guard().operand(memory, reach(side, extent));
   return std::exchange(memory, checked) != checked;
 }
@@ -84,12 +94,12 @@ const hipMemcpy3DParms* checked_params(const hipMemcpy3DParms* params, ParamsCop
   if (params == nullptr) return nullptr;
   const bool arrays = params->srcArray != nullptr || params->dstArray != nullptr;
   const Extent extent = arrays ? Extent{} : Extent{params->extent.width, params->extent.height, params->extent.depth};
-  const auto side = [](const hipPos& position, const hipPitchedPtr& memory) {
-    return Side{position.x, position.y, position.z, memory.pitch, memory.ysize};
+  const auto side = [](const hipPos& position, const hipPitchedPtr& memory, const void* array) {
+    return Side{position.x, position.y, position.z, memory.pitch, memory.ysize, array == nullptr};
   };
   copy->box = *params;
-  const bool src_refused = refuse(copy->box.srcPtr.ptr, side(params->srcPos, params->srcPtr), extent);
-  const bool dst_refused = refuse(copy->box.dstPtr.ptr, side(params->dstPos, params->dstPtr), extent);
+  const bool src_refused = refuse(copy->box.srcPtr.ptr, side(params->srcPos, params->srcPtr, params->srcArray), extent);
+  const bool dst_refused = refuse(copy->box.dstPtr.ptr, side(params->dstPos, params->dstPtr, params->dstArray), extent);
   if (!src_refused && !dst_refused) return params;
   if (src_refused) copy->box.srcPos = {};
   if (dst_refused) copy->box.dstPos = {};
@@ -100,10 +110,11 @@ const hipMemcpy3DParms* checked_params(const hipMemcpy3DParms* params, ParamsCop
 const hip_Memcpy2D* checked_params(const hip_Memcpy2D* params, ParamsCopy* copy) noexcept {
   if (params == nullptr) return nullptr;
   using Box = hip_Memcpy2D;
-  return check(params, &copy->plane, &Box::srcDevice, {params->srcXInBytes, params->srcY, 0, params->srcPitch, 0},
+  return check(params, &copy->plane, &Box::srcDevice,
+               {params->srcXInBytes, params->srcY, 0, params->srcPitch, 0, by_device_pointer(params->srcMemoryType)},
                {&Box::srcXInBytes, &Box::srcY}, &Box::dstDevice,
-               {params->dstXInBytes, params->dstY, 0, params->dstPitch, 0}, {&Box::dstXInBytes, &Box::dstY},
-               &Box::WidthInBytes, {params->WidthInBytes, params->Height, 1});
+               {params->dstXInBytes, params->dstY, 0, params->dstPitch, 0, by_device_pointer(params->dstMemoryType)},
+               {&Box::dstXInBytes, &Box::dstY}, &Box::WidthInBytes, {params->WidthInBytes, params->Height, 1});
 }
 
 const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy) noexcept {
@@ -111,18 +122,22 @@ const HIP_MEMCPY3D* checked_params(const HIP_MEMCPY3D* params, ParamsCopy* copy)
   if (runtime_version() < kWideSince) {
     using Box = HIP_MEMCPY3D;
     return check(params, &copy->driver_box, &Box::srcDevice,
-                 {params->srcXInBytes, params->srcY, params->srcZ, params->srcPitch, params->srcHeight},
+                 {params->srcXInBytes, params->srcY, params->srcZ, params->srcPitch, params->srcHeight,
+                  by_device_pointer(params->srcMemoryType)},
                  {&Box::srcXInBytes, &Box::srcY, &Box::srcZ}, &Box::dstDevice,
-                 {params->dstXInBytes, params->dstY, params->dstZ, params->dstPitch, params->dstHeight},
+                 {params->dstXInBytes, params->dstY, params->dstZ, params->dstPitch, params->dstHeight,
+                  by_device_pointer(params->dstMemoryType)},
                  {&Box::dstXInBytes, &Box::dstY, &Box::dstZ}, &Box::WidthInBytes,
                  {params->WidthInBytes, params->Height, params->Depth});
   }
   using Box = WideMemcpy3D;
   const auto* const wide = reinterpret_cast<const Box*>(params);
   const Box* const checked = check(wide, &copy->wide_driver_box, &Box::src_device,
-                                   {wide->src_x_bytes, wide->src_y, wide->src_z, wide->src_pitch, wide->src_height},
+                                   {wide->src_x_bytes, wide->src_y, wide->src_z, wide->src_pitch, wide->src_height,
+                                    by_device_pointer(wide->src_type)},
                                    {&Box::src_x_bytes, &Box::src_y, &Box::src_z}, &Box::dst_device,
-                                   {wide->dst_x_bytes, wide->dst_y, wide->dst_z, wide->dst_pitch, wide->dst_height},
+                                   {wide->dst_x_bytes, wide->dst_y, wide->dst_z, wide->dst_pitch, wide->dst_height,
+                                    by_device_pointer(wide->dst_type)},
                                    {&Box::dst_x_bytes, &Box::dst_y, &Box::dst_z}, &Box::width_bytes,
                                    {wide->width_bytes, wide->height, wide->depth});
   return reinterpret_cast<const HIP_MEMCPY3D*>(checked);

@@ -10,7 +10,9 @@
 namespace graphpool {
 
 void MemoryRoom::keep_to_limit(int device) noexcept {
-  const std::size_t most = kept_.limits().limit(device);
+  // Not while a capture is open: runtimes unmap by commands on the null stream.
+  if (captures_open()) return keep_to_limit_later(device);
+  const std::size_t most = kept_.keeping().switched_on() ? kept_.limits().limit(device) : 0;
   for (;;) {
     {
       const LockGuard guard(g_blocks_lock);

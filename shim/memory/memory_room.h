@@ -43,7 +43,8 @@ class MemoryRoom {
   void set_reclaim(Reclaim reclaim) noexcept { reclaim_ = reclaim; }
   bool reclaim(int device) const noexcept { return reclaim_ != nullptr && reclaim_(device); }
 
-  /// Gives back what is kept past the limit of the device. Waits as hipFree does.
+  /// Gives back what is kept past the limit of the device, and all if none is kept from now on. Waits as hipFree does.
+  /// Put off while a capture is open.
   void keep_to_limit(int device) noexcept EXCLUDES(g_blocks_lock);
   /// Does so later, once the device has nothing left to do: for a free that must not wait.
   void keep_to_limit_later(int device) noexcept {

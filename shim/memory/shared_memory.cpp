@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <utility>
 
 #include "shim/hip/next.h"
 #include "shim/hip/restore.h"
@@ -13,14 +14,17 @@ namespace {
 
 std::uint64_t number(const void* address) noexcept { return reinterpret_cast<std::uint64_t>(address); }
 
-/// Adds the allocation of the runtime's that an address lies in, or the address alone.
-void add_whole(const void* address) noexcept {
+/// Adds the allocation of the runtime's that an address lies in. If the runtime knows none, it adds so many bytes from
+/// the address on. Returns the end of what it has added.
+std::uint64_t add_whole(const void* address, std::size_t unknown_bytes) noexcept {
   hipDeviceptr_t base = nullptr;
   std::size_t bytes = 0;
   const auto asked = const_cast<void*>(address);
   const bool known =
       PrivateCalls::answered([&] { return next().hipMemGetAddressRange(&base, &bytes, asked); }) && bytes != 0;
-  shared_memory().add(known ? base : address, known ? bytes : 1);
+  if (!known) base = asked, bytes = unknown_bytes;
+  shared_memory().add(base, bytes);
+  return number(base) + bytes;
 }
 
 }  // namespace
@@ -126,13 +130,16 @@ bool SharedMemory::knows(std::uint64_t address) noexcept {
 }
 
 void memory_exported(const void* address, std::size_t bytes) noexcept {
-  if (blocks().mark_shared(address, bytes))
-    shared_memory().note();
-  else
-    add_whole(address);
+  if (blocks().mark_shared(address, bytes)) return shared_memory().note();
+  const std::uint64_t end = number(address) + std::max<std::size_t>(bytes, 1);
+  // The runtime knows each mapping by itself.
+  std::uint64_t at = number(address), before = at;
+  do {
+    before = std::exchange(at, add_whole(reinterpret_cast<const void*>(at), end - at));
+  } while (before < at && at < end);
 }
 
-void memory_opened(const void* address) noexcept { add_whole(address); }
+void memory_opened(const void* address) noexcept { static_cast<void>(add_whole(address, 1)); }
 
 bool is_shared(std::uint64_t address) noexcept {
   if (address == 0) return false;

@@ -231,7 +231,7 @@ bool vmm_works(int device) noexcept {
   Works works = g_works[device].load();
   if (works == Works::kUnknown) {
     // Trying maps memory: not in a capture, and not where it would wait for the program's work.
-    if (captures_open() || !may_map_now(device)) return false;
+    if (!may_map_now(device)) return false;
     works = try_vmm(device) ? Works::kYes : Works::kNo;
     g_works[device].store(works);
   }
@@ -239,6 +239,7 @@ bool vmm_works(int device) noexcept {
 }
 
 bool may_map_now(int device) noexcept {
+  if (captures_open()) return false;
   if (!has_defect(Defect::kMapWaits)) return true;
   StreamWork& work = stream_work();
   if (work.counts.is_idle(device)) return true;

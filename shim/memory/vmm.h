@@ -75,8 +75,8 @@ hipError_t make_chunk(int device, std::size_t bytes, std::unique_ptr<Chunk>* chu
 /// attribute to ask). It does not try while a capture is open or mapping would wait: then it returns false.
 bool vmm_works(int device) noexcept;
 
-/// Whether memory may be mapped now. False: the program would wait where HIP natively does not (rule 16). Chunks are
-/// made only if this is true.
+/// Whether memory may be mapped now. False: the program would wait where HIP natively does not (rule 16), or a capture
+/// is open: runtimes map by commands on the null stream. Chunks are made only if this is true.
 bool may_map_now(int device) noexcept;
 
 /// The size of a chunk is rounded up to a multiple of this.

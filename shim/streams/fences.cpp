@@ -67,9 +67,10 @@ Fence* Fences::make_locked(int device, std::optional<hipStream_t> only) {
   }
   const SavedDevice current(device);
   if (!current.ok() || !prepare(state)) return nullptr;
+  auto made = std::make_unique<Fence>();  // before the event, which would be lost
   const hipEvent_t event = work->any() ? record_behind(state, *work) : nullptr;
   if (event == nullptr && work->any()) return nullptr;
-  auto* const fence = new Fence;
+  Fence* const fence = made.release();
   fence->device_ = device;
   fence->all_ = !only;
   fence->serial_ = work->serial;

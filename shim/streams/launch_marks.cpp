@@ -40,14 +40,17 @@ Waiting& waiting() {
 /// Waits for threads that record or ask for an event now and have not seen what the caller has changed.
 void pass_capture_gate() noexcept { const CaptureGate gate; }
 
+std::vector<std::weak_ptr<LaunchEvent>> take_events(StreamState& state) noexcept {
+  std::vector<std::weak_ptr<LaunchEvent>> events;
+  const LockGuard guard(g_waits_lock);
+  events.swap(state.events);
+  return events;
+}
+
 /// Takes the events that were recorded on the stream off it. Its state is no living stream's any more.
 void leave_for_good(StreamState& state, hipStream_t stream) noexcept {
   pass_capture_gate();
-  std::vector<std::weak_ptr<LaunchEvent>> events;
-  {
-    const LockGuard guard(g_waits_lock);
-    events.swap(state.events);
-  }
+  const std::vector<std::weak_ptr<LaunchEvent>> events = take_events(state);
   if (events.empty()) return;
   const SavedDevice current;
   const int device = state.device.load(std::memory_order_relaxed);
@@ -67,6 +70,15 @@ void launches_stream_destroyed(StreamKey stream) noexcept {
 void launches_own_streams_end(StreamKey first, StreamKey count) noexcept {
   for (StreamKey key = first; key != first + count; ++key)
     if (const auto state = take_stream_state(key)) leave_for_good(*state, hipStreamPerThread);
+}
+
+void launches_device_reset(int device) noexcept {
+  device_waited(device, launch_clock());
+  while (const auto state = take_stream_state_of(device)) {
+    pass_capture_gate();
+    for (const auto& each : take_events(*state))
+      if (const auto event = each.lock()) event->leave_for_good(device, false);
+  }
 }
 
 void awaited_launches_before_capture(StreamKey stream) noexcept {
@@ -101,11 +113,12 @@ HOT void LaunchMarks::add(StreamKey key, hipStream_t stream, std::uint64_t numbe
     if (marks_.size() >= most_) forget_complete();
     auto state = stream_state(key);
     const int device = device_of(*state, stream);
-    marks_.push_back({key, stream, device, number, std::move(state), nullptr, nullptr});
+    marks_.push_back({key, stream, device, number, std::move(state), nullptr, nullptr, nullptr});
     mark = std::prev(marks_.end());
   }
   mark->number = number;
   const std::shared_ptr<LaunchEvent> before = std::move(mark->event);
+  mark->earlier = nullptr;
   if (stream != hipStreamPerThread) return;
   // In another thread the handle names another stream: only here can an event come behind the launch.
   const LastErrorScope last_error;
@@ -157,7 +170,11 @@ void LaunchMarks::forget_complete() {
 }
 
 void LaunchMarks::add_failed(StreamKey key, std::uint64_t number) noexcept {
-  if (const auto mark = find(key); mark != marks_.end()) mark->number = number;
+  const auto mark = find(key);
+  if (mark == marks_.end()) return;
+  mark->number = number;
+  // It is destroyed later, because that calls HIP.
+  if (mark->event != nullptr) mark->earlier = std::move(mark->event);
 }
 
 bool LaunchMarks::complete(const Mark& mark) noexcept {
@@ -193,6 +210,7 @@ bool LaunchMarks::seal() {
     if ((mark.event != nullptr || own) && !captures_open()) continue;
     if (complete(mark) || mark.state->destroyed.load()) continue;
     device.set(mark.device);
+    mark.earlier = nullptr;
     const CaptureGate gate;
     const bool capturing = own ? captures_open() : may_be_capturing(mark.stream);
     if (!capturing && mark.event == nullptr && !own && stream_lives(*mark.state)) record(mark);
@@ -224,7 +242,7 @@ bool LaunchMarks::order_before(StreamKey key, hipStream_t stream) {
     if (event != nullptr)
       ordered &= next().hipStreamWaitEvent(stream, event, 0) == hipSuccess;
     else
-      ordered &= mark.event != nullptr || mark.state->destroyed.load() || !may_be_capturing(mark.stream);
+      ordered &= mark.event != nullptr || mark.state->destroyed.load();
   }
   return ordered;
 }

@@ -48,8 +48,9 @@ class LaunchMarks {
   /// one.
   bool seal();
 
-  /// Makes `stream` wait for the launches that may still run on other streams. Returns false if one has no event
-  /// because its stream is capturing, or if a wait fails. A launch whose stream or event is lost is not waited for.
+  /// Makes `stream` wait for the launches that may still run on other streams. Returns false if one on a stream that
+  /// lives has no event, as while that stream is capturing, or if a wait fails. A launch whose stream or event is lost
+  /// is not waited for.
   bool order_before(StreamKey key, hipStream_t stream);
 
   /// Copies the marks for order_before(). The copy shares the events of the marks that have one, and keeps these events
@@ -71,6 +72,7 @@ class LaunchMarks {
     std::uint64_t number;
     std::shared_ptr<StreamState> state;
     std::shared_ptr<LaunchEvent> event;    ///< null: none was recorded behind the last launch
+    std::shared_ptr<LaunchEvent> earlier;  ///< recorded before a launch that failed, so it says nothing; goes later
     std::shared_ptr<AwaitedLaunch> order;  ///< of a copy: as long as it lives, the event can be waited for
   };
   static bool complete(const Mark& mark) noexcept;
@@ -88,6 +90,8 @@ class LaunchMarks {
 void launches_stream_destroyed(StreamKey stream) noexcept;
 /// The same for the calling thread's own streams, `count` of them, when the thread is about to end.
 void launches_own_streams_end(StreamKey first, StreamKey count) noexcept;
+/// Call it when a device is about to be reset: its launches are complete, and its streams and their events gone.
+void launches_device_reset(int device) noexcept;
 
 /// The number of events that later launches are to wait for.
 inline constinit std::atomic<std::size_t> g_launches_awaited{0};

@@ -49,7 +49,10 @@ bool OutstandingUses::second(StreamKey key, hipStream_t stream) {
     first_.store(key, std::memory_order_relaxed);
     return false;
   }
-  if (first == key) return false;
+  if (first == key) {
+    first_used_.store(launch_clock() + 1, std::memory_order_relaxed);
+    return false;
+  }
   if (!several_.load(std::memory_order_relaxed)) {
     add(nullptr, nullptr, first, first_stream_, first_device_, first_used_.load(std::memory_order_relaxed));
     several_.store(true, std::memory_order_relaxed);

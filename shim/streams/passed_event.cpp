@@ -32,6 +32,7 @@ class OwnStreams {
       return entry;
     }
     const auto made = std::make_shared<Entry>();
+    entries_.reserve(entries_.size() + 1);  // so that no stream is lost below
     made->device = device;
     if (!PrivateCalls::worked([&] { return make_private_waiter(&made->stream); })) return nullptr;
     if (PrivateCalls::worked([&] { return make_private(&made->event); })) {
@@ -67,14 +68,15 @@ OwnStreams& own_streams() {
 /// A PassedEvent that has taken an entry and gives it back at its end.
 class Passed : public PassedEvent {
  public:
-  explicit Passed(std::shared_ptr<OwnStreams::Entry> own) noexcept : own_(std::move(own)) {}
+  Passed() = default;
   Passed(const Passed&) = delete;
   Passed& operator=(const Passed&) = delete;
-  ~Passed() override { own_streams().give_back(*own_); }
-  hipEvent_t get() const noexcept override { return own_->lost.load() ? nullptr : own_->event; }
+  ~Passed() override {
+    if (own != nullptr) own_streams().give_back(*own);
+  }
+  hipEvent_t get() const noexcept override { return own->lost.load() ? nullptr : own->event; }
 
- private:
-  const std::shared_ptr<OwnStreams::Entry> own_;
+  std::shared_ptr<OwnStreams::Entry> own;
 };
 
 }  // namespace
@@ -82,9 +84,10 @@ class Passed : public PassedEvent {
 std::shared_ptr<PassedEvent> PassedEvent::make(hipEvent_t event, int device) {
   const PrivateCalls private_calls;
   const SavedDevice current(device);
-  auto own = current.ok() ? own_streams().take(device) : nullptr;
+  const auto made = std::make_shared<Passed>();
+  made->own = current.ok() ? own_streams().take(device) : nullptr;
+  const auto& own = made->own;
   if (own == nullptr) return nullptr;
-  const auto made = std::make_shared<Passed>(own);
   const bool passed = PrivateCalls::worked([&] { return next().hipStreamWaitEvent(own->stream, event, 0); }) &&
                       PrivateCalls::worked([&] { return next().hipEventRecord(own->event, own->stream); });
   return passed ? made : nullptr;

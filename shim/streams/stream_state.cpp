@@ -13,10 +13,19 @@ namespace {
 constinit std::atomic<std::uint64_t> g_clock{0};
 
 struct Waits {
-  std::unordered_map<StreamKey, std::shared_ptr<StreamState>> streams GUARDED_BY(g_waits_lock);  ///< those alive
+  using Streams = std::unordered_map<StreamKey, std::shared_ptr<StreamState>>;
+  Streams streams GUARDED_BY(g_waits_lock);                                 ///< those alive
   std::unordered_map<int, std::uint64_t> devices GUARDED_BY(g_waits_lock);  ///< waited up to this number
   std::size_t most GUARDED_BY(g_waits_lock) = kFewStreams;  ///< at so many, streams that no mark names are forgotten
   static constexpr std::size_t kFewStreams = 64;
+
+  std::shared_ptr<StreamState> take(Streams::iterator found) noexcept REQUIRES(g_waits_lock) {
+    if (found == streams.end()) return nullptr;
+    std::shared_ptr<StreamState> state = std::move(found->second);
+    streams.erase(found);
+    state->destroyed.store(true, std::memory_order_release);
+    return state;
+  }
 };
 
 Waits& waits() {
@@ -74,12 +83,15 @@ bool stream_lives(const StreamState& stream) noexcept { return !stream.destroyed
 std::shared_ptr<StreamState> take_stream_state(StreamKey key) noexcept {
   Waits& all = waits();
   const LockGuard guard(g_waits_lock);
-  const auto found = all.streams.find(key);
-  if (found == all.streams.end()) return nullptr;
-  std::shared_ptr<StreamState> state = std::move(found->second);
-  all.streams.erase(found);
-  state->destroyed.store(true, std::memory_order_release);
-  return state;
+  return all.take(all.streams.find(key));
+}
+
+std::shared_ptr<StreamState> take_stream_state_of(int device) noexcept {
+  Waits& all = waits();
+  const LockGuard guard(g_waits_lock);
+  return all.take(std::find_if(all.streams.begin(), all.streams.end(), [device](const auto& each) {
+    return each.second->device.load(std::memory_order_relaxed) == device;
+  }));
 }
 
 int device_of(StreamState& state, hipStream_t stream) noexcept {

@@ -47,6 +47,8 @@ std::shared_ptr<StreamState> stream_state(StreamKey key);
 bool stream_lives(const StreamState& stream) noexcept;
 /// Takes out the state of a stream that goes: it is no living stream's any more. Null: there is none.
 std::shared_ptr<StreamState> take_stream_state(StreamKey key) noexcept;
+/// The same for any stream of the device on which there was a launch.
+std::shared_ptr<StreamState> take_stream_state_of(int device) noexcept;
 /// The stream's device. Call it in a thread that may name the stream.
 int device_of(StreamState& state, hipStream_t stream) noexcept;
 

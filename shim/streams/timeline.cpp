@@ -45,7 +45,11 @@ std::unique_ptr<Timeline> Timeline::make(int device) {
       word->used = true;
       return std::unique_ptr<Timeline>(new Timeline(word.get()));
     }
+    kept.all.reserve(kept.all.size() + 1);
   }
+  // All that needs host memory first: the word's memory would be lost.
+  auto word = std::make_unique<TimelineWord>();
+  auto made = std::unique_ptr<Timeline>(new Timeline(word.get()));
   void* memory = nullptr;
   {
     const PrivateCalls private_calls;
@@ -55,11 +59,9 @@ std::unique_ptr<Timeline> Timeline::make(int device) {
         }))
       return nullptr;
   }
-  auto word = std::make_unique<TimelineWord>();
   word->signal = static_cast<std::atomic<std::uint64_t>*>(memory);
   word->signal->store(0, std::memory_order_release);
   word->device = device;
-  auto made = std::unique_ptr<Timeline>(new Timeline(word.get()));
   const LockGuard guard(kept.lock);
   kept.all.push_back(std::move(word));
   return made;

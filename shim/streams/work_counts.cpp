@@ -76,6 +76,9 @@ void WorkCounts::tidy_busy(Device& device) noexcept {
 void WorkCounts::created(hipStream_t stream, int device) noexcept {
   if (!is_stream_handle(stream) || !valid_device(device)) return;
   const LockGuard guard(g_streams_lock);
+  const StreamEntry* const known = streams_.find(stream);
+  // A stream with this handle was destroyed past us: nobody can be asked for its work any more.
+  if (known != nullptr && known->device.load() != device) destroyed(stream, false);
   (void)streams_.enter(stream, device);
 }
 

@@ -8,7 +8,9 @@
 #include "shim/kernel/functions.h"
 #include "shim/recording/operand.h"
 #include "shim/recording/settings.h"
+#include "shim/streams/launch_marks.h"
 #include "shim/streams/open_captures.h"
+#include "shim/streams/stream_work.h"
 #include "tests/unit/fake_hip.h"
 
 namespace graphpool {
@@ -129,6 +131,23 @@ TEST_F(Epochs, rule_31_a_reset_begins_one_and_the_devices_settings_are_gone) {
   drop_device(0);
   EXPECT_NE(before, settings_epoch());
   EXPECT_TRUE(sets(7));
+}
+
+TEST_F(Epochs, rule_20_a_reset_completes_the_launches_of_the_device_and_takes_its_streams) {
+  hipStream_t stream = nullptr;
+  ASSERT_EQ(hipSuccess, next().hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  work_counts().created(stream, 0);
+  const StreamKey key = stream_key({stream, false});
+  LaunchMarks marks;
+  marks.add(key, stream, next_launch());
+  const auto state = stream_state(key);
+  drop_device(1);
+  EXPECT_FALSE(marks.complete());
+  EXPECT_TRUE(stream_lives(*state));
+  drop_device(0);
+  EXPECT_TRUE(marks.complete()) << "an event would be gone with the device";
+  EXPECT_FALSE(stream_lives(*state));
+  EXPECT_NE(state, stream_state(key)) << "of a new stream at the same address";
 }
 
 }  // namespace

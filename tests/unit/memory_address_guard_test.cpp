@@ -19,5 +19,18 @@ TEST_F(AddressGuardTest, rule_24_KeptMemoryIsUnknownToQueries) {
   EXPECT_EQ(memory.addresses.seen_by_hip(ptr), ptr);
 }
 
+TEST_F(AddressGuardTest, rule_24_WhatIsLeftOfAChunkWhoseOnlyPartWasExportedStaysUnknown) {
+  use_vmm();
+  char* const ptr = get(100);
+  memory.blocks.mark_exported(ptr);
+  drop(ptr);
+  EXPECT_EQ(memory.addresses.seen_by_hip(ptr), never_allocated_address());
+  EXPECT_EQ(memory.addresses.outside_chunks(ptr), never_allocated_address());
+  EXPECT_TRUE(memory.is_valid());
+  memory.device_reset(0);
+  EXPECT_EQ(memory.addresses.seen_by_hip(ptr), ptr) << "the chunk is gone";
+  EXPECT_FALSE(memory.chunks.any_parts());
+}
+
 }  // namespace
 }  // namespace graphpool

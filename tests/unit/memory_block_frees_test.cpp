@@ -181,6 +181,43 @@ TEST_F(BlockFreesTest, VmmFreeInACapture) {
   EXPECT_EQ(get(100), ptr);
 }
 
+TEST_F(BlockFreesTest, rule_11_APartThatACaptureFreesStaysWhereItsGraphFindsIt) {
+  use_vmm();
+  test_set_runtime_version(kCapturesFrees);
+  char* ptr = get(100);
+  const hipStream_t stream = busy_stream(), other = busy_stream();
+  static hipStream_t capturing;
+  capturing = stream;
+  test_next().hipStreamIsCapturing = [](hipStream_t asked, hipStreamCaptureStatus* status) {
+    *status = asked == capturing ? hipStreamCaptureStatusActive : hipStreamCaptureStatusNone;
+    return hipSuccess;
+  };
+  capture_opened(hipStreamCaptureModeRelaxed);
+  EXPECT_EQ(memory.frees.free_async(ptr, stream), hipSuccess);
+  char* const beside = get(200);
+  EXPECT_EQ(memory.frees.free_async(beside, other), hipSuccess);
+  capture_closed(hipStreamCaptureModeRelaxed);
+  fake::finish(stream);
+  fake::finish(other);
+  EXPECT_NE(get(100), ptr);
+  EXPECT_TRUE(table.find(ptr)->live()) << "a launch of the graph may use it";
+  EXPECT_EQ(get(200), beside);
+  test_set_runtime_version(-1);
+}
+
+TEST_F(BlockFreesTest, rule_16_AFreeInAStreamsOrderDoesNotWaitWhereNothingIsKeptAnyMore) {
+  char* const kept = get(100);
+  use_vmm();
+  char* const part = get(200);
+  drop(kept);
+  const hipStream_t stream = busy_stream();
+  memory.stop_keeping();
+  EXPECT_EQ(memory.frees.free_async(part, stream), hipSuccess);
+  EXPECT_NE(table.find(kept), nullptr);
+  EXPECT_FALSE(fake::idle(stream));
+  EXPECT_EQ(fake.hip->waits, 0);
+}
+
 TEST_F(BlockFreesTest, VmmFreeWhereNoFenceCanBeMade) {
   use_vmm();
   char* ptr = get(100);

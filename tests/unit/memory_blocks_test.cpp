@@ -1,4 +1,5 @@
 // Tests of shim/memory/blocks.h.
+#include "tests/support/counting_new.h"
 #include "tests/unit/device_memory_fixture.h"
 
 namespace graphpool {
@@ -46,6 +47,17 @@ TEST_F(BlocksTest, HostAndManagedMemoryIsKnown) {
   EXPECT_EQ(memory.frees.free(block, next().hipHostFree), hipSuccess);
   EXPECT_EQ(table.find(block), nullptr);
   EXPECT_EQ(count("hipHostFree"), 2);
+}
+
+TEST_F(BlocksTest, rule_21_WhatIsSharedIsMarkedAlsoWithoutMemory) {
+  char *const first = get(4096), *const second = get(4096);
+  EXPECT_TRUE(memory.blocks.mark_shared(first, 1));
+  let_allocations_work(0);
+  const bool all = memory.blocks.mark_shared(second, 1);
+  let_allocations_work(-1);
+  EXPECT_FALSE(all) << "so the memory is noted apart, too";
+  EXPECT_TRUE(table.find(second)->shared.load());
+  EXPECT_TRUE(table.find(second)->exported.load());
 }
 
 TEST_F(BlocksTest, ExportedPartsOfChunksAreNeverHandedOutAgain) {

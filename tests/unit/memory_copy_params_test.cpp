@@ -54,6 +54,8 @@ TEST_F(CopyParamsTest, null_stays_null) {
   EXPECT_EQ(nullptr, checked_node(nullptr, &copy));
 }
 
+hipMemoryType type_of(int number) { return static_cast<hipMemoryType>(number); }
+
 hipMemcpy3DParms box(void* dst, void* src) {
   hipMemcpy3DParms params{};
   params.srcPtr = {src, kPitch, kPitch, kRows};
@@ -93,6 +95,49 @@ TEST_F(CopyParamsTest, beside_an_array_only_the_beginning_is_looked_at) {
   EXPECT_NE(&params, checked_params(&params, &copy));
 }
 
+TEST_F(CopyParamsTest, a_pointer_beside_an_array_is_not_looked_at) {
+  hipMemcpy3DParms params = box(memory, memory);
+  params.srcArray = reinterpret_cast<hipArray_t>(kHost);
+  params.dstArray = reinterpret_cast<hipArray_t>(kHost);
+  free();
+  EXPECT_EQ(&params, checked_params(&params, &copy));
+}
+
+TEST_F(CopyParamsTest, a_device_pointer_beside_host_memory_or_an_array_is_not_looked_at) {
+  free();
+  for (const int version : {50221153, 60000000}) {
+    test_set_runtime_version(version);
+    const bool wide = version >= 60000000;
+    const hipMemoryType host = type_of(wide ? 1 : 0), device = type_of(wide ? 2 : 1), array = type_of(wide ? 10 : 2);
+    for (const hipMemoryType unused : {host, array}) {
+      hip_Memcpy2D plane{};
+      plane.srcDevice = plane.dstDevice = memory;
+      plane.srcXInBytes = plane.dstXInBytes = 8;
+      plane.WidthInBytes = plane.Height = 1;
+      plane.srcMemoryType = plane.dstMemoryType = unused;
+      EXPECT_EQ(&plane, checked_params(&plane, &copy));
+      plane.srcMemoryType = device;
+      EXPECT_EQ(refused(), checked_params(&plane, &copy)->srcDevice);
+      EXPECT_EQ(memory, checked_params(&plane, &copy)->dstDevice);
+      EXPECT_EQ(8u, checked_params(&plane, &copy)->dstXInBytes) << "the used side begins where it did";
+
+      HIP_MEMCPY3D narrow{};
+      narrow.srcDevice = narrow.dstDevice = memory;
+      narrow.WidthInBytes = narrow.Height = narrow.Depth = 1;
+      narrow.srcMemoryType = narrow.dstMemoryType = unused;
+      WideMemcpy3D wide_box{};
+      wide_box.src_device = wide_box.dst_device = memory;
+      wide_box.width_bytes = wide_box.height = wide_box.depth = 1;
+      wide_box.src_type = wide_box.dst_type = unused;
+      const auto* const given = wide ? reinterpret_cast<const HIP_MEMCPY3D*>(&wide_box) : &narrow;
+      EXPECT_EQ(given, checked_params(given, &copy));
+      narrow.dstMemoryType = wide_box.dst_type = device;
+      EXPECT_NE(given, checked_params(given, &copy));
+    }
+  }
+  test_set_runtime_version(-1);
+}
+
 TEST_F(CopyParamsTest, rule_24_freed_memory_is_refused) {
   const hipMemcpy3DParms to = box(memory, kHost), from = box(kHost, memory);
   EXPECT_EQ(&to, checked_params(&to, &copy));
@@ -103,7 +148,9 @@ TEST_F(CopyParamsTest, rule_24_freed_memory_is_refused) {
 }
 
 TEST_F(CopyParamsTest, rule_22_planes_end_where_the_memory_does) {
+  test_set_runtime_version(60000000);
   hip_Memcpy2D params{};
+  params.srcMemoryType = params.dstMemoryType = type_of(2);
   params.srcDevice = params.dstDevice = memory;
   params.srcPitch = params.dstPitch = kPitch;
   params.WidthInBytes = kWidth;
@@ -116,10 +163,12 @@ TEST_F(CopyParamsTest, rule_22_planes_end_where_the_memory_does) {
   params.dstY = 1;
   EXPECT_EQ(refused(), checked_params(&params, &copy)->dstDevice);
   EXPECT_EQ(memory, checked_params(&params, &copy)->srcDevice);
+  test_set_runtime_version(-1);
 }
 
 TEST_F(CopyParamsTest, rule_22_driver_boxes_have_the_layout_of_the_version) {
   HIP_MEMCPY3D narrow{};
+  narrow.srcMemoryType = narrow.dstMemoryType = type_of(1);
   narrow.srcDevice = narrow.dstDevice = memory;
   narrow.srcPitch = narrow.dstPitch = kPitch;
   narrow.srcHeight = narrow.dstHeight = kRows;
@@ -132,6 +181,7 @@ TEST_F(CopyParamsTest, rule_22_driver_boxes_have_the_layout_of_the_version) {
   EXPECT_EQ(memory, checked_params(&narrow, &copy)->srcDevice);
 
   WideMemcpy3D wide{};
+  wide.src_type = wide.dst_type = type_of(2);
   wide.src_device = wide.dst_device = memory;
   wide.src_pitch = wide.dst_pitch = kPitch;
   wide.src_height = wide.dst_height = kRows;

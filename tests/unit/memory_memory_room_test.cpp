@@ -117,6 +117,21 @@ TEST_F(MemoryRoomTest, KeptPartsOfAChunkInUseStayWhereRoomIsNeeded) {
   EXPECT_EQ(fake.hip->used_bytes[0], 0u);
 }
 
+TEST_F(MemoryRoomTest, rule_17_WhatIsPastTheLimitGoesWhenNoCaptureIsOpen) {
+  use_vmm();
+  settings.limit_bytes = 1;
+  configure();
+  char* const ptr = get(kMiB);
+  const int before = count("hipMemUnmap");
+  open_relaxed_capture();
+  drop(ptr);
+  EXPECT_EQ(count("hipMemUnmap"), before);
+  capture_closed();
+  fake.hip->captures = 0;
+  memory.room.waited();
+  EXPECT_EQ(count("hipMemUnmap"), before + 1);
+}
+
 constinit std::uint32_t g_now_ms = 0;
 
 class IdleTest : public MemoryRoomTest {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "shim/memory/shared_memory.h"
+#include "tests/unit/fake_hip.h"
 
 namespace graphpool {
 namespace {
@@ -63,6 +64,27 @@ TEST(SharedMemory, another_handle_of_what_is_mapped_stands_for_it) {
   memory.also(11, at(0x1000));
   memory.map(at(0x3000), 0x1000, 11);
   EXPECT_TRUE(memory.holds(0x3000));
+}
+
+TEST(SharedMemory, all_mappings_that_an_export_covers_are_shared) {
+  fake::Install fake;
+  test_next().hipMemGetAddressRange = [](hipDeviceptr_t* base, std::size_t* bytes, hipDeviceptr_t asked) {
+    const auto address = reinterpret_cast<std::uint64_t>(asked);
+    if (address >= 0x5500'0000'4000) return hipErrorNotFound;
+    *base = reinterpret_cast<void*>(address & ~std::uint64_t{0xfff});
+    *bytes = 0x1000;
+    return hipSuccess;
+  };
+  memory_exported(at(0x5500'0000'0800), 0x2000);
+  EXPECT_TRUE(is_shared(0x5500'0000'0000));
+  EXPECT_TRUE(is_shared(0x5500'0000'1fff));
+  EXPECT_TRUE(is_shared(0x5500'0000'2fff));
+  EXPECT_FALSE(is_shared(0x5500'0000'3000));
+  memory_exported(at(0x5500'0000'3000), 0);
+  EXPECT_TRUE(is_shared(0x5500'0000'3fff));
+  memory_exported(at(0x5500'0000'4000), 0x1000);
+  EXPECT_TRUE(is_shared(0x5500'0000'4fff)) << "the runtime does not say what is there";
+  EXPECT_FALSE(is_shared(0x5500'0000'5000));
 }
 
 }  // namespace

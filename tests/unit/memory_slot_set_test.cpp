@@ -6,6 +6,7 @@
 #include "shim/base/units.h"
 #include "shim/memory/slot_set.h"
 #include "shim/memory/vmm.h"
+#include "shim/streams/open_captures.h"
 #include "shim/streams/stream_work.h"
 #include "tests/unit/fake_hip.h"
 
@@ -63,6 +64,16 @@ TEST_F(SlotSetTest, EachDeviceItsOwn) {
   EXPECT_EQ(set->device(1), 1);
   EXPECT_EQ(fake::t_device, 0);
   EXPECT_GT(fake.hip->used_bytes[1], 0u);
+}
+
+TEST_F(SlotSetTest, rule_16_NothingIsMappedInACapture) {
+  auto before = make({{100, 0}});
+  EXPECT_TRUE(before->is_vmm(0));
+  capture_opened();
+  auto set = make({{200, 0}});
+  EXPECT_FALSE(set->is_vmm(0));
+  EXPECT_EQ(fake.hip->mappings.size(), 1u);
+  capture_closed();
 }
 
 TEST_F(SlotSetTest, ClassicWhereThereIsNoVmm) {

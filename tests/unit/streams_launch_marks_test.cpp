@@ -209,6 +209,35 @@ TEST_F(LaunchMarksTest, rule_03_other_streams_wait_and_the_same_does_not) {
   EXPECT_EQ(fake_.events[fake_.waits[0].second].stream, here);
 }
 
+TEST_F(LaunchMarksTest, rule_03_a_launch_without_an_event_on_a_stream_that_lives_is_not_ordered) {
+  fake_.create_result = hipErrorOutOfMemory;
+  LaunchMarks marks, of_own_stream;
+  const hipStream_t here = stream(), there = stream();
+  launch(marks, here);
+  EXPECT_FALSE(marks.order_before(key(there), there));
+  of_own_stream.add(key(stream()) + 1, hipStreamPerThread, next_launch());
+  EXPECT_FALSE(of_own_stream.order_before(key(there), there));
+  fake_.create_result = hipSuccess;
+  EXPECT_TRUE(marks.order_before(key(there), there));
+  EXPECT_FALSE(of_own_stream.order_before(key(there), there)) << "the handle names another thread's";
+}
+
+TEST_F(LaunchMarksTest, rule_20_the_event_of_an_earlier_launch_says_nothing_of_one_that_failed) {
+  LaunchMarks marks;
+  const StreamKey own = key(stream()) + 1;
+  marks.add(own, hipStreamPerThread, next_launch());
+  marks.add_failed(own, next_launch());
+  fake_.events[0].complete = true;
+  EXPECT_FALSE(marks.complete());
+  EXPECT_EQ(fake_.live, 1) << "no call of HIP behind a launch that failed";
+  marks.add_failed(own, next_launch());
+  EXPECT_EQ(fake_.live, 1);
+  marks.add(own, hipStreamPerThread, next_launch());
+  EXPECT_EQ(fake_.live, 1) << "the earlier event is gone";
+  fake_.events[1].complete = true;
+  EXPECT_TRUE(marks.complete());
+}
+
 TEST_F(LaunchMarksTest, rule_03_a_new_stream_with_an_old_handle_waits) {
   fake_.stream_result = hipSuccess;
   LaunchMarks marks;

@@ -1,6 +1,7 @@
 // Tests of shim/streams/passed_event.h.
 #include "shim/hip/private_handles.h"
 #include "shim/streams/passed_event.h"
+#include "tests/support/counting_new.h"
 #include "tests/unit/launches_fixture.h"
 
 namespace graphpool {
@@ -85,6 +86,22 @@ TEST_F(PassedEventTest, what_cannot_be_made_is_not_there_and_leaves_no_error) {
   EXPECT_EQ(nullptr, PassedEvent::make(event, device()));
   EXPECT_EQ(1, g_streams_destroyed);
   EXPECT_EQ(hipSuccess, fake_.last_error);
+}
+
+TEST_F(PassedEventTest, without_memory_no_stream_stays_taken) {
+  const hipEvent_t event = recorded_on(stream());
+  fake_.events.reserve(100), fake_.waits.reserve(100), fake_.devices_of_records.reserve(100);
+  for (int works = 0; works < 20; ++works) {
+    std::shared_ptr<PassedEvent> passed;
+    let_allocations_work(works);
+    try {
+      passed = PassedEvent::make(event, device());
+    } catch (const std::bad_alloc&) {
+    }
+    let_allocations_work(-1);
+    for (FakeEvent& each : fake_.events) each.complete = true;
+  }
+  EXPECT_EQ(1u, fake_.streams - static_cast<std::size_t>(g_streams_destroyed));
 }
 
 TEST_F(PassedEventTest, where_the_wait_is_refused_the_stream_serves_the_next) {

@@ -34,6 +34,18 @@ TEST_F(WorkCountsTest, StreamsMadeBeforeWeLooked) {
   EXPECT_TRUE(fake::idle(unknown));
 }
 
+TEST_F(WorkCountsTest, rule_16_WorkOfAStreamThatWasDestroyedPastUsStaysKnown) {
+  const hipStream_t stream = make_stream();
+  enqueue(stream);
+  work.counts.created(stream, 1);  // another stream, at its address
+  EXPECT_FALSE(work.counts.is_idle(0));
+  EXPECT_TRUE(work.counts.is_idle(1));
+  work.counts.idle(work.counts.before_device_sync(0));
+  EXPECT_TRUE(work.counts.is_idle(0));
+  enqueue(stream);
+  EXPECT_FALSE(work.counts.is_idle(1));
+}
+
 TEST_F(WorkCountsTest, WorkEnqueuedDuringAWaitStaysKnown) {
   hipStream_t stream = make_stream();
   enqueue(stream);
