@@ -12,6 +12,7 @@
 #include "shim/recording/materialisation.h"
 #include "shim/recording/operand_addresses.h"
 #include "shim/recording/operation_functions.h"
+#include "shim/recording/reissue.h"
 
 namespace graphpool {
 namespace {
@@ -128,6 +129,14 @@ TEST(LaunchFields, agree_with_the_signature_they_make) {
   }
   EXPECT_TRUE(differs(KernelForm::kStub, 0x1234, 0x10800, {{7, 8, 9}, {1, 2, 3}, 5, 0}));
   EXPECT_FALSE(differs(KernelForm::kStub, 0x1234, 0x10800, {{1, 1, 1}, {1, 2, 3}, 4, 0}));  // grids are no signature
+}
+
+TEST(OperationKinds, a_kernel_that_is_gone_is_not_named_to_the_runtime) {
+  Binding binding;
+  Operation operation = operation_with(OperationKind::kKernel, KernelPayload{}, &binding);
+  operation.signature.object = 0x1000;
+  operation.signature.generation = 1;  // nobody has registered it
+  EXPECT_EQ(hipErrorInvalidDeviceFunction, patch_exec(operation, binding, nullptr, nullptr));
 }
 
 }  // namespace
