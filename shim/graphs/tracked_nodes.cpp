@@ -132,6 +132,7 @@ hipError_t TrackedNodes::set(hipGraphNode_t node, Describe describe, NativeNodeC
   }
   constexpr const char* kNeverWas = "a node was set to what it never was";
   if (const hipError_t result = builder_.make_real(graph, kNeverWas); result != hipSuccess) return result;
+  if (same) static_cast<void>(graph.binding.data());  // its own bytes from here on: what needs memory comes first
   const hipError_t result = forward(graph.nodes[ref.index]);
   // What a refused call leaves of a node is not known.
   if (result == hipSuccess && same)

@@ -13,6 +13,7 @@
 #include "shim/recording/operand_addresses.h"
 #include "shim/recording/operation_functions.h"
 #include "shim/recording/reissue.h"
+#include "tests/support/counting_new.h"
 
 namespace graphpool {
 namespace {
@@ -137,6 +138,23 @@ TEST(OperationKinds, a_kernel_that_is_gone_is_not_named_to_the_runtime) {
   operation.signature.object = 0x1000;
   operation.signature.generation = 1;  // nobody has registered it
   EXPECT_EQ(hipErrorInvalidDeviceFunction, patch_exec(operation, binding, nullptr, nullptr));
+}
+
+TEST(Payloads, what_is_put_without_host_memory_into_shared_bytes_is_an_exception) {
+  Binding binding;
+  const Operation operation = operation_with(OperationKind::kHost, HostPayload{1}, &binding);
+  const HostPayload other{2};
+  const auto* const from = reinterpret_cast<const std::byte*>(&other);
+  const Binding shared = binding;
+  let_allocations_work(0);
+  EXPECT_THROW(put_payload(operation, from, binding), std::bad_alloc);
+  let_allocations_work(-1);
+  EXPECT_EQ(shared, binding);
+  static_cast<void>(binding.data());
+  let_allocations_work(0);
+  put_payload(operation, from, binding);
+  let_allocations_work(-1);
+  EXPECT_NE(shared, binding);
 }
 
 }  // namespace
