@@ -248,6 +248,10 @@ struct Passing<EntryId::hipGraphDestroy> {
     t_step.graph = nullptr;
     return true;
   }
+  static hipError_t call(const void*, hipGraph_t graph) {
+    const TimedCall timed;
+    return next().hipGraphDestroy(graph);
+  }
 };
 
 template <>
@@ -257,6 +261,10 @@ struct Passing<EntryId::hipGraphExecDestroy> {
       return false;
     t_step.exec = nullptr;
     return true;
+  }
+  static hipError_t call(const void*, hipGraphExec_t exec) {
+    const TimedCall timed;
+    return next().hipGraphExecDestroy(exec);
   }
 };
 
